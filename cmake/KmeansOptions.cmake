@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+# The compile options that every target of the suite shares.
+
+add_library(kmeans_options INTERFACE)
+# -std is passed as a plain option: CMake 3.25 knows no C++20 flag for nvcc and would silently drop
+# a request through CMAKE_CUDA_STANDARD, and a global CMAKE_CXX_STANDARD leaks into CUDA.
+target_compile_options(kmeans_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-std=c++20>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wcast-align -Wunused>)
+if(KMEANS_WERROR)
+  target_compile_options(kmeans_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+target_include_directories(kmeans_options INTERFACE ${PROJECT_SOURCE_DIR})
+
+if(KMEANS_SANITIZE)
+  target_compile_options(kmeans_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${KMEANS_SANITIZE} -fno-omit-frame-pointer
+                              -fno-sanitize-recover=all>)
+  target_link_options(kmeans_options INTERFACE -fsanitize=${KMEANS_SANITIZE})
+endif()
+
+# Variants are compiled for the machine at hand; the rest of the suite stays portable, and checks at
+# start that the processor has what the variants were compiled for (harness/isa_check.cpp).
+set(kmeans_march_flags "")
+if(KMEANS_MARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(kmeans_march_flags -march=${KMEANS_MARCH})
+  if(KMEANS_MARCH STREQUAL "native")
+    list(APPEND kmeans_march_flags -mtune=native)
+  endif()
+endif()
+
+execute_process(
+  COMMAND ${CMAKE_CXX_COMPILER} ${kmeans_march_flags} -dM -E -x c++ /dev/null
+  OUTPUT_VARIABLE macros RESULT_VARIABLE status ERROR_VARIABLE message)
+if(NOT status EQUAL 0)
+  message(FATAL_ERROR "The compiler refuses -march=${KMEANS_MARCH} (set KMEANS_MARCH): ${message}")
+endif()
+# The features that __builtin_cpu_supports can ask for, in both compilers' spelling.
+set(kmeans_required_isa "")
+foreach(feature sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma bmi bmi2 avx512f avx512vl avx512bw
+                avx512dq avx512cd)
+  string(TOUPPER ${feature} macro)
+  string(REPLACE "." "_" macro ${macro})
+  if(macros MATCHES "#define __${macro}__ 1")
+    string(APPEND kmeans_required_isa "KMEANS_REQUIRE(\"${feature}\")\n")
+  endif()
+endforeach()
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/required_isa.inc
+     CONTENT "${kmeans_required_isa}")

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Data sets by description: a generator with its parameters, or the user's file; kept in a cache.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "datasets/points.h"
+
+namespace kmeans {
+
+/// {"generator": "uniform", "n": 1000, "d": 2, "seed": 1, ...}, or {"file": "x.fvecs", ...}.
+/// Which keys a generator takes stands in docs/datasets.md.
+struct DatasetSpec {
+  nlohmann::json json;  ///< Normalised: defaults filled in, keys sorted.
+
+  [[nodiscard]] std::string label() const;  ///< Short, for tables and file names: "uniform-1000x2-s1".
+};
+
+/// Checks and completes a description. Throws InputError naming the JSON pointer `where` + key, the
+/// nearest valid key for a typo, and the admitted range.
+DatasetSpec parse_dataset(const nlohmann::json& json, const std::string& where = "");
+
+/// A data set on disk as npy, ready to be memory-mapped.
+struct StoredDataset {
+  std::filesystem::path file;
+  std::string sha256;  ///< Of the coordinates' bytes (without the npy header).
+  std::int64_t n = 0;
+  std::int64_t d = 0;
+  ScalarType scalar = ScalarType::f32;
+};
+
+/// Returns the cached data set, or makes it. A cached file whose checksum record does not fit is
+/// discarded and made again; a generated set that the catalogue (datasets/catalogue.json) knows
+/// must have the SHA-256 given there, or EnvironmentError is thrown. float32 is the float64 set
+/// rounded to nearest.
+StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
+                          const std::filesystem::path& cache);
+
+/// Generates into memory, without the cache. Throws InputError for "file" and scikit-learn sets.
+Points generate(const DatasetSpec& spec, ScalarType scalar);
+
+/// How the first centroids are chosen: "first", "random:SEED", "rows:1,3,6,8", "kmeans++:SEED",
+/// "threshold:T" (marinai2023: squared distance), or the path of a file with k x d coordinates.
+struct InitSpec {
+  enum class Method { first, random, rows, kmeans_plus_plus, threshold, file } method;
+  std::uint64_t seed = 0;
+  std::vector<std::int64_t> rows;
+  double threshold = 0;
+  std::filesystem::path file;
+};
+
+/// Throws InputError naming what is wrong and the admitted forms.
+InitSpec parse_init(const std::string& text);
+
+/// k x d initial centroids in the points' scalar. Deterministic: same points, k and spec give the
+/// same bytes on every machine. Throws InputError (rows out of range, k > n, threshold: "only 3 of 5
+/// points are further apart than ...", file of a wrong shape).
+Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init);
+
+/// Lower-case hexadecimal SHA-256.
+std::string sha256_hex(const void* data, std::size_t bytes);
+std::string sha256_file(const std::filesystem::path& file);
+
+}  // namespace kmeans

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Points: an n x d row-major matrix of float32 or float64, memory-mapped or owned.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace kmeans {
+
+enum class ScalarType { f32, f64 };
+
+inline const char* to_string(ScalarType scalar) { return scalar == ScalarType::f32 ? "f32" : "f64"; }
+inline std::int64_t size_of(ScalarType scalar) { return scalar == ScalarType::f32 ? 4 : 8; }
+
+template <class T>
+inline constexpr ScalarType scalar_of = sizeof(T) == 4 ? ScalarType::f32 : ScalarType::f64;
+
+/// A read-only matrix; cheap to copy (shares its memory).
+class Points {
+ public:
+  Points() = default;
+  /// `memory` keeps `data` alive: an owned buffer or a mapping.
+  Points(std::shared_ptr<const void> memory, const void* data, std::int64_t n, std::int64_t d,
+         ScalarType scalar)
+      : memory_(std::move(memory)), data_(data), n_(n), d_(d), scalar_(scalar) {}
+
+  [[nodiscard]] std::int64_t n() const { return n_; }
+  [[nodiscard]] std::int64_t d() const { return d_; }
+  [[nodiscard]] ScalarType scalar() const { return scalar_; }
+  [[nodiscard]] bool empty() const { return data_ == nullptr; }
+
+  /// The coordinates, n x d row-major. Precondition: T fits scalar().
+  template <class T>
+  [[nodiscard]] const T* data() const {
+    return static_cast<const T*>(data_);
+  }
+
+ private:
+  std::shared_ptr<const void> memory_;
+  const void* data_ = nullptr;
+  std::int64_t n_ = 0;
+  std::int64_t d_ = 0;
+  ScalarType scalar_ = ScalarType::f32;
+};
+
+/// File formats by extension: npy, csv/tsv/txt, fvecs, bvecs, fbin/u8bin/i8bin, idx (also
+/// *-ubyte), libsvm/svm. `automatic` decides by the file's name, then by its first bytes.
+enum class FileFormat { automatic, npy, csv, fvecs, bvecs, fbin, idx, libsvm };
+
+struct LoadOptions {
+  FileFormat format = FileFormat::automatic;
+  std::optional<ScalarType> scalar;  ///< Convert to this; default: float64 npy/csv stay float64...
+  std::int64_t max_points = 0;       ///< 0: all; else only the first ones.
+  bool check_finite = true;          ///< Refuse NaN and infinity, naming the first one's place.
+  std::int64_t csv_drop_last = 0;    ///< Columns to leave out at the end (1 for a label column).
+};
+
+/// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is asked.
+/// Throws InputError naming the file, the byte or line, what is wrong and what would be right.
+Points load_points(const std::filesystem::path& file, const LoadOptions& options = {});
+
+/// Writes C-ordered little-endian npy 1.0 through a temporary file and a rename, so that a reader
+/// never sees half a file. Throws OutputError.
+void write_npy(const std::filesystem::path& file, const Points& points);
+/// n labels as a one-dimensional int32 npy.
+void write_npy_labels(const std::filesystem::path& file, const std::int32_t* labels,
+                      std::int64_t n);
+
+/// Copies a buffer of n x d coordinates into Points that own it.
+template <class T>
+Points make_points(const T* data, std::int64_t n, std::int64_t d);
+
+}  // namespace kmeans

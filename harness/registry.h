@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every variant linked into this program, and every backend that was left out and why.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/variant.h"
+
+namespace kmeans {
+
+struct RegisteredVariant {
+  Traits traits;
+  Factory factory;
+  std::string backend;              ///< "cpu", "openmp", "python", ...
+  Support available = Support::yes();  ///< Can it run on this machine, now?
+};
+
+/// A folder of implementations/ that this build does not contain.
+struct MissingBackend {
+  std::string name;
+  std::string reason;                 ///< "Eigen3 was not found when the suite was configured"
+  std::vector<std::string> variants;  ///< Names by file, so that `list` can still show them.
+};
+
+/// All variants, sorted by backend order (cpu, eigen, blas, openmp, ..., python) and name.
+const std::vector<RegisteredVariant>& all_variants();
+
+/// The variant of that name, or null.
+const RegisteredVariant* find_variant(std::string_view name);
+
+/// Backends whose dependency was missing at build time.
+const std::vector<MissingBackend>& missing_backends();
+
+/// Throws InputError (exit 2) naming the closest known names when `name` is unknown.
+const RegisteredVariant& require_variant(std::string_view name);
+
+/// Does the variant take this precision?
+bool takes(const Traits& traits, Precision precision);
+
+/// Adds variants that are found at run time (the Python backend calls this once).
+void register_runtime_variants(std::vector<RegisteredVariant> variants);
+
+}  // namespace kmeans

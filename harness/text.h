@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Small helpers for messages.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kmeans {
+
+/// "did you mean 'cpu_naive'?" when one is near, else "known: a, b, c".
+std::string closest_names(std::string_view name, const std::vector<std::string>& known);
+
+/// Edit distance (insert, delete, replace, each 1).
+std::size_t edit_distance(std::string_view a, std::string_view b);
+
+/// The text as valid UTF-8: every invalid byte becomes U+FFFD, so that JSON output never throws.
+std::string valid_utf8(std::string_view text);
+
+/// "1.5 ms", "320 ns", "12.3 s".
+std::string format_seconds(double seconds);
+
+/// "1.5 GiB".
+std::string format_bytes(double bytes);
+
+/// "1 000 000" with thin grouping by plain spaces.
+std::string format_count(std::int64_t count);
+
+}  // namespace kmeans

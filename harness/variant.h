@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The contract between the suite and a k-means variant: the only header that a variant needs.
+//
+// A variant never sees a clock, a seed, a tolerance or a file. It gets points and initial
+// centroids, advances Lloyd's algorithm by whole iterations, and hands back centroids and labels.
+//
+//   template <class T>                               // T = float or double, the points' scalar
+//   class CpuFoo final : public kmeans::Variant<T> {
+//     void setup(const kmeans::Problem<T>& problem) override;
+//     void reset(const T* centroids) override;
+//     void step(std::int64_t iterations) override;
+//     void fetch(T* centroids, std::int32_t* labels) override;
+//   };
+//   KMEANS_VARIANT(CpuFoo, .name = "cpu_foo", .summary = "...", .precisions = {Precision::f32});
+//
+// One file in implementations/<backend>/ is all that a new variant takes: no list, enum, switch or
+// build file names variants.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kmeans {
+
+/// Arithmetic of the distance computation. The points are float64 for f64, float32 for all others.
+enum class Precision { f64, f32, tf32, f16, bf16 };
+
+/// "f64", "f32", ... as written in experiments and results.
+const char* to_string(Precision precision);
+
+/// Size of a clustering problem. n points of d coordinates, k clusters; all at least 1 and k <= n.
+struct Shape {
+  std::int64_t n = 0;
+  std::int64_t d = 0;
+  std::int64_t k = 0;
+  Precision precision = Precision::f32;
+};
+
+/// What a variant is given once, before any iteration. All memory outlives the variant.
+template <class T>
+struct Problem {
+  Shape shape;
+  const T* points = nullptr;  ///< n x d, row-major, finite, read-only (a write is a fault).
+  T max_abs = 0;              ///< Largest |coordinate| of the points.
+  int threads = 1;            ///< CPU threads the variant may use; at least 1.
+  std::string points_file{};  ///< A .npy file that holds exactly these points, or empty.
+};
+
+/// Answer of a capability query: supported, or why not ("k*d = 70000 exceeds shared memory ...").
+struct Support {
+  bool ok = true;
+  std::string reason;
+  static Support yes() { return {}; }
+  static Support no(std::string why) { return {false, std::move(why)}; }
+};
+
+/// Bytes that one iteration moves between memory and the processor *as the variant is written*:
+/// a model derived from its loops, never a measurement. Cache reuse that the code does not arrange
+/// for itself is not credited.
+struct Traffic {
+  double read_bytes = 0;
+  double written_bytes = 0;
+  double atomic_bytes = 0;  ///< Updated by atomic read-modify-write operations.
+};
+
+/// What a variant can say cheaply about the last iteration of the last step(); absent fields are
+/// computed by the harness from fetched results.
+struct Progress {
+  std::optional<double> movement;       ///< Sum over centroids of squared movement.
+  std::optional<std::int64_t> changed;  ///< Labels that differ from the iteration before.
+  std::optional<double> loss;           ///< Sum over points of the distance to their centroid.
+};
+
+/// How distances are formed; decides which rounding bound the verifier grants (docs/exact-step.md).
+enum class Distance {
+  direct,    ///< sum of (x_t - c_t)^2
+  expanded,  ///< |x|^2 - 2 x.c + |c|^2 in any arrangement, e.g. through a matrix product
+};
+
+/// To which centroids do the labels handed out by fetch() belong?
+enum class LabelsOf {
+  starting,  ///< Those that the last iteration started from (plain Lloyd).
+  returned,  ///< Those that fetch() returns: the library assigns once more after its last update.
+};
+
+/// What happens to a cluster that no point is nearest to?
+enum class EmptyClusters {
+  keep,      ///< It keeps its centroid: the suite's own rule.
+  relocate,  ///< The library moves it; trajectories with empty clusters are not compared.
+};
+
+/// Everything the suite knows about a variant without running it.
+struct Traits {
+  std::string name{};     ///< Unique, [a-z0-9_]+, begins with its backend: "cpu_naive".
+  std::string summary{};  ///< One line: the idea.
+  std::string source{};   ///< Source id ("goldsborough2017"), library, or empty.
+  std::vector<Precision> precisions{Precision::f32};  ///< The first one is the default.
+  bool exact = false;     ///< Equals the exact Lloyd step (docs/exact-step.md) bit for bit.
+  bool deterministic = true;  ///< Same bits on every run on one machine with one thread count.
+  bool parallel = false;      ///< Uses more than one CPU thread.
+  bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
+  Distance distance = Distance::direct;
+  LabelsOf labels_of = LabelsOf::starting;
+  EmptyClusters empty_clusters = EmptyClusters::keep;
+  std::string timing_note{};  ///< What an iteration's time contains beyond Lloyd's two steps.
+  /// Shapes the technique admits; the reason of a "no" is shown to users. Default: all.
+  std::function<Support(const Shape&)> supports{};
+  /// Host bytes needed beside the points, for the check before allocation. Default: n labels.
+  std::function<double(const Shape&)> memory_bytes{};
+  /// Traffic of one iteration. Default: unknown (no as-written GB/s is shown).
+  std::function<Traffic(const Shape&)> traffic{};
+};
+
+/// Accumulates seconds per named stage in the profiling pass; headline timings run without it.
+class StageRecorder {
+ public:
+  virtual ~StageRecorder() = default;
+  virtual void begin(const char* stage) = 0;
+  virtual void end() = 0;
+};
+
+/// Marks the enclosing block as a stage ("assign", "update", "upload", ...); free when not profiling.
+class StageScope {
+ public:
+  StageScope(StageRecorder* recorder, const char* stage) : recorder_(recorder) {
+    if (recorder_ != nullptr) recorder_->begin(stage);
+  }
+  ~StageScope() {
+    if (recorder_ != nullptr) recorder_->end();
+  }
+  StageScope(const StageScope&) = delete;
+  StageScope& operator=(const StageScope&) = delete;
+
+ private:
+  StageRecorder* recorder_;
+};
+
+/// One clustering of one set of points. Calls come in the order setup, then any number of
+/// reset / step / fetch, always reset before the first step. Errors are thrown as std::exception.
+template <class T>
+class Variant {
+ public:
+  using Scalar = T;
+
+  virtual ~Variant() = default;
+
+  /// Allocates, transposes, uploads: outside the timing of iterations, timed on its own.
+  virtual void setup(const Problem<T>& problem) = 0;
+
+  /// Back to the given initial centroids (k x d, row-major); forgets all state of earlier steps.
+  virtual void reset(const T* centroids) = 0;
+
+  /// Runs this many Lloyd iterations (assignment, then update); this is what is timed. Never stops
+  /// early. Returns only when the work is done.
+  virtual void step(std::int64_t iterations) = 0;
+
+  /// Writes the current centroids (k x d) and the labels (n) of the last iteration.
+  virtual void fetch(T* centroids, std::int32_t* labels) = 0;
+
+  virtual Progress progress() { return {}; }
+
+  /// Only for variants whose step runs in another process: the seconds that process's own clock
+  /// (harness code, not the variant) measured around the last step, without the way there and back.
+  virtual std::optional<double> remote_step_seconds() const { return std::nullopt; }
+
+  /// Only for libraries that can stop before the requested count: iterations that the last step()
+  /// really ran.
+  virtual std::optional<std::int64_t> executed_iterations() const { return std::nullopt; }
+
+  /// Versions, BLAS, thread counts of the library behind the variant, as (key, value) pairs.
+  virtual std::vector<std::pair<std::string, std::string>> library_info() const { return {}; }
+
+  void set_stage_recorder(StageRecorder* recorder) { recorder_ = recorder; }
+
+ protected:
+  [[nodiscard]] StageScope stage(const char* name) { return StageScope(recorder_, name); }
+
+ private:
+  StageRecorder* recorder_ = nullptr;
+};
+
+/// Makes a variant for a precision; null when the points' scalar does not fit that precision.
+struct Factory {
+  std::function<std::unique_ptr<Variant<float>>(Precision)> make_float;
+  std::function<std::unique_ptr<Variant<double>>(Precision)> make_double;
+};
+
+/// Adds a variant to the registry. `file` tells the backend: the folder under implementations/.
+/// Ends the program with a message if the name is taken or malformed.
+bool register_variant(Traits traits, Factory factory, const char* file);
+
+namespace detail {
+template <template <class> class V>
+Factory factory_of() {
+  return {[](Precision) -> std::unique_ptr<Variant<float>> { return std::make_unique<V<float>>(); },
+          [](Precision) -> std::unique_ptr<Variant<double>> {
+            return std::make_unique<V<double>>();
+          }};
+}
+template <class V>
+Factory factory_of() {
+  Factory factory;
+  if constexpr (std::is_same_v<typename V::Scalar, float>) {
+    factory.make_float = [](Precision) { return std::make_unique<V>(); };
+  } else {
+    factory.make_double = [](Precision) { return std::make_unique<V>(); };
+  }
+  return factory;
+}
+}  // namespace detail
+
+}  // namespace kmeans
+
+/// Registers class `Class` (a class, or a class template over the scalar) with designated
+/// initialisers of Traits, in the order in which Traits declares them.
+#define KMEANS_VARIANT(Class, ...)                                                     \
+  namespace {                                                                          \
+  [[maybe_unused]] const bool registered_##Class = [] {                                \
+    using namespace kmeans; /* NOLINT: lets the initialisers say Precision::f32 */     \
+    return register_variant(Traits{__VA_ARGS__}, detail::factory_of<Class>(), __FILE__); \
+  }();                                                                                 \
+  }
