@@ -1,2 +1,98 @@
 // SPDX-License-Identifier: Apache-2.0
-int main() { return 0; }
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+
+#include "harness/build_info.h"
+#include "harness/data_command.h"
+#include "harness/errors.h"
+#include "harness/fit.h"
+#include "harness/job.h"
+#include "harness/list_command.h"
+#include "harness/machine_command.h"
+#include "harness/python_backend.h"
+#include "harness/run_command.h"
+#include "harness/verify_command.h"
+
+namespace kmeans {
+namespace {
+
+// The coordinator's side of `run`: not for people, so not in --help.
+void add_worker_commands(CLI::App& app, std::function<int()>& action) {
+  struct Files {
+    std::string job;
+    std::string result;
+  };
+  const auto add = [&](const char* name, int (*run)(const std::string&, const std::string&)) {
+    auto files = std::make_shared<Files>();
+    auto* worker = app.add_subcommand(name, "")->group("");
+    worker->add_option("job", files->job)->required();
+    worker->add_option("result", files->result)->required();
+    worker->callback(
+        [files, run, &action] { action = [files, run] { return run(files->job, files->result); }; });
+  };
+  add("worker", run_worker);
+  add("trace-worker", run_trace_worker);
+}
+
+std::string version_text() {
+  const BuildInfo& build = build_info();
+  return "kmeans-bench " + build.version + " (" + build.git_commit.substr(0, 12) +
+         (build.git_dirty ? ", with local changes" : "") + ", " + build.build_type + ", " +
+         build.compiler + ")";
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)"};
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer(
+      "Exit codes: 0 ok, 1 gate failed, 2 bad input, 3 unusable environment, 4 some cells failed,\n"
+      "5 output failed, 130 interrupted.\n\n"
+      "Start with: kmeans-bench list; kmeans-bench run goldsborough2017");
+  std::function<int()> action;
+  add_list_command(app, action);
+  add_run_command(app, action);
+  add_fit_command(app, action);
+  add_verify_command(app, action);
+  add_data_command(app, action);
+  add_machine_command(app, action);
+  add_worker_commands(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return kExitBadInput;
+  }
+  if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
+      app.got_subcommand("verify") || app.got_subcommand("worker") ||
+      app.got_subcommand("trace-worker")) {
+    discover_python_variants();
+  }
+  return action();
+}
+
+}  // namespace
+}  // namespace kmeans
+
+int main(int argc, char** argv) {
+  try {
+    return kmeans::run(argc, argv);
+  } catch (const kmeans::UserError& error) {
+    std::fprintf(stderr, "kmeans-bench: %s\n", error.what());
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "kmeans-bench: out of memory\n");
+    return kmeans::kExitUnusableEnvironment;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kmeans-bench: unexpected: %s\n", error.what());
+    return kmeans::kExitUnusableEnvironment;
+  }
+}

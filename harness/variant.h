@@ -83,6 +83,12 @@ enum class Distance {
   expanded,  ///< |x|^2 - 2 x.c + |c|^2 in any arrangement, e.g. through a matrix product
 };
 
+/// In what the coordinates of a cluster are summed; decides the bound on centroids.
+enum class Sums {
+  working,  ///< The points' scalar, in any order: the error may grow with the cluster's size.
+  wide,     ///< float64 (for float32 points), compensated, or fixed point.
+};
+
 /// To which centroids do the labels handed out by fetch() belong?
 enum class LabelsOf {
   starting,  ///< Those that the last iteration started from (plain Lloyd).
@@ -106,6 +112,7 @@ struct Traits {
   bool parallel = false;      ///< Uses more than one CPU thread.
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;
+  Sums sums = Sums::working;
   LabelsOf labels_of = LabelsOf::starting;
   EmptyClusters empty_clusters = EmptyClusters::keep;
   std::string timing_note{};  ///< What an iteration's time contains beyond Lloyd's two steps.

@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/fit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <set>
+
+#include "datasets/dataset.h"
+#include "harness/errors.h"
+#include "harness/job.h"
+#include "harness/json_file.h"
+#include "harness/machine.h"
+#include "harness/session.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+constexpr std::int64_t kDefaultIterations = 300;
+
+double parse_threshold(const std::string& text, const std::string& rule) {
+  double value = 0;
+  const auto* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= 0) || !std::isfinite(value)) {
+    throw InputError("--stop " + rule + ":E needs a number E >= 0, not '" + text + "'");
+  }
+  return value;
+}
+
+bool stops(const StopRule& rule, const IterationRecord& now, const IterationRecord* before) {
+  switch (rule.kind) {
+    case StopRule::Kind::never: return false;
+    case StopRule::Kind::labels: return now.changed == 0;
+    case StopRule::Kind::movement: return now.movement <= rule.threshold;
+    case StopRule::Kind::loss:
+      return before != nullptr && std::abs(now.loss - before->loss) < rule.threshold;
+  }
+  return false;
+}
+
+nlohmann::json to_json(const IterationRecord& record) {
+  return {{"iteration", record.iteration}, {"inertia", record.inertia},
+          {"loss", record.loss},           {"movement", record.movement},
+          {"changed", record.changed},     {"empty_clusters", record.empty_clusters}};
+}
+
+// Follows one clustering. `seen` gets each record with the outcome it was computed from.
+template <class T>
+struct Followed {
+  std::vector<IterationRecord> records;
+  Outcome<T> outcome;
+  double step_seconds = 0;  // of the steps alone
+};
+
+template <class T, class Seen>
+Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule& rule,
+                   const Seen& seen) {
+  const Problem<T>& problem = session.problem();
+  const Shape shape = problem.shape;
+  Followed<T> followed;
+  std::vector<T> starting = session.initial();
+  std::vector<std::int32_t> labels_before;
+  session.reset();
+  for (std::int64_t iteration = 1; iteration <= iterations; ++iteration) {
+    followed.step_seconds += session.step(1);
+    Outcome<T> outcome = session.fetch();
+    for (const std::int32_t label : outcome.labels) {
+      if (label < 0 || label >= shape.k) {
+        throw std::runtime_error(session.traits().name + " gave the label " +
+                                 std::to_string(label) + ", outside [0, k)");
+      }
+    }
+    const bool returned = session.traits().labels_of == LabelsOf::returned;
+    const Quality quality =
+        quality_of(problem.points, returned ? outcome.centroids.data() : starting.data(),
+                   outcome.labels.data(), shape, problem.threads);
+    IterationRecord record;
+    record.iteration = iteration;
+    record.inertia = quality.inertia;
+    record.loss = quality.loss;
+    record.empty_clusters = quality.empty_clusters;
+    for (std::size_t c = 0; c < starting.size(); ++c) {
+      const double moved =
+          static_cast<double>(outcome.centroids[c]) - static_cast<double>(starting[c]);
+      record.movement += moved * moved;
+    }
+    record.changed = shape.n;
+    if (!labels_before.empty()) {
+      record.changed = 0;
+      for (std::int64_t i = 0; i < shape.n; ++i) {
+        record.changed += outcome.labels[i] != labels_before[i];
+      }
+    }
+    labels_before = outcome.labels;
+    starting = outcome.centroids;
+    seen(record, outcome);
+    const IterationRecord* before = followed.records.empty() ? nullptr : &followed.records.back();
+    const bool stop = stops(rule, record, before);
+    followed.records.push_back(record);
+    followed.outcome = std::move(outcome);
+    if (stop) break;
+  }
+  return followed;
+}
+
+template <class T>
+nlohmann::json nested_rows(const T* values, std::int64_t rows, std::int64_t columns) {
+  nlohmann::json json = nlohmann::json::array();
+  for (std::int64_t row = 0; row < rows; ++row) {
+    json.push_back(std::vector<T>(values + row * columns, values + (row + 1) * columns));
+  }
+  return json;
+}
+
+nlohmann::json judge_expected(const nlohmann::json& expected,
+                              const std::vector<IterationRecord>& records,
+                              const std::vector<std::int32_t>& labels) {
+  const double tolerance = expected.value("relative_tolerance", 1e-9);
+  const auto& inertia = expected.at("inertia");
+  double worst = 0;
+  bool enough = records.size() >= inertia.size();
+  for (std::size_t i = 0; i < std::min(records.size(), inertia.size()); ++i) {
+    const double value = inertia[i];
+    worst = std::max(worst, std::abs(records[i].inertia - value) / std::abs(value));
+  }
+  bool labels_equal = true;
+  if (expected.contains("labels_begin")) {
+    const auto begin = expected.at("labels_begin").get<std::vector<std::int32_t>>();
+    labels_equal =
+        begin.size() <= labels.size() && std::equal(begin.begin(), begin.end(), labels.begin());
+  }
+  return {{"inertia_relative_error", worst},
+          {"relative_tolerance", tolerance},
+          {"labels_begin_equal", labels_equal},
+          {"passed", enough && worst <= tolerance && labels_equal}};
+}
+
+// Rows of a random sample without replacement, in ascending order.
+std::vector<std::int64_t> sample_rows(std::int64_t n, std::int64_t count, std::uint64_t seed) {
+  count = std::min(n, count);
+  std::set<std::int64_t> rows;
+  std::uint64_t state = seed;
+  while (static_cast<std::int64_t>(rows.size()) < count) {
+    state += 0x9E3779B97F4A7C15u;
+    std::uint64_t z = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    rows.insert(static_cast<std::int64_t>((z ^ (z >> 31)) % static_cast<std::uint64_t>(n)));
+  }
+  return {rows.begin(), rows.end()};
+}
+
+template <class T>
+Problem<T> make_problem(const Points& points, std::int64_t k, Precision precision, int threads,
+                        const std::string& points_file) {
+  Problem<T> problem;
+  problem.shape = {points.n(), points.d(), k, precision};
+  problem.points = points.data<T>();
+  problem.max_abs = largest_abs(problem.points, points.n() * points.d(), threads);
+  problem.threads = threads;
+  problem.points_file = points_file;
+  return problem;
+}
+
+template <class T>
+nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& registered) {
+  LoadOptions as_stored;
+  as_stored.scalar = scalar_of<T>;
+  as_stored.check_finite = false;  // checked when the data set was made
+  const Points points = load_points(job.points_file, as_stored);
+  const Points centroids = load_points(job.centroids_file, as_stored);
+  const auto problem =
+      make_problem<T>(points, job.k, job.precision, job.threads, job.points_file);
+  nlohmann::json trace{{"variant", job.variant},   {"precision", to_string(job.precision)},
+                       {"n", points.n()},          {"d", points.d()},
+                       {"k", job.k},               {"status", "ok"},
+                       {"reason", nullptr},        {"iterations", nlohmann::json::array()},
+                       {"expected", nullptr},      {"seconds_per_iteration", nullptr},
+                       {"label_hash", nullptr},    {"labels_begin", nlohmann::json::array()}};
+  if (const Support support = supports(registered, problem.shape); !support.ok) {
+    trace["status"] = "skipped";
+    trace["reason"] = support.reason;
+    return trace;
+  }
+  Session<T> session(registered, problem, centroids.data<T>());
+  const auto followed =
+      follow(session, job.iterations, parse_stop(job.stop),
+             [&](const IterationRecord& record, const Outcome<T>& outcome) {
+               nlohmann::json row = to_json(record);
+               if (job.keep_centroids) {
+                 row["centroids"] = nested_rows(outcome.centroids.data(), job.k, points.d());
+               }
+               trace["iterations"].push_back(row);
+             });
+  const auto& labels = followed.outcome.labels;
+  trace["seconds_per_iteration"] =
+      followed.step_seconds / static_cast<double>(followed.records.size());
+  trace["label_hash"] = followed.outcome.label_hash();
+  trace["labels_begin"] = std::vector<std::int32_t>(
+      labels.begin(), labels.begin() + std::min<std::int64_t>(10, points.n()));
+  if (!job.expected.is_null()) {
+    trace["expected"] = judge_expected(job.expected, followed.records, labels);
+    if (!trace["expected"]["passed"].template get<bool>()) {
+      trace["status"] = "wrong";
+      trace["reason"] = "the known answer was missed: largest relative error of the inertia " +
+                        trace["expected"]["inertia_relative_error"].dump();
+    }
+  }
+  if (job.keep_points > 0) {
+    nlohmann::json coordinates = nlohmann::json::array();
+    std::vector<std::int32_t> kept_labels;
+    const auto rows = sample_rows(points.n(), job.keep_points, job.sample_seed);
+    for (const std::int64_t row : rows) {
+      const T* point = problem.points + row * points.d();
+      coordinates.push_back(std::vector<T>(point, point + points.d()));
+      kept_labels.push_back(labels[row]);
+    }
+    trace["points"] = {{"coordinates", coordinates}, {"labels", kept_labels}, {"rows", rows}};
+  }
+  return trace;
+}
+
+struct FitOptions {
+  std::string file;
+  std::int64_t k = 0;
+  std::string variant = "openmp_exact";
+  std::string precision;
+  std::string init = "kmeans++:1";
+  std::int64_t iterations = 0;
+  std::string stop;
+  int threads = 0;
+  std::string out;
+  std::int64_t drop_last_columns = 0;
+  bool json = false;
+};
+
+template <class T>
+int fit_typed(const FitOptions& options, const RegisteredVariant& registered,
+              Precision precision) {
+  LoadOptions load;
+  load.scalar = scalar_of<T>;
+  load.csv_drop_last = options.drop_last_columns;
+  const Points points = load_points(options.file, load);
+  const int threads = options.threads > 0 ? options.threads : usable_threads();
+  if (options.k < 1 || options.k > points.n()) {
+    throw InputError("-k " + std::to_string(options.k) + ": must be from 1 to n = " +
+                     std::to_string(points.n()) + " (the points of " + options.file + ")");
+  }
+  if (!options.out.empty()) std::filesystem::create_directories(options.out);
+  const auto problem = make_problem<T>(points, options.k, precision, threads, "");
+  if (const Support support = supports(registered, problem.shape); !support.ok) {
+    throw InputError(support.reason);
+  }
+  const Points initial = initial_centroids(points, options.k, parse_init(options.init));
+
+  Session<T> session(registered, problem, initial.data<T>());
+  StopRule rule = parse_stop(options.stop);
+  std::int64_t iterations = options.iterations;
+  if (iterations == 0) {
+    iterations = kDefaultIterations;
+    if (options.stop.empty()) rule.kind = StopRule::Kind::labels;
+  }
+  if (!options.json) {
+    std::printf("%s: n = %s, d = %lld, k = %lld, %s, %d thread%s, init %s\n",
+                registered.traits.name.c_str(), format_count(points.n()).c_str(),
+                static_cast<long long>(points.d()), static_cast<long long>(options.k),
+                to_string(precision), threads, threads == 1 ? "" : "s", options.init.c_str());
+    std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
+                "changed");
+  }
+  const auto followed = follow(
+      session, iterations, rule, [&](const IterationRecord& record, const Outcome<T>&) {
+        if (options.json) {
+          std::printf("%s\n", to_json(record).dump().c_str());
+        } else {
+          std::printf("%9lld  %22.17g  %22.17g  %14.6g  %12lld\n",
+                      static_cast<long long>(record.iteration), record.inertia, record.loss,
+                      record.movement, static_cast<long long>(record.changed));
+        }
+        std::fflush(stdout);
+      });
+  const IterationRecord& last = followed.records.back();
+  const double seconds = followed.step_seconds / static_cast<double>(followed.records.size());
+  const nlohmann::json summary{{"summary", true},
+                               {"variant", registered.traits.name},
+                               {"precision", to_string(precision)},
+                               {"n", points.n()},
+                               {"d", points.d()},
+                               {"k", options.k},
+                               {"init", options.init},
+                               {"iterations", last.iteration},
+                               {"inertia", last.inertia},
+                               {"loss", last.loss},
+                               {"label_hash", followed.outcome.label_hash()},
+                               {"empty_clusters", last.empty_clusters},
+                               {"seconds_per_iteration", seconds}};
+  if (!options.out.empty()) {
+    const std::filesystem::path folder = options.out;
+    write_npy(folder / "centroids.npy",
+              make_points(followed.outcome.centroids.data(), options.k, points.d()));
+    write_npy_labels(folder / "labels.npy", followed.outcome.labels.data(), points.n());
+    write_json_file(folder / "summary.json", summary);
+  }
+  if (options.json) {
+    std::printf("%s\n", summary.dump().c_str());
+  } else {
+    std::printf("\n%lld iterations, inertia %.17g, %lld empty clusters, labels %s, %s per iteration\n",
+                static_cast<long long>(last.iteration), last.inertia,
+                static_cast<long long>(last.empty_clusters),
+                followed.outcome.label_hash().c_str(), format_seconds(seconds).c_str());
+    if (!options.out.empty()) {
+      std::printf("wrote centroids.npy, labels.npy and summary.json to %s\n", options.out.c_str());
+    }
+  }
+  return kExitOk;
+}
+
+int run_fit(const FitOptions& options) {
+  const RegisteredVariant& registered = require_variant(options.variant);
+  if (!registered.available.ok) {
+    throw EnvironmentError(options.variant + " is not available here: " +
+                           registered.available.reason);
+  }
+  const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
+                                                        : parse_precision(options.precision);
+  return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)
+                                     : fit_typed<float>(options, registered, precision);
+}
+
+}  // namespace
+
+StopRule parse_stop(const std::string& text) {
+  if (text.empty()) return {};
+  if (text == "labels") return {StopRule::Kind::labels, 0};
+  if (text.rfind("movement:", 0) == 0) {
+    return {StopRule::Kind::movement, parse_threshold(text.substr(9), "movement")};
+  }
+  if (text.rfind("loss:", 0) == 0) {
+    return {StopRule::Kind::loss, parse_threshold(text.substr(5), "loss")};
+  }
+  throw InputError("--stop '" + text + "': must be labels, movement:E or loss:E");
+}
+
+nlohmann::json to_json(const TraceJob& job) {
+  return {{"variant", job.variant},
+          {"precision", to_string(job.precision)},
+          {"points_file", job.points_file},
+          {"centroids_file", job.centroids_file},
+          {"k", job.k},
+          {"iterations", job.iterations},
+          {"threads", job.threads},
+          {"keep_points", job.keep_points},
+          {"keep_centroids", job.keep_centroids},
+          {"sample_seed", job.sample_seed},
+          {"expected", job.expected},
+          {"stop", job.stop}};
+}
+
+TraceJob trace_job_from_json(const nlohmann::json& json) {
+  TraceJob job;
+  json.at("variant").get_to(job.variant);
+  job.precision = parse_precision(json.at("precision").get<std::string>());
+  json.at("points_file").get_to(job.points_file);
+  json.at("centroids_file").get_to(job.centroids_file);
+  json.at("k").get_to(job.k);
+  json.at("iterations").get_to(job.iterations);
+  json.at("threads").get_to(job.threads);
+  json.at("keep_points").get_to(job.keep_points);
+  json.at("keep_centroids").get_to(job.keep_centroids);
+  json.at("sample_seed").get_to(job.sample_seed);
+  job.expected = json.at("expected");
+  json.at("stop").get_to(job.stop);
+  return job;
+}
+
+nlohmann::json run_trace(const TraceJob& job) {
+  const RegisteredVariant& registered = require_variant(job.variant);
+  return job.precision == Precision::f64 ? run_trace_typed<double>(job, registered)
+                                         : run_trace_typed<float>(job, registered);
+}
+
+int run_trace_worker(const std::string& job_file, const std::string& result_file) {
+  try {
+    write_json_file(result_file, run_trace(trace_job_from_json(read_json_file(job_file))));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kmeans-bench trace-worker: %s\n", error.what());
+    return 1;
+  }
+}
+
+void add_fit_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<FitOptions>();
+  auto* fit = app.add_subcommand("fit", "Cluster one file, printing a line per iteration");
+  fit->footer(
+      "Example:\n"
+      "  kmeans-bench fit data.npy -k 4 --variant cpu_naive --precision f64 \\\n"
+      "      --init rows:1,3,6,8 --iterations 22\n\n"
+      "Inertia in iteration t is that of the labels found in t against the centroids they were\n"
+      "found with; loss is the sum of distances (not squared) likewise.");
+  fit->add_option("file", options->file,
+                  "Points: npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM (docs/datasets.md)")
+      ->required();
+  fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")->required();
+  fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
+      ->capture_default_str();
+  fit->add_option("--precision", options->precision,
+                  "f64, f32, ...; default: the variant's first");
+  fit->add_option("--init", options->init,
+                  "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, or a file of k x d")
+      ->capture_default_str();
+  fit->add_option("--iterations", options->iterations,
+                  "Exactly this many (at most this many with --stop); default: until no label "
+                  "changes, at most 300")
+      ->check(CLI::PositiveNumber);
+  fit->add_option("--stop", options->stop,
+                  "labels (none changes), movement:E (summed squared movement <= E), loss:E (loss "
+                  "changes by less than E)");
+  fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
+      ->check(CLI::PositiveNumber);
+  fit->add_option("--drop-last-columns", options->drop_last_columns,
+                  "Columns of a csv to leave out at the end (1 for a label column)")
+      ->check(CLI::NonNegativeNumber);
+  fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
+  fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
+  fit->callback([options, &action] { action = [options] { return run_fit(*options); }; });
+}
+
+}  // namespace kmeans

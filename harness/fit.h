@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A clustering followed iteration by iteration: the `fit` command for the user's own file, and the
+// traces of experiments (convergence, known answers, scatter pictures).
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/variant.h"
+
+namespace kmeans {
+
+/// When to stop before the given number of iterations: "" never, "labels" when none changes,
+/// "movement:E" when the centroids' summed squared movement is at most E, "loss:E" when the loss
+/// (sum of distances) changes by less than E.
+struct StopRule {
+  enum class Kind { never, labels, movement, loss } kind = Kind::never;
+  double threshold = 0;
+};
+
+/// Throws InputError naming the admitted forms.
+StopRule parse_stop(const std::string& text);
+
+/// What one iteration did, computed in float64 from what the variant hands out.
+struct IterationRecord {
+  std::int64_t iteration = 0;  ///< from 1
+  double inertia = 0;   ///< sum of squared distances of the labels found in this iteration to the
+                        ///< centroids they were found with
+  double loss = 0;      ///< sum of distances, likewise
+  double movement = 0;  ///< sum over centroids of their squared movement in this iteration
+  std::int64_t changed = 0;  ///< labels that differ from the iteration before; n in the first
+  std::int64_t empty_clusters = 0;
+};
+
+struct TraceJob {
+  std::string variant;
+  Precision precision = Precision::f32;
+  std::string points_file;     ///< npy, in the precision's scalar
+  std::string centroids_file;  ///< npy, k x d
+  std::int64_t k = 0;
+  std::int64_t iterations = 1;
+  int threads = 1;
+  std::int64_t keep_points = 0;  ///< size of a random sample of points to keep, for pictures
+  bool keep_centroids = false;
+  std::uint64_t sample_seed = 1;
+  nlohmann::json expected;  ///< null, or {"inertia": [...], "relative_tolerance", "labels_begin"}
+  std::string stop;
+};
+
+nlohmann::json to_json(const TraceJob& job);
+TraceJob trace_job_from_json(const nlohmann::json& json);
+
+/// The trace object of docs/results.md without name, dataset and init. Throws what the variant
+/// throws.
+nlohmann::json run_trace(const TraceJob& job);
+
+/// The trace-worker subcommand: never throws; 0 if a result was written.
+int run_trace_worker(const std::string& job_file, const std::string& result_file);
+
+void add_fit_command(CLI::App& app, std::function<int()>& action);
+
+}  // namespace kmeans

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/job.h"
+
+#include <array>
+
+#include "harness/errors.h"
+#include "harness/text.h"
+
+namespace kmeans {
+
+Precision parse_precision(const std::string& text) {
+  static constexpr std::array kAll{Precision::f64, Precision::f32, Precision::tf32, Precision::f16,
+                                   Precision::bf16};
+  for (const Precision precision : kAll) {
+    if (text == to_string(precision)) return precision;
+  }
+  throw InputError("unknown precision '" + text + "'; known: f64, f32, tf32, f16, bf16");
+}
+
+nlohmann::json to_json(const Job& job) {
+  nlohmann::json json{
+      {"variant", job.variant},
+      {"precision", to_string(job.precision)},
+      {"points_file", job.points_file},
+      {"centroids_file", job.centroids_file},
+      {"k", job.k},
+      {"iterations", job.iterations},
+      {"threads", job.threads},
+      {"repetitions", job.repetitions},
+      {"min_seconds", job.min_seconds},
+      {"max_seconds", job.max_seconds},
+      {"profile", job.profile},
+      {"certified_outcomes", job.certified_outcomes},
+      {"exact_had_empty_clusters", job.exact_had_empty_clusters},
+      {"verify_budget", job.verify_budget},
+      {"verify_seed", job.verify_seed},
+  };
+  json["exact_inertia"] = job.exact_inertia ? nlohmann::json(*job.exact_inertia) : nullptr;
+  return json;
+}
+
+Job job_from_json(const nlohmann::json& json) {
+  Job job;
+  json.at("variant").get_to(job.variant);
+  job.precision = parse_precision(json.at("precision").get<std::string>());
+  json.at("points_file").get_to(job.points_file);
+  json.at("centroids_file").get_to(job.centroids_file);
+  json.at("k").get_to(job.k);
+  json.at("iterations").get_to(job.iterations);
+  json.at("threads").get_to(job.threads);
+  json.at("repetitions").get_to(job.repetitions);
+  json.at("min_seconds").get_to(job.min_seconds);
+  json.at("max_seconds").get_to(job.max_seconds);
+  json.at("profile").get_to(job.profile);
+  json.at("certified_outcomes").get_to(job.certified_outcomes);
+  json.at("exact_had_empty_clusters").get_to(job.exact_had_empty_clusters);
+  json.at("verify_budget").get_to(job.verify_budget);
+  json.at("verify_seed").get_to(job.verify_seed);
+  if (!json.at("exact_inertia").is_null()) job.exact_inertia = json.at("exact_inertia");
+  return job;
+}
+
+nlohmann::json to_json(const JobResult& result) {
+  nlohmann::json library = nlohmann::json::object();
+  for (const auto& [key, value] : result.library) library[valid_utf8(key)] = valid_utf8(value);
+  nlohmann::json json{
+      {"status", result.status},
+      {"reason", valid_utf8(result.reason)},
+      {"samples", result.samples},
+      {"stopping", result.stopping},
+      {"setup_seconds", result.setup_seconds},
+      {"stages", result.stages},
+      {"inertia", result.inertia},
+      {"label_hash", result.label_hash},
+      {"centroid_hash", result.centroid_hash},
+      {"empty_clusters", result.empty_clusters},
+      {"any_empty_clusters", result.any_empty_clusters},
+      {"outcome", result.outcome},
+      {"verification", result.verification},
+      {"library", library},
+  };
+  json["traffic"] = nullptr;
+  if (result.traffic) {
+    json["traffic"] = {{"read_bytes", result.traffic->read_bytes},
+                       {"written_bytes", result.traffic->written_bytes},
+                       {"atomic_bytes", result.traffic->atomic_bytes}};
+  }
+  return json;
+}
+
+JobResult job_result_from_json(const nlohmann::json& json) {
+  JobResult result;
+  json.at("status").get_to(result.status);
+  json.at("reason").get_to(result.reason);
+  json.at("samples").get_to(result.samples);
+  json.at("stopping").get_to(result.stopping);
+  json.at("setup_seconds").get_to(result.setup_seconds);
+  json.at("stages").get_to(result.stages);
+  json.at("inertia").get_to(result.inertia);
+  json.at("label_hash").get_to(result.label_hash);
+  json.at("centroid_hash").get_to(result.centroid_hash);
+  json.at("empty_clusters").get_to(result.empty_clusters);
+  json.at("any_empty_clusters").get_to(result.any_empty_clusters);
+  json.at("outcome").get_to(result.outcome);
+  result.verification = json.at("verification");
+  for (const auto& [key, value] : json.at("library").items()) {
+    result.library.emplace_back(key, value.get<std::string>());
+  }
+  if (const auto& traffic = json.at("traffic"); !traffic.is_null()) {
+    result.traffic = Traffic{traffic.at("read_bytes"), traffic.at("written_bytes"),
+                             traffic.at("atomic_bytes")};
+  }
+  return result;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/list_command.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "harness/errors.h"
+#include "harness/registry.h"
+
+namespace kmeans {
+namespace {
+
+std::string join(const std::vector<Precision>& precisions) {
+  std::string text;
+  for (const Precision precision : precisions) {
+    text += (text.empty() ? "" : " ") + std::string(to_string(precision));
+  }
+  return text;
+}
+
+int print_list() {
+  std::size_t width = 4;
+  for (const auto& variant : all_variants()) width = std::max(width, variant.traits.name.size());
+  for (const auto& backend : missing_backends()) {
+    for (const auto& name : backend.variants) width = std::max(width, name.size());
+  }
+  const auto w = static_cast<int>(width);
+  std::printf("%-*s  %-9s  %-5s  %s\n", w, "name", "precision", "exact", "idea");
+  for (const auto& variant : all_variants()) {
+    const auto& traits = variant.traits;
+    std::printf("%-*s  %-9s  %-5s  %s%s\n", w, traits.name.c_str(),
+                join(traits.precisions).c_str(), traits.exact ? "yes" : "", traits.summary.c_str(),
+                traits.source.empty() ? "" : (" [" + traits.source + "]").c_str());
+    if (!variant.available.ok) {
+      std::printf("%-*s  unavailable: %s\n", w, "", variant.available.reason.c_str());
+    }
+  }
+  for (const auto& backend : missing_backends()) {
+    for (const auto& name : backend.variants) {
+      std::printf("%-*s  unavailable: %s\n", w, name.c_str(), backend.reason.c_str());
+    }
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+nlohmann::json list_variants() {
+  nlohmann::json variants = nlohmann::json::array();
+  for (const auto& variant : all_variants()) {
+    const auto& traits = variant.traits;
+    nlohmann::json precisions = nlohmann::json::array();
+    for (const Precision precision : traits.precisions) precisions.push_back(to_string(precision));
+    variants.push_back(
+        {{"name", traits.name},
+         {"backend", variant.backend},
+         {"summary", traits.summary},
+         {"source", traits.source},
+         {"precisions", precisions},
+         {"exact", traits.exact},
+         {"deterministic", traits.deterministic},
+         {"parallel", traits.parallel},
+         {"skips_work", traits.skips_work},
+         {"distance", traits.distance == Distance::direct ? "direct" : "expanded"},
+         {"labels_of", traits.labels_of == LabelsOf::starting ? "starting" : "returned"},
+         {"empty_clusters", traits.empty_clusters == EmptyClusters::keep ? "keep" : "relocate"},
+         {"timing_note", traits.timing_note},
+         {"available", variant.available.ok},
+         {"reason", variant.available.ok ? nlohmann::json(nullptr)
+                                         : nlohmann::json(variant.available.reason)}});
+  }
+  nlohmann::json missing = nlohmann::json::array();
+  for (const auto& backend : missing_backends()) {
+    missing.push_back(
+        {{"name", backend.name}, {"reason", backend.reason}, {"variants", backend.variants}});
+  }
+  return {{"variants", variants}, {"missing_backends", missing}};
+}
+
+void add_list_command(CLI::App& app, std::function<int()>& action) {
+  auto json = std::make_shared<bool>(false);
+  auto* list = app.add_subcommand("list", "All variants: what they are, whether they run here");
+  list->add_flag("--json", *json, "Machine-readable");
+  list->callback([json, &action] {
+    action = [json] {
+      if (!*json) return print_list();
+      std::printf("%s\n", list_variants().dump(2).c_str());
+      return static_cast<int>(kExitOk);
+    };
+  });
+}
+
+}  // namespace kmeans

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/session.h"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+
+#include "harness/text.h"
+
+namespace kmeans {
+
+Support supports(const RegisteredVariant& variant, const Shape& shape) {
+  if (!variant.available.ok) return variant.available;
+  if (!takes(variant.traits, shape.precision)) {
+    std::string known;
+    for (const Precision precision : variant.traits.precisions) {
+      known += (known.empty() ? "" : ", ") + std::string(to_string(precision));
+    }
+    return Support::no(variant.traits.name + " takes " + known + ", not " +
+                       to_string(shape.precision));
+  }
+  if (shape.k > shape.n) {
+    return Support::no("k = " + std::to_string(shape.k) + " exceeds n = " + std::to_string(shape.n));
+  }
+  if (shape.k > std::numeric_limits<std::int32_t>::max()) {
+    return Support::no("labels are 32-bit: k = " + std::to_string(shape.k) + " is too large");
+  }
+  return variant.traits.supports ? variant.traits.supports(shape) : Support::yes();
+}
+
+double memory_need(const RegisteredVariant& variant, const Shape& shape) {
+  const double scalar = shape.precision == Precision::f64 ? 8 : 4;
+  const auto n = static_cast<double>(shape.n);
+  const double own =
+      variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * n;
+  // Points, what the variant keeps, and the three sets of labels that a certificate compares.
+  return n * static_cast<double>(shape.d) * scalar + own + 12 * n;
+}
+
+template <class T>
+Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& problem,
+                    const T* centroids)
+    : registered_(&registered),
+      problem_(problem),
+      initial_(centroids, centroids + problem.shape.k * problem.shape.d) {
+  const Precision precision = problem.shape.precision;
+  if constexpr (std::is_same_v<T, float>) {
+    if (registered.factory.make_float) variant_ = registered.factory.make_float(precision);
+  } else {
+    if (registered.factory.make_double) variant_ = registered.factory.make_double(precision);
+  }
+  if (!variant_) {
+    throw std::logic_error(registered.traits.name + " declares " + to_string(precision) +
+                           " but is not written for its scalar type");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  variant_->setup(problem_);
+  setup_seconds_ =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class T>
+void Session<T>::reset() {
+  variant_->reset(initial_.data());
+}
+
+template <class T>
+double Session<T>::step(std::int64_t iterations) {
+  const auto start = std::chrono::steady_clock::now();
+  variant_->step(iterations);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto remote = variant_->remote_step_seconds();
+  return remote ? *remote : seconds;
+}
+
+template <class T>
+Outcome<T> Session<T>::fetch() {
+  Outcome<T> outcome;
+  outcome.centroids.assign(initial_.size(), std::numeric_limits<T>::quiet_NaN());
+  outcome.labels.assign(problem_.shape.n, -1);
+  variant_->fetch(outcome.centroids.data(), outcome.labels.data());
+  return outcome;
+}
+
+template <class T>
+StepEvidence<T> Session<T>::evidence(const std::vector<T>& starting,
+                                     const Outcome<T>& after) const {
+  return {.shape = problem_.shape,
+          .points = problem_.points,
+          .max_abs = problem_.max_abs,
+          .starting = starting.data(),
+          .returned = after.centroids.data(),
+          .labels = after.labels.data(),
+          .threads = problem_.threads};
+}
+
+template class Session<float>;
+template class Session<double>;
+
+}  // namespace kmeans

@@ -1,0 +1,673 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <numeric>
+
+#include "harness/exact_step.h"
+#include "harness/parallel.h"
+#include "harness/registry.h"
+
+namespace kmeans {
+namespace {
+
+// A library that labels once more after its last update does not show the labels that its
+// centroids were made from. Up to this share of a cluster's points may then carry another label
+// than the exact one, which moves the mean by that share of the cluster's spread.
+constexpr double kHiddenLabelShare = 2e-3;
+
+// Trajectories part at the first tie that rounding decides otherwise, so this is no rounding bound:
+// it is where a difference stops being explained by a few such points.
+constexpr double kTrajectoryTolerance = 1e-2;
+
+// Float64 is the yardstick; for float64 points it carries its own rounding, granted on top.
+constexpr double kUnit64 = 0x1p-53;
+
+std::string format(const char* pattern, double value) {
+  char buffer[128];
+  std::snprintf(buffer, sizeof buffer, pattern, value);
+  return buffer;
+}
+
+// gamma_m = m u / (1 - m u): the relative error that m roundings can accumulate to.
+double gamma(double m, double u) {
+  const double mu = m * u;
+  return mu < 0.5 ? mu / (1 - mu) : std::numeric_limits<double>::infinity();
+}
+
+// `count` distinct indices, sorted.
+std::vector<std::int64_t> sample_indices(std::int64_t n, std::int64_t count, std::uint64_t seed) {
+  std::vector<std::int64_t> indices;
+  if (count >= n) {
+    indices.resize(n);
+    std::iota(indices.begin(), indices.end(), std::int64_t{0});
+    return indices;
+  }
+  // One index from each of `count` equal stretches: spread over the whole set, so that a dropped
+  // block of points is hit; plus the very first and last points, where edge mistakes live.
+  indices.reserve(count + 2);
+  std::uint64_t state = seed;
+  for (std::int64_t s = 0; s < count; ++s) {
+    const auto begin = static_cast<std::int64_t>(static_cast<__int128>(n) * s / count);
+    const auto end = static_cast<std::int64_t>(static_cast<__int128>(n) * (s + 1) / count);
+    state += 0x9E3779B97F4A7C15u;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    indices.push_back(begin + static_cast<std::int64_t>(z % static_cast<std::uint64_t>(end - begin)));
+  }
+  indices.front() = 0;
+  indices.back() = n - 1;
+  return indices;
+}
+
+template <class T>
+double norm_of(const T* row, std::int64_t d) {
+  double sum = 0;
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double value = row[t];
+    sum += value * value;
+  }
+  return std::sqrt(sum);
+}
+
+// Integers small enough that no operation of any formula rounds: then every variant must give the
+// exact labels, ties included, whatever its precision.
+template <class T>
+bool arithmetic_is_exact(const StepEvidence<T>& step, const T* centroids, Precision precision) {
+  if (step.max_abs > 2048) return false;
+  const auto is_integer = [](T value) { return value == std::nearbyint(value); };
+  const std::int64_t kd = step.shape.k * step.shape.d;
+  T largest = step.max_abs;
+  for (std::int64_t i = 0; i < kd; ++i) {
+    if (!is_integer(centroids[i])) return false;
+    largest = std::max(largest, std::abs(centroids[i]));
+  }
+  const double operand_limit = precision == Precision::bf16 ? 256 : 2048;
+  // Up to 2^20 the float32 square roots of different integers differ too.
+  const double sum_limit = precision == Precision::f64 ? 0x1p48 : 0x1p20;
+  if (largest > operand_limit || 4.0 * step.shape.d * largest * largest > sum_limit) return false;
+  const std::int64_t nd = step.shape.n * step.shape.d;
+  return std::all_of(step.points, step.points + nd, is_integer);
+}
+
+struct LabelTally {
+  std::int64_t differing = 0;
+  std::int64_t beyond_bound = 0;
+  std::int64_t out_of_range = 0;
+  std::int64_t tie_broken_high = 0;
+  std::int64_t first_bad = -1;
+  double largest_excess = 0;
+  double largest_of_bound = 0;
+};
+
+void merge_tally(LabelTally& into, const LabelTally& from) {
+  into.differing += from.differing;
+  into.beyond_bound += from.beyond_bound;
+  into.out_of_range += from.out_of_range;
+  into.tie_broken_high += from.tie_broken_high;
+  if (from.first_bad >= 0 && (into.first_bad < 0 || from.first_bad < into.first_bad)) {
+    into.first_bad = from.first_bad;
+  }
+  into.largest_excess = std::max(into.largest_excess, from.largest_excess);
+  into.largest_of_bound = std::max(into.largest_of_bound, from.largest_of_bound);
+}
+
+// Squared distances of one point to a group of centroids held coordinate-major (d x kGroup), each
+// summed with t ascending: the exact step's arithmetic, with the lanes over centroids.
+constexpr std::int64_t kGroup = 16;
+
+template <class T>
+void group_distances(const T* point, const double* group, std::int64_t d, double* distances) {
+  double sums[kGroup] = {};
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double x = point[t];
+    const double* row = group + t * kGroup;
+    for (std::int64_t lane = 0; lane < kGroup; ++lane) {
+      const double difference = x - row[lane];
+      const double product = difference * difference;
+      sums[lane] = sums[lane] + product;
+    }
+  }
+  std::copy(sums, sums + kGroup, distances);
+}
+
+// The exact labels of chosen points, and how far the given labels are from them.
+template <class T>
+LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const T* centroids,
+                        const std::vector<std::int64_t>& indices) {
+  const std::int64_t d = step.shape.d;
+  const std::int64_t k = step.shape.k;
+  const std::int64_t groups = (k + kGroup - 1) / kGroup;
+  std::vector<double> grouped(groups * kGroup * d, 0.0);
+  std::vector<double> norms(k);
+  for (std::int64_t j = 0; j < k; ++j) {
+    norms[j] = norm_of(centroids + j * d, d);
+    for (std::int64_t t = 0; t < d; ++t) {
+      grouped[(j / kGroup * d + t) * kGroup + j % kGroup] = centroids[j * d + t];
+    }
+  }
+  const bool no_rounding = arithmetic_is_exact(step, centroids, step.shape.precision) &&
+                           traits.labels_of == LabelsOf::starting;
+
+  const auto count = static_cast<std::int64_t>(indices.size());
+  std::vector<LabelTally> tallies(block_count(count));
+  for_blocks(count, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    LabelTally& tally = tallies[block];
+    double distances[kGroup];
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t i = indices[s];
+      const T* point = step.points + i * d;
+      double nearest = std::numeric_limits<double>::infinity();
+      std::int64_t exact_label = 0;
+      for (std::int64_t g = 0; g < groups; ++g) {
+        group_distances(point, grouped.data() + g * kGroup * d, d, distances);
+        const std::int64_t lanes = std::min(kGroup, k - g * kGroup);
+        for (std::int64_t lane = 0; lane < lanes; ++lane) {
+          if (distances[lane] < nearest) {
+            nearest = distances[lane];
+            exact_label = g * kGroup + lane;
+          }
+        }
+      }
+      const std::int64_t label = step.labels[i];
+      if (label == exact_label) continue;
+      tally.differing += 1;
+      if (label < 0 || label >= k) {
+        tally.out_of_range += 1;
+        if (tally.first_bad < 0) tally.first_bad = i;
+        continue;
+      }
+      const double own = exact::squared_distance(point, centroids + label * d, d);
+      const double excess = own - nearest;
+      double bound = 0;
+      if (!traits.exact && !no_rounding) {
+        const double x_norm = norm_of(point, d);
+        bound = distance_bound(traits, step.shape.precision, d, own, x_norm + norms[label]) +
+                distance_bound(traits, step.shape.precision, d, nearest,
+                               x_norm + norms[exact_label]);
+      }
+      if (nearest > 0) tally.largest_excess = std::max(tally.largest_excess, excess / nearest);
+      const double of_bound =
+          bound > 0 ? excess / bound
+                    : (traits.exact || no_rounding ? std::numeric_limits<double>::infinity() : 0.0);
+      tally.largest_of_bound = std::max(tally.largest_of_bound, of_bound);
+      if (of_bound > 1) {
+        if (excess == 0) {
+          tally.tie_broken_high += 1;
+        } else {
+          tally.beyond_bound += 1;
+        }
+        if (tally.first_bad < 0) tally.first_bad = i;
+      }
+    }
+  });
+  LabelTally total;
+  for (const auto& tally : tallies) merge_tally(total, tally);
+  return total;
+}
+
+// Means of clusters in (nearly) doubled float64, with what the bounds need.
+struct ClusterMeans {
+  std::vector<double> mean;      // k x d
+  std::vector<double> mean_abs;  // k x d: mean |x|
+  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> fixed_sums;  // k x d, exact sums of float32 points; empty for float64
+};
+
+template <class T>
+ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
+  const auto [n, d, k, precision] = step.shape;
+  ClusterMeans means;
+  means.counts.assign(k, 0);
+  means.mean.assign(k * d, 0);
+  means.mean_abs.assign(k * d, 0);
+  std::vector<double> low(k * d, 0);  // compensation (Neumaier)
+  double scale = 1;
+  if constexpr (std::is_same_v<T, float>) {
+    means.fixed_sums.assign(k * d, 0);
+    scale = exact::power_of_two(exact::sum_exponent(n, step.max_abs));
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t j = labels[i];
+    if (j < 0 || j >= k) continue;
+    means.counts[j] += 1;
+    double* sum = means.mean.data() + j * d;
+    double* absolute = means.mean_abs.data() + j * d;
+    double* compensation = low.data() + j * d;
+    const T* point = step.points + i * d;
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double value = point[t];
+      const double next = sum[t] + value;
+      const double rounded_off =
+          std::abs(sum[t]) >= std::abs(value) ? (sum[t] - next) + value : (value - next) + sum[t];
+      compensation[t] += rounded_off;
+      sum[t] = next;
+      absolute[t] += std::abs(value);
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      std::int64_t* fixed = means.fixed_sums.data() + j * d;
+      for (std::int64_t t = 0; t < d; ++t) fixed[t] += exact::to_fixed_point(point[t], scale);
+    }
+  }
+  for (std::int64_t j = 0; j < k; ++j) {
+    const double count = static_cast<double>(std::max<std::int64_t>(1, means.counts[j]));
+    for (std::int64_t t = 0; t < d; ++t) {
+      means.mean[j * d + t] = (means.mean[j * d + t] + low[j * d + t]) / count;
+      means.mean_abs[j * d + t] /= count;
+    }
+  }
+  return means;
+}
+
+// Labels of the exact step from the given centroids, through the exact variant at hand.
+template <class T>
+std::optional<std::vector<std::int32_t>> exact_labels(const StepEvidence<T>& step, double budget) {
+  if constexpr (std::is_same_v<T, float>) {
+    const auto* engine = find_variant("openmp_exact");
+    const double cost = 1.0 * step.shape.n * step.shape.d * step.shape.k;
+    if (engine == nullptr && cost <= budget) engine = find_variant("reference");
+    if (engine == nullptr) return std::nullopt;
+    auto variant = engine->factory.make_float(Precision::f32);
+    Problem<float> problem;
+    problem.shape = step.shape;
+    problem.shape.precision = Precision::f32;
+    problem.points = step.points;
+    problem.max_abs = step.max_abs;
+    problem.threads = step.threads;
+    variant->setup(problem);
+    variant->reset(step.starting);
+    variant->step(1);
+    std::vector<float> ignored(step.shape.k * step.shape.d);
+    std::vector<std::int32_t> labels(step.shape.n);
+    variant->fetch(ignored.data(), labels.data());
+    return labels;
+  } else {
+    const double cost = 1.0 * step.shape.n * step.shape.d * step.shape.k;
+    if (cost > budget) return std::nullopt;
+    std::vector<std::int32_t> labels(step.shape.n);
+    for_blocks(step.shape.n, step.threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        double nearest = std::numeric_limits<double>::infinity();
+        for (std::int64_t j = 0; j < step.shape.k; ++j) {
+          const double distance = exact::squared_distance(
+              step.points + i * step.shape.d, step.starting + j * step.shape.d, step.shape.d);
+          if (distance < nearest) {
+            nearest = distance;
+            labels[i] = static_cast<std::int32_t>(j);
+          }
+        }
+      }
+    });
+    return labels;
+  }
+}
+
+// Root mean squared distance of each cluster's points from its mean.
+template <class T>
+std::vector<double> spreads_of(const StepEvidence<T>& step, const std::int32_t* labels,
+                               const ClusterMeans& means) {
+  const auto [n, d, k, precision] = step.shape;
+  std::vector<double> sums(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t j = labels[i];
+    if (j < 0 || j >= k) continue;
+    double distance = 0;
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double difference = step.points[i * d + t] - means.mean[j * d + t];
+      distance += difference * difference;
+    }
+    sums[j] += distance;
+  }
+  for (std::int64_t j = 0; j < k; ++j) {
+    sums[j] = std::sqrt(sums[j] / static_cast<double>(std::max<std::int64_t>(1, means.counts[j])));
+  }
+  return sums;
+}
+
+std::string place(std::int64_t j, std::int64_t t) {
+  return "cluster " + std::to_string(j) + ", coordinate " + std::to_string(t);
+}
+
+template <class T>
+void certify_labels(const Traits& traits, const StepEvidence<T>& step, const VerifyOptions& options,
+                    Certificate& certificate) {
+  const auto [n, d, k, precision] = step.shape;
+  const double affordable = options.budget / (static_cast<double>(d) * static_cast<double>(k));
+  const auto count = affordable >= static_cast<double>(n)
+                         ? n
+                         : std::max<std::int64_t>(std::min<std::int64_t>(n, 1000),
+                                                  static_cast<std::int64_t>(affordable));
+  const auto indices = sample_indices(n, count, options.seed);
+  const T* owner = traits.labels_of == LabelsOf::starting ? step.starting : step.returned;
+  const LabelTally tally = judge_labels(traits, step, owner, indices);
+
+  certificate.points_checked = static_cast<std::int64_t>(indices.size());
+  certificate.points_total = n;
+  certificate.sample_seed = options.seed;
+  certificate.labels_differing =
+      static_cast<double>(tally.differing) / static_cast<double>(indices.size());
+  certificate.largest_excess = tally.largest_excess;
+  certificate.largest_excess_of_bound = tally.largest_of_bound;
+
+  // A label out of range breaks everything after it, so this one looks at all points.
+  std::int64_t out_of_range = 0;
+  for (std::int64_t i = 0; i < n; ++i) out_of_range += step.labels[i] < 0 || step.labels[i] >= k;
+  certificate.add("labels in range", out_of_range == 0,
+                  out_of_range == 0 ? "all labels are in [0, k)"
+                                    : std::to_string(out_of_range) + " labels are outside [0, k)");
+  const std::int64_t bad = tally.beyond_bound + tally.tie_broken_high + tally.out_of_range;
+  std::string detail = std::to_string(tally.differing) + " of " + std::to_string(indices.size()) +
+                       " checked labels differ from the exact ones";
+  if (bad > 0) {
+    detail += ", " + std::to_string(bad) + " of them more than rounding explains (first: point " +
+              std::to_string(tally.first_bad) + ", label " +
+              std::to_string(step.labels[tally.first_bad]) + ")";
+    if (tally.tie_broken_high > 0) {
+      detail += "; " + std::to_string(tally.tie_broken_high) +
+                " ties did not go to the lowest index";
+    }
+  }
+  certificate.add(traits.exact ? "labels exact" : "labels within rounding", bad == 0, detail);
+}
+
+// Centroids against the mean of the points that carry the variant's own labels.
+template <class T>
+void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
+                       Certificate& certificate) {
+  const auto [n, d, k, precision] = step.shape;
+  const ClusterMeans means = means_of(step, step.labels);
+  const Rounding rounding = rounding_of(precision);
+  const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+  // Matrix units may round operands of the assignment, but sums are of the points as given.
+  const double sum_unit = traits.sums == Sums::working ? storage : kUnit64;
+  double inverse_scale = 1;
+  if constexpr (std::is_same_v<T, float>) {
+    inverse_scale = exact::power_of_two(-exact::sum_exponent(n, step.max_abs));
+  }
+
+  std::int64_t bad_empty = -1;
+  std::int64_t bad_value = -1;
+  double worst = 0;
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (means.counts[j] == 0) {
+      if (traits.empty_clusters == EmptyClusters::keep &&
+          std::memcmp(step.starting + j * d, step.returned + j * d, d * sizeof(T)) != 0 &&
+          bad_empty < 0) {
+        bad_empty = j;
+      }
+      continue;
+    }
+    const auto count = static_cast<double>(means.counts[j]);
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double value = step.returned[j * d + t];
+      double error = std::abs(value - means.mean[j * d + t]);
+      double bound = 0;
+      if (traits.exact) {
+        if constexpr (std::is_same_v<T, float>) {
+          error = std::abs(value - exact::mean_of(means.fixed_sums[j * d + t], means.counts[j],
+                                                  inverse_scale));
+        }
+      } else {
+        // count - 1 additions, a division or a product with the reciprocal, one rounding to
+        // storage; partial sums added and subtracted again cost a few more.
+        bound = gamma(2 * count + 8, sum_unit) * means.mean_abs[j * d + t] +
+                4 * storage * means.mean_abs[j * d + t] + rounding.underflow;
+      }
+      double share = 0;
+      if (!std::isfinite(value)) {
+        share = std::numeric_limits<double>::infinity();
+      } else if (error > 0) {
+        share = bound > 0 ? error / bound : std::numeric_limits<double>::infinity();
+      }
+      if (share > worst) worst = share;
+      if (share > 1 && bad_value < 0) bad_value = j * d + t;
+    }
+  }
+  certificate.centroid_error_of_bound = worst;
+  certificate.add("empty clusters keep their centroid", bad_empty < 0,
+                  bad_empty < 0 ? "no empty cluster moved"
+                                : "empty cluster " + std::to_string(bad_empty) + " moved");
+  certificate.add(
+      traits.exact ? "centroids exact" : "centroids are the means of their points", bad_value < 0,
+      bad_value < 0
+          ? "largest error " + format("%.3g", worst) + " of its bound"
+          : place(bad_value / d, bad_value % d) + ": " +
+                format("%.9g", step.returned[bad_value]) + " instead of " +
+                format("%.9g", means.mean[bad_value]) + ", " + format("%.3g", worst) +
+                " times the bound at worst");
+}
+
+// For libraries that show only the labels of one assignment more.
+template <class T>
+void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
+                          const VerifyOptions& options, Certificate& certificate) {
+  static const char* const kName = "centroids are the means of the starting labels";
+  const auto [n, d, k, precision] = step.shape;
+  const auto labels = exact_labels(step, options.budget);
+  if (!labels) {
+    certificate.add(kName, true, "not checked: too large to label in float64");
+    return;
+  }
+  const ClusterMeans means = means_of(step, labels->data());
+  const std::int64_t empty = std::count(means.counts.begin(), means.counts.end(), 0);
+  if (empty > 0 && traits.empty_clusters == EmptyClusters::relocate) {
+    certificate.add(kName, true,
+                    "not compared: the library moves the " + std::to_string(empty) +
+                        " empty clusters of this step");
+    return;
+  }
+  const std::vector<double> spreads = spreads_of(step, labels->data(), means);
+  const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+  double worst = 0;
+  std::int64_t bad = -1;
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (means.counts[j] == 0) continue;
+    const auto count = static_cast<double>(means.counts[j]);
+    // At least two points: in a small cluster one label is already a large share.
+    const double share_hidden = std::max(kHiddenLabelShare, std::min(1.0, 2 / count));
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double error = std::abs(step.returned[j * d + t] - means.mean[j * d + t]);
+      const double bound = (gamma(2 * count + 8, storage) + 8 * storage) * means.mean_abs[j * d + t] +
+                           storage * 8 * static_cast<double>(step.max_abs) +
+                           share_hidden * spreads[j];
+      const double share =
+          std::isfinite(error) ? (error > 0 ? error / bound : 0)
+                               : std::numeric_limits<double>::infinity();
+      if (share > worst) worst = share;
+      if (share > 1 && bad < 0) bad = j * d + t;
+    }
+  }
+  certificate.centroid_error_of_bound = worst;
+  certificate.add(kName, bad < 0,
+                  bad < 0 ? "largest error " + format("%.3g", worst) + " of its bound"
+                          : place(bad / d, bad % d) + " is beyond its bound, " +
+                                format("%.3g", worst) + " times at worst");
+}
+
+}  // namespace
+
+void Certificate::add(std::string name, bool ok, std::string detail) {
+  passed = passed && ok;
+  checks.push_back({std::move(name), ok, std::move(detail)});
+}
+
+void Certificate::merge(const Certificate& other, const std::string& prefix) {
+  for (const auto& check : other.checks) {
+    add(prefix + check.name, check.passed, check.detail);
+  }
+  points_checked = std::max(points_checked, other.points_checked);
+  points_total = std::max(points_total, other.points_total);
+  sample_seed = other.sample_seed;
+  labels_differing = std::max(labels_differing, other.labels_differing);
+  largest_excess = std::max(largest_excess, other.largest_excess);
+  largest_excess_of_bound = std::max(largest_excess_of_bound, other.largest_excess_of_bound);
+  centroid_error_of_bound = std::max(centroid_error_of_bound, other.centroid_error_of_bound);
+}
+
+std::string Certificate::failure() const {
+  for (const auto& check : checks) {
+    if (!check.passed) return check.name + ": " + check.detail;
+  }
+  return "";
+}
+
+nlohmann::json to_json(const Certificate& certificate) {
+  // JSON has no infinity; a certificate that is infinitely far off says so in its checks.
+  const auto number = [](double value) {
+    return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+  };
+  nlohmann::json checks = nlohmann::json::array();
+  for (const auto& check : certificate.checks) {
+    checks.push_back({{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}});
+  }
+  return {
+      {"passed", certificate.passed},
+      {"checks", checks},
+      {"points_checked", certificate.points_checked},
+      {"points_total", certificate.points_total},
+      {"sample_seed", certificate.sample_seed},
+      {"labels_differing", number(certificate.labels_differing)},
+      {"largest_excess", number(certificate.largest_excess)},
+      {"largest_excess_of_bound", number(certificate.largest_excess_of_bound)},
+      {"centroid_error_of_bound", number(certificate.centroid_error_of_bound)},
+      {"inertia_relative_difference", certificate.inertia_relative_difference
+                                          ? number(*certificate.inertia_relative_difference)
+                                          : nlohmann::json(nullptr)},
+  };
+}
+
+Rounding rounding_of(Precision precision) {
+  switch (precision) {
+    case Precision::f64: return {0, 0x1p-53, 0x1p-1022};
+    case Precision::f32: return {0, 0x1p-24, 0x1p-126};
+    case Precision::tf32: return {0x1p-11, 0x1p-24, 0x1p-126};
+    // Below 2^-14 a float16 operand is subnormal: its error is absolute, up to 2^-25.
+    case Precision::f16: return {0x1p-11, 0x1p-24, 0x1p-25};
+    case Precision::bf16: return {0x1p-8, 0x1p-24, 0x1p-126};
+  }
+  return {};
+}
+
+double distance_bound(const Traits& traits, Precision precision, std::int64_t d, double distance,
+                      double norms) {
+  const Rounding rounding = rounding_of(precision);
+  const auto terms = static_cast<double>(d);
+  // The yardstick's own rounding matters for float64 points only; granting it always is harmless.
+  const double yardstick = gamma(terms + 2, kUnit64) * distance;
+  const double underflow = terms * rounding.underflow;
+  if (traits.distance == Distance::direct && rounding.operand == 0) {
+    // d + 2 roundings reach each term; 4 more admit a comparison of rounded square roots.
+    return gamma(terms + 6, rounding.arithmetic) * distance + yardstick + underflow;
+  }
+  // |x|^2, -2 x.c and |c|^2 are each off by gamma of their own size, which sums to (|x| + |c|)^2;
+  // rounded operands add (2 u + u^2) per product, on both sides of the product.
+  const double operand = 2 * rounding.operand + rounding.operand * rounding.operand;
+  const double expanded = (gamma(terms + 6, rounding.arithmetic) + operand) * norms * norms;
+  const double operand_underflow = rounding.underflow * norms * std::sqrt(terms) * 4;
+  return expanded + yardstick + underflow + (rounding.operand > 0 ? operand_underflow : 0);
+}
+
+template <class T>
+Certificate certify_step(const Traits& traits, const StepEvidence<T>& step,
+                         const VerifyOptions& options) {
+  Certificate certificate;
+  certify_labels(traits, step, options, certificate);
+  if (traits.labels_of == LabelsOf::starting) {
+    certify_own_means(traits, step, certificate);
+  } else {
+    certify_hidden_means(traits, step, options, certificate);
+  }
+  return certificate;
+}
+
+void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
+                        bool met_empty_clusters, Certificate& certificate) {
+  if (met_empty_clusters && traits.empty_clusters == EmptyClusters::relocate) {
+    certificate.add("inertia on the exact trajectory", true,
+                    "not compared: the library moves empty clusters, the suite keeps them");
+    return;
+  }
+  const double difference =
+      exact_inertia > 0 ? (inertia - exact_inertia) / exact_inertia : (inertia > 0 ? 1.0 : 0.0);
+  certificate.inertia_relative_difference = difference;
+  // Labels that belong to the returned centroids are one assignment ahead: lower inertia is right.
+  const bool ok = traits.labels_of == LabelsOf::returned
+                      ? difference <= kTrajectoryTolerance
+                      : std::abs(difference) <= (traits.exact ? 1e-12 : kTrajectoryTolerance);
+  certificate.add("inertia on the exact trajectory", ok,
+                  "relative difference " + format("%.3g", difference));
+}
+
+template <class T>
+T largest_abs(const T* points, std::int64_t count, int threads) {
+  std::vector<T> largest(block_count(count), T{0});
+  for_blocks(count, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    T value = 0;
+    for (std::int64_t i = begin; i < end; ++i) value = std::max(value, std::abs(points[i]));
+    largest[block] = value;
+  });
+  return count == 0 ? T{0} : *std::max_element(largest.begin(), largest.end());
+}
+
+template <class T>
+Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
+                   const Shape& shape, int threads) {
+  const auto [n, d, k, precision] = shape;
+  struct Part {
+    double inertia = 0;
+    double loss = 0;
+  };
+  std::vector<Part> parts(block_count(n));
+  const std::int64_t columns = d;
+  for_blocks(n, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    Part part;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double distance = exact::squared_distance(
+          points + i * columns, centroids + std::int64_t{labels[i]} * columns, columns);
+      part.inertia += distance;
+      part.loss += std::sqrt(distance);
+    }
+    parts[block] = part;
+  });
+  Quality quality;
+  for (const auto& part : parts) {
+    quality.inertia += part.inertia;
+    quality.loss += part.loss;
+  }
+  std::vector<char> used(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) used[labels[i]] = 1;
+  quality.empty_clusters = std::count(used.begin(), used.end(), 0);
+  return quality;
+}
+
+std::string fnv1a_hex(const void* data, std::size_t bytes) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  const auto* byte = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    hash ^= byte[i];
+    hash *= 0x100000001B3u;
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+template Certificate certify_step<float>(const Traits&, const StepEvidence<float>&,
+                                         const VerifyOptions&);
+template Certificate certify_step<double>(const Traits&, const StepEvidence<double>&,
+                                          const VerifyOptions&);
+template float largest_abs<float>(const float*, std::int64_t, int);
+template double largest_abs<double>(const double*, std::int64_t, int);
+template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,
+                                   int);
+template Quality quality_of<double>(const double*, const double*, const std::int32_t*, const Shape&,
+                                    int);
+
+}  // namespace kmeans

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verifier: certificates that a Lloyd step is right, for exact variants bit for bit, for all
+// others within the rounding bound of their declared precision. All tolerances of the suite are
+// here; their derivation stands in docs/exact-step.md.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/variant.h"
+
+namespace kmeans {
+
+/// One sentence of a certificate.
+struct Check {
+  std::string name;
+  bool passed = true;
+  std::string detail;
+};
+
+struct Certificate {
+  bool passed = true;
+  std::vector<Check> checks;
+  std::int64_t points_checked = 0;
+  std::int64_t points_total = 0;
+  std::uint64_t sample_seed = 0;
+  double labels_differing = 0;         ///< share of the checked labels that are not the exact ones
+  double largest_excess = 0;           ///< (D(label) - D(nearest)) / D(nearest)
+  double largest_excess_of_bound = 0;  ///< the excess as a share of what rounding explains
+  double centroid_error_of_bound = 0;
+  std::optional<double> inertia_relative_difference;
+
+  void add(std::string name, bool ok, std::string detail);
+  /// Joins another certificate: all checks, the worst of each figure.
+  void merge(const Certificate& other, const std::string& prefix);
+  /// The first failed check as one sentence, empty when passed.
+  [[nodiscard]] std::string failure() const;
+};
+
+nlohmann::json to_json(const Certificate& certificate);
+
+/// Rounding of the declared precision: u of operands and of the accumulation.
+struct Rounding {
+  double operand = 0;     ///< unit roundoff applied to the operands (0 when they are used as given)
+  double arithmetic = 0;  ///< unit roundoff of products and sums
+  double underflow = 0;   ///< absolute error of one operation near zero
+};
+Rounding rounding_of(Precision precision);
+
+/// Bound on |computed - true| squared distance of one point and one centroid.
+/// distance: the true squared distance; norms: |x| + |c| (Euclidean).
+double distance_bound(const Traits& traits, Precision precision, std::int64_t d, double distance,
+                      double norms);
+
+/// One Lloyd step as a variant did it.
+template <class T>
+struct StepEvidence {
+  Shape shape;
+  const T* points = nullptr;            ///< n x d
+  T max_abs = 0;                        ///< largest |coordinate| of the points
+  const T* starting = nullptr;          ///< k x d centroids that the step started from
+  const T* returned = nullptr;          ///< k x d centroids after it
+  const std::int32_t* labels = nullptr; ///< n
+  int threads = 1;                      ///< for the verifier itself
+};
+
+struct VerifyOptions {
+  double budget = 2e9;      ///< multiply-adds for the label check; a random sample beyond
+  std::uint64_t seed = 1;   ///< of that sample
+};
+
+/// Certifies labels (of a sample where n k d exceeds the budget) and all centroids of one step.
+template <class T>
+Certificate certify_step(const Traits& traits, const StepEvidence<T>& step,
+                         const VerifyOptions& options);
+
+/// Compares the inertia after T iterations with the exact trajectory's.
+void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
+                        bool met_empty_clusters, Certificate& certificate);
+
+/// Largest |coordinate| of n x d values.
+template <class T>
+T largest_abs(const T* points, std::int64_t count, int threads);
+
+/// Quality of labels against centroids, in float64, independent of the number of threads.
+struct Quality {
+  double inertia = 0;  ///< sum of squared distances
+  double loss = 0;     ///< sum of distances
+  std::int64_t empty_clusters = 0;
+};
+template <class T>
+Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
+                   const Shape& shape, int threads);
+
+/// 64-bit FNV-1a as 16 hexadecimal digits.
+std::string fnv1a_hex(const void* data, std::size_t bytes);
+
+}  // namespace kmeans

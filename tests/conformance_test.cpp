@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Every variant of the registry over the battery of awkward problems. A new variant is tested here
+// without being named anywhere.
+#include <gtest/gtest.h>
+
+#include "harness/battery.h"
+#include "harness/job.h"
+
+namespace kmeans {
+namespace {
+
+struct Conformance {
+  std::string variant;
+  Precision precision;
+  int threads;
+};
+
+std::vector<Conformance> all_configurations() {
+  std::vector<Conformance> configurations;
+  for (const auto& variant : all_variants()) {
+    for (const Precision precision : variant.traits.precisions) {
+      for (const int threads : {1, 2, 7}) {
+        if (threads > 1 && !variant.traits.parallel) continue;
+        configurations.push_back({variant.traits.name, precision, threads});
+      }
+    }
+  }
+  return configurations;
+}
+
+class EveryVariant : public testing::TestWithParam<Conformance> {};
+
+TEST_P(EveryVariant, SurvivesTheBattery) {
+  const auto& variant = require_variant(GetParam().variant);
+  if (!variant.available.ok) GTEST_SKIP() << variant.available.reason;
+  int passed = 0;
+  for (const auto& test : make_battery()) {
+    const auto result =
+        run_battery_case(variant, test, GetParam().precision, GetParam().threads);
+    if (result.verdict == Verdict::skipped) continue;
+    EXPECT_EQ(result.verdict, Verdict::passed) << test.name << ": " << result.detail;
+    passed += result.verdict == Verdict::passed;
+  }
+  EXPECT_GT(passed, 10) << "the variant takes hardly any shape";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Battery, EveryVariant, testing::ValuesIn(all_configurations()),
+    [](const testing::TestParamInfo<Conformance>& configuration) {
+      return configuration.param.variant + "_" + to_string(configuration.param.precision) + "_t" +
+             std::to_string(configuration.param.threads);
+    });
+
+}  // namespace
+}  // namespace kmeans

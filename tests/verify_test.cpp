@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The verifier, tested with variants that are wrong on purpose: each fault must be caught, and the
+// sound variant beside them must pass.
+#include "harness/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "harness/battery.h"
+#include "harness/exact_step.h"
+#include "harness/session.h"
+
+namespace kmeans {
+namespace {
+
+enum class Fault {
+  none,
+  one_label,            // one point gets the second nearest centroid
+  one_coordinate,       // one centroid coordinate is a little off
+  ties_to_highest,      // <= where < is right
+  empty_to_zero,        // an empty cluster's centroid becomes 0
+  dropped_last_block,   // the points after the last full block of 256 never reach the sums
+  stale_labels,         // hands out the labels of the iteration before
+  stale_centroids,      // the update uses the labels of the iteration before
+  forgets_reset,        // keeps the sums of earlier runs
+  unwritten_label,      // does not write the last label
+  label_out_of_range,
+  nan_centroid,
+};
+
+// A plain Lloyd step in exact arithmetic, with one fault.
+template <Fault fault>
+class Faulty final : public Variant<float> {
+ public:
+  void setup(const Problem<float>& problem) override {
+    problem_ = problem;
+    labels_.assign(problem.shape.n, 0);
+  }
+  void reset(const float* centroids) override {
+    centroids_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
+    if (fault != Fault::forgets_reset || carried_.empty()) carried_.assign(centroids_.size(), 0.0);
+    labels_.assign(problem_.shape.n, 0);
+  }
+  void step(std::int64_t iterations) override {
+    for (std::int64_t i = 0; i < iterations; ++i) lloyd();
+  }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    std::copy(centroids_.begin(), centroids_.end(), centroids);
+    const auto& shown = fault == Fault::stale_labels ? before_ : labels_;
+    std::copy(shown.begin(), shown.end() - (fault == Fault::unwritten_label ? 1 : 0), labels);
+    if (fault == Fault::label_out_of_range) labels[0] = static_cast<std::int32_t>(problem_.shape.k);
+  }
+
+ private:
+  void lloyd() {
+    const auto [n, d, k, precision] = problem_.shape;
+    before_ = labels_;
+    for (std::int64_t i = 0; i < n; ++i) {
+      double nearest = std::numeric_limits<double>::infinity();
+      std::int32_t second = 0;
+      for (std::int64_t j = 0; j < k; ++j) {
+        const double distance = exact::squared_distance(problem_.points + i * d,
+                                                        centroids_.data() + j * d, d);
+        const bool nearer =
+            fault == Fault::ties_to_highest ? distance <= nearest : distance < nearest;
+        if (nearer) {
+          second = labels_[i];
+          nearest = distance;
+          labels_[i] = static_cast<std::int32_t>(j);
+        }
+      }
+      if (fault == Fault::one_label && i == n / 2) {
+        labels_[i] = second == labels_[i] ? (second + 1) % static_cast<std::int32_t>(k) : second;
+      }
+    }
+    const auto& used = fault == Fault::stale_centroids ? before_ : labels_;
+    std::vector<double> sums(carried_);
+    std::vector<std::int64_t> counts(k, 0);
+    const std::int64_t end = fault == Fault::dropped_last_block ? n / 256 * 256 : n;
+    for (std::int64_t i = 0; i < end; ++i) {
+      counts[used[i]] += 1;
+      for (std::int64_t t = 0; t < d; ++t) sums[used[i] * d + t] += problem_.points[i * d + t];
+    }
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (std::int64_t t = 0; t < d; ++t) {
+        float& coordinate = centroids_[j * d + t];
+        if (counts[j] > 0) {
+          coordinate = static_cast<float>(sums[j * d + t] / static_cast<double>(counts[j]));
+        } else if (fault == Fault::empty_to_zero) {
+          coordinate = 0;
+        }
+      }
+    }
+    if (fault == Fault::forgets_reset) carried_ = sums;
+    if (fault == Fault::one_coordinate) centroids_[d / 2] *= 1.0F + 1e-4F;
+    if (fault == Fault::nan_centroid) centroids_[0] = std::numeric_limits<float>::quiet_NaN();
+  }
+
+  Problem<float> problem_;
+  std::vector<float> centroids_;
+  std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> before_;
+  std::vector<double> carried_;
+};
+
+template <Fault fault>
+RegisteredVariant registered(Traits traits = {}) {
+  traits.name = "faulty";
+  traits.sums = Sums::wide;
+  return {std::move(traits), detail::factory_of<Faulty<fault>>(), "tests", Support::yes()};
+}
+
+const BatteryCase& battery_case(const std::string& name) {
+  static const auto battery = make_battery();
+  for (const auto& test : battery) {
+    if (test.name == name) return test;
+  }
+  throw std::logic_error("no case " + name);
+}
+
+template <Fault fault>
+BatteryResult judge(const std::string& name, Traits traits = {}) {
+  return run_battery_case(registered<fault>(std::move(traits)), battery_case(name), Precision::f32,
+                          2);
+}
+
+// Caught, and by the certificate that is there for it.
+void expect_caught(const BatteryResult& result, const std::string& check) {
+  EXPECT_EQ(result.verdict, Verdict::failed);
+  EXPECT_NE(result.detail.find(check), std::string::npos) << result.detail;
+}
+
+TEST(Verify, SoundVariantPassesTheWholeBattery) {
+  for (const auto& test : make_battery()) {
+    const auto result = run_battery_case(registered<Fault::none>(), test, Precision::f32, 2);
+    EXPECT_EQ(result.verdict, Verdict::passed) << test.name << ": " << result.detail;
+    EXPECT_LE(result.certificate.centroid_error_of_bound, 1) << test.name;
+    EXPECT_EQ(result.certificate.labels_differing, 0) << test.name;
+  }
+}
+
+TEST(Verify, CatchesOneWrongLabel) {
+  expect_caught(judge<Fault::one_label>("prime sizes"), "labels within rounding");
+  expect_caught(judge<Fault::one_label>("clustered"), "labels within rounding");
+}
+
+TEST(Verify, CatchesOneWrongCoordinate) {
+  expect_caught(judge<Fault::one_coordinate>("prime sizes"), "centroids are the means");
+  expect_caught(judge<Fault::one_coordinate>("large offset"), "centroids are the means");
+}
+
+TEST(Verify, CatchesTheTieRule) {
+  expect_caught(judge<Fault::ties_to_highest>("exact ties"), "ties did not go to the lowest");
+  expect_caught(judge<Fault::ties_to_highest>("all zero"), "ties did not go to the lowest");
+  Traits exact;
+  exact.exact = true;
+  expect_caught(judge<Fault::ties_to_highest>("identical centroids", exact), "labels exact");
+}
+
+TEST(Verify, CatchesMovedEmptyClusters) {
+  expect_caught(judge<Fault::empty_to_zero>("empty clusters"), "empty clusters keep");
+}
+
+TEST(Verify, CatchesADroppedLastBlock) {
+  expect_caught(judge<Fault::dropped_last_block>("prime sizes"), "centroids are the means");
+  expect_caught(judge<Fault::dropped_last_block>("many clusters"), "");
+}
+
+TEST(Verify, CatchesStaleLabels) {
+  expect_caught(judge<Fault::stale_labels>("prime sizes"), "");
+  expect_caught(judge<Fault::stale_centroids>("prime sizes"), "centroids are the means");
+}
+
+TEST(Verify, CatchesStateThatOutlivesReset) {
+  EXPECT_EQ(judge<Fault::forgets_reset>("prime sizes").verdict, Verdict::failed);
+}
+
+TEST(Verify, CatchesUnwrittenAndImpossibleOutput) {
+  expect_caught(judge<Fault::unwritten_label>("prime sizes"), "labels in range");
+  expect_caught(judge<Fault::label_out_of_range>("prime sizes"), "labels in range");
+  EXPECT_EQ(judge<Fault::nan_centroid>("prime sizes").verdict, Verdict::failed);
+}
+
+TEST(Verify, ExactVariantsAreHeldToBits) {
+  // Off by one unit in the last place: within every rounding bound, yet not exact.
+  const auto& test = battery_case("prime sizes");
+  Traits traits;
+  traits.exact = true;
+  const Shape shape{test.n, test.d, test.k, Precision::f32};
+  Problem<float> problem;
+  problem.shape = shape;
+  problem.points = test.points.data();
+  problem.max_abs = largest_abs(test.points.data(), test.n * test.d, 1);
+  Session<float> session(require_variant("reference"), problem, test.centroids.data());
+  session.reset();
+  session.step(1);
+  Outcome<float> outcome = session.fetch();
+  EXPECT_TRUE(certify_step(traits, session.evidence(test.centroids, outcome), {}).passed);
+  outcome.centroids[3] = std::nextafter(outcome.centroids[3], 1e9F);
+  EXPECT_FALSE(certify_step(traits, session.evidence(test.centroids, outcome), {}).passed);
+  traits.exact = false;
+  traits.sums = Sums::wide;
+  EXPECT_TRUE(certify_step(traits, session.evidence(test.centroids, outcome), {}).passed);
+}
+
+TEST(Verify, SampleSaysSoAndStillSeesADroppedTail) {
+  const std::int64_t n = 50000;
+  std::vector<float> points(n * 2);
+  for (std::int64_t i = 0; i < 2 * n; ++i) points[i] = static_cast<float>((i * 7919) % 1000);
+  std::vector<float> centroids{0, 0, 250, 250, 500, 500, 900, 900};
+  Problem<float> problem;
+  problem.shape = {n, 2, 4, Precision::f32};
+  problem.points = points.data();
+  problem.max_abs = 999;
+  Session<float> session(require_variant("reference"), problem, centroids.data());
+  session.reset();
+  session.step(1);
+  Outcome<float> outcome = session.fetch();
+  VerifyOptions options;
+  options.budget = 4 * 2 * 5000;
+  const auto sound = certify_step(Traits{}, session.evidence(centroids, outcome), options);
+  EXPECT_TRUE(sound.passed);
+  EXPECT_EQ(sound.points_checked, 5000);
+  EXPECT_EQ(sound.points_total, n);
+  for (std::int64_t i = n - 100; i < n; ++i) outcome.labels[i] = (outcome.labels[i] + 1) % 4;
+  const auto broken = certify_step(Traits{}, session.evidence(centroids, outcome), options);
+  EXPECT_FALSE(broken.passed);
+}
+
+TEST(Verify, BoundsGrowWithThePrecisionsRoundoff) {
+  Traits direct;
+  Traits expanded;
+  expanded.distance = Distance::expanded;
+  const double f32 = distance_bound(direct, Precision::f32, 10, 1.0, 2.0);
+  EXPECT_NEAR(f32, 16 * 0x1p-24, 1e-8);
+  EXPECT_LT(distance_bound(direct, Precision::f64, 10, 1.0, 2.0), f32 * 1e-8);
+  EXPECT_NEAR(distance_bound(expanded, Precision::f32, 10, 1.0, 2.0) / f32, 4, 1e-3);
+  EXPECT_GT(distance_bound(direct, Precision::f16, 10, 1.0, 2.0), 0x1p-10);
+  EXPECT_GT(distance_bound(direct, Precision::bf16, 10, 1.0, 2.0),
+            distance_bound(direct, Precision::tf32, 10, 1.0, 2.0));
+}
+
+TEST(Verify, TrajectoryIsComparedWithinItsTolerance) {
+  Certificate near;
+  certify_trajectory(Traits{}, 100.5, 100, false, near);
+  EXPECT_TRUE(near.passed);
+  Certificate far;
+  certify_trajectory(Traits{}, 102, 100, false, far);
+  EXPECT_FALSE(far.passed);
+  Traits relocating;
+  relocating.empty_clusters = EmptyClusters::relocate;
+  Certificate skipped;
+  certify_trajectory(relocating, 90, 100, true, skipped);
+  EXPECT_TRUE(skipped.passed);
+  EXPECT_FALSE(skipped.inertia_relative_difference.has_value());
+}
+
+TEST(Quality, DoesNotDependOnThreads) {
+  const auto& test = battery_case("one past a block");
+  std::vector<std::int32_t> labels(test.n);
+  for (std::int64_t i = 0; i < test.n; ++i) labels[i] = static_cast<std::int32_t>(i % test.k);
+  const Shape shape{test.n, test.d, test.k, Precision::f32};
+  const auto one = quality_of(test.points.data(), test.centroids.data(), labels.data(), shape, 1);
+  const auto five = quality_of(test.points.data(), test.centroids.data(), labels.data(), shape, 5);
+  EXPECT_EQ(one.inertia, five.inertia);
+  EXPECT_EQ(one.loss, five.loss);
+  EXPECT_EQ(one.empty_clusters, 0);
+}
+
+TEST(Hash, IsFnv1a) {
+  EXPECT_EQ(fnv1a_hex("", 0), "cbf29ce484222325");
+  EXPECT_EQ(fnv1a_hex("a", 1), "af63dc4c8601ec8c");
+  EXPECT_EQ(fnv1a_hex("foobar", 6), "85944171f73967e8");
+}
+
+}  // namespace
+}  // namespace kmeans
