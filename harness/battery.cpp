@@ -124,6 +124,16 @@ BatteryResult run_typed(const RegisteredVariant& variant, const BatteryCase& tes
 
 }  // namespace
 
+const char* to_string(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::passed: return "passed";
+    case Verdict::failed: return "failed";
+    case Verdict::skipped: return "skipped";
+    case Verdict::error: return "error";
+  }
+  return "?";
+}
+
 std::vector<BatteryCase> make_battery() {
   std::vector<BatteryCase> cases;
   cases.push_back(uniform_case("one point", 1, 1, 1, 1));

@@ -27,6 +27,7 @@ struct BatteryCase {
 std::vector<BatteryCase> make_battery();
 
 enum class Verdict { passed, failed, skipped, error };
+const char* to_string(Verdict verdict);
 
 struct BatteryResult {
   Verdict verdict = Verdict::passed;

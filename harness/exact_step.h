@@ -13,8 +13,8 @@ namespace kmeans::exact {
 
 /// Squared distance of point and centroid in float64: t ascending, each difference, product and
 /// sum rounded on its own.
-template <class T>
-inline double squared_distance(const T* point, const T* centroid, std::int64_t d) {
+template <class T, class U>
+inline double squared_distance(const T* point, const U* centroid, std::int64_t d) {
   double sum = 0;
   for (std::int64_t t = 0; t < d; ++t) {
     const double difference = static_cast<double>(point[t]) - static_cast<double>(centroid[t]);

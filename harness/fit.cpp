@@ -319,6 +319,7 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered,
 }
 
 int run_fit(const FitOptions& options) {
+  honour_denormals();
   const RegisteredVariant& registered = require_variant(options.variant);
   if (!registered.available.ok) {
     throw EnvironmentError(options.variant + " is not available here: " +
@@ -383,6 +384,7 @@ nlohmann::json run_trace(const TraceJob& job) {
 }
 
 int run_trace_worker(const std::string& job_file, const std::string& result_file) {
+  honour_denormals();
   try {
     write_json_file(result_file, run_trace(trace_job_from_json(read_json_file(job_file))));
     return 0;

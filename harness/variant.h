@@ -112,6 +112,8 @@ struct Traits {
   bool parallel = false;      ///< Uses more than one CPU thread.
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;
+  bool centres = false;  ///< Subtracts a common shift, within one root-mean-square radius of the
+                         ///< data's mean, from points and centroids before it forms distances.
   Sums sums = Sums::working;
   LabelsOf labels_of = LabelsOf::starting;
   EmptyClusters empty_clusters = EmptyClusters::keep;

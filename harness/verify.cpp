@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <numeric>
 
 #include "harness/exact_step.h"
@@ -97,6 +98,29 @@ bool arithmetic_is_exact(const StepEvidence<T>& step, const T* centroids, Precis
   return std::all_of(step.points, step.points + nd, is_integer);
 }
 
+// Mean of the points, and the root of their mean squared distance from it.
+struct Centre {
+  std::vector<double> mean;
+  double radius = 0;
+};
+
+template <class T>
+Centre centre_of(const StepEvidence<T>& step) {
+  const auto [n, d, k, precision] = step.shape;
+  Centre centre;
+  centre.mean.assign(d, 0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t t = 0; t < d; ++t) centre.mean[t] += step.points[i * d + t];
+  }
+  for (double& value : centre.mean) value /= static_cast<double>(n);
+  double sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    sum += exact::squared_distance(step.points + i * d, centre.mean.data(), d);
+  }
+  centre.radius = std::sqrt(sum / static_cast<double>(n));
+  return centre;
+}
+
 struct LabelTally {
   std::int64_t differing = 0;
   std::int64_t beyond_bound = 0;
@@ -138,44 +162,108 @@ void group_distances(const T* point, const double* group, std::int64_t d, double
   std::copy(sums, sums + kGroup, distances);
 }
 
-// The exact labels of chosen points, and how far the given labels are from them.
+// Exact distances from any point to all of a set of centroids.
+template <class T>
+class ExactDistances {
+ public:
+  ExactDistances(const T* centroids, std::int64_t k, std::int64_t d)
+      : k_(k), d_(d), grouped_((k + kGroup - 1) / kGroup * kGroup * d, 0.0) {
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (std::int64_t t = 0; t < d; ++t) {
+        grouped_[(j / kGroup * d + t) * kGroup + j % kGroup] = centroids[j * d + t];
+      }
+    }
+  }
+
+  // Fills distances (resized to k) and returns the nearest centroid, the lowest index on a tie.
+  std::int64_t to(const T* point, std::vector<double>& distances) const {
+    distances.resize(grouped_.size() / static_cast<std::size_t>(d_));
+    for (std::int64_t first = 0; first < k_; first += kGroup) {
+      group_distances(point, grouped_.data() + first * d_, d_, distances.data() + first);
+    }
+    distances.resize(k_);
+    return std::min_element(distances.begin(), distances.end()) - distances.begin();
+  }
+
+ private:
+  std::int64_t k_;
+  std::int64_t d_;
+  std::vector<double> grouped_;  // groups x d x kGroup
+};
+
+// What rounding may do to the computed distance of a point and a centroid.
+template <class T>
+class DistanceBounds {
+ public:
+  DistanceBounds(const Traits& traits, const StepEvidence<T>& step, const T* centroids)
+      : traits_(traits),
+        step_(step),
+        centroids_(centroids),
+        none_(traits.exact ||
+              (!traits.centres && traits.labels_of == LabelsOf::starting &&
+               arithmetic_is_exact(step, centroids, step.shape.precision))) {
+    if (none_) return;
+    const std::int64_t d = step.shape.d;
+    if (traits.centres) centre_ = centre_of(step);
+    for (std::int64_t j = 0; j < step.shape.k; ++j) norms_.push_back(norm_of(centroids + j * d, d));
+  }
+
+  // No operation rounds, or the variant claims to be exact: nothing is granted.
+  [[nodiscard]] bool none() const { return none_; }
+
+  // No less than of() for any centroid that can compete for the point.
+  [[nodiscard]] double largest(const T* point) const {
+    if (none_) return 0;
+    const double farthest = norm_of(point, step_.shape.d) +
+                            *std::max_element(norms_.begin(), norms_.end());
+    // Distances are at most (|x| + |c|)^2, and centring adds at most the same again.
+    const double reach = traits_.centres ? 4 * (farthest + norm_of_centre()) : farthest;
+    return distance_bound(traits_, step_.shape.precision, step_.shape.d, reach * reach, reach);
+  }
+
+  [[nodiscard]] double of(const T* point, std::int64_t j, double distance) const {
+    if (none_) return 0;
+    const std::int64_t d = step_.shape.d;
+    double reach = norm_of(point, d) + norms_[j];
+    if (traits_.centres) {
+      const double* mean = centre_.mean.data();
+      const double about_mean = std::sqrt(exact::squared_distance(point, mean, d)) +
+                                std::sqrt(exact::squared_distance(centroids_ + j * d, mean, d));
+      reach = std::max(reach, about_mean + 2 * centre_.radius);
+    }
+    return distance_bound(traits_, step_.shape.precision, d, distance, reach);
+  }
+
+ private:
+  [[nodiscard]] double norm_of_centre() const {
+    return norm_of(centre_.mean.data(), step_.shape.d) + centre_.radius;
+  }
+
+  const Traits& traits_;
+  const StepEvidence<T>& step_;
+  const T* centroids_;
+  bool none_;
+  Centre centre_;
+  std::vector<double> norms_;  // k
+};
+
+// How far the given labels of chosen points are from the exact ones.
 template <class T>
 LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const T* centroids,
                         const std::vector<std::int64_t>& indices) {
   const std::int64_t d = step.shape.d;
   const std::int64_t k = step.shape.k;
-  const std::int64_t groups = (k + kGroup - 1) / kGroup;
-  std::vector<double> grouped(groups * kGroup * d, 0.0);
-  std::vector<double> norms(k);
-  for (std::int64_t j = 0; j < k; ++j) {
-    norms[j] = norm_of(centroids + j * d, d);
-    for (std::int64_t t = 0; t < d; ++t) {
-      grouped[(j / kGroup * d + t) * kGroup + j % kGroup] = centroids[j * d + t];
-    }
-  }
-  const bool no_rounding = arithmetic_is_exact(step, centroids, step.shape.precision) &&
-                           traits.labels_of == LabelsOf::starting;
-
+  const ExactDistances<T> exact_distances(centroids, k, d);
+  const DistanceBounds<T> bounds(traits, step, centroids);
   const auto count = static_cast<std::int64_t>(indices.size());
   std::vector<LabelTally> tallies(block_count(count));
   for_blocks(count, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
     LabelTally& tally = tallies[block];
-    double distances[kGroup];
+    std::vector<double> distances;
     for (std::int64_t s = begin; s < end; ++s) {
       const std::int64_t i = indices[s];
       const T* point = step.points + i * d;
-      double nearest = std::numeric_limits<double>::infinity();
-      std::int64_t exact_label = 0;
-      for (std::int64_t g = 0; g < groups; ++g) {
-        group_distances(point, grouped.data() + g * kGroup * d, d, distances);
-        const std::int64_t lanes = std::min(kGroup, k - g * kGroup);
-        for (std::int64_t lane = 0; lane < lanes; ++lane) {
-          if (distances[lane] < nearest) {
-            nearest = distances[lane];
-            exact_label = g * kGroup + lane;
-          }
-        }
-      }
+      const std::int64_t exact_label = exact_distances.to(point, distances);
       const std::int64_t label = step.labels[i];
       if (label == exact_label) continue;
       tally.differing += 1;
@@ -184,19 +272,17 @@ LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const
         if (tally.first_bad < 0) tally.first_bad = i;
         continue;
       }
-      const double own = exact::squared_distance(point, centroids + label * d, d);
+      const double nearest = distances[exact_label];
+      const double own = distances[label];
       const double excess = own - nearest;
-      double bound = 0;
-      if (!traits.exact && !no_rounding) {
-        const double x_norm = norm_of(point, d);
-        bound = distance_bound(traits, step.shape.precision, d, own, x_norm + norms[label]) +
-                distance_bound(traits, step.shape.precision, d, nearest,
-                               x_norm + norms[exact_label]);
-      }
+      const double bound = bounds.of(point, label, own) + bounds.of(point, exact_label, nearest);
       if (nearest > 0) tally.largest_excess = std::max(tally.largest_excess, excess / nearest);
-      const double of_bound =
-          bound > 0 ? excess / bound
-                    : (traits.exact || no_rounding ? std::numeric_limits<double>::infinity() : 0.0);
+      double of_bound = 0;
+      if (bound > 0) {
+        of_bound = excess / bound;
+      } else if (bounds.none() || excess > 0) {
+        of_bound = std::numeric_limits<double>::infinity();
+      }
       tally.largest_of_bound = std::max(tally.largest_of_bound, of_bound);
       if (of_bound > 1) {
         if (excess == 0) {
@@ -266,47 +352,81 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   return means;
 }
 
-// Labels of the exact step from the given centroids, through the exact variant at hand.
+// Labels of the exact step from the starting centroids, and what rounding leaves open about them.
+struct StartingLabels {
+  std::vector<std::int32_t> labels;  // n
+  // Per cluster, the points that rounding may move into or out of it; empty when not computed.
+  std::vector<std::vector<std::int64_t>> open;
+};
+
+// By the definition, with the open points.
 template <class T>
-std::optional<std::vector<std::int32_t>> exact_labels(const StepEvidence<T>& step, double budget) {
-  if constexpr (std::is_same_v<T, float>) {
-    const auto* engine = find_variant("openmp_exact");
-    const double cost = 1.0 * step.shape.n * step.shape.d * step.shape.k;
-    if (engine == nullptr && cost <= budget) engine = find_variant("reference");
-    if (engine == nullptr) return std::nullopt;
-    auto variant = engine->factory.make_float(Precision::f32);
-    Problem<float> problem;
-    problem.shape = step.shape;
-    problem.shape.precision = Precision::f32;
-    problem.points = step.points;
-    problem.max_abs = step.max_abs;
-    problem.threads = step.threads;
-    variant->setup(problem);
-    variant->reset(step.starting);
-    variant->step(1);
-    std::vector<float> ignored(step.shape.k * step.shape.d);
-    std::vector<std::int32_t> labels(step.shape.n);
-    variant->fetch(ignored.data(), labels.data());
-    return labels;
-  } else {
-    const double cost = 1.0 * step.shape.n * step.shape.d * step.shape.k;
-    if (cost > budget) return std::nullopt;
-    std::vector<std::int32_t> labels(step.shape.n);
-    for_blocks(step.shape.n, step.threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        double nearest = std::numeric_limits<double>::infinity();
-        for (std::int64_t j = 0; j < step.shape.k; ++j) {
-          const double distance = exact::squared_distance(
-              step.points + i * step.shape.d, step.starting + j * step.shape.d, step.shape.d);
-          if (distance < nearest) {
-            nearest = distance;
-            labels[i] = static_cast<std::int32_t>(j);
-          }
+StartingLabels label_in_full(const Traits& traits, const StepEvidence<T>& step) {
+  const std::int64_t d = step.shape.d;
+  const std::int64_t k = step.shape.k;
+  const ExactDistances<T> exact_distances(step.starting, k, d);
+  const DistanceBounds<T> bounds(traits, step, step.starting);
+  StartingLabels result;
+  result.labels.resize(step.shape.n);
+  result.open.resize(k);
+  std::mutex open_mutex;
+  for_blocks(step.shape.n, step.threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    std::vector<double> distances;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* point = step.points + i * d;
+      const std::int64_t nearest = exact_distances.to(point, distances);
+      result.labels[i] = static_cast<std::int32_t>(nearest);
+      const double own_bound = bounds.of(point, nearest, distances[nearest]);
+      const double far = own_bound + bounds.largest(point);
+      bool open = false;
+      for (std::int64_t j = 0; j < k; ++j) {
+        if (j == nearest) continue;
+        const double gap = distances[j] - distances[nearest];
+        if (gap > far) continue;  // most are: saves the norms
+        if (gap <= own_bound + bounds.of(point, j, distances[j])) {
+          const std::lock_guard lock(open_mutex);
+          result.open[j].push_back(i);
+          open = true;
         }
       }
-    });
-    return labels;
-  }
+      if (open) {
+        const std::lock_guard lock(open_mutex);
+        result.open[nearest].push_back(i);
+      }
+    }
+  });
+  return result;
+}
+
+// Through the exact variant at hand, for problems too large for the definition.
+std::optional<StartingLabels> label_fast(const StepEvidence<float>& step) {
+  const auto* engine = find_variant("openmp_exact");
+  if (engine == nullptr) return std::nullopt;
+  auto variant = engine->factory.make_float(Precision::f32);
+  Problem<float> problem;
+  problem.shape = step.shape;
+  problem.shape.precision = Precision::f32;
+  problem.points = step.points;
+  problem.max_abs = step.max_abs;
+  problem.threads = step.threads;
+  variant->setup(problem);
+  variant->reset(step.starting);
+  variant->step(1);
+  std::vector<float> ignored(step.shape.k * step.shape.d);
+  StartingLabels result;
+  result.labels.resize(step.shape.n);
+  variant->fetch(ignored.data(), result.labels.data());
+  return result;
+}
+
+template <class T>
+std::optional<StartingLabels> starting_labels(const Traits& traits, const StepEvidence<T>& step,
+                                              double budget) {
+  const double cost = static_cast<double>(step.shape.n) * static_cast<double>(step.shape.d) *
+                      static_cast<double>(step.shape.k);
+  if (cost <= budget) return label_in_full(traits, step);
+  if constexpr (std::is_same_v<T, float>) return label_fast(step);
+  return std::nullopt;
 }
 
 // Root mean squared distance of each cluster's points from its mean.
@@ -450,33 +570,49 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
                           const VerifyOptions& options, Certificate& certificate) {
   static const char* const kName = "centroids are the means of the starting labels";
   const auto [n, d, k, precision] = step.shape;
-  const auto labels = exact_labels(step, options.budget);
-  if (!labels) {
+  const auto starting = starting_labels(traits, step, options.budget);
+  if (!starting) {
     certificate.add(kName, true, "not checked: too large to label in float64");
     return;
   }
-  const ClusterMeans means = means_of(step, labels->data());
-  const std::int64_t empty = std::count(means.counts.begin(), means.counts.end(), 0);
+  const std::int32_t* labels = starting->labels.data();
+  const ClusterMeans means = means_of(step, labels);
+  const bool in_full = !starting->open.empty();
+  std::int64_t empty = 0;
+  for (std::int64_t j = 0; j < k; ++j) {
+    const auto open = in_full ? static_cast<std::int64_t>(starting->open[j].size()) : 0;
+    empty += means.counts[j] - open <= 0;
+  }
   if (empty > 0 && traits.empty_clusters == EmptyClusters::relocate) {
     certificate.add(kName, true,
-                    "not compared: the library moves the " + std::to_string(empty) +
-                        " empty clusters of this step");
+                    "not compared: the library moves empty clusters, and " +
+                        std::to_string(empty) + " are empty or may be by rounding");
     return;
   }
-  const std::vector<double> spreads = spreads_of(step, labels->data(), means);
+  const std::vector<double> spreads = spreads_of(step, labels, means);
   const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
   double worst = 0;
   std::int64_t bad = -1;
   for (std::int64_t j = 0; j < k; ++j) {
     if (means.counts[j] == 0) continue;
     const auto count = static_cast<double>(means.counts[j]);
-    // At least two points: in a small cluster one label is already a large share.
-    const double share_hidden = std::max(kHiddenLabelShare, std::min(1.0, 2 / count));
+    double hidden = 0;  // how far labels that rounding leaves open can move the mean
+    if (in_full) {
+      const auto open = static_cast<std::int64_t>(starting->open[j].size());
+      if (open >= means.counts[j]) continue;  // nothing is certain about this cluster
+      for (const std::int64_t i : starting->open[j]) {
+        hidden += std::sqrt(
+            exact::squared_distance(step.points + i * d, means.mean.data() + j * d, d));
+      }
+      hidden /= static_cast<double>(means.counts[j] - open);
+    } else {
+      hidden = std::max(kHiddenLabelShare, std::min(1.0, 2 / count)) * spreads[j];
+    }
     for (std::int64_t t = 0; t < d; ++t) {
       const double error = std::abs(step.returned[j * d + t] - means.mean[j * d + t]);
-      const double bound = (gamma(2 * count + 8, storage) + 8 * storage) * means.mean_abs[j * d + t] +
-                           storage * 8 * static_cast<double>(step.max_abs) +
-                           share_hidden * spreads[j];
+      const double bound =
+          (gamma(2 * count + 8, storage) + 8 * storage) * means.mean_abs[j * d + t] +
+          storage * 8 * static_cast<double>(step.max_abs) + hidden;
       const double share =
           std::isfinite(error) ? (error > 0 ? error / bound : 0)
                                : std::numeric_limits<double>::infinity();
@@ -562,14 +698,16 @@ double distance_bound(const Traits& traits, Precision precision, std::int64_t d,
   // The yardstick's own rounding matters for float64 points only; granting it always is harmless.
   const double yardstick = gamma(terms + 2, kUnit64) * distance;
   const double underflow = terms * rounding.underflow;
-  if (traits.distance == Distance::direct && rounding.operand == 0) {
+  if (traits.distance == Distance::direct && rounding.operand == 0 && !traits.centres) {
     // d + 2 roundings reach each term; 4 more admit a comparison of rounded square roots.
     return gamma(terms + 6, rounding.arithmetic) * distance + yardstick + underflow;
   }
   // |x|^2, -2 x.c and |c|^2 are each off by gamma of their own size, which sums to (|x| + |c|)^2;
   // rounded operands add (2 u + u^2) per product, on both sides of the product.
   const double operand = 2 * rounding.operand + rounding.operand * rounding.operand;
-  const double expanded = (gamma(terms + 6, rounding.arithmetic) + operand) * norms * norms;
+  // Coordinates of centred data are rounded once more: 4 more roundings of that size.
+  const double roundings = terms + (traits.centres ? 10 : 6);
+  const double expanded = (gamma(roundings, rounding.arithmetic) + operand) * norms * norms;
   const double operand_underflow = rounding.underflow * norms * std::sqrt(terms) * 4;
   return expanded + yardstick + underflow + (rounding.operand > 0 ? operand_underflow : 0);
 }

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# Thin verbs; the work is done by CMake, the program itself and the scripts in tools/.
+
+SCALE   ?= quick
+ONLY    ?=
+RESUME  ?=
+MACHINE ?=
+PRESET  ?= release
+BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
+export BUILD
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test check format run-experiments figures report compare clean distclean
+
+help:
+	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
+	@echo '       SCALE=quick|paper   a few minutes (default), or the sizes of the sources'
+	@echo '       ONLY=regex          only the cells whose name matches'
+	@echo '       RESUME=1            continue an interrupted run'
+	@echo 'make test              set up, build, and run all tests'
+	@echo 'make build             set up the C++ side and build $(BUILD)/kmeans-bench'
+	@echo 'make figures|report    draw again from results/<machine>, or MACHINE=<folder under results>'
+	@echo 'make compare BASE=a.json NEW=b.json   compare two result files or folders'
+	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
+	@echo 'make setup             install what is missing (apt, .venv), nothing else'
+	@echo 'make clean             remove builds;  make distclean also .venv and cached data; never results'
+	@echo 'PRESET=dev|tsan|ci|cuda builds and tests in build-<preset> (CMakePresets.json)'
+
+setup:
+	@tools/setup.sh --retry build python lint
+
+build:
+	@tools/setup.sh build
+	@tools/build.sh $(PRESET)
+
+test:
+	@tools/setup.sh build python
+	@tools/build.sh $(PRESET)
+	@tools/test.sh
+
+check:
+	@tools/setup.sh build python lint
+	@tools/check.sh $(PRESET)
+
+format:
+	@tools/setup.sh python lint
+	@tools/check.sh --repair
+
+run-experiments:
+	@tools/setup.sh build python
+	@tools/build.sh $(PRESET)
+	@tools/run_experiments.sh --scale '$(SCALE)' $(if $(ONLY),--only '$(ONLY)') \
+	  $(if $(RESUME),--resume)
+
+figures report:
+	@tools/setup.sh python
+	@tools/draw.sh $@ $(MACHINE)
+
+compare:
+	@$(if $(and $(BASE),$(NEW)),,echo 'usage: make compare BASE=a.json NEW=b.json' >&2; exit 2)
+	@tools/setup.sh build
+	@tools/build.sh $(PRESET)
+	@$(BUILD)/kmeans-bench compare '$(BASE)' '$(NEW)'
+
+clean:
+	rm -rf build build-ci build-cuda build-dev build-tsan build-fuzz
+
+distclean: clean
+	rm -rf .venv .cache .setup .ruff_cache .pytest_cache

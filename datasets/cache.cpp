@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The cache: <label>-<scalar>-<hash of the description>.npy with a record of the same name, .json,
+// that holds the checksums, and a .lock file. A file without a record that fits is worth nothing:
+// it is discarded and made again, under the lock, so that two processes do not both do it.
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "datasets/atomic_file.h"
+#include "datasets/catalogue.h"
+#include "datasets/dataset.h"
+#include "datasets/generate.h"
+#include "datasets/mapped_file.h"
+#include "datasets/npy.h"
+#include "datasets/readers.h"
+#include "datasets/scikit_learn.h"
+#include "datasets/sha256.h"
+#include "harness/errors.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+const char* descr_of(ScalarType scalar) { return scalar == ScalarType::f32 ? "<f4" : "<f8"; }
+
+std::span<const std::byte> coordinates_of(const MappedFile& file, const MatrixLayout& layout) {
+  return file.bytes().subspan(static_cast<std::size_t>(layout.offset));
+}
+
+// A hash of samples spread over the file: finds most damage without reading gigabytes.
+std::string probe(const MappedFile& file) {
+  constexpr std::size_t kSamples = 16;
+  constexpr std::size_t kBytes = 4096;
+  const auto bytes = file.bytes();
+  Sha256 hash;
+  if (bytes.size() <= kSamples * kBytes) {
+    hash.add(bytes.data(), bytes.size());
+  } else {
+    for (std::size_t sample = 0; sample < kSamples; ++sample) {
+      const std::size_t begin = (bytes.size() - kBytes) / (kSamples - 1) * sample;
+      hash.add(bytes.data() + begin, kBytes);
+    }
+    hash.add(bytes.data() + (bytes.size() - kBytes), kBytes);
+  }
+  return hash.hex();
+}
+
+std::optional<MatrixLayout> plain_layout(const FileBytes& file, ScalarType scalar) {
+  const MatrixLayout layout = read_npy_layout(file);
+  const Element wanted = scalar == ScalarType::f32 ? Element::f32 : Element::f64;
+  const bool plain = layout.element == wanted && !layout.big_endian &&
+                     layout.row_stride == layout.d * size_of(scalar) &&
+                     layout.column_stride == size_of(scalar) && layout.offset % 8 == 0;
+  return plain ? std::optional(layout) : std::nullopt;
+}
+
+/// A data file with its record. The data file lies in the cache, or is the user's own npy.
+class CacheEntry {
+ public:
+  CacheEntry(const fs::path& cache, const std::string& label, ScalarType scalar, json key)
+      : scalar_(scalar), key_(std::move(key)) {
+    const std::string text = key_.dump(-1, ' ', false, json::error_handler_t::replace);
+    const std::string name =
+        label + "-" + to_string(scalar) + "-" + sha256_hex(text.data(), text.size()).substr(0, 16);
+    data_ = cache / (name + ".npy");
+    record_ = cache / (name + ".json");
+    lock_ = cache / (name + ".lock");
+  }
+
+  void use_file_in_place(fs::path file) { data_ = std::move(file); }
+
+  [[nodiscard]] const fs::path& data() const { return data_; }
+
+  /// Holds the lock while making the entry, unless another process has made it meanwhile.
+  StoredDataset get(const std::function<void()>& make) const {
+    if (auto stored = valid()) return *stored;
+    std::error_code error;
+    fs::create_directories(record_.parent_path(), error);
+    if (error) {
+      throw OutputError(record_.parent_path().string() +
+                        ": the cache folder cannot be created: " + error.message());
+    }
+    const FileLock lock(lock_);
+    if (auto stored = valid()) return *stored;
+    fs::remove(record_, error);
+    remove_stale_temporaries(data_);
+    remove_stale_temporaries(record_);
+    make();
+    return describe();
+  }
+
+  void discard() const {
+    std::error_code ignored;
+    fs::remove(record_, ignored);
+    fs::remove(data_, ignored);
+  }
+
+ private:
+  // The entry, if data and record fit each other. The whole data are hashed only when the file's
+  // time has changed since its record was written; else size, header and samples are compared.
+  [[nodiscard]] std::optional<StoredDataset> valid() const {
+    std::ifstream in(record_);
+    if (!in) return std::nullopt;
+    try {
+      json record = json::parse(in);
+      if (record.at("key") != key_) return std::nullopt;
+      const MappedFile file(data_);
+      const FileBytes bytes{data_.string(), file.bytes(), file.memory()};
+      const auto layout = plain_layout(bytes, scalar_);
+      StoredDataset stored{data_, record.at("sha256").get<std::string>(),
+                           record.at("n").get<std::int64_t>(), record.at("d").get<std::int64_t>(),
+                           scalar_};
+      if (!layout || layout->n != stored.n || layout->d != stored.d ||
+          probe(file) != record.at("probe_sha256")) {
+        throw InputError("size, shape or samples differ");
+      }
+      if (record.at("modified_ns") != file.modified()) {
+        const auto coordinates = coordinates_of(file, *layout);
+        if (sha256_hex(coordinates.data(), coordinates.size()) != stored.sha256) {
+          throw InputError("the SHA-256 differs");
+        }
+        record["modified_ns"] = file.modified();
+        write_record(record);
+      }
+      return stored;
+    } catch (const OutputError&) {
+      throw;
+    } catch (const std::exception& error) {
+      // Half a file, a record cut short, a changed byte: whatever it is, it is made again.
+      std::fprintf(stderr, "kmeans-bench: %s does not fit its record (%s); it is made again\n",
+                   data_.c_str(), error.what());
+      return std::nullopt;
+    }
+  }
+
+  void write_record(const json& record) const {
+    const std::string text = record.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+    AtomicFile out(record_);
+    out.write(text.data(), text.size());
+    out.commit();
+  }
+
+  // Hashes the finished data file and writes its record.
+  [[nodiscard]] StoredDataset describe() const {
+    const MappedFile file(data_);
+    const FileBytes bytes{data_.string(), file.bytes(), file.memory()};
+    const auto layout = plain_layout(bytes, scalar_);
+    if (!layout) bytes.refuse("is not the npy file that was to be made");
+    const auto coordinates = coordinates_of(file, *layout);
+    StoredDataset stored{data_, sha256_hex(coordinates.data(), coordinates.size()), layout->n,
+                         layout->d, scalar_};
+    write_record({{"key", key_},
+                  {"n", stored.n},
+                  {"d", stored.d},
+                  {"bytes", file.bytes().size()},
+                  {"sha256", stored.sha256},
+                  {"probe_sha256", probe(file)},
+                  {"modified_ns", file.modified()}});
+    return stored;
+  }
+
+  ScalarType scalar_;
+  json key_;
+  fs::path data_;
+  fs::path record_;
+  fs::path lock_;
+};
+
+void write_generated(const DatasetSpec& spec, ScalarType scalar, const fs::path& file) {
+  const FillRows fill = prepare_rows(spec);
+  const auto n = spec.json.at("n").get<std::int64_t>();
+  const auto d = spec.json.at("d").get<std::int64_t>();
+  const std::int64_t row_bytes = d * size_of(scalar);
+  constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;
+  const std::int64_t rows = std::clamp<std::int64_t>(kChunkBytes / row_bytes, 1, n);
+  const auto chunk = allocate_bytes(rows * row_bytes);
+  AtomicFile out(file);
+  const std::string header = npy_header(descr_of(scalar), {n, d});
+  out.write(header.data(), header.size());
+  for (std::int64_t begin = 0; begin < n; begin += rows) {
+    const std::int64_t end = std::min(n, begin + rows);
+    fill_rows(fill, d, scalar, begin, end, chunk.get());
+    out.write(chunk.get(), static_cast<std::size_t>((end - begin) * row_bytes));
+  }
+  out.commit();
+}
+
+constexpr std::int64_t kZhihuPoints = 1'000'000;
+
+void write_zhihu2023(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache,
+                     const fs::path& file) {
+  const auto n = spec.json.at("n").get<std::int64_t>();
+  if (n == kZhihuPoints && scalar == ScalarType::f64) {
+    const fs::path made = file.parent_path() / ("." + file.filename().string() + ".tmp-made");
+    make_zhihu2023(made);
+    write_npy(file, load_points(made, {.format = FileFormat::npy, .scalar = scalar}));
+    std::error_code ignored;
+    fs::remove(made, ignored);
+    return;
+  }
+  // Everything else is cut or rounded from the whole set.
+  const auto whole =
+      materialise(parse_dataset({{"generator", "zhihu2023"}}), ScalarType::f64, cache);
+  write_npy(file, load_points(whole.file, {.scalar = scalar, .max_points = n}));
+}
+
+StoredDataset materialise_file(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache) {
+  const fs::path file = spec.json.at("file").get<std::string>();
+  LoadOptions options = load_options(spec);
+  options.scalar = scalar;
+  const MappedFile mapped(file);
+  const json key{{"spec", spec.json},
+                 {"scalar", to_string(scalar)},
+                 {"path", fs::absolute(file).lexically_normal().string()},
+                 {"source_bytes", mapped.bytes().size()},
+                 {"source_modified_ns", mapped.modified()}};
+  CacheEntry entry(cache, spec.label(), scalar, key);
+  const FileBytes bytes{file.string(), mapped.bytes(), mapped.memory()};
+  const bool npy = bytes.text().substr(0, 6) == "\x93NUMPY";
+  const bool in_place = npy && options.max_points == 0 && options.csv_drop_last == 0 &&
+                        plain_layout(bytes, scalar).has_value();
+  if (in_place) entry.use_file_in_place(fs::absolute(file));
+  return entry.get([&] {
+    const Points points = read_points(bytes, options);  // also refuses NaN and infinity
+    if (!in_place) write_npy(entry.data(), points);
+  });
+}
+
+}  // namespace
+
+StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
+                          const std::filesystem::path& cache) {
+  if (spec.json.contains("file")) return materialise_file(spec, scalar, cache);
+  const CacheEntry entry(
+      cache, spec.label(), scalar,
+      {{"spec", spec.json}, {"scalar", to_string(scalar)}, {"version", kGeneratorVersion}});
+  StoredDataset stored = entry.get([&] {
+    if (spec.json.at("generator") == "zhihu2023") {
+      write_zhihu2023(spec, scalar, cache, entry.data());
+    } else {
+      write_generated(spec, scalar, entry.data());
+    }
+  });
+  if (const auto* known = find_in_catalogue(spec, scalar)) {
+    if (stored.sha256 == known->sha256) return stored;
+    const auto difference = difference_from(*known, stored.sha256, load_points(stored.file));
+    if (!difference.empty()) {
+      entry.discard();
+      throw EnvironmentError("data set " + spec.label() + " (" + to_string(scalar) +
+                             ") does not come out as the catalogue says: " + difference);
+    }
+  }
+  return stored;
+}
+
+}  // namespace kmeans

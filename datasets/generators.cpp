@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/generators.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "datasets/random.h"
+#include "datasets/readers.h"
+#include "harness/errors.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+// Streams of one seed that never meet.
+enum Stream : std::uint64_t { kCoordinates = 0, kCentres = 1, kLabels = 2, kOutliers = 3 };
+
+constexpr double kMostPoints = 1e12;
+constexpr double kMostCoordinates = 1e6;
+constexpr double kMostCentres = 1e6;
+constexpr double kLargestSeed = 9007199254740992.0;  // 2^53: survives every JSON reader
+constexpr double kLargestValue = 1e30;               // fits float32, and so do sums of a few
+
+Parameter integer(std::string name, std::string meaning, std::optional<double> fallback,
+                  double smallest, double largest) {
+  return {std::move(name), std::move(meaning), Parameter::Kind::integer,
+          fallback,        smallest,           largest};
+}
+Parameter real(std::string name, std::string meaning, double fallback, double smallest,
+               double largest) {
+  return {std::move(name), std::move(meaning), Parameter::Kind::real, fallback, smallest, largest};
+}
+Parameter centres(double fallback) {
+  return integer("k", "number of centres", fallback, 1, kMostCentres);
+}
+Parameter deviation(double fallback) {
+  return real("sigma", "standard deviation of every coordinate about its centre", fallback, 0,
+              1e15);
+}
+
+std::vector<Parameter> with_shape(std::vector<Parameter> own,
+                                  std::optional<double> d = std::nullopt,
+                                  double largest_d = kMostCoordinates) {
+  std::vector<Parameter> all{integer("n", "number of points", std::nullopt, 1, kMostPoints),
+                             integer("d", "coordinates of a point", d, d.value_or(1), largest_d),
+                             integer("seed", "of the random numbers", 1, 0, kLargestSeed)};
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+/// What most generators share: d, and the random numbers of the seed.
+struct Base {
+  explicit Base(const json& spec)
+      : d(spec.at("d").get<std::int64_t>()), seed(spec.at("seed").get<std::uint64_t>()) {}
+
+  [[nodiscard]] CounterRandom random(Stream stream) const { return {seed, stream}; }
+
+  std::int64_t d;
+  std::uint64_t seed;
+};
+
+std::uint64_t counter(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+// Every coordinate drawn by itself, from its own number i * d + t.
+template <class Draw>
+FillRows independent(std::int64_t d, Draw draw) {
+  return [d, draw](std::int64_t begin, std::int64_t end, double* rows) {
+    for (std::int64_t index = begin * d; index < end * d; ++index) {
+      *rows++ = draw(counter(index));
+    }
+  };
+}
+
+// value = shift + scale * normal.
+FillRows normal_rows(const Base& base, double shift, double scale) {
+  return [base, shift, scale](std::int64_t begin, std::int64_t end, double* rows) {
+    const auto count = static_cast<std::size_t>((end - begin) * base.d);
+    fill_normal(base.random(kCoordinates), counter(begin * base.d), {rows, count});
+    for (std::size_t i = 0; i < count; ++i) rows[i] = shift + scale * rows[i];
+  };
+}
+
+// A point: one of the centres, chosen by label_of(i), plus sigma times a normal in each coordinate.
+template <class LabelOf>
+FillRows mixture(const Base& base, std::vector<double> centre_coordinates, double sigma,
+                 LabelOf label_of) {
+  auto shared = std::make_shared<const std::vector<double>>(std::move(centre_coordinates));
+  return [base, shared, sigma, label_of](std::int64_t begin, std::int64_t end, double* rows) {
+    const std::int64_t d = base.d;
+    const auto count = static_cast<std::size_t>((end - begin) * d);
+    if (sigma > 0) {
+      fill_normal(base.random(kCoordinates), counter(begin * d), {rows, count});
+    } else {
+      std::fill_n(rows, count, 0.0);
+    }
+    for (std::int64_t i = begin; i < end; ++i, rows += d) {
+      const double* centre = shared->data() + label_of(i) * d;
+      for (std::int64_t t = 0; t < d; ++t) rows[t] = centre[t] + sigma * rows[t];
+    }
+  };
+}
+
+auto equal_shares(const Base& base, std::int64_t k) {
+  return [random = base.random(kLabels), k](std::int64_t i) { return random.below(counter(i), k); };
+}
+
+std::vector<double> uniform_centres(const Base& base, std::int64_t k, double low, double high) {
+  const auto random = base.random(kCentres);
+  std::vector<double> values(static_cast<std::size_t>(k * base.d));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = low + (high - low) * random.uniform(i);
+  }
+  return values;
+}
+
+FillRows uniform(const json& spec) {
+  const Base base(spec);
+  const auto low = spec.at("low").get<double>();
+  const auto width = spec.at("high").get<double>() - low;
+  return independent(base.d, [random = base.random(kCoordinates), low, width](std::uint64_t index) {
+    return low + width * random.uniform(index);
+  });
+}
+
+FillRows gaussian(const json& spec) { return normal_rows(Base(spec), 0, 1); }
+
+FillRows blobs(const json& spec) {
+  const Base base(spec);
+  const auto k = spec.at("k").get<std::int64_t>();
+  auto centre_coordinates =
+      uniform_centres(base, k, spec.at("low").get<double>(), spec.at("high").get<double>());
+  return mixture(base, std::move(centre_coordinates), spec.at("sigma").get<double>(),
+                 equal_shares(base, k));
+}
+
+// marinai2023, figure 1: centres in [0, sigma^2 k]^d, each kept when its squared distance from all
+// earlier ones exceeds 100 sigma^2. The source tries for ever; here the tries are bounded.
+std::vector<double> separated_centres(const Base& base, std::int64_t k, double sigma) {
+  constexpr std::int64_t kTries = 1000;
+  const auto random = base.random(kCentres);
+  const double side = sigma * sigma * static_cast<double>(k);
+  const double separation = 100 * sigma * sigma;
+  const std::int64_t d = base.d;
+  std::vector<double> placed;
+  std::vector<double> candidate(static_cast<std::size_t>(d));
+  std::int64_t drawn = 0;
+  for (std::int64_t j = 0; j < k; ++j) {
+    bool fits = false;
+    for (std::int64_t attempt = 0; !fits && attempt < kTries; ++attempt, ++drawn) {
+      for (std::int64_t t = 0; t < d; ++t) {
+        candidate[static_cast<std::size_t>(t)] = side * random.uniform(counter(drawn * d + t));
+      }
+      fits = true;
+      for (std::size_t other = 0; fits && other < placed.size(); other += candidate.size()) {
+        double distance = 0;
+        for (std::size_t t = 0; t < candidate.size(); ++t) {
+          const double difference = placed[other + t] - candidate[t];
+          distance += difference * difference;
+        }
+        fits = distance > separation;
+      }
+    }
+    if (!fits) {
+      throw InputError("generator 'globular': only " + std::to_string(j) + " of " +
+                       std::to_string(k) + " centres could be placed in [0, sigma^2 k]^d with " +
+                       "squared separation above 100 sigma^2 (" + std::to_string(kTries) +
+                       " tries for the next one); choose a larger sigma or d");
+    }
+    placed.insert(placed.end(), candidate.begin(), candidate.end());
+  }
+  return placed;
+}
+
+FillRows globular(const json& spec) {
+  const Base base(spec);
+  const auto k = spec.at("k").get<std::int64_t>();
+  const auto sigma = spec.at("sigma").get<double>();
+  return mixture(base, separated_centres(base, k, sigma), sigma, equal_shares(base, k));
+}
+
+FillRows line(const json& spec) {
+  const Base base(spec);
+  const auto k = spec.at("k").get<std::int64_t>();
+  const auto spacing = spec.at("spacing").get<double>();
+  std::vector<double> places(static_cast<std::size_t>(k));
+  for (std::size_t j = 0; j < places.size(); ++j) places[j] = spacing * static_cast<double>(j);
+  return mixture(base, std::move(places), spec.at("sigma").get<double>(), equal_shares(base, k));
+}
+
+FillRows toy(const json& spec) {
+  const Base base(spec);
+  const auto share = spec.at("outliers").get<double>();
+  auto clusters =
+      mixture(base, {-4, -2, 4, -3, 0, 5}, spec.at("sigma").get<double>(), equal_shares(base, 3));
+  const auto random = base.random(kOutliers);
+  return [clusters, random, share](std::int64_t begin, std::int64_t end, double* rows) {
+    clusters(begin, end, rows);
+    for (std::int64_t i = begin; i < end; ++i, rows += 2) {
+      if (random.uniform(counter(3 * i)) >= share) continue;
+      for (std::int64_t t = 0; t < 2; ++t)
+        rows[t] = -12 + 24 * random.uniform(counter(3 * i + 1 + t));
+    }
+  };
+}
+
+// Few distinct points, each many times over.
+FillRows duplicates(const json& spec) {
+  const Base base(spec);
+  const auto distinct = spec.at("distinct").get<std::int64_t>();
+  return mixture(base, uniform_centres(base, distinct, -10, 10), 0, equal_shares(base, distinct));
+}
+
+FillRows identical(const json& spec) {
+  const Base base(spec);
+  return mixture(base, uniform_centres(base, 1, -10, 10), 0, equal_shares(base, 1));
+}
+
+// Whole numbers in [0, side): distances are exact, and many are equal.
+FillRows grid(const json& spec) {
+  const Base base(spec);
+  const auto side = spec.at("side").get<std::int64_t>();
+  return independent(base.d, [random = base.random(kCoordinates), side](std::uint64_t index) {
+    return static_cast<double>(random.below(index, side));
+  });
+}
+
+// Far from the origin: |x|^2 - 2xc + |c|^2 cancels.
+FillRows offset(const json& spec) {
+  return normal_rows(Base(spec), spec.at("offset").get<double>(), spec.at("sigma").get<double>());
+}
+
+// Standard normal, but the last point lies far out.
+FillRows outlier(const json& spec) {
+  const Base base(spec);
+  const auto last = spec.at("n").get<std::int64_t>() - 1;
+  const auto far = spec.at("distance").get<double>();
+  return [ordinary = normal_rows(base, 0, 1), base, last, far](std::int64_t begin, std::int64_t end,
+                                                               double* rows) {
+    ordinary(begin, end, rows);
+    if (begin <= last && last < end) std::fill_n(rows + (last - begin) * base.d, base.d, far);
+  };
+}
+
+// Cluster j gets half of what the clusters before it left over, the last two the same.
+FillRows imbalanced(const json& spec) {
+  const Base base(spec);
+  const auto k = spec.at("k").get<std::int64_t>();
+  const auto halving = [random = base.random(kLabels), k](std::int64_t i) {
+    return std::min<std::int64_t>(k - 1, std::countl_zero(random.bits(counter(i))));
+  };
+  return mixture(base, uniform_centres(base, k, -100, 100), spec.at("sigma").get<double>(),
+                 halving);
+}
+
+std::vector<Generator> make_table() {
+  const auto low = [](double fallback) {
+    return real("low", "lower end of the range", fallback, -kLargestValue, kLargestValue);
+  };
+  const auto high = [](double fallback) {
+    return real("high", "upper end of the range", fallback, -kLargestValue, kLargestValue);
+  };
+  return {
+      {"uniform", "independent coordinates, uniform in [low, high)", with_shape({low(0), high(1)}),
+       uniform},
+      {"gaussian", "independent standard normal coordinates", with_shape({}), gaussian},
+      {"globular", "well separated Gaussian clusters (marinai2023)",
+       with_shape({centres(10), real("sigma", "standard deviation; centres lie in [0, sigma^2 k]^d",
+                                     10, 1e-6, 1e12)}),
+       globular},
+      {"blobs", "Gaussian clusters about uniform centres (goldsborough2017)",
+       with_shape({centres(3), deviation(1), low(-10), high(10)}), blobs},
+      {"line", "Gaussian clusters at equal distances on a line (minnaar2019)",
+       with_shape({centres(5), deviation(1),
+                   real("spacing", "distance of neighbouring centres", 10, 0, 1e15)},
+                  1, 1),
+       line},
+      {"toy", "three Gaussian clusters and outliers in the plane (zechner2009, figure 2)",
+       with_shape({deviation(1), real("outliers", "share of outliers", 0.04, 0, 1)}, 2, 2), toy},
+      {"duplicates", "few distinct points, each many times",
+       with_shape({integer("distinct", "number of distinct points", 7, 1, kMostCentres)}),
+       duplicates},
+      {"identical", "one point, n times", with_shape({}), identical},
+      {"grid", "whole numbers in [0, side): many equal distances",
+       with_shape({integer("side", "values of a coordinate", 4, 1, 1e6)}), grid},
+      {"offset", "normal noise far from the origin",
+       with_shape({real("offset", "of every coordinate", 1e6, -kLargestValue, kLargestValue),
+                   deviation(1)}),
+       offset},
+      {"outlier", "standard normal, the last point far out",
+       with_shape({real("distance", "every coordinate of the last point", 1e4, -kLargestValue,
+                        kLargestValue)}),
+       outlier},
+      {"imbalanced", "Gaussian clusters, each half the size of the one before",
+       with_shape({centres(8), deviation(1)}), imbalanced},
+      {"zhihu2023",
+       "scikit-learn's make_classification as printed in zhihu2023; its first n of 1000000 rows",
+       {integer("n", "number of points", 1e6, 1, 1e6),
+        integer("d", "coordinates of a point", 100, 100, 100)},
+       nullptr},
+  };
+}
+
+}  // namespace
+
+const std::vector<Generator>& generators() {
+  static const std::vector<Generator> table = make_table();
+  return table;
+}
+
+const Generator& require_generator(const std::string& name, const std::string& where) {
+  std::vector<std::string> names;
+  for (const auto& generator : generators()) {
+    if (generator.name == name) return generator;
+    names.push_back(generator.name);
+  }
+  throw InputError(where + ": unknown generator '" + valid_utf8(name) + "'; " +
+                   closest_names(name, names));
+}
+
+}  // namespace kmeans

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "datasets/points.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "datasets/mapped_file.h"
+#include "datasets/npy.h"
+#include "datasets/parallel.h"
+#include "datasets/readers.h"
+#include "harness/errors.h"
+
+namespace kmeans {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "the readers map little-endian files into memory as they are");
+
+constexpr std::int64_t kCoordinatesPerRange = std::int64_t{1} << 18;
+
+std::int64_t rows_per_range(std::int64_t d) {
+  return std::max<std::int64_t>(1, kCoordinatesPerRange / d);
+}
+
+/// IEEE 754 binary16; exact in float32.
+struct Half {
+  std::uint16_t bits;
+
+  explicit operator float() const {
+    const std::uint32_t sign = static_cast<std::uint32_t>(bits >> 15) << 31;
+    const std::uint32_t exponent = (bits >> 10) & 31U;
+    const std::uint32_t fraction = bits & 1023U;
+    if (exponent == 0) {  // zero or subnormal: fraction * 2^-24
+      const float magnitude = static_cast<float>(fraction) * 0x1p-24F;
+      return sign != 0 ? -magnitude : magnitude;
+    }
+    const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
+    return std::bit_cast<float>(sign | (wide << 23) | (fraction << 13));
+  }
+  explicit operator double() const { return static_cast<double>(static_cast<float>(*this)); }
+};
+
+template <class Source, bool big_endian>
+Source load_element(const std::byte* place) {
+  std::array<std::byte, sizeof(Source)> bytes;
+  std::memcpy(bytes.data(), place, sizeof(Source));
+  if constexpr (big_endian) std::reverse(bytes.begin(), bytes.end());
+  return std::bit_cast<Source>(bytes);
+}
+
+std::string place_of(std::int64_t index, std::int64_t d) {
+  return "point " + std::to_string(index / d) + ", coordinate " + std::to_string(index % d) +
+         " (both counted from 0)";
+}
+
+/// The smallest index reported, whichever thread comes first.
+class FirstIndex {
+ public:
+  void report(std::int64_t index) {
+    std::int64_t known = first_;
+    while (index < known && !first_.compare_exchange_weak(known, index)) {
+    }
+  }
+  [[nodiscard]] bool any() const { return first_ != kNone; }
+  [[nodiscard]] std::int64_t get() const { return first_; }
+
+ private:
+  static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
+  std::atomic<std::int64_t> first_{kNone};
+};
+
+template <class T>
+bool all_finite(const T* values, std::int64_t count) {
+  // The exponent field of NaN and infinity is all ones. Without a branch in the loop it vectorises.
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  constexpr Bits kExponent = std::bit_cast<Bits>(std::numeric_limits<T>::infinity());
+  Bits bad = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<Bits>(values[i]);
+    bad |= static_cast<Bits>((bits & kExponent) == kExponent);
+  }
+  return bad == 0;
+}
+
+template <class Source, class T, bool big_endian>
+void convert_rows(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
+  FirstIndex unfit;
+  const std::int64_t d = layout.d;
+  parallel_ranges(layout.n, rows_per_range(d), [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      const std::byte* row = file.bytes.data() + layout.offset + i * layout.row_stride;
+      for (std::int64_t t = 0; t < d; ++t) {
+        out[i * d + t] =
+            static_cast<T>(load_element<Source, big_endian>(row + t * layout.column_stride));
+      }
+    }
+    if (check && !all_finite(out + begin * d, (end - begin) * d)) unfit.report(begin);
+  });
+  if (!unfit.any()) return;
+  // A float64 beyond float32's range has become infinite; that deserves a message of its own.
+  for (std::int64_t index = unfit.get() * d; index < layout.n * d; ++index) {
+    const T value = out[index];
+    if (std::isfinite(value)) continue;
+    const std::byte* source = file.bytes.data() + layout.offset + index / d * layout.row_stride +
+                              index % d * layout.column_stride;
+    if (std::isfinite(static_cast<double>(load_element<Source, big_endian>(source)))) {
+      file.refuse(place_of(index, d) + ": the value is outside the range of float32 (at most " +
+                  "3.4e38 in magnitude); load it as f64");
+    }
+    file.refuse(place_of(index, d) + " is " + (std::isnan(value) ? "NaN" : "infinite") +
+                "; all coordinates must be finite");
+  }
+}
+
+template <class Source, class T>
+void convert(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
+  if (layout.big_endian) {
+    convert_rows<Source, T, true>(file, layout, check, out);
+  } else {
+    convert_rows<Source, T, false>(file, layout, check, out);
+  }
+}
+
+template <class T>
+void convert_element(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
+  switch (layout.element) {
+    case Element::i8: return convert<std::int8_t>(file, layout, check, out);
+    case Element::u8: return convert<std::uint8_t>(file, layout, check, out);
+    case Element::i16: return convert<std::int16_t>(file, layout, check, out);
+    case Element::u16: return convert<std::uint16_t>(file, layout, check, out);
+    case Element::f16: return convert<Half>(file, layout, check, out);
+    case Element::i32: return convert<std::int32_t>(file, layout, check, out);
+    case Element::u32: return convert<std::uint32_t>(file, layout, check, out);
+    case Element::f32: return convert<float>(file, layout, check, out);
+    case Element::i64: return convert<std::int64_t>(file, layout, check, out);
+    case Element::u64: return convert<std::uint64_t>(file, layout, check, out);
+    case Element::f64: return convert<double>(file, layout, check, out);
+  }
+}
+
+// The narrowest scalar that holds every value of the element type, if there is one.
+ScalarType natural_scalar(Element element) {
+  switch (element) {
+    case Element::i32:
+    case Element::u32:
+    case Element::i64:
+    case Element::u64:
+    case Element::f64: return ScalarType::f64;
+    default: return ScalarType::f32;
+  }
+}
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+struct Format {
+  FileFormat format;
+  Element element = Element::f32;  ///< fbin and its relatives
+};
+
+constexpr const char* kKnownFormats =
+    "known formats: .npy, .csv, .tsv, .txt, .fvecs, .bvecs, .fbin, .u8bin, .i8bin, .idx, *-ubyte, "
+    ".libsvm, .svm";
+
+std::optional<Format> format_by_name(const FileBytes& file) {
+  std::string name = std::filesystem::path(file.name).filename().string();
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : char(c); });
+  if (ends_with(name, ".npy")) return Format{FileFormat::npy};
+  if (ends_with(name, ".csv") || ends_with(name, ".tsv") || ends_with(name, ".txt")) {
+    return Format{FileFormat::csv};
+  }
+  if (ends_with(name, ".fvecs")) return Format{FileFormat::fvecs};
+  if (ends_with(name, ".bvecs")) return Format{FileFormat::bvecs};
+  if (ends_with(name, ".fbin")) return Format{FileFormat::fbin, Element::f32};
+  if (ends_with(name, ".u8bin")) return Format{FileFormat::fbin, Element::u8};
+  if (ends_with(name, ".i8bin")) return Format{FileFormat::fbin, Element::i8};
+  if (ends_with(name, ".idx") || ends_with(name, "-ubyte") || ends_with(name, "-ubyte.idx")) {
+    return Format{FileFormat::idx};
+  }
+  if (ends_with(name, ".libsvm") || ends_with(name, ".svm")) return Format{FileFormat::libsvm};
+  for (const char* packed : {".gz", ".bz2", ".xz", ".zst", ".zip", ".tar", ".npz"}) {
+    if (ends_with(name, packed)) {
+      file.refuse(std::string("is a ") + packed + " archive; unpack it first");
+    }
+  }
+  for (const char* hdf5 : {".h5", ".hdf5"}) {
+    if (ends_with(name, hdf5)) {
+      file.refuse("HDF5 is not read; save its data set with numpy.save and load the .npy");
+    }
+  }
+  return std::nullopt;
+}
+
+Format format_by_content(const FileBytes& file) {
+  const std::string_view text = file.text();
+  const auto begins_with = [&](std::string_view magic) {
+    return text.substr(0, magic.size()) == magic;
+  };
+  if (begins_with("\x93NUMPY")) return {FileFormat::npy};
+  if (begins_with("\x89HDF")) {
+    file.refuse("HDF5 is not read; save its data set with numpy.save and load the .npy");
+  }
+  if (begins_with("\x1f\x8b")) file.refuse("is gzip-compressed; unpack it first");
+  if (text.size() >= 4 && text[0] == 0 && text[1] == 0 && text[2] >= 8 && text[2] <= 14 &&
+      text[3] >= 1) {
+    return {FileFormat::idx};
+  }
+  const std::string_view line = text.substr(0, std::min(text.find('\n'), std::size_t{4096}));
+  const bool printable = std::all_of(line.begin(), line.end(), [](unsigned char c) {
+    return c == '\t' || c == '\r' || c >= 0x20;
+  });
+  if (!printable) {
+    file.refuse(
+        std::string("the format is recognised neither by the name nor by the first bytes; ") +
+        kKnownFormats);
+  }
+  return {line.find(':') != std::string_view::npos ? FileFormat::libsvm : FileFormat::csv};
+}
+
+// The name also tells fbin's relatives apart when the format is given.
+Format decide_format(const FileBytes& file, FileFormat asked) {
+  if (asked == FileFormat::automatic) {
+    const auto named = format_by_name(file);
+    return named ? *named : format_by_content(file);
+  }
+  if (asked == FileFormat::fbin) {
+    const auto named = format_by_name(file);
+    if (named && named->format == FileFormat::fbin) return *named;
+  }
+  return {asked};
+}
+
+}  // namespace
+
+void FileBytes::refuse(const std::string& what) const { throw InputError(name + ": " + what); }
+
+void FileBytes::require_size(std::int64_t expected, const std::string& because) const {
+  if (size() == expected) return;
+  refuse((size() < expected ? "is cut short: " : "has bytes too many: ") + because + " need " +
+         std::to_string(expected) + " bytes, the file has " + std::to_string(size()));
+}
+
+std::int64_t size_of(Element element) {
+  switch (element) {
+    case Element::i8:
+    case Element::u8: return 1;
+    case Element::i16:
+    case Element::u16:
+    case Element::f16: return 2;
+    case Element::i32:
+    case Element::u32:
+    case Element::f32: return 4;
+    case Element::i64:
+    case Element::u64:
+    case Element::f64: return 8;
+  }
+  return 0;
+}
+
+const char* to_string(Element element) {
+  static constexpr std::array kNames{"i8",  "u8",  "i16", "u16", "f16", "i32",
+                                     "u32", "f32", "i64", "u64", "f64"};
+  return kNames[static_cast<std::size_t>(element)];
+}
+
+std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  if (__builtin_mul_overflow(a, b, &product) || product > (std::int64_t{1} << 62)) return {};
+  return product;
+}
+
+std::shared_ptr<void> allocate_bytes(std::int64_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  const auto rounded = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
+  void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
+  if (memory == nullptr) {
+    throw EnvironmentError("not enough memory: " + std::to_string(bytes) +
+                           " bytes are needed for the points");
+  }
+  return {memory, [](void* owned) { std::free(owned); }};
+}
+
+template <class T>
+void require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d) {
+  FirstIndex unfit;
+  parallel_ranges(n * d, kCoordinatesPerRange, [&](std::int64_t begin, std::int64_t end) {
+    if (!all_finite(values + begin, end - begin)) unfit.report(begin);
+  });
+  if (!unfit.any()) return;
+  std::int64_t index = unfit.get();
+  while (std::isfinite(values[index])) ++index;
+  file.refuse(place_of(index, d) + " is " + (std::isnan(values[index]) ? "NaN" : "infinite") +
+              "; all coordinates must be finite");
+}
+
+template void require_finite(const FileBytes&, const float*, std::int64_t, std::int64_t);
+template void require_finite(const FileBytes&, const double*, std::int64_t, std::int64_t);
+
+std::string excerpt(std::string_view text) {
+  std::string result;
+  for (const char c : text.substr(0, 40)) result += c >= 0x20 && c < 0x7F ? c : '?';
+  return text.size() > 40 ? result + "..." : result;
+}
+
+Points to_points(const FileBytes& file, const MatrixLayout& whole, const LoadOptions& options) {
+  MatrixLayout layout = whole;
+  if (options.max_points > 0) layout.n = std::min(layout.n, options.max_points);
+  const ScalarType scalar = options.scalar.value_or(natural_scalar(layout.element));
+  const std::int64_t size = size_of(scalar);
+
+  const bool same_element =
+      layout.element == (scalar == ScalarType::f32 ? Element::f32 : Element::f64);
+  const std::byte* data = file.bytes.data() + layout.offset;
+  if (same_element && !layout.big_endian && layout.column_stride == size &&
+      layout.row_stride == layout.d * size && reinterpret_cast<std::uintptr_t>(data) % 8 == 0) {
+    if (options.check_finite) {
+      if (scalar == ScalarType::f32) {
+        require_finite(file, reinterpret_cast<const float*>(data), layout.n, layout.d);
+      } else {
+        require_finite(file, reinterpret_cast<const double*>(data), layout.n, layout.d);
+      }
+    }
+    return {file.memory, data, layout.n, layout.d, scalar};
+  }
+
+  const auto memory = allocate_bytes(layout.n * layout.d * size);
+  if (scalar == ScalarType::f32) {
+    convert_element(file, layout, options.check_finite, static_cast<float*>(memory.get()));
+  } else {
+    convert_element(file, layout, options.check_finite, static_cast<double*>(memory.get()));
+  }
+  return {memory, memory.get(), layout.n, layout.d, scalar};
+}
+
+Points read_points(const FileBytes& file, const LoadOptions& options) {
+  if (file.bytes.empty()) file.refuse("is empty");
+  if (options.max_points < 0) {
+    throw InputError("the number of points to read must not be negative");
+  }
+  const Format format = decide_format(file, options.format);
+  if (options.csv_drop_last != 0 && format.format != FileFormat::csv) {
+    file.refuse("columns can only be dropped from CSV files");
+  }
+  switch (format.format) {
+    case FileFormat::npy: return to_points(file, read_npy_layout(file), options);
+    case FileFormat::fvecs:
+      return to_points(file, read_vecs_layout(file, Element::f32, options.max_points), options);
+    case FileFormat::bvecs:
+      return to_points(file, read_vecs_layout(file, Element::u8, options.max_points), options);
+    case FileFormat::fbin: return to_points(file, read_bin_layout(file, format.element), options);
+    case FileFormat::idx: return to_points(file, read_idx_layout(file), options);
+    case FileFormat::libsvm: return read_libsvm(file, options);
+    case FileFormat::csv:
+    case FileFormat::automatic: break;
+  }
+  return read_csv(file, options);
+}
+
+Points load_points(const std::filesystem::path& file, const LoadOptions& options) {
+  const MappedFile mapped(file);
+  return read_points({file.string(), mapped.bytes(), mapped.memory()}, options);
+}
+
+template <class T>
+Points make_points(const T* data, std::int64_t n, std::int64_t d) {
+  const std::int64_t bytes = n * d * static_cast<std::int64_t>(sizeof(T));
+  const auto memory = allocate_bytes(bytes);
+  if (bytes > 0) std::memcpy(memory.get(), data, static_cast<std::size_t>(bytes));
+  return {memory, memory.get(), n, d, scalar_of<T>};
+}
+
+template Points make_points(const float*, std::int64_t, std::int64_t);
+template Points make_points(const double*, std::int64_t, std::int64_t);
+
+}  // namespace kmeans

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Initial centroids. Distances are float64 and summed in a fixed order, random choices come from
+// integers: the same rows are chosen on every machine and with every number of threads.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <unordered_map>
+
+#include "datasets/dataset.h"
+#include "datasets/parallel.h"
+#include "datasets/random.h"
+#include "datasets/readers.h"
+#include "harness/errors.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+constexpr const char* kForms =
+    "admitted: first, random:SEED, rows:1,3,6,8, kmeans++:SEED, threshold:T, or the path of a file";
+
+// Streams apart from those of the generators, so that a seed used for both gives unrelated numbers.
+enum Stream : std::uint64_t { kRandomRows = 100, kPlusPlus = 101 };
+
+template <class T>
+bool parse_whole(std::string_view text, T& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+std::vector<std::int64_t> parse_rows(std::string_view text) {
+  std::vector<std::int64_t> rows;
+  while (true) {
+    const auto comma = std::min(text.find(','), text.size());
+    std::int64_t row = 0;
+    if (!parse_whole(text.substr(0, comma), row) || row < 0) {
+      throw InputError("initial rows: '" + excerpt(text.substr(0, comma)) +
+                       "' is no row number; rows count from 0, as in rows:1,3,6,8");
+    }
+    rows.push_back(row);
+    if (comma == text.size()) return rows;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+// Eight partial sums in a fixed order: vector instructions without a change of the result.
+template <class T>
+double squared_distance(const T* a, const T* b, std::int64_t d) {
+  constexpr std::int64_t kLanes = 8;
+  std::array<double, kLanes> sums{};
+  std::int64_t t = 0;
+  for (; t + kLanes <= d; t += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+      const double difference = static_cast<double>(a[t + lane]) - static_cast<double>(b[t + lane]);
+      sums[static_cast<std::size_t>(lane)] += difference * difference;
+    }
+  }
+  for (std::int64_t lane = 0; t < d; ++t, ++lane) {
+    const double difference = static_cast<double>(a[t]) - static_cast<double>(b[t]);
+    sums[static_cast<std::size_t>(lane)] += difference * difference;
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+std::vector<std::int64_t> first_rows(std::int64_t k) {
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(k));
+  std::iota(rows.begin(), rows.end(), std::int64_t{0});
+  return rows;
+}
+
+// The first k places of a Fisher-Yates shuffle of all rows, of which only the moved ones are kept.
+std::vector<std::int64_t> random_rows(std::int64_t n, std::int64_t k, std::uint64_t seed) {
+  const CounterRandom random(seed, kRandomRows);
+  std::unordered_map<std::int64_t, std::int64_t> moved;
+  std::vector<std::int64_t> rows;
+  const auto at = [&](std::int64_t place) {
+    const auto found = moved.find(place);
+    return found == moved.end() ? place : found->second;
+  };
+  for (std::int64_t j = 0; j < k; ++j) {
+    const std::int64_t place = j + random.below(static_cast<std::uint64_t>(j), n - j);
+    rows.push_back(at(place));
+    moved[place] = at(j);
+  }
+  return rows;
+}
+
+// marinai2023, figure 2: the first row, then each next one that is farther than the threshold from
+// all chosen. The source reads past the end when the rows run out; here that is an error.
+template <class T>
+std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k, double threshold) {
+  const T* x = points.data<T>();
+  const std::int64_t d = points.d();
+  std::vector<std::int64_t> rows;
+  for (std::int64_t i = 0; i < points.n() && static_cast<std::int64_t>(rows.size()) < k; ++i) {
+    const bool far = std::all_of(rows.begin(), rows.end(), [&](std::int64_t row) {
+      return squared_distance(x + i * d, x + row * d, d) > threshold;
+    });
+    if (far) rows.push_back(i);
+  }
+  if (static_cast<std::int64_t>(rows.size()) < k) {
+    throw InputError("initial centroids: only " + std::to_string(rows.size()) + " of " +
+                     std::to_string(k) + " points have a squared distance above " +
+                     nlohmann::json(threshold).dump() +
+                     " from all others chosen; lower the threshold or k");
+  }
+  return rows;
+}
+
+// Arthur and Vassilvitskii 2007: each next row with probability proportional to its squared
+// distance from the nearest chosen one.
+template <class T>
+std::vector<std::int64_t> plus_plus_rows(const Points& points, std::int64_t k, std::uint64_t seed) {
+  const CounterRandom random(seed, kPlusPlus);
+  const T* x = points.data<T>();
+  const std::int64_t n = points.n();
+  const std::int64_t d = points.d();
+  std::vector<double> nearest(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
+  std::vector<std::int64_t> rows{random.below(0, n)};
+  constexpr std::int64_t kBlock = 4096;
+  std::vector<double> block_sums(static_cast<std::size_t>((n - 1) / kBlock + 1));
+  for (std::int64_t j = 1; j < k; ++j) {
+    const T* chosen = x + rows.back() * d;
+    parallel_ranges(n, kBlock, [&](std::int64_t begin, std::int64_t end) {
+      double sum = 0;
+      for (std::int64_t i = begin; i < end; ++i) {
+        double& distance = nearest[static_cast<std::size_t>(i)];
+        distance = std::min(distance, squared_distance(x + i * d, chosen, d));
+        sum += distance;
+      }
+      block_sums[static_cast<std::size_t>(begin / kBlock)] = sum;
+    });
+    double total = 0;
+    for (const double sum : block_sums) total += sum;
+    if (!(total > 0)) {  // fewer distinct points than k: the first rows not yet taken
+      std::vector<bool> taken(static_cast<std::size_t>(n));
+      for (const auto row : rows) taken[static_cast<std::size_t>(row)] = true;
+      for (std::int64_t i = 0; static_cast<std::int64_t>(rows.size()) < k; ++i) {
+        if (!taken[static_cast<std::size_t>(i)]) rows.push_back(i);
+      }
+      break;
+    }
+    double remaining = random.uniform(static_cast<std::uint64_t>(j)) * total;
+    std::size_t block = 0;
+    while (block + 1 < block_sums.size() && remaining >= block_sums[block]) {
+      remaining -= block_sums[block++];
+    }
+    const auto begin = static_cast<std::int64_t>(block) * kBlock;
+    const std::int64_t end = std::min(n, begin + kBlock);
+    // Rounding may leave a rest after the last row: the last row with a chance at all gets it.
+    std::int64_t pick = -1;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double distance = nearest[static_cast<std::size_t>(i)];
+      if (!(distance > 0)) continue;
+      pick = i;
+      if (remaining < distance) break;
+      remaining -= distance;
+    }
+    if (pick < 0) {  // such a rest pointed at a block that has no such row
+      pick = std::max_element(nearest.begin(), nearest.end()) - nearest.begin();
+    }
+    rows.push_back(pick);
+  }
+  return rows;
+}
+
+template <class T>
+Points gather(const Points& points, const std::vector<std::int64_t>& rows) {
+  const std::int64_t d = points.d();
+  std::vector<T> centroids;
+  centroids.reserve(rows.size() * static_cast<std::size_t>(d));
+  for (const auto row : rows) {
+    const T* point = points.data<T>() + row * d;
+    centroids.insert(centroids.end(), point, point + d);
+  }
+  return make_points(centroids.data(), static_cast<std::int64_t>(rows.size()), d);
+}
+
+Points centroids_from_file(const Points& points, std::int64_t k, const InitSpec& init) {
+  const Points centroids = load_points(init.file, {.scalar = points.scalar()});
+  if (centroids.n() != k || centroids.d() != points.d()) {
+    throw InputError(init.file.string() + ": has " + std::to_string(centroids.n()) + " x " +
+                     std::to_string(centroids.d()) + " coordinates; k x d = " + std::to_string(k) +
+                     " x " + std::to_string(points.d()) + " initial centroids are needed");
+  }
+  return centroids;
+}
+
+template <class T>
+Points choose(const Points& points, std::int64_t k, const InitSpec& init) {
+  switch (init.method) {
+    case InitSpec::Method::random: return gather<T>(points, random_rows(points.n(), k, init.seed));
+    case InitSpec::Method::rows: {
+      if (static_cast<std::int64_t>(init.rows.size()) != k) {
+        throw InputError("initial rows: " + std::to_string(init.rows.size()) +
+                         " rows are given, k = " + std::to_string(k) + " are needed");
+      }
+      for (const auto row : init.rows) {
+        if (row < 0 || row >= points.n()) {
+          throw InputError("initial rows: row " + std::to_string(row) + " is outside [0, " +
+                           std::to_string(points.n()) + ")");
+        }
+      }
+      return gather<T>(points, init.rows);
+    }
+    case InitSpec::Method::kmeans_plus_plus:
+      return gather<T>(points, plus_plus_rows<T>(points, k, init.seed));
+    case InitSpec::Method::threshold:
+      return gather<T>(points, threshold_rows<T>(points, k, init.threshold));
+    case InitSpec::Method::file: return centroids_from_file(points, k, init);
+    case InitSpec::Method::first: break;
+  }
+  return gather<T>(points, first_rows(k));
+}
+
+}  // namespace
+
+InitSpec parse_init(const std::string& text) {
+  InitSpec init{};
+  const auto colon = text.find(':');
+  const bool has_argument = colon != std::string::npos;
+  const std::string method = text.substr(0, colon);
+  const std::string argument = has_argument ? text.substr(colon + 1) : "";
+  if (method == "first" && !has_argument) {
+    init.method = InitSpec::Method::first;
+    return init;
+  }
+  if (method == "random" || method == "kmeans++") {
+    init.method =
+        method == "random" ? InitSpec::Method::random : InitSpec::Method::kmeans_plus_plus;
+    if (has_argument && !parse_whole(argument, init.seed)) {
+      throw InputError("initial centroids: '" + excerpt(argument) +
+                       "' is no seed; an integer in [0, 2^64) is needed, as in " + method + ":1");
+    }
+    return init;
+  }
+  if (method == "rows" && has_argument) {
+    init.method = InitSpec::Method::rows;
+    init.rows = parse_rows(argument);
+    return init;
+  }
+  if (method == "threshold" && has_argument) {
+    init.method = InitSpec::Method::threshold;
+    if (!parse_whole(argument, init.threshold) || !std::isfinite(init.threshold) ||
+        init.threshold < 0) {
+      throw InputError("initial centroids: '" + excerpt(argument) +
+                       "' is no squared distance; a number of at least 0 is needed");
+    }
+    return init;
+  }
+  const bool path = text.find_first_of("/.") != std::string::npos;
+  std::error_code ignored;
+  if (text.empty() || (!path && !std::filesystem::exists(text, ignored))) {
+    throw InputError("initial centroids: '" + valid_utf8(text) +
+                     "' is neither a method nor a file; " +
+                     closest_names(method, {"first", "random", "rows", "kmeans++", "threshold"}) +
+                     " (" + kForms + ")");
+  }
+  init.method = InitSpec::Method::file;
+  init.file = text;
+  return init;
+}
+
+Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init) {
+  if (k < 1) throw InputError("k = " + std::to_string(k) + " must be at least 1");
+  if (k > points.n()) {
+    throw InputError("k = " + std::to_string(k) + " exceeds the number of points, " +
+                     std::to_string(points.n()));
+  }
+  return points.scalar() == ScalarType::f32 ? choose<float>(points, k, init)
+                                            : choose<double>(points, k, init);
+}
+
+}  // namespace kmeans

@@ -1,0 +1,670 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/coordinator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "datasets/dataset.h"
+#include "harness/build_info.h"
+#include "harness/errors.h"
+#include "harness/fit.h"
+#include "harness/job.h"
+#include "harness/journal.h"
+#include "harness/json_file.h"
+#include "harness/preparation.h"
+#include "harness/process.h"
+#include "harness/progress_line.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kAssembleEverySeconds = 10;
+constexpr std::size_t kReportedOutput = 2048;
+// A result of a worker; a trace with centroids and sample points can be long.
+constexpr JsonLimits kResultLimits{std::size_t{1} << 30, 32};
+
+/// A folder for job and result files that goes when the run does.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code error;
+    auto base = std::filesystem::temp_directory_path(error);
+    if (error) base = "/tmp";
+    std::string pattern = (base / "kmeans-bench-XXXXXX").string();
+    if (::mkdtemp(pattern.data()) == nullptr) {
+      throw OutputError("cannot create a folder for job files in " + base.string());
+    }
+    path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// Hands jobs to worker processes, one at a time.
+class Workers {
+ public:
+  Workers(const RunSurroundings& surroundings, const RunSettings& settings)
+      : surroundings_(surroundings), settings_(settings) {}
+
+  struct Reply {
+    json result;          ///< Null unless the worker wrote one.
+    std::string problem;  ///< Why there is no result.
+    double wall_seconds = 0;
+    bool interrupted = false;
+  };
+
+  Reply run(const char* role, const json& job, int threads, double timeout_seconds) {
+    const auto job_file = scratch_.path() / "job.json";
+    const auto result_file = scratch_.path() / "result.json";
+    std::error_code ignored;
+    std::filesystem::remove(result_file, ignored);
+    write_json_file(job_file, job);
+    ProcessRequest request;
+    request.command = settings_.worker_command;
+    for (const std::string& argument :
+         {std::string(role), job_file.string(), result_file.string()}) {
+      request.command.push_back(argument);
+    }
+    request.environment =
+        worker_environment(surroundings_.environment, threads, settings_.keep_environment);
+    request.timeout_seconds = timeout_seconds;
+    const ProcessOutcome outcome = run_process(request);
+    Reply reply;
+    reply.wall_seconds = outcome.seconds;
+    reply.interrupted = outcome.end == ProcessOutcome::End::interrupted ||
+                        (InterruptGuard::interrupted() && !outcome.succeeded());
+    if (outcome.succeeded()) {
+      try {
+        reply.result = read_json_file(result_file, kResultLimits);
+        return reply;
+      } catch (const InputError& error) {
+        reply.problem = std::string("the worker ended without a result: ") + error.what();
+      }
+    } else {
+      reply.problem = outcome.describe();
+    }
+    const std::string tail = readable_tail(outcome.output, kReportedOutput);
+    if (!tail.empty()) reply.problem += ": " + tail;
+    return reply;
+  }
+
+ private:
+  const RunSurroundings& surroundings_;
+  const RunSettings& settings_;
+  ScratchFolder scratch_;
+};
+
+double load_average() {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+/// A number stream that is the same everywhere, for the order of runs (splitmix64).
+class OrderStream {
+ public:
+  explicit OrderStream(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[next() % i]);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+std::string status_of(const json& result) {
+  const auto found = result.find("status");
+  return found != result.end() && found->is_string() ? found->get<std::string>() : "error";
+}
+
+json failure(const std::string& reason) {
+  return {{"status", "error"}, {"reason", reason}, {"samples", json::array()}};
+}
+
+/// A cell while it runs.
+struct CellState {
+  const Cell* cell = nullptr;
+  TaskFiles files;
+  std::optional<ExactTrajectory> exact;
+  int processes = 1;     ///< That it should get.
+  int repetitions = 1;   ///< In the next one.
+  bool stopped = false;  ///< Nothing more to learn: wrong, skipped or broken.
+  std::set<int> done;
+  std::vector<std::string> certified;
+  double wall_seconds = 0;  ///< Of the processes so far.
+
+  [[nodiscard]] bool wants(int process) const {
+    return !stopped && process < processes && done.count(process) == 0;
+  }
+  [[nodiscard]] bool finished() const {
+    return stopped || static_cast<int>(done.size()) >= processes;
+  }
+};
+
+class Run {
+ public:
+  Run(const Experiment& experiment, const Plan& plan, const RunSurroundings& surroundings,
+      const RunSettings& settings)
+      : experiment_(experiment),
+        plan_(plan),
+        surroundings_(surroundings),
+        settings_(settings),
+        build_(build_identity()),
+        journal_(settings.out / (experiment.name + ".journal.jsonl"), settings.resume),
+        workers_(surroundings, settings),
+        preparation_(settings.cache, build_),
+        progress_(stderr) {}
+
+  RunSummary run() {
+    agree_with_journal();
+    collect();
+    prepare();
+    measure();
+    record_traces();
+    return conclude();
+  }
+
+ private:
+  static bool interrupted() { return InterruptGuard::interrupted(); }
+
+  [[nodiscard]] json identity() const {
+    const BuildInfo& build = build_info();
+    const std::string spec = to_line(experiment_.document.value);
+    return {{"experiment", experiment_.name},
+            {"scale", plan_.scale},
+            {"spec_sha256", sha256_hex(spec.data(), spec.size())},
+            {"machine", surroundings_.machine_id},
+            {"build", build_},
+            {"build_type", build.build_type},
+            {"sanitizers", build.sanitizers},
+            {"compiler", build.compiler},
+            {"variant_flags", build.variant_flags},
+            {"keep_environment", settings_.keep_environment}};
+  }
+
+  void agree_with_journal() {
+    const json now = presentable(identity());
+    const json& header = journal_.content().header;
+    if (header.is_null()) {
+      started_ = utc_now();
+      journal_.write_header(started_, now);
+      return;
+    }
+    started_ = header.at("started").get<std::string>();
+    const auto differences = identity_differences(header.at("identity"), now);
+    if (differences.empty()) return;
+    std::string text;
+    for (const auto& difference : differences) text += "\n  " + difference;
+    if (!settings_.force) {
+      throw InputError("the run in " + settings_.out.string() + " cannot be resumed:" + text +
+                       "\nRun without --resume to start anew, or with --force to mix the two");
+    }
+    progress_.note("warning: resuming a run although" + text);
+    journal_.write_header(started_, now);
+  }
+
+  /// The cells to run, and what the journal knows of them.
+  void collect() {
+    for (const auto& [key, record] : journal_.content().processes) {
+      // A failure is not an answer: a resumed run tries again.
+      if (status_of(record.result) == "error") retry_.insert(key);
+    }
+    for (const auto& cell : plan_.cells) {
+      if (!cell.selected || !cell.skip_reason.empty()) continue;
+      CellState state;
+      state.cell = &cell;
+      state.processes = cell.sampling.processes;
+      state.repetitions = cell.sampling.repetitions;
+      states_.push_back(std::move(state));
+    }
+    for (auto& state : states_) review(state);
+  }
+
+  [[nodiscard]] const ProcessRecord* record_of(const Cell& cell, int process) const {
+    const auto& processes = journal_.content().processes;
+    const auto found = processes.find({cell.key, process});
+    return found == processes.end() ? nullptr : &found->second;
+  }
+
+  /// Brings a cell's state in line with the journal.
+  void review(CellState& state) {
+    state.done.clear();
+    state.certified.clear();
+    state.wall_seconds = 0;
+    for (int process = 0; process < state.cell->sampling.processes; ++process) {
+      const auto* record = record_of(*state.cell, process);
+      if (record == nullptr || retry_.count({state.cell->key, process}) != 0) continue;
+      state.done.insert(process);
+      state.wall_seconds += record->wall_seconds;
+      if (status_of(record->result) != "ok") {
+        state.stopped = true;
+        continue;
+      }
+      if (process == 0) {
+        const auto decision =
+            decide_sampling(state.cell->sampling, state.cell->iterations, *record);
+        state.processes = decision.processes;
+        state.repetitions = decision.repetitions;
+      }
+      if (record->result.contains("outcome")) {
+        state.certified.push_back(record->result.at("outcome").get<std::string>());
+      }
+    }
+  }
+
+  void prepare() {
+    std::map<std::string, std::optional<ExactTrajectory>> exact;
+    std::size_t count = 0;
+    for (auto& state : states_) {
+      if (interrupted()) return;
+      ++count;
+      const Cell& cell = *state.cell;
+      if (progress_.rewrites()) {
+        progress_.update(count, states_.size(), "preparing " + cell.task.label, -1);
+      }
+      try {
+        state.files = preparation_.files(cell.task, points_scalar(cell.task.shape.precision));
+        if (state.finished()) continue;
+        const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k);
+        auto found = exact.find(name);
+        if (found == exact.end()) {
+          found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations)).first;
+        }
+        state.exact = found->second;
+      } catch (const NoInitialCentroids& error) {
+        stop(state, {{"status", "skipped"}, {"reason", error.what()}, {"samples", json::array()}});
+      } catch (const EnvironmentError& error) {
+        stop(state, failure(std::string("the data could not be made: ") + error.what()));
+      } catch (const std::bad_alloc&) {
+        stop(state, failure("the data could not be made: out of host memory"));
+      }
+    }
+    for (const auto& trace : plan_.traces) {
+      if (interrupted()) return;
+      if (wants(trace)) prepare_trace(trace);
+    }
+    agree_on_datasets();
+  }
+
+  /// Before anything is measured, so that a broken file is found first.
+  void prepare_trace(const PlannedTrace& trace) {
+    json result;
+    try {
+      trace_files_[trace.spec.name] =
+          preparation_.files(trace.task, points_scalar(trace.precision));
+      return;
+    } catch (const NoInitialCentroids& error) {
+      result = {{"status", "skipped"}, {"reason", error.what()}};
+    } catch (const EnvironmentError& error) {
+      result = failure(std::string("the data could not be made: ") + error.what());
+    }
+    journal_.append_trace(trace.spec.name, result);
+  }
+
+  /// A resumed run must not mix measurements on different points.
+  void agree_on_datasets() {
+    const json now = preparation_.datasets();
+    for (const auto& [label, dataset] : now.items()) {
+      const json& known = journal_.content().datasets;
+      if (known.contains(label)) {
+        if (known.at(label).at("sha256") == dataset.at("sha256")) continue;
+        const std::string text = "data set " + label + " had SHA-256 " +
+                                 known.at(label).at("sha256").get<std::string>() + ", has " +
+                                 dataset.at("sha256").get<std::string>();
+        if (!settings_.force) {
+          throw InputError("the run in " + settings_.out.string() + " cannot be resumed: " + text);
+        }
+        progress_.note("warning: " + text);
+      }
+      journal_.append_dataset(label, dataset);
+    }
+  }
+
+  [[nodiscard]] bool wants(const PlannedTrace& trace) const {
+    if (!trace.selected || !trace.skip_reason.empty()) return false;
+    const auto found = journal_.content().traces.find(trace.spec.name);
+    return found == journal_.content().traces.end() || status_of(found->second) == "error";
+  }
+
+  void stop(CellState& state, const json& result) {
+    remember(state, 0, result, 0, load_average());
+    state.stopped = true;
+  }
+
+  std::optional<ExactTrajectory> exact_trajectory(const Task& task, std::int64_t iterations) {
+    const TaskFiles files = preparation_.files(task, ScalarType::f32);
+    if (auto kept = preparation_.kept_trajectory(task, files, iterations)) return kept;
+    const auto job = Preparation::trajectory_job(task, files, iterations, settings_.threads);
+    if (!job) return std::nullopt;
+    const auto reply =
+        workers_.run("worker", to_json(*job), settings_.threads, plan_.timeout_seconds);
+    if (status_of(reply.result) != "ok" || !reply.result.at("inertia").is_number()) {
+      return std::nullopt;
+    }
+    const ExactTrajectory trajectory{reply.result.at("inertia").get<double>(),
+                                     reply.result.at("any_empty_clusters").get<bool>()};
+    preparation_.keep_trajectory(task, files, iterations, trajectory);
+    return trajectory;
+  }
+
+  /// Rounds: process r of every cell before process r + 1 of any, so that a machine that drifts
+  /// drifts for all alike; in each round another random order.
+  void measure() {
+    OrderStream order(settings_.order_seed);
+    int rounds = 0;
+    for (const auto& state : states_) rounds = std::max(rounds, state.cell->sampling.processes);
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<CellState*> turn;
+      for (auto& state : states_) turn.push_back(&state);
+      order.shuffle(turn);
+      bool any = false;
+      for (auto* state : turn) {
+        if (interrupted()) return;
+        if (!state->wants(round)) continue;
+        any = true;
+        run_process_of(*state, round);
+        if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+      }
+      if (any && !interrupted()) assemble(false);
+    }
+  }
+
+  void run_process_of(CellState& state, int process) {
+    const Cell& cell = *state.cell;
+    Job job;
+    job.variant = cell.variant;
+    job.precision = cell.task.shape.precision;
+    job.points_file = state.files.points.file.string();
+    job.centroids_file = state.files.centroids.string();
+    job.k = cell.task.shape.k;
+    job.iterations = cell.iterations;
+    job.threads = cell.threads;
+    job.repetitions = state.repetitions;
+    job.min_seconds = cell.sampling.min_seconds;
+    // The first process finds out how long things take, within its share of the budget; for the
+    // others the repetitions are already cut to what fits.
+    job.max_seconds = process == 0 ? cell.sampling.max_seconds / cell.sampling.processes
+                                   : cell.sampling.max_seconds;
+    job.profile = process == 0;
+    job.certified_outcomes = state.certified;
+    if (state.exact) {
+      job.exact_inertia = state.exact->inertia;
+      job.exact_had_empty_clusters = state.exact->met_empty_clusters;
+    }
+    job.verify_seed = static_cast<std::uint64_t>(process) + 1;
+    if (progress_.rewrites()) show(cell.key);
+    const double load = load_average();
+    const auto reply =
+        workers_.run("worker", to_json(job), cell.threads, cell.sampling.timeout_seconds);
+    if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
+    json result = reply.result.is_object() ? reply.result : failure(reply.problem);
+    remember(state, process, result, reply.wall_seconds, load);
+    review(state);
+    if (progress_.rewrites() || state.finished()) show(description(state, result));
+  }
+
+  void remember(CellState& state, int process, const json& result, double wall_seconds,
+                double load_before) {
+    journal_.append({state.cell->key, process, result, wall_seconds, load_before, load_average()});
+    retry_.erase({state.cell->key, process});
+  }
+
+  static std::string description(const CellState& state, const json& result) {
+    std::string text = state.cell->key;
+    if (status_of(result) != "ok") {
+      const std::string reason = result.value("reason", std::string("no reason given"));
+      return text + ": " + status_of(result) + ": " + reason.substr(0, reason.find('\n'));
+    }
+    std::vector<double> samples;
+    for (const auto& sample : result.at("samples")) {
+      if (sample.is_number()) samples.push_back(sample.get<double>());
+    }
+    std::sort(samples.begin(), samples.end());
+    if (!samples.empty()) text += ": " + format_seconds(percentile(samples, 0.5));
+    return text;
+  }
+
+  void show(const std::string& what) {
+    std::size_t done = 0;
+    std::size_t total = 0;
+    double known_seconds = 0;
+    double left = 0;
+    std::size_t unknown = 0;
+    for (const auto& state : states_) {
+      const auto finished = state.done.size();
+      const auto wanted = state.stopped ? finished : static_cast<std::size_t>(state.processes);
+      done += finished;
+      total += std::max(finished, wanted);
+      known_seconds += state.wall_seconds;
+      if (state.finished()) continue;
+      if (finished == 0) {
+        unknown += wanted;
+      } else {
+        left += state.wall_seconds / static_cast<double>(finished) *
+                static_cast<double>(wanted - finished);
+      }
+    }
+    // A cell that has not run yet is taken to be like the average one.
+    if (done > 0) {
+      left += known_seconds / static_cast<double>(done) * static_cast<double>(unknown);
+    }
+    progress_.update(done, total, experiment_.name + ": " + what, done > 0 ? left : -1);
+  }
+
+  void record_traces() {
+    for (const auto& trace : plan_.traces) {
+      if (interrupted()) return;
+      const auto files = trace_files_.find(trace.spec.name);
+      if (files == trace_files_.end()) continue;
+      progress_.note(experiment_.name + ": trace " + trace.spec.name);
+      const json result = record_trace(trace, files->second);
+      if (result.is_null()) return;
+      journal_.append_trace(trace.spec.name, result);
+    }
+  }
+
+  /// Null when interrupted.
+  json record_trace(const PlannedTrace& trace, const TaskFiles& files) {
+    TraceJob job;
+    job.points_file = files.points.file.string();
+    job.centroids_file = files.centroids.string();
+    job.variant = trace.spec.variant.name;
+    job.precision = trace.precision;
+    job.k = trace.task.shape.k;
+    job.iterations = trace.spec.iterations;
+    job.threads = trace.threads;
+    job.keep_points = trace.spec.keep_points;
+    job.keep_centroids = trace.spec.keep_centroids;
+    job.expected = trace.spec.expected;
+    if (job.expected.is_object() && !job.expected.contains("inertia")) {
+      job.expected["inertia"] = json::array();
+    }
+    const auto reply =
+        workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
+    if (reply.interrupted) return nullptr;
+    return reply.result.is_object() ? reply.result : failure(reply.problem);
+  }
+
+  [[nodiscard]] std::filesystem::path result_file() const {
+    return settings_.out / (experiment_.name + ".json");
+  }
+
+  [[nodiscard]] double seconds_since_assembly() const {
+    return std::chrono::duration<double>(Clock::now() - assembled_).count();
+  }
+
+  [[nodiscard]] CellEvidence evidence_of(const Cell& cell) const {
+    CellEvidence evidence;
+    const auto& processes = journal_.content().processes;
+    for (auto found = processes.lower_bound({cell.key, 0});
+         found != processes.end() && found->first.first == cell.key; ++found) {
+      evidence.processes.push_back(&found->second);
+    }
+    for (const auto& state : states_) {
+      if (state.cell == &cell) evidence.finished = state.finished();
+    }
+    return evidence;
+  }
+
+  json assemble(bool complete) {
+    json cells = json::array();
+    std::size_t planned = 0;
+    for (const auto& cell : plan_.cells) {
+      const auto evidence = evidence_of(cell);
+      const bool skipped = !cell.skip_reason.empty();
+      // A resumed run keeps what earlier ones found, also outside this one's --only.
+      if (!cell.selected && evidence.processes.empty()) continue;
+      ++planned;
+      if (!skipped && evidence.processes.empty()) continue;
+      cells.push_back(assemble_cell(experiment_.name, cell, evidence, surroundings_.limits));
+    }
+    json traces = json::array();
+    for (const auto& trace : plan_.traces) {
+      const auto found = journal_.content().traces.find(trace.spec.name);
+      const bool recorded = found != journal_.content().traces.end();
+      if (!recorded && (!trace.selected || trace.skip_reason.empty())) continue;
+      traces.push_back(assemble_trace(trace, recorded ? found->second : json()));
+    }
+    const json result{{"schema_version", kResultSchemaVersion},
+                      {"experiment", experiment_.name},
+                      {"scale", plan_.scale},
+                      {"complete", complete},
+                      {"planned_cells", planned},
+                      {"context", context(complete)},
+                      {"spec", experiment_.document.value},
+                      {"cells", cells},
+                      {"traces", traces}};
+    write_json_file(result_file(), result);
+    assembled_ = Clock::now();
+    return result;
+  }
+
+  [[nodiscard]] json context(bool complete) const {
+    const BuildInfo& build = build_info();
+    json data_seeds = json::object();
+    const json& datasets = journal_.content().datasets;
+    for (const auto& [label, dataset] : datasets.items()) {
+      if (dataset.at("spec").contains("seed")) data_seeds[label] = dataset.at("spec").at("seed");
+    }
+    const auto changes = worker_environment(surroundings_.environment, settings_.threads,
+                                            settings_.keep_environment);
+    return {{"suite",
+             {{"version", build.version},
+              {"git_commit", build.git_commit},
+              {"git_dirty", build.git_dirty},
+              {"build_type", build.build_type},
+              {"sanitizers", build.sanitizers},
+              {"compiler", build.compiler},
+              {"variant_flags", build.variant_flags},
+              {"march", build.march},
+              {"cuda", build.cuda}}},
+            {"command_line", settings_.command_line},
+            {"started", started_},
+            {"finished", complete ? json(utc_now()) : json(nullptr)},
+            {"machine", surroundings_.machine},
+            {"ceilings", surroundings_.limits.ceilings},
+            {"environment", environment_context(surroundings_.environment, changes)},
+            {"threads", settings_.threads},
+            {"datasets", datasets},
+            {"seeds",
+             {{"order", settings_.order_seed}, {"data", data_seeds}, {"init", experiment_.init}}},
+            {"run_order", journal_.content().run_order}};
+  }
+
+  RunSummary conclude() {
+    RunSummary summary;
+    summary.interrupted = interrupted();
+    const json result = assemble(!summary.interrupted);
+    summary.file = result_file();
+    for (const char* part : {"cells", "traces"}) {
+      for (const auto& entry : result.at(part)) {
+        const std::string status = status_of(entry);
+        ++(status == "ok"        ? summary.ok
+           : status == "wrong"   ? summary.wrong
+           : status == "skipped" ? summary.skipped
+                                 : summary.failed);
+      }
+    }
+    return summary;
+  }
+
+  const Experiment& experiment_;
+  const Plan& plan_;
+  const RunSurroundings& surroundings_;
+  const RunSettings& settings_;
+  std::string build_;
+  Journal journal_;
+  Workers workers_;
+  Preparation preparation_;
+  ProgressLine progress_;
+  std::string started_;
+  std::vector<CellState> states_;
+  std::map<std::string, TaskFiles> trace_files_;
+  std::set<std::pair<std::string, int>> retry_;
+  Clock::time_point assembled_ = Clock::now();
+};
+
+}  // namespace
+
+RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
+                          const RunSurroundings& surroundings, const RunSettings& settings) {
+  check_writable(settings.out);
+  return Run(experiment, plan, surroundings, settings).run();
+}
+
+void check_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw OutputError("cannot create the folder " + folder.string() + ": " + error.message());
+  }
+  const auto probe = folder / (".writable-" + std::to_string(static_cast<long>(::getpid())));
+  write_file_atomically(probe, "x");
+  std::filesystem::remove(probe, error);
+}
+
+std::string build_identity() {
+  const BuildInfo& build = build_info();
+  if (!build.git_dirty) return build.git_commit;
+  // The commit does not say what this program was built from.
+  static const std::string hash = sha256_file("/proc/self/exe");
+  return build.git_commit + "+" + hash.substr(0, 16);
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
+}
+
+}  // namespace kmeans

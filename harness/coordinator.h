@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Runs an experiment: one worker process after the other, interleaved over the cells, each result
+// on the disk before the next begins (docs/running.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/environment.h"
+#include "harness/experiment.h"
+#include "harness/results.h"
+#include "harness/sweep.h"
+
+namespace kmeans {
+
+/// The machine and the surroundings that all experiments of a command share.
+struct RunSurroundings {
+  std::string machine_id;
+  nlohmann::json machine;  ///< Fingerprint.
+  MachineLimits limits;
+  EnvironmentReport environment;
+};
+
+struct RunSettings {
+  std::vector<std::string> worker_command{"/proc/self/exe"};
+  std::filesystem::path out;
+  std::filesystem::path cache;
+  std::string command_line;
+  std::uint64_t order_seed = 1;
+  int threads = 1;
+  bool resume = false;
+  bool force = false;
+  bool keep_environment = false;
+};
+
+struct RunSummary {
+  std::filesystem::path file;
+  std::size_t ok = 0;
+  std::size_t wrong = 0;
+  std::size_t skipped = 0;
+  std::size_t failed = 0;  ///< status `error`
+  bool interrupted = false;
+};
+
+/// Runs the selected cells and traces of the plan that a resumed journal does not hold yet, and
+/// writes <out>/<experiment>.json. Throws InputError (resume refused, broken data file) and
+/// OutputError; everything finished before is then in the journal. An InterruptGuard should live.
+RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
+                          const RunSurroundings& surroundings, const RunSettings& settings);
+
+/// Creates the folder and tries it. Throws OutputError.
+void check_writable(const std::filesystem::path& folder);
+
+/// What tells this build apart: its commit, or the program's hash where the tree was changed.
+std::string build_identity();
+
+/// UTC now, ISO 8601.
+std::string utc_now();
+
+}  // namespace kmeans

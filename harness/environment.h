@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Environment variables that change how fast or how exactly a library computes.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kmeans {
+
+struct EnvironmentReport {
+  nlohmann::json variables = nlohmann::json::object();  ///< name -> value, allow-listed names only
+  std::vector<std::string> warnings;                    ///< sentences
+  std::vector<std::string> crippling;  ///< names of the variables that hold a baseline back
+};
+
+/// Looks at this process's environment. Paths inside values are shortened to their last part.
+EnvironmentReport inspect_environment();
+
+/// Name and new value, or nothing for "remove it".
+using EnvironmentChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+/// What to change for a worker process: the thread counts of every numerical library become
+/// `threads`, and crippling variables are removed. With `keep`, whatever the user has set stays,
+/// and only thread counts that are not set are added.
+EnvironmentChanges worker_environment(const EnvironmentReport& report, int threads, bool keep);
+
+/// The `context.environment` of a result file: {variables, neutralised, warnings}; `neutralised`
+/// holds the names of variables that were set and that `changes` removes or gives another value.
+nlohmann::json environment_context(const EnvironmentReport& report,
+                                   const EnvironmentChanges& changes);
+
+/// This process's environment after the changes, as "NAME=value".
+std::vector<std::string> changed_environment(const EnvironmentChanges& changes);
+
+}  // namespace kmeans

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The journal of a run: JSON lines, appended as processes finish, from which the result file is
+// assembled and a broken run is resumed.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kmeans {
+
+/// What one worker process of a cell reported.
+struct ProcessRecord {
+  std::string cell;
+  int process = 0;
+  nlohmann::json result;    ///< JobResult as JSON
+  double wall_seconds = 0;  ///< From start to end of the process.
+  double load_before = 0;   ///< One-minute load average of the machine.
+  double load_after = 0;
+};
+
+/// What a run found out so far. A later entry for the same process or trace replaces an earlier
+/// one.
+struct JournalContent {
+  nlohmann::json header;  ///< Identity of the run; null when empty.
+  std::map<std::pair<std::string, int>, ProcessRecord> processes;
+  std::vector<std::string> run_order;                  ///< Cells by their first process.
+  std::map<std::string, nlohmann::json> traces;        ///< By name.
+  nlohmann::json datasets = nlohmann::json::object();  ///< As in `context.datasets`.
+
+  void add(const ProcessRecord& record);
+};
+
+/// An open journal, locked against a second run for as long as it lives.
+class Journal {
+ public:
+  /// Opens and locks the file. `resume`: keeps its entries, a torn last line dropped; otherwise an
+  /// earlier journal that holds entries is renamed, never lost. Throws OutputError when it cannot
+  /// be written or another run holds it, InputError when a line before the last is damaged.
+  Journal(std::filesystem::path file, bool resume);
+  ~Journal();
+  Journal(const Journal&) = delete;
+  Journal& operator=(const Journal&) = delete;
+
+  [[nodiscard]] const JournalContent& content() const { return content_; }
+
+  /// Each call returns when its line is on the disk. Throws OutputError; the file then ends with
+  /// the last whole line.
+  void write_header(const std::string& started, const nlohmann::json& identity);
+  void append(const ProcessRecord& record);
+  void append_dataset(const std::string& label, const nlohmann::json& dataset);
+  void append_trace(const std::string& name, const nlohmann::json& trace);
+
+ private:
+  void open_locked();
+  void move_aside();
+  void load();
+  void append_line(const nlohmann::json& line);
+
+  std::filesystem::path file_;
+  int descriptor_ = -1;
+  JournalContent content_;
+};
+
+/// Differences between the identities of two runs, one sentence each: "git_commit was 1, is 2".
+std::vector<std::string> identity_differences(const nlohmann::json& before,
+                                              const nlohmann::json& now);
+
+}  // namespace kmeans

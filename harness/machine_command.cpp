@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/machine_command.h"
+
+#include <cstdio>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "harness/build_info.h"
+#include "harness/ceilings.h"
+#include "harness/environment.h"
+#include "harness/machine.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+struct MachineOptions {
+  bool json = false;
+  bool id = false;
+  bool no_ceilings = false;
+  bool force = false;
+  std::string openblas_worker;
+};
+
+constexpr int kLabelWidth = 16;
+
+void print_line(const std::string& label, const std::string& text) {
+  std::cout << "  " << std::left << std::setw(kLabelWidth) << label << text << "\n";
+}
+
+bool known(const json& object, const char* key) {
+  return object.is_object() && object.contains(key) && !object.at(key).is_null();
+}
+
+/// A fact as plain text, without quotation marks; "unknown" for null.
+std::string plain(const json& value) {
+  if (value.is_null()) return "unknown";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+std::string joined(const json& values, const char* separator) {
+  std::string text;
+  for (const auto& value : values) text += (text.empty() ? "" : separator) + plain(value);
+  return text;
+}
+
+/// "1 word", "2 words".
+std::string counted(std::int64_t count, const std::string& word) {
+  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+}
+
+std::string bytes_of(const json& value) {
+  return value.is_null() ? "unknown" : format_bytes(value.get<double>());
+}
+
+std::string rate(const json& value, const char* unit) {
+  if (value.is_null()) return "not measured";
+  std::ostringstream text;
+  const double number = value.get<double>();
+  text << std::fixed
+       << std::setprecision(number < 10    ? 2
+                            : number < 100 ? 1
+                                           : 0)
+       << number << " " << unit;
+  return text.str();
+}
+
+void print_cpu(const json& cpu) {
+  std::cout << "CPU\n";
+  print_line("model", plain(cpu["model"]));
+  std::string threads = counted(cpu["usable_threads"].get<std::int64_t>(), "usable thread") +
+                        " on " + counted(cpu["physical_cores"].get<std::int64_t>(), "core") + " (" +
+                        plain(cpu["logical_cores"]) + " logical in all, " +
+                        plain(cpu["smt_siblings"]) + " per core";
+  if (known(cpu, "cgroup_cpus")) threads += ", quota of " + plain(cpu["cgroup_cpus"]) + " CPUs";
+  print_line("threads", threads + ")");
+  print_line("instructions", plain(cpu["instructions"]) + ": " + joined(cpu["flags"], " "));
+  std::string caches;
+  for (const auto& cache : cpu["caches"]) {
+    if (cache["type"] == "instruction") continue;
+    caches += (caches.empty() ? "L" : ", L") + plain(cache["level"]) + " " +
+              plain(cache["instances"]) + " x " + bytes_of(cache["bytes"]);
+  }
+  print_line("caches", caches.empty() ? "unknown" : caches);
+  std::string clocks = "base " + plain(cpu["base_mhz"]) + ", highest " + plain(cpu["max_mhz"]) +
+                       ", now " + plain(cpu["current_mhz"]) + " MHz";
+  print_line("clock", clocks + "; governor " + plain(cpu["governor"]));
+  print_line("microcode", plain(cpu["microcode"]));
+  print_line("NUMA nodes", plain(cpu["numa_nodes"]));
+  print_line("hypervisor", known(cpu, "hypervisor") ? plain(cpu["hypervisor"]) : "none");
+}
+
+void print_memory(const json& memory) {
+  std::cout << "Memory\n";
+  std::string total =
+      bytes_of(memory["total_bytes"]) + ", " + bytes_of(memory["available_bytes"]) + " available";
+  if (known(memory, "cgroup_limit_bytes")) {
+    total += ", limited to " + bytes_of(memory["cgroup_limit_bytes"]);
+  }
+  print_line("size", total);
+  print_line("pages", bytes_of(memory["page_bytes"]) + ", transparent huge pages " +
+                          plain(memory["transparent_huge_pages"]));
+  print_line("swap", bytes_of(memory["swap_bytes"]));
+}
+
+void print_gpus(const json& fingerprint) {
+  std::cout << "GPUs\n";
+  if (known(fingerprint, "gpus_problem")) print_line("problem", plain(fingerprint["gpus_problem"]));
+  if (fingerprint["gpus"].empty()) print_line("none", "");
+  int index = 0;
+  for (const auto& gpu : fingerprint["gpus"]) {
+    print_line(std::to_string(index++), plain(gpu["name"]) + ", " + bytes_of(gpu["memory_bytes"]) +
+                                            ", driver " + plain(gpu["driver"]));
+    print_line("", "compute capability " + plain(gpu["compute_capability"]) + ", highest clocks " +
+                       plain(gpu["max_sm_mhz"]) + " / " + plain(gpu["max_memory_mhz"]) +
+                       " MHz, power limit " + plain(gpu["power_limit_watts"]) + " W");
+    print_line(
+        "", "ECC " + plain(gpu["ecc"]) + ", MIG " + plain(gpu["mig"]) + ", " + plain(gpu["uuid"]));
+  }
+}
+
+void print_software(const json& fingerprint) {
+  const auto& os = fingerprint["os"];
+  const auto& libraries = fingerprint["libraries"];
+  std::cout << "Software\n";
+  print_line("system", plain(os["name"]) + " " + plain(os["version"]) + ", kernel " +
+                           plain(os["kernel"]) + ", " + plain(os["libc"]));
+  const auto& build = build_info();
+  print_line("build", build.version + ", " + build.build_type +
+                          (build.sanitizers.empty() ? "" : " with " + build.sanitizers) + ", " +
+                          build.compiler + ", " + build.variant_flags);
+  const auto& openblas = libraries["openblas"];
+  print_line("OpenBLAS", openblas.is_null()
+                             ? "none"
+                             : plain(openblas["config"]) + ", core " + plain(openblas["core"]) +
+                                   ", " + plain(openblas["file"]));
+  const auto& openmp = libraries["openmp"];
+  print_line("OpenMP", openmp.is_null() ? "none"
+                                        : plain(openmp["runtime"]) + ", specification " +
+                                              plain(openmp["specification"]));
+  print_line("libraries",
+             "Eigen " + plain(libraries["eigen"]) + ", Google Benchmark " +
+                 plain(libraries["google_benchmark"]) + ", nlohmann/json " +
+                 plain(libraries["nlohmann_json"]) + ", CLI11 " + plain(libraries["cli11"]) +
+                 (known(libraries, "cuda") ? ", CUDA " + plain(libraries["cuda"]) : std::string()));
+}
+
+void print_environment(const json& environment) {
+  std::cout << "Environment\n";
+  std::string variables;
+  for (const auto& [name, value] : environment["variables"].items()) {
+    variables += (variables.empty() ? "" : ", ") + name + "=" + plain(value);
+  }
+  print_line("variables", variables.empty() ? "none that matter" : variables);
+  for (const auto& warning : environment["warnings"]) print_line("warning", plain(warning));
+  if (!environment["neutralised"].empty()) {
+    print_line("neutralised", joined(environment["neutralised"], ", ") + " (for workers)");
+  }
+}
+
+void print_ceilings(const json& ceilings) {
+  const auto& details = ceilings["details"];
+  const auto& fma = ceilings["fma_gflops"];
+  const auto& gemm = ceilings["gemm_gflops"];
+  std::cout << "Ceilings, measured " << plain(details["measured"]) << " with "
+            << counted(details["threads"].get<std::int64_t>(), "thread") << "\n";
+  print_line("read, memory", rate(ceilings["read_gbytes_per_second"], "GB/s") + " from " +
+                                 bytes_of(details["read_bytes"]));
+  print_line("read, cache", rate(ceilings["read_gbytes_per_second_cache"], "GB/s") + " from " +
+                                bytes_of(details["cache_bytes_per_thread"]) + " per thread");
+  print_line("copy", rate(ceilings["copy_gbytes_per_second"], "GB/s") + " read and written, " +
+                         plain(details["copy_stores"]) + " stores");
+  for (const std::string precision : {"f32", "f64"}) {
+    print_line("FMA, " + precision, rate(fma[precision + "_one_thread"], "GFLOP/s") +
+                                        " in one thread, " +
+                                        rate(fma[precision + "_all_threads"], "GFLOP/s") +
+                                        " in all (" + plain(details["instructions"]) + ")");
+  }
+  for (const char* precision : {"f32", "f64"}) {
+    std::string text = rate(gemm[precision], "GFLOP/s");
+    if (known(details["gemm_size"], precision)) {
+      text += ", size " + plain(details["gemm_size"][precision]) + ", " + plain(gemm["library"]);
+    }
+    print_line(std::string("GEMM, ") + precision, text);
+  }
+  print_line("timer", "ticks of " + format_seconds(ceilings["timer"]["resolution_seconds"]) +
+                          ", a reading takes " +
+                          format_seconds(ceilings["timer"]["overhead_seconds"]));
+  for (const auto& note : details["notes"]) print_line("note", plain(note));
+  if (details["disturbed"].get<bool>()) {
+    print_line("note", "other work took the processor away meanwhile (share left: " +
+                           plain(details["cpu_share"]) + "): not kept, measure again");
+  }
+}
+
+int run_machine(const MachineOptions& options) {
+  if (!options.openblas_worker.empty()) return run_openblas_worker(options.openblas_worker);
+  if (options.id) {
+    std::cout << machine_id() << "\n";
+    return 0;
+  }
+  undo_thread_binding();
+  const auto report = inspect_environment();
+  const auto environment =
+      environment_context(report, worker_environment(report, usable_threads(), false));
+  const auto fingerprint = machine_fingerprint();
+  if (options.json) {
+    const auto ceilings = options.no_ceilings ? json(nullptr) : measured_ceilings(options.force);
+    std::cout << json{{"machine", fingerprint},
+                      {"environment", environment},
+                      {"ceilings", ceilings}}
+                     .dump(2)
+              << "\n";
+    return 0;
+  }
+  std::cout << "Machine " << plain(fingerprint["id"]) << "\n";
+  print_cpu(fingerprint["cpu"]);
+  print_memory(fingerprint["memory"]);
+  print_gpus(fingerprint);
+  print_software(fingerprint);
+  print_environment(environment);
+  std::cout << std::flush;
+  if (!options.no_ceilings) print_ceilings(measured_ceilings(options.force));
+  return 0;
+}
+
+}  // namespace
+
+void add_machine_command(CLI::App& app, std::function<int()>& action) {
+  set_openblas_worker_program("/proc/self/exe");
+  auto options = std::make_shared<MachineOptions>();
+  auto* command =
+      app.add_subcommand("machine", "Describe this machine and measure what it can reach at most");
+  command->add_flag("--json", options->json,
+                    "Print JSON: machine, environment and ceilings as in a result file");
+  command->add_flag("--id", options->id,
+                    "Print only the machine's name, the folder under results/ "
+                    "(KMEANS_BENCH_MACHINE sets another)");
+  command->add_flag("--no-ceilings", options->no_ceilings, "Measure nothing");
+  command->add_flag("--force", options->force,
+                    "Measure the ceilings even if they are known from an earlier run");
+  command->add_option("--openblas-worker", options->openblas_worker)
+      ->check(CLI::IsMember({"info", "gemm"}))
+      ->group("");
+  command->footer(
+      "The ceilings are the best of several repetitions (docs/machine.md); they take about ten "
+      "seconds and are kept for the next run.");
+  command->callback([options, &action] { action = [options] { return run_machine(*options); }; });
+}
+
+}  // namespace kmeans

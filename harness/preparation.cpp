@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/preparation.h"
+
+#include <cmath>
+
+#include "harness/errors.h"
+#include "harness/json_file.h"
+#include "harness/registry.h"
+#include "harness/session.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFastExact = "openmp_exact";
+constexpr const char* kSlowExact = "reference";
+// Multiply-adds that the slow exact variant may be asked for.
+constexpr double kSlowExactLimit = 2e9;
+
+std::string short_hash(const json& identity) {
+  const std::string text = to_line(identity);
+  return sha256_hex(text.data(), text.size()).substr(0, 32);
+}
+
+void create_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw OutputError("cannot create " + folder.string() + ": " + error.message());
+}
+
+bool runs(const char* variant, const Shape& shape) {
+  const auto* registered = find_variant(variant);
+  return registered != nullptr && registered->available.ok && supports(*registered, shape).ok;
+}
+
+}  // namespace
+
+Preparation::Preparation(std::filesystem::path cache, std::string build)
+    : cache_(std::move(cache)), build_(std::move(build)) {
+  create_folder(cache_ / "centroids");
+  create_folder(cache_ / "trajectories");
+}
+
+const StoredDataset& Preparation::stored(const Task& task, ScalarType scalar) {
+  const auto key = std::pair{task.label, scalar};
+  auto found = datasets_.find(key);
+  if (found == datasets_.end()) {
+    found = datasets_.emplace(key, Known{task.dataset, materialise(task.dataset, scalar, cache_)})
+                .first;
+  }
+  return found->second.stored;
+}
+
+TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
+  TaskFiles files{stored(task, scalar), {}};
+  const InitSpec init = parse_init(task.init);
+  json identity{{"points", files.points.sha256},
+                {"scalar", to_string(scalar)},
+                {"init", task.init},
+                {"k", task.shape.k},
+                {"build", build_}};
+  if (init.method == InitSpec::Method::file) identity["file"] = sha256_file(init.file);
+  files.centroids = cache_ / "centroids" / (short_hash(identity) + ".npy");
+  LoadOptions as_stored;
+  as_stored.scalar = scalar;
+  if (std::filesystem::exists(files.centroids)) {
+    try {
+      const Points kept = load_points(files.centroids, as_stored);
+      if (kept.n() == task.shape.k && kept.d() == files.points.d) return files;
+    } catch (const InputError&) {
+      // Damaged: made again below.
+    }
+  }
+  as_stored.check_finite = false;  // checked when the data set was made
+  const Points points = load_points(files.points.file, as_stored);
+  try {
+    write_npy(files.centroids, initial_centroids(points, task.shape.k, init));
+  } catch (const InputError& error) {
+    throw NoInitialCentroids(std::string("no initial centroids: ") + error.what());
+  }
+  return files;
+}
+
+std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles& float_files,
+                                               std::int64_t iterations, int threads) {
+  Shape shape = task.shape;
+  shape.precision = Precision::f32;
+  const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
+                      static_cast<double>(shape.d) * static_cast<double>(iterations);
+  Job job;
+  if (runs(kFastExact, shape)) {
+    job.variant = kFastExact;
+  } else if (work < kSlowExactLimit && runs(kSlowExact, shape)) {
+    job.variant = kSlowExact;
+  } else {
+    return std::nullopt;
+  }
+  job.precision = Precision::f32;
+  job.points_file = float_files.points.file.string();
+  job.centroids_file = float_files.centroids.string();
+  job.k = shape.k;
+  job.iterations = iterations;
+  job.threads = threads;
+  job.repetitions = 0;
+  return job;
+}
+
+json Preparation::trajectory_identity(const Task& task, const TaskFiles& float_files,
+                                      std::int64_t iterations) const {
+  return {{"points", float_files.points.sha256},
+          {"centroids", float_files.centroids.stem().string()},
+          {"k", task.shape.k},
+          {"iterations", iterations},
+          {"build", build_}};
+}
+
+std::optional<ExactTrajectory> Preparation::kept_trajectory(const Task& task,
+                                                            const TaskFiles& float_files,
+                                                            std::int64_t iterations) const {
+  const json identity = trajectory_identity(task, float_files, iterations);
+  try {
+    const json kept = read_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"));
+    if (kept.at("identity") != identity) return std::nullopt;
+    return ExactTrajectory{kept.at("inertia").get<double>(),
+                           kept.at("met_empty_clusters").get<bool>()};
+  } catch (const InputError&) {
+    return std::nullopt;  // none, or damaged: computed again
+  } catch (const json::exception&) {
+    return std::nullopt;
+  }
+}
+
+void Preparation::keep_trajectory(const Task& task, const TaskFiles& float_files,
+                                  std::int64_t iterations,
+                                  const ExactTrajectory& trajectory) const {
+  const json identity = trajectory_identity(task, float_files, iterations);
+  write_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"),
+                  {{"identity", identity},
+                   {"inertia", trajectory.inertia},
+                   {"met_empty_clusters", trajectory.met_empty_clusters}});
+}
+
+json Preparation::datasets() const {
+  json result = json::object();
+  for (const auto& [key, known] : datasets_) {
+    const auto& [label, scalar] = key;
+    result[label + (scalar == ScalarType::f64 ? "/f64" : "")] = {{"spec", known.spec.json},
+                                                                 {"scalar", to_string(scalar)},
+                                                                 {"sha256", known.stored.sha256},
+                                                                 {"n", known.stored.n},
+                                                                 {"d", known.stored.d}};
+  }
+  return result;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What a cell needs on the disk before its first process: points, initial centroids, and the answer
+// of the exact trajectory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "datasets/dataset.h"
+#include "harness/job.h"
+#include "harness/sweep.h"
+
+namespace kmeans {
+
+/// A task's files in one scalar type.
+struct TaskFiles {
+  StoredDataset points;
+  std::filesystem::path centroids;
+};
+
+/// Initial centroids cannot be had as the experiment asks ("only 3 of 5 points are further apart
+/// than ..."): a property of the task, not a broken file.
+class NoInitialCentroids : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Where the exact Lloyd step leads from a task's initial centroids.
+struct ExactTrajectory {
+  double inertia = 0;
+  bool met_empty_clusters = false;
+};
+
+class Preparation {
+ public:
+  /// `build`: what tells builds apart; answers of another build are not trusted.
+  Preparation(std::filesystem::path cache, std::string build);
+
+  /// Makes or finds the files. Throws what materialise throws, and NoInitialCentroids.
+  TaskFiles files(const Task& task, ScalarType scalar);
+
+  /// A job for the exact trajectory's last inertia: by the fast exact variant, by the reference
+  /// where that is quick enough, or none.
+  static std::optional<Job> trajectory_job(const Task& task, const TaskFiles& float_files,
+                                           std::int64_t iterations, int threads);
+
+  /// The kept answer; absent when there is none or it is damaged.
+  std::optional<ExactTrajectory> kept_trajectory(const Task& task, const TaskFiles& float_files,
+                                                 std::int64_t iterations) const;
+  void keep_trajectory(const Task& task, const TaskFiles& float_files, std::int64_t iterations,
+                       const ExactTrajectory& trajectory) const;
+
+  /// All data sets that files() was asked for, as result files name them: the label, for float64
+  /// with "/f64" behind it.
+  [[nodiscard]] nlohmann::json datasets() const;
+
+ private:
+  const StoredDataset& stored(const Task& task, ScalarType scalar);
+  [[nodiscard]] nlohmann::json trajectory_identity(const Task& task, const TaskFiles& float_files,
+                                                   std::int64_t iterations) const;
+
+  struct Known {
+    DatasetSpec spec;
+    StoredDataset stored;
+  };
+  std::filesystem::path cache_;
+  std::string build_;
+  std::map<std::pair<std::string, ScalarType>, Known> datasets_;
+};
+
+}  // namespace kmeans

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/results.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <set>
+
+#include "harness/job.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kCeilingTolerance = 1.05;
+constexpr double kWideSpread = 1.5;
+constexpr std::size_t kFewestForSpread = 3;
+// Set-up, verification and process start may take this many times the budget of the timed part
+// before a cell gets fewer processes.
+constexpr double kOverheadFactor = 6;
+
+json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+template <class... Values>
+std::string formatted(const char* format, Values... values) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
+}
+
+std::vector<double> samples_of(const json& result) {
+  // A sample that is not a number became null on its way here.
+  std::vector<double> samples;
+  for (const auto& sample : result.value("samples", json::array())) {
+    samples.push_back(sample.is_number() ? sample.get<double>() : std::nan(""));
+  }
+  return samples;
+}
+
+double number_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
+}
+
+std::string text_at(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+struct Verdict {
+  std::string status = "ok";
+  std::string reason;
+  const ProcessRecord* culprit = nullptr;
+};
+
+/// The worst that any process found: wrong before error before skipped.
+Verdict judge(const CellEvidence& evidence) {
+  for (const char* status : {"wrong", "error", "skipped"}) {
+    for (const auto* process : evidence.processes) {
+      if (text_at(process->result, "status") == status) {
+        return {status, text_at(process->result, "reason"), process};
+      }
+    }
+  }
+  for (const auto* process : evidence.processes) {
+    const auto samples = samples_of(process->result);
+    const bool positive = std::all_of(samples.begin(), samples.end(), [](double sample) {
+      return std::isfinite(sample) && sample > 0;
+    });
+    if (samples.empty() || !positive) {
+      return {"error",
+              "process " + std::to_string(process->process) + " measured no positive duration",
+              process};
+    }
+  }
+  return {};
+}
+
+json certificate_of(const CellEvidence& evidence, const Verdict& verdict) {
+  json reused;
+  const auto look_at = [&](const ProcessRecord& process) -> json {
+    const auto found = process.result.find("verification");
+    if (found == process.result.end() || !found->is_object()) return nullptr;
+    if (!found->contains("reused")) return *found;
+    if (reused.is_null()) reused = *found;
+    return nullptr;
+  };
+  if (verdict.culprit != nullptr) {
+    if (json own = look_at(*verdict.culprit); !own.is_null()) return own;
+  }
+  for (const auto* process : evidence.processes) {
+    if (json own = look_at(*process); !own.is_null()) return own;
+  }
+  return reused;
+}
+
+bool same_everywhere(const CellEvidence& evidence, const char* key) {
+  return std::all_of(
+      evidence.processes.begin(), evidence.processes.end(), [&](const auto* process) {
+        return text_at(process->result, key) == text_at(evidence.processes.front()->result, key);
+      });
+}
+
+double traffic_bytes(const json& result) {
+  const auto found = result.find("traffic");
+  if (found == result.end() || !found->is_object()) return std::nan("");
+  return number_at(*found, "read_bytes") + number_at(*found, "written_bytes") +
+         number_at(*found, "atomic_bytes");
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? std::nan("") : percentile(values, 0.5);
+}
+
+double largest_number(const json& object, const std::vector<const char*>& keys) {
+  double largest = std::nan("");
+  if (!object.is_object()) return largest;
+  for (const char* key : keys) largest = std::fmax(largest, number_at(object, key));
+  return largest;
+}
+
+void doubt_ceiling(const char* what, const char* unit, double value, double ceiling,
+                   json& suspect) {
+  if (std::isfinite(value) && std::isfinite(ceiling) && value > kCeilingTolerance * ceiling) {
+    suspect.push_back(formatted("%s of %.3g %s is above the measured ceiling of %.3g %s", what,
+                                value, unit, ceiling, unit));
+  }
+}
+
+json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
+            const std::vector<double>& samples, const MachineLimits& limits) {
+  json suspect = json::array();
+  const Shape& shape = cell.task.shape;
+  const double seconds = times.at("median");
+  const json& ceilings = limits.ceilings;
+  const auto part = [&](const char* key) {
+    return ceilings.is_object() && ceilings.contains(key) ? ceilings.at(key) : json();
+  };
+  // Ceilings are those of the processor; a variant that skips work does less than is modelled. 2nkd
+  // is what a matrix product needs, so it bounds the work of every other variant from below.
+  if (cell.backend != "cuda" && !cell.skips_work) {
+    const bool wide = shape.precision == Precision::f64;
+    const char* one = wide ? "f64_one_thread" : "f32_one_thread";
+    const char* all = wide ? "f64_all_threads" : "f32_all_threads";
+    double ceiling = cell.threads == 1 ? largest_number(part("fma_gflops"), {one})
+                                       : largest_number(part("fma_gflops"), {one, all});
+    if (cell.threads > 1) {
+      ceiling = std::fmax(ceiling, largest_number(part("gemm_gflops"), {wide ? "f64" : "f32"}));
+    }
+    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, ceiling, suspect);
+    const double point_bytes = static_cast<double>(shape.n) * static_cast<double>(shape.d) *
+                               static_cast<double>(size_of(points_scalar(shape.precision)));
+    const bool cached = !limits.cache_bytes || point_bytes <= *limits.cache_bytes;
+    const double bandwidth =
+        cached
+            ? largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_cache"})
+            : largest_number(ceilings, {"read_gbytes_per_second"});
+    doubt_ceiling("compulsory traffic", "GB/s", compulsory_bytes(shape) / seconds * 1e-9, bandwidth,
+                  suspect);
+  }
+  const double smallest = times.at("min");
+  const double largest = times.at("max");
+  if (samples.size() >= kFewestForSpread && largest > kWideSpread * smallest) {
+    suspect.push_back(formatted("samples spread widely: the slowest is %.2f times the fastest",
+                                largest / smallest));
+  }
+  if (cell.deterministic &&
+      !(same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash"))) {
+    suspect.push_back("declared deterministic, but its processes gave different bits");
+  }
+  double load = 0;
+  for (const auto* process : evidence.processes) load = std::max(load, process->load_before);
+  // One worker runs at a time and may keep all processors busy, so only more than that is foreign.
+  if (load > limits.cpus + 1.0) {
+    suspect.push_back(
+        formatted("the machine was busy: load average %.1f on %d processors", load, limits.cpus));
+  }
+  return suspect;
+}
+
+}  // namespace
+
+double percentile(const std::vector<double>& sorted, double p) {
+  const double position = p * static_cast<double>(sorted.size() - 1);
+  const auto below = static_cast<std::size_t>(position);
+  const auto above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted) {
+  // The interval [x(r), x(n+1-r)] misses the median when fewer than r samples fall on one side of
+  // it: with probability 2 P(B <= r - 1), B binomial with n trials of 1/2.
+  const auto n = static_cast<double>(sorted.size());
+  double tail = 0;
+  std::size_t r = 0;
+  while (r < sorted.size()) {
+    const auto trial = static_cast<double>(r);
+    tail += std::exp(std::lgamma(n + 1) - std::lgamma(trial + 1) - std::lgamma(n - trial + 1) -
+                     n * std::log(2.0));
+    if (2 * tail > 0.05) break;
+    ++r;
+  }
+  if (r == 0) return std::nullopt;
+  return std::pair{sorted[r - 1], sorted[sorted.size() - r]};
+}
+
+json summarise(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const auto interval = median_ci95(samples);
+  const double sum = std::accumulate(samples.begin(), samples.end(), 0.0);
+  return {{"median", percentile(samples, 0.5)},
+          {"ci95_low", interval ? json(interval->first) : json(nullptr)},
+          {"ci95_high", interval ? json(interval->second) : json(nullptr)},
+          {"min", samples.front()},
+          {"max", samples.back()},
+          {"p25", percentile(samples, 0.25)},
+          {"p75", percentile(samples, 0.75)},
+          {"mean", sum / static_cast<double>(samples.size())}};
+}
+
+double operations_zechner(const Shape& shape) {
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  const auto k = static_cast<double>(shape.k);
+  return n * k * (3 * d + 2) + d * (n + k);
+}
+
+double operations_2nkd(const Shape& shape) {
+  return 2 * static_cast<double>(shape.n) * static_cast<double>(shape.k) *
+         static_cast<double>(shape.d);
+}
+
+double compulsory_bytes(const Shape& shape) {
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  const auto k = static_cast<double>(shape.k);
+  const auto scalar = static_cast<double>(size_of(points_scalar(shape.precision)));
+  return n * d * scalar + n * static_cast<double>(sizeof(std::int32_t)) + 2 * k * d * scalar;
+}
+
+SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
+                                 const ProcessRecord& first) {
+  SamplingDecision decision{wanted.processes, wanted.repetitions, false};
+  const auto samples = samples_of(first.result);
+  const double sample = median_of(samples);
+  if (!std::isfinite(sample)) return decision;
+  const double repetition = std::max(sample * static_cast<double>(iterations), wanted.min_seconds);
+  const double spent = repetition * static_cast<double>(samples.size());
+  const double left = std::max(0.0, wanted.max_seconds - spent);
+  const int others = wanted.processes - 1;
+  const double affordable = repetition > 0 ? std::floor(left / repetition) : 1e9;
+  if (affordable < others) {
+    decision.repetitions = 1;
+    decision.processes = 1 + static_cast<int>(affordable);
+  } else if (others > 0) {
+    decision.repetitions =
+        static_cast<int>(std::min<double>(wanted.repetitions, std::floor(affordable / others)));
+  }
+  const double overhead = first.wall_seconds - spent;
+  const double allowed = kOverheadFactor * wanted.max_seconds;
+  if (overhead * decision.processes > allowed) {
+    decision.processes = std::clamp(static_cast<int>(allowed / overhead), 1, decision.processes);
+  }
+  decision.cut_short = decision.processes < wanted.processes ||
+                       decision.repetitions < wanted.repetitions ||
+                       static_cast<int>(samples.size()) < wanted.repetitions;
+  return decision;
+}
+
+json assemble_cell(const std::string& experiment, const Cell& cell, const CellEvidence& evidence,
+                   const MachineLimits& limits) {
+  const Shape& shape = cell.task.shape;
+  const Verdict verdict =
+      cell.skip_reason.empty() ? judge(evidence) : Verdict{"skipped", cell.skip_reason, nullptr};
+  const bool ok = verdict.status == "ok";
+  json result{{"key", cell.key},
+              {"experiment", experiment},
+              {"variant", cell.variant},
+              {"backend", cell.backend},
+              {"dataset", cell.task.label},
+              {"n", shape.n},
+              {"d", shape.d},
+              {"k", shape.k},
+              {"precision", to_string(shape.precision)},
+              {"exact", cell.exact},
+              {"threads", cell.threads},
+              {"init", cell.task.init},
+              {"iterations", cell.iterations},
+              {"status", verdict.status},
+              {"reason", ok ? json(nullptr) : json(verdict.reason)},
+              {"samples_seconds_per_iteration", json::array()},
+              {"processes", evidence.processes.size()},
+              {"repetitions", 0},
+              {"stages", json::object()},
+              {"gbytes_per_second", {{"compulsory", nullptr}, {"as_written", nullptr}}},
+              {"suspect", json::array()},
+              {"library", json::object()},
+              {"verification", certificate_of(evidence, verdict)}};
+  for (const char* absent : {"seconds_per_iteration", "stopping", "setup_seconds", "gflops",
+                             "gflops_2nkd", "inertia", "label_hash", "centroid_hash",
+                             "bit_equal_across_processes", "empty_clusters", "load_average"}) {
+    result[absent] = nullptr;
+  }
+  if (evidence.processes.empty()) return result;
+
+  const ProcessRecord& first = *evidence.processes.front();
+  result["load_average"] = {{"before", first.load_before},
+                            {"after", evidence.processes.back()->load_after}};
+  if (first.result.contains("library")) result["library"] = first.result.at("library");
+  if (!ok) return result;
+
+  std::vector<double> samples;
+  std::vector<double> setups;
+  std::size_t repetitions = 0;
+  bool cut_short = static_cast<int>(evidence.processes.size()) < cell.sampling.processes;
+  for (const auto* process : evidence.processes) {
+    const auto own = samples_of(process->result);
+    result["samples_seconds_per_iteration"].push_back(own);
+    samples.insert(samples.end(), own.begin(), own.end());
+    repetitions = std::max(repetitions, own.size());
+    cut_short = cut_short || static_cast<int>(own.size()) < cell.sampling.repetitions;
+    setups.push_back(number_at(process->result, "setup_seconds"));
+    const auto stages = process->result.value("stages", json::object());
+    if (result["stages"].empty() && !stages.empty()) result["stages"] = stages;
+  }
+  const json times = summarise(samples);
+  const double seconds = times.at("median");
+  result["seconds_per_iteration"] = times;
+  result["repetitions"] = repetitions;
+  result["stopping"] = !evidence.finished ? "interrupted" : cut_short ? "time budget" : "complete";
+  result["setup_seconds"] = number_or_null(median_of(setups));
+  result["gflops"] = operations_zechner(shape) / seconds * 1e-9;
+  result["gflops_2nkd"] = operations_2nkd(shape) / seconds * 1e-9;
+  result["gbytes_per_second"] = {
+      {"compulsory", compulsory_bytes(shape) / seconds * 1e-9},
+      {"as_written", number_or_null(traffic_bytes(first.result) / seconds * 1e-9)}};
+  result["inertia"] = number_or_null(number_at(first.result, "inertia"));
+  result["label_hash"] = text_at(first.result, "label_hash");
+  result["centroid_hash"] = text_at(first.result, "centroid_hash");
+  result["empty_clusters"] = first.result.value("empty_clusters", json());
+  if (evidence.processes.size() > 1) {
+    result["bit_equal_across_processes"] =
+        same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash");
+  }
+  result["suspect"] = doubts(cell, evidence, times, samples, limits);
+  if (result["inertia"].is_null()) result["suspect"].push_back("the inertia is not finite");
+  return result;
+}
+
+json assemble_trace(const PlannedTrace& trace, const json& recorded) {
+  json result{{"name", trace.spec.name},
+              {"variant", trace.spec.variant.name},
+              {"precision", to_string(trace.precision)},
+              {"dataset", trace.task.label},
+              {"n", trace.task.shape.n},
+              {"d", trace.task.shape.d},
+              {"k", trace.task.shape.k},
+              {"init", trace.task.init},
+              {"status", "skipped"},
+              {"reason", trace.skip_reason},
+              {"iterations", json::array()},
+              {"seconds_per_iteration", nullptr},
+              {"expected", nullptr},
+              {"label_hash", nullptr},
+              {"labels_begin", nullptr}};
+  if (!recorded.is_object()) return result;
+  for (const char* key : {"status", "reason", "iterations", "seconds_per_iteration", "expected",
+                          "label_hash", "labels_begin", "points"}) {
+    if (recorded.contains(key)) result[key] = recorded.at(key);
+  }
+  if (result["status"] == "ok") result["reason"] = nullptr;
+  return result;
+}
+
+std::vector<std::string> validate_result(const json& result) {
+  std::vector<std::string> problems;
+  const auto need = [&](const json& object, const std::string& where,
+                        const std::vector<const char*>& keys) {
+    if (!object.is_object()) {
+      problems.push_back(where + " is not an object");
+      return false;
+    }
+    for (const char* key : keys) {
+      if (!object.contains(key)) problems.push_back(where + " lacks \"" + key + "\"");
+    }
+    return std::all_of(keys.begin(), keys.end(),
+                       [&](const char* key) { return object.contains(key); });
+  };
+  if (!need(result, "the file",
+            {"schema_version", "experiment", "scale", "complete", "planned_cells", "context",
+             "spec", "cells", "traces"})) {
+    return problems;
+  }
+  if (result.at("schema_version") != kResultSchemaVersion) {
+    problems.push_back("schema_version is " + result.at("schema_version").dump() + ", not " +
+                       std::to_string(kResultSchemaVersion));
+  }
+  need(result.at("context"), "context",
+       {"suite", "command_line", "started", "finished", "machine", "ceilings", "environment",
+        "threads", "datasets", "seeds", "run_order"});
+  std::set<std::string> keys;
+  for (const auto& cell : result.at("cells")) {
+    const std::string name = text_at(cell, "key");
+    const std::string where = "cell " + name;
+    if (!need(cell, where,
+              {"key", "variant", "status", "reason", "samples_seconds_per_iteration",
+               "seconds_per_iteration", "gflops", "verification"})) {
+      continue;
+    }
+    if (!keys.insert(name).second) problems.push_back(where + " appears twice");
+    const bool ok = cell.at("status") == "ok";
+    if (ok != cell.at("reason").is_null()) {
+      problems.push_back(where + ": a reason belongs to every status but ok");
+    }
+    if (ok == cell.at("samples_seconds_per_iteration").empty() ||
+        ok == cell.at("seconds_per_iteration").is_null() || ok == cell.at("gflops").is_null()) {
+      problems.push_back(where + ": times belong to status ok alone");
+    }
+  }
+  const auto planned = result.at("planned_cells");
+  if (result.at("complete") == true && planned != result.at("cells").size()) {
+    problems.push_back("complete, but holds " + std::to_string(result.at("cells").size()) + " of " +
+                       planned.dump() + " planned cells");
+  }
+  return problems;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From what the workers reported to a result file (docs/results.md, schema version 1).
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/experiment.h"
+#include "harness/journal.h"
+#include "harness/sweep.h"
+
+namespace kmeans {
+
+inline constexpr int kResultSchemaVersion = 1;
+
+/// Value below which a share p of the sorted samples lies, linear between neighbours. Not empty.
+double percentile(const std::vector<double>& sorted, double p);
+
+/// The tightest pair of order statistics that holds the median with at least 95 % confidence,
+/// whatever the distribution; absent below 6 samples, where no pair does.
+std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted);
+
+/// The `seconds_per_iteration` of a cell. Not empty, all finite.
+nlohmann::json summarise(std::vector<double> samples);
+
+/// Operation models of one Lloyd iteration (docs/metrics.md).
+double operations_zechner(const Shape& shape);
+double operations_2nkd(const Shape& shape);
+/// Bytes that every implementation has to move: points read, labels written, centroids both.
+double compulsory_bytes(const Shape& shape);
+
+/// How a cell is sampled once its first process has told how long things take.
+struct SamplingDecision {
+  int processes = 1;    ///< In all, the first one included.
+  int repetitions = 1;  ///< In each of the others.
+  bool cut_short = false;
+};
+/// Depends on nothing but its arguments, so that a resumed run decides alike.
+SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
+                                 const ProcessRecord& first);
+
+/// What a number is held against to find it suspect.
+struct MachineLimits {
+  nlohmann::json ceilings;
+  std::optional<double> cache_bytes;  ///< Of the last-level cache.
+  int cpus = 1;
+};
+
+/// All processes of a cell that have finished, in order, and whether more were to come.
+struct CellEvidence {
+  std::vector<const ProcessRecord*> processes;
+  bool finished = true;
+};
+
+/// The cell as docs/results.md has it. Only a cell whose every process is verified has times.
+nlohmann::json assemble_cell(const std::string& experiment, const Cell& cell,
+                             const CellEvidence& evidence, const MachineLimits& limits);
+
+/// The trace as docs/results.md has it; `recorded` is null for one that is skipped.
+nlohmann::json assemble_trace(const PlannedTrace& trace, const nlohmann::json& recorded);
+
+/// What is wrong with the structure of a result file, one sentence each; empty when nothing is.
+std::vector<std::string> validate_result(const nlohmann::json& result);
+
+}  // namespace kmeans

@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/build_info.h"
+#include "harness/ceilings.h"
+#include "harness/coordinator.h"
+#include "harness/errors.h"
+#include "harness/machine.h"
+#include "harness/process.h"
+#include "harness/progress_line.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+struct RunOptions {
+  std::vector<std::string> experiments;
+  std::string scale = "quick";
+  std::string only;
+  std::string out;
+  bool resume = false;
+  bool force = false;
+  bool dry_run = false;
+  bool keep_environment = false;
+  bool yes = false;
+  int threads = 0;
+  int processes = 0;
+  int repetitions = 0;
+  std::uint64_t order_seed = 1;
+};
+
+struct PlannedExperiment {
+  Experiment experiment;
+  Plan plan;
+};
+
+/// The command as typed, the program by its plain name.
+std::string typed_command() {
+  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
+  std::string text = "kmeans-bench";
+  std::string argument;
+  for (bool first = true; std::getline(stream, argument, '\0'); first = false) {
+    if (first) continue;
+    const bool plain = !argument.empty() &&
+                       argument.find_first_of(" \t\n\"'\\$*?[](){}|&;<>") == std::string::npos;
+    text += plain ? " " + argument : " '" + argument + "'";
+  }
+  return valid_utf8(text);
+}
+
+std::pair<std::int64_t, std::int64_t> size_of_stored(const DatasetSpec& spec,
+                                                     const std::filesystem::path& cache) {
+  const auto stored = materialise(spec, ScalarType::f32, cache);
+  return {stored.n, stored.d};
+}
+
+void warn(const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
+
+std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) {
+  const std::filesystem::path cache = cache_root();
+  PlanOptions plan_options;
+  plan_options.scale = options.scale;
+  plan_options.threads = threads;
+  plan_options.processes = options.processes;
+  plan_options.repetitions = options.repetitions;
+  plan_options.memory_bytes = static_cast<double>(available_memory());
+  plan_options.allow_many = options.yes;
+  plan_options.size_of_file = [&](const DatasetSpec& spec) { return size_of_stored(spec, cache); };
+  std::vector<PlannedExperiment> planned;
+  std::set<std::string> names;
+  for (const auto& name : options.experiments) {
+    Experiment experiment = load_experiment(name);
+    if (!names.insert(experiment.name).second) {
+      warn("experiment " + experiment.name + " is named twice; it runs once");
+      continue;
+    }
+    Plan plan = plan_experiment(experiment, plan_options);
+    if (plan.cells.empty() && plan.traces.empty()) {
+      throw InputError("experiment " + experiment.name + " has nothing to run at scale " +
+                       options.scale + ": no variant takes any of its shapes");
+    }
+    for (const auto& warning : plan.warnings) warn(experiment.name + ": " + warning);
+    planned.push_back({std::move(experiment), std::move(plan)});
+  }
+  return planned;
+}
+
+/// Narrows the plans to --only; drops experiments that nothing of is left.
+void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
+  if (only.empty()) return;
+  std::regex expression;
+  try {
+    expression = std::regex(only);
+  } catch (const std::regex_error& error) {
+    throw InputError("--only '" + only + "' is no regular expression: " + error.what());
+  }
+  std::vector<PlannedExperiment> kept;
+  std::string candidates;
+  for (auto& one : planned) {
+    if (select(one.plan, one.experiment.name, expression) > 0) {
+      kept.push_back(std::move(one));
+      continue;
+    }
+    candidates += "\n  " + one.experiment.name;
+    for (const auto& cell : one.plan.cells) candidates += "\n    " + cell.key;
+    for (const auto& trace : one.plan.traces) candidates += "\n    " + trace.spec.name;
+  }
+  if (kept.empty()) {
+    throw InputError("--only '" + only + "' matches nothing; there are" + candidates);
+  }
+  planned = std::move(kept);
+}
+
+/// Seconds a cell may take, from its operations at a rate that plain code reaches.
+double rough_seconds(const Cell& cell) {
+  constexpr double kPlainOperationsPerSecond = 2e9;
+  constexpr double kProcessSeconds = 0.5;
+  const Sampling& sampling = cell.sampling;
+  const double work = operations_zechner(cell.task.shape) * static_cast<double>(cell.iterations) /
+                      kPlainOperationsPerSecond;
+  const double repetition = std::max(work, sampling.min_seconds);
+  const double wanted = repetition * sampling.repetitions * sampling.processes;
+  const double timed = std::max(repetition, std::min(wanted, sampling.max_seconds));
+  return timed + sampling.processes * (kProcessSeconds + std::min(work, repetition));
+}
+
+int dry_run(const std::vector<PlannedExperiment>& planned) {
+  std::size_t runs = 0;
+  std::size_t skips = 0;
+  double seconds = 0;
+  for (const auto& one : planned) {
+    std::printf("%s (%s)\n", one.experiment.name.c_str(), one.plan.scale.c_str());
+    const auto show = [&](const std::string& name, const std::string& skip_reason) {
+      ++(skip_reason.empty() ? runs : skips);
+      if (skip_reason.empty()) {
+        std::printf("  run   %s\n", name.c_str());
+      } else {
+        std::printf("  skip  %s: %s\n", name.c_str(), skip_reason.c_str());
+      }
+    };
+    for (const auto& cell : one.plan.cells) {
+      if (!cell.selected) continue;
+      show(cell.key, cell.skip_reason);
+      if (cell.skip_reason.empty()) seconds += rough_seconds(cell);
+    }
+    for (const auto& trace : one.plan.traces) {
+      if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
+    }
+  }
+  std::printf("%zu to run, %zu to skip, very roughly %s\n", runs, skips,
+              format_duration(seconds).c_str());
+  return kExitOk;
+}
+
+RunSurroundings look_around() {
+  RunSurroundings surroundings;
+  surroundings.machine_id = machine_id();
+  surroundings.machine = machine_fingerprint();
+  surroundings.environment = inspect_environment();
+  for (const auto& warning : surroundings.environment.warnings) warn(warning);
+  std::fprintf(stderr, "machine %s: looking up its measured ceilings\n",
+               surroundings.machine_id.c_str());
+  surroundings.limits.ceilings = measured_ceilings(false);
+  if (const auto cache = data_caches().last_level_bytes) {
+    surroundings.limits.cache_bytes = static_cast<double>(*cache);
+  }
+  surroundings.limits.cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  return surroundings;
+}
+
+void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
+  std::size_t width = 10;
+  for (const auto& [name, summary] : summaries) width = std::max(width, name.size());
+  std::printf("%-*s  %5s  %5s  %7s  %5s  %s\n", static_cast<int>(width), "experiment", "ok",
+              "wrong", "skipped", "error", "results");
+  for (const auto& [name, summary] : summaries) {
+    std::printf("%-*s  %5zu  %5zu  %7zu  %5zu  %s%s\n", static_cast<int>(width), name.c_str(),
+                summary.ok, summary.wrong, summary.skipped, summary.failed,
+                summary.file.string().c_str(), summary.interrupted ? " (incomplete)" : "");
+  }
+  std::fflush(stdout);
+}
+
+int run(const RunOptions& options) {
+  const int threads = options.threads > 0 ? options.threads : usable_threads();
+  auto planned = plan_all(options, threads);
+  narrow(planned, options.only);
+  if (options.dry_run) return dry_run(planned);
+
+  const InterruptGuard guard;
+  RunSettings settings;
+  settings.out = options.out.empty()
+                     ? std::filesystem::path(source_root()) / "results" / machine_id()
+                     : std::filesystem::path(options.out);
+  settings.cache = cache_root();
+  settings.command_line = typed_command();
+  settings.order_seed = options.order_seed;
+  settings.threads = threads;
+  settings.resume = options.resume;
+  settings.force = options.force;
+  settings.keep_environment = options.keep_environment;
+  check_writable(settings.out);
+  const RunSurroundings surroundings = look_around();
+
+  std::vector<std::pair<std::string, RunSummary>> summaries;
+  bool failed = false;
+  for (const auto& one : planned) {
+    if (InterruptGuard::interrupted()) break;
+    summaries.emplace_back(one.experiment.name,
+                           run_experiment(one.experiment, one.plan, surroundings, settings));
+    const RunSummary& summary = summaries.back().second;
+    failed = failed || summary.wrong > 0 || summary.failed > 0;
+  }
+  print_summary(summaries);
+  if (InterruptGuard::interrupted()) {
+    std::fprintf(stderr, "interrupted; continue with --resume\n");
+    return kExitInterrupted;
+  }
+  return failed ? kExitCellsFailed : kExitOk;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<RunOptions>();
+  auto* command = app.add_subcommand("run", "Measure experiments and write result files");
+  command
+      ->add_option("experiments", options->experiments,
+                   "Names (experiments/NAME.json) or paths of experiment files")
+      ->required();
+  command->add_option("--scale", options->scale, "quick or paper")
+      ->check(CLI::IsMember({"quick", "paper"}))
+      ->capture_default_str();
+  command->add_option("--only", options->only,
+                      "Regular expression, found in a cell's key (variant/precision/data/k/T/"
+                      "threads), a trace's or an experiment's name");
+  command->add_option("--out", options->out, "Folder of result files [results/<machine>]");
+  command->add_flag("--resume", options->resume,
+                    "Continue a run that was broken off: finished processes are kept");
+  command->add_flag("--force", options->force,
+                    "Resume although machine, build or experiment have changed");
+  command->add_flag("--dry-run", options->dry_run, "Show what would run and write no results");
+  command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--processes", options->processes, "Worker processes per cell")
+      ->check(CLI::Range(1, 1000));
+  command->add_option("--repetitions", options->repetitions, "Timed repetitions per process")
+      ->check(CLI::Range(1, 10000));
+  command->add_option("--order-seed", options->order_seed, "Seed of the order of runs")
+      ->capture_default_str();
+  command->add_flag("--keep-environment", options->keep_environment,
+                    "Leave variables that cripple libraries as they are");
+  command->add_flag("--yes", options->yes,
+                    "Run sweeps of more than " + std::to_string(kManyCells) + " cells");
+  command->footer(
+      "Each cell runs in several worker processes, one at a time, in a seeded random order; every\n"
+      "answer is verified. Exit status: 0 all well, 2 bad input, 4 some cells failed, 5 results\n"
+      "could not be written, 130 interrupted. docs/running.md tells more.");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace kmeans

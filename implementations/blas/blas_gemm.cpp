@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idea:      "matrix product, then search" at its best: x.c for a block of points and a block of
+//            centroids by BLAS, minima taken from the block while it is in cache. The n x k matrix
+//            never exists
+// Parallel:  points are divided among threads, each of which calls BLAS single-threaded: no waiting
+//            between product and search, and no thread works on another's cache. Each thread has
+//            its own sums; merging them is divided by clusters
+// Memory:    a thread reads its points once from memory, once per block of centroids and once more
+//            to be summed from cache; products go through the block buffer only
+// Numerics:  products in the points' scalar in BLAS's order; |c|^2 and sums in float64. Cancels
+//            where points lie far from the origin; the same bits for the same number of threads
+// Source:    the classical expansion, as in scikit-learn and faiss; OpenBLAS
+#include <cblas.h>
+
+#include <cmath>
+
+#include "implementations/blas/_thread_team.h"
+#include "implementations/cpu/_expanded.h"
+
+namespace {
+
+constexpr std::int64_t kBlockCentroids = 256;
+
+/// Points in a block. Large enough that packing the operands costs little beside the product, small
+/// enough that the block of products stays in a core's own cache. With few, short centroids packing
+/// would dominate all the same; there blocks shrink to what BLAS multiplies without packing.
+std::int64_t block_points(const kmeans::Shape& s) {
+  constexpr std::int64_t kUnpackedProduct = 1 << 17;
+  constexpr std::int64_t kLeast = 128;
+  constexpr std::int64_t kMost = 512;
+  const std::int64_t centroid_values = s.k * s.d;
+  if (centroid_values > kUnpackedProduct / kLeast) return std::min(s.n, kMost);
+  // A multiple of any SIMD width's register tile.
+  const std::int64_t rows = kUnpackedProduct / centroid_values / kLeast * kLeast;
+  return std::min({s.n, rows, kMost});
+}
+
+// Multiply-adds that repay waking one more thread.
+constexpr double kWorkPerThread = 1 << 18;
+
+void negated_products(std::int64_t rows, std::int64_t columns, std::int64_t d, const float* points,
+                      const float* centroids, float* products) {
+  cblas_sgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
+              static_cast<blasint>(columns), static_cast<blasint>(d), -1.0F, points,
+              static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0F, products,
+              static_cast<blasint>(rows));
+}
+
+void negated_products(std::int64_t rows, std::int64_t columns, std::int64_t d, const double* points,
+                      const double* centroids, double* products) {
+  cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
+              static_cast<blasint>(columns), static_cast<blasint>(d), -1.0, points,
+              static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0, products,
+              static_cast<blasint>(rows));
+}
+
+/// OpenBLAS keeps one thread count for the whole program: borrow it, then give it back.
+class SingleThreadedBlas {
+ public:
+  SingleThreadedBlas() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
+  ~SingleThreadedBlas() { openblas_set_num_threads(before_); }
+  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
+  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
+
+ private:
+  int before_;
+};
+
+template <class T>
+class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
+ public:
+  void setup(const kmeans::Problem<T>& problem) override {
+    kmeans::plain::PlainLloyd<T>::setup(problem);
+    const auto [n, d, k, precision] = problem.shape;
+    const double work =
+        static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(d + 4);
+    const double worthwhile = std::max(1.0, std::min(work / kWorkPerThread, double(n)));
+    team_.resize(worthwhile < problem.threads ? static_cast<int>(worthwhile) : problem.threads);
+    block_points_ = block_points(problem.shape);
+    own_.resize(team_.size());
+    for (auto& own : own_) {
+      own.products.resize(block_points_ * std::min(k, kBlockCentroids));
+      own.nearest.resize(block_points_);
+      own.sums.resize(k, d);
+    }
+  }
+
+  void step(std::int64_t iterations) override {
+    const SingleThreadedBlas single;
+    kmeans::plain::PlainLloyd<T>::step(iterations);
+  }
+
+  kmeans::Progress progress() override {
+    double movement = 0;
+    for (const auto& own : own_) movement += own.movement;
+    return {.movement = movement, .changed = {}, .loss = {}};
+  }
+
+  std::vector<std::pair<std::string, std::string>> library_info() const override {
+    return {{"blas", openblas_get_config()},
+            {"blas_core", openblas_get_corename()},
+            {"blas_threads_per_call", "1"},
+            {"threads", std::to_string(team_.size())}};
+  }
+
+ private:
+  // What one thread writes; on cache lines of its own.
+  struct alignas(128) Own {
+    std::vector<T> products;  // block of points x block of centroids: -x.c
+    kmeans::plain::NearestInBlock<T> nearest;
+    kmeans::plain::ClusterSums<double> sums;
+    double movement = 0;
+  };
+
+  void iterate() override {
+    {
+      const auto timed = this->stage("assign");
+      kmeans::plain::half_squared_norms(this->centroids_.data(), this->problem_.shape.k,
+                                        this->problem_.shape.d, half_norms_);
+      team_.run([this](int rank) { assign_and_accumulate(rank); });
+    }
+    const auto timed = this->stage("update");
+    team_.run([this](int rank) { merge_and_move(rank); });
+  }
+
+  /// Where this rank's part of `count` things begins; that of the next rank is its end.
+  [[nodiscard]] std::int64_t part_begin(std::int64_t count, int rank) const {
+    return count / team_.size() * rank + std::min<std::int64_t>(rank, count % team_.size());
+  }
+
+  void assign_and_accumulate(int rank) {
+    const auto [n, d, k, precision] = this->problem_.shape;
+    auto& own = own_[rank];
+    own.sums.clear();
+    const std::int64_t end = part_begin(n, rank + 1);
+    for (std::int64_t begin = part_begin(n, rank); begin < end; begin += block_points_) {
+      const std::int64_t rows = std::min(block_points_, end - begin);
+      own.nearest.clear(rows);
+      for (std::int64_t first = 0; first < k; first += kBlockCentroids) {
+        const std::int64_t columns = std::min(kBlockCentroids, k - first);
+        negated_products(rows, columns, d, this->point(begin), this->centroid(first),
+                         own.products.data());
+        own.nearest.scan(own.products.data(), half_norms_.data(), first, columns);
+      }
+      for (std::int64_t row = 0; row < rows; ++row) {
+        this->labels_[begin + row] = own.nearest.label(row);
+        own.sums.add(own.nearest.label(row), this->point(begin + row));
+      }
+    }
+  }
+
+  void merge_and_move(int rank) {
+    const std::int64_t begin = part_begin(this->problem_.shape.k, rank);
+    const std::int64_t end = part_begin(this->problem_.shape.k, rank + 1);
+    auto& total = own_[0].sums;
+    for (std::size_t other = 1; other < own_.size(); ++other) {
+      total.add(own_[other].sums, begin, end);
+    }
+    own_[rank].movement = total.move(this->centroids_.data(), begin, end);
+  }
+
+  std::int64_t block_points_ = 0;
+  std::vector<T> half_norms_;  // k
+  std::vector<Own> own_;       // one a thread
+  kmeans::blas::ThreadTeam team_;
+};
+
+/// Sizes are handed to BLAS as its integers.
+kmeans::Support blas_integers_fit(const kmeans::Shape& s) {
+  constexpr std::int64_t kMost = std::numeric_limits<blasint>::max();
+  if (s.d > kMost) {
+    return kmeans::Support::no("d = " + std::to_string(s.d) + " exceeds this BLAS's largest " +
+                               "leading dimension, " + std::to_string(kMost));
+  }
+  return kmeans::plain::labels_fit(s);
+}
+
+}  // namespace
+
+KMEANS_VARIANT(
+    BlasGemm, .name = "blas_gemm",
+    .summary = "expanded distances through OpenBLAS, block by block, scanned in cache",
+    .source = "", .precisions = {Precision::f32, Precision::f64}, .parallel = true,
+    .distance = Distance::expanded, .sums = Sums::wide, .supports = blas_integers_fit,
+    .memory_bytes =
+        [](const Shape& s) {
+          const double scalar = plain::scalar_bytes(s);
+          const double threads = std::thread::hardware_concurrency();
+          return 4.0 * s.n + scalar * s.k * (s.d + 1.0) +
+                 threads * (8.0 * s.k * (s.d + 1.0) + scalar * block_points(s) * kBlockCentroids);
+        },
+    .traffic =
+        [](const Shape& s) {
+          const double scalar = plain::scalar_bytes(s);
+          const double points = scalar * s.n * s.d;
+          const double products = scalar * s.n * s.k;
+          const double point_blocks =
+              std::ceil(static_cast<double>(s.n) / static_cast<double>(block_points(s)));
+          const double centroid_blocks =
+              std::ceil(static_cast<double>(s.k) / static_cast<double>(kBlockCentroids));
+          // Per block of points all centroids, per block of centroids all points, the
+          // products written and read; then each point and the float64 sum that it is
+          // added to.
+          return Traffic{.read_bytes = points * (centroid_blocks + 1) +
+                                       point_blocks * scalar * s.k * s.d + products +
+                                       8.0 * s.n * s.d,
+                         .written_bytes = products + 4.0 * s.n + 8.0 * s.n * s.d};
+        })

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idea:      cpu_scalar with one core's full SIMD width: a lane holds a point, so that the same
+//            operations in the same order label as many points at once as a register has lanes. The
+//            widest instruction set of the processor at hand is chosen at run time
+// Parallel:  none; 4 (SSE2), 8 (AVX2) or 16 (AVX-512) float32 lanes
+// Memory:    points are transposed once, in setup, into blocks of d x lanes. A block stays in cache
+//            while all centroids pass by; the update reads the rows as given
+// Numerics:  direct differences in the points' scalar, t ascending, fused multiply-add where the
+//            instruction set has it; sums in that scalar, i ascending
+// Source:    zechner2009, Algorithm 1, its hand-optimised SSE build
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "harness/errors.h"
+#include "harness/variant.h"
+#include "implementations/cpu/_plain.h"
+
+namespace {
+
+/// The loops compiled for one instruction set (_simd_kernel.h).
+template <class T>
+struct Kernel {
+  int block_points;
+  void (*label_points)(const T* blocks, std::int64_t block_count, const T* centroids,
+                       std::int64_t d, std::int64_t k, std::int32_t* labels);
+  void (*sum_points)(const T* points, const std::int32_t* labels, std::int64_t n, std::int64_t d,
+                     T* sums, std::int64_t* counts);
+};
+
+#define KMEANS_PRAGMA(text) _Pragma(#text)
+#if defined(__clang__)
+#define KMEANS_BEGIN_TARGET(isa) \
+  KMEANS_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#define KMEANS_END_TARGET KMEANS_PRAGMA(clang attribute pop)
+#else
+#define KMEANS_BEGIN_TARGET(isa) KMEANS_PRAGMA(GCC push_options) KMEANS_PRAGMA(GCC target(isa))
+#define KMEANS_END_TARGET KMEANS_PRAGMA(GCC pop_options)
+#endif
+
+#if defined(__x86_64__)
+// "no-avx": the whole file may be compiled for a better processor than this level asks for.
+KMEANS_BEGIN_TARGET("sse2,no-avx")
+#endif
+namespace sse2 {
+#define KMEANS_SIMD_BYTES 16
+#define KMEANS_SIMD_REGISTERS 4
+#include "implementations/cpu/_simd_kernel.h"
+#undef KMEANS_SIMD_BYTES
+#undef KMEANS_SIMD_REGISTERS
+}  // namespace sse2
+#if defined(__x86_64__)
+KMEANS_END_TARGET
+
+KMEANS_BEGIN_TARGET("avx2,fma,no-avx512f")
+namespace avx2 {
+#define KMEANS_SIMD_BYTES 32
+#define KMEANS_SIMD_REGISTERS 4
+#include "implementations/cpu/_simd_kernel.h"
+#undef KMEANS_SIMD_BYTES
+#undef KMEANS_SIMD_REGISTERS
+}  // namespace avx2
+KMEANS_END_TARGET
+
+KMEANS_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,fma")
+namespace avx512 {
+#define KMEANS_SIMD_BYTES 64
+#define KMEANS_SIMD_REGISTERS 8
+#include "implementations/cpu/_simd_kernel.h"
+#undef KMEANS_SIMD_BYTES
+#undef KMEANS_SIMD_REGISTERS
+}  // namespace avx512
+KMEANS_END_TARGET
+#endif
+
+/// The best instruction set of this processor, or the one that KMEANS_BENCH_SIMD asks for.
+std::string choose_instruction_set() {
+  std::vector<std::string> available{"sse2"};  // elsewhere: whatever has 16-byte registers
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) available.push_back("avx2");
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
+    available.push_back("avx512");
+  }
+#endif
+  const char* wanted = std::getenv("KMEANS_BENCH_SIMD");
+  if (wanted == nullptr || *wanted == '\0') return available.back();
+  std::string names;
+  for (const std::string& name : available) {
+    if (name == wanted) return name;
+    names += (names.empty() ? "" : ", ") + name;
+  }
+  throw kmeans::EnvironmentError("KMEANS_BENCH_SIMD is '" + std::string(wanted) +
+                                 "', but this processor has: " + names);
+}
+
+template <class T>
+Kernel<T> kernel_for(std::string_view instruction_set) {
+#if defined(__x86_64__)
+  if (instruction_set == "avx512") return avx512::kernel<T>;
+  if (instruction_set == "avx2") return avx2::kernel<T>;
+#endif
+  static_cast<void>(instruction_set);
+  return sse2::kernel<T>;
+}
+
+template <class T>
+class CpuSimd final : public kmeans::plain::PlainLloyd<T> {
+ public:
+  void setup(const kmeans::Problem<T>& problem) override {
+    kmeans::plain::PlainLloyd<T>::setup(problem);
+    instruction_set_ = choose_instruction_set();
+    kernel_ = kernel_for<T>(instruction_set_);
+    const std::int64_t n = problem.shape.n;
+    const std::int64_t d = problem.shape.d;
+    block_count_ = (n + kernel_.block_points - 1) / kernel_.block_points;
+    blocks_.assign(block_count_ * kernel_.block_points * d, T{0});
+    for (std::int64_t i = 0; i < n; ++i) {
+      T* block = blocks_.data() + i / kernel_.block_points * kernel_.block_points * d;
+      for (std::int64_t t = 0; t < d; ++t) {
+        block[t * kernel_.block_points + i % kernel_.block_points] = problem.points[i * d + t];
+      }
+    }
+    this->labels_.resize(block_count_ * kernel_.block_points);
+    sums_.resize(problem.shape.k * d);
+    counts_.resize(problem.shape.k);
+  }
+
+  void fetch(T* centroids, std::int32_t* labels) override {
+    std::copy(this->centroids_.begin(), this->centroids_.end(), centroids);
+    std::copy_n(this->labels_.begin(), this->problem_.shape.n, labels);  // without padding
+  }
+
+  std::vector<std::pair<std::string, std::string>> library_info() const override {
+    return {{"simd", instruction_set_}};
+  }
+
+ private:
+  void iterate() override {
+    const std::int64_t d = this->problem_.shape.d;
+    const std::int64_t k = this->problem_.shape.k;
+    {
+      const auto timed = this->stage("assign");
+      kernel_.label_points(blocks_.data(), block_count_, this->centroids_.data(), d, k,
+                           this->labels_.data());
+    }
+    const auto timed = this->stage("update");
+    std::fill(sums_.begin(), sums_.end(), T{0});
+    std::fill(counts_.begin(), counts_.end(), 0);
+    kernel_.sum_points(this->problem_.points, this->labels_.data(), this->problem_.shape.n, d,
+                       sums_.data(), counts_.data());
+    for (std::int64_t j = 0; j < k; ++j) {
+      if (counts_[j] == 0) continue;  // an empty cluster keeps its centroid
+      for (std::int64_t at = j * d; at < (j + 1) * d; ++at) {
+        this->centroids_[at] = sums_[at] / static_cast<T>(counts_[j]);
+      }
+    }
+  }
+
+  std::string instruction_set_;
+  Kernel<T> kernel_{};
+  std::int64_t block_count_ = 0;
+  std::vector<T> blocks_;             // block_count x d x block_points
+  std::vector<T> sums_;               // k x d
+  std::vector<std::int64_t> counts_;  // k
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    CpuSimd, .name = "cpu_simd",
+    .summary =
+        "sequential k-means with a point in every SIMD lane; SSE2, AVX2 or AVX-512 at run "
+        "time",
+    .source = "zechner2009", .precisions = {Precision::f32, Precision::f64},
+    .supports =
+        [](const Shape& s) {
+          constexpr std::int64_t kLimit = std::int64_t{1} << 24;
+          if (s.k < kLimit) return Support::yes();
+          return Support::no("k = " + std::to_string(s.k) +
+                             ", but labels are found in float lanes, which hold integers below " +
+                             std::to_string(kLimit));
+        },
+    .memory_bytes =
+        [](const Shape& s) {
+          return 4.0 * s.n + plain::scalar_bytes(s) * s.d * (s.n + 128.0 + 2.0 * s.k) + 8.0 * s.k;
+        },
+    .traffic =
+        [](const Shape& s) {
+          const double points = plain::scalar_bytes(s) * s.n * s.d;
+          const double lanes = 128 * 4 / plain::scalar_bytes(s);  // a block of AVX-512
+          // Labelling: every block once, and all centroids beside it. Update: points and labels,
+          // and the sums that they are added to.
+          return Traffic{.read_bytes = points + points * s.k / lanes + 2 * points + 4.0 * s.n,
+                         .written_bytes = 4.0 * s.n + points};
+        })

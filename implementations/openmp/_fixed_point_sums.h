@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sums of the clusters' points in fixed point: each coordinate times 2^s, rounded to the nearest
+// 64-bit integer. Integer sums have no rounding error to pile up, so a point that changes its
+// cluster can be taken from one sum and added to another, and the result is the same as summing
+// anew: from the second iteration on only points with a new label are touched.
+//
+// float32 points are summed as the exact Lloyd step says (docs/exact-step.md). float64 points have
+// digits beyond that: what the first integer leaves over goes, scaled anew, into a second one.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "harness/exact_step.h"
+#include "harness/variant.h"
+#include "implementations/openmp/_memory.h"
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
+#define KMEANS_VECTOR_FIXED_POINT
+#include <immintrin.h>
+#endif
+
+namespace kmeans::openmp {
+
+template <class T>
+class FixedPointSums {
+ public:
+  FixedPointSums() = default;
+  FixedPointSums(const Problem<T>& problem, int threads)
+      : d_(problem.shape.d),
+        k_(problem.shape.k),
+        stride_(round_up(problem.shape.d, 8)),
+        row_(kLimbs * stride_),
+        size_(round_up(k_ * row_ + k_, 16) + 16),
+        threads_(threads),
+        sums_(size_ * (threads + 1)) {
+    int s = 0;
+    if constexpr (kLimbs == 1) {
+      s = exact::sum_exponent(problem.shape.n, problem.max_abs);
+    } else {
+      // n * max_abs * 2^s <= 2^62 by powers of two; clamped to what a double can hold.
+      const int n_width = std::ilogb(static_cast<double>(problem.shape.n)) + 1;
+      if (problem.max_abs > 0)
+        s = std::clamp(61 - n_width - std::ilogb(problem.max_abs), -1000, 1000);
+      rest_scale_ = exact::power_of_two(62 - n_width);  // a rest is at most a half
+    }
+    scale_ = exact::power_of_two(s);
+    inverse_scale_ = exact::power_of_two(-s);
+    clear();
+  }
+
+  /// Forgets all points.
+  void clear() { std::fill_n(sums_.data(), size_ * (threads_ + 1), std::int64_t{0}); }
+
+  /// Called by `thread`: a point (d coordinates) left cluster `from` (-1: none) for cluster `to`.
+  void move(int thread, const T* point, std::int64_t from, std::int64_t to) {
+    std::int64_t* sums = part(thread);
+    std::int64_t* counts = sums + k_ * row_;
+    counts[to] += 1;
+    if (from < 0) {
+      add_point<false>(point, sums + to * row_, sums + to * row_);
+    } else {
+      counts[from] -= 1;
+      add_point<true>(point, sums + from * row_, sums + to * row_);
+    }
+  }
+
+  /// Gathers what the threads have collected for the clusters of a range, which no other thread
+  /// touches meanwhile, and writes the means into centroids k x d. An empty cluster keeps its own.
+  void update(T* centroids, Range clusters) {
+    std::int64_t* totals = part(threads_);
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      std::int64_t* sum = totals + j * row_;
+      std::int64_t& count = totals[k_ * row_ + j];
+      for (int thread = 0; thread < threads_; ++thread) {
+        std::int64_t* delta = part(thread) + j * row_;
+        std::int64_t& count_delta = part(thread)[k_ * row_ + j];
+        count += count_delta;
+        count_delta = 0;
+        for (std::int64_t t = 0; t < row_; ++t) {
+          sum[t] += delta[t];
+          delta[t] = 0;
+        }
+      }
+      if (count == 0) continue;
+      for (std::int64_t t = 0; t < d_; ++t) {
+        if constexpr (kLimbs == 1) {
+          centroids[j * d_ + t] = exact::mean_of(sum[t], count, inverse_scale_);
+        } else {
+          const double total =
+              static_cast<double>(sum[t]) + static_cast<double>(sum[stride_ + t]) / rest_scale_;
+          centroids[j * d_ + t] = total / static_cast<double>(count) * inverse_scale_;
+        }
+      }
+    }
+  }
+
+  static double bytes(const Shape& shape, int threads) {
+    return 8.0 * (threads + 1) * static_cast<double>(shape.k) *
+           static_cast<double>(kLimbs * round_up(shape.d, 8) + 1);
+  }
+
+ private:
+  static constexpr int kLimbs = sizeof(T) == 4 ? 1 : 2;
+
+  std::int64_t* part(int thread) { return sums_.data() + thread * size_; }
+
+  template <bool kSubtract>
+  void add_point(const T* point, std::int64_t* from, std::int64_t* to) const {
+    std::int64_t t = 0;
+#if defined(KMEANS_VECTOR_FIXED_POINT)
+    const __m512d scale = _mm512_set1_pd(scale_);
+    for (; t < d_; t += 8) {
+      // Sums are padded to whole registers, points are not.
+      const auto valid = static_cast<__mmask8>(d_ - t >= 8 ? 0xFF : (1 << (d_ - t)) - 1);
+      __m512d x;
+      if constexpr (sizeof(T) == 4) {
+        x = _mm512_maskz_cvtps_pd(valid, _mm256_maskz_loadu_ps(valid, point + t));
+      } else {
+        x = _mm512_maskz_loadu_pd(valid, point + t);
+      }
+      const __m512d scaled = _mm512_mul_pd(x, scale);
+      const __m512i fixed = _mm512_maskz_cvtpd_epi64(valid, scaled);
+      add<kSubtract>(fixed, from + t, to + t);
+      if constexpr (kLimbs == 2) {
+        const __m512d rest = _mm512_sub_pd(scaled, _mm512_maskz_cvtepi64_pd(valid, fixed));
+        const __m512d rest_scaled = _mm512_mul_pd(rest, _mm512_set1_pd(rest_scale_));
+        add<kSubtract>(_mm512_maskz_cvtpd_epi64(valid, rest_scaled), from + stride_ + t,
+                       to + stride_ + t);
+      }
+    }
+#else
+    for (; t < d_; ++t) {
+      const double scaled = static_cast<double>(point[t]) * scale_;
+      const double whole = std::nearbyint(scaled);
+      add<kSubtract>(static_cast<std::int64_t>(whole), from + t, to + t);
+      if constexpr (kLimbs == 2) {
+        const double rest = std::nearbyint((scaled - whole) * rest_scale_);
+        add<kSubtract>(static_cast<std::int64_t>(rest), from + stride_ + t, to + stride_ + t);
+      }
+    }
+#endif
+  }
+
+#if defined(KMEANS_VECTOR_FIXED_POINT)
+  template <bool kSubtract>
+  static void add(__m512i fixed, std::int64_t* from, std::int64_t* to) {
+    _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), fixed));
+    if constexpr (kSubtract) {
+      _mm512_storeu_si512(from, _mm512_sub_epi64(_mm512_loadu_si512(from), fixed));
+    }
+  }
+#else
+  template <bool kSubtract>
+  static void add(std::int64_t fixed, std::int64_t* from, std::int64_t* to) {
+    *to += fixed;
+    if constexpr (kSubtract) *from -= fixed;
+  }
+#endif
+
+  std::int64_t d_ = 0;
+  std::int64_t k_ = 0;
+  std::int64_t stride_ = 0;  // d, padded to whole registers
+  std::int64_t row_ = 0;     // a cluster's sums: limbs x stride
+  std::int64_t size_ = 0;    // a thread's part: k x row sums, k counts, padding
+  int threads_ = 1;
+  double scale_ = 1;
+  double inverse_scale_ = 1;
+  double rest_scale_ = 1;
+  AlignedArray<std::int64_t> sums_;  // one part a thread, then the totals
+};
+
+}  // namespace kmeans::openmp

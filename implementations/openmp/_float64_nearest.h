@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nearest centroid by the formula of the exact Lloyd step (docs/exact-step.md): float64, t
+// ascending, each difference, product and sum rounded on its own. Centroids lie in the lanes, so
+// every lane computes what the plain loop would, in its order. Include only where
+// -ffp-contract=off.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "harness/variant.h"
+#include "implementations/openmp/_memory.h"
+#include "implementations/openmp/_simd.h"
+
+namespace kmeans::openmp {
+
+/// The centroids in float64, in groups of d x W lanes; lanes beyond k are infinitely far away.
+class Float64Centroids {
+ public:
+  Float64Centroids() = default;
+  Float64Centroids(std::int64_t k, std::int64_t d)
+      : k_(k), d_(d), blocks_(round_up(k, kWidth) / kWidth), values_(blocks_ * d * kWidth) {}
+
+  std::int64_t blocks() const { return blocks_; }
+
+  /// Takes over the blocks of a range from centroids k x d.
+  void pack(const float* centroids, Range blocks) {
+    for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+      double* out = values_.data() + block * d_ * kWidth;
+      for (int lane = 0; lane < kWidth; ++lane) {
+        const std::int64_t j = block * kWidth + lane;
+        for (std::int64_t t = 0; t < d_; ++t) {
+          out[t * kWidth + lane] =
+              j < k_ ? centroids[j * d_ + t] : std::numeric_limits<double>::infinity();
+        }
+      }
+    }
+  }
+
+  /// The lowest index among the nearest centroids of a point (d coordinates).
+  std::int32_t nearest(const float* point) const {
+    V best = L::set(std::numeric_limits<double>::infinity());
+    V winner = L::set(0);
+    std::int64_t block = 0;
+    // Several blocks at once hide the latency of the additions, whose order is fixed.
+    for (; block + kBlocks <= blocks_; block += kBlocks) visit<kBlocks>(point, block, best, winner);
+    for (; block < blocks_; ++block) visit<1>(point, block, best, winner);
+
+    double distances[kWidth];
+    double indices[kWidth];
+    L::store(distances, best);
+    L::store(indices, winner);
+    int lowest = 0;
+    for (int lane = 1; lane < kWidth; ++lane) {
+      if (distances[lane] < distances[lowest] ||
+          (distances[lane] == distances[lowest] && indices[lane] < indices[lowest])) {
+        lowest = lane;
+      }
+    }
+    return static_cast<std::int32_t>(indices[lowest]);
+  }
+
+  static double bytes(const Shape& shape) {
+    return 8.0 * static_cast<double>(shape.k + kWidth) * static_cast<double>(shape.d);
+  }
+
+ private:
+  using L = Lanes<double>;
+  using V = L::V;
+  static constexpr int kWidth = L::kCount;
+  static constexpr int kBlocks = 4;
+
+  template <int kCount>
+  void visit(const float* point, std::int64_t first, V& best, V& winner) const {
+    const double* centroids = values_.data() + first * d_ * kWidth;
+    V sums[kCount];
+    unrolled<kCount>([&](auto b) __attribute__((always_inline)) { sums[b] = L::set(0); });
+    for (std::int64_t t = 0; t < d_; ++t) {
+      const V x = L::set(point[t]);
+      unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
+        const V difference = x - L::load(centroids + (b * d_ + t) * kWidth);
+        sums[b] = sums[b] + difference * difference;
+      });
+    }
+    unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
+      alignas(64) double indices[kWidth];
+      for (int lane = 0; lane < kWidth; ++lane) {
+        indices[lane] = static_cast<double>((first + b) * kWidth + lane);
+      }
+      const auto nearer = L::less(sums[b], best);  // strictly: the lowest index wins a tie
+      winner = L::select(nearer, L::load(indices), winner);
+      best = L::select(nearer, sums[b], best);
+    });
+  }
+
+  std::int64_t k_ = 0;
+  std::int64_t d_ = 0;
+  std::int64_t blocks_ = 0;
+  AlignedArray<double> values_;
+};
+
+}  // namespace kmeans::openmp

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Memory and ranges of threads.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+namespace kmeans::openmp {
+
+/// An array that starts on a cache line, or on a huge page if it is large enough to need some. Its
+/// elements are left uninitialised, so that the thread that writes them first decides where they
+/// live.
+template <class T>
+class AlignedArray {
+ public:
+  AlignedArray() = default;
+  explicit AlignedArray(std::int64_t count) {
+    constexpr std::size_t kLine = 64;
+    constexpr std::size_t kHugePage = std::size_t{2} << 20;
+    const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(T);
+    const std::size_t alignment = bytes >= 2 * kHugePage ? kHugePage : kLine;
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    data_.reset(static_cast<T*>(std::aligned_alloc(alignment, rounded + kLine * (rounded == 0))));
+    if (data_ == nullptr) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+    if (alignment == kHugePage) madvise(data_.get(), rounded, MADV_HUGEPAGE);  // a wish: may fail
+#endif
+  }
+  T* data() { return data_.get(); }
+  const T* data() const { return data_.get(); }
+  T& operator[](std::int64_t index) { return data_.get()[index]; }
+  const T& operator[](std::int64_t index) const { return data_.get()[index]; }
+
+ private:
+  struct Free {
+    void operator()(T* data) const { std::free(data); }
+  };
+  std::unique_ptr<T[], Free> data_;
+};
+
+/// A value on cache lines of its own, so that threads which write neighbours do not disturb each
+/// other (two lines, because processors fetch them in pairs).
+template <class T>
+struct alignas(128) Padded {
+  T value{};
+};
+
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+/// The part of `count` things that belongs to `thread`: contiguous, and equal but for one.
+inline Range part_of(std::int64_t count, int thread, int threads) {
+  return {count * thread / threads, count * (thread + 1) / threads};
+}
+
+inline std::int64_t round_up(std::int64_t value, std::int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace kmeans::openmp

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Points and centroids in the layouts of _tile.h, moved and scaled so that nothing overflows.
+//
+// Every coordinate is replaced by (x - shift_t) * scale before it is rounded to T. The shift is
+// about the mean of the points, so that a large common offset costs no digits; the scale is a power
+// of two that brings all coordinates into [-1, 1], so that neither huge nor denormal data leave the
+// range of T. Both change no comparison of distances; the one rounding is accounted for in
+// docs/openmp.md.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "harness/variant.h"
+#include "implementations/openmp/_memory.h"
+#include "implementations/openmp/_tile.h"
+
+namespace kmeans::openmp {
+
+/// The change of coordinates.
+template <class T>
+struct Frame {
+  std::vector<double> shift;  // d
+  double scale = 1;
+
+  explicit Frame(const Problem<T>& problem) : shift(problem.shape.d, 0.0) {
+    const std::int64_t n = problem.shape.n;
+    const std::int64_t d = problem.shape.d;
+    // The mean, summed in parts whose number does not depend on the threads: nor do its bits.
+    constexpr int kParts = 64;
+    std::vector<double> parts(kParts * d, 0.0);
+    const double weight = 1.0 / static_cast<double>(n);
+#pragma omp parallel for schedule(static) num_threads(problem.threads)
+    for (int part = 0; part < kParts; ++part) {
+      const Range range = part_of(n, part, kParts);
+      double* sums = parts.data() + part * d;
+      for (std::int64_t i = range.begin; i < range.end; ++i) {
+        for (std::int64_t t = 0; t < d; ++t) sums[t] += problem.points[i * d + t] * weight;
+      }
+    }
+    for (int part = 0; part < kParts; ++part) {
+      for (std::int64_t t = 0; t < d; ++t) shift[t] += parts[part * d + t];
+    }
+    // A shift that T can hold makes x - shift exact wherever x is near it.
+    for (double& value : shift) value = static_cast<T>(value);
+    // |x - shift| <= 2 max_abs < 2^(exponent + 2).
+    if (problem.max_abs > 0) {
+      const int exponent = std::ilogb(static_cast<double>(problem.max_abs));
+      scale = std::ldexp(1.0, -std::clamp(exponent + 2, -1000, 1000));
+    }
+  }
+
+  /// One coordinate in T. Denormal results become zero here, so that a processor told to flush them
+  /// computes the same.
+  T apply(T coordinate, std::int64_t t) const {
+    // Scaled before subtracting where T is double: the difference could overflow.
+    const double moved = sizeof(T) == 8 ? static_cast<double>(coordinate) * scale - shift[t] * scale
+                                        : (static_cast<double>(coordinate) - shift[t]) * scale;
+    const T rounded = static_cast<T>(moved);
+    return std::abs(rounded) < std::numeric_limits<T>::min() ? T{0} : rounded;
+  }
+};
+
+/// All points in tiles of d x P, optionally followed by a row with the points' norms.
+template <class T>
+class PackedPoints {
+ public:
+  PackedPoints() = default;
+  PackedPoints(const Problem<T>& problem, const Frame<T>& frame, int points_per_tile,
+               bool with_norms, int threads)
+      : points_per_tile_(points_per_tile),
+        tile_size_((problem.shape.d + (with_norms ? 1 : 0)) * points_per_tile),
+        tiles_(round_up(problem.shape.n, points_per_tile) / points_per_tile),
+        values_(tiles_ * tile_size_) {
+#pragma omp parallel num_threads(threads)
+    {
+      // The partition of step(): each thread reads later what it wrote here.
+#pragma omp for schedule(static)
+      for (int part = 0; part < threads; ++part) {
+        const Range range = part_of(tiles_, part, threads);
+        for (std::int64_t tile = range.begin; tile < range.end; ++tile) {
+          pack_tile(problem, frame, tile, with_norms);
+        }
+      }
+    }
+  }
+
+  std::int64_t tiles() const { return tiles_; }
+  const T* tile(std::int64_t index) const { return values_.data() + index * tile_size_; }
+  const T* tile_after(std::int64_t index) const { return tile(std::min(index + 1, tiles_ - 1)); }
+  /// The last row of a tile; only with norms.
+  const T* norms(std::int64_t index) const { return tile(index + 1) - points_per_tile_; }
+
+  static double bytes(const Shape& shape, bool with_norms) {
+    return sizeof(T) * (static_cast<double>(shape.n) +
+                        kMaxTilePoints<T>)*static_cast<double>(shape.d + (with_norms ? 1 : 0));
+  }
+
+ private:
+  void pack_tile(const Problem<T>& problem, const Frame<T>& frame, std::int64_t tile,
+                 bool with_norms) {
+    const std::int64_t n = problem.shape.n;
+    const std::int64_t d = problem.shape.d;
+    T* out = values_.data() + tile * tile_size_;
+    for (int p = 0; p < points_per_tile_; ++p) {
+      const std::int64_t i = tile * points_per_tile_ + p;
+      double squares = 0;
+      for (std::int64_t t = 0; t < d; ++t) {
+        const T value = i < n ? frame.apply(problem.points[i * d + t], t) : T{0};
+        out[t * points_per_tile_ + p] = value;
+        squares += static_cast<double>(value) * static_cast<double>(value);
+      }
+      // Rounded up: the norm serves in upper bounds only.
+      if (with_norms) out[d * points_per_tile_ + p] = static_cast<T>(std::sqrt(squares) * 1.000001);
+    }
+  }
+
+  int points_per_tile_ = 0;
+  std::int64_t tile_size_ = 0;
+  std::int64_t tiles_ = 0;
+  AlignedArray<T> values_;
+};
+
+/// What a part of the centroids adds to the filter's bound (docs/openmp.md).
+struct CentroidRange {
+  double largest_norm = 0;  ///< Largest |z| of the centroids that the kernel sees.
+  bool any_near = false;    ///< Is a centroid within kNear?
+  bool any_far = false;     ///< Was a centroid left out because it lies beyond kFar?
+
+  static constexpr double kNear = 1048576.0;          // 2^20
+  static constexpr double kFar = 1125899906842624.0;  // 2^50
+
+  void add(const CentroidRange& other) {
+    largest_norm = std::max(largest_norm, other.largest_norm);
+    any_near |= other.any_near;
+    any_far |= other.any_far;
+  }
+};
+
+/// All centroids in groups of (1 + d) x C: norms, then coordinates times -2. Lanes beyond k, and
+/// centroids so far away that no point of [-1, 1]^d can be nearest to them, have an infinite norm.
+template <class T>
+class PackedCentroids {
+ public:
+  PackedCentroids() = default;
+  PackedCentroids(std::int64_t k, std::int64_t d, int group_size)
+      : k_(k),
+        d_(d),
+        group_size_(group_size),
+        groups_(round_up(k, group_size) / group_size),
+        values_(groups_ * (d + 1) * group_size) {}
+
+  std::int64_t groups() const { return groups_; }
+  const T* data() const { return values_.data(); }
+
+  /// The clusters that a range of groups holds.
+  Range clusters(Range groups) const {
+    return {std::min(k_, groups.begin * group_size_), std::min(k_, groups.end * group_size_)};
+  }
+
+  /// Packs the groups of a range from centroids k x d.
+  CentroidRange pack(const T* centroids, const Frame<T>& frame, Range groups) {
+    CentroidRange seen;
+    for (std::int64_t group = groups.begin; group < groups.end; ++group) {
+      T* norms = values_.data() + group * (d_ + 1) * group_size_;
+      for (int c = 0; c < group_size_; ++c) {
+        const std::int64_t j = group * group_size_ + c;
+        T* out = norms + group_size_ + c;
+        if (j >= k_ || !pack_one(centroids + j * d_, frame, norms + c, out, seen)) {
+          norms[c] = std::numeric_limits<T>::infinity();
+          for (std::int64_t t = 0; t < d_; ++t) out[t * group_size_] = 0;
+        }
+      }
+    }
+    return seen;
+  }
+
+  static double bytes(const Shape& shape) {
+    return sizeof(T) * static_cast<double>(shape.k + 12) * static_cast<double>(shape.d + 1);
+  }
+
+ private:
+  bool pack_one(const T* centroid, const Frame<T>& frame, T* norm, T* out, CentroidRange& seen) {
+    double squares = 0;
+    for (std::int64_t t = 0; t < d_; ++t) {
+      const T value = frame.apply(centroid[t], t);
+      out[t * group_size_] = -2 * value;
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    const double length = std::sqrt(squares);
+    if (!(length <= CentroidRange::kFar)) {
+      seen.any_far = true;
+      return false;
+    }
+    *norm = static_cast<T>(squares);
+    seen.any_near |= length <= CentroidRange::kNear;
+    seen.largest_norm = std::max(seen.largest_norm, length);
+    return true;
+  }
+
+  std::int64_t k_ = 0;
+  std::int64_t d_ = 0;
+  int group_size_ = 1;
+  std::int64_t groups_ = 0;
+  AlignedArray<T> values_;
+};
+
+}  // namespace kmeans::openmp

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idea:      k-means on a shared-memory machine as the source divides it: all threads label, then
+// the
+//            master alone moves the centroids. Relative to cpu_scalar only the labelling is
+//            parallel
+// Parallel:  each thread labels one contiguous part of the points; thread 0 is the master, which
+// goes
+//            over all labels while the others wait at a barrier
+// Memory:    reads every point once for the labels and once more, by the master, for the means
+// Numerics:  everything in the points' scalar, t and i ascending, so that the bits do not depend on
+//            the number of threads
+// Source:    zechner2009, Algorithm 2. Drawing the first centroids and the test for convergence are
+//            the harness's here
+#include <omp.h>
+
+#include <limits>
+#include <vector>
+
+#include "implementations/cpu/_plain.h"
+
+namespace {
+
+template <class T>
+class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
+ public:
+  void setup(const kmeans::Problem<T>& problem) override {
+    kmeans::plain::PlainLloyd<T>::setup(problem);
+    sums_.resize(problem.shape.k, problem.shape.d);
+  }
+
+  kmeans::Progress progress() override {
+    return {.movement = movement_, .changed = {}, .loss = {}};
+  }
+
+  void step(std::int64_t iterations) override {
+#pragma omp parallel num_threads(this->problem_.threads)
+    {
+      const int thread = omp_get_thread_num();
+      const int threads = omp_get_num_threads();
+      const std::int64_t n = this->problem_.shape.n;
+      for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+        {
+          const auto timed = stage_of(thread, "assign");
+          label(n * thread / threads, n * (thread + 1) / threads);
+#pragma omp barrier
+        }
+        const auto timed = stage_of(thread, "update");
+        if (thread == 0) update();
+#pragma omp barrier
+      }
+    }
+  }
+
+ protected:
+  // Here the loop over iterations lies within the parallel region, in step().
+  void iterate() override { step(1); }
+
+ private:
+  /// Stages are marked by the master alone.
+  kmeans::StageScope stage_of(int thread, const char* name) {
+    return thread == 0 ? this->stage(name) : kmeans::StageScope(nullptr, name);
+  }
+
+  void label(std::int64_t begin, std::int64_t end) {
+    const std::int64_t d = this->problem_.shape.d;
+    const std::int64_t k = this->problem_.shape.k;
+    for (std::int64_t i = begin; i < end; ++i) {
+      T nearest_distance = std::numeric_limits<T>::infinity();
+      std::int32_t nearest = 0;
+      for (std::int64_t j = 0; j < k; ++j) {
+        const T distance = kmeans::plain::squared_distance(this->point(i), this->centroid(j), d);
+        if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
+          nearest_distance = distance;
+          nearest = static_cast<std::int32_t>(j);
+        }
+      }
+      this->labels_[i] = nearest;
+    }
+  }
+
+  void update() {
+    sums_.clear();
+    for (std::int64_t i = 0; i < this->problem_.shape.n; ++i) {
+      sums_.add(this->labels_[i], this->point(i));
+    }
+    movement_ = sums_.move(this->centroids_.data(), 0, this->problem_.shape.k);
+  }
+
+  kmeans::plain::ClusterSums<T> sums_;
+  double movement_ = 0;
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    OpenmpMasterWorker, .name = "openmp_master_worker",
+    .summary = "all threads label a part of the points each, then the master alone updates",
+    .source = "zechner2009", .precisions = {Precision::f32, Precision::f64}, .parallel = true,
+    .supports = plain::labels_fit,
+    .memory_bytes =
+        [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
+    .traffic =
+        [](const Shape& s) {
+          const double points = plain::scalar_bytes(s) * s.n * s.d;
+          const double labels = 4.0 * s.n;
+          // Labelling: every point beside every centroid. Update: points and labels, and the sums
+          // that they are added to.
+          return Traffic{.read_bytes = 2 * points * s.k + 2 * points + labels,
+                         .written_bytes = labels + points};
+        })

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract between the suite and a k-means variant written in Python.
+
+A variant is one file ``python_<x>.py`` in this folder; its name is the file's. It defines
+
+* ``TRAITS``, a dictionary that describes the variant without running it (keys: below), and
+* one subclass of :class:`Variant`.
+
+Describing variants must stay cheap, so the file imports its library inside ``setup``, never at the
+top. The suite reads the clock, the points and the centroids; a variant sees none of that machinery.
+docs/python-backend.md says how the pieces fit together.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PRECISIONS = ("f64", "f32", "tf32", "f16", "bf16")
+
+#: Every key of TRAITS with its default; the type of the default is the type of the key. They mean
+#: what the fields of the same name in harness/variant.h mean.
+DEFAULTS: dict[str, Any] = {
+    "summary": "",  # one line: the idea
+    "source": "",  # source id or library
+    "precisions": ["f32"],  # of PRECISIONS; the first one is the default
+    "exact": False,
+    "deterministic": True,
+    "parallel": False,
+    "skips_work": False,
+    "distance": "direct",  # or "expanded"
+    "centres": False,
+    "labels_of": "starting",  # or "returned"
+    "empty_clusters": "keep",  # or "relocate"
+    "timing_note": "",
+    # Distributions, as pip names them, without which the variant cannot run; their versions are
+    # recorded with every result.
+    "requires": [],
+    # Bytes needed beside the worker's own copy of the points: a sum of terms, product -> factor,
+    # the products of n, d, k and scalar (bytes of a coordinate): {"n*k*scalar": 1, "n": 8}.
+    "memory_bytes": {},
+    # Shapes the library cannot take: [{"terms": {"n*d": 1}, "at_most": 2147483647,
+    # "reason": "why"}], the terms as above.
+    "limits": [],
+}
+
+CHOICES = {
+    "distance": ("direct", "expanded"),
+    "labels_of": ("starting", "returned"),
+    "empty_clusters": ("keep", "relocate"),
+}
+
+
+class Variant(ABC):
+    """One clustering of one set of points.
+
+    Calls come in the order ``setup``, then any number of ``reset``, ``step`` and ``fetch``, always
+    ``reset`` before the first ``step``.
+    """
+
+    #: Arithmetic of the distances, one of TRAITS["precisions"]; set before ``setup`` is called.
+    precision: str = "f32"
+
+    @abstractmethod
+    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
+        """Import, allocate, convert: not part of an iteration's time.
+
+        ``points`` is n x d, C-contiguous, float64 for the precision f64 and float32 otherwise,
+        resident in memory and read-only. ``threads`` CPU threads may be used; OpenMP and BLAS are
+        limited to that number already.
+        """
+
+    @abstractmethod
+    def reset(self, centroids: np.ndarray) -> None:
+        """Go back to these initial centroids (k x d, the points' dtype); the array is ours."""
+
+    @abstractmethod
+    def step(self, iterations: int) -> int | None:
+        """Run this many Lloyd iterations from the current centroids: this is what is timed.
+
+        A library that may stop before that count returns how many iterations it ran.
+        """
+
+    @abstractmethod
+    def fetch(self) -> tuple[np.ndarray, np.ndarray]:
+        """The current centroids (k x d) and the labels (n) of the last iteration."""
+
+
+class TraitsError(ValueError):
+    """TRAITS is not what the contract asks for."""
+
+
+def check_traits(traits: object) -> dict[str, Any]:
+    """TRAITS with the defaults filled in; raises TraitsError saying what is wrong in it."""
+    if not isinstance(traits, dict):
+        raise TraitsError("TRAITS is not a dictionary")
+    for key in traits:
+        if key not in DEFAULTS:
+            near = difflib.get_close_matches(str(key), DEFAULTS, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(DEFAULTS)}"
+            raise TraitsError(f"TRAITS has the unknown key '{key}'; {hint}")
+    checked = DEFAULTS | traits
+    for key, default in DEFAULTS.items():
+        if type(checked[key]) is not type(default):
+            raise TraitsError(f"TRAITS['{key}'] must be a {type(default).__name__}")
+    if not checked["summary"]:
+        raise TraitsError("TRAITS['summary'] is missing: one line that says the idea")
+    if not checked["precisions"] or set(checked["precisions"]) - set(PRECISIONS):
+        raise TraitsError(f"TRAITS['precisions'] must list some of {', '.join(PRECISIONS)}")
+    for key, choices in CHOICES.items():
+        if checked[key] not in choices:
+            raise TraitsError(f"TRAITS['{key}'] must be one of {', '.join(choices)}")
+    _check_terms("memory_bytes", checked["memory_bytes"])
+    for limit in checked["limits"]:
+        if not isinstance(limit, dict) or set(limit) != {"terms", "at_most", "reason"}:
+            raise TraitsError("each of TRAITS['limits'] must have terms, at_most and reason")
+        _check_terms("limits", limit["terms"])
+    return checked
+
+
+def _check_terms(key: str, terms: object) -> None:
+    if not isinstance(terms, dict):
+        raise TraitsError(f"TRAITS['{key}'] must map products such as 'n*k' to factors")
+    for product, factor in terms.items():
+        if set(str(product).split("*")) - {"n", "d", "k", "scalar", "1"}:
+            raise TraitsError(
+                f"TRAITS['{key}']: '{product}' is not a product of n, d, k, scalar and 1"
+            )
+        if isinstance(factor, bool) or not isinstance(factor, (int, float)):
+            raise TraitsError(f"TRAITS['{key}']: the factor of '{product}' must be a number")

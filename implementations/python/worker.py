@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs Python variants for kmeans-bench; the other end is harness/python_variant.cpp.
+
+    worker.py --describe [--folder DIR]
+    worker.py --serve NAME --control FD --exchange FD [--points FD] [--folder DIR]
+
+``--describe`` prints one JSON line with every variant's traits, and whether it can run here.
+
+``--serve`` answers commands, one JSON object a line, on the socket FD of ``--control``; standard
+output belongs to the libraries, which may print what they like. Centroids and labels travel through
+the memory file of ``--exchange``: k x d coordinates, then, from the next multiple of 64 bytes, n
+int32 labels. docs/python-backend.md lists the commands.
+
+The clock around ``step`` is in here, so that no variant times itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib.util
+import json
+import os
+import pathlib
+import sys
+import time
+import traceback
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import contract
+
+if TYPE_CHECKING:
+    import numpy as np
+
+OLDEST_PYTHON = (3, 11)
+LABELS_ALIGNMENT = 64
+
+
+# --- Describing -----------------------------------------------------------------------------------
+
+
+def load_module(file: pathlib.Path) -> ModuleType:
+    """Imports a variant's file by its path."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def variant_class(module: ModuleType) -> type[contract.Variant]:
+    """The one class of a variant's file that implements the contract."""
+    classes = [
+        value
+        for value in vars(module).values()
+        if isinstance(value, type)
+        and issubclass(value, contract.Variant)
+        and value.__module__ == module.__name__
+    ]
+    if len(classes) != 1:
+        raise contract.TraitsError(
+            f"{module.__name__}.py must define one subclass of contract.Variant, not {len(classes)}"
+        )
+    return classes[0]
+
+
+def versions_of(distributions: list[str]) -> dict[str, str | None]:
+    """Installed version of each distribution, None where it is missing; imports none of them."""
+    from importlib import metadata
+
+    versions: dict[str, str | None] = {}
+    for distribution in distributions:
+        try:
+            versions[distribution] = metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            versions[distribution] = None
+    return versions
+
+
+def describe_variant(file: pathlib.Path) -> dict[str, Any]:
+    """Name, traits, and availability with the reason; an unusable file is described, not raised."""
+    description: dict[str, Any] = {"name": file.stem, "traits": None, "reason": ""}
+    try:
+        module = load_module(file)
+        traits = contract.check_traits(getattr(module, "TRAITS", None))
+        variant_class(module)
+    except Exception as error:  # a broken file must not take the others with it
+        description["reason"] = f"{file.name} cannot be used: {type(error).__name__}: {error}"
+        return description
+    description["traits"] = traits
+    missing = [name for name, version in versions_of(traits["requires"]).items() if version is None]
+    if missing:
+        description["reason"] = (
+            f"{sys.executable or 'the Python interpreter'} lacks {', '.join(missing)}; "
+            "`pip install -r requirements.txt` brings what the suite needs"
+        )
+    return description
+
+
+def describe(folder: pathlib.Path) -> dict[str, Any]:
+    """Everything that the suite knows about the variants of a folder without running them."""
+    version = ".".join(map(str, sys.version_info[:3]))
+    variants = [describe_variant(file) for file in sorted(folder.glob("python_*.py"))]
+    if sys.version_info < OLDEST_PYTHON:
+        oldest = ".".join(map(str, OLDEST_PYTHON))
+        for variant in variants:
+            variant["reason"] = f"Python {oldest} or newer is needed, {sys.executable} is {version}"
+    return {"python": version, "variants": variants}
+
+
+# --- Serving --------------------------------------------------------------------------------------
+
+
+def limit_threads(threads: int) -> None:
+    """Limits every OpenMP and BLAS runtime that is loaded by now."""
+    try:
+        import threadpoolctl
+    except ImportError:
+        return  # what is loaded has read the environment, set before the first import
+    threadpoolctl.threadpool_limits(limits=threads)
+
+
+def library_info(requires: list[str]) -> dict[str, str]:
+    """Versions of the libraries, and what each loaded BLAS and OpenMP runtime says of itself."""
+    info = {"python": ".".join(map(str, sys.version_info[:3]))}
+    info |= {name: version or "missing" for name, version in versions_of(requires).items()}
+    try:
+        import threadpoolctl
+    except ImportError:
+        return info
+    for pool in threadpoolctl.threadpool_info():
+        # A wheel brings its own BLAS in a folder such as numpy.libs; the folder tells them apart.
+        key = f"{pool['internal_api']} ({pathlib.Path(pool['filepath']).parent.name})"
+        words = [pool.get("version"), pool.get("architecture"), pool.get("threading_layer")]
+        words.append(f"{pool['num_threads']} threads")
+        info[key] = ", ".join(str(word) for word in words if word)
+    return info
+
+
+class Server:
+    """Holds one variant and answers the commands of the suite."""
+
+    def __init__(self, file: pathlib.Path, exchange: int, points: int | None) -> None:
+        self._file = file
+        self._exchange_descriptor = exchange
+        self._points_descriptor = points
+        self._variant: contract.Variant | None = None
+        self._requires: list[str] = []
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Carries out one command; what goes wrong in it becomes the answer."""
+        try:
+            handler = getattr(self, f"_do_{request['command']}")
+            return {"ok": True} | handler(request)
+        except (Exception, SystemExit) as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            where = f"{pathlib.Path(frames[-1].filename).name}:{frames[-1].lineno}"
+            line = frames[-1].line or ""
+            return {
+                "ok": False,
+                "type": type(error).__name__,
+                "message": str(error),
+                "where": f"{where}: {line}" if line else where,
+            }
+
+    def _do_setup(self, request: dict[str, Any]) -> dict[str, Any]:
+        threads = int(request["threads"])
+        # Runtimes read these once, when they are loaded: nothing has imported numpy so far.
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ[name] = str(threads)
+        module = load_module(self._file)
+        self._requires = contract.check_traits(module.TRAITS)["requires"]
+        n, d, k = (int(request[size]) for size in "ndk")
+        dtype = "float64" if request["precision"] == "f64" else "float32"
+        self._map_exchange(n, d, k, dtype)
+        points = self._load_points(n, d, dtype, request["points_file"])
+        variant = variant_class(module)()
+        variant.precision = request["precision"]
+        variant.setup(points, k, threads)
+        limit_threads(threads)
+        self._variant = variant
+        return {}
+
+    def _do_reset(self, _: dict[str, Any]) -> dict[str, Any]:
+        self._ready().reset(self._centroids.copy())
+        gc.collect()  # not in the middle of the next step
+        return {}
+
+    def _do_step(self, request: dict[str, Any]) -> dict[str, Any]:
+        variant = self._ready()
+        iterations = int(request["iterations"])
+        gc.disable()
+        try:
+            begin = time.perf_counter()
+            executed = variant.step(iterations)
+            seconds = time.perf_counter() - begin
+        finally:
+            gc.enable()
+        return {"seconds": seconds, "executed": None if executed is None else int(executed)}
+
+    def _do_fetch(self, _: dict[str, Any]) -> dict[str, Any]:
+        centroids, labels = self._ready().fetch()
+        if centroids.shape != self._centroids.shape or labels.shape != self._labels.shape:
+            raise ValueError(
+                f"fetch() returned centroids {centroids.shape} and labels {labels.shape}, "
+                f"not {self._centroids.shape} and {self._labels.shape}"
+            )
+        self._centroids[...] = centroids
+        self._labels[...] = labels
+        return {}
+
+    def _do_library(self, _: dict[str, Any]) -> dict[str, Any]:
+        return {"library": library_info(self._requires)}
+
+    def _ready(self) -> contract.Variant:
+        if self._variant is None:
+            raise RuntimeError("setup has not succeeded")
+        return self._variant
+
+    def _map_exchange(self, n: int, d: int, k: int, dtype: str) -> None:
+        import mmap
+
+        import numpy as np
+
+        memory = mmap.mmap(self._exchange_descriptor, 0)
+        self._centroids = np.frombuffer(memory, dtype, k * d).reshape(k, d)
+        offset = -(-self._centroids.nbytes // LABELS_ALIGNMENT) * LABELS_ALIGNMENT
+        self._labels = np.frombuffer(memory, np.int32, n, offset)
+
+    def _load_points(self, n: int, d: int, dtype: str, file: str | None) -> np.ndarray:
+        """The points in memory of our own, so that no page of a file is read while the clock runs.
+
+        Read-only: a library that writes to its input raises instead of spoiling later iterations.
+        """
+        import mmap
+
+        import numpy as np
+
+        if file is not None:
+            mapped = np.load(file, mmap_mode="r")
+        else:
+            memory = mmap.mmap(self._points_descriptor, 0, prot=mmap.PROT_READ)
+            mapped = np.frombuffer(memory, dtype, n * d).reshape(n, d)
+        if mapped.shape != (n, d) or mapped.dtype != dtype:
+            raise ValueError(
+                f"{file} holds {mapped.dtype} points of shape {mapped.shape}, not {dtype} {(n, d)}"
+            )
+        points = np.array(mapped, order="C", subok=False)
+        points.flags.writeable = False
+        return points
+
+
+def serve(server: Server, requests: BinaryIO, answers: BinaryIO) -> None:
+    """Answers until the other end closes."""
+    for line in requests:
+        answers.write(json.dumps(server.answer(json.loads(line))).encode() + b"\n")
+        answers.flush()
+
+
+# --- Command line ---------------------------------------------------------------------------------
+
+
+def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
+    """The command line shown at the top of this file."""
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description="Runs Python variants for kmeans-bench.")
+    action = parser.add_mutually_exclusive_group(required=True)
+    action.add_argument("--describe", action="store_true", help="print all traits as JSON")
+    action.add_argument("--serve", metavar="NAME", help="run this variant")
+    parser.add_argument("--folder", type=pathlib.Path, default=here, help="where the variants are")
+    parser.add_argument("--control", type=int, metavar="FD", help="socket; describe: output")
+    parser.add_argument("--exchange", type=int, metavar="FD", help="memory file for results")
+    parser.add_argument("--points", type=int, metavar="FD", help="memory file of the points")
+    options = parser.parse_args(arguments)
+    if options.serve and (options.control is None or options.exchange is None):
+        parser.error("--serve needs --control and --exchange")
+    return options
+
+
+def main() -> None:
+    """Describes or serves; ends without tearing the libraries down, which can take long."""
+    options = parse_arguments()
+    if options.describe:
+        text = json.dumps(describe(options.folder)).encode() + b"\n"
+        with os.fdopen(1 if options.control is None else options.control, "wb") as output:
+            output.write(text)
+    else:
+        file = options.folder / f"{options.serve}.py"
+        server = Server(file, options.exchange, options.points)
+        with (
+            open(options.control, "rb", closefd=False) as requests,
+            open(options.control, "wb", closefd=False) as answers,
+        ):
+            serve(server, requests, answers)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

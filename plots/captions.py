@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every figure has to say beside the picture: where, how often, how sure, against what, and
+what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plots.load import Cell, Result
+from plots.metrics import named, speedup
+from plots.select import label_of, shape_title
+from plots.words import count, digits, listed, many, seconds, span
+
+
+def machine_name(result: Result) -> str:
+    """The processor as its vendor names it, with the machine's short name."""
+    machine = result.context.get("machine") or {}
+    cpu = machine.get("cpu") or {}
+    model = next((cpu[key] for key in ("model", "model_name", "name") if cpu.get(key)), None)
+    parts = [str(model)] if model else []
+    parts += [str(gpu["name"]) for gpu in machine.get("gpus") or [] if gpu.get("name")]
+    short = machine.get("id")
+    if not parts:
+        return str(short or "unnamed machine")
+    return " + ".join(parts) + (f" ({short})" if short else "")
+
+
+def machine_sentence(result: Result) -> str:
+    threads = result.context.get("threads")
+    sentence = f"Machine: {machine_name(result)}"
+    if threads:
+        sentence += f"; parallel variants use {many(threads, 'thread')}"
+    return sentence + f"; {result.scale} scale."
+
+
+def samples_sentence(cells: Sequence[Cell]) -> str:
+    """How many samples stand behind each point, and what the error bars are."""
+    timed = [c for c in cells if c.seconds is not None]
+    if not timed:
+        return "No cell of this figure has a time."
+    sizes = span([c.sample_count for c in timed])
+    sentence = f"Medians of {sizes} samples ("
+    sentence += f"{span([c.data.get('processes') or 1 for c in timed])} processes)"
+    loose = sum(1 for c in timed if c.seconds is not None and not c.seconds.confident)
+    if loose == 0:
+        return sentence + "; bars: 95 % confidence interval of the median."
+    if loose == len(timed):
+        return sentence + "; fewer than 6 samples each, so bars show the smallest and the largest."
+    return (
+        sentence + "; bars: 95 % confidence interval of the median, or smallest and largest for "
+        f"{loose} of {len(timed)} points with fewer than 6 samples."
+    )
+
+
+def missing_sentences(cells: Sequence[Cell]) -> list[str]:
+    """Every cell without a time, those of one variant and reason together."""
+    groups: dict[tuple[str, str, str], list[Cell]] = {}
+    for cell in cells:
+        if not cell.ok:
+            groups.setdefault((label_of(cell), cell.status, cell.reason or ""), []).append(cell)
+    sentences = []
+    for (label, status, reason), group in groups.items():
+        shapes = listed([f"({shape_title(c)})" for c in group], limit=3)
+        text = f"No time: {label}, {status}, at {shapes}"
+        sentences.append(text + (f": {reason.rstrip('.')}." if reason else "."))
+    return sentences
+
+
+def baseline_sentences(result: Result, cells: Sequence[Cell], baseline: dict | str) -> list[str]:
+    """Name, threads, absolute time of the baseline, and whether anything serial beats it."""
+    shapes = {c.shape for c in cells}
+    base = [c for c in named(result.cells, baseline) if c.shape in shapes]
+    timed = [c for c in base if c.seconds is not None]
+    name = (
+        baseline
+        if isinstance(baseline, str)
+        else " ".join(str(baseline[key]) for key in ("variant", "precision") if key in baseline)
+    )
+    if not timed:
+        return [f"The baseline {name} has no time here, so there is no speed-up to show."]
+    name = label_of(timed[0])
+    threads = span([c.threads for c in timed])
+    head = f"Baseline: {name}, {threads} thread{'' if threads == '1' else 's'}, "
+    if len(timed) <= 4:
+        times = listed([f"{seconds(c.seconds.mid)} ({shape_title(c)})" for c in timed if c.seconds])
+        head += f"per iteration {times}."
+    else:
+        ordered = sorted(timed, key=lambda c: c.seconds.mid if c.seconds else 0)
+        head += (
+            f"per iteration {seconds(ordered[0].seconds.mid)} ({shape_title(ordered[0])}) to "
+            f"{seconds(ordered[-1].seconds.mid)} ({shape_title(ordered[-1])})."
+        )
+    best = sum(1 for c in timed if _is_best_serial(result, c))
+    rank = (
+        f"It is the fastest one-thread {timed[0].precision} code of this run at {count(best)} of "
+        f"{many(len(timed), 'shape')}."
+    )
+    return [head, rank, "Speed-ups are ratios of medians, never averaged."]
+
+
+def _is_best_serial(result: Result, baseline: Cell) -> bool:
+    rivals = [
+        c
+        for c in result.cells
+        if c.shape == baseline.shape and c.threads == 1 and c.precision == baseline.precision
+    ]
+    ratios = [s.mid for c in rivals if (s := speedup(baseline, c)) is not None]
+    return baseline.threads == 1 and max(ratios, default=1.0) <= 1.0
+
+
+def build_warning(result: Result) -> str | None:
+    """Why these numbers are not for publication, if they are not."""
+    suite = result.context.get("suite") or {}
+    faults = []
+    if suite.get("git_dirty"):
+        faults.append("built from a modified working tree")
+    if suite.get("build_type") not in (None, "Release"):
+        faults.append(f"build type {suite['build_type']}")
+    if suite.get("sanitizers"):
+        faults.append(f"sanitizers {suite['sanitizers']}")
+    return f"Not for publication: {listed(faults)}." if faults else None
+
+
+def partial_text(result: Result) -> str | None:
+    if result.complete:
+        return None
+    return f"partial: {count(len(result.cells))} of {many(result.planned_cells, 'cell')}"
+
+
+def caption(
+    result: Result, figure: dict, cells: Sequence[Cell], notes: Sequence[str] = ()
+) -> list[str]:
+    """The sentences under a figure of cells."""
+    sentences = [figure["caption"]] if figure.get("caption") else []
+    sentences += [machine_sentence(result)]
+    sentences += [samples_sentence(cells), *notes, *missing_sentences(cells)]
+    return sentences + [s for s in (build_warning(result),) if s]
+
+
+def share(value: float) -> str:
+    return f"{digits(100 * value)} %"

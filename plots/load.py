@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only reader of result files: checks them and hands out typed records."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+SCHEMA_VERSION = 1
+ROOT = Path(__file__).resolve().parent.parent
+SCHEMA_FILE = ROOT / "results" / "schema.json"
+
+
+class ResultError(Exception):
+    """A result file cannot be used; the text says which, where and why."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median with its spread, all in the unit of the quantity."""
+
+    mid: float
+    low: float
+    high: float
+    confident: bool  # low and high bound the median with 95 % confidence; else smallest, largest
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One configuration of an experiment. Times in seconds, rates in 10^9 per second."""
+
+    key: str
+    variant: str
+    backend: str
+    precision: str
+    exact: bool
+    threads: int
+    n: int
+    d: int
+    k: int
+    iterations: int
+    status: str
+    reason: str | None
+    seconds: Interval | None  # per iteration; None unless status is "ok"
+    sample_count: int
+    data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file
+
+    @property
+    def ok(self) -> bool:
+        return self.seconds is not None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.n, self.d, self.k)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One experiment on one machine."""
+
+    path: Path
+    experiment: str
+    scale: str
+    complete: bool
+    planned_cells: int
+    context: dict[str, Any] = field(repr=False)
+    spec: dict[str, Any] = field(repr=False)
+    cells: tuple[Cell, ...] = field(repr=False)
+    traces: tuple[dict[str, Any], ...] = field(repr=False)
+    # (backend, variant) of every result drawn together, so that a variant looks the same in all.
+    roster: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @property
+    def figures(self) -> list[dict[str, Any]]:
+        """The figures that this scale asks for."""
+        wanted = self.spec.get("figures", [])
+        return [f for f in wanted if self.scale in f.get("scales", [self.scale])]
+
+
+def _refuse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    record = dict(pairs)
+    if len(record) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        raise ValueError(f"key {twice[0]!r} appears twice in one object")
+    return record
+
+
+def read_json(path: Path) -> Any:
+    """Strict JSON: no NaN, no duplicate keys."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(
+            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
+        )
+    except OSError as error:
+        raise ResultError(f"{path}: {error.strerror}") from error
+    except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
+        raise ResultError(f"{path}: {error}") from error
+
+
+@cache
+def _validator() -> jsonschema.protocols.Validator:
+    schema = read_json(SCHEMA_FILE)
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def _interval(times: dict[str, Any] | None) -> Interval | None:
+    if not times or times.get("median") is None:
+        return None
+    low, high = times.get("ci95_low"), times.get("ci95_high")
+    confident = low is not None and high is not None
+    if not confident:
+        low, high = times.get("min"), times.get("max")
+    mid = times["median"]
+    return Interval(mid, mid if low is None else low, mid if high is None else high, confident)
+
+
+def _cell(data: dict[str, Any]) -> Cell:
+    ok = data["status"] == "ok"
+    samples = data.get("samples_seconds_per_iteration") or []
+    return Cell(
+        key=data["key"],
+        variant=data["variant"],
+        backend=data["backend"],
+        precision=data["precision"],
+        exact=bool(data.get("exact")),
+        threads=data["threads"],
+        n=data["n"],
+        d=data["d"],
+        k=data["k"],
+        iterations=data["iterations"],
+        status=data["status"],
+        reason=data.get("reason"),
+        # Whatever a file may hold: only a verified cell has a time.
+        seconds=_interval(data.get("seconds_per_iteration")) if ok else None,
+        sample_count=sum(len(process) for process in samples) if ok else 0,
+        data=data,
+    )
+
+
+def load_result(path: Path) -> Result:
+    """Reads and checks one result file; raises ResultError."""
+    data = read_json(path)
+    version = data.get("schema_version") if isinstance(data, dict) else None
+    if version != SCHEMA_VERSION or isinstance(version, bool):
+        raise ResultError(
+            f"{path}: schema_version is {version!r}; this reader knows {SCHEMA_VERSION} only"
+        )
+    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
+    if error is not None:
+        where = "/".join(str(part) for part in error.absolute_path)
+        raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
+    cells = tuple(_cell(cell) for cell in data["cells"])
+    return Result(
+        path=path,
+        experiment=data["experiment"],
+        scale=data["scale"],
+        complete=data["complete"],
+        planned_cells=data["planned_cells"],
+        context=data["context"],
+        spec=data["spec"],
+        cells=cells,
+        traces=tuple(data["traces"]),
+        roster=_roster([cells]),
+    )
+
+
+def _roster(groups: list[tuple[Cell, ...]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({(cell.backend, cell.variant) for cells in groups for cell in cells}))
+
+
+def load_folder(folder: Path) -> list[Result]:
+    """Every result file of results/<machine>, sorted by name; raises ResultError."""
+    if not folder.is_dir():
+        raise ResultError(f"{folder}: no such folder")
+    results = [load_result(path) for path in sorted(folder.glob("*.json"))]
+    if not results:
+        raise ResultError(f"{folder}: holds no result file (<experiment>.json)")
+    roster = _roster([result.cells for result in results])
+    return [replace(result, roster=roster) for result in results]
+
+
+def default_folder(results: Path = ROOT / "results") -> Path:
+    """The folder whose result files are newest; reference results only if there are no others."""
+    folders = [p for p in results.iterdir() if p.is_dir()] if results.is_dir() else []
+    dated = [
+        (max(f.stat().st_mtime for f in files), p)
+        for p in folders
+        if (files := list(p.glob("*.json")))
+    ]
+    own = [item for item in dated if not item[1].name.startswith("reference-")]
+    if not dated:
+        raise ResultError(f"{results}: no results yet; make run-experiments writes them")
+    return max(own or dated)[1]

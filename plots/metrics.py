@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Formulas over cells and ceilings; docs/metrics.md explains each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from plots.load import Cell, Interval, Result
+
+SCALAR_BYTES = {"f64": 8}  # all other precisions read float32 points
+LABEL_BYTES = 4
+
+
+def scalar_bytes(precision: str) -> int:
+    return SCALAR_BYTES.get(precision, 4)
+
+
+def compulsory_bytes(cell: Cell) -> float:
+    """Points read once, labels written once, centroids read and written once."""
+    size = scalar_bytes(cell.precision)
+    return float(size * cell.n * cell.d + LABEL_BYTES * cell.n + 2 * size * cell.k * cell.d)
+
+
+def ceilings(result: Result) -> dict[str, Any]:
+    return result.context.get("ceilings") or {}
+
+
+def fma_ceiling(result: Result, precision: str, threads: int) -> float | None:
+    """Measured multiply-add rate in GFLOP/s for the cell's precision and thread count."""
+    rates = ceilings(result).get("fma_gflops") or {}
+    kind = "f64" if precision == "f64" else "f32"
+    return rates.get(f"{kind}_{'one_thread' if threads == 1 else 'all_threads'}")
+
+
+def last_level_cache(result: Result) -> float | None:
+    """Bytes of the largest data cache, as the machine's fingerprint tells them."""
+    caches = ((result.context.get("machine") or {}).get("cpu") or {}).get("caches") or []
+    sizes = [c.get("bytes") or c.get("size_bytes") for c in caches if isinstance(c, dict)]
+    return max((size for size in sizes if size), default=None)
+
+
+def read_ceiling(result: Result, cell: Cell) -> float | None:
+    """Measured read bandwidth in GB/s, from cache where the points fit into the largest one."""
+    limits = ceilings(result)
+    memory = limits.get("read_gbytes_per_second")
+    cached = limits.get("read_gbytes_per_second_cache")
+    cache_bytes = last_level_cache(result)
+    points = scalar_bytes(cell.precision) * cell.n * cell.d
+    if cached and cache_bytes and points <= cache_bytes:
+        return cached
+    return memory
+
+
+def limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
+    """The least time of an iteration by brute force here, and what binds; None if not measured."""
+    bounds = []
+    read = read_ceiling(result, cell)
+    if read:
+        bounds.append((compulsory_bytes(cell) / (read * 1e9), "bandwidth"))
+    fma = fma_ceiling(result, cell.precision, cell.threads)
+    if fma:
+        bounds.append((2.0 * cell.n * cell.k * cell.d / (fma * 1e9), "arithmetic"))
+    return max(bounds) if bounds else None
+
+
+def share_of_limit(result: Result, cell: Cell) -> float | None:
+    """Limit over median: 1 is as fast as brute force can be on this machine."""
+    limit = limit_seconds(result, cell)
+    if limit is None or cell.seconds is None or cell.seconds.mid <= 0:
+        return None
+    return limit[0] / cell.seconds.mid
+
+
+def speedup(baseline: Cell, cell: Cell) -> Interval | None:
+    """Ratio of medians; the interval is that of the two ends, so it is on the safe side."""
+    base, own = baseline.seconds, cell.seconds
+    if base is None or own is None or min(own.low, own.mid, base.low) <= 0:
+        return None
+    return Interval(
+        base.mid / own.mid,
+        base.low / own.high,
+        base.high / own.low,
+        base.confident and own.confident,
+    )
+
+
+def scaled_rate(cell: Cell, rate: float | None) -> Interval | None:
+    """A rate at the median time, with the interval that the time's interval gives."""
+    if rate is None or cell.seconds is None or min(cell.seconds.low, cell.seconds.high) <= 0:
+        return None
+    times = cell.seconds
+    return Interval(
+        rate, rate * times.mid / times.high, rate * times.mid / times.low, times.confident
+    )
+
+
+def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
+    """The cells of a variant as experiments name it: a name, or {variant, precision, threads}."""
+    wanted = {"variant": name} if isinstance(name, str) else name
+    found = [
+        c
+        for c in cells
+        if c.variant == wanted["variant"]
+        and wanted.get("precision", c.precision) == c.precision
+        and wanted.get("threads", c.threads) == c.threads
+    ]
+    if "precision" not in wanted and any(c.precision == "f32" for c in found):
+        return [c for c in found if c.precision == "f32"]
+    return found

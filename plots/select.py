@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which cells a figure shows, and how they fall into series and panels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from plots.load import Cell, Result
+from plots.words import TIMES, count
+
+DIMENSIONS = ("n", "d", "k")
+
+
+class NothingToDraw(Exception):
+    """The figure's selection is empty; the text says why."""
+
+
+def cells_of(result: Result, figure: dict[str, Any]) -> list[Cell]:
+    """The figure's cells in the order of the experiment's variants; raises NothingToDraw."""
+    cells = list(result.cells)
+    for key, wanted in (figure.get("where") or {}).items():
+        admitted = wanted if isinstance(wanted, list) else [wanted]
+        cells = [c for c in cells if getattr(c, key, c.data.get(key)) in admitted]
+    if not cells:
+        raise NothingToDraw("no cell of this run is in the figure's selection")
+    return cells
+
+
+@dataclass(frozen=True)
+class Series:
+    """The cells of one variant at one precision and thread count."""
+
+    label: str
+    cells: tuple[Cell, ...]
+
+    @property
+    def first(self) -> Cell:
+        return self.cells[0]
+
+
+def series_of(cells: Iterable[Cell]) -> list[Series]:
+    """One series per variant, precision and, where a variant ran with several, thread count."""
+    groups: dict[tuple[str, str, int], list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault((cell.variant, cell.precision, cell.threads), []).append(cell)
+    threads: dict[tuple[str, str], set[int]] = {}
+    for variant, precision, used in groups:
+        threads.setdefault((variant, precision), set()).add(used)
+
+    def label(variant: str, precision: str, used: int) -> str:
+        several = len(threads[(variant, precision)]) > 1
+        return f"{variant} {precision}" + (f" {TIMES}{used}" if several else "")
+
+    return [Series(label(*key), tuple(group)) for key, group in groups.items()]
+
+
+def label_of(cell: Cell) -> str:
+    return f"{cell.variant} {cell.precision}"
+
+
+def varying(cells: Iterable[Cell]) -> list[str]:
+    """Dimensions with more than one value."""
+    cells = list(cells)
+    return [name for name in DIMENSIONS if len({getattr(c, name) for c in cells}) > 1]
+
+
+def shape_title(cell: Cell, names: Iterable[str] = DIMENSIONS) -> str:
+    return ", ".join(f"{name} = {count(getattr(cell, name))}" for name in names)
+
+
+@dataclass(frozen=True)
+class Panel:
+    title: str
+    cells: tuple[Cell, ...]
+
+
+def facet_grid(cells: list[Cell], facets: list[str], x: str | None) -> list[list[Panel | None]]:
+    """Rows of panels. Whatever varies and is neither x nor a facet becomes a facet too, so that no
+    line ever joins different problems."""
+    extra = [name for name in varying(cells) if name != x and name not in facets]
+    names = [name for name in facets if name != x and name in varying(cells)] + extra
+
+    def panel(chosen: list[Cell]) -> Panel | None:
+        if not chosen:
+            return None
+        return Panel(shape_title(chosen[0], [n for n in DIMENSIONS if n in names]), tuple(chosen))
+
+    def values(name: str) -> list[int]:
+        return sorted({getattr(c, name) for c in cells})
+
+    if not names:
+        return [[Panel(shape_title(cells[0], [n for n in DIMENSIONS if n != x]), tuple(cells))]]
+    if len(names) == 2 and len(values(names[1])) <= 4:
+        rows, columns = names
+        return [
+            [
+                panel([c for c in cells if getattr(c, rows) == r and getattr(c, columns) == v])
+                for v in values(columns)
+            ]
+            for r in values(rows)
+        ]
+    keys = sorted({tuple(getattr(c, name) for name in names) for c in cells})
+    panels = [
+        panel([c for c in cells if tuple(getattr(c, name) for name in names) == key])
+        for key in keys
+    ]
+    width = len(panels) if len(panels) <= 4 else 3
+    padded = panels + [None] * (-len(panels) % width)
+    return [padded[i : i + width] for i in range(0, len(padded), width)]

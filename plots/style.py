@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sole owner of colours, markers, line styles and fonts.
+
+Colour tells the backend (Okabe-Ito, told apart by colour-blind readers), its lightness and the
+marker tell the variant, the line style tells the precision: nothing rests on colour alone, so the
+figures survive a black-and-white printer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import matplotlib as mpl
+from matplotlib.colors import to_rgb
+
+from plots.load import Cell, Result
+
+BLACK, GREY, LIGHT_GREY = "#1a1a1a", "#6b6b6b", "#d9d9d9"
+_BLUE, _VERMILION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
+_SKY, _ORANGE, _YELLOW = "#56B4E9", "#E69F00", "#F0E442"
+
+_BACKENDS = {
+    "cpu": _BLUE,
+    "eigen": _GREEN,
+    "blas": "#7a6a00",
+    "openmp": _VERMILION,
+    "python": _PURPLE,
+    "cuda": _ORANGE,
+    "nccl": _SKY,
+    "mpi": BLACK,
+}
+_MARKERS = "os^DvPX<>*hd8p"
+_LINES = {"f32": "-", "f64": (0, (5, 2))}
+_OTHER_LINE = (0, (1.5, 1.5))
+_TONES = (0.0, 0.5, -0.6, 0.28, -0.33, 0.68)  # towards white (positive) or black (negative)
+
+# Clusters of a scatter picture, stages of an iteration: categories without a backend.
+CATEGORIES = (_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _VERMILION, _YELLOW, GREY)
+_CATEGORY_MARKERS = "os^Dv<>p"
+CEILING = BLACK
+BASELINE = GREY
+PUBLISHED = BLACK
+
+FONT_SIZE = 9.0
+SMALL = 8.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """How one series is drawn."""
+
+    color: str | tuple[float, float, float]
+    marker: str
+    line: str | tuple[int, tuple[float, ...]]
+    hollow: bool  # markers without filling: not the variant's usual precision
+
+
+def apply() -> None:
+    """Sets fonts, sizes and everything that makes SVG files repeatable."""
+    mpl.use("Agg")
+    mpl.rcdefaults()
+    mpl.rcParams.update(
+        {
+            "svg.hashsalt": "kmeans-bench",
+            "svg.fonttype": "path",
+            "font.family": "DejaVu Sans",
+            "font.size": FONT_SIZE,
+            "axes.titlesize": FONT_SIZE,
+            "axes.labelsize": FONT_SIZE,
+            "xtick.labelsize": SMALL,
+            "ytick.labelsize": SMALL,
+            "legend.fontsize": SMALL,
+            "figure.titlesize": 11.5,
+            "figure.titleweight": "bold",
+            "figure.dpi": 100,
+            "savefig.dpi": 200,
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.grid": True,
+            "axes.axisbelow": True,
+            "axes.edgecolor": GREY,
+            "grid.color": LIGHT_GREY,
+            "grid.linewidth": 0.6,
+            "lines.linewidth": 1.4,
+            "lines.markersize": 5.0,
+            "errorbar.capsize": 2.0,
+            "legend.frameon": False,
+            "text.parse_math": False,
+        }
+    )
+
+
+def _tone(color: str, amount: float) -> tuple[float, float, float]:
+    goal = 1.0 if amount > 0 else 0.0
+    red, green, blue = (part + (goal - part) * abs(amount) for part in to_rgb(color))
+    return red, green, blue
+
+
+def backend_color(backend: str) -> str:
+    """The backend's colour; a backend that this file does not know yet gets a grey."""
+    return _BACKENDS.get(backend, GREY)
+
+
+def look(result: Result, backend: str, variant: str, precision: str) -> Look:
+    """The look of a series: the same in every figure of the results loaded together."""
+    siblings = [name for owner, name in result.roster if owner == backend]
+    order = siblings.index(variant) if variant in siblings else len(siblings)
+    first = list(_BACKENDS).index(backend) if backend in _BACKENDS else 0
+    return Look(
+        color=_tone(backend_color(backend), _TONES[order % len(_TONES)]),
+        marker=_MARKERS[(order + 2 * first) % len(_MARKERS)],
+        line=_LINES.get(precision, _OTHER_LINE),
+        hollow=precision != "f32",
+    )
+
+
+def look_of(result: Result, cell: Cell) -> Look:
+    return look(result, cell.backend, cell.variant, cell.precision)
+
+
+def category(index: int) -> str:
+    return CATEGORIES[index % len(CATEGORIES)]
+
+
+def category_marker(index: int) -> str:
+    """Shifted in each round of the colours, so that colour and marker repeat together late."""
+    return _CATEGORY_MARKERS[(index + index // len(CATEGORIES)) % len(_CATEGORY_MARKERS)]

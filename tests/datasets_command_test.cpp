@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
+
+#include <functional>
+
+#include "datasets_test_tools.h"
+#include "harness/data_command.h"
+
+namespace kmeans {
+namespace {
+
+using test::message_of;
+using test::TemporaryFolder;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+int run_program(std::vector<std::string> arguments) {
+  CLI::App app;
+  std::function<int()> action;
+  add_data_command(app, action);
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them last first
+  app.parse(arguments);
+  return action();
+}
+
+std::string output_of(const std::vector<std::string>& arguments) {
+  ::testing::internal::CaptureStdout();
+  const int code = run_program(arguments);
+  auto text = ::testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, kExitOk) << text;
+  return text;
+}
+
+TEST(DataCommand, GeneratesAndInspects) {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "u.npy").string();
+  output_of({"data", "uniform", "--n", "3", "--d", "2", "--out", file, "--precision", "f64"});
+  EXPECT_THAT(output_of({"data", "inspect", file}),
+              AllOf(HasSubstr("n       3\nd       2\nscalar  f64\nmin     0.35901266185210323\n"),
+                    HasSubstr("4005c9ce416f2fe7cded6ff2200eb95b19afa753b282e4c0c687537068e6bffb")));
+}
+
+TEST(DataCommand, InspectsCsvWithLabels) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("a.csv", "1,2,x\n3,4,y\n");
+  EXPECT_THAT(output_of({"data", "inspect", file.string(), "--drop-last", "1"}),
+              HasSubstr("d       2"));
+}
+
+TEST(DataCommand, ListsEveryGeneratorWithItsParameters) {
+  EXPECT_THAT(output_of({"data", "--list"}),
+              AllOf(HasSubstr("globular: "), HasSubstr("--sigma"), HasSubstr("zhihu2023: ")));
+}
+
+TEST(DataCommand, Refusals) {
+  const auto refusal = [](std::vector<std::string> arguments) {
+    return message_of([&] { run_program(std::move(arguments)); });
+  };
+  EXPECT_THAT(refusal({"data"}), HasSubstr("name a generator"));
+  EXPECT_THAT(refusal({"data", "uniform", "--n", "3", "--d", "2"}), HasSubstr("--out FILE.npy"));
+  EXPECT_THAT(refusal({"data", "unifrom", "--n", "3", "--d", "2", "--out", "x"}),
+              HasSubstr("did you mean 'uniform'"));
+  EXPECT_THAT(refusal({"data", "uniform", "--n", "3.5", "--d", "2", "--out", "x"}),
+              HasSubstr("3.5 is not an integer"));
+  EXPECT_THAT(refusal({"data", "uniform", "--n", "many", "--d", "2", "--out", "x"}),
+              HasSubstr("\"many\" is not an integer"));
+  EXPECT_THAT(refusal({"data", "uniform", "--n", "3", "--d", "2", "--sigma", "2", "--out", "x"}),
+              HasSubstr("generator 'uniform' has no key 'sigma'"));
+  EXPECT_THAT(refusal({"data", "blobs", "--n", "3", "--d", "2", "--sgima", "2", "--out", "x"}),
+              HasSubstr("unknown option '--sgima'; did you mean '--sigma'"));
+  EXPECT_THAT(refusal({"data", "inspect", "/no/such/file.npy"}), HasSubstr("cannot be opened"));
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Result files made up from an experiment: plausible numbers, nothing measured."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+_LIBRARY_OPERATIONS = {"python": 4e9, "blas": 2e10, "eigen": 6e9, "openmp": 6e10, "cpu": 3e9}
+
+
+def experiments() -> list[dict[str, Any]]:
+    return [
+        json.loads(p.read_text())
+        for p in sorted((ROOT / "experiments").glob("*.json"))
+        if p.name != "schema.json"
+    ]
+
+
+def shapes(scale: dict[str, Any]) -> list[tuple[int, int, int]]:
+    sweep = scale["sweep"]
+    if isinstance(sweep, list):
+        return [(s["n"], s["d"], s["k"]) for s in sweep]
+    return list(itertools.product(sweep["n"], sweep["d"], sweep["k"]))
+
+
+def named(entry: str | dict[str, Any]) -> tuple[str, str]:
+    if isinstance(entry, str):
+        return entry, "f32"
+    return entry["variant"], entry.get("precision", "f32")
+
+
+def context(**changes: Any) -> dict[str, Any]:
+    base = {
+        "suite": {
+            "version": "0.1.0",
+            "git_commit": "0123456789abcdef0123456789abcdef01234567",
+            "git_dirty": False,
+            "build_type": "Release",
+            "sanitizers": "",
+            "compiler": "GNU 12.2.0",
+            "variant_flags": "-O3",
+            "march": "x86-64-v2",
+            "cuda": "",
+        },
+        "command_line": "kmeans-bench run experiments/all.json",
+        "started": "2026-01-01T00:00:00Z",
+        "finished": "2026-01-01T00:05:00Z",
+        "machine": {
+            "id": "synthetic-2core",
+            "cpu": {"model": "Synthetic Processor", "cores": 2},
+            "memory": {"total_bytes": 25_000_000_000},
+            "gpus": [],
+            "os": {"name": "Linux"},
+            "libraries": {},
+        },
+        "ceilings": {
+            "read_gbytes_per_second": 72.0,
+            "read_gbytes_per_second_cache": 230.0,
+            "copy_gbytes_per_second": 90.0,
+            "fma_gflops": {
+                "f32_one_thread": 270.0,
+                "f32_all_threads": 538.0,
+                "f64_one_thread": 135.0,
+                "f64_all_threads": 269.0,
+            },
+            "gemm_gflops": {"f32": 476.0, "f64": 230.0, "library": "OpenBLAS 0.3"},
+        },
+        "environment": {"variables": {}, "neutralised": [], "warnings": []},
+        "threads": 2,
+        "datasets": {},
+        "seeds": {"order": 1, "data": {}, "init": "random:1"},
+        "run_order": [],
+    }
+    return base | changes
+
+
+def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[float]], dict]:
+    """Samples of three processes and their statistics; no 95 % interval below six samples."""
+    flat = sorted(seconds * rng.uniform(1.0, 1.12) for _ in range(samples))
+    groups = [flat[i::3] for i in range(3) if flat[i::3]]
+    enough = samples >= 6
+    return groups, {
+        "median": flat[samples // 2],
+        "ci95_low": flat[1] if enough else None,
+        "ci95_high": flat[-2] if enough else None,
+        "min": flat[0],
+        "max": flat[-1],
+        "p25": flat[samples // 4],
+        "p75": flat[(3 * samples) // 4],
+        "mean": sum(flat) / samples,
+    }
+
+
+def cell(
+    experiment: str,
+    variant: str,
+    precision: str,
+    shape: tuple[int, int, int],
+    iterations: int,
+    *,
+    status: str = "ok",
+    reason: str | None = None,
+    samples: int = 9,
+    init: str = "random:1",
+) -> dict[str, Any]:
+    """One cell. Not ok: no samples, no times, no rates."""
+    n, d, k = shape
+    rng = random.Random(f"{variant}{precision}{shape}")
+    backend = variant.split("_")[0] if "_" in variant else "cpu"
+    threads = 2 if backend in ("openmp", "blas", "python") else 1
+    operations = n * k * (3.0 * d + 2) + d * (n + k)
+    per_second = _LIBRARY_OPERATIONS.get(backend, 3e9) * rng.uniform(0.4, 2.0)
+    median = operations / per_second + rng.uniform(0.2, 40) * 1e-6
+    size = 8 if precision == "f64" else 4
+    ok = status == "ok"
+    groups, statistics = times(median, samples, rng) if ok else ([], None)
+    middle = statistics["median"] if statistics else math.inf
+    bytes_moved = size * n * d + 4 * n + 2 * size * k * d
+    return {
+        "key": f"{variant}/{precision}/data-{n}x{d}/k{k}/T{iterations}/t{threads}",
+        "experiment": experiment,
+        "variant": variant,
+        "backend": backend,
+        "dataset": f"data-{n}x{d}",
+        "n": n,
+        "d": d,
+        "k": k,
+        "precision": precision,
+        "exact": variant.endswith("exact"),
+        "threads": threads,
+        "init": init,
+        "iterations": iterations,
+        "status": status,
+        "reason": reason,
+        "samples_seconds_per_iteration": groups,
+        "seconds_per_iteration": statistics,
+        "processes": len(groups) or 1,
+        "repetitions": 3,
+        "stopping": "complete",
+        "setup_seconds": 0.01 if ok else None,
+        "stages": {"assign": 0.9 * middle, "update": 0.1 * middle}
+        if ok and backend != "python"
+        else {},
+        "gflops": operations / middle / 1e9 if ok else None,
+        "gflops_2nkd": 2.0 * n * k * d / middle / 1e9 if ok else None,
+        "gbytes_per_second": {
+            "compulsory": bytes_moved / middle / 1e9 if ok else None,
+            "as_written": 1.3 * bytes_moved / middle / 1e9 if ok and backend != "python" else None,
+        },
+        "suspect": [],
+        "inertia": 123.5 if ok else None,
+        "label_hash": "0123456789abcdef" if ok else None,
+        "centroid_hash": "0123456789abcdef" if ok else None,
+        "bit_equal_across_processes": True if ok else None,
+        "empty_clusters": 0 if ok else None,
+        "load_average": {"before": 0.1, "after": 0.2},
+        "library": {},
+        "verification": {
+            "passed": True,
+            "checks": [{"name": "labels", "passed": True, "detail": "all exact"}],
+            "points_checked": min(n, 100_000),
+            "points_total": n,
+            "sample_seed": 1,
+            "labels_differing": 0.0 if variant.endswith("exact") else 3e-5,
+            "largest_excess": 2e-7,
+            "largest_excess_of_bound": 0.3,
+            "centroid_error_of_bound": 0.1,
+            "inertia_relative_difference": None,
+        }
+        if ok
+        else None,
+    }
+
+
+def fail(
+    record: dict[str, Any], status: str = "skipped", reason: str = "the reason of the test"
+) -> None:
+    """Turns a cell into one without a time, in place."""
+    fresh = cell(
+        record["experiment"],
+        record["variant"],
+        record["precision"],
+        (record["n"], record["d"], record["k"]),
+        record["iterations"],
+        status=status,
+        reason=reason,
+    )
+    record.clear()
+    record.update(fresh)
+
+
+def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, Any]:
+    """A converging run; the points are three or more blobs, one per cluster."""
+    n, d, k = wanted["n"], wanted["d"], wanted["k"]
+    rng = random.Random(wanted["name"])
+    known = (wanted.get("expected") or {}).get("inertia")
+    steps = []
+    for i in range(1, wanted["iterations"] + 1):
+        decay = math.exp(-0.8 * i)
+        steps.append(
+            {
+                "iteration": i,
+                "inertia": known[i - 1] if known else 1000.0 * n * (1 + decay),
+                "loss": 10.8259e6 * (1 + 0.3 * decay),
+                "movement": 50 * decay,
+                "changed": int(n * decay),
+                "empty_clusters": 0,
+                **(
+                    {"centroids": [[20.0 * j + 9 * decay * (-1) ** j] * d for j in range(k)]}
+                    if wanted.get("keep_centroids")
+                    else {}
+                ),
+            }
+        )
+    result = {
+        "name": wanted["name"],
+        "variant": wanted["variant"],
+        "precision": wanted.get("precision", "f32"),
+        "dataset": f"data-{n}x{d}",
+        "n": n,
+        "d": d,
+        "k": k,
+        "init": wanted.get("init", init),
+        "status": "ok",
+        "reason": None,
+        "iterations": steps,
+        "seconds_per_iteration": 0.01,
+        "expected": None,
+        "label_hash": "0123456789abcdef",
+        "labels_begin": [1, 0, 2],
+    }
+    if wanted.get("expected"):
+        result["expected"] = {
+            "inertia_relative_error": 3e-14,
+            "relative_tolerance": wanted["expected"]["relative_tolerance"],
+            "labels_begin_equal": True,
+            "passed": True,
+        }
+    if wanted.get("keep_points"):
+        labels = [rng.randrange(k) for _ in range(wanted["keep_points"])]
+        result["points"] = {
+            "coordinates": [[20.0 * j + rng.gauss(0, 3) for _ in range(d)] for j in labels],
+            "labels": labels,
+            "rows": list(range(len(labels))),
+        }
+    return result
+
+
+def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> dict[str, Any]:
+    """A complete result file of the experiment; some cells fail, few samples stand behind some."""
+    plan = experiment["scales"][scale]
+    cells = []
+    for shape in shapes(plan):
+        for entry in plan.get("variants", experiment["variants"]):
+            variant, precision = named(entry)
+            status, reason, samples = "ok", None, 9
+            place = len(cells) % 17
+            if place == 11 and variant != named(experiment["baseline"])[0]:
+                status, reason = "skipped", "needs 9 GB beside the points, 2 GB are free"
+            if place == 13 and variant != named(experiment["baseline"])[0]:
+                status, reason = "error", "the worker was ended by signal 11"
+            if place == 5:
+                samples = 3
+            cells.append(
+                cell(
+                    experiment["name"],
+                    variant,
+                    precision,
+                    shape,
+                    plan.get("iterations", 10),
+                    status=status,
+                    reason=reason,
+                    samples=samples,
+                    init=experiment["init"],
+                )
+            )
+    traces = [
+        trace(t, experiment["data"], experiment["init"])
+        for t in experiment["traces"]
+        if scale in t.get("scales", [scale])
+    ]
+    base = {
+        "schema_version": 1,
+        "experiment": experiment["name"],
+        "scale": scale,
+        "complete": True,
+        "planned_cells": len(cells),
+        "context": context(),
+        "spec": experiment,
+        "cells": cells,
+        "traces": traces,
+    }
+    base["context"]["run_order"] = [c["key"] for c in cells]
+    return base | changes
+
+
+def write(folder: Path, data: dict[str, Any]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{data['experiment']}.json"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def main() -> None:
+    """python tests/plots/synthetic.py DIR [quick|paper]: a folder to look at."""
+    import sys
+
+    for experiment in experiments():
+        write(Path(sys.argv[1]), result(experiment, *sys.argv[2:3]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reader refuses what it does not know and never invents a time."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+
+from plots.load import ResultError, default_folder, load_folder, load_result
+
+
+@pytest.fixture
+def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+    return synthetic.result(small_experiment)
+
+
+def test_a_synthetic_result_satisfies_the_schema(tmp_path: Path, data: dict[str, Any]) -> None:
+    result = load_result(synthetic.write(tmp_path, data))
+    assert len(result.cells) == 12
+    assert result.cells[0].ok
+    assert result.cells[0].seconds.low <= result.cells[0].seconds.mid
+    assert result.cells[0].sample_count == 9
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.5])
+def test_refuses_other_versions(tmp_path: Path, data: dict[str, Any], version: Any) -> None:
+    path = synthetic.write(tmp_path, data | {"schema_version": version})
+    with pytest.raises(ResultError, match="schema_version"):
+        load_result(path)
+
+
+def test_refuses_a_file_without_version(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    with pytest.raises(ResultError, match="schema_version"):
+        load_result(tmp_path / "x.json")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"schema_version": 1, "schema_version": 1}', "appears twice"),
+        ('{"schema_version": NaN}', "NaN"),
+        ('{"schema_version": 1', "line 1"),
+        ("[1]", "schema_version"),
+        ("\udcff", "utf-8"),
+    ],
+)
+def test_refuses_what_is_not_strict_json(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_bytes(text.encode("utf-8", errors="surrogateescape"))
+    with pytest.raises(ResultError, match=message) as raised:
+        load_result(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_schema_error_names_its_place(tmp_path: Path, data: dict[str, Any]) -> None:
+    data["cells"][3]["n"] = "many"
+    with pytest.raises(ResultError, match="at /cells/3/n"):
+        load_result(synthetic.write(tmp_path, data))
+
+
+def test_a_failed_cell_has_no_time_whatever_the_file_says(
+    tmp_path: Path, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if a schema let it pass."""
+    data["cells"][0]["status"] = "wrong"
+    monkeypatch.setattr("plots.load._validator", lambda: _Anything())
+    cell = load_result(synthetic.write(tmp_path, data)).cells[0]
+    assert cell.seconds is None
+    assert not cell.ok
+
+
+class _Anything:
+    def iter_errors(self, _: Any) -> list[Any]:
+        return []
+
+
+def test_below_six_samples_the_interval_is_smallest_to_largest(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    cell = load_result(synthetic.write(tmp_path, data)).cells[5]
+    times = data["cells"][5]["seconds_per_iteration"]
+    assert times["ci95_low"] is None
+    assert not cell.seconds.confident
+    assert (cell.seconds.low, cell.seconds.high) == (times["min"], times["max"])
+
+
+def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="holds no result file"):
+        load_folder(tmp_path)
+    with pytest.raises(ResultError, match="no such folder"):
+        load_folder(tmp_path / "absent")
+
+
+def test_the_default_folder_is_the_newest_own_one(tmp_path: Path, data: dict[str, Any]) -> None:
+    with pytest.raises(ResultError, match="no results yet"):
+        default_folder(tmp_path)
+    for age, name in enumerate(("reference-2core", "older", "newer")):
+        path = synthetic.write(tmp_path / name, data)
+        os.utime(path, (1_000 + age, 1_000 + age))
+        assert default_folder(tmp_path).name == name
+    os.utime(tmp_path / "reference-2core" / "small.json", (9_000, 9_000))
+    assert default_folder(tmp_path).name == "newer"
+
+
+def test_variants_of_all_results_share_one_roster(
+    tmp_path: Path, data: dict[str, Any], small_experiment: dict[str, Any]
+) -> None:
+    synthetic.write(tmp_path, data)
+    other = small_experiment | {"name": "other", "variants": ["cpu_z"], "baseline": "cpu_z"}
+    synthetic.write(tmp_path, synthetic.result(other))
+    small, second = sorted(load_folder(tmp_path), key=lambda r: r.experiment != "small")
+    assert small.roster == second.roster
+    assert ("cpu", "cpu_z") in small.roster

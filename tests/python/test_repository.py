@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must agree across files of the repository: versions, links, licence lines, variant table."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import update_readme  # noqa: E402
+
+SOURCE_SUFFIXES = {".cpp", ".h", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake"}
+
+
+def repository_files() -> list[Path]:
+    """Files that are, or are about to be, in the repository."""
+    listing = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if listing.returncode != 0:
+        pytest.skip("not a git checkout")
+    files = (ROOT / name for name in listing.stdout.split("\0") if name)
+    return [file for file in files if file.is_file()]
+
+
+def test_version_is_the_same_everywhere() -> None:
+    version = (ROOT / "VERSION").read_text(encoding="utf-8").strip()
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == version
+    assert re.search(r"^## (\d+\.\d+\.\d+)", changelog, re.MULTILINE)[1] == version
+
+
+def test_every_source_file_begins_with_its_licence() -> None:
+    without = []
+    for file in repository_files():
+        if file.suffix in SOURCE_SUFFIXES or file.name == "CMakeLists.txt":
+            head = file.read_text(encoding="utf-8").splitlines()[:2]
+            if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
+                without.append(str(file.relative_to(ROOT)))
+    assert without == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for page in repository_files():
+        if page.suffix != ".md":
+            continue
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+            if re.match(r"[a-z]+:|#", target):
+                continue
+            if not (page.parent / target.partition("#")[0]).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {target}")
+    assert broken == []
+
+
+def test_requirements_are_pinned_and_hashed() -> None:
+    text = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    pinned = {
+        match[1].lower(): block
+        for block in re.split(r"\n(?=\S)", text)
+        if (match := re.match(r"([\w.-]+)==[\w.]+ .*\\\n +--hash=sha256:", block))
+    }
+    for line in (ROOT / "requirements.in").read_text(encoding="utf-8").splitlines():
+        name = re.match(r"[\w.-]+", line)
+        if name:
+            assert name[0].lower() in pinned, f"{name[0]} is not pinned with hashes"
+
+
+def test_hooks_have_the_pinned_versions() -> None:
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    requirements = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    for hook, package in (("mirrors-clang-format", "clang-format"), ("ruff-pre-commit", "ruff")):
+        rev = re.search(rf"{hook}\n +rev: v(\S+)", hooks)[1]
+        assert re.search(rf"^{package}==(\S+)", requirements, re.MULTILINE)[1] == rev
+
+
+LISTING = {
+    "variants": [
+        {
+            "name": "cpu_naive",
+            "backend": "cpu",
+            "summary": "a | b",
+            "source": "",
+            "precisions": ["f32", "f64"],
+            "exact": False,
+        }
+    ],
+    "missing_backends": [{"name": "eigen", "reason": "not found", "variants": ["eigen_gemm"]}],
+}
+
+
+def test_variant_table_is_rebuilt_but_keeps_rows_of_missing_backends() -> None:
+    old_rows = (
+        "| eigen | `eigen_gemm` | y | - | f32 | - |\n| cpu | `cpu_gone` | z | - | f32 | - |\n"
+    )
+    readme = f"before\n{update_readme.BEGIN}\n{old_rows}{update_readme.END}\nafter\n"
+    table = update_readme.render_table(LISTING, readme)
+    assert table.splitlines()[2:] == [
+        "| cpu | `cpu_naive` | a \\| b | - | f32, f64 | - |",
+        "| eigen | `eigen_gemm` | y | - | f32 | - |",
+    ]
+    updated = update_readme.replace_table(readme, table)
+    assert updated.startswith("before\n")
+    assert updated.endswith("after\n")
+
+
+def test_variant_table_of_the_readme_is_what_the_program_lists() -> None:
+    program = Path(os.environ.get("KMEANS_BENCH", ROOT / "build" / "kmeans-bench"))
+    if not program.exists():
+        pytest.skip(f"{program.name} is not built")
+    listing = subprocess.run(
+        [program, "list", "--json"], capture_output=True, text=True, check=True
+    )
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = update_readme.render_table(json.loads(listing.stdout), readme)
+    assert update_readme.replace_table(readme, table) == readme, "run tools/update_readme.py"

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python side of the suite: traits, the worker's protocol, and every variant by itself.
+
+The oracle is a Lloyd iteration in float64 written with plain loops over clusters. Points are small
+integers, so that every sum is exact and a label can only differ where two distances are equal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+np = pytest.importorskip("numpy")
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "implementations" / "python"
+sys.path.insert(0, str(FOLDER))
+
+import contract  # noqa: E402
+import worker  # noqa: E402
+
+NAMES = sorted(file.stem for file in FOLDER.glob("python_*.py"))
+DESCRIPTIONS = {entry["name"]: entry for entry in worker.describe(FOLDER)["variants"]}
+THREADS = 2
+
+
+def traits_of(name: str) -> dict:
+    """The variant's traits; skips the test where the variant cannot run."""
+    description = DESCRIPTIONS[name]
+    if description["reason"]:
+        pytest.skip(description["reason"])
+    return description["traits"]
+
+
+def make_variant(name: str, precision: str, points: np.ndarray, k: int) -> contract.Variant:
+    """A variant after setup, as the worker makes it."""
+    variant = worker.variant_class(worker.load_module(FOLDER / f"{name}.py"))()
+    variant.precision = precision
+    points = np.array(points, dtype="float64" if precision == "f64" else "float32")
+    points.flags.writeable = False
+    variant.setup(points, k, THREADS)
+    worker.limit_threads(THREADS)
+    return variant
+
+
+def run(variant: contract.Variant, centroids: np.ndarray, iterations: int):
+    """Centroids and labels after a reset and this many iterations."""
+    variant.reset(np.array(centroids, dtype="float64" if variant.precision == "f64" else "float32"))
+    variant.step(iterations)
+    found, labels = variant.fetch()
+    return np.array(found, dtype=np.float64), np.array(labels)
+
+
+def squared_distances(points: np.ndarray, centroids: np.ndarray) -> np.ndarray:
+    """n x k squared distances in float64."""
+    points = np.asarray(points, dtype=np.float64)
+    return np.stack([((points - row) ** 2).sum(axis=1) for row in centroids], axis=1)
+
+
+def lloyd(points: np.ndarray, centroids: np.ndarray, iterations: int):
+    """Centroids and labels of plain Lloyd, where an empty cluster keeps its centroid."""
+    centroids = np.array(centroids, dtype=np.float64)
+    for _ in range(iterations):
+        labels = squared_distances(points, centroids).argmin(axis=1)
+        for j in range(len(centroids)):
+            if (labels == j).any():
+                centroids[j] = points[labels == j].mean(axis=0)
+    return centroids, labels
+
+
+def groups(n: int, d: int, k: int) -> np.ndarray:
+    """n points of integer coordinates around k centres that are far apart."""
+    random = np.random.RandomState(7)
+    return (np.arange(n)[:, None] % k) * 64 + random.randint(0, 16, size=(n, d))
+
+
+#: Each variant with each of its precisions.
+CASES = [
+    pytest.param(name, precision, id=f"{name}-{precision}")
+    for name in NAMES
+    for precision in (DESCRIPTIONS[name]["traits"] or {"precisions": ["f32"]})["precisions"]
+]
+every_variant = pytest.mark.parametrize(("name", "precision"), CASES)
+
+
+def admits(traits: dict, precision: str, n: int, d: int, k: int) -> bool:
+    """Do the variant's limits allow this shape?"""
+    sizes = {"n": n, "d": d, "k": k, "scalar": 8 if precision == "f64" else 4, "1": 1}
+
+    def total(terms: dict) -> float:
+        return sum(
+            factor * np.prod([float(sizes[name]) for name in product.split("*")])
+            for product, factor in terms.items()
+        )
+
+    return all(total(limit["terms"]) <= limit["at_most"] for limit in traits["limits"])
+
+
+# --- Variants -------------------------------------------------------------------------------------
+
+
+@every_variant
+@pytest.mark.parametrize(
+    ("n", "d", "k"),
+    [
+        (1, 1, 1),
+        (2, 1, 1),
+        (7, 3, 7),
+        (101, 2, 5),
+        (257, 5, 3),  # SciPy changes its method at d = 5
+        (1031, 17, 13),
+        (2000, 1, 2),
+        (600, 130, 4),
+    ],
+)
+def test_labels_and_centroids_are_those_of_lloyd(name, precision, n, d, k):
+    traits = traits_of(name)
+    if not admits(traits, precision, n, d, k):
+        pytest.skip("outside the variant's limits")
+    points = groups(n, d, k)
+    start = points[:k] + 0.25
+    expected_centroids, expected_labels = lloyd(points, start, 3)
+    centroids, labels = run(make_variant(name, precision, points, k), start, 3)
+    assert centroids.shape == (k, d)
+    assert labels.shape == (n,)
+    # The groups are found in the first iteration, so it does not matter which centroids labels
+    # belong to. n/k coordinates below 64 k + 16 round in each addition once their origin has moved.
+    assert np.array_equal(labels, expected_labels)
+    unit = 2.0**-52 if precision == "f64" else 2.0**-23
+    assert np.abs(centroids - expected_centroids).max() <= (8 + n / k) * unit * 64 * (k + 1)
+
+
+@every_variant
+def test_labels_belong_to_the_declared_centroids(name, precision):
+    traits = traits_of(name)
+    random = np.random.RandomState(3)
+    points = random.randint(0, 1000, size=(400, 3)).astype(np.float64)
+    start = points[:6]
+    variant = make_variant(name, precision, points, 6)
+    before, _ = run(variant, start, 2)
+    after, labels = run(variant, start, 3)
+    assert not np.array_equal(before, after)
+    owner = after if traits["labels_of"] == "returned" else before
+    distances = squared_distances(points, owner)
+    chosen = distances[np.arange(len(points)), labels]
+    # Rounding of an expanded square of norms up to 1733 in float32 is below 4 * 2^-23 * 4 * 1733^2.
+    assert (chosen - distances.min(axis=1)).max() <= 8
+    other = before if traits["labels_of"] == "returned" else after
+    distances = squared_distances(points, other)
+    assert (distances.argmin(axis=1) != labels).any(), "the case does not tell the two apart"
+
+
+@every_variant
+def test_steps_add_up_and_reset_forgets(name, precision):
+    traits_of(name)
+    points = np.random.RandomState(5).randint(0, 512, size=(500, 4)).astype(np.float64)
+    start = points[:8]
+    variant = make_variant(name, precision, points, 8)
+    whole, whole_labels = run(variant, start, 5)
+    run(variant, points[100:108], 2)
+    run(variant, start, 2)
+    variant.step(1)
+    variant.step(2)
+    parts, part_labels = variant.fetch()
+    # scikit-learn moves the points' mean to the origin and back in every run.
+    assert np.abs(whole - parts).max() <= (1e-9 if precision == "f64" else 1e-2)
+    assert (whole_labels != part_labels).mean() <= (0 if precision == "f64" else 0.01)
+
+
+@every_variant
+def test_an_empty_cluster_is_treated_as_declared(name, precision):
+    traits = traits_of(name)
+    points = groups(60, 2, 2).astype(np.float64)
+    start = np.array([points[0], points[1], [5000.0, 5000.0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        variant = make_variant(name, precision, points, 3)
+        centroids, labels = run(variant, start, 2)
+    assert np.isfinite(centroids).all()
+    assert labels.min() >= 0
+    assert labels.max() < 3
+    if traits["empty_clusters"] == "keep":
+        assert centroids[2].tolist() == [5000, 5000]
+        assert set(labels) == {0, 1}
+    else:
+        assert np.abs(centroids[2]).max() < 200
+        assert set(labels) == {0, 1, 2}
+
+
+@every_variant
+def test_duplicates_and_identical_points(name, precision):
+    traits_of(name)
+    points = np.full((50, 3), 7.0)
+    points[25:] = 9.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        variant = make_variant(name, precision, points, 2)
+        centroids, labels = run(variant, points[[0, 49]], 4)
+        assert np.allclose(centroids, [[7] * 3, [9] * 3], rtol=1e-6)
+        assert labels.tolist() == [0] * 25 + [1] * 25
+        same = np.full((30, 2), 3.0)
+        centroids, labels = run(make_variant(name, precision, same, 4), same[:4], 3)
+    assert np.isfinite(centroids).all()
+    assert labels.min() >= 0
+    assert labels.max() < 4
+
+
+@every_variant
+def test_points_are_left_alone(name, precision):
+    traits_of(name)
+    points = groups(200, 6, 4)
+    variant = worker.variant_class(worker.load_module(FOLDER / f"{name}.py"))()
+    variant.precision = precision
+    given = np.array(points, dtype="float64" if precision == "f64" else "float32")
+    given.flags.writeable = False
+    variant.setup(given, 4, THREADS)
+    run(variant, points[:4], 3)
+    assert np.array_equal(given, points)
+
+
+def test_sklearn_tells_how_many_iterations_it_ran():
+    for name in ("python_sklearn_lloyd", "python_sklearn_elkan"):
+        traits_of(name)
+        points = groups(90, 2, 3)
+        variant = make_variant(name, "f64", points, 3)
+        variant.reset(points[:3].astype(np.float64))
+        executed = variant.step(50)
+        assert 1 <= executed < 50
+
+
+# --- Traits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_describes_itself(name):
+    traits = DESCRIPTIONS[name]["traits"]
+    assert traits is not None, DESCRIPTIONS[name]["reason"]
+    assert set(traits) == set(contract.DEFAULTS)
+    assert "\n" not in traits["summary"]
+
+
+def test_describing_imports_no_library():
+    code = (
+        "import sys, pathlib, worker; worker.describe(pathlib.Path(worker.__file__).parent); "
+        "print(sorted({'numpy', 'scipy', 'sklearn', 'faiss'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        (None, "not a dictionary"),
+        ({"summary": "x", "paralel": True}, "did you mean 'parallel'"),
+        ({}, "summary"),
+        ({"summary": 3}, "must be a str"),
+        ({"summary": "x", "exact": 1}, "must be a bool"),
+        ({"summary": "x", "precisions": ["f33"]}, "must list some of f64"),
+        ({"summary": "x", "precisions": []}, "must list some of f64"),
+        ({"summary": "x", "distance": "cosine"}, "direct, expanded"),
+        ({"summary": "x", "memory_bytes": {"n*m": 1}}, "'n*m' is not a product"),
+        ({"summary": "x", "memory_bytes": {"n": "8"}}, "must be a number"),
+        ({"summary": "x", "limits": [{"terms": {}}]}, "terms, at_most and reason"),
+    ],
+)
+def test_wrong_traits_are_refused(traits, message):
+    with pytest.raises(contract.TraitsError) as refusal:
+        contract.check_traits(traits)
+    assert message in str(refusal.value)
+
+
+# --- Protocol -------------------------------------------------------------------------------------
+
+ODD_VARIANT = """
+import contract
+TRAITS = {"summary": "for a test", "precisions": ["f64", "f32"]}
+class Odd(contract.Variant):
+    def setup(self, points, k, threads):
+        self.points, self.k, self.threads = points, k, threads
+        assert not points.flags.writeable and points.flags.owndata
+    def reset(self, centroids):
+        self.centroids = centroids
+    def step(self, iterations):
+        print("noise on standard output")
+        if iterations == 13:
+            raise ArithmeticError("unlucky")
+        self.centroids = self.centroids + iterations
+        return iterations - 1
+    def fetch(self):
+        import numpy
+        return self.centroids, numpy.arange(len(self.points)) % self.k
+"""
+
+
+class Client:
+    """The suite's end of the worker's protocol."""
+
+    def __init__(self, folder: pathlib.Path, n: int, d: int, k: int, precision: str) -> None:
+        self.shape = {"n": n, "d": d, "k": k, "precision": precision, "threads": 1}
+        self.dtype = np.dtype("float64" if precision == "f64" else "float32")
+        self.offset = -(-k * d * self.dtype.itemsize // 64) * 64
+        self.exchange = os.memfd_create("exchange")
+        os.ftruncate(self.exchange, self.offset + 4 * n)
+        ours, theirs = socket.socketpair()
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, str(FOLDER / "worker.py"), "--folder", str(folder)),
+                *("--serve", "python_odd", "--control", str(theirs.fileno())),
+                *("--exchange", str(self.exchange)),
+            ],
+            pass_fds=[theirs.fileno(), self.exchange],
+            stdout=subprocess.PIPE,
+        )
+        theirs.close()
+        self.stream = ours.makefile("rwb")
+        ours.close()
+
+    def call(self, command: str, **arguments) -> dict:
+        self.stream.write(json.dumps({"command": command} | arguments).encode() + b"\n")
+        self.stream.flush()
+        return json.loads(self.stream.readline())
+
+    def close(self) -> int:
+        self.stream.close()
+        self.process.stdout.read()
+        os.close(self.exchange)
+        return self.process.wait(timeout=30)
+
+
+@pytest.fixture
+def odd_folder(tmp_path):
+    (tmp_path / "python_odd.py").write_text(ODD_VARIANT)
+    return tmp_path
+
+
+@pytest.mark.parametrize("precision", ["f64", "f32"])
+def test_a_conversation(odd_folder, precision):
+    client = Client(odd_folder, 11, 3, 2, precision)
+    points = np.arange(33, dtype=client.dtype).reshape(11, 3)
+    np.save(odd_folder / "points.npy", points)
+    file = str(odd_folder / "points.npy")
+    assert client.call("step", iterations=1)["message"] == "setup has not succeeded"
+    assert client.call("setup", **client.shape, points_file=file) == {"ok": True}
+    start = np.arange(6, dtype=client.dtype)
+    os.pwrite(client.exchange, start.tobytes(), 0)
+    assert client.call("reset")["ok"]
+    answer = client.call("step", iterations=4)
+    assert answer["ok"]
+    assert 0 < answer["seconds"] < 10
+    assert answer["executed"] == 3
+    assert client.call("fetch")["ok"]
+    centroids = np.frombuffer(os.pread(client.exchange, start.nbytes, 0), client.dtype)
+    assert (centroids == start + 4).all()
+    labels = np.frombuffer(os.pread(client.exchange, 44, client.offset), np.int32)
+    assert labels.tolist() == [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0]
+
+    answer = client.call("step", iterations=13)
+    assert not answer["ok"]
+    assert (answer["type"], answer["message"]) == ("ArithmeticError", "unlucky")
+    assert answer["where"].startswith("python_odd.py:")
+    assert client.call("nonsense")["type"] == "AttributeError"
+    assert client.call("library")["library"]["python"].startswith("3.")
+    assert client.close() == 0
+
+
+def test_a_file_of_other_points_is_refused(odd_folder):
+    client = Client(odd_folder, 11, 3, 2, "f32")
+    np.save(odd_folder / "points.npy", np.zeros((11, 3)))
+    answer = client.call("setup", **client.shape, points_file=str(odd_folder / "points.npy"))
+    assert answer["type"] == "ValueError"
+    assert "float64 points of shape (11, 3), not float32 (11, 3)" in answer["message"]
+    assert client.close() == 0
+
+
+def test_results_of_a_wrong_shape_are_refused(odd_folder):
+    client = Client(odd_folder, 4, 3, 2, "f32")
+    np.save(odd_folder / "points.npy", np.zeros((4, 3), np.float32))
+    client.call("setup", **client.shape, points_file=str(odd_folder / "points.npy"))
+    text = ODD_VARIANT.replace("len(self.points)", "3")
+    (odd_folder / "python_odd.py").write_text(text)
+    other = Client(odd_folder, 4, 3, 2, "f32")
+    other.call("setup", **client.shape, points_file=str(odd_folder / "points.npy"))
+    for talk in (client, other):
+        talk.call("reset")
+    assert client.call("fetch")["ok"]
+    assert "labels (3,), not (2, 3) and (4,)" in other.call("fetch")["message"]
+    assert client.close() == 0
+    assert other.close() == 0

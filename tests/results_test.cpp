@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/results.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "harness/json_file.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+std::vector<double> one_to(int n) {
+  std::vector<double> values(static_cast<std::size_t>(n));
+  std::iota(values.begin(), values.end(), 1.0);
+  return values;
+}
+
+TEST(Percentile, InterpolatesBetweenNeighbours) {
+  EXPECT_EQ(percentile({1, 2, 3, 4}, 0.5), 2.5);
+  EXPECT_EQ(percentile({1, 2, 3, 4, 5}, 0.5), 3);
+  EXPECT_EQ(percentile({1, 2, 3, 4, 5}, 0.25), 2);
+  EXPECT_EQ(percentile({1, 2}, 0.75), 1.75);
+  EXPECT_EQ(percentile({7}, 0.25), 7);
+  EXPECT_EQ(percentile({1, 2, 3}, 0), 1);
+  EXPECT_EQ(percentile({1, 2, 3}, 1), 3);
+}
+
+TEST(MedianInterval, HasTheTabulatedRanks) {
+  // Ranks of the sign-test interval at 95 %, as tables print them: with r = 1 + the largest b for
+  // which the binomial probability of at most b is no more than 0.025.
+  const std::vector<std::pair<int, int>> rank_of_n{{6, 1},  {7, 1},  {8, 1},   {9, 2},
+                                                   {10, 2}, {11, 2}, {12, 3},  {15, 4},
+                                                   {20, 6}, {25, 8}, {50, 18}, {100, 40}};
+  for (const auto& [n, rank] : rank_of_n) {
+    const auto interval = median_ci95(one_to(n));
+    ASSERT_TRUE(interval.has_value()) << n;
+    EXPECT_EQ(interval->first, rank) << n;
+    EXPECT_EQ(interval->second, n + 1 - rank) << n;
+  }
+}
+
+TEST(MedianInterval, DoesNotExistBelowSixSamples) {
+  for (int n = 0; n < 6; ++n) EXPECT_FALSE(median_ci95(one_to(n)).has_value()) << n;
+}
+
+TEST(MedianInterval, IsFiniteForManySamples) {
+  const auto interval = median_ci95(one_to(5000));
+  ASSERT_TRUE(interval.has_value());
+  // The normal approximation: 2500 -+ 1.96 sqrt(5000) / 2.
+  EXPECT_NEAR(interval->first, 2500 - 69.3, 2);
+  EXPECT_NEAR(interval->second, 2501 + 69.3, 2);
+}
+
+TEST(Summary, SortsAndKeepsTheArithmeticMean) {
+  const json summary = summarise({4, 1, 3, 2, 10, 4});
+  EXPECT_EQ(summary.at("median"), 3.5);
+  EXPECT_EQ(summary.at("mean"), 4.0);
+  EXPECT_EQ(summary.at("min"), 1.0);
+  EXPECT_EQ(summary.at("max"), 10.0);
+  EXPECT_EQ(summary.at("p25"), 2.25);
+  EXPECT_EQ(summary.at("p75"), 4.0);
+  EXPECT_EQ(summary.at("ci95_low"), 1.0);
+  EXPECT_EQ(summary.at("ci95_high"), 10.0);
+  EXPECT_TRUE(summarise({1, 2, 3}).at("ci95_low").is_null());
+}
+
+TEST(Models, CountOperationsAndBytes) {
+  const Shape shape{1000, 3, 10, Precision::f32};
+  EXPECT_EQ(operations_zechner(shape), 1000.0 * 10 * 11 + 3 * 1010.0);
+  EXPECT_EQ(operations_2nkd(shape), 60000.0);
+  EXPECT_EQ(compulsory_bytes(shape), 12000.0 + 4000 + 2 * 10 * 3 * 4);
+  const Shape wide{1000, 3, 10, Precision::f64};
+  EXPECT_EQ(compulsory_bytes(wide), 24000.0 + 4000 + 2 * 10 * 3 * 8);
+  // Beyond 2^31 and 2^63 alike.
+  const Shape huge{std::int64_t{1} << 40, std::int64_t{1} << 20, 1 << 20, Precision::f32};
+  EXPECT_EQ(operations_2nkd(huge), std::ldexp(1.0, 81));
+}
+
+ProcessRecord first_process(const std::vector<double>& samples, double wall_seconds) {
+  return {"cell", 0, {{"status", "ok"}, {"samples", samples}}, wall_seconds, 0, 0};
+}
+
+TEST(SamplingDecision, KeepsShortCellsWhole) {
+  const Sampling wanted{3, 3, 0.02, 10, 300};
+  const auto decision = decide_sampling(wanted, 10, first_process({0.01, 0.01, 0.01}, 0.5));
+  EXPECT_EQ(decision.processes, 3);
+  EXPECT_EQ(decision.repetitions, 3);
+  EXPECT_FALSE(decision.cut_short);
+}
+
+TEST(SamplingDecision, CutsRepetitionsFirstThenProcesses) {
+  const Sampling wanted{3, 3, 0.02, 10, 300};
+  // A repetition takes 10 x 0.12 = 1.2 s: 2.4 s are spent, 7.6 s hold 6 more; all 3 fit.
+  auto decision = decide_sampling(wanted, 10, first_process({0.12, 0.12}, 4));
+  EXPECT_EQ(decision.processes, 3);
+  EXPECT_EQ(decision.repetitions, 3);
+  EXPECT_TRUE(decision.cut_short);
+  // 2 s each: 2 s are spent, 8 s hold 4 more: 2 in each of the others.
+  decision = decide_sampling(wanted, 10, first_process({0.2}, 4));
+  EXPECT_EQ(decision.processes, 3);
+  EXPECT_EQ(decision.repetitions, 2);
+  // 4 s each: 6 s hold 1 more.
+  decision = decide_sampling(wanted, 10, first_process({0.4}, 8));
+  EXPECT_EQ(decision.processes, 2);
+  EXPECT_EQ(decision.repetitions, 1);
+  // 100 s: the first one was all.
+  decision = decide_sampling(wanted, 10, first_process({10}, 110));
+  EXPECT_EQ(decision.processes, 1);
+  EXPECT_TRUE(decision.cut_short);
+}
+
+TEST(SamplingDecision, CountsSetUpAndVerification) {
+  const Sampling wanted{3, 3, 0.02, 10, 300};
+  const auto decision = decide_sampling(wanted, 10, first_process({0.01, 0.01, 0.01}, 50));
+  EXPECT_EQ(decision.processes, 1);
+  EXPECT_TRUE(decision.cut_short);
+}
+
+class CellTest : public ::testing::Test {
+ protected:
+  CellTest() {
+    cell_.key = "cpu_demo/f32/uniform/k10/T10/t1";
+    cell_.variant = "cpu_demo";
+    cell_.backend = "cpu";
+    cell_.task.label = "uniform";
+    cell_.task.init = "random:1";
+    cell_.task.shape = {1000, 3, 10, Precision::f32};
+    cell_.iterations = 10;
+    cell_.sampling = {3, 3, 0.02, 10, 300};
+    limits_.cpus = 2;
+  }
+
+  void add(const json& changes = json::object()) {
+    json result{{"status", "ok"},
+                {"reason", ""},
+                {"samples", {1e-3, 1.1e-3, 1.2e-3}},
+                {"stopping", "complete"},
+                {"setup_seconds", 0.5},
+                {"stages", {{"assign", 8e-4}, {"update", 1e-4}}},
+                {"inertia", 123.5},
+                {"label_hash", "0123456789abcdef"},
+                {"centroid_hash", "fedcba9876543210"},
+                {"empty_clusters", 0},
+                {"verification", {{"passed", true}}},
+                {"traffic", {{"read_bytes", 1e6}, {"written_bytes", 5e5}, {"atomic_bytes", 5e5}}},
+                {"library", {{"blas", "1.0"}}}};
+    result.update(changes);
+    const auto process = static_cast<int>(records_.size());
+    records_.push_back({cell_.key, process, result, 1, 0.5, 0.75});
+  }
+
+  json assemble(bool finished = true) {
+    CellEvidence evidence;
+    for (const auto& record : records_) evidence.processes.push_back(&record);
+    evidence.finished = finished;
+    return assemble_cell("demo", cell_, evidence, limits_);
+  }
+
+  static void expect_no_speed(const json& cell) {
+    EXPECT_THAT(cell.at("samples_seconds_per_iteration"), IsEmpty());
+    for (const char* key : {"seconds_per_iteration", "gflops", "gflops_2nkd"}) {
+      EXPECT_TRUE(cell.at(key).is_null()) << key;
+    }
+    EXPECT_TRUE(cell.at("gbytes_per_second").at("compulsory").is_null());
+    EXPECT_TRUE(cell.at("gbytes_per_second").at("as_written").is_null());
+    EXPECT_TRUE(cell.at("reason").is_string());
+  }
+
+  Cell cell_;
+  MachineLimits limits_;
+  std::vector<ProcessRecord> records_;
+};
+
+TEST_F(CellTest, PoolsTheSamplesOfAllProcesses) {
+  for (int process = 0; process < 3; ++process) add();
+  const json cell = assemble();
+  EXPECT_EQ(cell.at("status"), "ok");
+  EXPECT_TRUE(cell.at("reason").is_null());
+  EXPECT_EQ(cell.at("samples_seconds_per_iteration").size(), 3U);
+  EXPECT_EQ(cell.at("processes"), 3);
+  EXPECT_EQ(cell.at("repetitions"), 3);
+  EXPECT_EQ(cell.at("stopping"), "complete");
+  EXPECT_EQ(cell.at("seconds_per_iteration").at("median"), 1.1e-3);
+  EXPECT_EQ(cell.at("seconds_per_iteration").at("ci95_low"), 1e-3);
+  EXPECT_DOUBLE_EQ(cell.at("gflops").get<double>(), 113030.0 / 1.1e-3 * 1e-9);
+  EXPECT_DOUBLE_EQ(cell.at("gflops_2nkd").get<double>(), 60000.0 / 1.1e-3 * 1e-9);
+  EXPECT_DOUBLE_EQ(cell.at("gbytes_per_second").at("compulsory").get<double>(),
+                   16240.0 / 1.1e-3 * 1e-9);
+  EXPECT_DOUBLE_EQ(cell.at("gbytes_per_second").at("as_written").get<double>(),
+                   2e6 / 1.1e-3 * 1e-9);
+  EXPECT_EQ(cell.at("inertia"), 123.5);
+  EXPECT_EQ(cell.at("setup_seconds"), 0.5);
+  EXPECT_EQ(cell.at("bit_equal_across_processes"), true);
+  EXPECT_THAT(cell.at("suspect"), IsEmpty());
+  EXPECT_EQ(cell.at("load_average").at("after"), 0.75);
+}
+
+TEST_F(CellTest, OneWrongProcessMakesTheCellWrong) {
+  add();
+  add({{"status", "wrong"}, {"reason", "labels are stale"}, {"verification", {{"passed", false}}}});
+  add({{"status", "error"}, {"reason", "killed by SIGSEGV"}});
+  const json cell = assemble();
+  EXPECT_EQ(cell.at("status"), "wrong");
+  EXPECT_EQ(cell.at("reason"), "labels are stale");
+  EXPECT_EQ(cell.at("verification").at("passed"), false);
+  expect_no_speed(cell);
+}
+
+TEST_F(CellTest, OneBrokenProcessMakesTheCellAnError) {
+  add();
+  add({{"status", "error"}, {"reason", "killed by SIGSEGV"}});
+  const json cell = assemble();
+  EXPECT_EQ(cell.at("status"), "error");
+  EXPECT_EQ(cell.at("reason"), "killed by SIGSEGV");
+  expect_no_speed(cell);
+}
+
+TEST_F(CellTest, SkippedCellsCarryTheirReason) {
+  cell_.skip_reason = "needs 2 TiB of memory, has 3 GiB";
+  const json cell = assemble();
+  EXPECT_EQ(cell.at("status"), "skipped");
+  EXPECT_EQ(cell.at("reason"), cell_.skip_reason);
+  EXPECT_EQ(cell.at("processes"), 0);
+  EXPECT_TRUE(cell.at("verification").is_null());
+  expect_no_speed(cell);
+}
+
+TEST_F(CellTest, DurationsThatAreNoneNeverBecomeASpeed) {
+  for (const json& sample : {json(0.0), json(-1.0), json(nullptr)}) {
+    records_.clear();
+    add({{"samples", {1e-3, sample}}});
+    const json cell = assemble();
+    EXPECT_EQ(cell.at("status"), "error") << sample;
+    expect_no_speed(cell);
+  }
+}
+
+TEST_F(CellTest, NoNumberOfACellIsNanOrInfinite) {
+  add({{"inertia", std::numeric_limits<double>::infinity()},
+       {"setup_seconds", std::numeric_limits<double>::quiet_NaN()},
+       {"traffic", nullptr}});
+  const json cell = assemble();
+  EXPECT_TRUE(cell.at("inertia").is_null());
+  EXPECT_TRUE(cell.at("setup_seconds").is_null());
+  EXPECT_TRUE(cell.at("gbytes_per_second").at("as_written").is_null());
+  EXPECT_THAT(cell.at("suspect").dump(), HasSubstr("inertia is not finite"));
+  EXPECT_EQ(presentable(cell), cell);
+}
+
+TEST_F(CellTest, TellsWhySamplingStopped) {
+  add();
+  EXPECT_EQ(assemble(false).at("stopping"), "interrupted");
+  EXPECT_EQ(assemble(true).at("stopping"), "time budget");
+  add();
+  add({{"samples", {1e-3}}});
+  EXPECT_EQ(assemble(true).at("stopping"), "time budget");
+  EXPECT_EQ(assemble(true).at("repetitions"), 3);
+}
+
+TEST_F(CellTest, FullCertificateIsPreferredToAReusedOne) {
+  add({{"verification", {{"passed", true}, {"reused", "x"}}}});
+  add({{"verification", {{"passed", true}, {"points_checked", 1000}}}});
+  EXPECT_EQ(assemble().at("verification").at("points_checked"), 1000);
+}
+
+TEST_F(CellTest, DoubtsWhatExceedsTheMachine) {
+  limits_.ceilings = {{"read_gbytes_per_second", 1e-3},
+                      {"read_gbytes_per_second_cache", 2e-3},
+                      {"fma_gflops", {{"f32_one_thread", 0.04}, {"f32_all_threads", 0.08}}}};
+  add();
+  const json suspect = assemble().at("suspect");
+  ASSERT_EQ(suspect.size(), 2U);  // 0.0545 GFLOP/s, 0.0148 GB/s
+  EXPECT_THAT(suspect[0].get<std::string>(), HasSubstr("GFLOP/s is above the measured ceiling"));
+  EXPECT_THAT(suspect[1].get<std::string>(), HasSubstr("GB/s is above the measured ceiling"));
+  cell_.skips_work = true;
+  EXPECT_THAT(assemble().at("suspect"), IsEmpty());
+}
+
+TEST_F(CellTest, DoubtsSpreadLoadAndUnequalBits) {
+  add({{"samples", {1e-3, 1.6e-3, 1e-3}}});
+  EXPECT_THAT(assemble().at("suspect").dump(), HasSubstr("1.60 times the fastest"));
+  records_.clear();
+  add();
+  add({{"label_hash", "0000000000000000"}});
+  const json unequal = assemble();
+  EXPECT_EQ(unequal.at("bit_equal_across_processes"), false);
+  EXPECT_THAT(unequal.at("suspect").dump(), HasSubstr("declared deterministic"));
+  records_.clear();
+  add();
+  records_.back().load_before = 5;
+  EXPECT_THAT(assemble().at("suspect").dump(), HasSubstr("load average 5.0 on 2 processors"));
+}
+
+TEST(Trace, TakesWhatWasRecorded) {
+  PlannedTrace trace;
+  trace.spec.name = "path";
+  trace.spec.variant.name = "reference";
+  trace.task.label = "line";
+  trace.task.shape = {10, 1, 2, Precision::f32};
+  trace.skip_reason = "not in this build";
+  EXPECT_EQ(assemble_trace(trace, nullptr).at("status"), "skipped");
+  EXPECT_EQ(assemble_trace(trace, nullptr).at("reason"), "not in this build");
+  trace.skip_reason.clear();
+  const json done = assemble_trace(
+      trace, {{"status", "ok"}, {"reason", ""}, {"iterations", {{{"iteration", 1}}}}});
+  EXPECT_EQ(done.at("dataset"), "line");
+  EXPECT_EQ(done.at("iterations").size(), 1U);
+  EXPECT_TRUE(done.at("reason").is_null());
+}
+
+}  // namespace
+}  // namespace kmeans

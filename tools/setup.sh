@@ -1,0 +1,272 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Installs what the suite needs and is not there yet; does nothing, quickly, when all is there.
+#
+#   tools/setup.sh [--retry] PART...
+#     build    compiler, CMake, Ninja and the C++ libraries (apt)
+#     python   .venv with the packages of requirements.txt, pinned and hashed (pip)
+#     lint     clang-tidy (apt); clang-format and ruff come with the python part
+#   --retry    try again to complete a .venv that was made without a package registry
+#
+# What counts is whether a tool or header is there, not who installed it, so a machine without apt
+# or without a network is fine as long as nothing is missing. PYTHON names the interpreter to use.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+# --- System packages -------------------------------------------------------------------------
+# One row a package: name, what proves its presence, and what is lost without it ("-": it is
+# required). A proof is tool:NAME, header:PATH, or the name of a function below.
+build_packages='
+g++                  have_compiler                   -
+cmake                have_cmake                      -
+ninja-build          tool:ninja                      -
+git                  tool:git                        -
+make                 tool:make                       -
+nlohmann-json3-dev   header:nlohmann/json.hpp        -
+libcli11-dev         header:CLI/CLI.hpp              -
+libbenchmark-dev     header:benchmark/benchmark.h    -
+libgtest-dev         header:gtest/gtest.h            -
+libgmock-dev         header:gmock/gmock.h            -
+libeigen3-dev        header:eigen3/Eigen/Core        the_eigen_backend
+libopenblas-dev      have_openblas                   the_blas_backend
+'
+python_packages='
+python3              have_python                     -
+python3-venv         have_venv                       -
+'
+lint_packages='
+clang-tidy           tool:clang-tidy                 -
+libomp-dev           have_clang_omp                  -
+'
+
+prefixes=(/usr /usr/local)
+[ -n "${CONDA_PREFIX:-}" ] && prefixes+=("$CONDA_PREFIX")
+IFS=':;' read -r -a more_prefixes <<<"${CMAKE_PREFIX_PATH:-}"
+prefixes+=(${more_prefixes[@]+"${more_prefixes[@]}"})
+
+has_tool() { command -v "$1" >/dev/null 2>&1; }
+
+has_header() {
+  local prefix
+  for prefix in "${prefixes[@]}"; do
+    [ -e "$prefix/include/$1" ] && return 0
+  done
+  return 1
+}
+
+have_compiler() { has_tool "${CXX:-c++}" || has_tool g++; }
+
+# version_at_least HAVE WANT, both "major.minor[...]"
+version_at_least() {
+  local have_major have_minor want_major want_minor
+  IFS=. read -r have_major have_minor _ <<<"$1"
+  IFS=. read -r want_major want_minor _ <<<"$2"
+  ((have_major > want_major || (have_major == want_major && have_minor >= want_minor)))
+}
+
+have_cmake() {
+  local version
+  version=$(cmake --version 2>/dev/null) || return 1
+  version=${version#cmake version }
+  version_at_least "${version%%[!0-9.]*}" 3.25
+}
+
+have_openblas() {
+  has_header cblas.h || has_header openblas/cblas.h || has_header "$(uname -m)-linux-gnu/cblas.h" ||
+    has_header openblas-pthread/cblas.h
+}
+
+# clang-tidy looks for its own omp.h, not for the compiler's.
+have_clang_omp() { compgen -G '/usr/lib/llvm-*/lib/clang/*/include/omp.h' >/dev/null; }
+
+# The interpreter that .venv is made from: the first one that is new enough and can make one.
+usable_python() {
+  local python
+  for python in ${PYTHON:+"$PYTHON"} python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
+    if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+      >/dev/null 2>&1; then
+      printf '%s\n' "$python"
+      return 0
+    fi
+  done
+  return 1
+}
+have_python() { has_tool python3 || has_tool "${PYTHON:-python3}"; }
+have_venv() { [ -x .venv/bin/python ] || usable_python >/dev/null; }
+
+present() {
+  case $1 in
+    tool:*) has_tool "${1#tool:}" ;;
+    header:*) has_header "${1#header:}" ;;
+    *) "$1" ;;
+  esac
+}
+
+# Sets missing (package names) and reads the table on standard input.
+collect_missing() {
+  local package proof loss
+  missing=()
+  required=()
+  while read -r package proof loss; do
+    [ -z "$package" ] && continue
+    if ! present "$proof"; then
+      missing+=("$package")
+      if [ "$loss" = - ]; then
+        required+=("$package")
+      else
+        say "without $package, ${loss//_/ } is left out"
+      fi
+    fi
+  done
+}
+
+install_packages() {
+  local as_root=(env)
+  if ! has_tool apt-get; then
+    say "this machine has no apt; the names below are Debian's"
+    return 1
+  fi
+  if [ "$(id -u)" -ne 0 ]; then
+    if ! has_tool sudo; then
+      say 'neither root nor sudo is available'
+      return 1
+    fi
+    # A terminal may ask for the password; elsewhere sudo must work without one.
+    if [ -t 0 ]; then as_root=(sudo env); else as_root=(sudo -n env); fi
+  fi
+  say "apt-get install $* (log: .setup/apt.log)"
+  {
+    "${as_root[@]}" apt-get update &&
+      "${as_root[@]}" DEBIAN_FRONTEND=noninteractive \
+        apt-get install --yes --no-install-recommends "$@"
+  } >.setup/apt.log 2>&1 </dev/null || {
+    tail -n 5 .setup/apt.log >&2
+    return 1
+  }
+}
+
+setup_system() {
+  local table=$1 given_up=.setup/unavailable
+  collect_missing <<<"$table" 2>/dev/null
+  [ ${#missing[@]} -eq 0 ] && return 0
+  # Optional packages that could not be had are not asked for at every call.
+  if [ ${#required[@]} -eq 0 ] && [ "$retry" = no ] && [ -f $given_up ] &&
+    [ "$(<$given_up)" = "${missing[*]}" ]; then
+    return 0
+  fi
+  mkdir -p .setup
+  if install_packages "${missing[@]}"; then hash -r; fi
+  collect_missing <<<"$table"
+  if [ ${#required[@]} -gt 0 ]; then
+    say "missing, and could not be installed from here: ${required[*]}"
+    say "as an administrator: apt-get update && apt-get install ${missing[*]}"
+    exit 3
+  fi
+  if [ ${#missing[@]} -gt 0 ]; then printf '%s\n' "${missing[*]}" >$given_up; fi
+}
+
+# --- Python ----------------------------------------------------------------------------------
+stamp=.venv/.requirements
+
+wanted_stamp() { sha256sum requirements.txt | cut -d ' ' -f 1; }
+
+registry_answers() {
+  local scratch answer=1 package
+  package=$(sed -n 's/^\(threadpoolctl==[^ ]*\).*/\1/p' requirements.txt)
+  scratch=$(mktemp -d)
+  timeout 60 .venv/bin/python -m pip download --quiet --no-deps --timeout 10 --retries 1 \
+    --dest "$scratch" "$package" >.setup/pip.log 2>&1 </dev/null && answer=0
+  rm -rf "$scratch"
+  return $answer
+}
+
+# Without a registry the interpreter's own packages have to do.
+borrow_packages() {
+  local python=$1 missing_packages
+  "$python" -m venv --clear --without-pip --system-site-packages .venv
+  # An interpreter that is itself a virtual environment hands down its base's packages, not its own.
+  "$python" -c 'import site, sys
+if sys.prefix != sys.base_prefix: print("\n".join(site.getsitepackages()))' \
+    >"$(echo .venv/lib/python3*/site-packages)/borrowed.pth"
+  missing_packages=$(.venv/bin/python - <<'PYTHON'
+import re
+from importlib import metadata
+
+missing = []
+for line in open("requirements.in", encoding="utf-8"):
+    name = re.match(r"[A-Za-z0-9._-]+", line)
+    if name:
+        try:
+            metadata.version(name[0])
+        except metadata.PackageNotFoundError:
+            missing.append(name[0])
+print(" ".join(missing))
+PYTHON
+  )
+  say "no package registry answers (.setup/pip.log), so .venv borrows the packages of $python"
+  say "not there: ${missing_packages:-nothing}; what needs them says so when it is used"
+  say "versions are not the pinned ones; 'make setup' tries again"
+}
+
+setup_python() {
+  local wanted python
+  wanted=$(wanted_stamp)
+  if [ -x .venv/bin/python ] && [ -f "$stamp" ]; then
+    case $(<"$stamp") in
+      "$wanted") return 0 ;;
+      "$wanted borrowed") [ "$retry" = no ] && return 0 ;;
+    esac
+  fi
+  if ! python=$(usable_python); then
+    say 'no Python of at least 3.11 with the venv module was found (set PYTHON to name one)'
+    exit 3
+  fi
+  mkdir -p .setup
+  say "making .venv from $("$python" -c 'import sys; print(sys.executable, sys.version.split()[0])')"
+  "$python" -m venv --clear .venv
+  if registry_answers; then
+    say 'installing the packages of requirements.txt into .venv (log: .setup/pip.log)'
+    if ! .venv/bin/python -m pip install --require-hashes --only-binary :all: \
+      --disable-pip-version-check -r requirements.txt >.setup/pip.log 2>&1 </dev/null; then
+      grep -i -E 'error|hash|no matching' .setup/pip.log | tail -n 8 >&2 || true
+      say 'pip could not install requirements.txt; the whole story is in .setup/pip.log'
+      say 'if this Python is too new for the pinned versions, name another: PYTHON=python3.12 make setup'
+      exit 3
+    fi
+    printf '%s\n' "$wanted" >"$stamp"
+  else
+    borrow_packages "$python"
+    printf '%s borrowed\n' "$wanted" >"$stamp"
+  fi
+}
+
+# --- Parts -----------------------------------------------------------------------------------
+retry=no
+parts=()
+for argument in "$@"; do
+  case $argument in
+    --retry) retry=yes ;;
+    build | python | lint) parts+=("$argument") ;;
+    *)
+      say "unknown part '$argument' (build, python, lint)"
+      exit 2
+      ;;
+  esac
+done
+table=
+with_python=no
+for part in ${parts[@]+"${parts[@]}"}; do
+  case $part in
+    build) table+=$build_packages ;;
+    python)
+      table+=$python_packages
+      with_python=yes
+      ;;
+    lint) table+=$lint_packages ;;
+  esac
+done
+setup_system "$table"
+[ "$with_python" = no ] || setup_python

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs the C++ tests (CTest) and the Python tests (pytest), and ends with both runners' own counts.
+# BUILD names the build folder.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+build=${BUILD:-build}
+logs=$build/test-logs
+mkdir -p "$logs"
+
+ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel 2 | tee "$logs/ctest.log"
+ctest_status=${PIPESTATUS[0]}
+
+KMEANS_BENCH=$PWD/$build/kmeans-bench .venv/bin/python -m pytest | tee "$logs/pytest.log"
+pytest_status=${PIPESTATUS[0]}
+
+gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' 2>/dev/null |
+  sed -n 's/^Total Tests: //p')
+if [ "${gpu_tests:-0}" -eq 0 ]; then
+  gpu_note='0 built'
+  command -v nvcc >/dev/null 2>&1 || gpu_note+=' (no CUDA compiler here)'
+elif ! command -v nvidia-smi >/dev/null 2>&1; then
+  gpu_note="$gpu_tests skipped (no GPU here)"
+else
+  gpu_note="$gpu_tests run"
+fi
+
+echo
+echo '== Summary'
+grep -E '% tests passed|tests failed out of' "$logs/ctest.log" | sed 's/^/CTest:     /'
+tail -n 1 "$logs/pytest.log" | sed 's/^/pytest:    /'
+echo "GPU tests: $gpu_note"
+[ "$ctest_status" -eq 0 ] && [ "$pytest_status" -eq 0 ]

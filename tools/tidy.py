@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs clang-tidy over the C++ sources of a configured build folder, in parallel.
+
+    tools/tidy.py BUILD [FILE...]
+
+Compile commands are reduced to what matters for parsing, since clang refuses some of GCC's
+optimisation options. A file that passed is skipped until it, a header, .clang-tidy or its compile
+command changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("datasets", "harness", "implementations", "tests")
+KEPT_PREFIXES = ("-I", "-D", "-U", "-std=", "-march=", "-mavx", "-mfma", "-msse", "-fopenmp")
+KEPT_WITH_VALUE = ("-I", "-D", "-isystem", "-include")
+
+
+def parsing_arguments(command: list[str], source: Path) -> list[str]:
+    """The part of a compile command that decides how the source is parsed."""
+    kept = ["clang++"]
+    words = iter(command[1:])
+    for word in words:
+        if word in KEPT_WITH_VALUE:
+            kept += [word, next(words)]
+        elif word.startswith(KEPT_PREFIXES):
+            kept.append(word)
+    return [*kept, "-Wno-everything", "-c", str(source)]
+
+
+def is_ours(source: Path) -> bool:
+    return source.suffix == ".cpp" and any(source.is_relative_to(ROOT / f) for f in FOLDERS)
+
+
+def read_commands(build: Path) -> dict[Path, dict[str, object]]:
+    """One reduced compile command for every source of ours, longest to parse first."""
+    commands: dict[Path, dict[str, object]] = {}
+    for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
+        source = Path(entry["directory"], entry["file"]).resolve()
+        if is_ours(source) and source.exists():
+            arguments = parsing_arguments(shlex.split(entry["command"]), source)
+            commands[source] = {
+                "directory": entry["directory"],
+                "file": str(source),
+                "arguments": arguments,
+            }
+    order = sorted(commands, key=lambda source: source.stat().st_size, reverse=True)
+    return {source: commands[source] for source in order}
+
+
+def fingerprint_of_headers() -> bytes:
+    digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes())
+    version = subprocess.run(["clang-tidy", "--version"], capture_output=True, check=True)
+    digest.update(version.stdout)
+    for folder in FOLDERS:
+        for header in sorted((ROOT / folder).rglob("*.h")):
+            digest.update(str(header).encode() + header.read_bytes())
+    return digest.digest()
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build = Path(arguments[0]).resolve()
+    commands = read_commands(build)
+    if len(arguments) > 1:
+        wanted = {Path(name).resolve() for name in arguments[1:]}
+        commands = {source: entry for source, entry in commands.items() if source in wanted}
+    database = build / "tidy"
+    database.mkdir(exist_ok=True)
+    (database / "compile_commands.json").write_text(
+        json.dumps(list(commands.values())), encoding="utf-8"
+    )
+    passed = ROOT / ".cache" / "tidy"
+    passed.mkdir(parents=True, exist_ok=True)
+    headers = fingerprint_of_headers()
+
+    def check(source: Path) -> tuple[Path, str]:
+        digest = hashlib.sha256(headers + source.read_bytes())
+        digest.update(json.dumps(commands[source]).encode())
+        mark = passed / digest.hexdigest()
+        if mark.exists():
+            return source, ""
+        result = subprocess.run(
+            ["clang-tidy", "--quiet", "-p", str(database), str(source)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode == 0:
+            mark.touch()
+            return source, ""
+        return source, result.stdout + result.stderr
+
+    failures = 0
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for source, output in pool.map(check, commands):
+            if output:
+                failures += 1
+                print(f"{source.relative_to(ROOT)}:\n{output}", flush=True)
+    print(f"clang-tidy: {len(commands)} files, {failures} with findings")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
