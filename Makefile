@@ -10,7 +10,7 @@ BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 export BUILD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check format run-experiments figures report compare clean distclean
+.PHONY: help setup build test check format run-experiments figures report clean distclean
 
 help:
 	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
@@ -20,7 +20,6 @@ help:
 	@echo 'make test              set up, build, and run all tests'
 	@echo 'make build             set up the C++ side and build $(BUILD)/kmeans-bench'
 	@echo 'make figures|report    draw again from results/<machine>, or MACHINE=<folder under results>'
-	@echo 'make compare BASE=a.json NEW=b.json   compare two result files or folders'
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
 	@echo 'make clean             remove builds;  make distclean also .venv and cached data; never results'
@@ -55,12 +54,6 @@ run-experiments:
 figures report:
 	@tools/setup.sh python
 	@tools/draw.sh $@ $(MACHINE)
-
-compare:
-	@$(if $(and $(BASE),$(NEW)),,echo 'usage: make compare BASE=a.json NEW=b.json' >&2; exit 2)
-	@tools/setup.sh build
-	@tools/build.sh $(PRESET)
-	@$(BUILD)/kmeans-bench compare '$(BASE)' '$(NEW)'
 
 clean:
 	rm -rf build build-ci build-cuda build-dev build-tsan build-fuzz

@@ -81,7 +81,7 @@ class CacheEntry {
 
   /// Holds the lock while making the entry, unless another process has made it meanwhile.
   StoredDataset get(const std::function<void()>& make) const {
-    if (auto stored = valid()) return *stored;
+    if (auto stored = valid(Reporting::quiet)) return *stored;
     std::error_code error;
     fs::create_directories(record_.parent_path(), error);
     if (error) {
@@ -89,7 +89,7 @@ class CacheEntry {
                         ": the cache folder cannot be created: " + error.message());
     }
     const FileLock lock(lock_);
-    if (auto stored = valid()) return *stored;
+    if (auto stored = valid(Reporting::aloud)) return *stored;
     fs::remove(record_, error);
     remove_stale_temporaries(data_);
     remove_stale_temporaries(record_);
@@ -104,9 +104,11 @@ class CacheEntry {
   }
 
  private:
+  enum class Reporting { quiet, aloud };
+
   // The entry, if data and record fit each other. The whole data are hashed only when the file's
   // time has changed since its record was written; else size, header and samples are compared.
-  [[nodiscard]] std::optional<StoredDataset> valid() const {
+  [[nodiscard]] std::optional<StoredDataset> valid(Reporting reporting) const {
     std::ifstream in(record_);
     if (!in) return std::nullopt;
     try {
@@ -120,23 +122,27 @@ class CacheEntry {
                            scalar_};
       if (!layout || layout->n != stored.n || layout->d != stored.d ||
           probe(file) != record.at("probe_sha256")) {
-        throw InputError("size, shape or samples differ");
+        throw InputError("size, shape or samples do not fit the record");
       }
       if (record.at("modified_ns") != file.modified()) {
         const auto coordinates = coordinates_of(file, *layout);
         if (sha256_hex(coordinates.data(), coordinates.size()) != stored.sha256) {
-          throw InputError("the SHA-256 differs");
+          throw InputError("its SHA-256 does not fit the record");
         }
         record["modified_ns"] = file.modified();
-        write_record(record);
+        try {
+          write_record(record);
+        } catch (const OutputError&) {
+          // A cache that others provide read-only: it is hashed again next time.
+        }
       }
       return stored;
-    } catch (const OutputError&) {
-      throw;
     } catch (const std::exception& error) {
       // Half a file, a record cut short, a changed byte: whatever it is, it is made again.
-      std::fprintf(stderr, "kmeans-bench: %s does not fit its record (%s); it is made again\n",
-                   data_.c_str(), error.what());
+      if (reporting == Reporting::aloud) {
+        std::fprintf(stderr, "kmeans-bench: %s is made again: %s\n", data_.filename().c_str(),
+                     error.what());
+      }
       return std::nullopt;
     }
   }

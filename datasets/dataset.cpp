@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "datasets/generate.h"
 #include "datasets/generators.h"
@@ -80,15 +82,16 @@ json parse_generated(const json& given, const std::string& where) {
   refuse_unknown_keys(given, known, where, "generator '" + name + "'");
 
   json spec{{"generator", name}};
+  const std::string needed = "generator '" + name + "' needs it";
   for (const auto& parameter : generator.parameters) {
-    const std::string place = pointer(where, parameter.name);
+    std::string place = pointer(where, parameter.name);
     if (given.contains(parameter.name)) {
       spec[parameter.name] = checked_value(parameter, given.at(parameter.name), place);
     } else if (parameter.fallback) {
       spec[parameter.name] = checked_value(parameter, *parameter.fallback, place);
     } else {
-      throw InputError(place + ": is missing; generator '" + name + "' needs it (" +
-                       parameter.meaning + ")");
+      throw InputError(place.append(": is missing; ").append(needed) + " (" + parameter.meaning +
+                       ")");
     }
   }
   if (spec.contains("low") && spec.at("low").get<double>() >= spec.at("high").get<double>()) {
@@ -111,6 +114,7 @@ json parse_file(const json& given, const std::string& where) {
   json spec{{"file", given.at("file")}, {"format", "automatic"}, {"n", 0}, {"csv_drop_last", 0}};
   if (given.contains("format")) {
     std::vector<std::string> names;
+    names.reserve(kFormats.size());
     for (const auto& [name, format] : kFormats) names.emplace_back(name);
     const json& format = given.at("format");
     if (!format.is_string() ||

@@ -18,7 +18,8 @@ namespace kmeans {
 struct DatasetSpec {
   nlohmann::json json;  ///< Normalised: defaults filled in, keys sorted.
 
-  [[nodiscard]] std::string label() const;  ///< Short, for tables and file names: "uniform-1000x2-s1".
+  /// Short, for tables and file names: "uniform-1000x2-s1". Different sets have different labels.
+  [[nodiscard]] std::string label() const;
 };
 
 /// Checks and completes a description. Throws InputError naming the JSON pointer `where` + key, the
@@ -58,8 +59,8 @@ struct InitSpec {
 InitSpec parse_init(const std::string& text);
 
 /// k x d initial centroids in the points' scalar. Deterministic: same points, k and spec give the
-/// same bytes on every machine. Throws InputError (rows out of range, k > n, threshold: "only 3 of 5
-/// points are further apart than ...", file of a wrong shape).
+/// same bytes on every machine. Throws InputError (rows out of range, k > n, threshold: "only 3 of
+/// 5 points are further apart than ...", file of a wrong shape).
 Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init);
 
 /// Lower-case hexadecimal SHA-256.

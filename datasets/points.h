@@ -13,7 +13,9 @@ namespace kmeans {
 
 enum class ScalarType { f32, f64 };
 
-inline const char* to_string(ScalarType scalar) { return scalar == ScalarType::f32 ? "f32" : "f64"; }
+inline const char* to_string(ScalarType scalar) {
+  return scalar == ScalarType::f32 ? "f32" : "f64";
+}
 inline std::int64_t size_of(ScalarType scalar) { return scalar == ScalarType::f32 ? 4 : 8; }
 
 template <class T>
@@ -53,14 +55,16 @@ enum class FileFormat { automatic, npy, csv, fvecs, bvecs, fbin, idx, libsvm };
 
 struct LoadOptions {
   FileFormat format = FileFormat::automatic;
-  std::optional<ScalarType> scalar;  ///< Convert to this; default: float64 npy/csv stay float64...
-  std::int64_t max_points = 0;       ///< 0: all; else only the first ones.
-  bool check_finite = true;          ///< Refuse NaN and infinity, naming the first one's place.
-  std::int64_t csv_drop_last = 0;    ///< Columns to leave out at the end (1 for a label column).
+  /// Convert to this. Default: what holds every value of the file's type; text becomes float64.
+  std::optional<ScalarType> scalar;
+  std::int64_t max_points = 0;     ///< 0: all; else only the first ones.
+  bool check_finite = true;        ///< Refuse NaN and infinity, naming the first one's place.
+  std::int64_t csv_drop_last = 0;  ///< Columns to leave out at the end (1 for a label column).
 };
 
-/// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is asked.
-/// Throws InputError naming the file, the byte or line, what is wrong and what would be right.
+/// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is
+/// asked. Throws InputError naming the file, the byte or line, what is wrong and what would be
+/// right.
 Points load_points(const std::filesystem::path& file, const LoadOptions& options = {});
 
 /// Writes C-ordered little-endian npy 1.0 through a temporary file and a rename, so that a reader

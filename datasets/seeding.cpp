@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <unordered_map>
 
@@ -181,7 +182,7 @@ Points gather(const Points& points, const std::vector<std::int64_t>& rows) {
 }
 
 Points centroids_from_file(const Points& points, std::int64_t k, const InitSpec& init) {
-  const Points centroids = load_points(init.file, {.scalar = points.scalar()});
+  Points centroids = load_points(init.file, {.scalar = points.scalar()});
   if (centroids.n() != k || centroids.d() != points.d()) {
     throw InputError(init.file.string() + ": has " + std::to_string(centroids.n()) + " x " +
                      std::to_string(centroids.d()) + " coordinates; k x d = " + std::to_string(k) +

@@ -79,11 +79,11 @@ __attribute__((target("sha,sse4.1,ssse3"))) void compress_sha_ni(State& state,
     const __m128i abef_before = abef;
     const __m128i cdgh_before = cdgh;
     __m128i w[4];  // the last 16 words of the message schedule
-    for (int i = 0; i < 4; ++i) {
+    for (std::size_t i = 0; i < 4; ++i) {
       w[i] =
           _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(data + 16 * i)), swap);
     }
-    for (int group = 0; group < 16; ++group) {
+    for (std::size_t group = 0; group < 16; ++group) {
       const auto* constants = reinterpret_cast<const __m128i*>(kRound.data() + 4 * group);
       const __m128i current = w[group % 4];
       const __m128i sum = _mm_add_epi32(current, _mm_load_si128(constants));

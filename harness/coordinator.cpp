@@ -60,6 +60,15 @@ class ScratchFolder {
   std::filesystem::path path_;
 };
 
+/// A message with the scratch folder taken out of file names: it says nothing to a reader.
+std::string without_folder(std::string message, const std::filesystem::path& folder) {
+  const std::string prefix = folder.string() + "/";
+  for (auto at = message.find(prefix); at != std::string::npos; at = message.find(prefix)) {
+    message.erase(at, prefix.size());
+  }
+  return message;
+}
+
 /// Hands jobs to worker processes, one at a time.
 class Workers {
  public:
@@ -98,7 +107,8 @@ class Workers {
         reply.result = read_json_file(result_file, kResultLimits);
         return reply;
       } catch (const InputError& error) {
-        reply.problem = std::string("the worker ended without a result: ") + error.what();
+        reply.problem = "the worker ended without a whole result: " +
+                        without_folder(error.what(), scratch_.path());
       }
     } else {
       reply.problem = outcome.describe();

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 40;
+constexpr std::int64_t kLargestSize = 1'000'000'000'000;
 constexpr std::size_t kLongestName = 100;
 
 enum class Kind { text, name, integer, number, boolean, object, list, anything };

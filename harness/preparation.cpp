@@ -55,7 +55,10 @@ const StoredDataset& Preparation::stored(const Task& task, ScalarType scalar) {
 TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
   TaskFiles files{stored(task, scalar), {}};
   const InitSpec init = parse_init(task.init);
+  // n and d too: sets of one generator with equal n * d can hold the same bytes.
   json identity{{"points", files.points.sha256},
+                {"n", files.points.n},
+                {"d", files.points.d},
                 {"scalar", to_string(scalar)},
                 {"init", task.init},
                 {"k", task.shape.k},

@@ -255,6 +255,7 @@ InterruptGuard::~InterruptGuard() {
     if (descriptor >= 0) ::close(descriptor);
     descriptor = -1;
   }
+  interrupt_count = 0;
 }
 
 bool InterruptGuard::interrupted() { return interrupt_count > 0; }

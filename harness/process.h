@@ -20,7 +20,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  /// Has a signal arrived?
+  /// Has a signal arrived? False when no guard lives.
   [[nodiscard]] static bool interrupted();
   /// Becomes readable when a signal arrives, or -1 when no guard lives.
   [[nodiscard]] static int descriptor();

@@ -151,7 +151,7 @@ std::string find_executable(const std::string& program) {
   while (!folders.empty()) {
     const auto end = folders.find(':');
     const std::string folder(folders.substr(0, end));
-    const std::string path = (folder.empty() ? "." : folder) + "/" + program;
+    std::string path = (folder.empty() ? "." : folder) + "/" + program;
     if (runnable(path)) return path;
     folders = end == std::string_view::npos ? "" : folders.substr(end + 1);
   }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <thread>
 
@@ -52,7 +54,7 @@ TEST_F(Cache, MakesOnceAndKeeps) {
   EXPECT_EQ(stored.d, 3);
   EXPECT_THAT(stored.file.filename().string(), HasSubstr("gaussian-5000x3-s77-f32-"));
   const auto points = generate(parse_dataset(kSpec), ScalarType::f32);
-  EXPECT_EQ(stored.sha256, sha256_hex(points.data<void>(), 5000 * 3 * 4));
+  EXPECT_EQ(stored.sha256, sha256_hex(points.data<void>(), 60000));
   const auto time = fs::last_write_time(stored.file);
   expect_good(stored);
   EXPECT_EQ(fs::last_write_time(stored.file), time);
@@ -151,6 +153,33 @@ TEST_F(Cache, ThreadsAndProcessesShareOneFile) {
 TEST_F(Cache, UnwritableFolderIsAnOutputError) {
   std::ofstream(folder_ / "cache") << "a file where the folder should be";
   EXPECT_THAT(message_of<OutputError>([&] { get(); }), HasSubstr("cache"));
+}
+
+TEST_F(Cache, FullDiskIsAnOutputErrorAndLeavesNothing) {
+  // A limit on the size of files stands in for the full disk; it must not outlive the child.
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const rlimit limit{16384, 16384};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    std::signal(SIGXFSZ, SIG_IGN);
+    int code = 1;
+    try {
+      get();
+    } catch (const OutputError& error) {
+      code = std::string(error.what()).find("cannot be written") != std::string::npos ? 0 : 2;
+    } catch (...) {
+      code = 3;
+    }
+    _exit(code);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+    EXPECT_EQ(entry.path().extension(), ".lock") << entry.path();
+  }
 }
 
 // ---- the user's files ----

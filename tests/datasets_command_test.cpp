@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gmock/gmock.h>
+#include <sys/wait.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 
 #include "datasets_test_tools.h"
@@ -50,6 +54,26 @@ TEST(DataCommand, InspectsCsvWithLabels) {
 TEST(DataCommand, ListsEveryGeneratorWithItsParameters) {
   EXPECT_THAT(output_of({"data", "--list"}),
               AllOf(HasSubstr("globular: "), HasSubstr("--sigma"), HasSubstr("zhihu2023: ")));
+}
+
+// In a process of its own: a program reads its catalogue once.
+TEST(DataCommand, WrongCatalogueIsNoticed) {
+  const TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "datasets");
+  folder.write("datasets/catalogue.json",
+               R"({"entries": [{"spec": {"generator": "uniform", "n": 3, "d": 2}, "scalar": "f64",
+                   "sha256": "4005c9ce416f2fe7cded6ff2200eb95b19afa753b282e4c0c687537068e6bffb"},
+                  {"spec": {"generator": "uniform", "n": 3, "d": 2}, "scalar": "f32",
+                   "sha256": "4005c9ce416f2fe7cded6ff2200eb95b19afa753b282e4c0c687537068e6bffb"}]})");
+  const std::string command = "KMEANS_BENCH_ROOT='" + folder.path().string() + "' '" +
+                              KMEANS_BENCH_PROGRAM + "' data --catalogue > '" +
+                              (folder / "out").string() + "'";
+  const int status = std::system(command.c_str());
+  EXPECT_EQ(WEXITSTATUS(status), kExitUnusableEnvironment);
+  const auto text = test::content_of(folder / "out");
+  EXPECT_THAT(text, HasSubstr("uniform-3x2-s1 f64"));
+  EXPECT_THAT(text, HasSubstr("WRONG: SHA-256 a2713fbbe944"));
+  EXPECT_THAT(text, HasSubstr("1 of 2 catalogue entries are right, 1 wrong, 0 skipped"));
 }
 
 TEST(DataCommand, Refusals) {

@@ -68,6 +68,7 @@ TEST(Seeding, ThresholdTakesThePointsFarFromAllBefore) {
 TEST(Seeding, PlusPlusFindsSeparatedClusters) {
   // Four tight clusters: the chance to miss one is about 1e-6 for each seed.
   std::vector<double> values;
+  values.reserve(400);
   for (int i = 0; i < 400; ++i) values.push_back(1000.0 * (i % 4) + 0.001 * i);
   for (int seed = 0; seed < 20; ++seed) {
     auto centroids = chosen(column(values), 4, "kmeans++:" + std::to_string(seed));

@@ -72,13 +72,13 @@ TEST(Plan, SkipsWhatDoesNotFitWithNeedAndHave) {
 
 TEST(Plan, ShapesBeyondAllMemoryAreSkippedNotAllocated) {
   json value = description();
-  value["scales"]["quick"]["sweep"] = {{{"n", 1099511627776}, {"d", 100000}, {"k", 8}}};
+  value["scales"]["quick"]["sweep"] = json::array({{{"n", 1000000000000}, {"d", 1000}, {"k", 8}}});
   EXPECT_THAT(plan(value).cells[0].skip_reason, HasSubstr("needs "));
 }
 
 TEST(Plan, SkipsPrecisionsThatAVariantDoesNotTake) {
   json value = description();
-  value["variants"] = {{{"variant", "reference"}, {"precision", "bf16"}}};
+  value["variants"] = json::array({{{"variant", "reference"}, {"precision", "bf16"}}});
   const Plan result = plan(value);
   EXPECT_THAT(result.cells[0].skip_reason, HasSubstr("not bf16"));
 }
@@ -86,12 +86,12 @@ TEST(Plan, SkipsPrecisionsThatAVariantDoesNotTake) {
 TEST(Plan, StarStandsForAllThatTakeTheShape) {
   json value = description();
   value["variants"] = {"*", "reference"};
-  value["scales"]["quick"]["sweep"] = {{{"n", 100}, {"d", 2}, {"k", 3}}};
+  value["scales"]["quick"]["sweep"] = json::array({{{"n", 100}, {"d", 2}, {"k", 3}}});
   const Plan result = plan(value);
   EXPECT_GE(result.cells.size(), 1U);
   EXPECT_LE(result.cells.size(), all_variants().size());
   EXPECT_THAT(result.warnings, IsEmpty());  // "*" and a name may overlap
-  value["variants"] = {{{"variant", "*"}, {"precision", "bf16"}}};
+  value["variants"] = json::array({{{"variant", "*"}, {"precision", "bf16"}}});
   EXPECT_THAT(plan(value).cells, IsEmpty());
 }
 
@@ -106,7 +106,7 @@ TEST(Plan, TwiceTheSameRunsOnceAndSaysSo) {
 
 TEST(Plan, SingleThreadedVariantsRecordOneThread) {
   json value = description();
-  value["variants"] = {{{"variant", "reference"}, {"threads", 2}}};
+  value["variants"] = json::array({{{"variant", "reference"}, {"threads", 2}}});
   EXPECT_EQ(plan(value).cells[0].threads, 1);
 }
 

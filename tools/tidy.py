@@ -23,7 +23,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("datasets", "harness", "implementations", "tests")
 KEPT_PREFIXES = ("-I", "-D", "-U", "-std=", "-march=", "-mavx", "-mfma", "-msse", "-fopenmp")
-KEPT_WITH_VALUE = ("-I", "-D", "-isystem", "-include")
+KEPT_WITH_VALUE = ("-I", "-D", "-isystem")  # not -include: GCC's precompiled header
 
 
 def parsing_arguments(command: list[str], source: Path) -> list[str]:

@@ -102,6 +102,7 @@ class OpenmpExact final : public kmeans::Variant<float> {
       kernel_(points_.tile(tile), points_.tile_after(tile), centroids_.data(), problem_.shape.d,
               centroids_.groups(), result);
       decide(bound, tile, first, result);
+      moves.apply(sums_, thread);
       changed += take_labels(problem_, result, first, points_per_tile_, labels_.data(), moves);
     }
     moves.apply(sums_, thread);

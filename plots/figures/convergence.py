@@ -20,6 +20,7 @@ from plots.words import MINUS, compact, count, many
 
 Trace = dict[str, Any]
 _LINES = ("-", "--", ":", "-.")
+_ROUNDING = 1e-12  # relative; a printed value so close to the last one is the last one
 
 
 def traces_of(result: Result, figure: dict[str, Any]) -> list[Trace]:
@@ -167,7 +168,7 @@ def _draw_published(
         excess = [(e["value"] - reference[-1]) / reference[-1] for e in entries]
         ax.plot(
             [e["iteration"] for e in entries],
-            [v if v > 0 else float("nan") for v in excess],
+            [v if v > _ROUNDING else float("nan") for v in excess],
             linestyle="none",
             marker=marker,
             markersize=6,
