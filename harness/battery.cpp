@@ -164,8 +164,7 @@ std::vector<BatteryCase> make_battery() {
   }));
   cases.push_back(make_case("all points identical", 777, 3, 4,
                             [](std::int64_t, std::int64_t t) { return 0.1 + 0.3 * t; }));
-  cases.push_back(
-      make_case("all zero", 300, 4, 3, [](std::int64_t, std::int64_t) { return 0.0; }));
+  cases.push_back(make_case("all zero", 300, 4, 3, [](std::int64_t, std::int64_t) { return 0.0; }));
   // Integers on a grid: no operation rounds in the first iteration, and ties abound.
   cases.push_back(make_case("exact ties", 1200, 2, 9, [](std::int64_t i, std::int64_t t) {
     return static_cast<double>(t == 0 ? (i / 2) % 9 : (i / 18) % 11);

@@ -16,8 +16,8 @@ struct BuildInfo {
   std::string compiler;       ///< "GNU 12.2.0"
   std::string variant_flags;  ///< options the variants were compiled with
   std::string march;
-  std::string cuda;           ///< CUDA compiler version, empty without CUDA
-  std::string source_dir;     ///< where the sources were; see source_root()
+  std::string cuda;        ///< CUDA compiler version, empty without CUDA
+  std::string source_dir;  ///< where the sources were; see source_root()
 };
 
 const BuildInfo& build_info();

@@ -21,8 +21,7 @@ enum ExitCode : int {
 /// Base of errors whose text is meant for the user: what is wrong, where, what would be right.
 class UserError : public std::runtime_error {
  public:
-  UserError(ExitCode code, const std::string& message)
-      : std::runtime_error(message), code_(code) {}
+  UserError(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   [[nodiscard]] ExitCode code() const { return code_; }
 
  private:

@@ -24,15 +24,15 @@ inline double squared_distance(const T* point, const U* centroid, std::int64_t d
   return sum;
 }
 
-/// s: the largest integer with n * max_abs * 2^s <= 2^62, or 0 when max_abs is 0. So every cluster's
-/// scaled integer sum fits in 63 bits. n in [1, 2^62], max_abs finite.
+/// s: the largest integer with n * max_abs * 2^s <= 2^62, or 0 when max_abs is 0. So every
+/// cluster's scaled integer sum fits in 63 bits. n in [1, 2^62], max_abs finite.
 inline int sum_exponent(std::int64_t n, float max_abs) {
   if (max_abs == 0) return 0;
   // max_abs = mantissa * 2^exponent with a 24-bit integer mantissa; n * mantissa < 2^87 is exact.
   int exponent = 0;
   const float fraction = std::frexp(max_abs, &exponent);  // in [0.5, 1)
-  auto product = static_cast<unsigned __int128>(std::ldexp(fraction, 24)) *
-                 static_cast<unsigned __int128>(n);
+  auto product =
+      static_cast<unsigned __int128>(std::ldexp(fraction, 24)) * static_cast<unsigned __int128>(n);
   exponent -= 24;
   // n * max_abs = product * 2^exponent. The smallest e with product <= 2^e is the bit width of
   // product - 1; then n * max_abs <= 2^(e + exponent), and s = 62 - e - exponent.
@@ -54,7 +54,8 @@ inline std::int64_t to_fixed_point(float coordinate, double scale) {
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(coordinate) * scale));
 }
 
-/// New centroid coordinate of a cluster of `count` >= 1 points. `inverse_scale` is power_of_two(-s).
+/// New centroid coordinate of a cluster of `count` >= 1 points. `inverse_scale` is
+/// power_of_two(-s).
 inline float mean_of(std::int64_t sum, std::int64_t count, double inverse_scale) {
   const double mean = static_cast<double>(sum) / static_cast<double>(count);
   return static_cast<float>(mean * inverse_scale);

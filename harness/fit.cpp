@@ -172,29 +172,34 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
   as_stored.check_finite = false;  // checked when the data set was made
   const Points points = load_points(job.points_file, as_stored);
   const Points centroids = load_points(job.centroids_file, as_stored);
-  const auto problem =
-      make_problem<T>(points, job.k, job.precision, job.threads, job.points_file);
-  nlohmann::json trace{{"variant", job.variant},   {"precision", to_string(job.precision)},
-                       {"n", points.n()},          {"d", points.d()},
-                       {"k", job.k},               {"status", "ok"},
-                       {"reason", nullptr},        {"iterations", nlohmann::json::array()},
-                       {"expected", nullptr},      {"seconds_per_iteration", nullptr},
-                       {"label_hash", nullptr},    {"labels_begin", nlohmann::json::array()}};
+  const auto problem = make_problem<T>(points, job.k, job.precision, job.threads, job.points_file);
+  nlohmann::json trace{{"variant", job.variant},
+                       {"precision", to_string(job.precision)},
+                       {"n", points.n()},
+                       {"d", points.d()},
+                       {"k", job.k},
+                       {"status", "ok"},
+                       {"reason", nullptr},
+                       {"iterations", nlohmann::json::array()},
+                       {"expected", nullptr},
+                       {"seconds_per_iteration", nullptr},
+                       {"label_hash", nullptr},
+                       {"labels_begin", nlohmann::json::array()}};
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     trace["status"] = "skipped";
     trace["reason"] = support.reason;
     return trace;
   }
   Session<T> session(registered, problem, centroids.data<T>());
-  const auto followed =
-      follow(session, job.iterations, parse_stop(job.stop),
-             [&](const IterationRecord& record, const Outcome<T>& outcome) {
-               nlohmann::json row = to_json(record);
-               if (job.keep_centroids) {
-                 row["centroids"] = nested_rows(outcome.centroids.data(), job.k, points.d());
-               }
-               trace["iterations"].push_back(row);
-             });
+  const auto followed = follow(session, job.iterations, parse_stop(job.stop),
+                               [&](const IterationRecord& record, const Outcome<T>& outcome) {
+                                 nlohmann::json row = to_json(record);
+                                 if (job.keep_centroids) {
+                                   row["centroids"] =
+                                       nested_rows(outcome.centroids.data(), job.k, points.d());
+                                 }
+                                 trace["iterations"].push_back(row);
+                               });
   const auto& labels = followed.outcome.labels;
   trace["seconds_per_iteration"] =
       followed.step_seconds / static_cast<double>(followed.records.size());
@@ -238,8 +243,7 @@ struct FitOptions {
 };
 
 template <class T>
-int fit_typed(const FitOptions& options, const RegisteredVariant& registered,
-              Precision precision) {
+int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Precision precision) {
   LoadOptions load;
   load.scalar = scalar_of<T>;
   load.csv_drop_last = options.drop_last_columns;
@@ -271,8 +275,8 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered,
     std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
                 "changed");
   }
-  const auto followed = follow(
-      session, iterations, rule, [&](const IterationRecord& record, const Outcome<T>&) {
+  const auto followed =
+      follow(session, iterations, rule, [&](const IterationRecord& record, const Outcome<T>&) {
         if (options.json) {
           std::printf("%s\n", to_json(record).dump().c_str());
         } else {
@@ -307,10 +311,11 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered,
   if (options.json) {
     std::printf("%s\n", summary.dump().c_str());
   } else {
-    std::printf("\n%lld iterations, inertia %.17g, %lld empty clusters, labels %s, %s per iteration\n",
-                static_cast<long long>(last.iteration), last.inertia,
-                static_cast<long long>(last.empty_clusters),
-                followed.outcome.label_hash().c_str(), format_seconds(seconds).c_str());
+    std::printf(
+        "\n%lld iterations, inertia %.17g, %lld empty clusters, labels %s, %s per iteration\n",
+        static_cast<long long>(last.iteration), last.inertia,
+        static_cast<long long>(last.empty_clusters), followed.outcome.label_hash().c_str(),
+        format_seconds(seconds).c_str());
     if (!options.out.empty()) {
       std::printf("wrote centroids.npy, labels.npy and summary.json to %s\n", options.out.c_str());
     }
@@ -322,8 +327,8 @@ int run_fit(const FitOptions& options) {
   honour_denormals();
   const RegisteredVariant& registered = require_variant(options.variant);
   if (!registered.available.ok) {
-    throw EnvironmentError(options.variant + " is not available here: " +
-                           registered.available.reason);
+    throw EnvironmentError(options.variant +
+                           " is not available here: " + registered.available.reason);
   }
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
@@ -409,10 +414,10 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")->required();
   fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
       ->capture_default_str();
-  fit->add_option("--precision", options->precision,
-                  "f64, f32, ...; default: the variant's first");
-  fit->add_option("--init", options->init,
-                  "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, or a file of k x d")
+  fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
+  fit->add_option(
+         "--init", options->init,
+         "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, or a file of k x d")
       ->capture_default_str();
   fit->add_option("--iterations", options->iterations,
                   "Exactly this many (at most this many with --stop); default: until no label "

@@ -18,12 +18,12 @@ void say(const char* text) {
 // Earlier than every other static initialiser, which may already hold such instructions.
 __attribute__((constructor(101))) void check_instruction_set() {
   __builtin_cpu_init();
-#define KMEANS_REQUIRE(feature)                                                               \
-  if (!__builtin_cpu_supports(feature)) {                                                     \
-    say("kmeans-bench: this program was built for a processor with " feature                  \
+#define KMEANS_REQUIRE(feature)                                                                \
+  if (!__builtin_cpu_supports(feature)) {                                                      \
+    say("kmeans-bench: this program was built for a processor with " feature                   \
         ", which this one lacks. Rebuild here, or configure with -DKMEANS_MARCH=x86-64 for a " \
-        "program that runs anywhere.\n");                                                     \
-    _exit(3);                                                                                 \
+        "program that runs anywhere.\n");                                                      \
+    _exit(3);                                                                                  \
   }
 #include "required_isa.inc"
 #undef KMEANS_REQUIRE

@@ -107,8 +107,8 @@ JobResult job_result_from_json(const nlohmann::json& json) {
     result.library.emplace_back(key, value.get<std::string>());
   }
   if (const auto& traffic = json.at("traffic"); !traffic.is_null()) {
-    result.traffic = Traffic{traffic.at("read_bytes"), traffic.at("written_bytes"),
-                             traffic.at("atomic_bytes")};
+    result.traffic =
+        Traffic{traffic.at("read_bytes"), traffic.at("written_bytes"), traffic.at("atomic_bytes")};
   }
   return result;
 }

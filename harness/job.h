@@ -26,7 +26,7 @@ struct Job {
   std::int64_t k = 0;
   std::int64_t iterations = 1;  ///< T per timed repetition
   int threads = 1;
-  int repetitions = 3;          ///< 0: neither timed nor verified, only the outcome of T iterations
+  int repetitions = 3;        ///< 0: neither timed nor verified, only the outcome of T iterations
   double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
   double max_seconds = 10;    ///< budget of the timed part in this process; at least one repetition
   bool profile = false;       ///< also take stage times, after the headline timing
@@ -52,8 +52,8 @@ struct JobResult {
   std::string centroid_hash;
   std::int64_t empty_clusters = 0;
   bool any_empty_clusters = false;  ///< in the first or the last iteration
-  std::string outcome;              ///< hashes after 1, T-1 and T iterations, for certified_outcomes
-  nlohmann::json verification;      ///< as in docs/results.md, or {"reused": outcome}
+  std::string outcome;          ///< hashes after 1, T-1 and T iterations, for certified_outcomes
+  nlohmann::json verification;  ///< as in docs/results.md, or {"reused": outcome}
   std::optional<Traffic> traffic;
   std::vector<std::pair<std::string, std::string>> library;
 };
@@ -66,7 +66,8 @@ JobResult job_result_from_json(const nlohmann::json& json);
 /// Parses "f64", "f32", ...; throws InputError naming the admitted ones.
 Precision parse_precision(const std::string& text);
 
-/// The worker subcommand: never throws; returns the process's exit code (0 if a result was written).
+/// The worker subcommand: never throws; returns the process's exit code (0 if a result was
+/// written).
 int run_worker(const std::string& job_file, const std::string& result_file);
 
 /// Runs a job in this process.

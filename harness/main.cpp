@@ -32,8 +32,9 @@ void add_worker_commands(CLI::App& app, std::function<int()>& action) {
     auto* worker = app.add_subcommand(name, "")->group("");
     worker->add_option("job", files->job)->required();
     worker->add_option("result", files->result)->required();
-    worker->callback(
-        [files, run, &action] { action = [files, run] { return run(files->job, files->result); }; });
+    worker->callback([files, run, &action] {
+      action = [files, run] { return run(files->job, files->result); };
+    });
   };
   add("worker", run_worker);
   add("trace-worker", run_trace_worker);

@@ -23,7 +23,8 @@ inline std::int64_t block_count(std::int64_t n) { return (n + kBlock - 1) / kBlo
 template <class Work>
 void for_blocks(std::int64_t n, int threads, const Work& work) {
   const std::int64_t blocks = block_count(n);
-  const auto used = static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, blocks)));
+  const auto used =
+      static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, blocks)));
   std::atomic<std::int64_t> next{0};
   std::exception_ptr failure;
   std::mutex failure_mutex;

@@ -109,8 +109,8 @@ const RegisteredVariant& require_variant(std::string_view name) {
   for (const auto& backend : missing_backends()) {
     if (std::find(backend.variants.begin(), backend.variants.end(), name) !=
         backend.variants.end()) {
-      throw EnvironmentError("variant '" + std::string(name) + "' is not in this build: " +
-                             backend.reason);
+      throw EnvironmentError("variant '" + std::string(name) +
+                             "' is not in this build: " + backend.reason);
     }
   }
   std::vector<std::string> names;

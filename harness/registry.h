@@ -14,7 +14,7 @@ namespace kmeans {
 struct RegisteredVariant {
   Traits traits;
   Factory factory;
-  std::string backend;              ///< "cpu", "openmp", "python", ...
+  std::string backend;                 ///< "cpu", "openmp", "python", ...
   Support available = Support::yes();  ///< Can it run on this machine, now?
 };
 

@@ -20,7 +20,8 @@ Support supports(const RegisteredVariant& variant, const Shape& shape) {
                        to_string(shape.precision));
   }
   if (shape.k > shape.n) {
-    return Support::no("k = " + std::to_string(shape.k) + " exceeds n = " + std::to_string(shape.n));
+    return Support::no("k = " + std::to_string(shape.k) +
+                       " exceeds n = " + std::to_string(shape.n));
   }
   if (shape.k > std::numeric_limits<std::int32_t>::max()) {
     return Support::no("labels are 32-bit: k = " + std::to_string(shape.k) + " is too large");
@@ -31,8 +32,7 @@ Support supports(const RegisteredVariant& variant, const Shape& shape) {
 double memory_need(const RegisteredVariant& variant, const Shape& shape) {
   const double scalar = shape.precision == Precision::f64 ? 8 : 4;
   const auto n = static_cast<double>(shape.n);
-  const double own =
-      variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * n;
+  const double own = variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * n;
   // Points, what the variant keeps, and the three sets of labels that a certificate compares.
   return n * static_cast<double>(shape.d) * scalar + own + 12 * n;
 }
@@ -55,8 +55,7 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
   }
   const auto start = std::chrono::steady_clock::now();
   variant_->setup(problem_);
-  setup_seconds_ =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  setup_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 template <class T>

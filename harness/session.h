@@ -77,7 +77,7 @@ struct CertifiedRun {
   Quality quality;        ///< of the last labels; only when they are in range
   bool any_empty = false;
   bool labels_in_range = true;
-  double seconds = 0;     ///< T iterations took this long, roughly
+  double seconds = 0;  ///< T iterations took this long, roughly
 };
 
 /// Runs the variant through reset, 1 step; reset, T-1 steps, 1 step. `certify` is asked whether an
@@ -121,8 +121,8 @@ CertifiedRun<T> certified_run(Session<T>& session, std::int64_t iterations,
                              session.problem().threads);
     std::vector<char> used(shape.k, 0);
     for (const std::int32_t label : run.first.labels) used[label] = 1;
-    run.any_empty = run.quality.empty_clusters > 0 ||
-                    std::find(used.begin(), used.end(), 0) != used.end();
+    run.any_empty =
+        run.quality.empty_clusters > 0 || std::find(used.begin(), used.end(), 0) != used.end();
   }
   if (needs_certificate(outcome)) {
     run.certificate.merge(

@@ -27,9 +27,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 std::string closest_names(std::string_view name, const std::vector<std::string>& known) {
   if (known.empty()) return "there is none";
   const auto distance = [&](const std::string& other) { return edit_distance(name, other); };
-  const auto best = *std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return distance(a) < distance(b);
-  });
+  const auto best =
+      *std::min_element(known.begin(), known.end(),
+                        [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
   if (distance(best) <= std::max<std::size_t>(2, name.size() / 3)) {
     return "did you mean '" + best + "'?";
   }

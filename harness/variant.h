@@ -107,7 +107,7 @@ struct Traits {
   std::string summary{};  ///< One line: the idea.
   std::string source{};   ///< Source id ("goldsborough2017"), library, or empty.
   std::vector<Precision> precisions{Precision::f32};  ///< The first one is the default.
-  bool exact = false;     ///< Equals the exact Lloyd step (docs/exact-step.md) bit for bit.
+  bool exact = false;         ///< Equals the exact Lloyd step (docs/exact-step.md) bit for bit.
   bool deterministic = true;  ///< Same bits on every run on one machine with one thread count.
   bool parallel = false;      ///< Uses more than one CPU thread.
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
@@ -134,7 +134,8 @@ class StageRecorder {
   virtual void end() = 0;
 };
 
-/// Marks the enclosing block as a stage ("assign", "update", "upload", ...); free when not profiling.
+/// Marks the enclosing block as a stage ("assign", "update", "upload", ...); free when not
+/// profiling.
 class StageScope {
  public:
   StageScope(StageRecorder* recorder, const char* stage) : recorder_(recorder) {
@@ -207,10 +208,9 @@ bool register_variant(Traits traits, Factory factory, const char* file);
 namespace detail {
 template <template <class> class V>
 Factory factory_of() {
-  return {[](Precision) -> std::unique_ptr<Variant<float>> { return std::make_unique<V<float>>(); },
-          [](Precision) -> std::unique_ptr<Variant<double>> {
-            return std::make_unique<V<double>>();
-          }};
+  return {
+      [](Precision) -> std::unique_ptr<Variant<float>> { return std::make_unique<V<float>>(); },
+      [](Precision) -> std::unique_ptr<Variant<double>> { return std::make_unique<V<double>>(); }};
 }
 template <class V>
 Factory factory_of() {
@@ -228,10 +228,10 @@ Factory factory_of() {
 
 /// Registers class `Class` (a class, or a class template over the scalar) with designated
 /// initialisers of Traits, in the order in which Traits declares them.
-#define KMEANS_VARIANT(Class, ...)                                                     \
-  namespace {                                                                          \
-  [[maybe_unused]] const bool registered_##Class = [] {                                \
-    using namespace kmeans; /* NOLINT: lets the initialisers say Precision::f32 */     \
+#define KMEANS_VARIANT(Class, ...)                                                       \
+  namespace {                                                                            \
+  [[maybe_unused]] const bool registered_##Class = [] {                                  \
+    using namespace kmeans; /* NOLINT: lets the initialisers say Precision::f32 */       \
     return register_variant(Traits{__VA_ARGS__}, detail::factory_of<Class>(), __FILE__); \
-  }();                                                                                 \
+  }();                                                                                   \
   }

@@ -61,7 +61,8 @@ std::vector<std::int64_t> sample_indices(std::int64_t n, std::int64_t count, std
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     z ^= z >> 31;
-    indices.push_back(begin + static_cast<std::int64_t>(z % static_cast<std::uint64_t>(end - begin)));
+    indices.push_back(begin +
+                      static_cast<std::int64_t>(z % static_cast<std::uint64_t>(end - begin)));
   }
   indices.front() = 0;
   indices.back() = n - 1;
@@ -199,9 +200,8 @@ class DistanceBounds {
       : traits_(traits),
         step_(step),
         centroids_(centroids),
-        none_(traits.exact ||
-              (!traits.centres && traits.labels_of == LabelsOf::starting &&
-               arithmetic_is_exact(step, centroids, step.shape.precision))) {
+        none_(traits.exact || (!traits.centres && traits.labels_of == LabelsOf::starting &&
+                               arithmetic_is_exact(step, centroids, step.shape.precision))) {
     if (none_) return;
     const std::int64_t d = step.shape.d;
     if (traits.centres) centre_ = centre_of(step);
@@ -214,8 +214,8 @@ class DistanceBounds {
   // No less than of() for any centroid that can compete for the point.
   [[nodiscard]] double largest(const T* point) const {
     if (none_) return 0;
-    const double farthest = norm_of(point, step_.shape.d) +
-                            *std::max_element(norms_.begin(), norms_.end());
+    const double farthest =
+        norm_of(point, step_.shape.d) + *std::max_element(norms_.begin(), norms_.end());
     // Distances are at most (|x| + |c|)^2, and centring adds at most the same again.
     const double reach = traits_.centres ? 4 * (farthest + norm_of_centre()) : farthest;
     return distance_bound(traits_, step_.shape.precision, step_.shape.d, reach * reach, reach);
@@ -490,8 +490,8 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
               std::to_string(tally.first_bad) + ", label " +
               std::to_string(step.labels[tally.first_bad]) + ")";
     if (tally.tie_broken_high > 0) {
-      detail += "; " + std::to_string(tally.tie_broken_high) +
-                " ties did not go to the lowest index";
+      detail +=
+          "; " + std::to_string(tally.tie_broken_high) + " ties did not go to the lowest index";
     }
   }
   certificate.add(traits.exact ? "labels exact" : "labels within rounding", bad == 0, detail);
@@ -531,8 +531,8 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
       double bound = 0;
       if (traits.exact) {
         if constexpr (std::is_same_v<T, float>) {
-          error = std::abs(value - exact::mean_of(means.fixed_sums[j * d + t], means.counts[j],
-                                                  inverse_scale));
+          error = std::abs(
+              value - exact::mean_of(means.fixed_sums[j * d + t], means.counts[j], inverse_scale));
         }
       } else {
         // count - 1 additions, a division or a product with the reciprocal, one rounding to
@@ -554,14 +554,13 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
   certificate.add("empty clusters keep their centroid", bad_empty < 0,
                   bad_empty < 0 ? "no empty cluster moved"
                                 : "empty cluster " + std::to_string(bad_empty) + " moved");
-  certificate.add(
-      traits.exact ? "centroids exact" : "centroids are the means of their points", bad_value < 0,
-      bad_value < 0
-          ? "largest error " + format("%.3g", worst) + " of its bound"
-          : place(bad_value / d, bad_value % d) + ": " +
-                format("%.9g", step.returned[bad_value]) + " instead of " +
-                format("%.9g", means.mean[bad_value]) + ", " + format("%.3g", worst) +
-                " times the bound at worst");
+  certificate.add(traits.exact ? "centroids exact" : "centroids are the means of their points",
+                  bad_value < 0,
+                  bad_value < 0 ? "largest error " + format("%.3g", worst) + " of its bound"
+                                : place(bad_value / d, bad_value % d) + ": " +
+                                      format("%.9g", step.returned[bad_value]) + " instead of " +
+                                      format("%.9g", means.mean[bad_value]) + ", " +
+                                      format("%.3g", worst) + " times the bound at worst");
 }
 
 // For libraries that show only the labels of one assignment more.
@@ -585,8 +584,8 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
   }
   if (empty > 0 && traits.empty_clusters == EmptyClusters::relocate) {
     certificate.add(kName, true,
-                    "not compared: the library moves empty clusters, and " +
-                        std::to_string(empty) + " are empty or may be by rounding");
+                    "not compared: the library moves empty clusters, and " + std::to_string(empty) +
+                        " are empty or may be by rounding");
     return;
   }
   const std::vector<double> spreads = spreads_of(step, labels, means);
@@ -601,8 +600,8 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
       const auto open = static_cast<std::int64_t>(starting->open[j].size());
       if (open >= means.counts[j]) continue;  // nothing is certain about this cluster
       for (const std::int64_t i : starting->open[j]) {
-        hidden += std::sqrt(
-            exact::squared_distance(step.points + i * d, means.mean.data() + j * d, d));
+        hidden +=
+            std::sqrt(exact::squared_distance(step.points + i * d, means.mean.data() + j * d, d));
       }
       hidden /= static_cast<double>(means.counts[j] - open);
     } else {
@@ -613,9 +612,8 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
       const double bound =
           (gamma(2 * count + 8, storage) + 8 * storage) * means.mean_abs[j * d + t] +
           storage * 8 * static_cast<double>(step.max_abs) + hidden;
-      const double share =
-          std::isfinite(error) ? (error > 0 ? error / bound : 0)
-                               : std::numeric_limits<double>::infinity();
+      const double share = std::isfinite(error) ? (error > 0 ? error / bound : 0)
+                                                : std::numeric_limits<double>::infinity();
       if (share > worst) worst = share;
       if (share > 1 && bad < 0) bad = j * d + t;
     }

@@ -60,17 +60,17 @@ double distance_bound(const Traits& traits, Precision precision, std::int64_t d,
 template <class T>
 struct StepEvidence {
   Shape shape;
-  const T* points = nullptr;            ///< n x d
-  T max_abs = 0;                        ///< largest |coordinate| of the points
-  const T* starting = nullptr;          ///< k x d centroids that the step started from
-  const T* returned = nullptr;          ///< k x d centroids after it
-  const std::int32_t* labels = nullptr; ///< n
-  int threads = 1;                      ///< for the verifier itself
+  const T* points = nullptr;             ///< n x d
+  T max_abs = 0;                         ///< largest |coordinate| of the points
+  const T* starting = nullptr;           ///< k x d centroids that the step started from
+  const T* returned = nullptr;           ///< k x d centroids after it
+  const std::int32_t* labels = nullptr;  ///< n
+  int threads = 1;                       ///< for the verifier itself
 };
 
 struct VerifyOptions {
-  double budget = 2e9;      ///< multiply-adds for the label check; a random sample beyond
-  std::uint64_t seed = 1;   ///< of that sample
+  double budget = 2e9;     ///< multiply-adds for the label check; a random sample beyond
+  std::uint64_t seed = 1;  ///< of that sample
 };
 
 /// Certifies labels (of a sample where n k d exceeds the budget) and all centroids of one step.

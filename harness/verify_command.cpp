@@ -97,8 +97,9 @@ int run_verify(const VerifyCommand& command) {
   if (matched == 0) {
     throw InputError("--only '" + command.only + "' matches no variant (`kmeans-bench list`)");
   }
-  std::printf("\n\"labels\": largest share that differs from the exact labels; the other two are "
-              "shares of what\nrounding at the declared precision explains (at most 1).\n");
+  std::printf(
+      "\n\"labels\": largest share that differs from the exact labels; the other two are "
+      "shares of what\nrounding at the declared precision explains (at most 1).\n");
   return failures == 0 ? kExitOk : kExitCellsFailed;
 }
 
@@ -107,7 +108,8 @@ int run_verify(const VerifyCommand& command) {
 void add_verify_command(CLI::App& app, std::function<int()>& action) {
   auto command = std::make_shared<VerifyCommand>();
   auto* verify = app.add_subcommand("verify", "Certify every variant on awkward problems");
-  verify->add_option("--only", command->only, "Variants whose name matches this regular expression");
+  verify->add_option("--only", command->only,
+                     "Variants whose name matches this regular expression");
   verify->add_option("--threads", command->threads, "CPU threads; default: all usable ones")
       ->check(CLI::PositiveNumber);
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");

@@ -126,13 +126,12 @@ void check_timed_outcome(Session<T>& session, const CertifiedRun<T>& run,
       }
     }
   }
-  const T* owner = traits.labels_of == LabelsOf::returned ? timed.centroids.data()
-                                                          : run.before.data();
+  const T* owner =
+      traits.labels_of == LabelsOf::returned ? timed.centroids.data() : run.before.data();
   const Quality quality = quality_of(session.problem().points, owner, timed.labels.data(),
                                      session.problem().shape, session.problem().threads);
-  const double difference = run.quality.inertia > 0
-                                ? quality.inertia / run.quality.inertia - 1
-                                : quality.inertia;
+  const double difference =
+      run.quality.inertia > 0 ? quality.inertia / run.quality.inertia - 1 : quality.inertia;
   char detail[96];
   std::snprintf(detail, sizeof detail, "other bits; inertia differs by a relative %.3g",
                 difference);
@@ -174,13 +173,12 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   const bool timed = job.repetitions > 0;
   const VerifyOptions options{job.verify_budget, job.verify_seed};
   bool reused = false;
-  auto run = certified_run(session, job.iterations, options, result.outcome,
-                           [&](const std::string& outcome) {
-                             reused = std::find(job.certified_outcomes.begin(),
-                                                job.certified_outcomes.end(),
-                                                outcome) != job.certified_outcomes.end();
-                             return timed && !reused;
-                           });
+  auto run = certified_run(
+      session, job.iterations, options, result.outcome, [&](const std::string& outcome) {
+        reused = std::find(job.certified_outcomes.begin(), job.certified_outcomes.end(), outcome) !=
+                 job.certified_outcomes.end();
+        return timed && !reused;
+      });
   result.label_hash = run.last.label_hash();
   result.centroid_hash = run.last.centroid_hash();
   result.inertia = run.quality.inertia;

@@ -37,8 +37,7 @@ TEST_P(EveryVariant, SurvivesTheBattery) {
   if (!variant.available.ok) GTEST_SKIP() << variant.available.reason;
   int passed = 0;
   for (const auto& test : make_battery()) {
-    const auto result =
-        run_battery_case(variant, test, GetParam().precision, GetParam().threads);
+    const auto result = run_battery_case(variant, test, GetParam().precision, GetParam().threads);
     if (result.verdict == Verdict::skipped) continue;
     EXPECT_STREQ(to_string(result.verdict), "passed") << test.name << ": " << result.detail;
     passed += result.verdict == Verdict::passed;
@@ -52,12 +51,12 @@ void PrintTo(const Conformance& configuration, std::ostream* stream) {
           << configuration.threads << " threads";
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Battery, EveryVariant, testing::ValuesIn(all_configurations()),
-    [](const testing::TestParamInfo<Conformance>& configuration) {
-      return configuration.param.variant + "_" + to_string(configuration.param.precision) + "_t" +
-             std::to_string(configuration.param.threads);
-    });
+INSTANTIATE_TEST_SUITE_P(Battery, EveryVariant, testing::ValuesIn(all_configurations()),
+                         [](const testing::TestParamInfo<Conformance>& configuration) {
+                           return configuration.param.variant + "_" +
+                                  to_string(configuration.param.precision) + "_t" +
+                                  std::to_string(configuration.param.threads);
+                         });
 
 }  // namespace
 }  // namespace kmeans

@@ -20,15 +20,15 @@ namespace {
 
 enum class Fault {
   none,
-  one_label,            // one point gets the second nearest centroid
-  one_coordinate,       // one centroid coordinate is a little off
-  ties_to_highest,      // <= where < is right
-  empty_to_zero,        // an empty cluster's centroid becomes 0
-  dropped_last_block,   // the points after the last full block of 256 never reach the sums
-  stale_labels,         // hands out the labels of the iteration before
-  stale_centroids,      // the update uses the labels of the iteration before
-  forgets_reset,        // keeps the sums of earlier runs
-  unwritten_label,      // does not write the last label
+  one_label,           // one point gets the second nearest centroid
+  one_coordinate,      // one centroid coordinate is a little off
+  ties_to_highest,     // <= where < is right
+  empty_to_zero,       // an empty cluster's centroid becomes 0
+  dropped_last_block,  // the points after the last full block of 256 never reach the sums
+  stale_labels,        // hands out the labels of the iteration before
+  stale_centroids,     // the update uses the labels of the iteration before
+  forgets_reset,       // keeps the sums of earlier runs
+  unwritten_label,     // does not write the last label
   label_out_of_range,
   nan_centroid,
 };
@@ -64,8 +64,8 @@ class Faulty final : public Variant<float> {
       double nearest = std::numeric_limits<double>::infinity();
       std::int32_t second = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const double distance = exact::squared_distance(problem_.points + i * d,
-                                                        centroids_.data() + j * d, d);
+        const double distance =
+            exact::squared_distance(problem_.points + i * d, centroids_.data() + j * d, d);
         const bool nearer =
             fault == Fault::ties_to_highest ? distance <= nearest : distance < nearest;
         if (nearer) {

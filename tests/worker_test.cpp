@@ -232,7 +232,8 @@ TEST_F(WorkerTest, TraceKnowsItsAnswer) {
   trace.stop = "labels";
   trace.keep_points = 4;
   trace.keep_centroids = true;
-  trace.expected = {{"inertia", {303.0}}, {"relative_tolerance", 1e-12}, {"labels_begin", {0, 0, 0, 1}}};
+  trace.expected = {
+      {"inertia", {303.0}}, {"relative_tolerance", 1e-12}, {"labels_begin", {0, 0, 0, 1}}};
   const auto json = run_trace(trace_job_from_json(to_json(trace)));
   EXPECT_EQ(json.at("status"), "ok") << json.dump();
   // 0 1 1 1 1 1, then 0 0 0 1 1 1, then the same again: stopped after three.

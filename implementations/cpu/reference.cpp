@@ -49,8 +49,8 @@ class Reference final : public kmeans::Variant<float> {
     for (std::int64_t i = 0; i < n; ++i) {
       double nearest = std::numeric_limits<double>::infinity();
       for (std::int64_t j = 0; j < k; ++j) {
-        const double distance = kmeans::exact::squared_distance(problem_.points + i * d,
-                                                                centroids_.data() + j * d, d);
+        const double distance =
+            kmeans::exact::squared_distance(problem_.points + i * d, centroids_.data() + j * d, d);
         if (distance < nearest) {  // strictly: the lowest index wins a tie
           nearest = distance;
           labels_[i] = static_cast<std::int32_t>(j);
@@ -74,8 +74,7 @@ class Reference final : public kmeans::Variant<float> {
     for (std::int64_t j = 0; j < k; ++j) {
       if (counts[j] == 0) continue;  // an empty cluster keeps its centroid
       for (std::int64_t t = 0; t < d; ++t) {
-        centroids_[j * d + t] =
-            kmeans::exact::mean_of(sums[j * d + t], counts[j], inverse_scale_);
+        centroids_[j * d + t] = kmeans::exact::mean_of(sums[j * d + t], counts[j], inverse_scale_);
       }
     }
   }
@@ -83,17 +82,18 @@ class Reference final : public kmeans::Variant<float> {
   kmeans::Problem<float> problem_;
   double scale_ = 1;
   double inverse_scale_ = 1;
-  std::vector<float> centroids_;       // k x d
-  std::vector<std::int32_t> labels_;   // n
+  std::vector<float> centroids_;      // k x d
+  std::vector<std::int32_t> labels_;  // n
 };
 
 }  // namespace
 
-KMEANS_VARIANT(Reference, .name = "reference",
-               .summary = "the exact Lloyd step, slow and obvious; defines every right answer",
-               .exact = true,
-               .memory_bytes = [](const Shape& s) { return 4.0 * s.n + 12.0 * s.k * s.d; },
-               .traffic = [](const Shape& s) {
-                 return Traffic{.read_bytes = 4.0 * s.n * s.d * (1.0 + s.k) + 4.0 * s.n * s.k * s.d,
-                                .written_bytes = 4.0 * s.n};
-               })
+KMEANS_VARIANT(
+    Reference, .name = "reference",
+    .summary = "the exact Lloyd step, slow and obvious; defines every right answer", .exact = true,
+    .memory_bytes = [](const Shape& s) { return 4.0 * s.n + 12.0 * s.k * s.d; },
+    .traffic =
+        [](const Shape& s) {
+          return Traffic{.read_bytes = 4.0 * s.n * s.d * (1.0 + s.k) + 4.0 * s.n * s.k * s.d,
+                         .written_bytes = 4.0 * s.n};
+        })

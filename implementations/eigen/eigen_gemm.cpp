@@ -92,8 +92,7 @@ KMEANS_VARIANT(
     EigenGemm, .name = "eigen_gemm",
     .summary = "expanded distances through Eigen's matrix product, chunk by chunk", .source = "",
     .precisions = {Precision::f32, Precision::f64}, .distance = Distance::expanded,
-    .sums = Sums::wide,
-    .supports = plain::labels_fit,
+    .sums = Sums::wide, .supports = plain::labels_fit,
     .memory_bytes =
         [](const Shape& s) {
           const double scalar = plain::scalar_bytes(s);
