@@ -47,7 +47,7 @@ format:
 
 run-experiments:
 	@tools/setup.sh build python
-	@tools/build.sh $(PRESET)
+	@tools/build.sh $(PRESET) kmeans-bench
 	@tools/run_experiments.sh --scale '$(SCALE)' $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(RESUME),--resume)
 

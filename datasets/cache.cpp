@@ -121,7 +121,7 @@ class CacheEntry {
                            record.at("n").get<std::int64_t>(), record.at("d").get<std::int64_t>(),
                            scalar_};
       if (!layout || layout->n != stored.n || layout->d != stored.d ||
-          probe(file) != record.at("probe_sha256")) {
+          probe(file) != record.at("probe_sha256").get<std::string>()) {
         throw InputError("size, shape or samples do not fit the record");
       }
       if (record.at("modified_ns") != file.modified()) {

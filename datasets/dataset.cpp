@@ -76,7 +76,8 @@ json parse_generated(const json& given, const std::string& where) {
     throw InputError(pointer(where, "generator") + ": must be the name of a generator");
   }
   const auto name = given.at("generator").get<std::string>();
-  const auto& generator = require_generator(name, pointer(where, "generator"));
+  const auto generator_place = pointer(where, "generator");
+  const auto& generator = require_generator(name, generator_place);
   std::vector<std::string> known{"generator"};
   for (const auto& parameter : generator.parameters) known.push_back(parameter.name);
   refuse_unknown_keys(given, known, where, "generator '" + name + "'");
@@ -198,7 +199,8 @@ FillRows prepare_rows(const DatasetSpec& spec) {
                      "' is a file; only generated sets can be generated");
   }
   const auto name = spec.json.at("generator").get<std::string>();
-  const auto& generator = require_generator(name, "/generator");
+  const std::string place = "/generator";
+  const auto& generator = require_generator(name, place);
   if (!generator.prepare) {
     throw InputError("'" + name + "' is made by scikit-learn and kept in the cache; it cannot be " +
                      "generated into memory");

@@ -30,9 +30,10 @@ int print_list() {
   std::printf("%-*s  %-9s  %-5s  %s\n", w, "name", "precision", "exact", "idea");
   for (const auto& variant : all_variants()) {
     const auto& traits = variant.traits;
-    std::printf("%-*s  %-9s  %-5s  %s%s\n", w, traits.name.c_str(), join(traits.precisions).c_str(),
-                traits.exact ? "yes" : "", traits.summary.c_str(),
-                traits.source.empty() ? "" : (" [" + traits.source + "]").c_str());
+    std::printf("%-*s  %-9s  %-5s  %s", w, traits.name.c_str(), join(traits.precisions).c_str(),
+                traits.exact ? "yes" : "", traits.summary.c_str());
+    if (!traits.source.empty()) std::printf(" [%s]", traits.source.c_str());
+    std::printf("\n");
     if (!variant.available.ok) {
       std::printf("%-*s  unavailable: %s\n", w, "", variant.available.reason.c_str());
     }

@@ -27,7 +27,7 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr auto kDescribeTime = std::chrono::seconds(30);  // a cold disk is slow, a hang is longer
-constexpr std::size_t kLongestDescription = 4 * 1024 * 1024;
+constexpr std::size_t kLongestDescription = std::size_t{4} << 20;
 
 // What a worker needs whatever the variant: the interpreter with numpy and a library loaded.
 constexpr double kInterpreterBytes = 160e6;

@@ -18,8 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLabelsAlignment = 64;         // as in worker.py
-constexpr std::size_t kLongestAnswer = 1024 * 1024;  // an answer is a line of JSON, never data
+constexpr std::size_t kLabelsAlignment = 64;  // as in worker.py
+constexpr std::size_t kLongestAnswer = std::size_t{1}
+                                       << 20;  // an answer is a line of JSON, never data
 
 /// A served Python process: one question, one answer.
 class PythonConnection {

@@ -422,7 +422,7 @@ std::vector<std::string> validate_result(const json& result) {
       problems.push_back(where + ": times belong to status ok alone");
     }
   }
-  const auto planned = result.at("planned_cells");
+  const auto& planned = result.at("planned_cells");
   if (result.at("complete") == true && planned != result.at("cells").size()) {
     problems.push_back("complete, but holds " + std::to_string(result.at("cells").size()) + " of " +
                        planned.dump() + " planned cells");

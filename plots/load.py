@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import jsonschema
+try:
+    import jsonschema
+except ImportError:  # on a machine without network; the suite's own files are still drawn
+    jsonschema = None
 
 SCHEMA_VERSION = 1
 ROOT = Path(__file__).resolve().parent.parent
@@ -109,7 +113,11 @@ def read_json(path: Path) -> Any:
 
 
 @cache
-def _validator() -> jsonschema.protocols.Validator:
+def _validator() -> Any:
+    """The schema's validator, or None where the package jsonschema is missing."""
+    if jsonschema is None:
+        print("plots: without the package jsonschema, results are not checked", file=sys.stderr)
+        return None
     schema = read_json(SCHEMA_FILE)
     return jsonschema.validators.validator_for(schema)(schema)
 
@@ -156,7 +164,8 @@ def load_result(path: Path) -> Result:
         raise ResultError(
             f"{path}: schema_version is {version!r}; this reader knows {SCHEMA_VERSION} only"
         )
-    error = jsonschema.exceptions.best_match(_validator().iter_errors(data))
+    validator = _validator()
+    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
     if error is not None:
         where = "/".join(str(part) for part in error.absolute_path)
         raise ResultError(f"{path}: at /{where}: {error.message[:300]}")

@@ -91,7 +91,7 @@ TEST_F(MachineTest, IdIsStableAndFitForAFolder) {
   EXPECT_NE(id.front(), '-') << id;
   EXPECT_LE(id.size(), 64U) << id;
   EXPECT_EQ(id, machine_id());
-  EXPECT_EQ(id, machine_fingerprint()["id"]);
+  EXPECT_EQ(id, machine_fingerprint().at("id").get<std::string>());
 }
 
 TEST_F(MachineTest, IdComesFromProcessorAndGpus) {

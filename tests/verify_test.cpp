@@ -115,16 +115,16 @@ RegisteredVariant registered(Traits traits = {}) {
   return {std::move(traits), detail::factory_of<Faulty<fault>>(), "tests", Support::yes()};
 }
 
-const BatteryCase& battery_case(const std::string& name) {
+const BatteryCase& battery_case(const char* name) {
   static const auto battery = make_battery();
   for (const auto& test : battery) {
     if (test.name == name) return test;
   }
-  throw std::logic_error("no case " + name);
+  throw std::logic_error(std::string("no case ") + name);
 }
 
 template <Fault fault>
-BatteryResult judge(const std::string& name, Traits traits = {}) {
+BatteryResult judge(const char* name, Traits traits = {}) {
   return run_battery_case(registered<fault>(std::move(traits)), battery_case(name), Precision::f32,
                           2);
 }

@@ -35,7 +35,8 @@ void label_block(const T* points, const T* centroids, std::int64_t d, std::int64
 #pragma GCC unroll 8
       for (int r = 0; r < KMEANS_SIMD_REGISTERS; ++r) {
         V x;
-        std::memcpy(&x, points + t * Block<T>::kPoints + r * kLanes, sizeof x);
+        // Not std::memcpy: a fortified one is inline code for another target than this function's.
+        __builtin_memcpy(&x, points + t * Block<T>::kPoints + r * kLanes, sizeof x);
         const V difference = x - coordinate;
         distance[r] += difference * difference;
       }
@@ -51,7 +52,7 @@ void label_block(const T* points, const T* centroids, std::int64_t d, std::int64
 #pragma GCC unroll 8
   for (int r = 0; r < KMEANS_SIMD_REGISTERS; ++r) {
     T indices[kLanes];
-    std::memcpy(indices, &nearest[r], sizeof indices);
+    __builtin_memcpy(indices, &nearest[r], sizeof indices);
     for (int lane = 0; lane < kLanes; ++lane) {
       labels[r * kLanes + lane] = static_cast<std::int32_t>(indices[lane]);
     }

@@ -11,7 +11,6 @@
 // Source:    zechner2009, Algorithm 1, its hand-optimised SSE build
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <string_view>

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -128,10 +127,10 @@ struct Lanes {
   typedef Integer Mask __attribute__((vector_size(16)));
   static V load(const T* p) {
     V v;
-    std::memcpy(&v, p, sizeof v);
+    __builtin_memcpy(&v, p, sizeof v);
     return v;
   }
-  static void store(T* p, V v) { std::memcpy(p, &v, sizeof v); }
+  static void store(T* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
   static void store_where(Mask where, T* p, V v) { store(p, select(where, v, load(p))); }
   static V set(T value) { return V{} + value; }
   static V fma(V a, V b, V c) { return a * b + c; }

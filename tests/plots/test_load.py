@@ -12,6 +12,8 @@ import synthetic
 
 from plots.load import ResultError, default_folder, load_folder, load_result
 
+pytest.importorskip("jsonschema", reason="results are not checked without it")
+
 
 @pytest.fixture
 def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
