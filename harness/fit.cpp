@@ -268,10 +268,11 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
     if (options.stop.empty()) rule.kind = StopRule::Kind::labels;
   }
   if (!options.json) {
+    const int used = registered.traits.parallel ? threads : 1;
     std::printf("%s: n = %s, d = %lld, k = %lld, %s, %d thread%s, init %s\n",
                 registered.traits.name.c_str(), format_count(points.n()).c_str(),
                 static_cast<long long>(points.d()), static_cast<long long>(options.k),
-                to_string(precision), threads, threads == 1 ? "" : "s", options.init.c_str());
+                to_string(precision), used, used == 1 ? "" : "s", options.init.c_str());
     std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
                 "changed");
   }
