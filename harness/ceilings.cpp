@@ -30,8 +30,10 @@
 #include "harness/build_info.h"
 #include "harness/ceilings_kernels.h"
 #include "harness/environment.h"
+#include "harness/gpu.h"
 #include "harness/machine.h"
 #include "harness/machine_process.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -371,29 +373,36 @@ json measure_timer() {
           {"overhead_seconds", overhead}};
 }
 
-std::string& openblas_worker_program() {
+std::string& worker_program() {
   static std::string program;
   return program;
 }
 
-/// The one JSON object that the fresh process prints, or {"problem": "..."}.
-json ask_openblas_worker(const std::string& mode, double timeout_seconds) {
-  const auto& program = openblas_worker_program();
+/// The one JSON object that a fresh process of this program prints, or {"problem": "..."}.
+/// `subject` is what the process looks at.
+json ask_worker(const std::vector<std::string>& arguments, const std::string& subject,
+                double timeout_seconds) {
+  const auto& program = worker_program();
   if (program.empty()) {
-    return {{"problem", "OpenBLAS is only looked at from within kmeans-bench"}};
+    return {{"problem", subject + " is only looked at from within kmeans-bench"}};
   }
   undo_thread_binding();
   const auto environment =
       changed_environment(worker_environment(inspect_environment(), usable_threads(), false));
-  const auto output =
-      capture_output({program, "machine", "--openblas-worker", mode}, environment, timeout_seconds);
+  std::vector<std::string> command{program, "machine"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  const auto output = capture_output(command, environment, timeout_seconds);
   auto answer = json::parse(output.text, nullptr, false);
   if (!answer.is_object()) {
     return {{"problem",
-             "the process that looks at OpenBLAS " +
+             "the process that looks at " + subject + " " +
                  (output.problem.empty() ? "answered nothing intelligible" : output.problem)}};
   }
   return answer;
+}
+
+json ask_openblas_worker(const std::string& mode, double timeout_seconds) {
+  return ask_worker({"--openblas-worker", mode}, "OpenBLAS", timeout_seconds);
 }
 
 // What is used of OpenBLAS, looked up by name: the suite can be built without it.
@@ -505,13 +514,6 @@ json openblas_worker_info(void* library) {
   return info;
 }
 
-/// Shortened to what is certain: more digits would suggest a precision that no ceiling has.
-json rounded(double rate) {
-  if (!(rate > 0) || !std::isfinite(rate)) return nullptr;
-  const double unit = std::pow(10.0, std::floor(std::log10(rate)) - 3);
-  return std::round(rate / unit) * unit;
-}
-
 std::string build_key() {
   const auto& build = build_info();
   const std::string text = build.compiler + "/" + build.build_type + "/" + build.sanitizers + "/" +
@@ -522,19 +524,26 @@ std::string build_key() {
   return digits;
 }
 
-/// The kept measurement, or null.
+/// The kept measurements {fingerprint, ceilings, gpus: {key: ceilings}}, of which only the first is
+/// sure to be there; those of another machine are forgotten.
 json read_kept(const std::filesystem::path& file, const std::string& fingerprint) {
+  const json nothing{{"fingerprint", fingerprint}};
   std::ifstream stream(file);
-  if (!stream) return nullptr;
+  if (!stream) return nothing;
   const auto kept = json::parse(stream, nullptr, false);
-  if (!kept.is_object() || !kept.contains("fingerprint") || kept["fingerprint"] != fingerprint ||
-      !kept.contains("ceilings") || !kept["ceilings"].is_object()) {
-    return nullptr;
+  if (!kept.is_object() || !kept.contains("fingerprint") || kept["fingerprint"] != fingerprint) {
+    return nothing;
   }
-  return kept["ceilings"];
+  return kept;
 }
 
-void keep(const std::filesystem::path& file, const std::string& fingerprint, const json& ceilings) {
+/// A kept object, or null.
+json kept_object(const json& parent, const std::string& key) {
+  if (!parent.is_object() || !parent.contains(key) || !parent[key].is_object()) return nullptr;
+  return parent[key];
+}
+
+void keep(const std::filesystem::path& file, const json& measurements) {
   // Nothing depends on it: without a cache the next run measures again.
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
@@ -543,7 +552,7 @@ void keep(const std::filesystem::path& file, const std::string& fingerprint, con
   temporary += std::to_string(getpid());
   {
     std::ofstream stream(temporary);
-    stream << json{{"fingerprint", fingerprint}, {"ceilings", ceilings}}.dump(2) << "\n";
+    stream << measurements.dump(2) << "\n";
     if (!stream.flush()) {
       std::filesystem::remove(temporary, error);
       return;
@@ -553,17 +562,46 @@ void keep(const std::filesystem::path& file, const std::string& fingerprint, con
   if (error) std::filesystem::remove(temporary, error);
 }
 
+bool disturbed(const json& ceilings) { return ceilings.at("details").value("disturbed", false); }
+
+/// The GPU in use as far as its ceilings depend on it.
+std::string gpu_key(const GpuDevice& gpu) {
+  const auto& status = gpu_status();
+  std::string key = gpu.uuid + ", driver " + std::to_string(status.driver_version) + ", runtime " +
+                    std::to_string(status.runtime_version) + ", kernels for";
+  for (const int capability : status.built_for) key += " " + std::to_string(capability);
+  if (status.built_ptx > 0) key += " and PTX " + std::to_string(status.built_ptx);
+  return key;
+}
+
+/// What a fresh process measures of the GPU, or {"problem": "..."}.
+json measure_gpu_apart(double effort) {
+  // Most of this is for drivers that take their time to begin, and for code still to be translated.
+  constexpr double kTimeoutSeconds = 180;
+  auto answer = ask_worker({"--gpu-worker", std::to_string(effort)}, "the GPU", kTimeoutSeconds);
+  if (!answer.contains("problem") && !kept_object(answer, "details").is_object()) {
+    return {{"problem", "the process that looks at the GPU told no ceilings"}};
+  }
+  return answer;
+}
+
 }  // namespace
 
-void set_openblas_worker_program(const std::string& program) {
-  openblas_worker_program() = program;
+namespace detail {
+json rounded_rate(double rate) {
+  if (!(rate > 0) || !std::isfinite(rate)) return nullptr;
+  const double unit = std::pow(10.0, std::floor(std::log10(rate)) - 3);
+  return std::round(rate / unit) * unit;
 }
+}  // namespace detail
+
+void set_worker_program(const std::string& program) { worker_program() = program; }
 
 nlohmann::json openblas_info() {
   static std::mutex mutex;
   static std::map<std::string, json> answers;
   const std::lock_guard<std::mutex> lock(mutex);
-  const auto& program = openblas_worker_program();
+  const auto& program = worker_program();
   auto found = answers.find(program);
   if (found == answers.end()) {
     auto answer = ask_openblas_worker("info", 20);
@@ -591,8 +629,8 @@ int run_openblas_worker(const std::string& mode) {
       const auto f32 = measure_gemm<float>(sgemm, threads);
       const auto f64 = measure_gemm<double>(dgemm, threads);
       if (f32 && f64) {
-        answer["f32"] = rounded(f32->gflops);
-        answer["f64"] = rounded(f64->gflops);
+        answer["f32"] = detail::rounded_rate(f32->gflops);
+        answer["f64"] = detail::rounded_rate(f64->gflops);
         answer["f32_size"] = f32->size;
         answer["f64_size"] = f64->size;
         answer["cpu_share"] = std::min(f32->cpu_share, f64->cpu_share);
@@ -602,6 +640,17 @@ int run_openblas_worker(const std::string& mode) {
     }
   }
   std::cout << answer.dump() << std::endl;
+  return 0;
+}
+
+int run_gpu_worker(double effort) {
+  json answer;
+  try {
+    answer = measure_gpu_ceilings(effort);
+  } catch (const std::exception& error) {
+    answer["problem"] = valid_utf8(error.what());
+  }
+  std::cout << answer.dump(-1, ' ', false, json::error_handler_t::replace) << std::endl;
   return 0;
 }
 
@@ -637,7 +686,7 @@ nlohmann::json measure_ceilings(double effort) {
   double share = 1;
   const auto seen = [&](const Best& best) {
     share = std::min(share, best.cpu_share);
-    return rounded(best.rate / 1e9);
+    return detail::rounded_rate(best.rate / 1e9);
   };
   // All threads can at least do what one does while the others rest.
   const json fma{{"f32_one_thread", seen(f32_one.best())},
@@ -709,14 +758,46 @@ std::string kept_ceilings_file() {
 }
 
 nlohmann::json measured_ceilings(bool force, double effort) {
-  const auto fingerprint = fingerprint_hash(machine_fingerprint());
+  const auto machine = machine_fingerprint();
   const auto file = kept_ceilings_file();
-  if (!force) {
-    auto kept = read_kept(file, fingerprint);
-    if (kept.is_object()) return kept;
+  auto kept = read_kept(file, fingerprint_hash(machine));
+  bool changed = false;
+
+  auto ceilings = force ? json(nullptr) : kept_object(kept, "ceilings");
+  if (ceilings.is_null()) {
+    ceilings = measure_ceilings(effort);
+    if (!disturbed(ceilings)) {
+      kept["ceilings"] = ceilings;
+      changed = true;
+    }
   }
-  auto ceilings = measure_ceilings(effort);
-  if (!ceilings["details"]["disturbed"].get<bool>()) keep(file, fingerprint, ceilings);
+
+  json gpu_ceilings;
+  std::string problem = gpu_status().problem;
+  if (const auto* gpu = current_gpu()) {
+    const auto key = gpu_key(*gpu);
+    if (!force) gpu_ceilings = kept_object(kept_object(kept, "gpus"), key);
+    if (gpu_ceilings.is_null()) {
+      auto answer = measure_gpu_apart(effort);
+      if (answer.contains("problem")) {
+        problem = answer["problem"].is_string() ? answer["problem"].get<std::string>() : "";
+      } else {
+        gpu_ceilings = std::move(answer);
+        if (!disturbed(gpu_ceilings)) {
+          if (kept_object(kept, "gpus").is_null()) kept["gpus"] = json::object();
+          kept["gpus"][key] = gpu_ceilings;
+          changed = true;
+        }
+      }
+    }
+  }
+  if (changed) keep(file, kept);
+
+  const bool gpu_there = !gpu_status().devices.empty() || !machine.at("gpus").empty();
+  if (gpu_ceilings.is_null() && gpu_there && ceilings.contains("details")) {
+    ceilings["details"]["notes"].push_back("the GPU was not measured: " + problem);
+  }
+  ceilings["gpu"] = gpu_ceilings;
   return ceilings;
 }
 

@@ -8,8 +8,8 @@
 
 namespace kmeans {
 
-/// Measures now, in about ten seconds (docs/machine.md says how). The `context.ceilings` of a
-/// result file; rates in 10^9 per second, null where something could not be measured:
+/// Measures the processor and its memory now, in about ten seconds (docs/machine.md says how).
+/// Rates in 10^9 per second, null where something could not be measured:
 ///   read_gbytes_per_second, read_gbytes_per_second_cache, copy_gbytes_per_second: numbers
 ///   fma_gflops:  {f32_one_thread, f32_all_threads, f64_one_thread, f64_all_threads}
 ///   gemm_gflops: {f32, f64, library}
@@ -21,23 +21,35 @@ namespace kmeans {
 /// An effort below 1 shortens everything, and the arrays, in proportion: quick but less certain.
 nlohmann::json measure_ceilings(double effort = 1);
 
-/// The same, kept in <cache_root()>/machine/ for this fingerprint and build; measured again when
-/// forced or when the machine has changed. A disturbed measurement is not kept.
+/// The `context.ceilings` of a result file: the same, and `gpu`, what measure_gpu_ceilings() tells
+/// of the GPU in use, or null. Both are kept in <cache_root()>/machine/ for this fingerprint and
+/// build, and the latter for the GPU and its driver; measured again when forced or when any of
+/// these has changed. A disturbed measurement is not kept.
 nlohmann::json measured_ceilings(bool force, double effort = 1);
 
 /// Where they are kept: <cache_root()>/machine/<machine id>-<build>.json.
 std::string kept_ceilings_file();
 
-/// OpenBLAS reads its environment once, as it is loaded, which is before main() where the program
-/// is linked with it. Whatever has to see it undisturbed therefore runs in a fresh process of this
-/// program (`<program> machine --openblas-worker MODE`). add_machine_command() names the running
-/// program; without one, and in other programs, the matrix product is not measured.
-void set_openblas_worker_program(const std::string& program);
+/// What must be measured in a fresh process runs as `<program> machine --openblas-worker MODE` or
+/// `<program> machine --gpu-worker EFFORT`: OpenBLAS reads its environment once, as it is loaded,
+/// which is before main() where the program is linked with it; and a GPU's memory and context are
+/// to be free again before any cell runs. add_machine_command() names the running program; without
+/// one, and in other programs, neither the matrix product nor the GPU is measured.
+void set_worker_program(const std::string& program);
 
 /// {version, config, core, threads, file}: OpenBLAS as a library variant meets it. null without it.
 nlohmann::json openblas_info();
 
 /// What the fresh process does. MODE is "info" or "gemm"; prints one JSON object.
 int run_openblas_worker(const std::string& mode);
+
+/// Prints what measure_gpu_ceilings() tells, or {"problem": "..."}.
+int run_gpu_worker(double effort);
+
+namespace detail {
+/// Shortened to what is certain: more digits would suggest a precision that no ceiling has. null
+/// unless positive and finite.
+nlohmann::json rounded_rate(double rate);
+}  // namespace detail
 
 }  // namespace kmeans

@@ -428,6 +428,7 @@ class Run {
       job.exact_inertia = state.exact->inertia;
       job.exact_had_empty_clusters = state.exact->met_empty_clusters;
     }
+    job.verify_threads = settings_.threads;
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;
     if (progress_.rewrites()) show(cell.key);
     const double load = load_average();
@@ -620,6 +621,10 @@ class Run {
            : status == "wrong"   ? summary.wrong
            : status == "skipped" ? summary.skipped
                                  : summary.failed);
+        if (status == "wrong" && entry.contains("wrong_because") &&
+            !entry.at("wrong_because").is_null()) {
+          ++summary.wrong_as_expected;
+        }
       }
     }
     return summary;

@@ -42,6 +42,7 @@ struct RunSummary {
   std::filesystem::path file;
   std::size_t ok = 0;
   std::size_t wrong = 0;
+  std::size_t wrong_as_expected = 0;  ///< Of those, cells of variants that are kept wrong.
   std::size_t skipped = 0;
   std::size_t failed = 0;  ///< status `error`
   bool interrupted = false;

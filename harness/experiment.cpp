@@ -264,9 +264,11 @@ class Parser {
     if (value.is_string()) {
       choice.name = value.get<std::string>();
     } else {
-      const ObjectReader object(
-          document_, pointer, value,
-          {{"variant", Kind::text, true}, {"precision", Kind::text}, {"threads", Kind::integer}});
+      const ObjectReader object(document_, pointer, value,
+                                {{"variant", Kind::text, true},
+                                 {"precision", Kind::text},
+                                 {"threads", Kind::integer},
+                                 {"at_most_nkd", Kind::integer}});
       choice.name = object.text("variant");
       name_place = object.pointer("variant");
       if (object.has("precision")) {
@@ -278,6 +280,10 @@ class Parser {
       }
       if (object.has("threads")) {
         choice.threads = static_cast<int>(object.integer("threads", 1, 1, 4096));
+      }
+      if (object.has("at_most_nkd")) {
+        choice.at_most_nkd =
+            static_cast<double>(object.integer("at_most_nkd", 1, 1, std::int64_t{1} << 53));
       }
     }
     if (choice.name == "*" && star_allowed) return choice;

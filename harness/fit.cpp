@@ -10,6 +10,7 @@
 
 #include "datasets/dataset.h"
 #include "harness/errors.h"
+#include "harness/gpu_option.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
@@ -327,9 +328,8 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
 int run_fit(const FitOptions& options) {
   honour_denormals();
   const RegisteredVariant& registered = require_variant(options.variant);
-  if (!registered.available.ok) {
-    throw EnvironmentError(options.variant +
-                           " is not available here: " + registered.available.reason);
+  if (const Support available = availability(registered); !available.ok) {
+    throw EnvironmentError(options.variant + " is not available here: " + available.reason);
   }
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
@@ -429,6 +429,7 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
                   "changes by less than E)");
   fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
       ->check(CLI::PositiveNumber);
+  add_device_option(*fit);
   fit->add_option("--drop-last-columns", options->drop_last_columns,
                   "Columns of a csv to leave out at the end (1 for a label column)")
       ->check(CLI::NonNegativeNumber);

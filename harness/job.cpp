@@ -32,6 +32,7 @@ nlohmann::json to_json(const Job& job) {
       {"profile", job.profile},
       {"certified_outcomes", job.certified_outcomes},
       {"exact_had_empty_clusters", job.exact_had_empty_clusters},
+      {"verify_threads", job.verify_threads},
       {"verify_budget", job.verify_budget},
       {"verify_seed", job.verify_seed},
   };
@@ -54,6 +55,7 @@ Job job_from_json(const nlohmann::json& json) {
   json.at("profile").get_to(job.profile);
   json.at("certified_outcomes").get_to(job.certified_outcomes);
   json.at("exact_had_empty_clusters").get_to(job.exact_had_empty_clusters);
+  json.at("verify_threads").get_to(job.verify_threads);
   json.at("verify_budget").get_to(job.verify_budget);
   json.at("verify_seed").get_to(job.verify_seed);
   if (!json.at("exact_inertia").is_null()) job.exact_inertia = json.at("exact_inertia");
@@ -78,6 +80,8 @@ nlohmann::json to_json(const JobResult& result) {
       {"outcome", result.outcome},
       {"verification", result.verification},
       {"library", library},
+      {"device_samples", result.device_samples},
+      {"gpu", result.gpu},
   };
   json["traffic"] = nullptr;
   if (result.traffic) {
@@ -103,6 +107,8 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   json.at("any_empty_clusters").get_to(result.any_empty_clusters);
   json.at("outcome").get_to(result.outcome);
   result.verification = json.at("verification");
+  json.at("device_samples").get_to(result.device_samples);
+  result.gpu = json.at("gpu");
   for (const auto& [key, value] : json.at("library").items()) {
     result.library.emplace_back(key, value.get<std::string>());
   }

@@ -36,6 +36,7 @@ struct Job {
   /// Inertia after T iterations on the exact trajectory, and whether it met empty clusters.
   std::optional<double> exact_inertia;
   bool exact_had_empty_clusters = false;
+  int verify_threads = 0;      ///< CPU threads of the verifier; 0: as many as the variant has
   double verify_budget = 2e9;  ///< multiply-adds that the label check may spend; beyond: a sample
   std::uint64_t verify_seed = 1;
 };
@@ -56,6 +57,9 @@ struct JobResult {
   nlohmann::json verification;  ///< as in docs/results.md, or {"reused": outcome}
   std::optional<Traffic> traffic;
   std::vector<std::pair<std::string, std::string>> library;
+  /// Seconds per iteration by device events, one per repetition; empty without a GPU.
+  std::vector<double> device_samples;
+  nlohmann::json gpu;  ///< which GPU and its state around the timed part, as in docs/results.md
 };
 
 nlohmann::json to_json(const Job& job);

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "harness/errors.h"
+#include "harness/gpu.h"
 #include "harness/registry.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -34,8 +36,8 @@ int print_list() {
                 traits.exact ? "yes" : "", traits.summary.c_str());
     if (!traits.source.empty()) std::printf(" [%s]", traits.source.c_str());
     std::printf("\n");
-    if (!variant.available.ok) {
-      std::printf("%-*s  unavailable: %s\n", w, "", variant.available.reason.c_str());
+    if (const Support available = availability(variant); !available.ok) {
+      std::printf("%-*s  unavailable: %s\n", w, "", available.reason.c_str());
     }
   }
   for (const auto& backend : missing_backends()) {
@@ -43,6 +45,15 @@ int print_list() {
       std::printf("%-*s  unavailable: %s\n", w, name.c_str(), backend.reason.c_str());
     }
   }
+  const GpuStatus& status = gpu_status();
+  std::printf("\n");
+  for (const auto& device : status.devices) {
+    std::printf("GPU %d: %s, compute capability %d.%d, %s, %s\n", device.index, device.name.c_str(),
+                device.major, device.minor,
+                format_bytes(static_cast<double>(device.memory_bytes)).c_str(),
+                device.uuid.c_str());
+  }
+  if (!status.problem.empty()) std::printf("GPU: %s\n", status.problem.c_str());
   return kExitOk;
 }
 
@@ -52,6 +63,7 @@ nlohmann::json list_variants() {
   nlohmann::json variants = nlohmann::json::array();
   for (const auto& variant : all_variants()) {
     const auto& traits = variant.traits;
+    const Support available = availability(variant);
     nlohmann::json precisions = nlohmann::json::array();
     for (const Precision precision : traits.precisions) precisions.push_back(to_string(precision));
     variants.push_back(
@@ -68,16 +80,31 @@ nlohmann::json list_variants() {
          {"labels_of", traits.labels_of == LabelsOf::starting ? "starting" : "returned"},
          {"empty_clusters", traits.empty_clusters == EmptyClusters::keep ? "keep" : "relocate"},
          {"timing_note", traits.timing_note},
-         {"available", variant.available.ok},
-         {"reason", variant.available.ok ? nlohmann::json(nullptr)
-                                         : nlohmann::json(variant.available.reason)}});
+         {"gpu", traits.gpu},
+         {"wrong_because", traits.wrong_because},
+         {"available", available.ok},
+         {"reason", available.ok ? nlohmann::json(nullptr) : nlohmann::json(available.reason)}});
   }
   nlohmann::json missing = nlohmann::json::array();
   for (const auto& backend : missing_backends()) {
     missing.push_back(
         {{"name", backend.name}, {"reason", backend.reason}, {"variants", backend.variants}});
   }
-  return {{"variants", variants}, {"missing_backends", missing}};
+  const GpuStatus& status = gpu_status();
+  nlohmann::json gpus = nlohmann::json::array();
+  for (const auto& device : status.devices) {
+    gpus.push_back(
+        {{"index", device.index},
+         {"name", device.name},
+         {"uuid", device.uuid},
+         {"compute_capability", std::to_string(device.major) + "." + std::to_string(device.minor)},
+         {"memory_bytes", device.memory_bytes}});
+  }
+  return {{"variants", variants},
+          {"missing_backends", missing},
+          {"gpus", gpus},
+          {"gpu_problem",
+           status.problem.empty() ? nlohmann::json(nullptr) : nlohmann::json(status.problem)}};
 }
 
 void add_list_command(CLI::App& app, std::function<int()>& action) {

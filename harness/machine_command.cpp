@@ -6,12 +6,15 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "harness/build_info.h"
 #include "harness/ceilings.h"
 #include "harness/environment.h"
+#include "harness/gpu_option.h"
 #include "harness/machine.h"
 #include "harness/text.h"
 
@@ -26,6 +29,7 @@ struct MachineOptions {
   bool no_ceilings = false;
   bool force = false;
   std::string openblas_worker;
+  std::optional<double> gpu_worker;  ///< the effort
 };
 
 constexpr int kLabelWidth = 16;
@@ -199,8 +203,50 @@ void print_ceilings(const json& ceilings) {
   }
 }
 
+/// "4540 GB/s from 4 GiB"; without the circumstances where nothing was measured.
+std::string rate_with(const json& value, const char* unit, const std::string& circumstances) {
+  return rate(value, unit) + (value.is_null() ? "" : circumstances);
+}
+
+std::string duration(const json& seconds) {
+  return seconds.is_null() ? "not measured" : format_seconds(seconds.get<double>());
+}
+
+void print_gpu_ceilings(const json& gpu) {
+  const auto& details = gpu["details"];
+  const auto& bytes = details["bytes"];
+  std::cout << "GPU ceilings, measured " << plain(details["measured"]) << " on "
+            << plain(details["name"]) << "\n";
+  print_line("read, memory",
+             rate_with(gpu["read_gbytes_per_second"], "GB/s", " from " + bytes_of(bytes["array"])));
+  print_line("read, L2",
+             rate_with(gpu["read_gbytes_per_second_l2"], "GB/s", " from " + bytes_of(bytes["l2"])));
+  print_line("copy", rate_with(gpu["copy_gbytes_per_second"], "GB/s", " read and written"));
+  for (const std::string precision : {"f32", "f64"}) {
+    print_line("FMA, " + precision, rate(gpu["fma_gflops"][precision], "GFLOP/s"));
+  }
+  for (const std::string precision : {"f64", "f32", "tf32", "f16", "bf16"}) {
+    const auto& size = details["gemm_size"][precision == "f64" ? "f64" : "others"];
+    print_line("GEMM, " + precision,
+               rate_with(gpu["gemm_gflops"][precision], "GFLOP/s",
+                         ", size " + plain(size) + ", cuBLAS " + plain(details["cublas"])));
+  }
+  print_line("launch", duration(gpu["launch_seconds"]) + "; with waiting " +
+                           duration(gpu["launch_and_synchronise_seconds"]) +
+                           "; as a graph's node " + duration(gpu["graph_node_seconds"]));
+  print_line("grid barrier", duration(gpu["grid_barrier_seconds"]));
+  for (const auto& [label, key] : {std::pair{"to the GPU", "host_to_device_gbytes_per_second"},
+                                   std::pair{"from the GPU", "device_to_host_gbytes_per_second"}}) {
+    print_line(label, "pinned " + rate(gpu[key]["pinned"], "GB/s") + ", pageable " +
+                          rate(gpu[key]["pageable"], "GB/s"));
+  }
+  for (const auto& note : details["notes"]) print_line("note", plain(note));
+  if (details["disturbed"].get<bool>()) print_line("note", "disturbed: not kept, measure again");
+}
+
 int run_machine(const MachineOptions& options) {
   if (!options.openblas_worker.empty()) return run_openblas_worker(options.openblas_worker);
+  if (options.gpu_worker) return run_gpu_worker(*options.gpu_worker);
   if (options.id) {
     std::cout << machine_id() << "\n";
     return 0;
@@ -226,14 +272,18 @@ int run_machine(const MachineOptions& options) {
   print_software(fingerprint);
   print_environment(environment);
   std::cout << std::flush;
-  if (!options.no_ceilings) print_ceilings(measured_ceilings(options.force));
+  if (!options.no_ceilings) {
+    const auto ceilings = measured_ceilings(options.force);
+    print_ceilings(ceilings);
+    if (!ceilings["gpu"].is_null()) print_gpu_ceilings(ceilings["gpu"]);
+  }
   return 0;
 }
 
 }  // namespace
 
 void add_machine_command(CLI::App& app, std::function<int()>& action) {
-  set_openblas_worker_program("/proc/self/exe");
+  set_worker_program("/proc/self/exe");
   auto options = std::make_shared<MachineOptions>();
   auto* command =
       app.add_subcommand("machine", "Describe this machine and measure what it can reach at most");
@@ -245,12 +295,14 @@ void add_machine_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--no-ceilings", options->no_ceilings, "Measure nothing");
   command->add_flag("--force", options->force,
                     "Measure the ceilings even if they are known from an earlier run");
+  add_device_option(*command);
   command->add_option("--openblas-worker", options->openblas_worker)
       ->check(CLI::IsMember({"info", "gemm"}))
       ->group("");
+  command->add_option("--gpu-worker", options->gpu_worker)->check(CLI::PositiveNumber)->group("");
   command->footer(
       "The ceilings are the best of several repetitions (docs/machine.md); they take about ten "
-      "seconds and are kept for the next run.");
+      "seconds, ten more with a GPU, and are kept for the next run.");
   command->callback([options, &action] { action = [options] { return run_machine(*options); }; });
 }
 

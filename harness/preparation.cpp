@@ -13,10 +13,13 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kGpuExact = "cuda_exact";
 constexpr const char* kFastExact = "openmp_exact";
 constexpr const char* kSlowExact = "reference";
 // Multiply-adds that the slow exact variant may be asked for.
 constexpr double kSlowExactLimit = 2e9;
+// From this many on, a GPU saves more than starting on it costs.
+constexpr double kGpuExactFrom = 1e11;
 
 std::string short_hash(const json& identity) {
   const std::string text = to_line(identity);
@@ -31,7 +34,7 @@ void create_folder(const std::filesystem::path& folder) {
 
 bool runs(const char* variant, const Shape& shape) {
   const auto* registered = find_variant(variant);
-  return registered != nullptr && registered->available.ok && supports(*registered, shape).ok;
+  return registered != nullptr && availability(*registered).ok && supports(*registered, shape).ok;
 }
 
 }  // namespace
@@ -92,7 +95,9 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
   Job job;
-  if (runs(kFastExact, shape)) {
+  if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
+    job.variant = kGpuExact;
+  } else if (runs(kFastExact, shape)) {
     job.variant = kFastExact;
   } else if (work < kSlowExactLimit && runs(kSlowExact, shape)) {
     job.variant = kSlowExact;

@@ -8,6 +8,8 @@
 #include <iterator>
 
 #include "harness/errors.h"
+#include "harness/gpu.h"
+#include "harness/machine.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -67,7 +69,9 @@ const char* to_string(Precision precision) {
 
 bool register_variant(Traits traits, Factory factory, const char* file) {
   check_name(traits.name, file);
-  storage().push_back({std::move(traits), std::move(factory), backend_of(file), Support::yes()});
+  const std::string backend = backend_of(file);
+  if (backend == "cuda") traits.gpu = true;
+  storage().push_back({std::move(traits), std::move(factory), backend, Support::yes()});
   return true;
 }
 
@@ -117,6 +121,17 @@ const RegisteredVariant& require_variant(std::string_view name) {
   for (const auto& variant : all_variants()) names.push_back(variant.traits.name);
   throw InputError("unknown variant '" + std::string(name) + "'; " + closest_names(name, names) +
                    " (`kmeans-bench list` shows all)");
+}
+
+Support availability(const RegisteredVariant& variant) {
+  if (!variant.available.ok || !variant.traits.gpu) return variant.available;
+  const GpuStatus& gpu = gpu_status();
+  if (gpu.built || variant.backend == "cuda") {
+    return gpu.problem.empty() ? Support::yes() : Support::no(gpu.problem);
+  }
+  // A library with kernels of its own, in a build of ours without any.
+  static const bool any = !query_gpus().gpus.empty();
+  return any ? Support::yes() : Support::no("no NVIDIA GPU was found (nvidia-smi lists none)");
 }
 
 bool takes(const Traits& traits, Precision precision) {

@@ -14,8 +14,9 @@ namespace kmeans {
 struct RegisteredVariant {
   Traits traits;
   Factory factory;
-  std::string backend;                 ///< "cpu", "openmp", "python", ...
-  Support available = Support::yes();  ///< Can it run on this machine, now?
+  std::string backend;  ///< "cpu", "openmp", "python", ...
+  /// Can it run on this machine? Of GPU variants without looking at the GPU: ask availability().
+  Support available = Support::yes();
 };
 
 /// A folder of implementations/ that this build does not contain.
@@ -36,6 +37,9 @@ const std::vector<MissingBackend>& missing_backends();
 
 /// Throws InputError (exit 2) naming the closest known names when `name` is unknown.
 const RegisteredVariant& require_variant(std::string_view name);
+
+/// Can the variant run on this machine, now? For GPU variants this looks for a usable GPU.
+Support availability(const RegisteredVariant& variant);
 
 /// Does the variant take this precision?
 bool takes(const Traits& traits, Precision precision);

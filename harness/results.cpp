@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/text.h"
 
@@ -18,6 +19,9 @@ using nlohmann::json;
 
 constexpr double kCeilingTolerance = 1.05;
 constexpr double kWideSpread = 1.5;
+// Device events and the host's clock must agree on steps that are long beside a launch.
+constexpr double kClockTolerance = 0.10;
+constexpr double kLongStepSeconds = 5e-3;
 constexpr std::size_t kFewestForSpread = 3;
 // Set-up, verification and process start may take this many times the budget of the timed part
 // before a cell gets fewer processes.
@@ -32,10 +36,10 @@ std::string formatted(const char* format, Values... values) {
   return text.data();
 }
 
-std::vector<double> samples_of(const json& result) {
+std::vector<double> samples_of(const json& result, const char* key = "samples") {
   // A sample that is not a number became null on its way here.
   std::vector<double> samples;
-  for (const auto& sample : result.value("samples", json::array())) {
+  for (const auto& sample : result.value(key, json::array())) {
     samples.push_back(sample.is_number() ? sample.get<double>() : std::nan(""));
   }
   return samples;
@@ -132,8 +136,44 @@ void doubt_ceiling(const char* what, const char* unit, double value, double ceil
   }
 }
 
+/// Of a GPU cell: ceilings, the GPU's state around it, and the second clock.
+void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
+               const json& device_times, const json& ceilings, json& suspect) {
+  const Shape& shape = cell.task.shape;
+  if (ceilings.is_object() && !cell.skips_work) {
+    const auto part = [&](const char* key) {
+      return ceilings.contains(key) ? ceilings.at(key) : json();
+    };
+    const char* name = to_string(shape.precision);
+    const char* scalar = shape.precision == Precision::f64 ? "f64" : "f32";
+    const double rate = std::fmax(largest_number(part("gemm_gflops"), {name}),
+                                  largest_number(part("fma_gflops"), {scalar}));
+    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, rate, suspect);
+    doubt_ceiling("compulsory traffic", "GB/s", compulsory_bytes(shape) / seconds * 1e-9,
+                  largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_l2"}),
+                  suspect);
+  }
+  const double step = seconds * static_cast<double>(cell.iterations);
+  if (device_times.is_object() && step >= kLongStepSeconds) {
+    const double device = device_times.at("median");
+    if (std::abs(device / seconds - 1) > kClockTolerance) {
+      suspect.push_back(formatted("device events say %.4g s per iteration, the host's clock %.4g s",
+                                  device, seconds));
+    }
+  }
+  std::set<std::string> said;
+  for (const auto* process : evidence.processes) {
+    const auto gpu = process->result.find("gpu");
+    if (gpu == process->result.end() || !gpu->is_object()) continue;
+    for (auto& sentence : gpu_state_doubts(gpu->at("before"), gpu->at("after"))) {
+      if (said.insert(sentence).second) suspect.push_back(std::move(sentence));
+    }
+  }
+}
+
 json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
-            const std::vector<double>& samples, const MachineLimits& limits) {
+            const json& device_times, const std::vector<double>& samples,
+            const MachineLimits& limits) {
   json suspect = json::array();
   const Shape& shape = cell.task.shape;
   const double seconds = times.at("median");
@@ -141,9 +181,10 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
   const auto part = [&](const char* key) {
     return ceilings.is_object() && ceilings.contains(key) ? ceilings.at(key) : json();
   };
+  if (cell.gpu) doubt_gpu(cell, evidence, seconds, device_times, part("gpu"), suspect);
   // Ceilings are those of the processor; a variant that skips work does less than is modelled. 2nkd
   // is what a matrix product needs, so it bounds the work of every other variant from below.
-  if (cell.backend != "cuda" && !cell.skips_work) {
+  if (!cell.gpu && !cell.skips_work) {
     const bool wide = shape.precision == Precision::f64;
     const char* one = wide ? "f64_one_thread" : "f32_one_thread";
     const char* all = wide ? "f64_all_threads" : "f32_all_threads";
@@ -300,6 +341,9 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"gbytes_per_second", {{"compulsory", nullptr}, {"as_written", nullptr}}},
               {"suspect", json::array()},
               {"library", json::object()},
+              {"gpu", nullptr},
+              {"device_seconds_per_iteration", nullptr},
+              {"wrong_because", cell.wrong_because.empty() ? json() : json(cell.wrong_because)},
               {"verification", certificate_of(evidence, verdict)}};
   for (const char* absent : {"seconds_per_iteration", "stopping", "setup_seconds", "gflops",
                              "gflops_2nkd", "inertia", "label_hash", "centroid_hash",
@@ -315,6 +359,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   if (!ok) return result;
 
   std::vector<double> samples;
+  std::vector<double> device_samples;
   std::vector<double> setups;
   std::size_t repetitions = 0;
   bool cut_short = static_cast<int>(evidence.processes.size()) < cell.sampling.processes;
@@ -322,6 +367,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     const auto own = samples_of(process->result);
     result["samples_seconds_per_iteration"].push_back(own);
     samples.insert(samples.end(), own.begin(), own.end());
+    const auto by_events = samples_of(process->result, "device_samples");
+    device_samples.insert(device_samples.end(), by_events.begin(), by_events.end());
     repetitions = std::max(repetitions, own.size());
     cut_short = cut_short || static_cast<int>(own.size()) < cell.sampling.repetitions;
     setups.push_back(number_at(process->result, "setup_seconds"));
@@ -347,7 +394,12 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     result["bit_equal_across_processes"] =
         same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash");
   }
-  result["suspect"] = doubts(cell, evidence, times, samples, limits);
+  if (device_samples.size() == samples.size()) {
+    result["device_seconds_per_iteration"] = summarise(device_samples);
+  }
+  if (first.result.contains("gpu")) result["gpu"] = first.result.at("gpu");
+  result["suspect"] =
+      doubts(cell, evidence, times, result["device_seconds_per_iteration"], samples, limits);
   if (result["inertia"].is_null()) result["suspect"].push_back("the inertia is not finite");
   return result;
 }

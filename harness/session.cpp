@@ -10,7 +10,7 @@
 namespace kmeans {
 
 Support supports(const RegisteredVariant& variant, const Shape& shape) {
-  if (!variant.available.ok) return variant.available;
+  if (const Support available = availability(variant); !available.ok) return available;
   if (!takes(variant.traits, shape.precision)) {
     std::string known;
     for (const Precision precision : variant.traits.precisions) {
@@ -29,6 +29,15 @@ Support supports(const RegisteredVariant& variant, const Shape& shape) {
   return variant.traits.supports ? variant.traits.supports(shape) : Support::yes();
 }
 
+double device_memory_need(const RegisteredVariant& variant, const Shape& shape) {
+  if (!variant.traits.gpu) return 0;
+  if (variant.traits.device_bytes) return variant.traits.device_bytes(shape);
+  const double scalar = shape.precision == Precision::f64 ? 8 : 4;
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  return scalar * d * (n + 2 * static_cast<double>(shape.k)) + 4 * n;
+}
+
 double memory_need(const RegisteredVariant& variant, const Shape& shape) {
   const double scalar = shape.precision == Precision::f64 ? 8 : 4;
   const auto n = static_cast<double>(shape.n);
@@ -42,7 +51,8 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
                     const T* centroids)
     : registered_(&registered),
       problem_(problem),
-      initial_(centroids, centroids + problem.shape.k * problem.shape.d) {
+      initial_(centroids, centroids + problem.shape.k * problem.shape.d),
+      verify_threads_(problem.threads) {
   const Precision precision = problem.shape.precision;
   if constexpr (std::is_same_v<T, float>) {
     if (registered.factory.make_float) variant_ = registered.factory.make_float(precision);
@@ -52,6 +62,10 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
   if (!variant_) {
     throw std::logic_error(registered.traits.name + " declares " + to_string(precision) +
                            " but is not written for its scalar type");
+  }
+  if (on_our_gpu()) {
+    bind_gpu();
+    clock_ = make_gpu_clock();
   }
   const auto start = std::chrono::steady_clock::now();
   variant_->setup(problem_);
@@ -65,10 +79,16 @@ void Session<T>::reset() {
 
 template <class T>
 double Session<T>::step(std::int64_t iterations) {
+  if (clock_) clock_->begin();
   const auto start = std::chrono::steady_clock::now();
   variant_->step(iterations);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (clock_) {
+    device_seconds_ = clock_->end();
+  } else {
+    device_seconds_ = variant_->remote_device_seconds();
+  }
   const auto remote = variant_->remote_step_seconds();
   return remote ? *remote : seconds;
 }
@@ -91,7 +111,7 @@ StepEvidence<T> Session<T>::evidence(const std::vector<T>& starting,
           .starting = starting.data(),
           .returned = after.centroids.data(),
           .labels = after.labels.data(),
-          .threads = problem_.threads};
+          .threads = verify_threads_};
 }
 
 template class Session<float>;

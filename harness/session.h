@@ -7,10 +7,12 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "datasets/points.h"
+#include "harness/gpu.h"
 #include "harness/registry.h"
 #include "harness/verify.h"
 
@@ -36,6 +38,9 @@ Support supports(const RegisteredVariant& variant, const Shape& shape);
 /// Host bytes that points, labels and the variant's own memory need.
 double memory_need(const RegisteredVariant& variant, const Shape& shape);
 
+/// Device bytes that the variant needs; 0 for those that use no GPU.
+double device_memory_need(const RegisteredVariant& variant, const Shape& shape);
+
 /// Makes the variant and sets it up. Throws what the variant throws.
 template <class T>
 class Session {
@@ -47,6 +52,15 @@ class Session {
   void reset();
   /// Runs iterations; returns the seconds they took, by the remote clock where there is one.
   double step(std::int64_t iterations);
+  /// Of the last step, by device events; absent without a GPU.
+  [[nodiscard]] std::optional<double> device_seconds() const { return device_seconds_; }
+  /// Is the variant a kernel of ours, so that this process can wait for the device?
+  [[nodiscard]] bool on_our_gpu() const {
+    return registered_->traits.gpu && registered_->backend != "python";
+  }
+  /// CPU threads of the verifier; the variant's own unless set.
+  void set_verify_threads(int threads) { verify_threads_ = threads; }
+  [[nodiscard]] int verify_threads() const { return verify_threads_; }
   /// Fetches into poisoned buffers, so that what a variant does not write is seen.
   Outcome<T> fetch();
   /// Evidence of one step that led from `starting` to `after`.
@@ -63,7 +77,10 @@ class Session {
   Problem<T> problem_;
   std::vector<T> initial_;
   std::unique_ptr<Variant<T>> variant_;
+  std::unique_ptr<GpuClock> clock_;
+  std::optional<double> device_seconds_;
   double setup_seconds_ = 0;
+  int verify_threads_ = 1;
 };
 
 /// The full certificate of a variant on a problem: one step from the initial centroids, and the
@@ -118,7 +135,7 @@ CertifiedRun<T> certified_run(Session<T>& session, std::int64_t iterations,
     const bool returned = session.traits().labels_of == LabelsOf::returned;
     const T* owner = returned ? run.last.centroids.data() : run.before.data();
     run.quality = quality_of(session.problem().points, owner, run.last.labels.data(), shape,
-                             session.problem().threads);
+                             session.verify_threads());
     std::vector<char> used(shape.k, 0);
     for (const std::int32_t label : run.first.labels) used[label] = 1;
     run.any_empty =

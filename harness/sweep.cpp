@@ -2,6 +2,8 @@
 #include "harness/sweep.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -23,6 +25,7 @@ struct ResolvedVariant {
   const RegisteredVariant* registered = nullptr;  ///< Null: not in this build.
   Precision precision = Precision::f32;
   int threads = 1;
+  std::optional<double> at_most_nkd;
   bool from_star = false;  ///< Left out, not skipped, where it does not take the shape.
   std::string problem;     ///< Why it cannot run whatever the shape.
 };
@@ -41,6 +44,7 @@ ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, in
   ResolvedVariant result;
   result.name = name;
   result.registered = find_variant(name);
+  result.at_most_nkd = choice.at_most_nkd;
   if (result.registered == nullptr) {
     const auto* backend = missing_backend_of(name);
     result.backend = backend != nullptr ? backend->name : name.substr(0, name.find('_'));
@@ -54,7 +58,9 @@ ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, in
   result.precision = choice.precision.value_or(traits.precisions.front());
   // A single-threaded variant runs on one thread whatever was asked, and the result says so.
   result.threads = traits.parallel ? choice.threads.value_or(threads) : 1;
-  if (!result.registered->available.ok) result.problem = result.registered->available.reason;
+  if (const Support available = availability(*result.registered); !available.ok) {
+    result.problem = available.reason;
+  }
   return result;
 }
 
@@ -72,6 +78,13 @@ std::vector<ResolvedVariant> resolve_all(const std::vector<VariantChoice>& choic
     }
   }
   return result;
+}
+
+/// "2.75e+11"
+std::string short_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
 }
 
 class Planner {
@@ -159,10 +172,22 @@ class Planner {
       }
     }
     if (!variant.problem.empty()) return variant.problem;
+    const double nkd =
+        static_cast<double>(shape.n) * static_cast<double>(shape.k) * static_cast<double>(shape.d);
+    if (variant.at_most_nkd && nkd > *variant.at_most_nkd) {
+      return "left out by the experiment: n k d = " + short_number(nkd) + " is more than " +
+             short_number(*variant.at_most_nkd);
+    }
     const double need = memory_need(*variant.registered, shape);
     if (need > options_.memory_bytes) {
       return "needs " + format_bytes(need) + " of memory, has " +
              format_bytes(options_.memory_bytes);
+    }
+    const double device_need = device_memory_need(*variant.registered, shape);
+    if (device_need > 0 && options_.device_memory_bytes &&
+        device_need > *options_.device_memory_bytes) {
+      return "needs " + format_bytes(device_need) + " of GPU memory, has " +
+             format_bytes(*options_.device_memory_bytes);
     }
     return "";
   }
@@ -183,6 +208,8 @@ class Planner {
       cell.exact = traits.exact;
       cell.deterministic = traits.deterministic;
       cell.skips_work = traits.skips_work;
+      cell.gpu = traits.gpu;
+      cell.wrong_because = traits.wrong_because;
     }
     bool not_taken = false;
     cell.skip_reason = reason_to_skip(variant, cell.task, not_taken);

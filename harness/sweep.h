@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <regex>
 #include <string>
 #include <utility>
@@ -32,6 +33,8 @@ struct Cell {
   bool exact = false;
   bool deterministic = true;
   bool skips_work = false;
+  bool gpu = false;
+  std::string wrong_because;  ///< Of Traits: not empty where a wrong answer is expected.
   Task task;
   std::int64_t iterations = 1;
   int threads = 1;
@@ -64,6 +67,8 @@ struct PlanOptions {
   int processes = 0;        ///< 0: as the experiment says.
   int repetitions = 0;      ///< 0: as the experiment says.
   double memory_bytes = 0;  ///< What a worker may use.
+  /// What a worker may use of the GPU's memory; unknown: not checked here.
+  std::optional<double> device_memory_bytes;
   bool allow_many = false;  ///< More than kManyCells cells without a question.
   /// n and d of a data set that fixes them itself.
   std::function<std::pair<std::int64_t, std::int64_t>(const DatasetSpec&)> size_of_file;

@@ -118,10 +118,17 @@ struct Traits {
   LabelsOf labels_of = LabelsOf::starting;
   EmptyClusters empty_clusters = EmptyClusters::keep;
   std::string timing_note{};  ///< What an iteration's time contains beyond Lloyd's two steps.
+  bool gpu = false;           ///< Runs on a GPU. Set by the registry for the backend "cuda".
+  /// Not empty: kept although its answers are wrong, and why ("the second launch reads ..."). It is
+  /// run and reported as wrong, never timed, and no failure of the suite.
+  std::string wrong_because{};
   /// Shapes the technique admits; the reason of a "no" is shown to users. Default: all.
   std::function<Support(const Shape&)> supports{};
   /// Host bytes needed beside the points, for the check before allocation. Default: n labels.
   std::function<double(const Shape&)> memory_bytes{};
+  /// GPU variants: bytes of device memory needed, points included, for the check before allocation.
+  /// Default: points, labels, and two sets of centroids.
+  std::function<double(const Shape&)> device_bytes{};
   /// Traffic of one iteration. Default: unknown (no as-written GB/s is shown).
   std::function<Traffic(const Shape&)> traffic{};
 };
@@ -179,6 +186,9 @@ class Variant {
   /// (harness code, not the variant) measured around the last step, without the way there and back.
   virtual std::optional<double> remote_step_seconds() const { return std::nullopt; }
 
+  /// Only with remote_step_seconds(), on a GPU: the seconds between device events around the step.
+  virtual std::optional<double> remote_device_seconds() const { return std::nullopt; }
+
   /// Only for libraries that can stop before the requested count: iterations that the last step()
   /// really ran.
   virtual std::optional<std::int64_t> executed_iterations() const { return std::nullopt; }
@@ -228,10 +238,10 @@ Factory factory_of() {
 
 /// Registers class `Class` (a class, or a class template over the scalar) with designated
 /// initialisers of Traits, in the order in which Traits declares them.
-#define KMEANS_VARIANT(Class, ...)                                                       \
-  namespace {                                                                            \
-  [[maybe_unused]] const bool registered_##Class = [] {                                  \
-    using namespace kmeans; /* NOLINT: lets the initialisers say Precision::f32 */       \
-    return register_variant(Traits{__VA_ARGS__}, detail::factory_of<Class>(), __FILE__); \
-  }();                                                                                   \
+#define KMEANS_VARIANT(Class, ...)                                                                 \
+  namespace {                                                                                      \
+  [[maybe_unused]] const bool registered_##Class = [] {                                            \
+    using namespace kmeans; /* NOLINT: lets the initialisers say Precision::f32 */                 \
+    return register_variant(Traits{__VA_ARGS__}, ::kmeans::detail::factory_of<Class>(), __FILE__); \
+  }();                                                                                             \
   }

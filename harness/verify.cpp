@@ -110,14 +110,26 @@ Centre centre_of(const StepEvidence<T>& step) {
   const auto [n, d, k, precision] = step.shape;
   Centre centre;
   centre.mean.assign(d, 0);
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t t = 0; t < d; ++t) centre.mean[t] += step.points[i * d + t];
+  std::vector<std::vector<double>> partial(block_count(n), std::vector<double>(d, 0.0));
+  for_blocks(n, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t t = 0; t < step.shape.d; ++t) {
+        partial[block][t] += step.points[i * step.shape.d + t];
+      }
+    }
+  });
+  for (const auto& sums : partial) {
+    for (std::int64_t t = 0; t < d; ++t) centre.mean[t] += sums[t];
   }
   for (double& value : centre.mean) value /= static_cast<double>(n);
-  double sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    sum += exact::squared_distance(step.points + i * d, centre.mean.data(), d);
-  }
+  std::vector<double> squares(block_count(n), 0.0);
+  for_blocks(n, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      squares[block] +=
+          exact::squared_distance(step.points + i * step.shape.d, centre.mean.data(), step.shape.d);
+    }
+  });
+  const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
   centre.radius = std::sqrt(sum / static_cast<double>(n));
   return centre;
 }
@@ -307,39 +319,76 @@ struct ClusterMeans {
   std::vector<std::int64_t> fixed_sums;  // k x d, exact sums of float32 points; empty for float64
 };
 
+// Sums of the points [begin, end) by cluster, before the division by the counts.
+struct ClusterSums {
+  ClusterMeans sums;
+  std::vector<double> low;  // k x d: compensation (Neumaier)
+};
+
+// sum += value, what rounding takes away going to compensation.
+inline void add_compensated(double value, double& sum, double& compensation) {
+  const double next = sum + value;
+  compensation += std::abs(sum) >= std::abs(value) ? (sum - next) + value : (value - next) + sum;
+  sum = next;
+}
+
+template <class T>
+ClusterSums sums_of(const StepEvidence<T>& step, const std::int32_t* labels, std::int64_t begin,
+                    std::int64_t end) {
+  const auto [n, d, k, precision] = step.shape;
+  ClusterSums result;
+  result.sums.counts.assign(k, 0);
+  result.sums.mean.assign(k * d, 0);
+  result.sums.mean_abs.assign(k * d, 0);
+  result.low.assign(k * d, 0);
+  double scale = 1;
+  if constexpr (std::is_same_v<T, float>) {
+    result.sums.fixed_sums.assign(k * d, 0);
+    scale = exact::power_of_two(exact::sum_exponent(n, step.max_abs));
+  }
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t j = labels[i];
+    if (j < 0 || j >= k) continue;
+    result.sums.counts[j] += 1;
+    double* sum = result.sums.mean.data() + j * d;
+    double* absolute = result.sums.mean_abs.data() + j * d;
+    double* compensation = result.low.data() + j * d;
+    const T* point = step.points + i * d;
+    for (std::int64_t t = 0; t < d; ++t) {
+      add_compensated(point[t], sum[t], compensation[t]);
+      absolute[t] += std::abs(static_cast<double>(point[t]));
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      std::int64_t* fixed = result.sums.fixed_sums.data() + j * d;
+      for (std::int64_t t = 0; t < d; ++t) fixed[t] += exact::to_fixed_point(point[t], scale);
+    }
+  }
+  return result;
+}
+
 template <class T>
 ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   const auto [n, d, k, precision] = step.shape;
-  ClusterMeans means;
-  means.counts.assign(k, 0);
-  means.mean.assign(k * d, 0);
-  means.mean_abs.assign(k * d, 0);
-  std::vector<double> low(k * d, 0);  // compensation (Neumaier)
-  double scale = 1;
-  if constexpr (std::is_same_v<T, float>) {
-    means.fixed_sums.assign(k * d, 0);
-    scale = exact::power_of_two(exact::sum_exponent(n, step.max_abs));
-  }
-  for (std::int64_t i = 0; i < n; ++i) {
-    const std::int64_t j = labels[i];
-    if (j < 0 || j >= k) continue;
-    means.counts[j] += 1;
-    double* sum = means.mean.data() + j * d;
-    double* absolute = means.mean_abs.data() + j * d;
-    double* compensation = low.data() + j * d;
-    const T* point = step.points + i * d;
-    for (std::int64_t t = 0; t < d; ++t) {
-      const double value = point[t];
-      const double next = sum[t] + value;
-      const double rounded_off =
-          std::abs(sum[t]) >= std::abs(value) ? (sum[t] - next) + value : (value - next) + sum[t];
-      compensation[t] += rounded_off;
-      sum[t] = next;
-      absolute[t] += std::abs(value);
-    }
-    if constexpr (std::is_same_v<T, float>) {
-      std::int64_t* fixed = means.fixed_sums.data() + j * d;
-      for (std::int64_t t = 0; t < d; ++t) fixed[t] += exact::to_fixed_point(point[t], scale);
+  // As many parts as memory allows: that depends on the shape alone, and so do the result's bits.
+  constexpr double kPartBytes = 2e9;
+  const double bytes = 32.0 * static_cast<double>(k) * static_cast<double>(d);
+  const auto parts = static_cast<std::int64_t>(
+      std::clamp(std::floor(std::min(kPartBytes / bytes, n / 16384.0)), 1.0, 16.0));
+  std::vector<ClusterSums> partial(parts);
+  for_each_part(parts, step.threads, [&](std::int64_t part) {
+    const std::int64_t all = step.shape.n;
+    partial[part] = sums_of(step, labels, all * part / parts, all * (part + 1) / parts);
+  });
+  ClusterMeans means = std::move(partial.front().sums);
+  std::vector<double> low = std::move(partial.front().low);
+  for (std::int64_t part = 1; part < parts; ++part) {
+    const ClusterSums& more = partial[part];
+    for (std::int64_t j = 0; j < k; ++j) means.counts[j] += more.sums.counts[j];
+    for (std::int64_t index = 0; index < k * d; ++index) {
+      add_compensated(more.sums.mean[index], means.mean[index], low[index]);
+      low[index] += more.low[index];
+      means.mean_abs[index] += more.sums.mean_abs[index];
+      if (!means.fixed_sums.empty()) means.fixed_sums[index] += more.sums.fixed_sums[index];
     }
   }
   for (std::int64_t j = 0; j < k; ++j) {

@@ -10,6 +10,8 @@
 #include <fstream>
 #include <new>
 
+#include "harness/gpu.h"
+#include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
@@ -35,42 +37,64 @@ class SampleReporter final : public benchmark::BenchmarkReporter {
   std::vector<double> samples_;  // seconds per repetition of T iterations
 };
 
-// Seconds of T iterations, one value per repetition; Google Benchmark decides how often to repeat
-// inside a repetition until min_seconds are reached.
+// Seconds of T iterations, one value per repetition, by the host's clock and by device events.
+struct TimedRepetitions {
+  std::vector<double> seconds;
+  std::vector<double> device_seconds;  // empty without a GPU
+};
+
+// Google Benchmark decides how often to repeat inside a repetition until min_seconds are reached.
 template <class T>
-std::vector<double> time_repetitions(Session<T>& session, std::int64_t iterations, int repetitions,
-                                     double min_seconds) {
+TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, int repetitions,
+                                  double min_seconds) {
   benchmark::ClearRegisteredBenchmarks();
   std::exception_ptr failure;
-  benchmark::RegisterBenchmark("cell",
-                               [&](benchmark::State& state) {
-                                 try {
-                                   while (state.KeepRunning()) {
-                                     session.reset();
-                                     state.SetIterationTime(session.step(iterations));
-                                   }
-                                 } catch (...) {
-                                   failure = std::current_exception();
-                                   state.SkipWithError("the variant failed");
-                                 }
-                               })
+  std::vector<double> device_means;
+  benchmark::RegisterBenchmark(
+      "cell",
+      [&](benchmark::State& state) {
+        double device_sum = 0;
+        try {
+          while (state.KeepRunning()) {
+            session.reset();
+            state.SetIterationTime(session.step(iterations));
+            device_sum += session.device_seconds().value_or(0);
+          }
+          device_means.push_back(device_sum / static_cast<double>(state.iterations()));
+        } catch (...) {
+          failure = std::current_exception();
+          state.SkipWithError("the variant failed");
+        }
+      })
       ->UseManualTime()
       ->MinTime(min_seconds)
       ->Repetitions(repetitions);
   SampleReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter, ".*");
   if (failure) std::rethrow_exception(failure);
-  return reporter.samples();
+  TimedRepetitions timed;
+  timed.seconds = reporter.samples();
+  // Before the repetitions come rounds that find out how many iterations they need.
+  if (session.device_seconds() && device_means.size() >= timed.seconds.size()) {
+    timed.device_seconds.assign(
+        device_means.end() - static_cast<std::ptrdiff_t>(timed.seconds.size()), device_means.end());
+  }
+  return timed;
 }
 
-// Sums the seconds of each stage.
+// Sums the seconds of each stage. Work on a GPU is waited for at both ends, or a stage would only
+// hold the time that its launches take.
 class StageTimes final : public StageRecorder {
  public:
+  explicit StageTimes(bool on_our_gpu) : on_our_gpu_(on_our_gpu) {}
+
   void begin(const char* stage) override {
+    if (on_our_gpu_) gpu_synchronize();
     stage_ = stage;
     start_ = std::chrono::steady_clock::now();
   }
   void end() override {
+    if (on_our_gpu_) gpu_synchronize();
     seconds_[stage_] +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
@@ -81,6 +105,7 @@ class StageTimes final : public StageRecorder {
   }
 
  private:
+  bool on_our_gpu_;
   std::string stage_;
   std::chrono::steady_clock::time_point start_;
   std::map<std::string, double> seconds_;
@@ -129,13 +154,25 @@ void check_timed_outcome(Session<T>& session, const CertifiedRun<T>& run,
   const T* owner =
       traits.labels_of == LabelsOf::returned ? timed.centroids.data() : run.before.data();
   const Quality quality = quality_of(session.problem().points, owner, timed.labels.data(),
-                                     session.problem().shape, session.problem().threads);
+                                     session.problem().shape, session.verify_threads());
   const double difference =
       run.quality.inertia > 0 ? quality.inertia / run.quality.inertia - 1 : quality.inertia;
   char detail[96];
   std::snprintf(detail, sizeof detail, "other bits; inertia differs by a relative %.3g",
                 difference);
   certificate.add(kName, std::abs(difference) <= 1e-2, detail);
+}
+
+// Why the GPU's free memory does not hold the variant; empty if it does.
+std::string lacking_device_memory(const RegisteredVariant& registered, const Shape& shape) {
+  const double need = device_memory_need(registered, shape);
+  // A Python library allocates in its own process; a CUDA context here would take memory from it.
+  if (need == 0 || registered.backend == "python") return "";
+  const auto memory = gpu_memory();
+  if (!memory || need <= static_cast<double>(memory->free_bytes)) return "";
+  return "needs " + format_bytes(need) + " of GPU memory, " +
+         format_bytes(static_cast<double>(memory->free_bytes)) + " of " +
+         format_bytes(static_cast<double>(memory->total_bytes)) + " are free";
 }
 
 template <class T>
@@ -163,10 +200,18 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     result.reason = support.reason;
     return result;
   }
-  problem.max_abs = largest_abs(problem.points, points.n() * points.d(), job.threads);
+  const int verify_threads = job.verify_threads > 0 ? job.verify_threads : job.threads;
+  problem.max_abs = largest_abs(problem.points, points.n() * points.d(), verify_threads);
   if (registered.traits.traffic) result.traffic = registered.traits.traffic(problem.shape);
 
+  if (const std::string lack = lacking_device_memory(registered, problem.shape); !lack.empty()) {
+    result.status = "skipped";
+    result.reason = lack;
+    return result;
+  }
+
   Session<T> session(registered, problem, centroids.data<T>());
+  session.set_verify_threads(verify_threads);
   result.setup_seconds = session.setup_seconds();
   result.library = session.variant().library_info();
 
@@ -191,12 +236,32 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     certify_trajectory(registered.traits, run.quality.inertia, *job.exact_inertia,
                        job.exact_had_empty_clusters || run.any_empty, run.certificate);
   }
+  if (run.certificate.passed && !registered.traits.wrong_because.empty()) {
+    result.status = "skipped";
+    result.reason = "kept although wrong (" + registered.traits.wrong_because +
+                    "): right on this input, but never timed";
+    return result;
+  }
   if (run.certificate.passed) {
     const int repetitions = affordable_repetitions(job, run.seconds);
     if (repetitions < job.repetitions) result.stopping = "time budget";
-    const auto seconds = time_repetitions(session, job.iterations, repetitions, job.min_seconds);
-    for (const double value : seconds) {
+    const GpuDevice* gpu = registered.traits.gpu ? current_gpu() : nullptr;
+    nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
+    const auto timed_runs = time_repetitions(session, job.iterations, repetitions, job.min_seconds);
+    if (gpu != nullptr) {
+      result.gpu = {{"index", gpu->index},
+                    {"name", gpu->name},
+                    {"uuid", gpu->uuid},
+                    {"cache", "warm"},
+                    {"warm_up_iterations", 2 * job.iterations + 1},
+                    {"before", std::move(before)},
+                    {"after", gpu_state(gpu->uuid)}};
+    }
+    for (const double value : timed_runs.seconds) {
       result.samples.push_back(value / static_cast<double>(job.iterations));
+    }
+    for (const double value : timed_runs.device_seconds) {
+      result.device_samples.push_back(value / static_cast<double>(job.iterations));
     }
     check_timed_outcome(session, run, options, run.certificate);
     const bool measurable =
@@ -208,7 +273,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
       result.samples.clear();
     }
     if (job.profile) {
-      StageTimes stages;
+      StageTimes stages(session.on_our_gpu());
       session.variant().set_stage_recorder(&stages);
       session.reset();
       session.step(job.iterations);
@@ -220,6 +285,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     result.status = "wrong";
     result.reason = run.certificate.failure();
     result.samples.clear();
+    result.device_samples.clear();
     result.stages.clear();
   }
   result.verification = to_json(run.certificate);

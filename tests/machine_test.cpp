@@ -21,6 +21,8 @@
 #include "harness/ceilings_kernels.h"
 #include "harness/environment.h"
 #include "harness/errors.h"
+#include "harness/gpu.h"
+#include "harness/machine_process.h"
 
 namespace kmeans {
 namespace {
@@ -428,7 +430,7 @@ TEST_F(MachineTest, KernelsDoTheWorkThatIsCounted) {
 }
 
 TEST_F(MachineTest, CeilingsArePossibleAndConsistent) {
-  set_openblas_worker_program("");  // the matrix product has a test of its own
+  set_worker_program("");  // the matrix product has a test of its own
   const auto ceilings = measure_ceilings(0.15);
   const double read = ceilings["read_gbytes_per_second"];
   const double cache = ceilings["read_gbytes_per_second_cache"];
@@ -456,7 +458,7 @@ TEST_F(MachineTest, CeilingsStandInSaneRelations) {
   if (build_info().build_type == "Debug" || !build_info().sanitizers.empty()) {
     GTEST_SKIP() << "the relations hold for optimised code only";
   }
-  set_openblas_worker_program("");
+  set_worker_program("");
   // Other work lowers single figures for moments: like the ceilings themselves, these are the best
   // of several attempts.
   std::map<std::string, double> best;
@@ -484,7 +486,7 @@ TEST_F(MachineTest, CeilingsStandInSaneRelations) {
 TEST_F(MachineTest, OpenBlasIsSeenWithoutCripplingVariables) {
   const ScopedVariable core("OPENBLAS_CORETYPE", "Prescott");
   const ScopedVariable threads("OPENBLAS_NUM_THREADS", "1");
-  set_openblas_worker_program(KMEANS_BENCH_PROGRAM);
+  set_worker_program(KMEANS_BENCH_PROGRAM);
   const auto info = openblas_info();
   if (info.is_null()) GTEST_SKIP() << "no OpenBLAS here";
   EXPECT_NE(info["core"], "Prescott");
@@ -493,7 +495,7 @@ TEST_F(MachineTest, OpenBlasIsSeenWithoutCripplingVariables) {
 #endif
 
 TEST_F(MachineTest, KeptCeilingsAreUsedUntilForcedStaleOrDamaged) {
-  set_openblas_worker_program("");
+  set_worker_program("");
   const ScopedVariable cache("KMEANS_BENCH_CACHE", folder_.string());
   const ScopedVariable id("KMEANS_BENCH_MACHINE", "test-machine");
   const fs::path file = kept_ceilings_file();
@@ -526,6 +528,72 @@ TEST_F(MachineTest, KeptCeilingsAreUsedUntilForcedStaleOrDamaged) {
   EXPECT_EQ(fs::exists(file), !measured["details"]["disturbed"].get<bool>());
   if (fs::exists(file)) {
     EXPECT_EQ(measured_ceilings(false, kEffort), measured);
+  }
+}
+
+TEST_F(MachineTest, AGpuThatCannotBeMeasuredIsTold) {
+  set_worker_program("");  // nothing measures the GPU
+  const ScopedVariable cache("KMEANS_BENCH_CACHE", folder_.string());
+  const ScopedVariable id("KMEANS_BENCH_MACHINE", "test-machine");
+  const auto notes_of = [](const nlohmann::json& c) { return c["details"]["notes"].dump(); };
+  if (gpu_status().devices.empty()) {
+    const ScopedVariable path("PATH", (folder_ / "nothing").string());
+    const auto ceilings = measured_ceilings(false, 0.01);
+    EXPECT_TRUE(ceilings["gpu"].is_null());
+    EXPECT_THAT(notes_of(ceilings), Not(HasSubstr("GPU")));
+  }
+  fake_nvidia_smi(
+      "echo 'NVIDIA H200, GPU-01234567-89ab-cdef-0123-456789abcdef, 580.95.05, 143771, 9.0, 1980, "
+      "3201, 700.00, Enabled, Disabled, Enabled'\n");
+  const ScopedVariable path("PATH", fake_path());
+  for (int time = 0; time < 2; ++time) {  // measured, and as kept: the note is not kept with it
+    const auto ceilings = measured_ceilings(false, 0.01);
+    EXPECT_TRUE(ceilings["gpu"].is_null());
+    const auto text = notes_of(ceilings);
+    EXPECT_THAT(text, HasSubstr("the GPU was not measured: "));
+    EXPECT_EQ(text.find("the GPU"), text.rfind("the GPU was")) << text;
+  }
+}
+
+TEST_F(MachineTest, TheGpuIsMeasuredInAProcessOfItsOwn) {
+  const auto output = capture_output({KMEANS_BENCH_PROGRAM, "machine", "--gpu-worker", "0.05"},
+                                     changed_environment({}), 120);
+  ASSERT_TRUE(output.ok) << output.problem;
+  const auto answer = nlohmann::json::parse(output.text);
+  if (current_gpu() == nullptr) {
+    EXPECT_EQ(answer.size(), 1U);
+    EXPECT_THAT(answer.at("problem").get<std::string>(), HasSubstr(gpu_status().problem));
+  } else {
+    EXPECT_EQ(answer.at("details").at("uuid"), current_gpu()->uuid);
+  }
+}
+
+TEST_F(MachineTest, GpuCeilingsStandInSaneRelationsAndAreKept) {
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
+  set_worker_program(KMEANS_BENCH_PROGRAM);
+  const ScopedVariable cache("KMEANS_BENCH_CACHE", folder_.string());
+  const ScopedVariable id("KMEANS_BENCH_MACHINE", "test-machine");
+  const auto ceilings = measured_ceilings(false, 0.25);
+  const auto& gpu = ceilings.at("gpu");
+  ASSERT_TRUE(gpu.is_object()) << ceilings["details"]["notes"];
+  const double read = gpu["read_gbytes_per_second"];
+  EXPECT_GT(read, 10);
+  EXPECT_GT(gpu["read_gbytes_per_second_l2"], 0.8 * read);
+  EXPECT_GT(gpu["copy_gbytes_per_second"], 0.5 * read);
+  EXPECT_LT(gpu["copy_gbytes_per_second"], 1.2 * read);
+  EXPECT_GE(gpu["fma_gflops"]["f32"], 0.9 * gpu["fma_gflops"]["f64"].get<double>());
+  EXPECT_GT(gpu["launch_and_synchronise_seconds"], gpu["launch_seconds"]);
+  EXPECT_GT(gpu["launch_seconds"], 1e-7);
+  EXPECT_LT(gpu["launch_seconds"], 1e-3);
+  for (const char* way : {"host_to_device_gbytes_per_second", "device_to_host_gbytes_per_second"}) {
+    EXPECT_GT(gpu[way]["pinned"], 0.5) << way;
+    EXPECT_GT(gpu[way]["pinned"], 0.8 * gpu[way]["pageable"].get<double>()) << way;
+  }
+  if (gpu["gemm_gflops"]["f16"].is_number() && current_gpu()->major >= 8) {
+    EXPECT_GT(gpu["gemm_gflops"]["f16"], gpu["gemm_gflops"]["f32"]);
+  }
+  if (!gpu["details"]["disturbed"].get<bool>()) {
+    EXPECT_EQ(measured_ceilings(false, 0.25)["gpu"], gpu);
   }
 }
 

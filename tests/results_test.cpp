@@ -284,6 +284,66 @@ TEST_F(CellTest, DoubtsWhatExceedsTheMachine) {
   EXPECT_THAT(assemble().at("suspect"), IsEmpty());
 }
 
+json calm_gpu() { return {{"throttled", false}, {"other_processes", 0}, {"sm_mhz", 1980}}; }
+
+TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
+  cell_.gpu = true;
+  cell_.backend = "cuda";
+  // The processor's ceilings do not bound a GPU: these would raise a doubt.
+  limits_.ceilings = {{"read_gbytes_per_second", 1e-3},
+                      {"fma_gflops", {{"f32_one_thread", 1e-3}, {"f32_all_threads", 1e-3}}},
+                      {"gpu",
+                       {{"read_gbytes_per_second", 100},
+                        {"gemm_gflops", {{"f32", 100}, {"f16", 1e-3}}},
+                        {"fma_gflops", {{"f32", 50}}}}}};
+  const json gpu{{"index", 0},         {"name", "Test GPU"},       {"uuid", "GPU-a"},
+                 {"cache", "warm"},    {"warm_up_iterations", 21}, {"before", calm_gpu()},
+                 {"after", calm_gpu()}};
+  add({{"device_samples", {1e-3, 1.1e-3, 1.2e-3}}, {"gpu", gpu}});
+  json cell = assemble();
+  EXPECT_THAT(cell.at("suspect"), IsEmpty());
+  EXPECT_EQ(cell.at("device_seconds_per_iteration").at("median"), 1.1e-3);
+  EXPECT_EQ(cell.at("gpu").at("uuid"), "GPU-a");
+
+  // 0.8 of the host's 1.1 ms in steps of 11 ms.
+  records_.back().result["device_samples"] = {8e-4, 8.8e-4, 9.6e-4};
+  EXPECT_THAT(assemble().at("suspect").dump(), HasSubstr("device events say"));
+  // In steps of 1.1 ms a launch more or less explains that.
+  cell_.iterations = 1;
+  EXPECT_THAT(assemble().at("suspect"), IsEmpty());
+
+  limits_.ceilings["gpu"]["gemm_gflops"]["f32"] = 0.04;  // 2nkd is 0.0545 GFLOP/s
+  limits_.ceilings["gpu"]["fma_gflops"]["f32"] = 0.03;
+  limits_.ceilings["gpu"]["read_gbytes_per_second"] = 0.01;  // 0.0148 GB/s
+  const json suspect = assemble().at("suspect");
+  ASSERT_EQ(suspect.size(), 2U) << suspect;
+  EXPECT_THAT(suspect[0].get<std::string>(), HasSubstr("GFLOP/s is above the measured ceiling"));
+  EXPECT_THAT(suspect[1].get<std::string>(), HasSubstr("GB/s is above the measured ceiling"));
+}
+
+TEST_F(CellTest, AThrottledGpuIsToldOnce) {
+  cell_.gpu = true;
+  json hot = calm_gpu();
+  hot["throttled"] = true;
+  hot["throttle_reasons"] = {"sw_power_cap"};
+  const json gpu{{"before", calm_gpu()}, {"after", hot}};
+  add({{"gpu", gpu}});
+  add({{"gpu", gpu}});
+  const json suspect = assemble().at("suspect");
+  ASSERT_EQ(suspect.size(), 1U) << suspect;
+  EXPECT_THAT(suspect[0].get<std::string>(), HasSubstr("sw_power_cap"));
+}
+
+TEST_F(CellTest, AVariantThatIsKeptWrongSaysWhyInEveryCell) {
+  add({{"status", "wrong"}, {"reason", "centroids are no means"}, {"samples", json::array()}});
+  EXPECT_TRUE(assemble().at("wrong_because").is_null());
+  cell_.wrong_because = "the second launch reads the wrong sums";
+  const json cell = assemble();
+  EXPECT_EQ(cell.at("wrong_because"), "the second launch reads the wrong sums");
+  EXPECT_EQ(cell.at("status"), "wrong");
+  expect_no_speed(cell);
+}
+
 TEST_F(CellTest, DoubtsSpreadLoadAndUnequalBits) {
   add({{"samples", {1e-3, 1.6e-3, 1e-3}}});
   EXPECT_THAT(assemble().at("suspect").dump(), HasSubstr("1.60 times the fastest"));

@@ -110,6 +110,22 @@ TEST(Plan, SingleThreadedVariantsRecordOneThread) {
   EXPECT_EQ(plan(value).cells[0].threads, 1);
 }
 
+TEST(Plan, AVariantIsLeftOutOfShapesThatTheExperimentThinksTooLargeForIt) {
+  json value = description();
+  value["variants"] = json::array({{{"variant", "reference"}, {"at_most_nkd", 1}}, "cpu_naive"});
+  value["scales"]["quick"]["sweep"]["k"] = {3};
+  const auto cells = plan(value).cells;
+  ASSERT_FALSE(cells.empty());
+  for (const auto& cell : cells) {
+    if (cell.variant == "reference") {
+      EXPECT_THAT(cell.skip_reason, HasSubstr("left out by the experiment: n k d = "));
+      EXPECT_THAT(cell.skip_reason, HasSubstr("is more than 1"));
+    } else {
+      EXPECT_EQ(cell.skip_reason, "");
+    }
+  }
+}
+
 TEST(Plan, ManyCellsNeedAYes) {
   json value = description();
   json many = json::array();

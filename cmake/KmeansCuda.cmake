@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# Looks for a CUDA compiler. Sets kmeans_has_cuda, and for it CMAKE_CUDA_ARCHITECTURES.
+#
+#   KMEANS_CUDA                 AUTO, ON (fail without one) or OFF
+#   KMEANS_CUDA_ARCHITECTURES   auto: those of this machine's GPUs, or `default` where there is none
+#                               default: 7.5 to 9.0, and 10.0 with PTX where the compiler knows it
+#                               native, or a list as CMake writes it: 90 or "80-real;90"
+
+set(KMEANS_CUDA "AUTO" CACHE STRING "AUTO, ON or OFF: build the CUDA backend")
+set(KMEANS_CUDA_ARCHITECTURES "auto" CACHE STRING
+    "auto, default, native, or a list of compute capabilities without the point")
+
+set(kmeans_has_cuda OFF)
+set(kmeans_cuda_missing "CUDA was switched off when the suite was configured")
+if(KMEANS_CUDA STREQUAL "OFF")
+  return()
+endif()
+
+# The toolkit's usual place, which installers often leave out of PATH.
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(KMEANS_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda
+               PATH_SUFFIXES bin)
+  if(KMEANS_NVCC)
+    set(CMAKE_CUDA_COMPILER ${KMEANS_NVCC})
+  endif()
+endif()
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  if(KMEANS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KMEANS_CUDA=ON, but no CUDA compiler was found (set CUDACXX)")
+  endif()
+  set(kmeans_cuda_missing "no CUDA compiler was found when the suite was configured")
+  return()
+endif()
+
+execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known
+                ERROR_QUIET RESULT_VARIABLE status)
+if(NOT status EQUAL 0)
+  set(known "compute_75;compute_80;compute_86;compute_90")
+endif()
+set(kmeans_default_architectures "")
+foreach(architecture 75 80 86 89 90)
+  if(known MATCHES "compute_${architecture}")
+    list(APPEND kmeans_default_architectures ${architecture}-real)
+  endif()
+endforeach()
+if(known MATCHES "compute_100")
+  list(APPEND kmeans_default_architectures 100)
+else()
+  list(APPEND kmeans_default_architectures 90-virtual)
+endif()
+
+set(architectures ${KMEANS_CUDA_ARCHITECTURES})
+if(architectures MATCHES "^(auto|native)$")
+  execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+                  OUTPUT_VARIABLE capabilities ERROR_QUIET RESULT_VARIABLE status TIMEOUT 20)
+  set(own "")
+  if(status EQUAL 0)
+    string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+    foreach(capability IN LISTS capabilities)
+      string(REPLACE "." "" capability ${capability})
+      list(APPEND own ${capability})
+    endforeach()
+    list(REMOVE_DUPLICATES own)
+  endif()
+  if(own)
+    set(architectures ${own})
+  elseif(architectures STREQUAL "native")
+    message(FATAL_ERROR "KMEANS_CUDA_ARCHITECTURES=native, but nvidia-smi names no GPU here")
+  else()
+    set(architectures ${kmeans_default_architectures})
+  endif()
+elseif(architectures STREQUAL "default")
+  set(architectures ${kmeans_default_architectures})
+endif()
+
+set(CMAKE_CUDA_ARCHITECTURES ${architectures})
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+set(kmeans_has_cuda ON)
+
+# What the program says of itself: capabilities with machine code, and the newest PTX.
+set(kmeans_cuda_real "")
+set(kmeans_cuda_ptx 0)
+foreach(architecture IN LISTS architectures)
+  string(REGEX MATCH "^[0-9]+" capability ${architecture})
+  if(NOT architecture MATCHES "-virtual$")
+    list(APPEND kmeans_cuda_real ${capability})
+  endif()
+  if(NOT architecture MATCHES "-real$" AND capability GREATER kmeans_cuda_ptx)
+    set(kmeans_cuda_ptx ${capability})
+  endif()
+endforeach()
+list(JOIN kmeans_cuda_real "," kmeans_cuda_real)

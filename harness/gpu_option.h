@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace kmeans {
+
+/// Adds --device to a command: the GPU that is used by this process and those it starts.
+void add_device_option(CLI::App& command);
+
+}  // namespace kmeans

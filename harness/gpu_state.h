@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the GPU was doing around a measurement: clocks, power, throttling, other users. Asked of the
+// driver's management library (NVML), which is loaded when it is first needed; no CUDA header and
+// no CUDA context takes part.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kmeans {
+
+/// The state now of the GPU with this UUID, as nvidia-smi prints it (docs/machine.md):
+///   {sm_mhz, memory_mhz, max_sm_mhz, power_watts, power_limit_watts, temperature_celsius,
+///    throttle_reasons, throttled, utilisation_percent, other_processes, ecc_uncorrected}
+/// each null where it cannot be told. null without NVML and without such a GPU. Never throws. The
+/// first call of a process also loads and starts NVML.
+nlohmann::json gpu_state(const std::string& uuid);
+
+/// Sentences for a result's `suspect` list, from the states before and after its measurement;
+/// either may be null. A slow clock alone is no reason: a GPU without work lowers it.
+std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
+                                          const nlohmann::json& after);
+
+namespace detail {
+/// The names that nvidia-smi gives to NVML's clock event reasons; an unknown bit becomes "0x200".
+std::vector<std::string> clock_event_names(unsigned long long reasons);
+/// Does one of these names mean that clocks are lower under load than they would be?
+bool is_throttle(const std::string& clock_event_name);
+}  // namespace detail
+
+}  // namespace kmeans
