@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frame of a CUDA variant: points, centroids and labels on the device, and the calls of the
+// contract around `iterate()`, which is what a variant is about.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/gpu.h"
+#include "harness/variant.h"
+#include "implementations/cuda/_device.cuh"
+
+namespace kmeans::cuda {
+
+/// How points lie in device memory: row-major (n x d, a point's coordinates together) or
+/// column-major (d x n, a coordinate of all points together: neighbouring threads that own
+/// neighbouring points then read neighbouring addresses).
+enum class Layout { rows, columns };
+
+/// 13000 as "13.0".
+inline std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+/// Scalar bytes of the points of a shape.
+inline double scalar_bytes(const Shape& shape) {
+  return shape.precision == Precision::f64 ? 8.0 : 4.0;
+}
+
+/// The limit of variants that count a cluster's points in 32 bits, one thread a point.
+inline Support counts_fit(const Shape& shape) {
+  if (shape.n <= 2147483647) return Support::yes();
+  return Support::no("n = " + std::to_string(shape.n) +
+                     " points: clusters are counted in 32 bits, at most 2147483647");
+}
+
+/// Device bytes of points, labels, centroids, sums (in columns or not) and counts: what a plain
+/// variant needs.
+inline double plain_device_bytes(const Shape& shape) {
+  const double n = static_cast<double>(shape.n);
+  const double d = static_cast<double>(shape.d);
+  const double k = static_cast<double>(shape.k);
+  // Column-major points are made from row-major pieces of at most 64 MiB.
+  return scalar_bytes(shape) * (n * d + 2 * k * d + 64 * d) + 4 * n + 8 * k + 64 * 1024 * 1024;
+}
+
+namespace detail {
+
+inline constexpr int kTransposeTile = 32;
+
+/// rows x d row-major values to columns of length n, beginning at row `first`.
+template <class T>
+__global__ void transpose_rows_kernel(const T* __restrict__ dev_rows, std::int64_t rows,
+                                      std::int64_t first, std::int64_t n, std::int64_t d,
+                                      T* __restrict__ dev_columns) {
+  __shared__ T tile[kTransposeTile][kTransposeTile + 1];
+  const std::int64_t row_tiles = (rows + kTransposeTile - 1) / kTransposeTile;
+  const std::int64_t tiles = row_tiles * ((d + kTransposeTile - 1) / kTransposeTile);
+  for (std::int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
+    const std::int64_t row0 = index % row_tiles * kTransposeTile;
+    const std::int64_t t0 = index / row_tiles * kTransposeTile;
+    for (int y = threadIdx.y; y < kTransposeTile; y += blockDim.y) {
+      if (row0 + y < rows && t0 + threadIdx.x < d) {
+        tile[y][threadIdx.x] = dev_rows[(row0 + y) * d + t0 + threadIdx.x];
+      }
+    }
+    __syncthreads();
+    for (int y = threadIdx.y; y < kTransposeTile; y += blockDim.y) {
+      if (row0 + threadIdx.x < rows && t0 + y < d) {
+        dev_columns[(t0 + y) * n + first + row0 + threadIdx.x] = tile[threadIdx.x][y];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+}  // namespace detail
+
+/// Uploads n x d row-major points as d columns of n.
+template <class T>
+void upload_columns(const T* points, std::int64_t n, std::int64_t d,
+                    const DeviceBuffer<T>& dev_columns) {
+  constexpr std::int64_t kStagingBytes = std::int64_t{64} << 20;
+  const std::int64_t row_bytes = d * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t piece = std::clamp<std::int64_t>(kStagingBytes / row_bytes, 1, n);
+  const DeviceBuffer<T> dev_rows(piece * d);
+  for (std::int64_t first = 0; first < n; first += piece) {
+    const std::int64_t rows = std::min(piece, n - first);
+    KMEANS_CUDA(cudaMemcpy(dev_rows.data(), points + first * d,
+                           static_cast<std::size_t>(rows * row_bytes), cudaMemcpyHostToDevice));
+    const std::int64_t tiles =
+        ceil_div(rows, detail::kTransposeTile) * ceil_div(d, detail::kTransposeTile);
+    const dim3 threads(detail::kTransposeTile, 8);
+    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
+    detail::transpose_rows_kernel<<<blocks, threads>>>(dev_rows.data(), rows, first, n, d,
+                                                       dev_columns.data());
+    KMEANS_CUDA_LAUNCHED(transpose_rows_kernel);
+  }
+  KMEANS_CUDA(cudaDeviceSynchronize());
+}
+
+template <class T>
+class CudaLloyd : public Variant<T> {
+ public:
+  explicit CudaLloyd(Layout layout) : layout_(layout) {}
+
+  void setup(const Problem<T>& problem) override {
+    problem_ = problem;
+    const std::int64_t n = problem.shape.n;
+    const std::int64_t d = problem.shape.d;
+    const std::int64_t k = problem.shape.k;
+    dev_points_ = DeviceBuffer<T>(n * d);
+    dev_labels_ = DeviceBuffer<std::int32_t>(n);
+    dev_centroids_ = DeviceBuffer<T>(k * d);
+    if (layout_ == Layout::rows) {
+      dev_points_.upload(problem.points);
+    } else {
+      upload_columns(problem.points, n, d, dev_points_);
+    }
+    prepare();
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
+  void reset(const T* centroids) override {
+    dev_centroids_.upload(centroids);
+    dev_labels_.fill_bytes(0xff);  // label -1: a point that is never labelled is seen
+    restart();
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
+  void step(std::int64_t iterations) override {
+    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
+  void fetch(T* centroids, std::int32_t* labels) override {
+    dev_centroids_.download(centroids);
+    dev_labels_.download(labels);
+  }
+
+  std::vector<std::pair<std::string, std::string>> library_info() const override {
+    const GpuStatus& gpu = gpu_status();
+    return {{"CUDA runtime", version_text(gpu.runtime_version)},
+            {"CUDA version of the driver", version_text(gpu.driver_version)}};
+  }
+
+ protected:
+  /// One Lloyd iteration from dev_centroids_ to dev_labels_ and dev_centroids_. Need not wait for
+  /// the device at its end.
+  virtual void iterate() = 0;
+  /// Allocates what the variant needs beside points, centroids and labels.
+  virtual void prepare() {}
+  /// Forgets what was kept between iterations.
+  virtual void restart() {}
+
+  [[nodiscard]] const Shape& shape() const { return problem_.shape; }
+
+  Problem<T> problem_;
+  DeviceBuffer<T> dev_points_;             // n x d or d x n, see Layout
+  DeviceBuffer<T> dev_centroids_;          // k x d, row-major
+  DeviceBuffer<std::int32_t> dev_labels_;  // n
+
+ private:
+  Layout layout_;
+};
+
+/// Sums to means: one thread a coordinate of a centroid. An empty cluster keeps its centroid.
+template <class T>
+__global__ void divide_sums_kernel(const T* __restrict__ dev_sums,
+                                   const std::int32_t* __restrict__ dev_counts,
+                                   T* __restrict__ dev_centroids, std::int64_t k, std::int64_t d) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index >= k * d) return;
+  const std::int32_t count = dev_counts[index / d];
+  if (count > 0) dev_centroids[index] = dev_sums[index] / static_cast<T>(count);
+}
+
+/// Sums of clusters by coordinate, the sources' arrays sums_x, sums_y, ...: d columns of k values,
+/// each column on memory lines of its own. Threads that add to different coordinates then never
+/// meet on a line, which is where atomic additions queue.
+inline std::int64_t column_pitch(std::int64_t k) { return ceil_div(k, 64) * 64; }
+
+/// divide_sums_kernel for sums in columns.
+template <class T>
+__global__ void divide_sum_columns_kernel(const T* __restrict__ dev_sums, std::int64_t pitch,
+                                          const std::int32_t* __restrict__ dev_counts,
+                                          T* __restrict__ dev_centroids, std::int64_t k,
+                                          std::int64_t d) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index >= k * d) return;
+  const std::int64_t j = index / d;
+  const std::int32_t count = dev_counts[j];
+  if (count > 0) {
+    dev_centroids[index] = dev_sums[index % d * pitch + j] / static_cast<T>(count);
+  }
+}
+
+/// Launches divide_sum_columns_kernel for d columns of sums and k counts.
+template <class T>
+void divide_sum_columns(const DeviceBuffer<T>& dev_sums,
+                        const DeviceBuffer<std::int32_t>& dev_counts,
+                        const DeviceBuffer<T>& dev_centroids, const Shape& shape) {
+  constexpr int kThreads = 256;
+  divide_sum_columns_kernel<<<blocks_for(shape.k * shape.d, kThreads), kThreads>>>(
+      dev_sums.data(), column_pitch(shape.k), dev_counts.data(), dev_centroids.data(), shape.k,
+      shape.d);
+  KMEANS_CUDA_LAUNCHED(divide_sum_columns_kernel);
+}
+
+/// Launches divide_sums_kernel for k x d sums and k counts.
+template <class T>
+void divide_sums(const DeviceBuffer<T>& dev_sums, const DeviceBuffer<std::int32_t>& dev_counts,
+                 const DeviceBuffer<T>& dev_centroids, const Shape& shape) {
+  constexpr int kThreads = 256;
+  divide_sums_kernel<<<blocks_for(shape.k * shape.d, kThreads), kThreads>>>(
+      dev_sums.data(), dev_counts.data(), dev_centroids.data(), shape.k, shape.d);
+  KMEANS_CUDA_LAUNCHED(divide_sums_kernel);
+}
+
+}  // namespace kmeans::cuda
