@@ -10,7 +10,7 @@ BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 export BUILD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test check format run-experiments figures report clean distclean
+.PHONY: help setup setup-gpu build test check format run-experiments figures report clean distclean
 
 help:
 	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
@@ -22,11 +22,15 @@ help:
 	@echo 'make figures|report    draw again from results/<machine>, or MACHINE=<folder under results>'
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
+	@echo 'make setup-gpu         also PyTorch and the GPU peers, where there is a GPU (requirements-gpu.txt)'
 	@echo 'make clean             remove builds;  make distclean also .venv and cached data; never results'
 	@echo 'PRESET=dev|tsan|ci|cuda builds and tests in build-<preset> (CMakePresets.json)'
 
 setup:
 	@tools/setup.sh --retry build python lint
+
+setup-gpu:
+	@tools/setup.sh --retry python gpu
 
 build:
 	@tools/setup.sh build
@@ -46,7 +50,7 @@ format:
 	@tools/check.sh --repair
 
 run-experiments:
-	@tools/setup.sh build python
+	@tools/setup.sh build python gpu
 	@tools/build.sh $(PRESET) kmeans-bench
 	@tools/run_experiments.sh --scale '$(SCALE)' $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(RESUME),--resume)

@@ -8,8 +8,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -83,8 +85,19 @@ Terms parse_terms(const json& object) {
 
 struct Limit {
   Terms terms;
-  double at_most = 0;
+  double at_most = std::numeric_limits<double>::infinity();
+  double multiple_of = 0;             // 0: any value
+  std::vector<Precision> precisions;  // empty: all
   std::string reason;
+
+  [[nodiscard]] bool admits(const Shape& shape) const {
+    if (!precisions.empty() &&
+        std::find(precisions.begin(), precisions.end(), shape.precision) == precisions.end()) {
+      return true;
+    }
+    const double value = sum(terms, shape);
+    return value <= at_most && (multiple_of == 0 || std::fmod(value, multiple_of) == 0);
+  }
 };
 
 template <class Value>
@@ -105,15 +118,28 @@ Precision precision_of(const std::string& text) {
   throw std::runtime_error("unknown precision '" + text + "'");
 }
 
+std::vector<Precision> parse_precisions(const json& array) {
+  std::vector<Precision> precisions;
+  for (const auto& text : array) precisions.push_back(precision_of(text.get<std::string>()));
+  return precisions;
+}
+
+Limit parse_limit(const json& object) {
+  Limit limit;
+  limit.terms = parse_terms(object.at("terms"));
+  limit.reason = object.at("reason").get<std::string>();
+  if (object.contains("at_most")) limit.at_most = object["at_most"].get<double>();
+  if (object.contains("multiple_of")) limit.multiple_of = object["multiple_of"].get<double>();
+  if (object.contains("precisions")) limit.precisions = parse_precisions(object["precisions"]);
+  return limit;
+}
+
 Traits parse_traits(const std::string& name, const json& json_traits) {
   Traits traits;
   traits.name = name;
   traits.summary = json_traits.at("summary").get<std::string>();
   traits.source = json_traits.at("source").get<std::string>();
-  traits.precisions.clear();
-  for (const auto& text : json_traits.at("precisions")) {
-    traits.precisions.push_back(precision_of(text.get<std::string>()));
-  }
+  traits.precisions = parse_precisions(json_traits.at("precisions"));
   if (traits.precisions.empty()) throw std::runtime_error("no precisions");
   traits.exact = json_traits.at("exact").get<bool>();
   traits.deterministic = json_traits.at("deterministic").get<bool>();
@@ -127,15 +153,13 @@ Traits parse_traits(const std::string& name, const json& json_traits) {
   traits.empty_clusters = choose(json_traits, "empty_clusters", "keep", EmptyClusters::keep,
                                  "relocate", EmptyClusters::relocate);
   traits.timing_note = json_traits.at("timing_note").get<std::string>();
+  traits.gpu = json_traits.at("gpu").get<bool>();
 
   std::vector<Limit> limits;
-  for (const auto& limit : json_traits.at("limits")) {
-    limits.push_back({parse_terms(limit.at("terms")), limit.at("at_most").get<double>(),
-                      limit.at("reason").get<std::string>()});
-  }
+  for (const auto& limit : json_traits.at("limits")) limits.push_back(parse_limit(limit));
   traits.supports = [limits](const Shape& shape) {
     for (const auto& limit : limits) {
-      if (sum(limit.terms, shape) > limit.at_most) return Support::no(limit.reason);
+      if (!limit.admits(shape)) return Support::no(limit.reason);
     }
     return Support::yes();
   };
@@ -148,6 +172,10 @@ Traits parse_traits(const std::string& name, const json& json_traits) {
     // The worker's copy of the points, and the labels and centroids that both processes see.
     return kInterpreterBytes + n * d * scalar + k * d * scalar + 4 * n + sum(own_bytes, shape);
   };
+  const Terms device_bytes = parse_terms(json_traits.at("device_bytes"));
+  if (!device_bytes.empty()) {
+    traits.device_bytes = [device_bytes](const Shape& shape) { return sum(device_bytes, shape); };
+  }
   return traits;
 }
 

@@ -141,12 +141,17 @@ class PythonVariant final : public Variant<T> {
 
   void step(std::int64_t iterations) override {
     seconds_.reset();
+    device_seconds_.reset();
     executed_.reset();
     const json answer = connection_->call("step", {{"iterations", iterations}});
     if (!answer.contains("seconds") || !answer["seconds"].is_number()) {
       throw std::runtime_error(name_ + ": the answer to step lacks its seconds");
     }
     seconds_ = answer["seconds"].get<double>();
+    const auto device_seconds = answer.find("device_seconds");
+    if (device_seconds != answer.end() && device_seconds->is_number()) {
+      device_seconds_ = device_seconds->get<double>();
+    }
     const auto executed = answer.find("executed");
     if (executed != answer.end() && executed->is_number_integer()) {
       executed_ = executed->get<std::int64_t>();
@@ -160,6 +165,8 @@ class PythonVariant final : public Variant<T> {
   }
 
   std::optional<double> remote_step_seconds() const override { return seconds_; }
+
+  std::optional<double> remote_device_seconds() const override { return device_seconds_; }
 
   std::optional<std::int64_t> executed_iterations() const override { return executed_; }
 
@@ -186,6 +193,7 @@ class PythonVariant final : public Variant<T> {
   std::unique_ptr<SharedMemory> exchange_;
   std::unique_ptr<PythonConnection> connection_;
   std::optional<double> seconds_;
+  std::optional<double> device_seconds_;
   std::optional<std::int64_t> executed_;
 };
 

@@ -131,6 +131,7 @@ void expect_agreement(const RegisteredVariant& registered, Precision precision, 
   SCOPED_TRACE(registered.traits.name + (sizeof(T) == 4 ? " f32" : " f64"));
   const Sample<T> sample;
   auto problem = sample.problem(precision);
+  if (!registered.traits.supports(problem.shape).ok) return;
   if (from_file) {
     problem.points_file = (folder / "points.npy").string();
     write_npy(problem.points_file, make_points(sample.points.data(), sample.kN, sample.kD));
@@ -174,8 +175,8 @@ TEST_F(PythonBackend, EveryVariantAgreesWithTheReference) {
   int ran = 0;
   std::string reasons;
   for (const auto& variant : variants) {
-    if (!variant.available.ok) {
-      reasons += variant.traits.name + ": " + variant.available.reason + "\n";
+    if (const auto available = availability(variant); !available.ok) {
+      reasons += variant.traits.name + ": " + available.reason + "\n";
       continue;
     }
     ++ran;
@@ -216,6 +217,50 @@ TEST_F(PythonBackend, DescribesVariantsWithTheirTraits) {
       traits.memory_bytes({.n = 1000, .d = 3, .k = 10, .precision = Precision::f64}) -
       traits.memory_bytes({.n = 1000, .d = 3, .k = 10, .precision = Precision::f32});
   EXPECT_DOUBLE_EQ(difference, 4.0 * (2 * 1000 * 10 + 1000 * 3 + 10 * 3));
+  EXPECT_FALSE(traits.gpu);
+  EXPECT_FALSE(traits.device_bytes) << "no terms: the harness's own estimate";
+}
+
+TEST_F(PythonBackend, DescribesGpuVariants) {
+  if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
+  write_variant("python_device", "pass",
+                "'summary': 'x', 'gpu': True, 'precisions': ['f32', 'f16'], "
+                "'device_bytes': {'n*d*scalar': 1.5, 'k': 2, '1': 7}, "
+                "'limits': [{'terms': {'k': 1}, 'multiple_of': 128, 'precisions': ['f16'], "
+                "'reason': 'tiles'}, {'terms': {'d': 1}, 'at_most': 64, 'reason': 'd'}]");
+  write_variant("python_lacking", "pass",
+                "'summary': 'x', 'gpu': True, 'requires': ['no-such-distribution']");
+  const auto variants = describe_python_variants(here());
+  ASSERT_EQ(variants.size(), 2U);
+  const auto& traits = variants[0].traits;
+  EXPECT_TRUE(variants[0].available.ok) << variants[0].available.reason;
+  EXPECT_TRUE(traits.gpu);
+  ASSERT_TRUE(traits.device_bytes);
+  EXPECT_DOUBLE_EQ(traits.device_bytes({.n = 10, .d = 3, .k = 5}), 1.5 * 10 * 3 * 4 + 2 * 5 + 7);
+  const auto supports = [&](std::int64_t d, std::int64_t k, Precision precision) {
+    return traits.supports({.n = 1000, .d = d, .k = k, .precision = precision}).reason;
+  };
+  EXPECT_EQ(supports(64, 256, Precision::f16), "");
+  EXPECT_EQ(supports(64, 200, Precision::f16), "tiles");
+  EXPECT_EQ(supports(64, 200, Precision::f32), "");
+  EXPECT_EQ(supports(65, 200, Precision::f32), "d");
+  EXPECT_TRUE(variants[1].traits.gpu);
+  EXPECT_THAT(variants[1].available.reason, HasSubstr("lacks no-such-distribution"));
+  EXPECT_THAT(variants[1].available.reason, HasSubstr("requirements-gpu.txt"));
+}
+
+TEST_F(PythonBackend, ListsTheGpuPeers) {
+  if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
+  int peers = 0;
+  for (const auto& variant : describe_python_variants(location_)) {
+    if (!variant.traits.gpu) continue;
+    ++peers;
+    EXPECT_TRUE(variant.traits.device_bytes) << variant.traits.name;
+    EXPECT_TRUE(variant.available.ok ||
+                variant.available.reason.find("requirements-gpu.txt") != std::string::npos)
+        << variant.available.reason;
+  }
+  EXPECT_GE(peers, 3);
 }
 
 TEST_F(PythonBackend, ABrokenFileDoesNotTakeTheOthersWithIt) {
@@ -310,6 +355,30 @@ TEST_F(PythonFaults, AnExceptionTellsTypeMessageAndLine) {
   EXPECT_FALSE(variant->remote_step_seconds().has_value());
   variant->reset(sample_.centroids.data());  // the process is still there
   EXPECT_EQ(fetch(*variant).centroids, sample_.centroids);
+}
+
+TEST_F(PythonFaults, SecondsOfADeviceClockArePassedOn) {
+  const auto without = ready("pass");
+  without->step(1);
+  EXPECT_FALSE(without->remote_device_seconds().has_value());
+
+  write_variant("python_clocked", "assert iterations != 13");
+  std::ofstream(folder_ / "python_clocked.py", std::ios::app)
+      << "    def device_clock(self):\n"
+         "        return Clock()\n"
+         "class Clock(contract.DeviceClock):\n"
+         "    def begin(self):\n"
+         "        pass\n"
+         "    def end(self):\n"
+         "        return 0.125\n";
+  const auto variant = make_python_variant<float>(here(), "python_clocked", Precision::f32);
+  variant->setup(sample_.problem(Precision::f32));
+  variant->reset(sample_.centroids.data());
+  variant->step(2);
+  ASSERT_TRUE(variant->remote_device_seconds().has_value());
+  EXPECT_EQ(*variant->remote_device_seconds(), 0.125);
+  EXPECT_NE(message_of([&] { variant->step(13); }), "nothing was thrown");
+  EXPECT_FALSE(variant->remote_device_seconds().has_value()) << "of the step before";
 }
 
 TEST_F(PythonFaults, SystemExitIsAnErrorToo) {

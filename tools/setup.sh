@@ -6,6 +6,8 @@
 #   tools/setup.sh [--retry] PART...
 #     build    compiler, CMake, Ninja and the C++ libraries (apt)
 #     python   .venv with the packages of requirements.txt, pinned and hashed (pip)
+#     gpu      the packages of requirements-gpu.txt in that .venv, where there is an NVIDIA GPU; what
+#              cannot be had is said, and is no error: the GPU peers in Python are left out
 #     lint     clang-tidy (apt); clang-format and ruff come with the python part
 #   --retry    try again to complete a .venv that was made without a package registry
 #
@@ -170,8 +172,10 @@ setup_system() {
 
 # --- Python ----------------------------------------------------------------------------------
 stamp=.venv/.requirements
+gpu_stamp=.venv/.requirements-gpu
 
-wanted_stamp() { sha256sum requirements.txt | cut -d ' ' -f 1; }
+# wanted_stamp FILE
+wanted_stamp() { sha256sum "$1" | cut -d ' ' -f 1; }
 
 registry_answers() {
   local scratch answer=1 package
@@ -183,20 +187,15 @@ registry_answers() {
   return $answer
 }
 
-# Without a registry the interpreter's own packages have to do.
-borrow_packages() {
-  local python=$1 missing_packages
-  "$python" -m venv --clear --without-pip --system-site-packages .venv
-  # An interpreter that is itself a virtual environment hands down its base's packages, not its own.
-  "$python" -c 'import site, sys
-if sys.prefix != sys.base_prefix: print("\n".join(site.getsitepackages()))' \
-    >"$(echo .venv/lib/python3*/site-packages)/borrowed.pth"
-  missing_packages=$(.venv/bin/python - <<'PYTHON'
+# missing_distributions FILE: those it names that .venv lacks, in one line.
+missing_distributions() {
+  .venv/bin/python - "$1" <<'PYTHON'
 import re
+import sys
 from importlib import metadata
 
 missing = []
-for line in open("requirements.in", encoding="utf-8"):
+for line in open(sys.argv[1], encoding="utf-8"):
     name = re.match(r"[A-Za-z0-9._-]+", line)
     if name:
         try:
@@ -205,7 +204,17 @@ for line in open("requirements.in", encoding="utf-8"):
             missing.append(name[0])
 print(" ".join(missing))
 PYTHON
-  )
+}
+
+# Without a registry the interpreter's own packages have to do.
+borrow_packages() {
+  local python=$1 missing_packages
+  "$python" -m venv --clear --without-pip --system-site-packages .venv
+  # An interpreter that is itself a virtual environment hands down its base's packages, not its own.
+  "$python" -c 'import site, sys
+if sys.prefix != sys.base_prefix: print("\n".join(site.getsitepackages()))' \
+    >"$(echo .venv/lib/python3*/site-packages)/borrowed.pth"
+  missing_packages=$(missing_distributions requirements.in)
   say "no package registry answers (.setup/pip.log), so .venv borrows the packages of $python"
   say "not there: ${missing_packages:-nothing}; what needs them says so when it is used"
   say "versions are not the pinned ones; 'make setup' tries again"
@@ -213,7 +222,7 @@ PYTHON
 
 setup_python() {
   local wanted python
-  wanted=$(wanted_stamp)
+  wanted=$(wanted_stamp requirements.txt)
   if [ -x .venv/bin/python ] && [ -f "$stamp" ]; then
     case $(<"$stamp") in
       "$wanted") return 0 ;;
@@ -243,21 +252,58 @@ setup_python() {
   fi
 }
 
+have_gpu() { has_tool nvidia-smi && nvidia-smi --list-gpus 2>/dev/null | grep -q '^GPU '; }
+
+# Never an error: everything but the GPU peers in Python works without.
+setup_gpu() {
+  local wanted missing_packages
+  if ! have_gpu; then
+    [ "$retry" = no ] || say 'nvidia-smi lists no GPU here, so requirements-gpu.txt is not installed'
+    return 0
+  fi
+  wanted=$(wanted_stamp requirements-gpu.txt)
+  if [ -f "$gpu_stamp" ]; then
+    case $(<"$gpu_stamp") in
+      "$wanted") return 0 ;;
+      "$wanted incomplete") [ "$retry" = no ] && return 0 ;;
+    esac
+  fi
+  mkdir -p .setup
+  # A borrowed .venv has no pip of its own; its packages are another interpreter's.
+  if .venv/bin/python -m pip --version >/dev/null 2>&1 && registry_answers; then
+    say 'installing requirements-gpu.txt (PyTorch, gigabytes) into .venv (log: .setup/pip-gpu.log)'
+    if .venv/bin/python -m pip install --require-hashes --only-binary :all: \
+      --disable-pip-version-check -r requirements-gpu.txt >.setup/pip-gpu.log 2>&1 </dev/null; then
+      printf '%s\n' "$wanted" >"$gpu_stamp"
+      return 0
+    fi
+    grep -i -E 'error|hash|no matching' .setup/pip-gpu.log | tail -n 8 >&2 || true
+    say 'pip could not install requirements-gpu.txt; the whole story is in .setup/pip-gpu.log'
+  else
+    say 'no package registry answers, or .venv has no pip, so requirements-gpu.txt is not installed'
+  fi
+  missing_packages=$(missing_distributions requirements-gpu.in)
+  say "of requirements-gpu.in not there: ${missing_packages:-nothing, in versions of its own}"
+  say "GPU variants that need these are left out; 'make setup-gpu' tries again"
+  printf '%s incomplete\n' "$wanted" >"$gpu_stamp"
+}
+
 # --- Parts -----------------------------------------------------------------------------------
 retry=no
 parts=()
 for argument in "$@"; do
   case $argument in
     --retry) retry=yes ;;
-    build | python | lint) parts+=("$argument") ;;
+    build | python | gpu | lint) parts+=("$argument") ;;
     *)
-      say "unknown part '$argument' (build, python, lint)"
+      say "unknown part '$argument' (build, python, gpu, lint)"
       exit 2
       ;;
   esac
 done
 table=
 with_python=no
+with_gpu=no
 for part in ${parts[@]+"${parts[@]}"}; do
   case $part in
     build) table+=$build_packages ;;
@@ -265,8 +311,17 @@ for part in ${parts[@]+"${parts[@]}"}; do
       table+=$python_packages
       with_python=yes
       ;;
+    gpu)
+      # Where there is no GPU, not even .venv is made for it.
+      with_gpu=yes
+      if have_gpu && [ "$with_python" = no ]; then
+        table+=$python_packages
+        with_python=yes
+      fi
+      ;;
     lint) table+=$lint_packages ;;
   esac
 done
 setup_system "$table"
 [ "$with_python" = no ] || setup_python
+[ "$with_gpu" = no ] || setup_gpu

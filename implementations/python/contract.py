@@ -31,6 +31,7 @@ DEFAULTS: dict[str, Any] = {
     "exact": False,
     "deterministic": True,
     "parallel": False,
+    "gpu": False,  # runs on a GPU: a visible one is needed, and requirements-gpu.txt
     "skips_work": False,
     "distance": "direct",  # or "expanded"
     "centres": False,
@@ -43,8 +44,11 @@ DEFAULTS: dict[str, Any] = {
     # Bytes needed beside the worker's own copy of the points: a sum of terms, product -> factor,
     # the products of n, d, k and scalar (bytes of a coordinate): {"n*k*scalar": 1, "n": 8}.
     "memory_bytes": {},
+    # GPU variants: bytes needed on the device, points included, as a sum of terms as above.
+    "device_bytes": {},
     # Shapes the library cannot take: [{"terms": {"n*d": 1}, "at_most": 2147483647,
-    # "reason": "why"}], the terms as above.
+    # "reason": "why"}], the terms as above; "multiple_of" may stand for "at_most", and
+    # "precisions" may name those that the limit is for.
     "limits": [],
 }
 
@@ -53,6 +57,18 @@ CHOICES = {
     "labels_of": ("starting", "returned"),
     "empty_clusters": ("keep", "relocate"),
 }
+
+
+class DeviceClock(ABC):
+    """Measures with events of the device what the host clock measures around ``step``."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Mark the start in the device's stream of work."""
+
+    @abstractmethod
+    def end(self) -> float:
+        """Seconds on the device since ``begin``, after waiting for it."""
 
 
 class Variant(ABC):
@@ -82,12 +98,21 @@ class Variant(ABC):
     def step(self, iterations: int) -> int | None:
         """Run this many Lloyd iterations from the current centroids: this is what is timed.
 
-        A library that may stop before that count returns how many iterations it ran.
+        Returns only when the work is done, on a device too. A library that may stop before that
+        count returns how many iterations it ran.
         """
 
     @abstractmethod
     def fetch(self) -> tuple[np.ndarray, np.ndarray]:
         """The current centroids (k x d) and the labels (n) of the last iteration."""
+
+    def device_clock(self) -> DeviceClock | None:
+        """GPU variants: a clock of the device that ``step`` runs on; asked for after ``setup``."""
+        return None
+
+    def library_info(self) -> dict[str, str]:
+        """What results should record of the library beside versions; asked for after ``setup``."""
+        return {}
 
 
 class TraitsError(ValueError):
@@ -114,12 +139,31 @@ def check_traits(traits: object) -> dict[str, Any]:
     for key, choices in CHOICES.items():
         if checked[key] not in choices:
             raise TraitsError(f"TRAITS['{key}'] must be one of {', '.join(choices)}")
-    _check_terms("memory_bytes", checked["memory_bytes"])
+    for key in ("memory_bytes", "device_bytes"):
+        _check_terms(key, checked[key])
+    if checked["device_bytes"] and not checked["gpu"]:
+        raise TraitsError("TRAITS['device_bytes'] is for variants with 'gpu': True")
     for limit in checked["limits"]:
-        if not isinstance(limit, dict) or set(limit) != {"terms", "at_most", "reason"}:
-            raise TraitsError("each of TRAITS['limits'] must have terms, at_most and reason")
-        _check_terms("limits", limit["terms"])
+        _check_limit(limit)
     return checked
+
+
+def _check_limit(limit: object) -> None:
+    required, bounds = {"terms", "reason"}, {"at_most", "multiple_of"}
+    if (
+        not isinstance(limit, dict)
+        or set(limit) - {"precisions"} - bounds != required
+        or len(set(limit) & bounds) != 1
+    ):
+        raise TraitsError(
+            "each of TRAITS['limits'] must have terms, at_most (or multiple_of) and reason; "
+            "precisions may be there too"
+        )
+    if "multiple_of" in limit and not limit["multiple_of"] >= 1:
+        raise TraitsError("multiple_of in TRAITS['limits'] must be at least 1")
+    if set(limit.get("precisions", ())) - set(PRECISIONS):
+        raise TraitsError(f"precisions in TRAITS['limits'] are some of {', '.join(PRECISIONS)}")
+    _check_terms("limits", limit["terms"])
 
 
 def _check_terms(key: str, terms: object) -> None:

@@ -92,10 +92,13 @@ def describe_variant(file: pathlib.Path) -> dict[str, Any]:
     description["traits"] = traits
     missing = [name for name, version in versions_of(traits["requires"]).items() if version is None]
     if missing:
-        description["reason"] = (
-            f"{sys.executable or 'the Python interpreter'} lacks {', '.join(missing)}; "
-            "`pip install -r requirements.txt` brings what the suite needs"
+        remedy = (
+            "`make setup-gpu` installs requirements-gpu.txt, which brings what GPU variants need"
+            if traits["gpu"]
+            else "`pip install -r requirements.txt` brings what the suite needs"
         )
+        version = ".".join(map(str, sys.version_info[:3]))
+        description["reason"] = f"Python {version} lacks {', '.join(missing)}; {remedy}"
     return description
 
 
@@ -147,6 +150,7 @@ class Server:
         self._exchange_descriptor = exchange
         self._points_descriptor = points
         self._variant: contract.Variant | None = None
+        self._device_clock: contract.DeviceClock | None = None
         self._requires: list[str] = []
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -180,6 +184,7 @@ class Server:
         variant.precision = request["precision"]
         variant.setup(points, k, threads)
         limit_threads(threads)
+        self._device_clock = variant.device_clock()
         self._variant = variant
         return {}
 
@@ -190,15 +195,23 @@ class Server:
 
     def _do_step(self, request: dict[str, Any]) -> dict[str, Any]:
         variant = self._ready()
+        clock = self._device_clock
         iterations = int(request["iterations"])
         gc.disable()
         try:
+            if clock is not None:
+                clock.begin()
             begin = time.perf_counter()
             executed = variant.step(iterations)
             seconds = time.perf_counter() - begin
+            device_seconds = None if clock is None else clock.end()
         finally:
             gc.enable()
-        return {"seconds": seconds, "executed": None if executed is None else int(executed)}
+        return {
+            "seconds": seconds,
+            "device_seconds": device_seconds,
+            "executed": None if executed is None else int(executed),
+        }
 
     def _do_fetch(self, _: dict[str, Any]) -> dict[str, Any]:
         centroids, labels = self._ready().fetch()
@@ -212,7 +225,8 @@ class Server:
         return {}
 
     def _do_library(self, _: dict[str, Any]) -> dict[str, Any]:
-        return {"library": library_info(self._requires)}
+        info = library_info(self._requires)
+        return {"library": info | self._variant.library_info() if self._variant else info}
 
     def _ready(self) -> contract.Variant:
         if self._variant is None:
