@@ -1,0 +1,144 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# GPU evidence in one go, on a machine with a GPU and possibly without a network:
+#
+#   tools/gpu_evidence.sh [STEP...]     default: build tests sanitize experiments
+#     build        the suite, for this machine's GPU
+#     tests        every test that needs a GPU, and the awkward battery as a table
+#     sanitize     compute-sanitizer (memcheck, racecheck, initcheck) over small problems
+#     extremes     experiments/gpu-extremes.json, paper scale
+#     sources      the GPU rows of the five sources' experiments, paper scale
+#     frontier     experiments/frontier.json, paper scale
+#     experiments  the last three
+#
+# Result files and one log, evidence.log, go to $OUT (default: results/<machine>); a short table comes
+# last. ONLY narrows the cells (as `kmeans-bench run --only`), RUN_OPTIONS adds options to the runs,
+# SANITIZE_ONLY names the variants that compute-sanitizer sees.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+build=${BUILD:-build}
+program=$build/kmeans-bench
+gpu_rows='cuda_|python_torch|python_flash|python_fastkmeans'
+
+steps=()
+for step in "${@:-build tests sanitize experiments}"; do
+  # shellcheck disable=SC2206  # the default is several words
+  steps+=($step)
+done
+expanded=()
+for step in "${steps[@]}"; do
+  case $step in
+    experiments) expanded+=(extremes sources frontier) ;;
+    build | tests | sanitize | extremes | sources | frontier) expanded+=("$step") ;;
+    *)
+      echo "unknown step '$step'; the head of $0 lists them" >&2
+      exit 2
+      ;;
+  esac
+done
+
+step_build() {
+  tools/setup.sh build python >>"$log" 2>&1 &&
+    tools/build.sh release >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
+  "$program" --version
+}
+
+step_tests() {
+  local status=0 part
+  part=$(mktemp)
+  ctest --test-dir "$build" --output-on-failure --label-regex '^gpu$' >"$part" 2>&1 || status=1
+  cat "$part" >>"$log"
+  grep -E 'tests passed|tests failed|\((Failed|Timeout)\)' "$part"
+  grep -E 'Failure$|wrong|passed$' -A5 "$part" | head -n 40
+  rm -f "$part"
+  "$program" verify --only '^cuda_' 2>&1 | tee -a "$log" || status=1
+  return $status
+}
+
+# Small problems through every kernel, with each of the three tools: one process a variant, several
+# at a time, since the tools slow the host's side down most. The race checker gets the smallest.
+step_sanitize() {
+  local tool work variants variant logs status=0
+  logs=$(mktemp -d)
+  variants=$("$program" list | sed -nE 's/^(cuda_[a-z0-9_]+) .*/\1/p' | grep -E "${SANITIZE_ONLY:-.}" |
+    grep -v '_as_printed$') # kept as printed, uninitialised shared memory included
+  for tool in memcheck initcheck racecheck; do
+    work=1e6
+    [ "$tool" = racecheck ] && work=${RACECHECK_WORK:-2e4}
+    for variant in $variants; do
+      while [ "$(jobs -rp | wc -l)" -ge 8 ]; do wait -n; done
+      {
+        timeout "${SANITIZE_SECONDS:-400}" compute-sanitizer --tool "$tool" --error-exitcode 9 \
+          --print-limit 5 "$program" verify --only "^$variant\$" --at-most "$work" --threads 1 \
+          >"$logs/$tool-$variant" 2>&1
+        echo "exit $?" >>"$logs/$tool-$variant"
+      } &
+    done
+    wait
+    printf '%s: ' "$tool"
+    if grep -L '^exit 0$' "$logs/$tool"-* | grep -q .; then
+      status=1
+      echo failed
+      for variant in $(grep -L '^exit 0$' "$logs/$tool"-*); do
+        echo "-- ${variant#"$logs/"}"
+        tail -n 12 "$variant"
+      done
+    else
+      grep -hE 'ERROR SUMMARY|RACECHECK SUMMARY' "$logs/$tool"-* | sort | uniq -c
+    fi
+  done
+  tail -n +1 "$logs"/* >>"$log"
+  rm -rf "$logs"
+  return $status
+}
+
+# measure ONLY EXPERIMENT...
+measure() {
+  local only=$1 status part
+  shift
+  part=$(mktemp)
+  # shellcheck disable=SC2086  # several options in one variable
+  "$program" run "$@" --scale paper --out "$out" ${only:+--only "$only"} ${RUN_OPTIONS:-} \
+    >"$part" 2>&1
+  status=$?
+  cat "$part" >>"$log"
+  tail -n "$((4 + $#))" "$part"
+  rm -f "$part" "$out"/*.journal*.jsonl
+  return $status
+}
+step_extremes() { measure "${ONLY:-}" gpu-extremes; }
+# Rounded operands cannot tell close centroids apart: some cells are wrong, and say so.
+step_frontier() {
+  measure "${ONLY:-}" frontier
+  local status=$?
+  [ $status -eq 0 ] || [ $status -eq 4 ]
+}
+step_sources() {
+  measure "${ONLY:-$gpu_rows}" goldsborough2017 minnaar2019 marinai2023 zhihu2023 zechner2009
+}
+
+out=${OUT:-}
+if [ -z "$out" ]; then
+  machine=gpu
+  [ -x "$program" ] && machine=$("$program" machine --id)
+  out=results/$machine
+fi
+mkdir -p "$out"
+log=$out/evidence.log
+failures=()
+for step in "${expanded[@]}"; do
+  printf '\n== %s (after %s s)\n' "$step" "$SECONDS" | tee -a "$log"
+  "step_$step" || failures+=("$step")
+done
+
+printf '\n== summary (after %s s)\n' "$SECONDS"
+if [ -x .venv/bin/python ] && compgen -G "$out/*.json" >/dev/null; then
+  .venv/bin/python tools/gpu_summary.py "$out"/*.json | tee -a "$log"
+fi
+if [ ${#failures[@]} -gt 0 ]; then
+  echo "failed: ${failures[*]}"
+  exit 1
+fi
+echo 'all steps passed'
