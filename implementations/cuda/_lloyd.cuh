@@ -38,6 +38,17 @@ inline Support counts_fit(const Shape& shape) {
                      " points: clusters are counted in 32 bits, at most 2147483647");
 }
 
+/// counts_fit, and that of variants which add points to their cluster's sum one by one: in float32
+/// a sum of 2^24 alike points no longer grows by one more.
+inline Support sums_fit(const Shape& shape) {
+  if (shape.precision != Precision::f64 && shape.n / shape.k >= (1 << 24)) {
+    return Support::no("n = " + std::to_string(shape.n) + ", k = " + std::to_string(shape.k) +
+                       ": some cluster has 16777216 points or more, and a float32 sum of so many "
+                       "does not grow by another one");
+  }
+  return counts_fit(shape);
+}
+
 /// Device bytes of points, labels, centroids, sums (in columns or not) and counts: what a plain
 /// variant needs.
 inline double plain_device_bytes(const Shape& shape) {
