@@ -20,6 +20,9 @@ constexpr const char* kSlowExact = "reference";
 constexpr double kSlowExactLimit = 2e9;
 // From this many on, a GPU saves more than starting on it costs.
 constexpr double kGpuExactFrom = 1e11;
+// Beyond this many the exact trajectory takes minutes even there; the certificates of single steps
+// then stand alone.
+constexpr double kExactLimit = 1e14;
 
 std::string short_hash(const json& identity) {
   const std::string text = to_line(identity);
@@ -94,6 +97,7 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   shape.precision = Precision::f32;
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
+  if (work > kExactLimit) return std::nullopt;
   Job job;
   if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
     job.variant = kGpuExact;

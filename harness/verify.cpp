@@ -319,12 +319,6 @@ struct ClusterMeans {
   std::vector<std::int64_t> fixed_sums;  // k x d, exact sums of float32 points; empty for float64
 };
 
-// Sums of the points [begin, end) by cluster, before the division by the counts.
-struct ClusterSums {
-  ClusterMeans sums;
-  std::vector<double> low;  // k x d: compensation (Neumaier)
-};
-
 // sum += value, what rounding takes away going to compensation.
 inline void add_compensated(double value, double& sum, double& compensation) {
   const double next = sum + value;
@@ -332,65 +326,68 @@ inline void add_compensated(double value, double& sum, double& compensation) {
   sum = next;
 }
 
+// The part of the k x d sums that one thread owns: it goes through all points and adds what is its
+// own. So every sum runs over i ascending, whatever the number of threads, and needs no copy.
+struct OwnedSums {
+  std::int64_t first_cluster = 0;
+  std::int64_t last_cluster = 0;  // one past
+  std::int64_t first_coordinate = 0;
+  std::int64_t last_coordinate = 0;  // one past
+};
+
 template <class T>
-ClusterSums sums_of(const StepEvidence<T>& step, const std::int32_t* labels, std::int64_t begin,
-                    std::int64_t end) {
-  const auto [n, d, k, precision] = step.shape;
-  ClusterSums result;
-  result.sums.counts.assign(k, 0);
-  result.sums.mean.assign(k * d, 0);
-  result.sums.mean_abs.assign(k * d, 0);
-  result.low.assign(k * d, 0);
+void add_owned(const StepEvidence<T>& step, const std::int32_t* labels, const OwnedSums& own,
+               ClusterMeans& means, std::vector<double>& low) {
+  const std::int64_t n = step.shape.n;
+  const std::int64_t d = step.shape.d;
   double scale = 1;
   if constexpr (std::is_same_v<T, float>) {
-    result.sums.fixed_sums.assign(k * d, 0);
     scale = exact::power_of_two(exact::sum_exponent(n, step.max_abs));
   }
-  for (std::int64_t i = begin; i < end; ++i) {
+  for (std::int64_t i = 0; i < n; ++i) {
     const std::int64_t j = labels[i];
-    if (j < 0 || j >= k) continue;
-    result.sums.counts[j] += 1;
-    double* sum = result.sums.mean.data() + j * d;
-    double* absolute = result.sums.mean_abs.data() + j * d;
-    double* compensation = result.low.data() + j * d;
+    if (j < own.first_cluster || j >= own.last_cluster) continue;
+    if (own.first_coordinate == 0) means.counts[j] += 1;
+    double* sum = means.mean.data() + j * d;
+    double* absolute = means.mean_abs.data() + j * d;
+    double* compensation = low.data() + j * d;
     const T* point = step.points + i * d;
-    for (std::int64_t t = 0; t < d; ++t) {
+    for (std::int64_t t = own.first_coordinate; t < own.last_coordinate; ++t) {
       add_compensated(point[t], sum[t], compensation[t]);
       absolute[t] += std::abs(static_cast<double>(point[t]));
     }
     if constexpr (std::is_same_v<T, float>) {
-      std::int64_t* fixed = result.sums.fixed_sums.data() + j * d;
-      for (std::int64_t t = 0; t < d; ++t) fixed[t] += exact::to_fixed_point(point[t], scale);
+      std::int64_t* fixed = means.fixed_sums.data() + j * d;
+      for (std::int64_t t = own.first_coordinate; t < own.last_coordinate; ++t) {
+        fixed[t] += exact::to_fixed_point(point[t], scale);
+      }
     }
   }
-  return result;
 }
 
 template <class T>
 ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
-  const auto [n, d, k, precision] = step.shape;
-  // As many parts as memory allows: that depends on the shape alone, and so do the result's bits.
-  constexpr double kPartBytes = 2e9;
-  const double bytes = 32.0 * static_cast<double>(k) * static_cast<double>(d);
-  const auto parts = static_cast<std::int64_t>(
-      std::clamp(std::floor(std::min(kPartBytes / bytes, n / 16384.0)), 1.0, 16.0));
-  std::vector<ClusterSums> partial(parts);
-  for_each_part(parts, step.threads, [&](std::int64_t part) {
-    const std::int64_t all = step.shape.n;
-    partial[part] = sums_of(step, labels, all * part / parts, all * (part + 1) / parts);
+  const std::int64_t d = step.shape.d;
+  const std::int64_t k = step.shape.k;
+  ClusterMeans means;
+  means.counts.assign(k, 0);
+  means.mean.assign(k * d, 0);
+  means.mean_abs.assign(k * d, 0);
+  if (std::is_same_v<T, float>) means.fixed_sums.assign(k * d, 0);
+  std::vector<double> low(k * d, 0);  // compensation (Neumaier)
+
+  // Clusters are shared out first, a few groups a thread since their sizes differ; where there are
+  // too few, their coordinates too.
+  const std::int64_t groups = std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
+  const std::int64_t slices =
+      std::min<std::int64_t>(d, std::max<std::int64_t>(1, step.threads / groups));
+  for_each_part(groups * slices, step.threads, [&](std::int64_t part) {
+    const std::int64_t group = part / slices;
+    const std::int64_t slice = part % slices;
+    const OwnedSums own{k * group / groups, k * (group + 1) / groups, d * slice / slices,
+                        d * (slice + 1) / slices};
+    add_owned(step, labels, own, means, low);
   });
-  ClusterMeans means = std::move(partial.front().sums);
-  std::vector<double> low = std::move(partial.front().low);
-  for (std::int64_t part = 1; part < parts; ++part) {
-    const ClusterSums& more = partial[part];
-    for (std::int64_t j = 0; j < k; ++j) means.counts[j] += more.sums.counts[j];
-    for (std::int64_t index = 0; index < k * d; ++index) {
-      add_compensated(more.sums.mean[index], means.mean[index], low[index]);
-      low[index] += more.low[index];
-      means.mean_abs[index] += more.sums.mean_abs[index];
-      if (!means.fixed_sums.empty()) means.fixed_sums[index] += more.sums.fixed_sums[index];
-    }
-  }
   for (std::int64_t j = 0; j < k; ++j) {
     const double count = static_cast<double>(std::max<std::int64_t>(1, means.counts[j]));
     for (std::int64_t t = 0; t < d; ++t) {
