@@ -4,12 +4,15 @@ what is missing."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from plots.load import Cell, Result
 from plots.metrics import named, speedup
-from plots.select import label_of, shape_title
+from plots.select import label_of, reason_of, shape_title, status_of
 from plots.words import count, digits, listed, many, seconds, span
+
+_NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
 def machine_name(result: Result) -> str:
@@ -40,7 +43,8 @@ def samples_sentence(cells: Sequence[Cell]) -> str:
         return "No cell of this figure has a time."
     sizes = span([c.sample_count for c in timed])
     sentence = f"Medians of {sizes} samples ("
-    sentence += f"{span([c.data.get('processes') or 1 for c in timed])} processes)"
+    processes = span([c.data.get("processes") or 1 for c in timed])
+    sentence += f"{processes} {'process' if processes == '1' else 'processes'})"
     loose = sum(1 for c in timed if c.seconds is not None and not c.seconds.confident)
     if loose == 0:
         return sentence + "; bars: 95 % confidence interval of the median."
@@ -53,16 +57,27 @@ def samples_sentence(cells: Sequence[Cell]) -> str:
 
 
 def missing_sentences(cells: Sequence[Cell]) -> list[str]:
-    """Every cell without a time, those of one variant and reason together."""
+    """Every cell without a time; those that share shapes and a reason, its numbers aside, stand in
+    one sentence."""
     groups: dict[tuple[str, str, str], list[Cell]] = {}
     for cell in cells:
         if not cell.ok:
-            groups.setdefault((label_of(cell), cell.status, cell.reason or ""), []).append(cell)
+            pattern = _NUMBER.sub("#", reason_of(cell))
+            groups.setdefault((label_of(cell), status_of(cell), pattern), []).append(cell)
+    alike: dict[tuple, list[list[Cell]]] = {}
+    for (_, status, pattern), group in groups.items():
+        alike.setdefault((status, pattern, tuple(c.shape for c in group)), []).append(group)
+    everywhere = {c.shape for c in cells}
     sentences = []
-    for (label, status, reason), group in groups.items():
-        shapes = listed([f"({shape_title(c)})" for c in group], limit=3)
-        text = f"No time: {label}, {status}, at {shapes}"
-        sentences.append(text + (f": {reason.rstrip('.')}." if reason else "."))
+    for (status, _, shapes), members in alike.items():
+        labels = listed([label_of(group[0]) for group in members], limit=40)
+        places = listed([f"({shape_title(c)})" for c in members[0]], limit=3)
+        if len(shapes) > 1 and set(shapes) == everywhere:
+            places = "all shapes"
+        reasons = list(dict.fromkeys(reason_of(c) for group in members for c in group))
+        text = f"No time: {labels}, {status}, at {places}"
+        text += f": {reasons[0]}" if reasons[0] else ""
+        sentences.append(text + (", and so on." if len(reasons) > 1 else "."))
     return sentences
 
 
@@ -80,7 +95,9 @@ def baseline_sentences(result: Result, cells: Sequence[Cell], baseline: dict | s
         return [f"The baseline {name} has no time here, so there is no speed-up to show."]
     name = label_of(timed[0])
     threads = span([c.threads for c in timed])
-    head = f"Baseline: {name}, {threads} thread{'' if threads == '1' else 's'}, "
+    on_gpu = timed[0].on_gpu
+    place = "on the GPU" if on_gpu else f"{threads} thread{'' if threads == '1' else 's'}"
+    head = f"Baseline: {name}, {place}, "
     if len(timed) <= 4:
         times = listed([f"{seconds(c.seconds.mid)} ({shape_title(c)})" for c in timed if c.seconds])
         head += f"per iteration {times}."
@@ -90,22 +107,28 @@ def baseline_sentences(result: Result, cells: Sequence[Cell], baseline: dict | s
             f"per iteration {seconds(ordered[0].seconds.mid)} ({shape_title(ordered[0])}) to "
             f"{seconds(ordered[-1].seconds.mid)} ({shape_title(ordered[-1])})."
         )
-    best = sum(1 for c in timed if _is_best_serial(result, c))
-    rank = (
-        f"It is the fastest one-thread {timed[0].precision} code of this run at {count(best)} of "
-        f"{many(len(timed), 'shape')}."
+    best = sum(1 for c in timed if _is_best_of_its_kind(result, c))
+    kind = (
+        f"{timed[0].precision} code on the GPU"
+        if on_gpu
+        else f"one-thread {timed[0].precision} code"
     )
+    rank = f"It is the fastest {kind} of this run at {count(best)} of {many(len(timed), 'shape')}."
     return [head, rank, "Speed-ups are ratios of medians, never averaged."]
 
 
-def _is_best_serial(result: Result, baseline: Cell) -> bool:
+def _is_best_of_its_kind(result: Result, baseline: Cell) -> bool:
+    """Among the cells of its shape and precision: those on the GPU, or else of one CPU thread."""
     rivals = [
         c
         for c in result.cells
-        if c.shape == baseline.shape and c.threads == 1 and c.precision == baseline.precision
+        if c.shape == baseline.shape
+        and c.precision == baseline.precision
+        and c.on_gpu == baseline.on_gpu
+        and (c.on_gpu or c.threads == 1)
     ]
     ratios = [s.mid for c in rivals if (s := speedup(baseline, c)) is not None]
-    return baseline.threads == 1 and max(ratios, default=1.0) <= 1.0
+    return (baseline.on_gpu or baseline.threads == 1) and max(ratios, default=1.0) <= 1.0
 
 
 def build_warning(result: Result) -> str | None:

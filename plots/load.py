@@ -16,6 +16,7 @@ except ImportError:  # on a machine without network; the suite's own files are s
     jsonschema = None
 
 SCHEMA_VERSION = 1
+ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA_FILE = ROOT / "results" / "schema.json"
 
@@ -59,6 +60,16 @@ class Cell:
         return self.seconds is not None
 
     @property
+    def on_gpu(self) -> bool:
+        """Was it measured on a GPU? (The backend alone does not tell: Python libraries do both.)"""
+        return self.data.get("gpu") is not None
+
+    @property
+    def expected_wrong(self) -> str | None:
+        """Why a variant that is kept as its source prints it is wrong here; None for others."""
+        return self.data.get("wrong_because") if self.status == "wrong" else None
+
+    @property
     def shape(self) -> tuple[int, int, int]:
         return (self.n, self.d, self.k)
 
@@ -76,7 +87,8 @@ class Result:
     spec: dict[str, Any] = field(repr=False)
     cells: tuple[Cell, ...] = field(repr=False)
     traces: tuple[dict[str, Any], ...] = field(repr=False)
-    # (backend, variant) of every result drawn together, so that a variant looks the same in all.
+    # (family, variant) of every result drawn together, so that a variant looks the same in all;
+    # a family is a backend, libraries that were measured on a GPU being one of their own.
     roster: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @property
@@ -185,7 +197,14 @@ def load_result(path: Path) -> Result:
 
 
 def _roster(groups: list[tuple[Cell, ...]]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted({(cell.backend, cell.variant) for cells in groups for cell in cells}))
+    cells = [cell for group in groups for cell in group]
+    on_gpu = {cell.variant for cell in cells if cell.on_gpu}
+
+    def family(cell: Cell) -> str:
+        library = cell.backend == "python" and cell.variant in on_gpu
+        return cell.backend + ON_GPU if library else cell.backend
+
+    return tuple(sorted({(family(cell), cell.variant) for cell in cells}))
 
 
 def load_folder(folder: Path) -> list[Result]:

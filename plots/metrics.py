@@ -52,8 +52,61 @@ def read_ceiling(result: Result, cell: Cell) -> float | None:
     return memory
 
 
+def gpu_ceilings(result: Result) -> dict[str, Any]:
+    """What the GPU was measured to do; empty where none was."""
+    return ceilings(result).get("gpu") or {}
+
+
+def gpu_l2_bytes(result: Result) -> int | None:
+    """Size of the GPU's L2 cache: its bandwidth is measured on an array of half its size."""
+    sizes = (gpu_ceilings(result).get("details") or {}).get("bytes") or {}
+    return 2 * sizes["l2"] if sizes.get("l2") else None
+
+
+def gpu_read_ceiling(result: Result, cell: Cell) -> float | None:
+    """Measured read bandwidth of the GPU in GB/s, from its L2 where the points fit into that."""
+    limits = gpu_ceilings(result)
+    l2_bytes = gpu_l2_bytes(result)
+    in_l2 = limits.get("read_gbytes_per_second_l2")
+    points = scalar_bytes(cell.precision) * cell.n * cell.d
+    if in_l2 and l2_bytes and points <= l2_bytes:
+        return in_l2
+    return limits.get("read_gbytes_per_second")
+
+
+def gpu_arithmetic_ceiling(result: Result, precision: str) -> float | None:
+    """The GPU's fastest measured rate in GFLOP/s that can serve the precision.
+
+    Float64 needs float64 units. All others are held against the narrowest operands, whatever their
+    own, since a pass with rounded operands can filter for an exact one (docs/exact-step.md).
+    """
+    limits = gpu_ceilings(result)
+    rates = [limits.get("fma_gflops") or {}, limits.get("gemm_gflops") or {}]
+    double = precision == "f64"
+    found = [r for group in rates for kind, r in group.items() if r and (kind == "f64") == double]
+    return max(found, default=None)
+
+
+def gpu_limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
+    """The same on the GPU: its bandwidth, its fastest arithmetic, and one barrier over the grid."""
+    limits = gpu_ceilings(result)
+    bounds = []
+    read = gpu_read_ceiling(result, cell)
+    if read:
+        bounds.append((compulsory_bytes(cell) / (read * 1e9), "bandwidth"))
+    rate = gpu_arithmetic_ceiling(result, cell.precision)
+    if rate:
+        bounds.append((2.0 * cell.n * cell.k * cell.d / (rate * 1e9), "arithmetic"))
+    barrier = limits.get("grid_barrier_seconds")
+    if barrier:
+        bounds.append((barrier, "a grid barrier"))
+    return max(bounds) if bounds else None
+
+
 def limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
     """The least time of an iteration by brute force here, and what binds; None if not measured."""
+    if cell.on_gpu:
+        return gpu_limit_seconds(result, cell)
     bounds = []
     read = read_ceiling(result, cell)
     if read:

@@ -98,12 +98,9 @@ def draw_lines(
                 [max(0.0, v.mid - v.low) if v else nan for v in values],
                 [max(0.0, v.high - v.mid) if v else nan for v in values],
             ],
-            color=look.color,
             linestyle=look.line,
-            marker=look.marker,
-            markerfacecolor="white" if look.hollow else look.color,
-            markeredgecolor=look.color,
             elinewidth=1.0,
+            **look.marks,
             zorder=3,
         )
         for place, v in zip(places, values, strict=True):
@@ -165,12 +162,9 @@ def series_handles(result: Result, series: Sequence[Series]) -> list[Line2D]:
             Line2D(
                 [],
                 [],
-                color=look.color,
                 linestyle=look.line,
-                marker=look.marker,
-                markerfacecolor="white" if look.hollow else look.color,
-                markeredgecolor=look.color,
                 label=one.label,
+                **look.marks,
             )
         )
     return handles
@@ -218,10 +212,8 @@ def label_ends(ax: Axes, result: Result, ends: Sequence[tuple[Series, float]]) -
             [place],
             transform=ax.transAxes,
             clip_on=False,
-            color=look.color,
-            marker=look.marker,
             markersize=5,
-            markerfacecolor="white" if look.hollow else look.color,
+            **look.marks,
         )
         ax.text(1.085, place, label, transform=ax.transAxes, va="center", fontsize=style.SMALL)
 

@@ -18,14 +18,14 @@ from plots import words
 from plots.captions import build_warning, machine_name, partial_text
 from plots.figures import table
 from plots.load import Cell, Result
-from plots.metrics import ceilings, limit_seconds, share_of_limit
+from plots.metrics import ceilings, gpu_ceilings, gpu_l2_bytes, limit_seconds, share_of_limit
 from plots.pool import starmap
 from plots.published import Comparison, comparisons, shape_text
 from plots.render import draw, encode, settle
-from plots.select import label_of, shape_title
+from plots.select import label_of, reason_of, shape_title, status_of
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
-_DIFFERS_FROM_OK = ("wrong", "error", "skipped")
+_DIFFERS_FROM_OK = ("wrong", "error", "wrong as expected", "skipped")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,18 @@ def _interval_text(cell: Cell) -> str:
     return text if times.confident else text + f" (min{words.TO}max)"
 
 
-def row_of(result: Result, cell: Cell) -> Row:
+def _device_text(cell: Cell) -> tuple[str, float | None]:
+    """The median by the GPU's own events."""
+    median = (cell.data.get("device_seconds_per_iteration") or {}).get("median")
+    median = median if cell.ok else None
+    return words.seconds(median), median
+
+
+def has_device_times(result: Result) -> bool:
+    return any(_device_text(cell)[1] is not None for cell in result.cells)
+
+
+def row_of(result: Result, cell: Cell, with_device: bool = False) -> Row:
     """Columns in the order of the template's headings."""
     rates = cell.data.get("gbytes_per_second") or {} if cell.ok else {}
     gflops = cell.data.get("gflops") if cell.ok else None
@@ -98,6 +109,7 @@ def row_of(result: Result, cell: Cell) -> Row:
             cell.seconds.mid if cell.seconds else None,
         ),
         (_interval_text(cell), None),
+        *([_device_text(cell)] if with_device else []),
         (str(cell.sample_count) if cell.ok else words.NONE, cell.sample_count if cell.ok else None),
         (words.rate(gflops), gflops),
         (words.rate(rates.get("compulsory")), rates.get("compulsory")),
@@ -106,6 +118,21 @@ def row_of(result: Result, cell: Cell) -> Row:
         (_verification_text(cell), differing),
     ]
     return Row(cell, texts, list(cell.data.get("suspect") or []))
+
+
+def _machine_rows(machine: dict[str, Any]) -> list[tuple[str, str]]:
+    """All that is known of the machine; of a GPU its name and driver first."""
+    rows = []
+    gpus = machine.get("gpus") or []
+    for index, gpu in enumerate(gpus, start=1):
+        name = "GPU" if len(gpus) == 1 else f"GPU {index}"
+        rows.append((name, str(gpu.get("name") or "without a name")))
+        if gpu.get("driver"):
+            rows.append((f"{name} driver", str(gpu["driver"])))
+        rest = {key: value for key, value in gpu.items() if key not in ("name", "driver")}
+        facts = ", ".join(f"{key} {value}" for key, value in _flat(rest))
+        rows += [(f"{name} facts", facts)] if facts else []
+    return rows + list(_flat({key: value for key, value in machine.items() if key != "gpus"}))
 
 
 def _flat(record: Any, name: str = "") -> Iterator[tuple[str, str]]:
@@ -153,7 +180,46 @@ def _ceiling_rows(result: Result) -> list[tuple[str, str]]:
     return [
         (name, f"{words.digits(value)} {unit}" if value else "not measured")
         for name, value, unit in rows
+    ] + _gpu_ceiling_rows(result)
+
+
+def _gpu_ceiling_rows(result: Result) -> list[tuple[str, str]]:
+    """Limits of the GPU in use; none where there is no GPU."""
+    limits = gpu_ceilings(result)
+    if not limits:
+        return []
+    details = limits.get("details") or {}
+    fma, gemm = limits.get("fma_gflops") or {}, limits.get("gemm_gflops") or {}
+    library = f" (cuBLAS {details['cublas']})" if details.get("cublas") else ""
+    l2_bytes = gpu_l2_bytes(result)
+    l2_name = f"L2 ({words.size(l2_bytes)})" if l2_bytes else "L2"
+    rates = [
+        ("read from GPU memory", limits.get("read_gbytes_per_second"), "GB/s"),
+        (f"read from the GPU's {l2_name}", limits.get("read_gbytes_per_second_l2"), "GB/s"),
+        ("copy in GPU memory (read + write)", limits.get("copy_gbytes_per_second"), "GB/s"),
     ]
+    for way, key in (("host to GPU", "host_to_device"), ("GPU to host", "device_to_host")):
+        transfer = limits.get(f"{key}_gbytes_per_second") or {}
+        rates += [(f"{way}, {kind} memory", value, "GB/s") for kind, value in transfer.items()]
+    rates += [(f"GPU multiply-add, {kind}", fma.get(kind), "GFLOP/s") for kind in ("f32", "f64")]
+    rates += [
+        (f"GPU matrix product, {kind}{library}", gemm.get(kind), "GFLOP/s")
+        for kind in ("f64", "f32", "tf32", "f16", "bf16")
+    ]
+    rows = [
+        (name, f"{words.digits(value)} {unit}" if value else "not measured")
+        for name, value, unit in rates
+    ]
+    rows += [
+        (name, words.seconds(limits[key]) if limits.get(key) else "not measured")
+        for name, key in (
+            ("kernel launch, back to back", "launch_seconds"),
+            ("kernel launch and wait", "launch_and_synchronise_seconds"),
+            ("kernel in a graph", "graph_node_seconds"),
+            ("barrier over the GPU's grid", "grid_barrier_seconds"),
+        )
+    ]
+    return [("GPU in use", str(details["name"])), *rows] if details.get("name") else rows
 
 
 def _notices(results: Sequence[Result]) -> list[str]:
@@ -166,6 +232,8 @@ def _notices(results: Sequence[Result]) -> list[str]:
             notices.append(f"{result.experiment} is {text}.")
         if (ceilings(result).get("details") or {}).get("disturbed"):
             notices.append("Other work took the processor away while the ceilings were measured.")
+        if (gpu_ceilings(result).get("details") or {}).get("disturbed"):
+            notices.append("The GPU was disturbed while its ceilings were measured.")
         environment = result.context.get("environment") or {}
         notices += [str(text) for text in environment.get("warnings") or []]
         neutralised = environment.get("neutralised") or []
@@ -181,7 +249,8 @@ def _notices(results: Sequence[Result]) -> list[str]:
 def _tally(cells: Sequence[Cell]) -> str:
     counts = {status: 0 for status in ("ok", *_DIFFERS_FROM_OK)}
     for cell in cells:
-        counts[cell.status] = counts.get(cell.status, 0) + 1
+        status = status_of(cell)
+        counts[status] = counts.get(status, 0) + 1
     return ", ".join(f"{number} {status}" for status, number in counts.items() if number)
 
 
@@ -211,8 +280,16 @@ def _answers(result: Result) -> list[dict[str, Any]]:
     return rows
 
 
+def _failures(result: Result) -> list[Cell]:
+    """Cells without a time, the unexpected ones first."""
+    order = {status: place for place, status in enumerate(_DIFFERS_FROM_OK)}
+    failed = [cell for cell in result.cells if not cell.ok]
+    return sorted(failed, key=lambda cell: order.get(status_of(cell), 0))
+
+
 def _section(result: Result) -> dict[str, Any]:
     published: list[Comparison] = comparisons(result)
+    with_device = has_device_times(result)
     return {
         "result": result,
         "partial": partial_text(result),
@@ -226,8 +303,9 @@ def _section(result: Result) -> dict[str, Any]:
                 if figure["kind"] != table.__name__.rpartition(".")[2]
             ],
         ),
-        "rows": [row_of(result, cell) for cell in result.cells],
-        "failures": [cell for cell in result.cells if not cell.ok],
+        "rows": [row_of(result, cell, with_device) for cell in result.cells],
+        "with_device": with_device,
+        "failures": _failures(result),
         "suspects": [
             (cell, text)
             for cell in result.cells
@@ -257,7 +335,12 @@ def render(results: Sequence[Result]) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(
-        label_of=label_of, shape_title=shape_title, shape_text=shape_text, words=words
+        label_of=label_of,
+        reason_of=reason_of,
+        shape_text=shape_text,
+        shape_title=shape_title,
+        status_of=status_of,
+        words=words,
     )
     first = results[0]
     return environment.get_template("report.html.j2").render(
@@ -268,7 +351,7 @@ def render(results: Sequence[Result]) -> str:
         style=Markup(style_text),
         script=Markup(script_text),
         machine=machine_name(first),
-        machine_rows=list(_flat(first.context.get("machine") or {})),
+        machine_rows=_machine_rows(first.context.get("machine") or {}),
         ceiling_rows=_ceiling_rows(first),
         suite_rows=list(_flat(first.context.get("suite") or {})),
         environment_rows=list(

@@ -28,6 +28,20 @@ def cells_of(result: Result, figure: dict[str, Any]) -> list[Cell]:
     return cells
 
 
+def drawn_of(result: Result, figure: dict[str, Any]) -> list[Cell]:
+    """The cells that a picture shows: without variants that were skipped wherever the figure looks,
+    e.g. for want of a GPU. The caption names those too. Raises NothingToDraw."""
+    cells = cells_of(result, figure)
+    if not any(c.ok for c in cells):
+        statuses = [c.status for c in cells]
+        counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
+        reasons = list(dict.fromkeys(c.reason.rstrip(".") for c in cells if c.reason))
+        text = f"none of the {len(cells)} cells has a time ({', '.join(counts)})"
+        raise NothingToDraw(text + (f": {'; '.join(reasons[:2])}" if reasons else ""))
+    tried = {(c.variant, c.precision) for c in cells if c.status != "skipped"}
+    return [c for c in cells if (c.variant, c.precision) in tried]
+
+
 @dataclass(frozen=True)
 class Series:
     """The cells of one variant at one precision and thread count."""
@@ -58,6 +72,20 @@ def series_of(cells: Iterable[Cell]) -> list[Series]:
 
 def label_of(cell: Cell) -> str:
     return f"{cell.variant} {cell.precision}"
+
+
+def status_of(cell: Cell) -> str:
+    """The status as readers see it."""
+    return "wrong as expected" if cell.expected_wrong else cell.status
+
+
+def reason_of(cell: Cell) -> str:
+    """Why a cell has no time; for one that is kept although wrong, why that is."""
+    reason = (cell.reason or "").rstrip(".")
+    if cell.expected_wrong:
+        kept = f"kept as printed: {cell.expected_wrong.rstrip('.')}"
+        return f"{reason} ({kept})" if reason else kept
+    return reason
 
 
 def varying(cells: Iterable[Cell]) -> list[str]:

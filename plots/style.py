@@ -2,22 +2,24 @@
 """Sole owner of colours, markers, line styles and fonts.
 
 Colour tells the backend (Okabe-Ito, told apart by colour-blind readers), its lightness and the
-marker tell the variant, the line style tells the precision: nothing rests on colour alone, so the
-figures survive a black-and-white printer.
+marker tell the variant, the line style, the marker's filling and the hatching tell the precision:
+nothing rests on colour alone, so the figures survive a black-and-white printer.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib as mpl
 from matplotlib.colors import to_rgb
 
-from plots.load import Cell, Result
+from plots.load import ON_GPU, Cell, Result
 
 BLACK, GREY, LIGHT_GREY = "#1a1a1a", "#6b6b6b", "#d9d9d9"
 _BLUE, _VERMILION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
 _SKY, _ORANGE, _YELLOW = "#56B4E9", "#E69F00", "#F0E442"
+_INDIGO = "#4A0FC4"
 
 _BACKENDS = {
     "cpu": _BLUE,
@@ -26,13 +28,23 @@ _BACKENDS = {
     "openmp": _VERMILION,
     "python": _PURPLE,
     "cuda": _ORANGE,
+    "python" + ON_GPU: _INDIGO,
     "nccl": _SKY,
     "mpi": BLACK,
 }
 _MARKERS = "os^DvPX<>*hd8p"
-_LINES = {"f32": "-", "f64": (0, (5, 2))}
-_OTHER_LINE = (0, (1.5, 1.5))
+# Of a precision: line, the part of a marker that is filled, hatching of bars.
+_PRECISIONS = {
+    "f32": ("-", "full", None),
+    "f64": ((0, (5, 2)), "none", "////"),
+    "tf32": ((0, (1.5, 1.5)), "left", "...."),
+    "f16": ((0, (5, 1.5, 1, 1.5)), "right", "\\\\\\\\"),
+    "bf16": ((0, (5, 1.5, 1, 1.5, 1, 1.5)), "top", "xxxx"),
+}
+_OTHER_PRECISION = ((0, (1, 3)), "bottom", "++++")
 _TONES = (0.0, 0.5, -0.6, 0.28, -0.33, 0.68)  # towards white (positive) or black (negative)
+_TONES_OF_LIGHT = (0.0, -0.42, -0.7, -0.2, -0.56, 0.25)  # whiter ones would vanish on paper
+_LIGHT = 0.4  # relative luminance from which a colour counts as light
 
 # Clusters of a scatter picture, stages of an iteration: categories without a backend.
 CATEGORIES = (_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _VERMILION, _YELLOW, GREY)
@@ -52,7 +64,21 @@ class Look:
     color: str | tuple[float, float, float]
     marker: str
     line: str | tuple[int, tuple[float, ...]]
-    hollow: bool  # markers without filling: not the variant's usual precision
+    fill: str  # the part of the marker that is filled, as matplotlib's fillstyle
+    hatch: str | None  # of bars
+
+    @property
+    def marks(self) -> dict[str, Any]:
+        """Arguments of lines and error bars that set colour and marker."""
+        none = self.fill == "none"
+        return {
+            "color": self.color,
+            "marker": self.marker,
+            "fillstyle": "full" if none else self.fill,
+            "markerfacecolor": "white" if none else self.color,
+            "markerfacecoloralt": "white",
+            "markeredgecolor": self.color,
+        }
 
 
 def apply() -> None:
@@ -96,21 +122,32 @@ def _tone(color: str, amount: float) -> tuple[float, float, float]:
     return red, green, blue
 
 
-def backend_color(backend: str) -> str:
-    """The backend's colour; a backend that this file does not know yet gets a grey."""
-    return _BACKENDS.get(backend, GREY)
+def _luminance(color: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def backend_color(family: str) -> str:
+    """The colour of a family of variants (see Result.roster); one that this file does not know yet
+    gets a grey."""
+    return _BACKENDS.get(family, GREY)
 
 
 def look(result: Result, backend: str, variant: str, precision: str) -> Look:
     """The look of a series: the same in every figure of the results loaded together."""
-    siblings = [name for owner, name in result.roster if owner == backend]
+    family = next((owner for owner, name in result.roster if name == variant), backend)
+    siblings = [name for owner, name in result.roster if owner == family]
     order = siblings.index(variant) if variant in siblings else len(siblings)
-    first = list(_BACKENDS).index(backend) if backend in _BACKENDS else 0
+    first = list(_BACKENDS).index(family) if family in _BACKENDS else 0
+    base = backend_color(family)
+    tones = _TONES_OF_LIGHT if _luminance(base) > _LIGHT else _TONES
+    line, fill, hatch = _PRECISIONS.get(precision, _OTHER_PRECISION)
     return Look(
-        color=_tone(backend_color(backend), _TONES[order % len(_TONES)]),
+        color=_tone(base, tones[order % len(tones)]),
         marker=_MARKERS[(order + 2 * first) % len(_MARKERS)],
-        line=_LINES.get(precision, _OTHER_LINE),
-        hollow=precision != "f32",
+        line=line,
+        fill=fill,
+        hatch=hatch,
     )
 
 

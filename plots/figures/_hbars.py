@@ -12,10 +12,15 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 
 from plots import style
 from plots.load import Cell, Interval, Result
-from plots.select import series_of, shape_title
+from plots.select import series_of, shape_title, status_of
 from plots.words import TIMES
 
 LOG_FROM = 25.0  # largest over smallest beyond which bars from zero would hide the small ones
+_LOG_FROM_LINE = 100.0  # the same for a line, which is thin and has a name
+_FEW_PANELS = 6  # more than these stand three side by side
+_BAR, _AROUND, _LINE_NAME = 0.215, 0.75, 0.15  # inches
+_DASHES = ("--", ":")
+_OVER_LINES = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 
 
 @dataclass(frozen=True)
@@ -39,30 +44,50 @@ def draw_bars(
     value: Callable[[Cell], Interval | None],
     text: Callable[[float], str],
     tick: Callable[[float], str],
-    line: Callable[[list[Cell]], Line | None],
+    lines: Callable[[list[Cell]], list[Line]],
     *,
     best_is_least: bool,
 ) -> Figure:
     """Best on top; cells without a value at the foot, marked."""
     groups = by_shape(cells)
-    columns = 1 if len(groups) == 1 else 2
-    height = -(-len(groups) // columns)
-    bars = max(len(group) for group in groups)
+    columns = 1 if len(groups) == 1 else 2 if len(groups) <= _FEW_PANELS else 3
+    rows = [groups[i : i + columns] for i in range(0, len(groups), columns)]
+    heights = [
+        _BAR * max(len(group) for group in row) + _AROUND + _LINE_NAME * _most(lines, row)
+        for row in rows
+    ]
     fig = Figure(
-        figsize=(7.6 if columns == 1 else 10.4, height * (0.25 * bars + 0.8) + 0.2),
+        figsize=((7.6, 10.4, 14.4)[columns - 1], sum(heights) + 0.2),
         layout="constrained",
     )
-    axes = fig.subplots(height, columns, squeeze=False).ravel()
+    grid = fig.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
+    axes = grid.ravel()
+    logarithmic = any(_spreads(group, value, lines(group)) for group in groups)
     for ax, group in zip(axes, groups, strict=False):
         known = sorted(
             ((c, v) for c in group if (v := value(c)) is not None),
             key=lambda pair: pair[1].mid if best_is_least else -pair[1].mid,
         )
         missing = [c for c in group if value(c) is None]
-        _draw_group(ax, result, known, missing, (text, tick), line(group))
+        _draw_group(ax, result, known, missing, (text, tick), lines(group), logarithmic)
     for ax in axes[len(groups) :]:
         ax.set_visible(False)
     return fig
+
+
+def _most(lines: Callable[[list[Cell]], list[Line]], groups: Sequence[list[Cell]]) -> int:
+    return max(len(lines(group)) for group in groups)
+
+
+def _spreads(
+    group: Sequence[Cell], value: Callable[[Cell], Interval | None], lines: Sequence[Line]
+) -> bool:
+    """Would bars from zero hide the small ones, or all of them a line far below?"""
+    mids = [v.mid for c in group if (v := value(c)) is not None]
+    if not mids:
+        return False
+    lowest = min((line.place for line in lines), default=max(mids))
+    return max(mids) / min(mids) > LOG_FROM or max(mids) / lowest > _LOG_FROM_LINE
 
 
 def _draw_group(
@@ -71,12 +96,11 @@ def _draw_group(
     known: Sequence[tuple[Cell, Interval]],
     missing: Sequence[Cell],
     texts: tuple[Callable[[float], str], Callable[[float], str]],
-    line: Line | None,
+    lines: Sequence[Line],
+    logarithmic: bool,
 ) -> None:
     text, tick = texts
-    mids = [v.mid for _, v in known] or [1.0]
-    places = mids + ([line.place] if line else [])
-    logarithmic = max(mids) / min(mids) > LOG_FROM
+    places = [v.mid for _, v in known] + [line.place for line in lines] or [1.0]
     low = min(places) / 2 if logarithmic else 0.0
     for row, (cell, v) in enumerate(known):
         look = style.look_of(result, cell)
@@ -87,10 +111,8 @@ def _draw_group(
                 v.mid,
                 row,
                 xerr=error,
-                color=look.color,
-                marker=look.marker,
                 markersize=6,
-                markerfacecolor="white" if look.hollow else look.color,
+                **look.marks,
             )
         else:
             ax.barh(
@@ -100,7 +122,7 @@ def _draw_group(
                 color=look.color,
                 edgecolor="white",
                 linewidth=0.0,
-                hatch="////" if look.hollow else None,
+                hatch=look.hatch,
             )
             ax.errorbar(v.mid, row, xerr=error, color=style.BLACK, linestyle="none")
         ax.annotate(
@@ -110,10 +132,12 @@ def _draw_group(
             textcoords="offset points",
             va="center",
             fontsize=style.SMALL,
+            bbox=_OVER_LINES,
+            zorder=2.8,
         )
     for row, cell in enumerate(missing, start=len(known)):
         ax.annotate(
-            f"{TIMES} {cell.status if not cell.ok else 'no value'}",
+            f"{TIMES} {status_of(cell) if not cell.ok else 'no value'}",
             (0, row),
             xycoords=("axes fraction", "data"),
             xytext=(4, 0),
@@ -121,23 +145,31 @@ def _draw_group(
             va="center",
             color=style.GREY,
             fontsize=style.SMALL,
+            bbox=_OVER_LINES,
+            zorder=2.8,
         )
-    if line:
-        ax.axvline(line.place, color=style.CEILING, linestyle="--", linewidth=1.0, zorder=2.5)
+    # Names one above the other, since lines may be near each other, and towards the panel's middle.
+    high = max(places)
+    middle = (low * high) ** 0.5 if logarithmic else high / 2
+    for above, line in enumerate(sorted(lines, key=lambda one: -one.place)):
+        dashes = _DASHES[above % len(_DASHES)]
+        ax.axvline(line.place, color=style.CEILING, linestyle=dashes, linewidth=1.0, zorder=2.5)
         ax.annotate(
             line.name,
             (line.place, 1),
             xycoords=("data", "axes fraction"),
-            xytext=(2, 2),
+            xytext=(2 if line.place <= middle else -2, 2 + 11 * above),
             textcoords="offset points",
             fontsize=style.SMALL,
+            ha="left" if line.place <= middle else "right",
         )
     cells = [c for c, _ in known] + list(missing)
     labels = {s.cells[0].key: s.label for s in series_of(cells)}
     ax.set_yticks(range(len(cells)), [labels[c.key] for c in cells])
     ax.set_ylim(len(cells) - 0.4, -0.6)
     ax.grid(axis="y", visible=False)
-    ax.set_title(shape_title(cells[0]), loc="left", pad=15 if line else 6, fontweight="bold")
+    pad = 6 + (11 * len(lines) if lines else 0)
+    ax.set_title(shape_title(cells[0]), loc="left", pad=pad, fontweight="bold")
     if logarithmic:
         ax.set_xscale("log")
         ax.set_xlim(low, max(places) * (max(places) / low) ** 0.16)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from plots import panels
 from plots.load import Cell, Interval, Result
 from plots.metrics import scaled_rate
-from plots.select import Panel, cells_of, facet_grid
+from plots.select import Panel, drawn_of, facet_grid
 
 Measure = tuple[str, Callable[[Cell], float | None]]  # axis label, rate of a cell
 
@@ -24,7 +24,7 @@ def draw_rates(
     unit: str,
 ) -> Figure:
     """Panels of each measure below one another, ceilings drawn in all."""
-    cells = cells_of(result, figure)
+    cells = drawn_of(result, figure)
     x = figure.get("x", "n")
     facets = facet_grid(cells, figure.get("facets", []), x)
     rows = [row for _ in measures for row in facets]

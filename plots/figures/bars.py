@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time per iteration of every variant at one shape; several shapes become several panels. The
-machine's limit for the shape is drawn as a line."""
+limits of the processors used, for the shape, are drawn as lines."""
 
 from __future__ import annotations
 
@@ -12,23 +12,33 @@ from plots import captions
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Result
 from plots.metrics import limit_seconds
-from plots.select import cells_of
+from plots.select import cells_of, drawn_of
 from plots.words import compact_seconds, seconds
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    def line(group: list[Cell]) -> Line | None:
-        found = [limit_seconds(result, c) for c in group if c.precision != "f64"]
-        limit = min((limit[0] for limit in found if limit), default=None)
-        return Line(limit, f"limit {seconds(limit)}") if limit else None
+    cells = drawn_of(result, figure)
+    mixed = len({c.on_gpu for c in cells if c.ok}) > 1
+
+    def lines(group: list[Cell]) -> list[Line]:
+        found = []
+        for on_gpu, name in ((False, "CPU's limit"), (True, "GPU's limit")):
+            # A cell without a time does not tell where it would have run.
+            own = [c for c in group if c.ok and c.on_gpu == on_gpu and c.precision != "f64"]
+            limits = [limit[0] for c in own if (limit := limit_seconds(result, c))]
+            if limits:
+                found.append(
+                    Line(min(limits), f"{name if mixed else 'limit'} {seconds(min(limits))}")
+                )
+        return found
 
     return draw_bars(
         result,
-        cells_of(result, figure),
+        cells,
         lambda c: c.seconds,
         seconds,
         compact_seconds,
-        line,
+        lines,
         best_is_least=True,
     )
 
@@ -36,11 +46,20 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     cells = cells_of(result, figure)
     notes = [
-        "Time per iteration; hatched bars and hollow marks compute in another precision than f32."
+        "Time per iteration; hatched bars and marks that are not filled entirely compute in "
+        "another precision than f32."
     ]
-    if any(limit_seconds(result, c) for c in cells):
+    limited = {c.on_gpu for c in cells if c.ok and limit_seconds(result, c)}
+    if False in limited:
         notes.append(
-            "Limit: the larger of one pass over the points at the measured read bandwidth and "
+            ("CPU's limit" if True in limited else "Limit")
+            + ": the larger of one pass over the points at the measured read bandwidth and "
             "2nkd operations at the measured multiply-add rate (f32, the most threads used)."
+        )
+    if True in limited:
+        notes.append(
+            "GPU's limit: the largest of one pass over the points at its measured read "
+            "bandwidth, 2nkd operations at its fastest matrix product, whose operands are rounded, "
+            "and one barrier over its grid."
         )
     return captions.caption(result, figure, cells, notes)

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from plots import captions
 from plots.figures._rates import draw_rates
 from plots.load import Result
-from plots.metrics import ceilings
+from plots.metrics import ceilings, gpu_ceilings
 from plots.select import cells_of
 
 _MEASURES = (
@@ -20,7 +20,8 @@ _MEASURES = (
 
 
 def _limits(result: Result, figure: dict[str, Any]) -> list[tuple[str, float]]:
-    cells = cells_of(result, figure)
+    timed = [c for c in cells_of(result, figure) if c.ok]
+    cells = [c for c in timed if not c.on_gpu]
     kinds = sorted({"f64" if c.precision == "f64" else "f32" for c in cells})
     fma = ceilings(result).get("fma_gflops") or {}
     gemm = ceilings(result).get("gemm_gflops") or {}
@@ -31,6 +32,13 @@ def _limits(result: Result, figure: dict[str, Any]) -> list[tuple[str, float]]:
             (f"multiply-add {kind}, one thread", fma.get(f"{kind}_one_thread")),
             (f"matrix product {kind}", gemm.get(kind)),
         ]
+    on_gpu = {c.precision for c in timed if c.on_gpu}
+    gpu_fma = gpu_ceilings(result).get("fma_gflops") or {}
+    gpu_gemm = gpu_ceilings(result).get("gemm_gflops") or {}
+    for kind in sorted({"f64" if precision == "f64" else "f32" for precision in on_gpu}):
+        found.append((f"GPU, multiply-add {kind}", gpu_fma.get(kind)))
+    for precision in sorted(on_gpu):
+        found.append((f"GPU, matrix product {precision}", gpu_gemm.get(precision)))
     return [(name, height) for name, height in found if height]
 
 

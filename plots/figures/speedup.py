@@ -11,7 +11,7 @@ from plots import captions, panels, style
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Interval, Result
 from plots.metrics import named, speedup
-from plots.select import NothingToDraw, cells_of, facet_grid
+from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid
 from plots.words import factor
 
 
@@ -27,7 +27,7 @@ def _tick(value: float) -> str:
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    cells = cells_of(result, figure)
+    cells = drawn_of(result, figure)
     base = {c.shape: c for c in named(result.cells, _baseline(result, figure))}
     if not any(cell.ok for cell in base.values()):
         raise NothingToDraw("the baseline has no time in this run")
@@ -44,7 +44,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             value,
             factor,
             _tick,
-            lambda _: Line(1.0, "baseline"),
+            lambda _: [Line(1.0, "baseline")],
             best_is_least=False,
         )
     fig, grid = panels.figure_grid(rows)

@@ -13,9 +13,20 @@ from matplotlib.ticker import PercentFormatter
 
 from plots import captions, style
 from plots.load import Cell, Result
-from plots.select import NothingToDraw, cells_of, facet_grid, series_of
+from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid, series_of
 from plots.words import TIMES, listed, seconds, short_count
 
+# As they follow one another in an iteration; files hold them by name. Others come last.
+_ORDER = (
+    "upload",
+    "assign",
+    "label",
+    "assign and reduce",
+    "download",
+    "sort",
+    "update",
+    "converge",
+)
 _HATCHES = ("", "///", "...", "\\\\\\", "xx", "++")
 
 
@@ -24,14 +35,17 @@ def _marked(cells: list[Cell]) -> list[Cell]:
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    cells = cells_of(result, figure)
+    cells = drawn_of(result, figure)
     marked = _marked(cells)
     if not marked:
         raise NothingToDraw("no variant of this figure marks its stages")
     x = figure.get("x", "k")
     rows = series_of([c for c in cells if c.variant in {m.variant for m in marked}])
     columns = [p for row in facet_grid(cells, figure.get("facets", []), x) for p in row if p]
-    names = list(dict.fromkeys(name for c in marked for name in c.data["stages"]))
+    names = sorted(
+        dict.fromkeys(name for c in marked for name in c.data["stages"]),
+        key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER),
+    )
     if len(columns) == 1:  # variants side by side instead of one below the other
         width = min(len(rows), 4)
         fig, axes = _axes(-(-len(rows) // width), width)

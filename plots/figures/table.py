@@ -77,8 +77,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     sentences = [figure["caption"]] if figure.get("caption") else []
     sentences += [
         captions.machine_sentence(result),
-        "Published on other machines, years apart: the last column compares machines and code "
-        "together.",
+        "Published on the machines named here, some of them many years older: the last column "
+        "compares machines and code together.",
     ]
     absent = [row for row in rows if row.measured is None]
     sentences += [f"{row.entry['label']}: {row.remark.rstrip('.')}." for row in absent[:4]]

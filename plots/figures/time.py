@@ -9,12 +9,12 @@ from matplotlib.figure import Figure
 
 from plots import captions, panels
 from plots.load import Result
-from plots.select import cells_of, facet_grid
+from plots.select import cells_of, drawn_of, facet_grid
 from plots.words import compact_seconds
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    cells = cells_of(result, figure)
+    cells = drawn_of(result, figure)
     x = figure.get("x", "n")
     rows = facet_grid(cells, figure.get("facets", []), x)
     fig, grid = panels.figure_grid(rows)

@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-_LIBRARY_OPERATIONS = {"python": 4e9, "blas": 2e10, "eigen": 6e9, "openmp": 6e10, "cpu": 3e9}
+_LIBRARY_OPERATIONS = {
+    "python": 4e9,
+    "blas": 2e10,
+    "eigen": 6e9,
+    "openmp": 6e10,
+    "cpu": 3e9,
+    "cuda": 2e12,
+}
 
 
 def experiments() -> list[dict[str, Any]]:
@@ -80,6 +87,42 @@ def context(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
+def gpu_ceilings(**changes: Any) -> dict[str, Any]:
+    """Round numbers, the L2 holding 2 000 bytes."""
+    base = {
+        "read_gbytes_per_second": 4000.0,
+        "copy_gbytes_per_second": 3500.0,
+        "read_gbytes_per_second_l2": 8000.0,
+        "fma_gflops": {"f32": 60_000.0, "f64": 30_000.0},
+        "gemm_gflops": {
+            "f64": 50_000.0,
+            "f32": 51_000.0,
+            "tf32": 400_000.0,
+            "f16": 700_000.0,
+            "bf16": 800_000.0,
+        },
+        "launch_seconds": 3e-6,
+        "launch_and_synchronise_seconds": 8e-6,
+        "graph_node_seconds": 5e-7,
+        "grid_barrier_seconds": 1e-6,
+        "host_to_device_gbytes_per_second": {"pinned": 55.0, "pageable": 10.0},
+        "device_to_host_gbytes_per_second": {"pinned": 54.0, "pageable": 18.0},
+        "details": {
+            "name": "Synthetic GPU",
+            "uuid": "GPU-0",
+            "bytes": {"array": 1_000_000, "l2": 1000, "transfer": 1_000_000},
+            "gemm_size": {"f64": 64, "others": 128},
+            "cublas": "13.0",
+            "state": {"before": None, "under_load": None, "after": None},
+            "measured": "2026-01-01T00:00:00Z",
+            "seconds": 1.0,
+            "disturbed": False,
+            "notes": [],
+        },
+    }
+    return base | changes
+
+
 def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[float]], dict]:
     """Samples of three processes and their statistics; no 95 % interval below six samples."""
     flat = sorted(seconds * rng.uniform(1.0, 1.12) for _ in range(samples))
@@ -97,6 +140,15 @@ def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[f
     }
 
 
+def _stages(variant: str, seconds: float) -> dict[str, float]:
+    """By name, as files hold them."""
+    if variant.endswith("hybrid"):
+        shares = {"download": 0.1, "label": 0.3, "update": 0.5, "upload": 0.1}
+    else:
+        shares = {"assign": 0.9, "update": 0.1}
+    return {name: share * seconds for name, share in shares.items()}
+
+
 def cell(
     experiment: str,
     variant: str,
@@ -108,8 +160,10 @@ def cell(
     reason: str | None = None,
     samples: int = 9,
     init: str = "random:1",
+    on_gpu: bool | None = None,
 ) -> dict[str, Any]:
-    """One cell. Not ok: no samples, no times, no rates."""
+    """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend tells whether
+    it ran on a GPU, unless `on_gpu` does."""
     n, d, k = shape
     rng = random.Random(f"{variant}{precision}{shape}")
     backend = variant.split("_")[0] if "_" in variant else "cpu"
@@ -119,6 +173,7 @@ def cell(
     median = operations / per_second + rng.uniform(0.2, 40) * 1e-6
     size = 8 if precision == "f64" else 4
     ok = status == "ok"
+    gpu = ok and (backend == "cuda" if on_gpu is None else on_gpu)
     groups, statistics = times(median, samples, rng) if ok else ([], None)
     middle = statistics["median"] if statistics else math.inf
     bytes_moved = size * n * d + 4 * n + 2 * size * k * d
@@ -144,9 +199,7 @@ def cell(
         "repetitions": 3,
         "stopping": "complete",
         "setup_seconds": 0.01 if ok else None,
-        "stages": {"assign": 0.9 * middle, "update": 0.1 * middle}
-        if ok and backend != "python"
-        else {},
+        "stages": _stages(variant, middle) if ok and backend != "python" else {},
         "gflops": operations / middle / 1e9 if ok else None,
         "gflops_2nkd": 2.0 * n * k * d / middle / 1e9 if ok else None,
         "gbytes_per_second": {
@@ -161,6 +214,19 @@ def cell(
         "empty_clusters": 0 if ok else None,
         "load_average": {"before": 0.1, "after": 0.2},
         "library": {},
+        "gpu": {
+            "index": 0,
+            "name": "Synthetic GPU",
+            "uuid": "GPU-0",
+            "cache": "warm",
+            "warm_up_iterations": 3,
+            "before": None,
+            "after": None,
+        }
+        if gpu
+        else None,
+        "device_seconds_per_iteration": statistics if gpu else None,
+        "wrong_because": None,
         "verification": {
             "passed": True,
             "checks": [{"name": "labels", "passed": True, "detail": "all exact"}],
@@ -296,6 +362,10 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
         "cells": cells,
         "traces": traces,
     }
+    if any(c["gpu"] for c in cells):
+        base["context"]["ceilings"]["gpu"] = gpu_ceilings()
+        gpu = {"name": "Synthetic GPU", "driver": "580.1", "memory_bytes": 1 << 34}
+        base["context"]["machine"]["gpus"] = [gpu]
     base["context"]["run_order"] = [c["key"] for c in cells]
     return base | changes
 

@@ -202,6 +202,116 @@ def test_bad_input_ends_with_exit_code_two(
     assert "x.json" in capsys.readouterr().err
 
 
+def _gpu_experiment(small_experiment: dict[str, Any]) -> dict[str, Any]:
+    names = [{"variant": "cuda_c", "precision": p} for p in ("f32", "tf32", "f16", "bf16")]
+    return small_experiment | {"variants": ["cpu_a", "openmp_b", *names, "cuda_hybrid"]}
+
+
+def test_each_limit_is_drawn_where_its_processor_was_used(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    figure = next(f for f in small_experiment["figures"] if f["kind"] == "bars")
+    mixed = draw(_load(tmp_path, data), figure)
+    texts = " ".join(t.get_text() for ax in mixed.picture.axes for t in ax.texts)
+    assert "CPU's limit" in texts
+    assert "GPU's limit 1.00 µs" in texts
+    assert "CPU's limit: " in " ".join(mixed.caption)
+    data["cells"] = [c for c in data["cells"] if c["backend"] == "cuda"]
+    # Without a time, and so without a GPU: no reason to draw the processor's limit.
+    synthetic.fail(data["cells"][-1], "wrong")
+    alone = draw(_load(tmp_path, data), figure | {"where": {}})
+    texts = " ".join(t.get_text() for ax in alone.picture.axes for t in ax.texts)
+    assert "limit 1.00 µs" in texts
+    assert "CPU's limit" not in texts
+
+
+def test_bars_of_many_shapes_stand_three_abreast(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    experiment = _gpu_experiment(small_experiment)
+    experiment["scales"]["quick"]["sweep"] = {"n": [100, 1000, 10_000], "d": [2, 3], "k": [2, 5]}
+    result = _load(tmp_path, synthetic.result(experiment))
+    picture = draw(result, {"id": "x", "kind": "bars", "title": "T"}).picture
+    assert picture.axes[0].get_subplotspec().get_gridspec().get_geometry() == (4, 3)
+    assert {ax.get_xscale() for ax in picture.axes} == {"log"}  # alike in all panels
+
+
+def test_variants_skipped_everywhere_are_in_the_caption_alone(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    """As on a machine without a GPU."""
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    for cell in data["cells"]:
+        if cell["backend"] == "cuda":
+            synthetic.fail(cell, "skipped", "no GPU was found")
+    result = _load(tmp_path, data)
+    for figure in result.figures:
+        drawing = draw(result, figure)
+        assert drawing.picture is not None, drawing.absent
+        if figure["kind"] in _NOT_CELLS:
+            continue
+        labels = [t.get_text() for ax in drawing.picture.axes for t in ax.get_yticklabels()]
+        labels += [t.get_text() for legend in drawing.picture.legends for t in legend.texts]
+        labels += [t.get_text() for ax in drawing.picture.axes for t in ax.texts]
+        assert not [label for label in labels if "cuda" in label], figure["kind"]
+        missing = [s for s in drawing.caption if "cuda" in s]
+        assert len(missing) == 1
+        assert "no GPU was found." in missing[0]
+
+
+def test_without_any_time_the_reason_is_told_instead_of_an_empty_picture(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    for cell in data["cells"]:
+        synthetic.fail(cell, "skipped", "no GPU was found.")
+    result = _load(tmp_path, data)
+    for figure in result.figures:
+        drawing = draw(result, figure)
+        if figure["kind"] not in _NOT_CELLS:
+            assert drawing.picture is None
+            assert drawing.absent.endswith("skipped): no GPU was found"), drawing.absent
+
+
+def test_a_wrong_answer_that_is_kept_says_why(tmp_path: Path, data: dict[str, Any]) -> None:
+    for cell in data["cells"]:
+        if cell["variant"] == "openmp_b":
+            synthetic.fail(cell, "wrong", "labels differ.")
+            cell["wrong_because"] = "the source forgets a barrier"
+    result = _load(tmp_path, data)
+    figure = next(f for f in result.figures if f["kind"] == "bars")
+    drawing = draw(result, figure)
+    assert "wrong as expected" in " ".join(t.get_text() for t in drawing.picture.axes[0].texts)
+    caption = " ".join(drawing.caption)
+    assert "labels differ (kept as printed: the source forgets a barrier)." in caption
+
+
+def test_stages_stand_in_the_order_of_an_iteration(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    result = _load(tmp_path, synthetic.result(_gpu_experiment(small_experiment)))
+    figure = {"id": "x", "kind": "stages", "x": "k", "title": "T"}
+    picture = draw(result, figure | {"where": {"variant": "cuda_hybrid"}}).picture
+    names = [t.get_text() for t in picture.legends[0].texts]
+    assert names == ["upload", "label", "download", "update"]
+
+
+def test_a_baseline_on_the_gpu_is_ranked_among_codes_on_the_gpu(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    experiment = _gpu_experiment(small_experiment) | {"baseline": "cuda_c"}
+    result = _load(tmp_path, synthetic.result(experiment))
+    figure = next(f for f in result.figures if f["kind"] == "speedup")
+    caption = " ".join(draw(result, figure).caption)
+    assert "Baseline: cuda_c f32, on the GPU, per iteration" in caption
+    assert "fastest f32 code on the GPU of this run at" in caption
+    figure = figure | {"baseline": "cpu_a"}
+    own = " ".join(draw(result, figure).caption)
+    # The GPU's variants report one host thread, and are no rivals of one thread's code.
+    assert "It is the fastest one-thread f32 code of this run at 4 of 4 shapes." in own
+
+
 def test_no_drawing_code_names_a_variant() -> None:
     """A new variant is a new file under implementations/ and nothing else."""
     variants = {

@@ -155,6 +155,39 @@ def test_a_missed_known_answer_is_shown_as_wrong(tmp_path: Path, data: dict[str,
     assert "inertia of iteration 3 is off by 2e-4" in text
 
 
+def test_a_wrong_answer_that_is_kept_as_printed_does_not_alarm(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    for cell in data["cells"][6:8]:
+        synthetic.fail(cell, "wrong", "labels differ")
+    data["cells"][6]["wrong_because"] = "the source forgets a barrier"
+    text = _render(tmp_path, data)
+    assert "1 wrong, 1 wrong as expected" in re.sub(r"\d+ (?:ok|error|skipped), ", "", text)
+    assert "labels differ (kept as printed: the source forgets a barrier)" in text
+    assert text.count('class="status wrong"') == 2  # once in each of the two tables
+    assert text.count('class="status expected"') == 2
+
+
+def test_the_gpu_is_named_with_its_driver_limits_and_own_times(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    without = _Page(_render(tmp_path, synthetic.result(small_experiment))).text
+    assert "median by the GPU" not in without
+    assert "barrier over the GPU" not in without
+    small_experiment["variants"] += ["cuda_c"]
+    data = synthetic.result(small_experiment)
+    cell = next(c for c in data["cells"] if c["variant"] == "cuda_c")
+    cell["device_seconds_per_iteration"] = cell["seconds_per_iteration"] | {"median": 0.123}
+    text = re.sub(r"\s+", " ", _Page(_render(tmp_path, data)).text)
+    assert "Synthetic GPU" in text
+    assert "580.1" in text
+    assert "median by the GPU's events" in text
+    assert "123 ms" in text
+    assert "GPU matrix product, bf16 (cuBLAS 13.0)800 000 GFLOP/s" in text
+    assert "read from the GPU's L2 (1.95 KiB)8 000 GB/s" in text
+    assert "barrier over the GPU's grid1.00 µs" in text
+
+
 def test_several_experiments_share_one_page(
     tmp_path: Path, data: dict[str, Any], small_experiment: dict[str, Any]
 ) -> None:

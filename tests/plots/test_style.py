@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Series can be told apart, by colour-blind readers and on a black-and-white printer too."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import synthetic
+from matplotlib.colors import to_rgb
+
+from plots import style
+from plots.load import ON_GPU, load_result
+
+# Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
+_SIMULATIONS = {
+    "none": np.eye(3),
+    "protanopia": np.array(
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
+    ),
+    "deuteranopia": np.array(
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
+    ),
+}
+_TO_XYZ = np.array(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
+)
+_TOGETHER = ("cpu", "openmp", "python", "cuda", "python" + ON_GPU)
+
+
+def _lab(color: str, simulation: np.ndarray) -> np.ndarray:
+    """CIE L*a*b* of the colour as such a reader sees it."""
+    rgb = np.array(to_rgb(color))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    xyz = _TO_XYZ @ np.clip(simulation @ linear, 0, 1) / (_TO_XYZ @ np.ones(3))
+    f = np.where(xyz > 216 / 24389, np.cbrt(xyz), (24389 / 27 * xyz + 16) / 116)
+    return np.array([116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])])
+
+
+@pytest.mark.parametrize("reader", sorted(_SIMULATIONS))
+def test_families_of_variants_differ_in_colour(reader: str) -> None:
+    for one, other in itertools.combinations(_TOGETHER, 2):
+        places = [_lab(style.backend_color(f), _SIMULATIONS[reader]) for f in (one, other)]
+        assert np.linalg.norm(places[0] - places[1]) > 15, (one, other)
+
+
+def test_a_library_has_one_colour_on_a_gpu_and_another_on_the_cpu(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    small_experiment["variants"] = ["cpu_a", "python_b", "python_c"]
+    data = synthetic.result(small_experiment)
+    for index, cell in enumerate(data["cells"]):
+        if cell["variant"] == "python_c":
+            shape = (cell["n"], cell["d"], cell["k"])
+            data["cells"][index] = synthetic.cell("small", "python_c", "f32", shape, 1, on_gpu=True)
+    skipped = next(c for c in data["cells"] if c["variant"] == "python_c")
+    synthetic.fail(skipped)
+    result = load_result(synthetic.write(tmp_path, data))
+    assert ("python" + ON_GPU, "python_c") in result.roster
+    assert ("python", "python_b") in result.roster
+    looks = {style.look_of(result, c) for c in result.cells if c.variant == "python_c"}
+    assert len(looks) == 1  # the skipped cell's too, which does not tell where it would have run
+    assert looks.isdisjoint(
+        style.look_of(result, c) for c in result.cells if c.variant != "python_c"
+    )
+
+
+def test_precisions_of_a_variant_differ_without_colour(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    result = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
+    precisions = ("f32", "f64", "tf32", "f16", "bf16")
+    looks = [style.look(result, "cuda", "cuda_c", precision) for precision in precisions]
+    for key in ("line", "fill", "hatch"):
+        assert len({str(getattr(one, key)) for one in looks}) == len(precisions), key
+    assert len({(one.color, one.marker) for one in looks}) == 1
+
+
+def test_a_dozen_variants_of_one_backend_have_their_own_markers_and_are_no_whiter_than_paper(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    small_experiment["variants"] = ["cpu_a", *(f"cuda_{letter}" for letter in "abcdefghijkl")]
+    result = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
+    looks = {c.variant: style.look_of(result, c) for c in result.cells if c.backend == "cuda"}
+    assert len({one.marker for one in looks.values()}) == 12
+    for one in looks.values():
+        assert _lab(one.color, np.eye(3))[0] < 80
