@@ -112,7 +112,8 @@ measure() {
   return $status
 }
 step_extremes() { measure "${ONLY:-}" gpu-extremes; }
-# Rounded operands cannot tell close centroids apart: some cells are wrong, and say so.
+# With rounded operands the inertia of some cells drifts from the exact trajectory's: these are wrong,
+# and say so.
 step_frontier() {
   measure "${ONLY:-}" frontier
   local status=$?
