@@ -49,6 +49,21 @@ struct PlannedExperiment {
   Plan plan;
 };
 
+/// An absolute path in the command becomes its last part: where someone keeps files says nothing
+/// about the results. What only looks like one, as a regular expression may, stays.
+std::string without_folders(const std::string& argument) {
+  const auto slash = argument.find('/');
+  const bool at_start = slash == 0 || (slash != std::string::npos && argument[slash - 1] == '=');
+  if (!at_start) return argument;
+  std::filesystem::path path = argument.substr(slash);
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code ignored;
+  const bool real = std::filesystem::exists(path, ignored) ||
+                    (path.parent_path() != path.root_path() &&
+                     std::filesystem::exists(path.parent_path(), ignored));
+  return real ? argument.substr(0, slash) + path.filename().string() : argument;
+}
+
 /// The command as typed, the program by its plain name.
 std::string typed_command() {
   std::ifstream stream("/proc/self/cmdline", std::ios::binary);
@@ -56,6 +71,7 @@ std::string typed_command() {
   std::string argument;
   for (bool first = true; std::getline(stream, argument, '\0'); first = false) {
     if (first) continue;
+    argument = without_folders(argument);
     const bool plain = !argument.empty() &&
                        argument.find_first_of(" \t\n\"'\\$*?[](){}|&;<>") == std::string::npos;
     text += plain ? " " + argument : " '" + argument + "'";

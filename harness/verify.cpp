@@ -2,6 +2,7 @@
 #include "harness/verify.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <span>
 
 #include "harness/exact_step.h"
 #include "harness/parallel.h"
@@ -190,11 +192,26 @@ class ExactDistances {
 
   // Fills distances (resized to k) and returns the nearest centroid, the lowest index on a tie.
   std::int64_t to(const T* point, std::vector<double>& distances) const {
-    distances.resize(grouped_.size() / static_cast<std::size_t>(d_));
-    for (std::int64_t first = 0; first < k_; first += kGroup) {
-      group_distances(point, grouped_.data() + first * d_, d_, distances.data() + first);
+    std::vector<double>* one = &distances;
+    to_each({&point, 1}, {one, 1});
+    return nearest_in(distances);
+  }
+
+  // Fills one set of distances a point. The points pass over a group of centroids together, since
+  // all centroids may be far larger than a cache.
+  void to_each(std::span<const T* const> points, std::span<std::vector<double>> distances) const {
+    for (std::size_t p = 0; p < points.size(); ++p) {
+      distances[p].resize(grouped_.size() / static_cast<std::size_t>(d_));
     }
-    distances.resize(k_);
+    for (std::int64_t first = 0; first < k_; first += kGroup) {
+      for (std::size_t p = 0; p < points.size(); ++p) {
+        group_distances(points[p], grouped_.data() + first * d_, d_, distances[p].data() + first);
+      }
+    }
+    for (std::size_t p = 0; p < points.size(); ++p) distances[p].resize(k_);
+  }
+
+  static std::int64_t nearest_in(const std::vector<double>& distances) {
     return std::min_element(distances.begin(), distances.end()) - distances.begin();
   }
 
@@ -268,14 +285,23 @@ LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const
   const ExactDistances<T> exact_distances(centroids, k, d);
   const DistanceBounds<T> bounds(traits, step, centroids);
   const auto count = static_cast<std::int64_t>(indices.size());
-  std::vector<LabelTally> tallies(block_count(count));
-  for_blocks(count, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-    LabelTally& tally = tallies[block];
-    std::vector<double> distances;
+  constexpr std::int64_t kTogether = 16;
+  const std::int64_t parts = (count + kTogether - 1) / kTogether;
+  std::vector<LabelTally> tallies(parts);
+  for_each_part(parts, step.threads, [&](std::int64_t part) {
+    LabelTally& tally = tallies[part];
+    const std::int64_t begin = part * kTogether;
+    const std::int64_t end = std::min(count, begin + kTogether);
+    std::array<const T*, kTogether> points{};
+    for (std::int64_t s = begin; s < end; ++s) points[s - begin] = step.points + indices[s] * d;
+    thread_local std::array<std::vector<double>, kTogether> all_distances;
+    const auto together = static_cast<std::size_t>(end - begin);
+    exact_distances.to_each({points.data(), together}, {all_distances.data(), together});
     for (std::int64_t s = begin; s < end; ++s) {
       const std::int64_t i = indices[s];
-      const T* point = step.points + i * d;
-      const std::int64_t exact_label = exact_distances.to(point, distances);
+      const T* point = points[s - begin];
+      const std::vector<double>& distances = all_distances[s - begin];
+      const std::int64_t exact_label = ExactDistances<T>::nearest_in(distances);
       const std::int64_t label = step.labels[i];
       if (label == exact_label) continue;
       tally.differing += 1;
