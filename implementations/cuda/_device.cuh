@@ -108,7 +108,7 @@ inline unsigned blocks_for(std::int64_t count, int threads) {
 /// by default.
 template <class... Arguments>
 void allow_shared_bytes(void (*kernel)(Arguments...), std::size_t bytes) {
-  if (bytes > 48 * 1024) {
+  if (bytes > std::size_t{48} * 1024) {
     KMEANS_CUDA(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
                                      static_cast<int>(bytes)));
