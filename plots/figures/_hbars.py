@@ -172,10 +172,11 @@ def _draw_group(
     ax.set_title(shape_title(cells[0]), loc="left", pad=pad, fontweight="bold")
     if logarithmic:
         ax.set_xscale("log")
-        ax.set_xlim(low, max(places) * (max(places) / low) ** 0.16)
+        end = max([*places, *(v.high for _, v in known)])
+        ax.set_xlim(low, end * (end / low) ** 0.16)
         ax.xaxis.set_major_locator(LogLocator(numticks=7))
         ax.xaxis.set_minor_locator(NullLocator())
     else:
-        ax.set_xlim(0, max(places) * 1.2)
+        ax.set_xlim(0, max([*places, *(v.high for _, v in known)]) * 1.2)
         ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: tick(x) if x else "0"))
