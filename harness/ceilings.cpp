@@ -67,15 +67,6 @@ double cpu_seconds(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
-}
-
 /// Whatever a kernel returns ends here, so that none of its work is dead code.
 void consume(double value) { __asm__ volatile("" : : "m"(value)); }
 

@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <ctime>
 #include <map>
 #include <optional>
 #include <set>
@@ -671,15 +670,6 @@ std::string build_identity() {
   // The commit does not say what this program was built from.
   static const std::string hash = sha256_file("/proc/self/exe");
   return build.git_commit + "+" + hash.substr(0, 16);
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  ::gmtime_r(&now, &utc);
-  std::array<char, 32> text{};
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
 }
 
 }  // namespace kmeans

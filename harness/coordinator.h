@@ -60,7 +60,4 @@ void check_writable(const std::filesystem::path& folder);
 /// What tells this build apart: its commit, or the program's hash where the tree was changed.
 std::string build_identity();
 
-/// UTC now, ISO 8601.
-std::string utc_now();
-
 }  // namespace kmeans

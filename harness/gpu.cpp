@@ -43,11 +43,6 @@ std::string listed(const std::vector<GpuDevice>& devices) {
 
 }  // namespace
 
-std::string describe_gpus() {
-  const GpuStatus& status = gpu_status();
-  return status.devices.empty() ? status.problem : "visible: " + listed(status.devices);
-}
-
 namespace detail {
 
 bool runs_on(const std::vector<int>& built_for, int built_ptx, int major, int minor) {

@@ -20,13 +20,9 @@ struct GpuDevice {
   int major = 0;     ///< Compute capability.
   int minor = 0;
   int multiprocessors = 0;
-  int warp_size = 32;
-  int threads_per_multiprocessor = 0;
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t shared_bytes_per_block = 0;  ///< The most that a block can ask for (opt-in).
-  std::int64_t shared_bytes_per_multiprocessor = 0;
-  std::int64_t largest_grid_x = 0;
 };
 
 struct GpuStatus {
@@ -53,9 +49,6 @@ void bind_gpu();
 
 /// The GPU in use (the first one unless use_gpu() chose), or null where none can be used.
 const GpuDevice* current_gpu();
-
-/// "no GPU is visible: ..." and the like, as one clause with what was found and what is needed.
-std::string describe_gpus();
 
 struct GpuMemory {
   std::int64_t free_bytes = 0;

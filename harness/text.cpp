@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <ctime>
 #include <numeric>
 
 namespace kmeans {
@@ -119,6 +120,15 @@ std::string format_count(std::int64_t count) {
     digits.insert(i, 1, ' ');
   }
   return digits;
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  ::gmtime_r(&now, &utc);
+  std::array<char, 32> text{};
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text.data();
 }
 
 }  // namespace kmeans

@@ -25,6 +25,9 @@ std::string format_seconds(double seconds);
 /// "1.5 GiB".
 std::string format_bytes(double bytes);
 
+/// UTC now, ISO 8601: "2026-11-21T08:40:00Z".
+std::string utc_now();
+
 /// "1 000 000" with thin grouping by plain spaces.
 std::string format_count(std::int64_t count);
 

@@ -253,7 +253,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                     {"name", gpu->name},
                     {"uuid", gpu->uuid},
                     {"cache", "warm"},
-                    {"warm_up_iterations", 2 * job.iterations + 1},
+                    {"warm_up_iterations", job.iterations + 1},
                     {"before", std::move(before)},
                     {"after", gpu_state(gpu->uuid)}};
     }

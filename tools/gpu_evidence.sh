@@ -12,8 +12,8 @@
 #     frontier     experiments/frontier.json, paper scale
 #     experiments  the last three
 #
-# Result files and one log, evidence.log, go to $OUT (default: results/<machine>); a short table comes
-# last. ONLY narrows the cells (as `kmeans-bench run --only`), RUN_OPTIONS adds options to the runs,
+# Result files and one log, evidence.log, go to $OUT (default: results/<machine>, or results/gpu
+# before the first build); a short table comes last. ONLY narrows the cells (as `kmeans-bench run --only`), RUN_OPTIONS adds options to the runs,
 # SANITIZE_ONLY names the variants that compute-sanitizer sees.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit

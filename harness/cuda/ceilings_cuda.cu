@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <ctime>
 #include <exception>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -23,6 +22,7 @@
 #include "harness/cuda/cublas_library.h"
 #include "harness/gpu.h"
 #include "harness/gpu_state.h"
+#include "harness/text.h"
 #include "implementations/cuda/_device.cuh"
 
 namespace kmeans {
@@ -169,15 +169,6 @@ __global__ void __launch_bounds__(kThreads) pass_barriers_kernel(int barriers) {
 
 double host_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-std::string utc_now() {
-  const std::time_t now = std::time(nullptr);
-  std::tm utc{};
-  gmtime_r(&now, &utc);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text;
 }
 
 class Stream {

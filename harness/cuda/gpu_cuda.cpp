@@ -39,14 +39,9 @@ GpuDevice describe(int index) {
   device.major = properties.major;
   device.minor = properties.minor;
   device.multiprocessors = properties.multiProcessorCount;
-  device.warp_size = properties.warpSize;
-  device.threads_per_multiprocessor = properties.maxThreadsPerMultiProcessor;
   device.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
   device.l2_bytes = properties.l2CacheSize;
   device.shared_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
-  device.shared_bytes_per_multiprocessor =
-      static_cast<std::int64_t>(properties.sharedMemPerMultiprocessor);
-  device.largest_grid_x = properties.maxGridSize[0];
   return device;
 }
 
