@@ -64,8 +64,9 @@ function(kmeans_backend name)
   set_property(GLOBAL APPEND PROPERTY KMEANS_BACKENDS ${name})
 endfunction()
 
-# Links every backend's variants into a program.
+# Links every backend's variants, and the studies, into a program.
 function(kmeans_link_variants target)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:kmeans_studies>)
   get_property(backends GLOBAL PROPERTY KMEANS_BACKENDS)
   foreach(backend IN LISTS backends)
     target_link_libraries(${target} PRIVATE kmeans_variants_${backend})

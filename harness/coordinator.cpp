@@ -21,6 +21,8 @@
 #include "harness/preparation.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
+#include "harness/study.h"
+#include "harness/study_job.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -197,6 +199,7 @@ class Run {
     prepare();
     measure();
     record_traces();
+    carry_out_studies();
     return conclude();
   }
 
@@ -301,7 +304,8 @@ class Run {
       try {
         state.files = preparation_.files(cell.task, points_scalar(cell.task.shape.precision));
         if (state.finished()) continue;
-        const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k);
+        const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k) + "/" +
+                                 std::to_string(cell.iterations);
         auto found = exact.find(name);
         if (found == exact.end()) {
           found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations)).first;
@@ -319,6 +323,10 @@ class Run {
       if (interrupted()) return;
       if (wants(trace)) prepare_trace(trace);
     }
+    for (const auto& study : plan_.studies) {
+      if (interrupted()) return;
+      if (study.task && wants(study)) prepare_study(study);
+    }
     agree_on_datasets();
   }
 
@@ -335,6 +343,19 @@ class Run {
       result = failure(std::string("the data could not be made: ") + error.what());
     }
     journal_.append_trace(trace.spec.name, result);
+  }
+
+  void prepare_study(const PlannedStudy& study) {
+    json result;
+    try {
+      study_files_[study.spec.name] = preparation_.files(*study.task, ScalarType::f32);
+      return;
+    } catch (const NoInitialCentroids& error) {
+      result = {{"status", "skipped"}, {"reason", error.what()}};
+    } catch (const EnvironmentError& error) {
+      result = failure(std::string("the data could not be made: ") + error.what());
+    }
+    journal_.append_study(study.spec.name, result);
   }
 
   /// A resumed run must not mix measurements on different points.
@@ -360,6 +381,12 @@ class Run {
     if (!trace.selected || !trace.skip_reason.empty()) return false;
     const auto found = journal_.content().traces.find(trace.spec.name);
     return found == journal_.content().traces.end() || status_of(found->second) == "error";
+  }
+
+  [[nodiscard]] bool wants(const PlannedStudy& study) const {
+    if (!study.selected) return false;
+    const auto found = journal_.content().studies.find(study.spec.name);
+    return found == journal_.content().studies.end() || status_of(found->second) == "error";
   }
 
   void stop(CellState& state, const json& result) {
@@ -513,6 +540,7 @@ class Run {
     job.keep_points = trace.spec.keep_points;
     job.keep_centroids = trace.spec.keep_centroids;
     job.expected = trace.spec.expected;
+    job.stop = trace.spec.stop;
     if (job.expected.is_object() && !job.expected.contains("inertia")) {
       job.expected["inertia"] = json::array();
     }
@@ -520,6 +548,30 @@ class Run {
         workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
     if (reply.interrupted) return nullptr;
     return reply.result.is_object() ? reply.result : failure(reply.problem);
+  }
+
+  void carry_out_studies() {
+    for (const auto& study : plan_.studies) {
+      if (interrupted()) return;
+      if (!wants(study)) continue;
+      StudyJob job;
+      if (study.task) {
+        const auto files = study_files_.find(study.spec.name);
+        if (files == study_files_.end()) continue;  // the journal knows why
+        job.points_file = files->second.points.file.string();
+        job.centroids_file = files->second.centroids.string();
+        job.k = study.task->shape.k;
+      }
+      job.study = study.spec.study;
+      job.parameters = study.spec.parameters;
+      job.threads = settings_.threads;
+      progress_.note(experiment_.name + ": study " + study.spec.name);
+      const auto reply =
+          workers_.run("study-worker", to_json(job), settings_.threads, study.spec.timeout_seconds);
+      if (reply.interrupted) return;
+      journal_.append_study(study.spec.name,
+                            reply.result.is_object() ? reply.result : failure(reply.problem));
+    }
   }
 
   [[nodiscard]] std::filesystem::path result_file() const {
@@ -562,6 +614,13 @@ class Run {
       if (!recorded && (!trace.selected || trace.skip_reason.empty())) continue;
       traces.push_back(assemble_trace(trace, recorded ? found->second : json()));
     }
+    json studies = json::array();
+    for (const auto& study : plan_.studies) {
+      const auto found = journal_.content().studies.find(study.spec.name);
+      if (found != journal_.content().studies.end()) {
+        studies.push_back(assemble_study(study, found->second));
+      }
+    }
     const json result{{"schema_version", kResultSchemaVersion},
                       {"experiment", experiment_.name},
                       {"scale", plan_.scale},
@@ -570,7 +629,8 @@ class Run {
                       {"context", context(complete)},
                       {"spec", experiment_.document.value},
                       {"cells", cells},
-                      {"traces", traces}};
+                      {"traces", traces},
+                      {"studies", studies}};
     write_json_file(result_file(), result);
     assembled_ = Clock::now();
     return result;
@@ -613,7 +673,7 @@ class Run {
     summary.interrupted = interrupted();
     const json result = assemble(!summary.interrupted);
     summary.file = result_file();
-    for (const char* part : {"cells", "traces"}) {
+    for (const char* part : {"cells", "traces", "studies"}) {
       for (const auto& entry : result.at(part)) {
         const std::string status = status_of(entry);
         ++(status == "ok"        ? summary.ok
@@ -641,6 +701,7 @@ class Run {
   std::string started_;
   std::vector<CellState> states_;
   std::map<std::string, TaskFiles> trace_files_;
+  std::map<std::string, TaskFiles> study_files_;
   std::set<std::pair<std::string, int>> retry_;
   Clock::time_point assembled_ = Clock::now();
 };

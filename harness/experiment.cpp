@@ -10,8 +10,10 @@
 #include "datasets/dataset.h"
 #include "harness/build_info.h"
 #include "harness/errors.h"
+#include "harness/fit.h"
 #include "harness/job.h"
 #include "harness/registry.h"
+#include "harness/study.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -199,6 +201,7 @@ class ObjectReader {
 };
 
 const std::vector<std::string> kScaleNames{"quick", "paper"};
+const std::vector<std::string> kAxes{"n", "d", "k"};
 
 class Parser {
  public:
@@ -217,7 +220,9 @@ class Parser {
                             {"baseline", Kind::anything},
                             {"scales", Kind::object, true},
                             {"traces", Kind::list},
+                            {"studies", Kind::list},
                             {"published", Kind::list},
+                            {"claims", Kind::list},
                             {"figures", Kind::list}});
     experiment.name = top.text("name");
     experiment.title = top.text("title");
@@ -230,7 +235,9 @@ class Parser {
     }
     parse_scales(top, variants, experiment);
     if (top.has("traces")) parse_traces(top, experiment);
+    if (top.has("studies")) parse_studies(top, experiment);
     if (top.has("published")) check_published(top);
+    if (top.has("claims")) check_claims(top, experiment);
     if (top.has("figures")) check_figures(top, experiment);
   }
 
@@ -350,25 +357,42 @@ class Parser {
     const json& sweep = scale.at("sweep");
     const std::string pointer = scale.pointer("sweep");
     std::vector<SweepShape> shapes;
+    const auto is_grid = [](const json& entry) {
+      return entry.is_object() && entry.contains("k") && entry.at("k").is_array();
+    };
     if (sweep.is_array()) {
       if (sweep.empty()) scale.fail("sweep", "the list of shapes is empty");
       for (std::size_t i = 0; i < sweep.size(); ++i) {
-        shapes.push_back(parse_shape(pointer_to(pointer, i), sweep[i], from_file));
+        const std::string place = pointer_to(pointer, i);
+        if (is_grid(sweep[i])) {
+          add_grid(place, sweep[i], from_file, shapes);
+        } else {
+          shapes.push_back(parse_shape(place, sweep[i], from_file));
+        }
       }
       return shapes;
     }
     if (!sweep.is_object()) {
       scale.fail("sweep", "must be {\"n\": [...], \"d\": [...], \"k\": [...]} or a list of shapes");
     }
-    std::vector<Field> fields{{"k", Kind::list, true}};
+    add_grid(pointer, sweep, from_file, shapes);
+    return shapes;
+  }
+
+  /// Every combination of the listed n, d and k.
+  void add_grid(const std::string& pointer, const json& value, bool from_file,
+                std::vector<SweepShape>& shapes) const {
+    std::vector<Field> fields{{"k", Kind::list, true}, {"iterations", Kind::integer}};
     if (!from_file) {
       fields.insert(fields.begin(), {{"n", Kind::list, true}, {"d", Kind::list, true}});
     }
-    const ObjectReader lists(document_, pointer, sweep, fields);
+    const ObjectReader lists(document_, pointer, value, fields);
+    std::optional<std::int64_t> iterations;
+    if (lists.has("iterations")) iterations = lists.integer("iterations", 1, 1, 1000000);
     const auto all_k = lists.integers("k");
     if (from_file) {
-      for (const auto k : all_k) shapes.push_back({{}, {}, k});
-      return shapes;
+      for (const auto k : all_k) shapes.push_back({{}, {}, k, iterations});
+      return;
     }
     const auto all_n = lists.integers("n");
     const auto all_d = lists.integers("d");
@@ -379,10 +403,9 @@ class Parser {
     }
     for (const auto n : all_n) {
       for (const auto d : all_d) {
-        for (const auto k : all_k) shapes.push_back({n, d, k});
+        for (const auto k : all_k) shapes.push_back({n, d, k, iterations});
       }
     }
-    return shapes;
   }
 
   [[nodiscard]] SweepShape parse_shape(const std::string& pointer, const json& value,
@@ -391,7 +414,11 @@ class Parser {
     if (!from_file) {
       fields.insert(fields.begin(), {{"n", Kind::integer, true}, {"d", Kind::integer, true}});
     }
-    return read_shape(ObjectReader(document_, pointer, value, fields), from_file);
+    fields.push_back({"iterations", Kind::integer});
+    const ObjectReader object(document_, pointer, value, fields);
+    SweepShape shape = read_shape(object, from_file);
+    if (object.has("iterations")) shape.iterations = object.integer("iterations", 1, 1, 1000000);
+    return shape;
   }
 
   [[nodiscard]] static SweepShape read_shape(const ObjectReader& object, bool from_file) {
@@ -438,6 +465,7 @@ class Parser {
                                {"scales", Kind::list},
                                {"keep_points", Kind::integer},
                                {"keep_centroids", Kind::boolean},
+                               {"stop", Kind::text},
                                {"expected", Kind::object}});
     TraceSpec trace;
     trace.pointer = pointer;
@@ -459,7 +487,65 @@ class Parser {
     trace.keep_points = object.integer("keep_points", 0, 0, 1000000);
     trace.keep_centroids = object.boolean("keep_centroids", true);
     if (object.has("expected")) trace.expected = checked_expectation(object, trace);
+    trace.stop = object.text("stop");
+    try {
+      static_cast<void>(parse_stop(trace.stop));
+    } catch (const InputError&) {
+      object.fail("stop", shortened(trace.stop) + " must be labels, movement:E or loss:E");
+    }
     return trace;
+  }
+
+  void parse_studies(const ObjectReader& top, Experiment& experiment) const {
+    const json& list = top.at("studies");
+    std::set<std::string> names;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const std::string pointer = pointer_to(top.pointer("studies"), i);
+      experiment.studies.push_back(parse_study(pointer, list[i], experiment));
+      if (!names.insert(experiment.studies.back().name).second) {
+        throw InputError(document_.where(pointer + "/name") + ": " + pointer +
+                         "/name: two studies are named \"" + experiment.studies.back().name + "\"");
+      }
+    }
+  }
+
+  [[nodiscard]] StudySpec parse_study(const std::string& pointer, const json& value,
+                                      const Experiment& experiment) const {
+    const bool own_data = value.is_object() && value.contains("data");
+    const bool from_file = takes_points_from_file(own_data ? value.at("data") : experiment.data);
+    const bool with_data = value.is_object() && (value.contains("k") || value.contains("n"));
+    const ObjectReader object(document_, pointer, value,
+                              {{"name", Kind::name, true},
+                               {"study", Kind::text, true},
+                               {"n", Kind::integer, with_data && !from_file},
+                               {"d", Kind::integer, with_data && !from_file},
+                               {"k", Kind::integer, with_data},
+                               {"data", Kind::object, false},
+                               {"init", Kind::text},
+                               {"scales", Kind::list},
+                               {"timeout_seconds", Kind::number},
+                               {"parameters", Kind::object}});
+    StudySpec spec;
+    spec.pointer = pointer;
+    spec.name = object.text("name");
+    spec.study = object.text("study");
+    const Study* study = nullptr;
+    try {
+      study = &require_study(spec.study);
+    } catch (const InputError& error) {
+      object.fail("study", error.what());
+    }
+    if (study->needs_data && !with_data) {
+      object.fail("", "lacks \"n\", \"d\" and \"k\": this study needs data");
+    }
+    if (with_data) spec.shape = read_shape(object, from_file);
+    spec.data = own_data ? object.at("data") : experiment.data;
+    if (own_data) check_data(object, "data", spec.data);
+    spec.init = object.has("init") ? checked_init(object, "init") : experiment.init;
+    spec.scales = object.has("scales") ? object.choices("scales", kScaleNames) : kScaleNames;
+    spec.timeout_seconds = object.number("timeout_seconds", spec.timeout_seconds, 0.1, 1e6);
+    if (object.has("parameters")) spec.parameters = object.at("parameters");
+    return spec;
   }
 
   [[nodiscard]] json checked_expectation(const ObjectReader& trace, const TraceSpec& spec) const {
@@ -502,6 +588,7 @@ class Parser {
                                 {{"label", Kind::text, true},
                                  {"variant", Kind::text},
                                  {"precision", Kind::text},
+                                 {"baseline", Kind::anything},
                                  {"n", Kind::integer},
                                  {"d", Kind::integer},
                                  {"k", Kind::integer},
@@ -511,55 +598,176 @@ class Parser {
                                  {"iteration", Kind::integer},
                                  {"machine", Kind::text, true},
                                  {"where", Kind::text, true},
-                                 {"note", Kind::text}});
+                                 {"note", Kind::text},
+                                 {"group", Kind::text},
+                                 {"why", Kind::text}});
       object.choice("quantity", object.text("quantity"), kQuantities);
+      if (object.has("baseline")) {
+        static_cast<void>(parse_variant(object.pointer("baseline"), object.at("baseline"), false));
+      }
+    }
+  }
+
+  /// Statements of a source and how they are tested (plots/claims.py judges them).
+  void check_claims(const ObjectReader& top, const Experiment& experiment) const {
+    const json& list = top.at("claims");
+    std::set<std::string> ids;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const ObjectReader object(document_, pointer_to(top.pointer("claims"), i), list[i],
+                                {{"id", Kind::name, true},
+                                 {"statement", Kind::text, true},
+                                 {"where", Kind::text, true},
+                                 {"scales", Kind::list},
+                                 {"tests", Kind::list, true},
+                                 {"why", Kind::text, true}});
+      if (!ids.insert(object.text("id")).second) {
+        object.fail("id", "two claims have the id \"" + object.text("id") + "\"");
+      }
+      if (object.has("scales")) static_cast<void>(object.choices("scales", kScaleNames));
+      const json& tests = object.at("tests");
+      if (tests.empty()) object.fail("tests", "the list is empty; a claim needs a test");
+      for (std::size_t t = 0; t < tests.size(); ++t) {
+        check_test(pointer_to(object.pointer("tests"), t), tests[t], experiment);
+      }
+    }
+  }
+
+  void check_test(const std::string& pointer, const json& value,
+                  const Experiment& experiment) const {
+    static const std::vector<std::string> kQuantities{"speedup",
+                                                      "seconds_per_iteration",
+                                                      "total_seconds",
+                                                      "gflops",
+                                                      "extra_seconds",
+                                                      "gbytes_per_second",
+                                                      "share_of_limit",
+                                                      "stage_share",
+                                                      "status",
+                                                      "finding",
+                                                      "row",
+                                                      "trace_iterations",
+                                                      "trace_seconds",
+                                                      "trace_speedup"};
+    const ObjectReader object(document_, pointer, value,
+                              {{"quantity", Kind::text, true},
+                               {"variant", Kind::anything},
+                               {"baseline", Kind::anything},
+                               {"iterations", Kind::integer},
+                               {"stage", Kind::text},
+                               {"equals", Kind::text},
+                               {"study", Kind::text},
+                               {"finding", Kind::text},
+                               {"row", Kind::object},
+                               {"value", Kind::text},
+                               {"trace", Kind::text},
+                               {"baseline_trace", Kind::text},
+                               {"where", Kind::object},
+                               {"of", Kind::text},
+                               {"at_least", Kind::number},
+                               {"at_most", Kind::number},
+                               {"rising", Kind::text},
+                               {"falling", Kind::text}});
+    object.choice("quantity", object.text("quantity"), kQuantities);
+    for (const char* key : {"variant", "baseline"}) {
+      if (object.has(key)) {
+        static_cast<void>(parse_variant(object.pointer(key), object.at(key), false));
+      }
+    }
+    if (object.has("of")) {
+      object.choice("of", object.text("of"), {"each", "mean", "median", "smallest", "largest"});
+    }
+    for (const char* key : {"rising", "falling"}) {
+      if (object.has(key)) object.choice(key, object.text(key), kAxes);
+    }
+    for (const char* key : {"trace", "baseline_trace"}) {
+      if (object.has(key)) object.choice(key, object.text(key), names_of(experiment.traces));
+    }
+    if (object.has("study")) {
+      object.choice("study", object.text("study"), names_of(experiment.studies));
+    }
+    if (object.has("where")) check_where(object);
+    if (!object.has("at_least") && !object.has("at_most") && !object.has("rising") &&
+        !object.has("falling") && !object.has("equals")) {
+      object.fail("", "says nothing to test: give at_least, at_most, rising, falling or equals");
     }
   }
 
   void check_figures(const ObjectReader& top, const Experiment& experiment) const {
     static const std::vector<std::string> kKinds{
-        "time", "bars", "speedup", "gflops", "gbytes", "stages", "table", "convergence", "scatter"};
-    static const std::vector<std::string> kAxes{"n", "d", "k"};
-    std::vector<std::string> traces;
-    for (const auto& trace : experiment.traces) traces.push_back(trace.name);
+        "time",        "bars",    "speedup", "gflops",   "gbytes",    "stages",
+        "table",       "scatter", "heatmap", "roofline", "winners",   "ladder",
+        "convergence", "lines",   "rows",    "claims",   "trace-time"};
     std::set<std::string> ids;
     const json& list = top.at("figures");
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const ObjectReader object(document_, pointer_to(top.pointer("figures"), i), list[i],
-                                {{"id", Kind::name, true},
-                                 {"kind", Kind::text, true},
-                                 {"title", Kind::text, true},
-                                 {"caption", Kind::text},
-                                 {"x", Kind::text},
-                                 {"facets", Kind::list},
-                                 {"where", Kind::object},
-                                 {"baseline", Kind::anything},
-                                 {"scales", Kind::list},
-                                 {"trace", Kind::text}});
-      object.choice("kind", object.text("kind"), kKinds);
-      if (object.has("x")) object.choice("x", object.text("x"), kAxes);
-      if (object.has("facets")) static_cast<void>(object.choices("facets", kAxes));
+      const ObjectReader object(
+          document_, pointer_to(top.pointer("figures"), i), list[i],
+          {{"id", Kind::name, true}, {"kind", Kind::text, true}, {"title", Kind::text, true},
+           {"caption", Kind::text},  {"x", Kind::text},          {"y", Kind::anything},
+           {"facets", Kind::list},   {"where", Kind::object},    {"baseline", Kind::anything},
+           {"scales", Kind::list},   {"trace", Kind::anything},  {"traces", Kind::list},
+           {"group", Kind::text},    {"of", Kind::anything},     {"among", Kind::list},
+           {"steps", Kind::list},    {"study", Kind::anything},  {"series", Kind::text},
+           {"columns", Kind::list},  {"log", Kind::list},        {"x_title", Kind::text},
+           {"y_title", Kind::text}});
+      const std::string kind = object.text("kind");
+      object.choice("kind", kind, kKinds);
       if (object.has("scales")) static_cast<void>(object.choices("scales", kScaleNames));
-      if (object.has("trace")) object.choice("trace", object.text("trace"), traces);
+      check_references(object, "trace", names_of(experiment.traces));
+      check_references(object, "study", names_of(experiment.studies));
       if (object.has("baseline")) {
         static_cast<void>(parse_variant(object.pointer("baseline"), object.at("baseline"), false));
       }
-      if (object.has("where")) {
-        const ObjectReader where(document_, object.pointer("where"), object.at("where"),
-                                 {{"n", Kind::list},
-                                  {"d", Kind::list},
-                                  {"k", Kind::list},
-                                  {"variant", Kind::list},
-                                  {"backend", Kind::list},
-                                  {"precision", Kind::list},
-                                  {"dataset", Kind::list},
-                                  {"threads", Kind::list},
-                                  {"iterations", Kind::list}});
+      if (kind != "lines" && kind != "rows") {  // the axes of these are keys of a study's rows
+        if (object.has("x")) object.choice("x", object.text("x"), kAxes);
+        if (object.has("y")) static_cast<void>(checked_axis(object));
+        if (object.has("facets")) static_cast<void>(object.choices("facets", kAxes));
+        if (object.has("where")) check_where(object);
       }
       if (!ids.insert(object.text("id")).second) {
         object.fail("id", "two figures have the id \"" + object.text("id") + "\"");
       }
     }
+  }
+
+  static std::string checked_axis(const ObjectReader& figure) {
+    if (!figure.at("y").is_string()) figure.fail("y", "must be one of n, d, k");
+    const std::string axis = figure.text("y");
+    figure.choice("y", axis, kAxes);
+    return axis;
+  }
+
+  /// A name, or a list of names, of something that the experiment has.
+  static void check_references(const ObjectReader& object, const std::string& key,
+                               const std::vector<std::string>& known) {
+    if (!object.has(key.c_str())) return;
+    if (object.at(key.c_str()).is_array()) {
+      static_cast<void>(object.choices(key.c_str(), known));
+    } else if (object.at(key.c_str()).is_string()) {
+      object.choice(key, object.text(key.c_str()), known);
+    } else {
+      object.fail(key, "must be a name or a list of names");
+    }
+  }
+
+  void check_where(const ObjectReader& object) const {
+    const ObjectReader where(document_, object.pointer("where"), object.at("where"),
+                             {{"n", Kind::list},
+                              {"d", Kind::list},
+                              {"k", Kind::list},
+                              {"variant", Kind::list},
+                              {"backend", Kind::list},
+                              {"precision", Kind::list},
+                              {"dataset", Kind::list},
+                              {"threads", Kind::list},
+                              {"iterations", Kind::list}});
+  }
+
+  template <class T>
+  static std::vector<std::string> names_of(const std::vector<T>& list) {
+    std::vector<std::string> names;
+    for (const auto& entry : list) names.push_back(entry.name);
+    return names;
   }
 
   const JsonDocument& document_;

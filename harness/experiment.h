@@ -30,6 +30,7 @@ struct SweepShape {
   std::optional<std::int64_t> n;
   std::optional<std::int64_t> d;
   std::int64_t k = 1;
+  std::optional<std::int64_t> iterations;  ///< Absent: those of the scale.
 };
 
 /// How long and how often a cell is measured.
@@ -61,7 +62,21 @@ struct TraceSpec {
   std::int64_t keep_points = 0;
   bool keep_centroids = true;
   nlohmann::json expected;  ///< null, or {inertia, relative_tolerance, labels_begin}
+  std::string stop;         ///< As parse_stop takes it; empty: all iterations.
   std::string pointer;      ///< Where it stands in the file.
+};
+
+/// A study (harness/study.h) that is run once.
+struct StudySpec {
+  std::string name;
+  std::string study;
+  std::optional<SweepShape> shape;  ///< Absent: it takes no data.
+  nlohmann::json data;
+  std::string init;
+  std::vector<std::string> scales;
+  nlohmann::json parameters = nlohmann::json::object();
+  double timeout_seconds = 300;
+  std::string pointer;
 };
 
 struct Experiment {
@@ -71,6 +86,7 @@ struct Experiment {
   std::string init;
   std::map<std::string, Scale> scales;
   std::vector<TraceSpec> traces;
+  std::vector<StudySpec> studies;
   JsonDocument document;  ///< The file, for messages and for the result's `spec`.
 
   /// Throws InputError naming the scales there are.

@@ -47,6 +47,8 @@ void take_line(const json& line, JournalContent& content) {
     content.add(process_from_json(line));
   } else if (line.contains("dataset")) {
     content.datasets[line.at("dataset").get<std::string>()] = line.at("description");
+  } else if (line.contains("study")) {
+    content.studies[line.at("study").get<std::string>()] = line.at("result");
   } else {
     content.traces[line.at("trace").get<std::string>()] = line.at("result");
   }
@@ -201,6 +203,11 @@ void Journal::append_dataset(const std::string& label, const json& dataset) {
 void Journal::append_trace(const std::string& name, const json& trace) {
   append_line({{"trace", name}, {"result", trace}});
   content_.traces[name] = presentable(trace);
+}
+
+void Journal::append_study(const std::string& name, const json& study) {
+  append_line({{"study", name}, {"result", study}});
+  content_.studies[name] = presentable(study);
 }
 
 std::vector<std::string> identity_differences(const json& before, const json& now) {

@@ -23,13 +23,14 @@ struct ProcessRecord {
   double load_after = 0;
 };
 
-/// What a run found out so far. A later entry for the same process or trace replaces an earlier
-/// one.
+/// What a run found out so far. A later entry for the same process, trace or study replaces an
+/// earlier one.
 struct JournalContent {
   nlohmann::json header;  ///< Identity of the run; null when empty.
   std::map<std::pair<std::string, int>, ProcessRecord> processes;
   std::vector<std::string> run_order;                  ///< Cells by their first process.
   std::map<std::string, nlohmann::json> traces;        ///< By name.
+  std::map<std::string, nlohmann::json> studies;       ///< By name.
   nlohmann::json datasets = nlohmann::json::object();  ///< As in `context.datasets`.
 
   void add(const ProcessRecord& record);
@@ -54,6 +55,7 @@ class Journal {
   void append(const ProcessRecord& record);
   void append_dataset(const std::string& label, const nlohmann::json& dataset);
   void append_trace(const std::string& name, const nlohmann::json& trace);
+  void append_study(const std::string& name, const nlohmann::json& study);
 
  private:
   void open_locked();

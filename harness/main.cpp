@@ -16,6 +16,7 @@
 #include "harness/machine_command.h"
 #include "harness/python_backend.h"
 #include "harness/run_command.h"
+#include "harness/study_job.h"
 #include "harness/verify_command.h"
 
 namespace kmeans {
@@ -38,6 +39,7 @@ void add_worker_commands(CLI::App& app, std::function<int()>& action) {
   };
   add("worker", run_worker);
   add("trace-worker", run_trace_worker);
+  add("study-worker", run_study_worker);
 }
 
 std::string version_text() {
@@ -74,7 +76,7 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("worker") ||
-      app.got_subcommand("trace-worker")) {
+      app.got_subcommand("trace-worker") || app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
   return action();

@@ -10,6 +10,7 @@
 
 #include "harness/gpu_state.h"
 #include "harness/job.h"
+#include "harness/study.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -413,6 +414,7 @@ json assemble_trace(const PlannedTrace& trace, const json& recorded) {
               {"d", trace.task.shape.d},
               {"k", trace.task.shape.k},
               {"init", trace.task.init},
+              {"stop", trace.spec.stop.empty() ? json() : json(trace.spec.stop)},
               {"status", "skipped"},
               {"reason", trace.skip_reason},
               {"iterations", json::array()},
@@ -426,6 +428,35 @@ json assemble_trace(const PlannedTrace& trace, const json& recorded) {
     if (recorded.contains(key)) result[key] = recorded.at(key);
   }
   if (result["status"] == "ok") result["reason"] = nullptr;
+  return result;
+}
+
+json assemble_study(const PlannedStudy& study, const json& recorded) {
+  json result{{"name", study.spec.name},
+              {"study", study.spec.study},
+              {"summary", require_study(study.spec.study).summary},
+              {"status", "error"},
+              {"reason", nullptr},
+              {"dataset", nullptr},
+              {"n", nullptr},
+              {"d", nullptr},
+              {"k", nullptr},
+              {"init", nullptr},
+              {"parameters", study.spec.parameters},
+              {"rows", json::array()},
+              {"findings", json::object()},
+              {"notes", json::array()},
+              {"seconds", nullptr}};
+  if (study.task) {
+    result["dataset"] = study.task->label;
+    result["n"] = study.task->shape.n;
+    result["d"] = study.task->shape.d;
+    result["k"] = study.task->shape.k;
+    result["init"] = study.task->init;
+  }
+  for (const char* key : {"status", "reason", "rows", "findings", "notes", "seconds"}) {
+    if (recorded.contains(key)) result[key] = recorded.at(key);
+  }
   return result;
 }
 
@@ -445,7 +476,7 @@ std::vector<std::string> validate_result(const json& result) {
   };
   if (!need(result, "the file",
             {"schema_version", "experiment", "scale", "complete", "planned_cells", "context",
-             "spec", "cells", "traces"})) {
+             "spec", "cells", "traces", "studies"})) {
     return problems;
   }
   if (result.at("schema_version") != kResultSchemaVersion) {

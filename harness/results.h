@@ -64,6 +64,9 @@ nlohmann::json assemble_cell(const std::string& experiment, const Cell& cell,
 /// The trace as docs/results.md has it; `recorded` is null for one that is skipped.
 nlohmann::json assemble_trace(const PlannedTrace& trace, const nlohmann::json& recorded);
 
+/// The study as docs/results.md has it.
+nlohmann::json assemble_study(const PlannedStudy& study, const nlohmann::json& recorded);
+
 /// What is wrong with the structure of a result file, one sentence each; empty when nothing is.
 std::vector<std::string> validate_result(const nlohmann::json& result);
 

@@ -111,7 +111,7 @@ std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) 
       continue;
     }
     Plan plan = plan_experiment(experiment, plan_options);
-    if (plan.cells.empty() && plan.traces.empty()) {
+    if (plan.cells.empty() && plan.traces.empty() && plan.studies.empty()) {
       throw InputError("experiment " + experiment.name + " has nothing to run at scale " +
                        options.scale + ": no variant takes any of its shapes");
     }
@@ -140,6 +140,7 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
     candidates += "\n  " + one.experiment.name;
     for (const auto& cell : one.plan.cells) candidates += "\n    " + cell.key;
     for (const auto& trace : one.plan.traces) candidates += "\n    " + trace.spec.name;
+    for (const auto& study : one.plan.studies) candidates += "\n    " + study.spec.name;
   }
   if (kept.empty()) {
     throw InputError("--only '" + only + "' matches nothing; there are" + candidates);
@@ -181,6 +182,9 @@ int dry_run(const std::vector<PlannedExperiment>& planned) {
     }
     for (const auto& trace : one.plan.traces) {
       if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
+    }
+    for (const auto& study : one.plan.studies) {
+      if (study.selected) show("study " + study.spec.name, "");
     }
   }
   std::printf("%zu to run, %zu to skip, very roughly %s\n", runs, skips,
@@ -269,7 +273,7 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
       ->capture_default_str();
   command->add_option("--only", options->only,
                       "Regular expression, found in a cell's key (variant/precision/data/k/T/"
-                      "threads), a trace's or an experiment's name");
+                      "threads), a trace's, a study's or an experiment's name");
   command->add_option("--out", options->out, "Folder of result files [results/<machine>]");
   command->add_flag("--resume", options->resume,
                     "Continue a run that was broken off: finished processes are kept");

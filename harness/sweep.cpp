@@ -104,12 +104,19 @@ class Planner {
     }
     for (const auto& shape : scale_.shapes) {
       const Task task = task_for(experiment_.data, experiment_.init, shape, "/data");
-      for (const auto& variant : variants) add_cell(variant, task);
+      const std::int64_t iterations = shape.iterations.value_or(scale_.iterations);
+      for (const auto& variant : variants) add_cell(variant, task, iterations);
     }
     for (const auto& trace : experiment_.traces) {
       if (std::find(trace.scales.begin(), trace.scales.end(), options_.scale) !=
           trace.scales.end()) {
         add_trace(trace);
+      }
+    }
+    for (const auto& study : experiment_.studies) {
+      if (std::find(study.scales.begin(), study.scales.end(), options_.scale) !=
+          study.scales.end()) {
+        add_study(study);
       }
     }
     return std::move(plan_);
@@ -192,13 +199,13 @@ class Planner {
     return "";
   }
 
-  void add_cell(const ResolvedVariant& variant, const Task& task) {
+  void add_cell(const ResolvedVariant& variant, const Task& task, std::int64_t iterations) {
     Cell cell;
     cell.variant = variant.name;
     cell.backend = variant.backend;
     cell.task = task;
     cell.task.shape.precision = variant.precision;
-    cell.iterations = scale_.iterations;
+    cell.iterations = iterations;
     cell.threads = variant.threads;
     cell.sampling = scale_.sampling;
     if (options_.processes > 0) cell.sampling.processes = options_.processes;
@@ -243,6 +250,18 @@ class Planner {
     plan_.traces.push_back(std::move(trace));
   }
 
+  void add_study(const StudySpec& spec) {
+    PlannedStudy study;
+    study.spec = spec;
+    if (spec.shape) {
+      const bool own_data = spec.data != experiment_.data;
+      study.task = task_for(spec.data, spec.init, *spec.shape,
+                            own_data ? spec.pointer + "/data" : std::string("/data"));
+      study.task->shape.precision = Precision::f32;
+    }
+    plan_.studies.push_back(std::move(study));
+  }
+
   const Experiment& experiment_;
   const PlanOptions& options_;
   const Scale& scale_;
@@ -268,6 +287,10 @@ std::size_t select(Plan& plan, const std::string& experiment, const std::regex& 
   for (auto& trace : plan.traces) {
     trace.selected = all || std::regex_search(trace.spec.name, only);
     count += trace.selected ? 1 : 0;
+  }
+  for (auto& study : plan.studies) {
+    study.selected = all || std::regex_search(study.spec.name, only);
+    count += study.selected ? 1 : 0;
   }
   return count;
 }

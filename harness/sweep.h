@@ -53,10 +53,18 @@ struct PlannedTrace {
   bool selected = true;
 };
 
+/// One study to run.
+struct PlannedStudy {
+  StudySpec spec;
+  std::optional<Task> task;  ///< Absent: it takes no data.
+  bool selected = true;
+};
+
 struct Plan {
   std::string scale;
   std::vector<Cell> cells;
   std::vector<PlannedTrace> traces;
+  std::vector<PlannedStudy> studies;
   double timeout_seconds = 300;
   std::vector<std::string> warnings;
 };
@@ -83,8 +91,8 @@ ScalarType points_scalar(Precision precision);
 /// dropped with a warning. Throws InputError for what the experiment says wrongly.
 Plan plan_experiment(const Experiment& experiment, const PlanOptions& options);
 
-/// Selects the cells and traces whose key or name, or whose experiment's name, the expression is
-/// found in. Returns how many these are.
+/// Selects the cells, traces and studies whose key or name, or whose experiment's name, the
+/// expression is found in. Returns how many these are.
 std::size_t select(Plan& plan, const std::string& experiment, const std::regex& only);
 
 }  // namespace kmeans

@@ -111,6 +111,8 @@ class StageTimes final : public StageRecorder {
   std::map<std::string, double> seconds_;
 };
 
+constexpr double kLongestProfiledSeconds = 10;
+
 // Repetitions that fit the budget, when one repetition of T iterations takes `seconds`.
 int affordable_repetitions(const Job& job, double seconds) {
   const double each = std::max(seconds, job.min_seconds);
@@ -272,7 +274,8 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
       result.reason = "no positive duration was measured";
       result.samples.clear();
     }
-    if (job.profile) {
+    // The profiling pass costs another repetition, too much for cells of that length.
+    if (job.profile && run.seconds <= kLongestProfiledSeconds) {
       StageTimes stages(session.on_our_gpu());
       session.variant().set_stage_recorder(&stages);
       session.reset();

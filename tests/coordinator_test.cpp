@@ -19,6 +19,7 @@
 #include "harness/journal.h"
 #include "harness/json_file.h"
 #include "harness/process.h"
+#include "harness/study.h"
 
 namespace kmeans {
 namespace {
@@ -39,6 +40,12 @@ echo "$role k=$k repetitions=$repetitions threads=$OMP_NUM_THREADS" >> "$(dirnam
 status=ok reason= samples=0.001,0.0011,0.0012 hash=0123456789abcdef
 if [ "$role" = trace-worker ]; then
   echo '{"status": "ok", "reason": null, "iterations": [], "label_hash": null}' > "$result"
+  exit 0
+fi
+if [ "$role" = study-worker ]; then
+  [ "$k" = 2 ] && { echo "about to crash"; kill -SEGV $$; }
+  echo '{"status": "ok", "reason": null, "rows": [{"a": 1}], "findings": {"b": "two"},
+         "notes": ["a note"], "seconds": 0.5}' > "$result"
   exit 0
 fi
 if [ "$repetitions" != 0 ]; then
@@ -325,6 +332,42 @@ TEST_F(CoordinatorTest, ResumeWithFewerCellsKeepsTheOthers) {
   run();
   EXPECT_EQ(result().at("cells").size(), 2U);
   EXPECT_EQ(result().at("planned_cells"), 2);
+}
+
+TEST_F(CoordinatorTest, StudiesAreRunOnceAndKeptInTheFile) {
+  use({10});
+  StudySpec spec;
+  spec.name = "question";
+  spec.study = "test_echo";
+  spec.scales = {"quick"};
+  spec.parameters = {{"times", 3}};
+  spec.data = experiment_.data;
+  spec.init = experiment_.init;
+  plan_.studies.push_back({spec, {}, true});
+  spec.name = "with-data";
+  plan_.studies.push_back({spec, plan_.cells[0].task, true});
+  spec.name = "crashes";
+  plan_.studies.push_back({spec, plan_.cells[0].task, true});
+  plan_.studies.back().task->shape.k = 2;
+  const RunSummary summary = run();
+  EXPECT_EQ(summary.ok, 4U);  // a cell, the trace, two studies
+  EXPECT_EQ(summary.failed, 1U);
+  const json studies = result().at("studies");
+  ASSERT_EQ(studies.size(), 3U);
+  EXPECT_EQ(studies[0].at("name"), "question");
+  EXPECT_EQ(studies[0].at("summary"), "gives back what it gets");
+  EXPECT_TRUE(studies[0].at("n").is_null());
+  EXPECT_EQ(studies[0].at("parameters"), spec.parameters);
+  EXPECT_EQ(studies[0].at("rows"), json::parse(R"([{"a": 1}])"));
+  EXPECT_EQ(studies[0].at("findings").at("b"), "two");
+  EXPECT_EQ(studies[1].at("k"), 10);
+  EXPECT_EQ(studies[1].at("dataset"), plan_.cells[0].task.label);
+  EXPECT_EQ(studies[2].at("status"), "error");
+  EXPECT_THAT(studies[2].at("reason").get<std::string>(), HasSubstr("SIGSEGV"));
+  const std::size_t before = calls().size();
+  settings_.resume = true;
+  run();
+  EXPECT_EQ(calls().size(), before + 1);  // the crash alone is tried again
 }
 
 TEST_F(CoordinatorTest, UnselectedCellsAreNotPlanned) {

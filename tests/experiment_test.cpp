@@ -234,6 +234,69 @@ TEST(Experiment, RefusesFaultyTracesAndFigures) {
       HasSubstr("unknown value \"pie\""));
 }
 
+TEST(Experiment, ReadsStudiesStopRulesAndIterationsOfAShape) {
+  json value = minimal();
+  value["scales"]["quick"]["sweep"] =
+      json::parse(R"([{"n": 9, "d": 2, "k": 3, "iterations": 7}, {"n": 8, "d": 2, "k": 3}])");
+  value["traces"] = json::parse(R"([{"name": "t", "variant": "reference", "n": 9, "d": 1, "k": 2,
+                                     "iterations": 50, "stop": "movement:1e-6"}])");
+  value["studies"] = json::parse(R"([
+    {"name": "a", "study": "test_echo", "parameters": {"x": 1}, "scales": ["paper"]},
+    {"name": "b", "study": "test_echo", "n": 20, "d": 3, "k": 4, "init": "random:7",
+     "data": {"generator": "gaussian", "seed": 5}, "timeout_seconds": 20}])");
+  const Experiment experiment = parse(value);
+  EXPECT_EQ(experiment.scale("quick").shapes[0].iterations, 7);
+  EXPECT_FALSE(experiment.scale("quick").shapes[1].iterations.has_value());
+  EXPECT_EQ(experiment.traces[0].stop, "movement:1e-6");
+  ASSERT_EQ(experiment.studies.size(), 2U);
+  EXPECT_FALSE(experiment.studies[0].shape.has_value());
+  EXPECT_EQ(experiment.studies[0].parameters.at("x"), 1);
+  EXPECT_EQ(experiment.studies[1].shape.value().k, 4);
+  EXPECT_EQ(experiment.studies[1].init, "random:7");
+  EXPECT_EQ(experiment.studies[1].data.at("generator"), "gaussian");
+  EXPECT_EQ(experiment.studies[1].timeout_seconds, 20);
+}
+
+TEST(Experiment, ASweepMayListGridsBesideShapes) {
+  json value = minimal();
+  value["scales"]["quick"]["sweep"] = json::parse(R"([
+    {"n": [9, 8], "d": [2], "k": [3, 4], "iterations": 2}, {"n": 5, "d": 1, "k": 1}])");
+  const auto& shapes = parse(value).scale("quick").shapes;
+  ASSERT_EQ(shapes.size(), 5U);
+  EXPECT_EQ(shapes[1].n, 9);
+  EXPECT_EQ(shapes[1].k, 4);
+  EXPECT_EQ(shapes[3].iterations, 2);
+  EXPECT_EQ(shapes[4].n, 5);
+  EXPECT_FALSE(shapes[4].iterations.has_value());
+}
+
+TEST(Experiment, RefusesFaultyStudiesAndClaims) {
+  const json study{{"name", "a"}, {"study", "test_echo"}};
+  EXPECT_THAT(refusal_with("/studies", {study, study}), HasSubstr("two studies are named \"a\""));
+  EXPECT_THAT(refusal_with("/studies", json::array({{{"name", "a"}, {"study", "test_ecko"}}})),
+              HasSubstr("test_echo"));
+  EXPECT_THAT(refusal_with("/studies", json::array({{{"name", "a"}, {"study", "test_with_data"}}})),
+              HasSubstr("needs data"));
+  EXPECT_THAT(
+      refusal_with("/studies", json::array({{{"name", "a"}, {"study", "test_echo"}, {"k", 3}}})),
+      HasSubstr("lacks \"n\""));
+  json claim{{"id", "c"}, {"statement", "s"}, {"where", "p. 1"}, {"why", "w"}};
+  claim["tests"] = json::array();
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("a claim needs a test"));
+  claim["tests"] = json::parse(R"([{"quantity": "speedup", "variant": "reference"}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("says nothing to test"));
+  claim["tests"] = json::parse(R"([{"quantity": "speed", "at_least": 1}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("unknown value \"speed\""));
+  claim["tests"] = json::parse(R"([{"quantity": "finding", "study": "none", "at_least": 1}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("/claims/0/tests/0/study"));
+  claim["tests"] =
+      json::parse(R"([{"quantity": "speedup", "variant": "referense", "at_most": 1}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("reference"));
+  const json trace{{"name", "t"}, {"variant", "reference"}, {"n", 9},        {"d", 1},
+                   {"k", 2},      {"iterations", 2},        {"stop", "soon"}};
+  EXPECT_THAT(refusal_with("/traces", json::array({trace})), HasSubstr("movement:E"));
+}
+
 TEST(Experiment, MissingScaleNamesTheOthers) {
   EXPECT_THROW(static_cast<void>(parse(minimal()).scale("paper")), InputError);
 }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A study in a worker process: what the coordinator asks, and what comes back.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace kmeans {
+
+struct StudyJob {
+  std::string study;
+  std::string points_file;     ///< npy, float32; empty: the study gets no data
+  std::string centroids_file;  ///< npy, k x d
+  std::int64_t k = 0;
+  nlohmann::json parameters = nlohmann::json::object();
+  int threads = 1;
+};
+
+nlohmann::json to_json(const StudyJob& job);
+StudyJob study_job_from_json(const nlohmann::json& json);
+
+/// The study object of docs/results.md without name, dataset and init. Throws what the study
+/// throws.
+nlohmann::json run_study(const StudyJob& job);
+
+/// The study-worker subcommand: never throws; 0 if a result was written.
+int run_study_worker(const std::string& job_file, const std::string& result_file);
+
+}  // namespace kmeans
