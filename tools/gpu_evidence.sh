@@ -8,19 +8,20 @@
 #     tests        every test that needs a GPU, and the awkward battery as a table
 #     sanitize     compute-sanitizer (memcheck, racecheck, initcheck) over small problems
 #     extremes     experiments/gpu-extremes.json, paper scale
-#     sources      the GPU rows of the five sources' experiments, paper scale
+#     sources      the five sources' experiments, CPU and GPU rows, paper scale
 #     frontier     experiments/frontier.json, paper scale
-#     experiments  the last three
+#     questions    errata, precision, ladder and map, paper scale
+#     experiments  the last four
 #
 # Result files and one log, evidence.log, go to $OUT (default: results/<machine>, or results/gpu
-# before the first build); a short table comes last. ONLY narrows the cells (as `kmeans-bench run --only`), RUN_OPTIONS adds options to the runs,
-# SANITIZE_ONLY names the variants that compute-sanitizer sees.
+# before the first build); a short table comes last. ONLY narrows the cells (as `kmeans-bench run
+# --only`), RUN_OPTIONS adds options to the runs, SANITIZE_ONLY names the variants that
+# compute-sanitizer sees.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 build=${BUILD:-build}
 program=$build/kmeans-bench
-gpu_rows='cuda_|python_torch|python_flash|python_fastkmeans'
 
 steps=()
 for step in "${@:-build tests sanitize experiments}"; do
@@ -30,8 +31,8 @@ done
 expanded=()
 for step in "${steps[@]}"; do
   case $step in
-    experiments) expanded+=(extremes sources frontier) ;;
-    build | tests | sanitize | extremes | sources | frontier) expanded+=("$step") ;;
+    experiments) expanded+=(extremes sources questions frontier) ;;
+    build | tests | sanitize | extremes | sources | questions | frontier) expanded+=("$step") ;;
     *)
       echo "unknown step '$step'; the head of $0 lists them" >&2
       exit 2
@@ -40,7 +41,7 @@ for step in "${steps[@]}"; do
 done
 
 step_build() {
-  tools/setup.sh build python >>"$log" 2>&1 &&
+  tools/setup.sh build python gpu >>"$log" 2>&1 &&
     tools/build.sh release >>"$log" 2>&1 || { tail -n 30 "$log"; return 1; }
   "$program" --version
 }
@@ -120,9 +121,11 @@ step_frontier() {
   [ $status -eq 0 ] || [ $status -eq 4 ]
 }
 step_sources() {
-  measure "${ONLY:-$gpu_rows}" goldsborough2017 goldsborough2017-normal minnaar2019 marinai2023 \
+  measure "${ONLY:-}" goldsborough2017 goldsborough2017-normal minnaar2019 marinai2023 \
     zhihu2023 zechner2009
 }
+
+step_questions() { measure "${ONLY:-}" errata precision ladder map; }
 
 out=${OUT:-}
 if [ -z "$out" ]; then

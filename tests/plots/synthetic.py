@@ -30,10 +30,11 @@ def experiments() -> list[dict[str, Any]]:
 
 
 def shapes(scale: dict[str, Any]) -> list[tuple[int, int, int]]:
+    """Of a sweep: a grid, or a list of grids and single shapes."""
     sweep = scale["sweep"]
-    if isinstance(sweep, list):
-        return [(s["n"], s["d"], s["k"]) for s in sweep]
-    return list(itertools.product(sweep["n"], sweep["d"], sweep["k"]))
+    entries = sweep if isinstance(sweep, list) else [sweep]
+    grids = [[e[x] if isinstance(e[x], list) else [e[x]] for x in ("n", "d", "k")] for e in entries]
+    return [shape for grid in grids for shape in itertools.product(*grid)]
 
 
 def named(entry: str | dict[str, Any]) -> tuple[str, str]:
@@ -267,7 +268,9 @@ def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, 
     rng = random.Random(wanted["name"])
     known = (wanted.get("expected") or {}).get("inertia")
     steps = []
-    for i in range(1, wanted["iterations"] + 1):
+    rule = wanted.get("stop") or ""
+    length = wanted["iterations"] if not rule else min(wanted["iterations"], 4 + rng.randrange(9))
+    for i in range(1, length + 1):
         decay = math.exp(-0.8 * i)
         steps.append(
             {
@@ -293,10 +296,11 @@ def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, 
         "d": d,
         "k": k,
         "init": wanted.get("init", init),
+        "stop": wanted.get("stop"),
         "status": "ok",
         "reason": None,
         "iterations": steps,
-        "seconds_per_iteration": 0.01,
+        "seconds_per_iteration": n * d * k * rng.uniform(1, 30) * 1e-9,
         "expected": None,
         "label_hash": "0123456789abcdef",
         "labels_begin": [1, 0, 2],
@@ -316,6 +320,77 @@ def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, 
             "rows": list(range(len(labels))),
         }
     return result
+
+
+def _names(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or [])
+
+
+def _wanted_keys(experiment: dict[str, Any], name: str) -> tuple[dict[str, list], list[str]]:
+    """What figures and claims ask of the rows of a study: keys that select rows, each with values,
+    and keys of numbers."""
+    groups: dict[str, list] = {}
+    numbers: list[str] = []
+    for figure in experiment.get("figures", []):
+        if name not in _names(figure.get("study")):
+            continue
+        for key, values in (figure.get("where") or {}).items():
+            own = groups.setdefault(key, [])
+            own += [v for v in values if v not in own]
+        for key in [*figure.get("facets", []), *_names(figure.get("series"))]:
+            groups.setdefault(key, [f"{key} one", f"{key} two", f"{key} three"])
+        if "x" in figure:
+            groups.setdefault(figure["x"], [1, 10, 100, 1000])
+        numbers += _names(figure.get("y"))
+        numbers += [c if isinstance(c, str) else c["key"] for c in figure.get("columns", [])]
+    for claim in experiment.get("claims", []):
+        for test in claim["tests"]:
+            if test.get("study") == name and "row" in test:
+                for key, value in test["row"].items():
+                    own = groups.setdefault(key, [])
+                    own += [value] if value not in own else []
+                numbers.append(test["value"])
+    groups.pop("study", None)
+    return groups, [key for key in dict.fromkeys(numbers) if key not in (*groups, "study")]
+
+
+def study(experiment: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """A study with the rows that the experiment's figures and claims ask for; the smallest number
+    is 0 and one is missing."""
+    rng = random.Random(wanted["name"])
+    groups, numbers = _wanted_keys(experiment, wanted["name"])
+    rows = []
+    for values in itertools.product(*groups.values()):
+        row = dict(zip(groups, values, strict=True))
+        scale = math.prod(v if isinstance(v, (int, float)) and v > 0 else 1 for v in values)
+        rows.append(row | {key: float(f"{scale**0.5 * rng.uniform(1, 3):.6g}") for key in numbers})
+    if len(rows) > 3 and numbers:
+        rows[0][numbers[0]] = 0
+        rows[-2][numbers[-1]] = None
+    findings = {
+        test["finding"]: round(rng.uniform(1, 9), 3)
+        for claim in experiment.get("claims", [])
+        for test in claim["tests"]
+        if test.get("study") == wanted["name"] and "finding" in test
+    }
+    data = "n" in wanted
+    return {
+        "name": wanted["name"],
+        "study": wanted["study"],
+        "summary": "How much does a made-up sum lose?",
+        "status": "ok",
+        "reason": None,
+        "dataset": f"data-{wanted['n']}x{wanted['d']}" if data else None,
+        "n": wanted.get("n"),
+        "d": wanted.get("d"),
+        "k": wanted.get("k"),
+        "init": wanted.get("init", experiment["init"]) if data else None,
+        "parameters": wanted.get("parameters", {}),
+        "rows": rows or [{"value": 1.5}],
+        "findings": findings,
+        "notes": ["A note of the study."],
+        "seconds": 0.5,
+    }
 
 
 def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> dict[str, Any]:
@@ -348,8 +423,13 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
             )
     traces = [
         trace(t, experiment["data"], experiment["init"])
-        for t in experiment["traces"]
+        for t in experiment.get("traces", [])
         if scale in t.get("scales", [scale])
+    ]
+    studies = [
+        study(experiment, s)
+        for s in experiment.get("studies", [])
+        if scale in s.get("scales", [scale])
     ]
     base = {
         "schema_version": 1,
@@ -361,6 +441,7 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
         "spec": experiment,
         "cells": cells,
         "traces": traces,
+        "studies": studies,
     }
     if any(c["gpu"] for c in cells):
         base["context"]["ceilings"]["gpu"] = gpu_ceilings()

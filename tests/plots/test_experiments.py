@@ -13,23 +13,62 @@ from typing import Any
 import pytest
 import synthetic
 
+from plots.figures import KINDS
 from plots.load import ROOT, load_result
 from plots.render import draw
 
 EXPERIMENTS = synthetic.experiments()
 BY_NAME = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e["name"])
 
+# What is owed to each source: its tables and figures, and pictures of what it leaves open.
+OWED = {
+    "minnaar2019": {"convergence", "sweep", "sweep-gpu"},
+    "goldsborough2017": {"table", "scatter", "bars", "speedup"},
+    "zechner2009": {"fig02", *(f"fig{i:02}" for i in range(5, 14)), "table1", "operations"},
+    "marinai2023": {f"fig{i}" for i in range(11, 16)},
+    "zhihu2023": {"runs", "loss", "streams"},
+}
+# At least so many statements of each source are tested.
+CLAIMS = {
+    "minnaar2019": 5,
+    "goldsborough2017": 15,
+    "zechner2009": 15,
+    "marinai2023": 6,
+    "zhihu2023": 8,
+}
+
 
 def _names(experiment: dict[str, Any]) -> set[str]:
     lists = [experiment["variants"]]
     lists += [scale.get("variants", []) for scale in experiment["scales"].values()]
     names = {synthetic.named(entry)[0] for entries in lists for entry in entries}
-    names |= {trace["variant"] for trace in experiment["traces"]}
-    names |= {entry["variant"] for entry in experiment["published"] if "variant" in entry}
-    for figure in [experiment, *experiment["figures"]]:
-        if "baseline" in figure:
-            names.add(synthetic.named(figure["baseline"])[0])
+    names |= {trace["variant"] for trace in experiment.get("traces", [])}
+    names |= {entry["variant"] for entry in experiment.get("published", []) if "variant" in entry}
+    for owner in [experiment, *experiment["figures"], *_tests(experiment)]:
+        for key in ("baseline", "variant"):
+            if key in owner:
+                names.add(synthetic.named(owner[key])[0])
+        names |= set(owner.get("where", {}).get("variant", []))
     return names
+
+
+def _tests(experiment: dict[str, Any]) -> list[dict[str, Any]]:
+    return [test for claim in experiment.get("claims", []) for test in claim["tests"]]
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _measured(experiment: dict[str, Any], scale: str) -> set[tuple[str, str]]:
+    plan = experiment["scales"][scale]
+    return {synthetic.named(entry) for entry in plan.get("variants", experiment["variants"])}
+
+
+def _values(experiment: dict[str, Any], axis: str) -> set[int]:
+    """Those that some scale sweeps."""
+    scales = experiment["scales"].values()
+    return {shape["ndk".index(axis)] for plan in scales for shape in synthetic.shapes(plan)}
 
 
 def _variants_in_the_tree() -> set[str]:
@@ -57,7 +96,10 @@ def test_names_only_variants_that_exist(experiment: dict[str, Any]) -> None:
 @BY_NAME
 def test_names_only_generators_that_exist(experiment: dict[str, Any]) -> None:
     table = (ROOT / "datasets" / "generators.cpp").read_text()
-    for data in [experiment["data"], *(t["data"] for t in experiment["traces"] if "data" in t)]:
+    for data in [
+        experiment["data"],
+        *(t["data"] for t in experiment.get("traces", []) if "data" in t),
+    ]:
         assert re.search(rf'\{{"{data["generator"]}",', table), data
 
 
@@ -75,17 +117,94 @@ def test_every_figure_can_be_drawn(tmp_path: Path, experiment: dict[str, Any], s
 def test_figures_have_one_id_each(experiment: dict[str, Any]) -> None:
     ids = [figure["id"] for figure in experiment["figures"]]
     assert len(ids) == len(set(ids))
-    traces = {trace["name"] for trace in experiment["traces"]}
-    assert {f["trace"] for f in experiment["figures"] if "trace" in f} <= traces
+    traces = {trace["name"] for trace in experiment.get("traces", [])}
+    assert {t for f in experiment["figures"] for t in _listed(f.get("trace", []))} <= traces
+
+
+@BY_NAME
+def test_names_are_used_once(experiment: dict[str, Any]) -> None:
+    for key, name in (("traces", "name"), ("studies", "name"), ("claims", "id")):
+        names = [entry[name] for entry in experiment.get(key, [])]
+        assert len(names) == len(set(names)), key
+
+
+@BY_NAME
+def test_figures_are_of_known_kinds_and_find_what_they_name(experiment: dict[str, Any]) -> None:
+    traces = [trace["name"] for trace in experiment.get("traces", [])]
+    studies = {study["name"] for study in experiment.get("studies", [])}
+    groups = {entry["group"] for entry in experiment.get("published", []) if "group" in entry}
+    for figure in experiment["figures"]:
+        assert figure["kind"] in KINDS, figure["id"]
+        assert set(_listed(figure.get("study", []))) <= studies, figure["id"]
+        assert "group" not in figure or figure["group"] in groups, figure["id"]
+        for pattern in figure.get("traces", []):
+            assert any(re.search(pattern, name) for name in traces), pattern
+        if figure["kind"] not in ("lines", "rows"):
+            for axis in set("ndk") & set(figure.get("where", {})):
+                assert set(figure["where"][axis]) <= _values(experiment, axis), figure["id"]
+
+
+@BY_NAME
+def test_claims_ask_what_this_experiment_measures(experiment: dict[str, Any]) -> None:
+    measured = _measured(experiment, "quick") | _measured(experiment, "paper")
+    traces = {trace["name"] for trace in experiment.get("traces", [])}
+    studies = {study["name"] for study in experiment.get("studies", [])}
+    for claim in experiment.get("claims", []):
+        for test in claim["tests"]:
+            for key in ("variant", "baseline"):
+                if key in test:
+                    assert synthetic.named(test[key]) in measured, claim["id"]
+            if test["quantity"] in ("speedup", "extra_seconds"):
+                assert {"variant", "baseline"} <= set(test), claim["id"]
+                assert synthetic.named(test["variant"]) != synthetic.named(test["baseline"])
+            if test["quantity"] == "stage_share":
+                assert "stage" in test, claim["id"]
+            for key in ("trace", "baseline_trace"):
+                assert set(_listed(test.get(key, []))) <= traces, claim["id"]
+            if test["quantity"] in ("finding", "row"):
+                assert test["study"] in studies, claim["id"]
+            else:
+                for axis in set("ndk") & set(test.get("where", {})):
+                    assert set(test["where"][axis]) <= _values(experiment, axis), claim["id"]
+
+
+@BY_NAME
+def test_claims_can_be_judged_at_one_scale(experiment: dict[str, Any]) -> None:
+    """Variant and baseline of a test are measured together, where the claim is asked."""
+    for claim in experiment.get("claims", []):
+        scales = claim.get("scales", ["quick", "paper"])
+        for test in claim["tests"]:
+            wanted = {synthetic.named(test[key]) for key in ("variant", "baseline") if key in test}
+            assert any(wanted <= _measured(experiment, scale) for scale in scales), claim["id"]
+
+
+@pytest.mark.parametrize("source", OWED)
+def test_every_item_of_a_source_has_its_figure(source: str) -> None:
+    experiment = next(e for e in EXPERIMENTS if e["name"] == source)
+    assert {figure["id"] for figure in experiment["figures"]} >= OWED[source] | {"claims"}
+    assert len(experiment["claims"]) >= CLAIMS[source]
+    text = (ROOT / "docs" / "sources.md").read_text()
+    section = text.split(f"## `{source}`")[1].split("\n## ")[0]
+    for name in OWED[source] | {claim["id"] for claim in experiment["claims"]}:
+        assert f"`{name}`" in section, f"docs/sources.md does not explain {name} of {source}"
+
+
+@pytest.mark.parametrize("source", OWED)
+def test_published_numbers_say_where_they_stand_and_why_ours_differ(source: str) -> None:
+    experiment = next(e for e in EXPERIMENTS if e["name"] == source)
+    for entry in experiment.get("published", []):
+        assert entry["machine"]
+        assert entry["where"]
+        if entry["quantity"] not in ("inertia", "loss"):
+            assert entry["why"].endswith("."), entry["label"]
 
 
 @BY_NAME
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_the_baseline_is_measured(experiment: dict[str, Any], scale: str) -> None:
-    plan = experiment["scales"][scale]
-    measured = {synthetic.named(v) for v in plan.get("variants", experiment["variants"])}
+    measured = _measured(experiment, scale)
     for owner in [experiment, *experiment["figures"]]:
-        if "baseline" in owner:
+        if "baseline" in owner and scale in owner.get("scales", [scale]):
             assert synthetic.named(owner["baseline"]) in measured
 
 
@@ -99,7 +218,7 @@ def test_every_variant_runs_somewhere_at_quick_scale() -> None:
 
 def test_the_known_answer_is_the_printed_one() -> None:
     experiment = next(e for e in EXPERIMENTS if e["name"] == "zhihu2023")
-    expected = next(t["expected"] for t in experiment["traces"] if "expected" in t)
+    expected = next(t["expected"] for t in experiment.get("traces", []) if "expected" in t)
     assert len(expected["inertia"]) == 22
     assert expected["inertia"][0] == 208029133.74340856
     assert expected["inertia"][-1] == 118196417.76360503
