@@ -7,11 +7,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from plots.load import Cell, Result
-from plots.metrics import named, speedup
+from plots.load import Cell, Interval, Result
+from plots.metrics import is_unsure, named, speedup
 from plots.select import label_of, reason_of, shape_title, status_of
 from plots.words import count, digits, listed, many, seconds, span
 
+_MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
+INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -36,8 +38,8 @@ def machine_sentence(result: Result) -> str:
     return sentence + f"; {result.scale} scale."
 
 
-def samples_sentence(cells: Sequence[Cell]) -> str:
-    """How many samples stand behind each point, and what the error bars are."""
+def samples_sentence(cells: Sequence[Cell], shown: str = "bars") -> str:
+    """How many samples stand behind each point, and what shows how far they spread."""
     timed = [c for c in cells if c.seconds is not None]
     if not timed:
         return "No cell of this figure has a time."
@@ -47,11 +49,15 @@ def samples_sentence(cells: Sequence[Cell]) -> str:
     sentence += f"{processes} {'process' if processes == '1' else 'processes'})"
     loose = sum(1 for c in timed if c.seconds is not None and not c.seconds.confident)
     if loose == 0:
-        return sentence + "; bars: 95 % confidence interval of the median."
+        return sentence + f"; {shown}: 95 % confidence interval of the median."
     if loose == len(timed):
-        return sentence + "; fewer than 6 samples each, so bars show the smallest and the largest."
+        return (
+            sentence + f"; fewer than 6 samples each, so {shown} "
+            f"{'show' if shown == 'bars' else 'means'} the smallest and the largest."
+        )
     return (
-        sentence + "; bars: 95 % confidence interval of the median, or smallest and largest for "
+        sentence
+        + f"; {shown}: 95 % confidence interval of the median, or smallest and largest for "
         f"{loose} of {len(timed)} points with fewer than 6 samples."
     )
 
@@ -67,6 +73,8 @@ def missing_sentences(cells: Sequence[Cell]) -> list[str]:
     alike: dict[tuple, list[list[Cell]]] = {}
     for (_, status, pattern), group in groups.items():
         alike.setdefault((status, pattern, tuple(c.shape for c in group)), []).append(group)
+    if len(alike) > _MANY_GAPS:
+        return _gaps_in_short(alike)
     everywhere = {c.shape for c in cells}
     sentences = []
     for (status, _, shapes), members in alike.items():
@@ -76,6 +84,25 @@ def missing_sentences(cells: Sequence[Cell]) -> list[str]:
             places = "all shapes"
         reasons = list(dict.fromkeys(reason_of(c) for group in members for c in group))
         text = f"No time: {labels}, {status}, at {places}"
+        text += f": {reasons[0]}" if reasons[0] else ""
+        sentences.append(text + (", and so on." if len(reasons) > 1 else "."))
+    return sentences
+
+
+def _gaps_in_short(alike: dict[tuple, list[list[Cell]]]) -> list[str]:
+    """One sentence per status and reason, without the places, which the picture shows."""
+    merged: dict[tuple[str, str], list[list[Cell]]] = {}
+    for (status, pattern, _), groups in alike.items():
+        merged.setdefault((status, pattern), []).extend(groups)
+    sentences = []
+    for (status, _), groups in merged.items():
+        found: dict[str, int] = {}
+        for group in groups:
+            label = label_of(group[0])
+            found[label] = found.get(label, 0) + len(group)
+        labels = listed([f"{label} ({number})" for label, number in found.items()], limit=40)
+        reasons = list(dict.fromkeys(reason_of(c) for group in groups for c in group))
+        text = f"No time: {labels}, {status}, at so many shapes"
         text += f": {reasons[0]}" if reasons[0] else ""
         sentences.append(text + (", and so on." if len(reasons) > 1 else "."))
     return sentences
@@ -151,13 +178,32 @@ def partial_text(result: Result) -> str | None:
 
 
 def caption(
-    result: Result, figure: dict, cells: Sequence[Cell], notes: Sequence[str] = ()
+    result: Result,
+    figure: dict,
+    cells: Sequence[Cell],
+    notes: Sequence[str] = (),
+    shown: str = "bars",
 ) -> list[str]:
-    """The sentences under a figure of cells."""
-    sentences = [figure["caption"]] if figure.get("caption") else []
-    sentences += [machine_sentence(result)]
-    sentences += [samples_sentence(cells), *notes, *missing_sentences(cells)]
-    return sentences + [s for s in (build_warning(result),) if s]
+    """The sentences under a figure of cells; `shown` names what shows the intervals."""
+    sentences = [*opening(result, figure), samples_sentence(cells, shown)]
+    return [*sentences, *notes, *missing_sentences(cells), *closing(result)]
+
+
+def opening(result: Result, figure: dict) -> list[str]:
+    """The figure's own words, then the machine."""
+    own = [figure["caption"]] if figure.get("caption") else []
+    return [*own, machine_sentence(result)]
+
+
+def unsure_sentence(ratios: Sequence[Interval]) -> str:
+    """What ~ means before a ratio in a field, and how many have it."""
+    unsure = sum(map(is_unsure, ratios))
+    return f"~: the intervals of the two times overlap ({unsure} of {len(ratios)} fields)."
+
+
+def closing(result: Result) -> list[str]:
+    warning = build_warning(result)
+    return [warning] if warning else []
 
 
 def share(value: float) -> str:

@@ -90,6 +90,7 @@ class Result:
     # (family, variant) of every result drawn together, so that a variant looks the same in all;
     # a family is a backend, libraries that were measured on a GPU being one of their own.
     roster: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    studies: tuple[dict[str, Any], ...] = field(default=(), repr=False)
 
     @property
     def figures(self) -> list[dict[str, Any]]:
@@ -193,6 +194,7 @@ def load_result(path: Path) -> Result:
         cells=cells,
         traces=tuple(data["traces"]),
         roster=_roster([cells]),
+        studies=tuple(data.get("studies") or ()),  # files of earlier versions have none
     )
 
 

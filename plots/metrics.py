@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from plots.load import Cell, Interval, Result
+from plots.select import NothingToDraw
 
 SCALAR_BYTES = {"f64": 8}  # all other precisions read float32 points
 LABEL_BYTES = 4
@@ -20,6 +21,12 @@ def compulsory_bytes(cell: Cell) -> float:
     """Points read once, labels written once, centroids read and written once."""
     size = scalar_bytes(cell.precision)
     return float(size * cell.n * cell.d + LABEL_BYTES * cell.n + 2 * size * cell.k * cell.d)
+
+
+def operations(cell: Cell) -> float:
+    """The operation model of an iteration: nk(3d+2) + d(n+k)."""
+    n, d, k = cell.shape
+    return float(n * k * (3 * d + 2) + d * (n + k))
 
 
 def ceilings(result: Result) -> dict[str, Any]:
@@ -138,6 +145,11 @@ def speedup(baseline: Cell, cell: Cell) -> Interval | None:
     )
 
 
+def is_unsure(ratio: Interval) -> bool:
+    """May a ratio of two times as well be 1? Not asked of a time over itself."""
+    return ratio.low <= 1.0 <= ratio.high and ratio.low < ratio.high and ratio.mid != 1.0
+
+
 def scaled_rate(cell: Cell, rate: float | None) -> Interval | None:
     """A rate at the median time, with the interval that the time's interval gives."""
     if rate is None or cell.seconds is None or min(cell.seconds.low, cell.seconds.high) <= 0:
@@ -146,6 +158,14 @@ def scaled_rate(cell: Cell, rate: float | None) -> Interval | None:
     return Interval(
         rate, rate * times.mid / times.high, rate * times.mid / times.low, times.confident
     )
+
+
+def baseline_of(result: Result, figure: dict[str, Any]) -> dict[str, Any] | str:
+    """The figure's baseline, or else the experiment's; raises NothingToDraw."""
+    baseline = figure.get("baseline") or result.spec.get("baseline")
+    if not baseline:
+        raise NothingToDraw("neither the figure nor the experiment names a baseline")
+    return baseline
 
 
 def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from plots import style
 from plots.load import Cell, Interval, Result
@@ -73,7 +73,7 @@ def log_y(ax: Axes, unit: Callable[[float], str] = compact) -> None:
     decades = high / low if low > 0 else 10
     subs = (1, 2, 5) if decades < 200 else (1,)
     ax.yaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
-    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.yaxis.set_minor_locator(NullLocator())  # small ticks took a third of the time to draw
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: unit(value)))
 
 
@@ -188,15 +188,7 @@ def label_ends(ax: Axes, result: Result, ends: Sequence[tuple[Series, float]]) -
     to_axes = ax.transData + ax.transAxes.inverted()
     x = ax.get_xlim()[1]
     wanted = sorted((float(to_axes.transform((x, end))[1]), s.label, s) for s, end in ends)
-    step = min(0.058, 1.0 / max(len(wanted), 1))
-    places: list[float] = []
-    for y, _, _ in wanted:
-        places.append(max(y, places[-1] + step) if places else y)
-    excess = places[-1] - 1.0 if places else 0.0
-    for index in range(len(places) - 1, -1, -1):  # push back below the top edge
-        ceiling = places[index + 1] - step if index + 1 < len(places) else 1.0
-        if excess > 0:
-            places[index] = min(places[index], ceiling)
+    places = spread([y for y, _, _ in wanted], 0.058)
     for (y, label, series), place in zip(wanted, places, strict=True):
         look = style.look_of(result, series.first)
         ax.plot(
@@ -218,6 +210,20 @@ def label_ends(ax: Axes, result: Result, ends: Sequence[tuple[Series, float]]) -
         ax.text(1.085, place, label, transform=ax.transAxes, va="center", fontsize=style.SMALL)
 
 
+def spread(wanted: Sequence[float], step: float) -> list[float]:
+    """Places in [0, 1] for labels, at least `step` apart where there is room, each near the place
+    wanted for it; `wanted` rises."""
+    step = min(step, 1.0 / max(len(wanted), 1))
+    places: list[float] = []
+    for place in wanted:
+        places.append(max(place, places[-1] + step) if places else place)
+    ceiling = 1.0
+    for index in range(len(places) - 1, -1, -1):  # push back below the top edge
+        places[index] = min(places[index], ceiling)
+        ceiling = places[index] - step
+    return places
+
+
 def finish_lines(
     fig: Figure,
     result: Result,
@@ -227,13 +233,35 @@ def finish_lines(
     gaps: bool,
 ) -> None:
     """Names the series: at the ends of the lines of a single panel, else in one legend."""
-    extra = [gap_handle()] if gaps else []
     if len(grid) == len(grid[0]) == 1 and grid[0][0] is not None:
         label_ends(grid[0][0], result, ends)
-        if extra:
-            fig.legend(handles=extra, loc="outside upper right")
+        if gaps:
+            _label_gaps(grid[0][0])
         return
+    extra = [gap_handle()] if gaps else []
     side_legend(fig, [*series_handles(result, ordered_series(cells, ends)), *extra])
+
+
+def _label_gaps(ax: Axes) -> None:
+    """What a cross means, below the axis, where no name of a line can be."""
+    ax.plot(
+        [1.065],
+        [-0.055],
+        transform=ax.transAxes,
+        clip_on=False,
+        color=style.GREY,
+        marker="x",
+        markersize=5,
+        markeredgewidth=1.4,
+    )
+    ax.text(
+        1.085,
+        -0.055,
+        "no time (see the notes)",
+        transform=ax.transAxes,
+        va="center",
+        fontsize=style.SMALL,
+    )
 
 
 def ordered_series(cells: Sequence[Cell], ends: Sequence[tuple[Series, float]]) -> list[Series]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plots.load import Cell, Result
-from plots.words import TIMES, count
+from plots.words import TIMES, count, rounded_count
 
 DIMENSIONS = ("n", "d", "k")
 
@@ -98,17 +98,34 @@ def shape_title(cell: Cell, names: Iterable[str] = DIMENSIONS) -> str:
     return ", ".join(f"{name} = {count(getattr(cell, name))}" for name in names)
 
 
+def short_shape(cell: Cell, between: str = ", ") -> str:
+    """'n=500k, d=3, k=10', long numbers rounded."""
+    return between.join(f"{name}={rounded_count(getattr(cell, name))}" for name in DIMENSIONS)
+
+
 @dataclass(frozen=True)
 class Panel:
     title: str
     cells: tuple[Cell, ...]
 
 
-def facet_grid(cells: list[Cell], facets: list[str], x: str | None) -> list[list[Panel | None]]:
-    """Rows of panels. Whatever varies and is neither x nor a facet becomes a facet too, so that no
-    line ever joins different problems."""
-    extra = [name for name in varying(cells) if name != x and name not in facets]
-    names = [name for name in facets if name != x and name in varying(cells)] + extra
+def axes_of(figure: dict[str, Any]) -> tuple[str, str]:
+    """The two dimensions that a grid of fields goes over: k and n unless the figure says otherwise;
+    raises NothingToDraw."""
+    x, y = figure.get("x", "k"), figure.get("y", "n")
+    if x == y or x not in DIMENSIONS or y not in DIMENSIONS:
+        raise NothingToDraw(f"x and y are two of n, d and k, not {x!r} and {y!r}")
+    return x, y
+
+
+def facet_grid(
+    cells: list[Cell], facets: list[str], x: str | None, y: str | None = None
+) -> list[list[Panel | None]]:
+    """Rows of panels. Whatever varies and is neither x (nor y, of fields) nor a facet becomes a
+    facet too, so that no line ever joins different problems."""
+    axes = (x, y)
+    extra = [name for name in varying(cells) if name not in axes and name not in facets]
+    names = [name for name in facets if name not in axes and name in varying(cells)] + extra
 
     def panel(chosen: list[Cell]) -> Panel | None:
         if not chosen:
@@ -119,7 +136,9 @@ def facet_grid(cells: list[Cell], facets: list[str], x: str | None) -> list[list
         return sorted({getattr(c, name) for c in cells})
 
     if not names:
-        return [[Panel(shape_title(cells[0], [n for n in DIMENSIONS if n != x]), tuple(cells))]]
+        return [
+            [Panel(shape_title(cells[0], [n for n in DIMENSIONS if n not in axes]), tuple(cells))]
+        ]
     if len(names) == 2 and len(values(names[1])) <= 4:
         rows, columns = names
         return [

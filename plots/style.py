@@ -8,6 +8,7 @@ nothing rests on colour alone, so the figures survive a black-and-white printer.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ import matplotlib as mpl
 from matplotlib.colors import to_rgb
 
 from plots.load import ON_GPU, Cell, Result
+
+Color = str | tuple[float, float, float]
 
 BLACK, GREY, LIGHT_GREY = "#1a1a1a", "#6b6b6b", "#d9d9d9"
 _BLUE, _VERMILION, _GREEN, _PURPLE = "#0072B2", "#D55E00", "#009E73", "#CC79A7"
@@ -45,6 +48,7 @@ _OTHER_PRECISION = ((0, (1, 3)), "bottom", "++++")
 _TONES = (0.0, 0.5, -0.6, 0.28, -0.33, 0.68)  # towards white (positive) or black (negative)
 _TONES_OF_LIGHT = (0.0, -0.42, -0.7, -0.2, -0.56, 0.25)  # whiter ones would vanish on paper
 _LIGHT = 0.4  # relative luminance from which a colour counts as light
+_MIDDLE = 0.179  # relative luminance at which black and white text read equally well
 
 # Clusters of a scatter picture, stages of an iteration: categories without a backend.
 CATEGORIES = (_BLUE, _ORANGE, _GREEN, _PURPLE, _SKY, _VERMILION, _YELLOW, GREY)
@@ -53,15 +57,23 @@ CEILING = BLACK
 BASELINE = GREY
 PUBLISHED = BLACK
 
+# What became of a statement of a source; the word stands beside the colour.
+VERDICTS = {"holds": _GREEN, "fails": _VERMILION, "partly": "#9a6a00", "untested": GREY}
+
+# A field or bar that has no value: hatched, with a word.
+GAP: dict[str, Any] = {"facecolor": "#f2f2f2", "edgecolor": "#c4c4c4", "hatch": "////"}
+_SLOWER, _FASTER = "#2f5d9b", "#b3470a"  # ends of the scale of speed-ups
+
 FONT_SIZE = 9.0
 SMALL = 8.0
+TINY = 6.5  # in fields and beside points
 
 
 @dataclass(frozen=True)
 class Look:
     """How one series is drawn."""
 
-    color: str | tuple[float, float, float]
+    color: Color
     marker: str
     line: str | tuple[int, tuple[float, ...]]
     fill: str  # the part of the marker that is filled, as matplotlib's fillstyle
@@ -112,17 +124,20 @@ def apply() -> None:
             "errorbar.capsize": 2.0,
             "legend.frameon": False,
             "text.parse_math": False,
+            # Hinted texts are wider or narrower with the resolution, and would leave the places
+            # that the layout found for them.
+            "text.hinting": "no_hinting",
         }
     )
 
 
-def _tone(color: str, amount: float) -> tuple[float, float, float]:
+def _tone(color: Color, amount: float) -> tuple[float, float, float]:
     goal = 1.0 if amount > 0 else 0.0
     red, green, blue = (part + (goal - part) * abs(amount) for part in to_rgb(color))
     return red, green, blue
 
 
-def _luminance(color: str) -> float:
+def _luminance(color: Color) -> float:
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
@@ -133,9 +148,27 @@ def backend_color(family: str) -> str:
     return _BACKENDS.get(family, GREY)
 
 
+def family_of(result: Result, backend: str, variant: str) -> str:
+    """The variant's family (see Result.roster); its backend where no cell has run it."""
+    return next((owner for owner, name in result.roster if name == variant), backend)
+
+
+def ink(color: Color) -> str:
+    """Black or white, whatever reads better on the colour."""
+    return "black" if _luminance(color) > _MIDDLE else "white"
+
+
+def warmth(ratio: float, largest: float) -> Color:
+    """Of a speed-up: white at 1, darker towards both ends; orange is faster, blue is slower. From
+    `largest` and its reciprocal on, the colour stays."""
+    amount = math.log(ratio) / math.log(max(largest, 1.5))
+    end = _FASTER if amount > 0 else _SLOWER
+    return _tone(end, 1 - min(abs(amount), 1.0))
+
+
 def look(result: Result, backend: str, variant: str, precision: str) -> Look:
     """The look of a series: the same in every figure of the results loaded together."""
-    family = next((owner for owner, name in result.roster if name == variant), backend)
+    family = family_of(result, backend, variant)
     siblings = [name for owner, name in result.roster if owner == family]
     order = siblings.index(variant) if variant in siblings else len(siblings)
     first = list(_BACKENDS).index(family) if family in _BACKENDS else 0

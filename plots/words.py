@@ -79,6 +79,14 @@ def short_count(value: int) -> str:
     return str(value)
 
 
+def rounded_count(value: int) -> str:
+    """As short_count, but long numbers in three digits: 1.05M for 1048576."""
+    exact = short_count(value)
+    if len(exact) <= 5:
+        return exact
+    return f"{value / 1e6:.3g}M" if value >= 1_000_000 else f"{value / 1e3:.3g}k"
+
+
 def listed(items: list[str], limit: int = 8) -> str:
     """'a, b and c'; a long list is cut and says by how many."""
     if len(items) > limit:

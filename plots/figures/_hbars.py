@@ -17,6 +17,7 @@ from plots.words import TIMES
 
 LOG_FROM = 25.0  # largest over smallest beyond which bars from zero would hide the small ones
 _LOG_FROM_LINE = 100.0  # the same for a line, which is thin and has a name
+_FEW_DECADES = 30.0  # below, there are ticks between the powers of ten
 _FEW_PANELS = 6  # more than these stand three side by side
 _BAR, _AROUND, _LINE_NAME = 0.215, 0.75, 0.15  # inches
 _DASHES = ("--", ":")
@@ -174,7 +175,9 @@ def _draw_group(
         ax.set_xscale("log")
         end = max([*places, *(v.high for _, v in known)])
         ax.set_xlim(low, end * (end / low) ** 0.16)
-        ax.xaxis.set_major_locator(LogLocator(numticks=7))
+        ax.xaxis.set_major_locator(
+            LogLocator(subs=(1, 2, 5) if end / low < _FEW_DECADES else (1,), numticks=7)
+        )
         ax.xaxis.set_minor_locator(NullLocator())
     else:
         ax.set_xlim(0, max([*places, *(v.high for _, v in known)]) * 1.2)

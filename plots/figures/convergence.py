@@ -16,7 +16,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from plots import captions, panels, style
 from plots.load import Result
 from plots.select import NothingToDraw
-from plots.words import MINUS, compact, count, many
+from plots.words import MINUS, compact, count, listed, many
 
 Trace = dict[str, Any]
 _LINES = ("-", "--", ":", "-.")
@@ -24,14 +24,22 @@ _ROUNDING = 1e-12  # relative; a printed value so close to the last one is the l
 
 
 def traces_of(result: Result, figure: dict[str, Any]) -> list[Trace]:
-    """The figure's trace, or all of the run; raises NothingToDraw."""
-    wanted = figure.get("trace")
-    traces = [t for t in result.traces if wanted in (None, t["name"])]
+    """The figure's traces in its order, or all of the run; raises NothingToDraw."""
+    wanted = names_of(figure)
+    by_name = {t["name"]: t for t in result.traces}
+    traces = [by_name[name] for name in wanted or by_name if name in by_name]
     if not traces:
-        raise NothingToDraw(f"this run has no trace {wanted!r}" if wanted else "no trace was run")
+        named = listed([repr(name) for name in wanted])
+        raise NothingToDraw(f"this run has no trace {named}" if wanted else "no trace was run")
     if not any(t.get("iterations") for t in traces):
         raise NothingToDraw("; ".join(f"{t['name']}: {t.get('reason')}" for t in traces))
     return [t for t in traces if t.get("iterations")]
+
+
+def names_of(figure: dict[str, Any]) -> list[str]:
+    """The traces that the figure names: one, several or none."""
+    wanted = figure.get("trace") or []
+    return [wanted] if isinstance(wanted, str) else list(wanted)
 
 
 def _values(trace: Trace, key: str) -> tuple[list[int], list[float]]:
@@ -153,6 +161,7 @@ def _draw_centroids(ax: Axes, trace: Trace, index: int) -> None:
             marker=style.category_marker(j),
             markersize=3,
             linewidth=1.1,
+            linestyle=_LINES[index % 4],
         )
 
 
@@ -191,8 +200,7 @@ def _draw_published(
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     traces = traces_of(result, figure)
-    sentences = [figure["caption"]] if figure.get("caption") else []
-    sentences.append(captions.machine_sentence(result))
+    sentences = captions.opening(result, figure)
     for trace in traces:
         last = trace["iterations"][-1]
         text = (
@@ -200,6 +208,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             f"k = {count(trace['k'])}, first centroids {trace['init']}, "
             f"{many(last['iteration'], 'iteration')}"
         )
+        if trace.get("stop"):
+            text += f" (stop {trace['stop']})"
         if last.get("inertia") is not None:
             text += f"; last inertia {last['inertia']:.10g}"
         if last.get("loss") is not None:
@@ -212,4 +222,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             "Printed values are drawn against the last value of the first trace that has the "
             "quantity; those at or below it have no place on the logarithmic axis."
         )
-    return sentences
+    drawn = {t["name"] for t in traces}
+    absent = [name for name in names_of(figure) if name not in drawn]
+    if absent:
+        sentences.append(f"Without a trace in this run: {listed(absent)}.")
+    return [*sentences, *captions.closing(result)]

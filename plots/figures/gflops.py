@@ -49,7 +49,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     notes = [
         "Rates are modelled operations over measured time. Ceilings are measured and bound 2nkd; "
-        "the operation model counts up to 1.5 times as many operations for the same distances.",
+        "the operation model counts about 1.5 + 1/d times as many for the same distances.",
     ]
     if not _limits(result, figure):
         notes.append("The machine's arithmetic ceilings were not measured.")

@@ -1,25 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed-up against a named baseline over n, d or k; as bars where there is nothing to go over."""
+"""Speed-up against a named baseline over n, d or k; where there is nothing to go over, as bars, and
+of many shapes as a table of fields, a row per variant and a column per shape."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from plots import captions, panels, style
+from plots.figures import _fields as fields
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Interval, Result
-from plots.metrics import named, speedup
-from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid
+from plots.metrics import baseline_of, named, speedup
+from plots.select import (
+    NothingToDraw,
+    Series,
+    cells_of,
+    drawn_of,
+    facet_grid,
+    series_of,
+    short_shape,
+)
 from plots.words import factor
 
-
-def _baseline(result: Result, figure: dict[str, Any]) -> dict[str, Any] | str:
-    baseline = figure.get("baseline") or result.spec.get("baseline")
-    if not baseline:
-        raise NothingToDraw("neither the figure nor the experiment names a baseline")
-    return baseline
+_MOST_BARS = 6  # shapes side by side as bars
+_FIELD = (0.62, 0.27)  # inches
 
 
 def _tick(value: float) -> str:
@@ -28,7 +35,7 @@ def _tick(value: float) -> str:
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
     cells = drawn_of(result, figure)
-    base = {c.shape: c for c in named(result.cells, _baseline(result, figure))}
+    base = {c.shape: c for c in named(result.cells, baseline_of(result, figure))}
     if not any(cell.ok for cell in base.values()):
         raise NothingToDraw("the baseline has no time in this run")
 
@@ -37,7 +44,10 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
 
     x = figure.get("x", "n")
     rows = facet_grid(cells, figure.get("facets", []), x)
-    if all(len({getattr(c, x) for c in p.cells}) == 1 for row in rows for p in row if p):
+    lengths = [len({getattr(c, x) for c in p.cells}) for row in rows for p in row if p]
+    if _is_scattered(lengths):
+        return _draw_fields(cells, value)
+    if max(lengths) == 1:
         return draw_bars(
             result,
             cells,
@@ -63,7 +73,66 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     return fig
 
 
+def _is_scattered(lengths: list[int]) -> bool:
+    """Many shapes that hardly ever share a line."""
+    return len(lengths) > _MOST_BARS and 2 * lengths.count(1) > len(lengths)
+
+
+def _draw_fields(cells: list[Cell], value: Callable[[Cell], Interval | None]) -> Figure:
+    """Rows by their median, the best on top, with what is missing as the least; the best of each
+    column is bold."""
+    shapes = sorted({c.shape: c for c in cells}.values(), key=lambda c: c.n * c.d * c.k)
+    columns = {c.shape: index for index, c in enumerate(shapes)}
+    series = series_of(cells)
+
+    def middle(one: Series) -> float:
+        found = sorted(v.mid if (v := value(c)) else 0.0 for c in one.cells)
+        return -found[len(found) // 2]
+
+    series.sort(key=middle)
+    ratios = {c.key: v for c in cells if (v := value(c))}
+    best = {
+        shape: max(
+            (ratios[c.key].mid for c in cells if c.shape == shape and c.key in ratios), default=0
+        )
+        for shape in columns
+    }
+    largest = fields.largest_factor(list(ratios.values()))
+    shown = {}
+    for row, one in enumerate(series):
+        for c in one.cells:
+            ratio = ratios.get(c.key)
+            shown[row, columns[c.shape]] = (
+                fields.ratio_field(ratio, largest, bold=ratio.mid == best[c.shape])
+                if ratio
+                else fields.gap([c])
+            )
+    fig = Figure(
+        figsize=(_FIELD[0] * len(columns) + 3.1, _FIELD[1] * len(series) + 0.75),
+        layout="constrained",
+    )
+    ax = fig.subplots()
+    headings = [short_shape(c, "\n") for c in shapes]
+    fields.draw_fields(ax, headings, [one.label for one in series], shown)
+    ax.xaxis.tick_top()
+    ax.tick_params(axis="x", labelsize=style.TINY)
+    fields.ratio_scale(fig, [ax], largest)
+    return fig
+
+
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     cells = cells_of(result, figure)
-    notes = captions.baseline_sentences(result, cells, _baseline(result, figure))
-    return captions.caption(result, figure, cells, notes)
+    baseline = baseline_of(result, figure)
+    notes = captions.baseline_sentences(result, cells, baseline)
+    drawn = drawn_of(result, figure)
+    x = figure.get("x", "n")
+    rows = facet_grid(drawn, figure.get("facets", []), x)
+    if not _is_scattered([len({getattr(c, x) for c in p.cells}) for r in rows for p in r if p]):
+        return captions.caption(result, figure, cells, notes)
+    base = {c.shape: c for c in named(result.cells, baseline)}
+    ratios = [r for c in drawn if c.shape in base and (r := speedup(base[c.shape], c))]
+    notes.append(
+        "Bold: the fastest at a shape. Rows by their median over the shapes, the best on top."
+    )
+    notes.append(captions.unsure_sentence(ratios))
+    return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)

@@ -14,20 +14,22 @@ from matplotlib.ticker import PercentFormatter
 from plots import captions, style
 from plots.load import Cell, Result
 from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid, series_of
-from plots.words import TIMES, listed, seconds, short_count
+from plots.words import listed, seconds, short_count
 
-# As they follow one another in an iteration; files hold them by name. Others come last.
-_ORDER = (
-    "upload",
-    "assign",
-    "label",
-    "assign and reduce",
-    "download",
-    "sort",
-    "update",
-    "converge",
-)
-_HATCHES = ("", "///", "...", "\\\\\\", "xx", "++")
+# As they follow one another in an iteration; files hold them by name. Others come last. The second
+# number tells colour and hatching, the same in every figure.
+_STAGES = {
+    "upload": 4,
+    "assign": 0,
+    "label": 2,
+    "assign and reduce": 7,
+    "download": 3,
+    "sort": 5,
+    "update": 1,
+    "converge": 6,
+}
+_ORDER = tuple(_STAGES)
+_HATCHES = ("", "///", "...", "\\\\\\", "xx", "++", "--", "||")
 
 
 def _marked(cells: list[Cell]) -> list[Cell]:
@@ -76,15 +78,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         ax.grid(axis="x", visible=False)
     for ax in axes[-1]:
         ax.set_xlabel(x)
-    handles = [
-        Patch(
-            facecolor=style.category(i),
-            edgecolor="white",
-            hatch=_HATCHES[i % len(_HATCHES)],
-            label=name,
-        )
-        for i, name in enumerate(names)
-    ]
+    handles = [Patch(edgecolor="white", label=name, **_look(name, names)) for name in names]
     fig.legend(handles=handles, loc="outside right upper")
     return fig
 
@@ -94,24 +88,44 @@ def _axes(height: int, width: int) -> tuple[Figure, np.ndarray]:
     return fig, fig.subplots(height, width, squeeze=False, sharey=True)
 
 
+def _look(name: str, names: list[str]) -> dict[str, Any]:
+    """Colour and hatching of a stage; an unknown one gets what its place among the others gives."""
+    index = _STAGES.get(name, names.index(name))
+    return {
+        "facecolor": style.category(index),
+        "hatch": _HATCHES[index % len(_HATCHES)],
+    }
+
+
 def _draw_bar(ax: Any, place: int, cell: Cell, names: list[str]) -> None:
     stages = cell.data.get("stages") or {}
     total = sum(stages.values())
     if not cell.ok or total <= 0:
-        ax.text(place, 0.04, TIMES, ha="center", color=style.GREY)
+        word = cell.status if not cell.ok else "no stages"
+        ax.bar(place, 1.0, width=0.82, linewidth=0.0, **style.GAP)
+        ax.text(
+            place,
+            0.5,
+            word,
+            ha="center",
+            va="center",
+            rotation=90,
+            color=style.GREY,
+            fontsize=style.TINY,
+            bbox={"facecolor": style.GAP["facecolor"], "edgecolor": "none", "pad": 0.8},
+        )
         return
     foot = 0.0
-    for index, name in enumerate(names):
+    for name in names:
         part = stages.get(name, 0.0) / total
         ax.bar(
             place,
             part,
             bottom=foot,
             width=0.82,
-            color=style.category(index),
             edgecolor="white",
             linewidth=0.5,
-            hatch=_HATCHES[index % len(_HATCHES)],
+            **_look(name, names),
         )
         foot += part
 
@@ -130,6 +144,5 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     unmarked = {c.variant for c in cells if c.ok} - {c.variant for c in marked}
     if unmarked:
         notes.append(f"Without stages: {listed(sorted(unmarked))}.")
-    sentences = [figure["caption"]] if figure.get("caption") else []
-    sentences += [captions.machine_sentence(result), *notes]
-    return sentences + captions.missing_sentences(cells)
+    sentences = [*captions.opening(result, figure), *notes]
+    return [*sentences, *captions.missing_sentences(cells), *captions.closing(result)]

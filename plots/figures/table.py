@@ -3,32 +3,35 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from plots import captions, style
+from plots import captions
+from plots.figures._tables import Column, Row, draw_table
 from plots.load import Result
 from plots.published import PER_ITERATION, Comparison, comparisons, shape_text
 from plots.select import NothingToDraw
 from plots.words import NONE, factor
 
-# Heading, place of the left edge or, for numbers, of the right edge (share of the width), wrapping.
 _COLUMNS = (
-    ("published as", 0.0, "left", 26),
-    ("problem", 0.215, "left", 34),
-    ("published on", 0.44, "left", 26),
-    ("published", 0.755, "right", 20),
-    ("measured", 0.865, "right", 20),
-    ("published / ours", 1.0, "right", 20),
+    Column("published as", 32),
+    Column("problem", 34),
+    Column("published on", 28),
+    Column("published", 13, right=True),
+    Column("measured", 17, right=True),
+    Column("published / ours", 16, right=True),
 )
-_LINE = 0.17  # inches per line of text
 
 
-def _rows(result: Result) -> list[Comparison]:
-    """Values per iteration are left to the convergence figures."""
-    return [c for c in comparisons(result) if c.entry["quantity"] not in PER_ITERATION]
+def _rows(result: Result, figure: dict[str, Any]) -> list[Comparison]:
+    """Those of the figure's group; values per iteration are left to the convergence figures."""
+    group = figure.get("group")
+    return [
+        c
+        for c in comparisons(result)
+        if c.entry["quantity"] not in PER_ITERATION and group in (None, c.entry.get("group"))
+    ]
 
 
 def _texts(row: Comparison) -> list[str]:
@@ -47,36 +50,21 @@ def _texts(row: Comparison) -> list[str]:
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    rows = _rows(result)
+    rows = _rows(result, figure)
     if not rows:
-        raise NothingToDraw("the experiment quotes no published number")
-    cells = [
-        [textwrap.fill(text, column[3]) for text, column in zip(_texts(row), _COLUMNS, strict=True)]
-        for row in rows
-    ]
-    heights = [max(text.count("\n") + 1 for text in line) * _LINE + 0.12 for line in cells]
-    total = sum(heights) + 0.42
-    fig = Figure(figsize=(10.6, total + 0.15))
-    ax = fig.add_axes((0.01, 0.02, 0.98, 0.96))
-    ax.set_xlim(0, 1)
-    ax.set_ylim(total, 0)
-    ax.axis("off")
-    for heading, x, side, _ in _COLUMNS:
-        ax.text(x, 0.2, heading, ha=side, va="center", fontweight="bold")
-    y = 0.38
-    for line, height in zip(cells, heights, strict=True):
-        ax.axhline(y, color=style.LIGHT_GREY, linewidth=0.8)
-        for text, (_, x, side, _) in zip(line, _COLUMNS, strict=True):
-            ax.text(x, y + height / 2, text, ha=side, va="center", fontsize=style.SMALL)
-        y += height
-    return fig
+        group = figure.get("group")
+        raise NothingToDraw(
+            f"the experiment quotes no published number of the group {group!r}"
+            if group
+            else "the experiment quotes no published number"
+        )
+    return draw_table(_COLUMNS, [Row(_texts(row), row.entry.get("why", "")) for row in rows])
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
-    rows = _rows(result)
-    sentences = [figure["caption"]] if figure.get("caption") else []
-    sentences += [
-        captions.machine_sentence(result),
+    rows = _rows(result, figure)
+    sentences = [
+        *captions.opening(result, figure),
         "Published on the machines named here, some of them many years older: the last column "
         "compares machines and code together.",
     ]

@@ -8,6 +8,14 @@ from typing import Any
 import pytest
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--renew-images",
+        action="store_true",
+        help="write the reference pictures of tests/plots/test_images.py anew",
+    )
+
+
 @pytest.fixture
 def small_experiment() -> dict[str, Any]:
     """Every kind of figure on two variants and four shapes."""
@@ -35,7 +43,75 @@ def small_experiment() -> dict[str, Any]:
                 "keep_points": 40,
                 "keep_centroids": True,
                 "expected": {"inertia": [5.0, 4.0, 3.5, 3.2, 3.1], "relative_tolerance": 1e-9},
-            }
+            },
+            *(
+                {
+                    "name": f"end-{variant[-1]}-{n}",
+                    "variant": variant,
+                    "n": n,
+                    "d": 2,
+                    "k": 3,
+                    "iterations": 40,
+                    "stop": "labels",
+                }
+                for variant in ("cpu_a", "openmp_b")
+                for n in (100, 1000)
+            ),
+        ],
+        "studies": [
+            {
+                "name": "spacing",
+                "study": "made_up",
+                "n": 100,
+                "d": 2,
+                "k": 3,
+                "parameters": {"lengths": [1, 10]},
+            },
+            {"name": "other-spacing", "study": "made_up"},
+        ],
+        "claims": [
+            {
+                "id": "faster",
+                "statement": "Threads are faster than one thread, by a factor of at least two.",
+                "where": "section 3",
+                "tests": [
+                    {
+                        "quantity": "speedup",
+                        "variant": "openmp_b",
+                        "baseline": {"variant": "cpu_a", "precision": "f32"},
+                        "at_least": 2,
+                    }
+                ],
+                "why": "A thread costs microseconds, and the smallest problem is over before.",
+            },
+            {
+                "id": "lost",
+                "statement": "A float sum loses next to nothing.",
+                "where": "listing",
+                "tests": [
+                    {
+                        "quantity": "finding",
+                        "study": "spacing",
+                        "finding": "relative_error",
+                        "at_most": 1e-6,
+                    }
+                ],
+                "why": "Its spacing is the fault.",
+            },
+            {
+                "id": "absent",
+                "statement": "A GPU is fastest.",
+                "where": "abstract",
+                "tests": [
+                    {
+                        "quantity": "speedup",
+                        "variant": "cuda_z",
+                        "baseline": {"variant": "cpu_a", "precision": "f32"},
+                        "at_least": 1,
+                    }
+                ],
+                "why": "There is none here.",
+            },
         ],
         "published": [
             {
@@ -50,6 +126,8 @@ def small_experiment() -> dict[str, Any]:
                 "iterations": 300,
                 "machine": "an old machine",
                 "where": "table 1",
+                "group": "Table 1",
+                "why": "Theirs counts the start of the program.",
             },
             {
                 "label": "their GPU",
@@ -80,5 +158,46 @@ def small_experiment() -> dict[str, Any]:
             {"id": "table", "kind": "table", "title": "Published"},
             {"id": "convergence", "kind": "convergence", "title": "Convergence"},
             {"id": "scatter", "kind": "scatter", "trace": "run", "title": "Points"},
+            {"id": "table-1", "kind": "table", "group": "Table 1", "title": "Table 1"},
+            {"id": "roofline", "kind": "roofline", "title": "Roofline"},
+            {"id": "heatmap", "kind": "heatmap", "x": "k", "y": "n", "title": "Where it pays"},
+            {"id": "winners", "kind": "winners", "x": "k", "y": "n", "title": "Fastest"},
+            {
+                "id": "ladder",
+                "kind": "ladder",
+                "steps": [
+                    {"variant": "cpu_a", "precision": "f64", "text": "two plain loops"},
+                    {"variant": "cpu_a", "precision": "f32", "text": "half the bytes"},
+                    {"variant": "openmp_b", "text": "all threads, and a second line of text"},
+                ],
+                "where": {"n": [100], "k": [2]},
+                "title": "Step by step",
+            },
+            {
+                "id": "lines",
+                "kind": "lines",
+                "study": ["spacing", "other-spacing"],
+                "x": "length",
+                "y": ["error", "labels_changed"],
+                "series": "arithmetic",
+                "log": ["x", "y"],
+                "title": "What a sum loses",
+            },
+            {
+                "id": "rows",
+                "kind": "rows",
+                "study": "spacing",
+                "columns": ["arithmetic", "length", {"key": "error", "title": "relative error"}],
+                "where": {"arithmetic": ["float", "pairwise", "double"]},
+                "title": "The same as a table",
+            },
+            {
+                "id": "trace-time",
+                "kind": "trace-time",
+                "x": "n",
+                "traces": ["end-.*"],
+                "title": "Seconds until the end",
+            },
+            {"id": "claims", "kind": "claims", "title": "What the source says"},
         ],
     }

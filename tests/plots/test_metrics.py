@@ -13,16 +13,19 @@ import synthetic
 from plots import words
 from plots.load import Result, load_result
 from plots.metrics import (
+    baseline_of,
     compulsory_bytes,
     gpu_l2_bytes,
     gpu_read_ceiling,
     limit_seconds,
     named,
+    operations,
     scaled_rate,
     share_of_limit,
     speedup,
 )
 from plots.published import comparisons
+from plots.select import NothingToDraw
 
 
 def _result(folder: Path, experiment: dict[str, Any], **changes: Any) -> Result:
@@ -44,6 +47,18 @@ def test_compulsory_bytes(result: Result) -> None:
     # 100 points x 2 coordinates x 4 bytes, 100 labels x 4, 2 centroids x 2 x 4 read and written.
     assert compulsory_bytes(_cell(result, "cpu_a", "f32", 100, 2)) == 800 + 400 + 32
     assert compulsory_bytes(_cell(result, "cpu_a", "f64", 100, 2)) == 1600 + 400 + 64
+
+
+def test_operations_are_those_of_the_model(result: Result) -> None:
+    # 100 points, 5 centroids, d = 2: 8 a pair, then each coordinate of points and centroids.
+    assert operations(_cell(result, "cpu_a", "f32", 100, 5)) == 100 * 5 * 8 + 2 * (100 + 5)
+
+
+def test_a_figure_may_name_its_own_baseline(result: Result) -> None:
+    assert baseline_of(result, {}) == {"variant": "cpu_a", "precision": "f32"}
+    assert baseline_of(result, {"baseline": "openmp_b"}) == "openmp_b"
+    with pytest.raises(NothingToDraw, match="names a baseline"):
+        baseline_of(replace(result, spec={}), {})
 
 
 def test_the_limit_is_the_larger_bound(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
@@ -209,6 +224,11 @@ def test_small_words() -> None:
     assert words.count(1_000_000) == "1 000 000"
     assert words.short_count(50_000) == "50k"
     assert words.short_count(1024) == "1024"
+    assert words.rounded_count(8192) == "8192"
+    assert words.rounded_count(65_536) == "65536"
+    assert words.rounded_count(1_048_576) == "1.05M"
+    assert words.rounded_count(262_144) == "262k"
+    assert words.rounded_count(500_000) == "500k"
     assert words.percent(0.0) == "0 %"
     assert words.percent(3e-5) == "0.0030 %"
     assert words.listed(["a", "b", "c"]) == "a, b and c"

@@ -13,6 +13,7 @@ import synthetic
 from matplotlib.colors import to_rgb
 
 from plots import style
+from plots.claims import KINDS
 from plots.load import ON_GPU, load_result
 
 # Machado, Oliveira and Fernandes (2009), full severity, on linear RGB.
@@ -100,3 +101,39 @@ def test_a_dozen_variants_of_one_backend_have_their_own_markers_and_are_no_white
     assert len({one.marker for one in looks.values()}) == 12
     for one in looks.values():
         assert _lab(one.color, np.eye(3))[0] < 80
+
+
+def _contrast(one: str, other: str | tuple[float, float, float]) -> float:
+    """Of the WCAG: 1 to 21; 4.5 is asked of small text."""
+    linear = [
+        [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(color)]
+        for color in (one, other)
+    ]
+    light, dark = sorted((_TO_XYZ[1] @ np.array(color) for color in linear), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_text_in_a_field_reads_well() -> None:
+    colors = [style.warmth(float(ratio), 30.0) for ratio in np.geomspace(1 / 40, 40, 81)]
+    colors += [style.backend_color(family) for family in (*_TOGETHER, "eigen", "blas", "nccl")]
+    for color in colors:
+        assert _contrast(style.ink(color), color) >= 4.5, color
+
+
+@pytest.mark.parametrize("reader", sorted(_SIMULATIONS))
+def test_faster_and_slower_differ_and_get_darker_with_the_factor(reader: str) -> None:
+    simulation = _SIMULATIONS[reader]
+    assert _lab(style.warmth(1.0, 10.0), simulation)[0] > 99
+    for factor in (3.0, 10.0):
+        faster, slower = (_lab(style.warmth(r, 10.0), simulation) for r in (factor, 1 / factor))
+        assert np.linalg.norm(faster - slower) > 25
+    for direction in (1, -1):
+        lightness = [_lab(style.warmth(f**direction, 10.0), simulation)[0] for f in (1, 2, 5, 10)]
+        assert all(later < earlier - 4 for earlier, later in itertools.pairwise(lightness))
+    assert style.warmth(500.0, 10.0) == style.warmth(10.0, 10.0)
+
+
+def test_every_verdict_has_a_colour_that_reads_on_paper() -> None:
+    assert set(style.VERDICTS) == set(KINDS)
+    for color in style.VERDICTS.values():
+        assert _contrast(color, "white") >= 3.0

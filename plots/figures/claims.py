@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The statements of a source as a picture of a table: what this run measured, and whether each of
+them holds here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from plots import captions, style
+from plots.figures._tables import Column, Row, draw_table
+from plots.load import Result
+from plots.select import NothingToDraw
+from plots.words import NONE, many
+
+_COLUMNS = (
+    Column("the source says", 44),
+    Column("where", 20),
+    Column("here", 26),
+    Column("measured", 48),
+)
+
+
+def _verdicts(result: Result) -> Sequence[Any]:
+    from plots.claims import verdicts  # late: the module reads figures' selections itself
+
+    found = verdicts(result)
+    if not found:
+        raise NothingToDraw("the experiment tests no statement of a source at this scale")
+    return found
+
+
+def draw(result: Result, figure: dict[str, Any]) -> Figure:
+    rows = []
+    for one in _verdicts(result):
+        color = style.VERDICTS.get(one.kind, style.GREY)
+        texts = [
+            one.claim["statement"],
+            one.claim.get("where", NONE),
+            f"{one.sign} {one.verdict}",
+            one.measured or NONE,
+        ]
+        why = one.claim.get("why", "")
+        rows.append(Row(texts, why, (None, None, color, None)))
+    return draw_table(_COLUMNS, rows)
+
+
+def caption(result: Result, figure: dict[str, Any]) -> list[str]:
+    from plots.claims import WORDS
+
+    kinds = [one.kind for one in _verdicts(result)]
+    counts = [f"{word}: {kinds.count(k)}" for k, word in WORDS.items() if kinds.count(k)]
+    return [
+        *captions.opening(result, figure),
+        f"{many(len(kinds), 'statement')}; {', '.join(counts)}.",
+        "Times are medians; the statements are ours in wording, the source's in content.",
+        *captions.closing(result),
+    ]

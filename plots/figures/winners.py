@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which variant is fastest where: name, time and lead over the second in each field of a grid of
+two of n, d and k, coloured by family; a panel per value of the third."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+
+from plots import captions, style
+from plots.figures import _fields as fields
+from plots.load import Cell, Result
+from plots.metrics import named, speedup
+from plots.select import (
+    NothingToDraw,
+    axes_of,
+    cells_of,
+    drawn_of,
+    facet_grid,
+    series_of,
+    short_shape,
+    varying,
+)
+from plots.words import listed, many, seconds, short_count
+
+_FIELD = (1.2, 0.5)  # inches
+_LETTERS = 19
+_WIDEST = 11.0  # inches of panels side by side
+
+
+def _among(result: Result, figure: dict[str, Any], cells: list[Cell]) -> list[Cell]:
+    """The cells of the variants or backends that the figure names; all of them otherwise."""
+    if "among" not in figure:
+        return cells
+    keys: set[str] = set()
+    for entry in figure["among"]:
+        own = [c for c in cells if c.backend == entry]
+        keys |= {c.key for c in own or named(cells, entry)}
+    return [c for c in cells if c.key in keys]
+
+
+def _ranked(cells: Sequence[Cell]) -> list[Cell]:
+    timed = [c for c in cells if c.seconds is not None]
+    return sorted(timed, key=lambda c: c.seconds.mid if c.seconds else 0.0)
+
+
+def draw(result: Result, figure: dict[str, Any]) -> Figure:
+    cells = _among(result, figure, drawn_of(result, figure))
+    if not any(c.ok for c in cells):
+        raise NothingToDraw("no variant of this figure has a time in this run")
+    x, y = axes_of(figure)
+    labels = _labels(cells)
+    panels = [p for line in facet_grid(cells, _others(cells, x, y), x, y) for p in line if p]
+    columns = sorted({getattr(c, x) for c in cells})
+    rows = sorted({getattr(c, y) for c in cells}, reverse=True)
+    width = _FIELD[0] * len(columns) + 0.6
+    abreast = fields.near_square(len(panels), max(1, int(_WIDEST / width)))
+    lines = -(-len(panels) // abreast)
+    height = _FIELD[1] * len(rows) + 0.65
+    fig = Figure(
+        figsize=(max(width * abreast, 3.4) + 1.75, max(height * lines, 1.9)), layout="constrained"
+    )
+    axes = fig.subplots(lines, abreast, squeeze=False)
+    families: dict[str, None] = {}
+    gaps = False
+    for index, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
+        ax.set_title(panel.title, loc="left")
+        shown = {}
+        for row, high in enumerate(rows):
+            for column, wide in enumerate(columns):
+                here = [c for c in panel.cells if (getattr(c, y), getattr(c, x)) == (high, wide)]
+                if not here:
+                    continue
+                ranked = _ranked(here)
+                if not ranked:
+                    shown[row, column], gaps = fields.gap(here), True
+                    continue
+                family = style.family_of(result, ranked[0].backend, ranked[0].variant)
+                families[family] = None
+                text = _text(ranked, labels)
+                shown[row, column] = fields.Field(text, style.backend_color(family))
+        fields.draw_fields(
+            ax, [short_count(v) for v in columns], [short_count(v) for v in rows], shown
+        )
+        ax.set_xlabel(x)
+        if index % abreast == 0:
+            ax.set_ylabel(y)
+    for ax in axes.flat[len(panels) :]:
+        ax.set_visible(False)
+    handles = [
+        Patch(facecolor=style.backend_color(family), label=family) for family in sorted(families)
+    ]
+    fig.legend(handles=handles + [fields.gap_patch()] * gaps, loc="outside right upper")
+    return fig
+
+
+def _others(cells: Sequence[Cell], x: str, y: str) -> list[str]:
+    return [name for name in varying(cells) if name not in (x, y)]
+
+
+def _labels(cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
+    """Variant, and what else tells a series from the others, by key of the cell."""
+    return {
+        cell.key: (cell.variant, series.label.removeprefix(cell.variant).strip())
+        for series in series_of(cells)
+        for cell in series.cells
+    }
+
+
+def _text(ranked: Sequence[Cell], labels: dict[str, tuple[str, str]]) -> str:
+    variant, rest = labels[ranked[0].key]
+    name = fields.wrap_name(variant, _LETTERS)
+    time = seconds(ranked[0].seconds.mid if ranked[0].seconds else None)
+    lead = speedup(ranked[1], ranked[0]) if len(ranked) > 1 else None
+    return "\n".join([*name, f"{rest}: {time}, {fields.ratio_text(lead) if lead else 'alone'}"])
+
+
+def caption(result: Result, figure: dict[str, Any]) -> list[str]:
+    cells = _among(result, figure, cells_of(result, figure))
+    places: dict[tuple[int, int, int], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault(cell.shape, []).append(cell)
+    ranked = [order for group in places.values() if (order := _ranked(group))]
+    labels = {c.key: s.label for s in series_of(cells) for c in s.cells}
+    wins = Counter(labels[order[0].key] for order in ranked)
+    leads = [r for order in ranked if len(order) > 1 and (r := speedup(order[1], order[0]))]
+    notes = ["Each field: the fastest variant, its time per iteration, its lead over the second."]
+    notes.append(captions.unsure_sentence(leads))
+    found = [f"{name} {number}" for name, number in wins.most_common()]
+    notes.append(f"Fastest in so many of {many(len(ranked), 'field')}: {listed(found, limit=12)}.")
+    largest = max(
+        (
+            (r.mid, order[0])
+            for order in ranked
+            if len(order) > 1 and (r := speedup(order[1], order[0]))
+        ),
+        default=None,
+        key=lambda pair: pair[0],
+    )
+    if largest:
+        notes.append(
+            f"The largest lead: {labels[largest[1].key]}, {largest[0]:.2g} times at "
+            f"{short_shape(largest[1])}."
+        )
+    return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)

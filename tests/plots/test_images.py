@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every kind of figure looks as it did: small pictures beside this file, compared pixel by pixel.
+
+After an intended change, look at what the failing test names, then renew the pictures:
+
+    .venv/bin/python -m pytest tests/plots/test_images.py --renew-images
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import re
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+import synthetic
+from PIL import Image
+
+from plots.figures import KINDS
+from plots.load import Result, load_result
+from plots.render import draw, settle
+
+IMAGES = Path(__file__).parent / "images"
+DPI = 45
+LARGEST_FILE = 40_000  # bytes
+# Of 255 levels, over all pixels. Fonts and rasteriser come with matplotlib, so the pinned version
+# gives the same pixels but for the last bit of a processor's arithmetic, which may shade some edges
+# anew: a twentieth of the pixels by four levels gives 0.9. One changed time gives more than 5, as
+# the last test here asserts.
+TOLERANCE = 1.0
+VISIBLE = 5.0
+
+
+def _pinned() -> str:
+    text = (synthetic.ROOT / "requirements.txt").read_text()
+    return re.search(r"^matplotlib==([\w.]+)", text, re.M).group(1)
+
+
+pytestmark = pytest.mark.skipif(
+    matplotlib.__version__ != _pinned(),
+    reason=f"the pictures are those of matplotlib {_pinned()}, here is {matplotlib.__version__}",
+)
+
+
+@pytest.fixture
+def experiment(small_experiment: dict[str, Any]) -> dict[str, Any]:
+    """With a GPU, and a ladder that reaches it."""
+    small_experiment["variants"] += ["cuda_c", {"variant": "cuda_c", "precision": "tf32"}]
+    ladder = next(f for f in small_experiment["figures"] if f["kind"] == "ladder")
+    ladder["steps"].append({"variant": "cuda_c", "precision": "tf32", "text": "a GPU"})
+    return small_experiment
+
+
+@pytest.fixture
+def data(experiment: dict[str, Any]) -> dict[str, Any]:
+    """One cell failed, one is wrong."""
+    found = synthetic.result(experiment)
+    for variant, status in (("openmp_b", "error"), ("cuda_c", "wrong")):
+        synthetic.fail(next(c for c in found["cells"] if c["variant"] == variant), status)
+    return found
+
+
+def _load(folder: Path, data: dict[str, Any]) -> Result:
+    return load_result(synthetic.write(folder, data))
+
+
+def _pixels(result: Result, kind: str) -> np.ndarray:
+    """Height x width x 3, levels of 0 to 255."""
+    figure = next(f for f in result.figures if f["kind"] == kind)
+    drawing = draw(result, figure)
+    assert drawing.picture is not None, drawing.absent
+    settle(drawing.picture)
+    buffer = io.BytesIO()
+    drawing.picture.savefig(buffer, format="png", dpi=DPI)
+    return np.asarray(Image.open(buffer).convert("RGB"))
+
+
+def _write(path: Path, pixels: np.ndarray) -> Path:
+    Image.fromarray(pixels).save(path, optimize=True)
+    return path
+
+
+def _difference(one: np.ndarray, other: np.ndarray) -> float:
+    """Root of the mean squared difference of levels; infinite for pictures of other sizes."""
+    if one.shape != other.shape:
+        return float("inf")
+    return float(np.sqrt(np.mean((one.astype(float) - other.astype(float)) ** 2)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_looks_as_it_did(
+    tmp_path: Path, data: dict[str, Any], kind: str, request: pytest.FixtureRequest
+) -> None:
+    actual = _pixels(_load(tmp_path, data), kind)
+    reference = IMAGES / f"{kind}.png"
+    if request.config.getoption("--renew-images", default=False):
+        IMAGES.mkdir(exist_ok=True)
+        _write(reference, actual)
+        pytest.skip(f"{reference} was written anew")
+    assert reference.is_file(), "no reference picture; see this file's head"
+    expected = np.asarray(Image.open(reference).convert("RGB"))
+    difference = _difference(expected, actual)
+    if difference <= TOLERANCE:
+        return
+    paths = [_write(tmp_path / "expected.png", expected), _write(tmp_path / "actual.png", actual)]
+    if expected.shape == actual.shape:
+        apart = np.abs(expected.astype(int) - actual.astype(int)).max(axis=2)
+        strong = np.clip(255 - 4 * apart, 0, 255).astype(np.uint8)
+        paths.append(_write(tmp_path / "difference.png", np.stack([strong] * 3, axis=2)))
+    names = "\n".join(str(path) for path in paths)
+    pytest.fail(
+        f"{kind} differs by {difference:.2f} levels of 255 (tolerance {TOLERANCE}); sizes "
+        f"{expected.shape[:2]} and {actual.shape[:2]}. Look at\n{names}\nand renew if it is meant."
+    )
+
+
+def test_pictures_are_small_and_of_kinds_that_exist() -> None:
+    files = sorted(IMAGES.glob("*"))
+    assert {f.name for f in files} == {f"{kind}.png" for kind in KINDS}
+    for file in files:
+        assert file.stat().st_size < LARGEST_FILE, file.name
+
+
+@pytest.mark.parametrize(
+    "kind", ["time", "speedup", "bars", "heatmap", "winners", "ladder", "roofline"]
+)
+def test_the_tolerance_sees_one_changed_time(
+    tmp_path: Path, data: dict[str, Any], kind: str
+) -> None:
+    """Of a cell that every kind shows."""
+    slower = copy.deepcopy(data)
+    cell = next(
+        c
+        for c in slower["cells"]
+        if (c["variant"], c["precision"], c["n"], c["k"]) == ("cuda_c", "tf32", 100, 2)
+    )
+    times = cell["seconds_per_iteration"]
+    cell["seconds_per_iteration"] = {k: v and 3 * v for k, v in times.items()}
+    cell["gflops"] /= 3
+    before = _pixels(_load(tmp_path / "before", data), kind)
+    after = _pixels(_load(tmp_path / "after", slower), kind)
+    assert _difference(before, after) > VISIBLE
