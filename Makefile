@@ -19,7 +19,9 @@ help:
 	@echo '       RESUME=1            continue an interrupted run'
 	@echo 'make test              set up, build, and run all tests'
 	@echo 'make build             set up the C++ side and build $(BUILD)/kmeans-bench'
-	@echo 'make figures|report    draw again from results/<machine>, or MACHINE=<folder under results>'
+	@echo 'make figures           draw all figures, reports and results/index.html again, of all machines'
+	@echo 'make report            the same without figure files'
+	@echo '       MACHINE=folder      only of this folder under results/'
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
 	@echo 'make setup-gpu         also PyTorch and the GPU peers, where there is a GPU (requirements-gpu.txt)'
@@ -37,7 +39,7 @@ build:
 	@tools/build.sh $(PRESET)
 
 test:
-	@tools/setup.sh build python
+	@tools/setup.sh build python browser
 	@tools/build.sh $(PRESET)
 	@tools/test.sh
 
@@ -55,9 +57,13 @@ run-experiments:
 	@tools/run_experiments.sh --scale '$(SCALE)' $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(RESUME),--resume)
 
-figures report:
+figures:
 	@tools/setup.sh python
-	@tools/draw.sh $@ $(MACHINE)
+	@tools/draw.sh all $(MACHINE)
+
+report:
+	@tools/setup.sh python
+	@tools/draw.sh report $(MACHINE)
 
 clean:
 	rm -rf build build-ci build-cuda build-dev build-tsan build-fuzz

@@ -4,13 +4,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from plots.load import Cell, Result
-from plots.metrics import named, speedup
-from plots.words import NONE, TIMES, count, digits, factor, seconds
+from plots.load import ROOT, Cell, Interval, Result, read_json
+from plots.metrics import named, scaled_rate, speedup
+from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
 
 PER_ITERATION = ("inertia", "loss")
+EXPERIMENTS = ROOT / "experiments"
+
+
+@cache
+def _today(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def described(result: Result, key: str) -> list[dict[str, Any]]:
+    """What the experiment says of its source ("claims", "published"): as experiments/ has it today,
+    so that all machines answer the same questions, or else as the result file kept it."""
+    today = _today(EXPERIMENTS / f"{result.experiment}.json")
+    return today.get(key) or result.spec.get(key) or []
 
 
 @dataclass(frozen=True)
@@ -20,6 +35,8 @@ class Comparison:
     entry: dict[str, Any]
     measured: float | None
     remark: str  # how ours was formed, or why it is absent
+    interval: Interval | None = None  # of `measured`
+    text: str | None = None  # instead of one number: ours at several shapes
 
     @property
     def ratio(self) -> float | None:
@@ -34,8 +51,17 @@ class Comparison:
     @property
     def measured_text(self) -> str:
         if self.measured is None:
-            return NONE
+            return self.text or NONE
         return quantity_text(self.entry["quantity"], self.measured)
+
+    @property
+    def interval_text(self) -> str:
+        """The two ends, and whether they are less than a 95 % interval."""
+        found = self.interval
+        if found is None or found.low == found.high:
+            return NONE
+        low, high = (quantity_text(self.entry["quantity"], end) for end in (found.low, found.high))
+        return f"{low} {TO} {high}" + ("" if found.confident else f" (min{TO}max)")
 
 
 def quantity_text(quantity: str, value: float, exact: bool = False) -> str:
@@ -57,7 +83,7 @@ def shape_text(entry: dict[str, Any]) -> str:
 
 
 def comparisons(result: Result) -> list[Comparison]:
-    return [_compare(result, entry) for entry in result.spec.get("published", [])]
+    return [_compare(result, entry) for entry in described(result, "published")]
 
 
 def _compare(result: Result, entry: dict[str, Any]) -> Comparison:
@@ -66,6 +92,8 @@ def _compare(result: Result, entry: dict[str, Any]) -> Comparison:
     quantity = entry["quantity"]
     if quantity in PER_ITERATION:
         return _compare_trace(result, entry)
+    if quantity == "iterations":
+        return _compare_iterations(result, entry)
     cells = [
         c
         for c in named(result.cells, {k: entry[k] for k in ("variant", "precision") if k in entry})
@@ -73,43 +101,94 @@ def _compare(result: Result, entry: dict[str, Any]) -> Comparison:
     ]
     if not cells:
         return Comparison(entry, None, "not part of this run")
+    if len(cells) > 1 and "iterations" in entry:  # the same problem, timed over several T
+        same = [c for c in cells if c.iterations == entry["iterations"]]
+        cells = same if len(same) == 1 else cells
     if len(cells) > 1:
-        return Comparison(entry, None, "a statement about several shapes; see the figures")
+        return _compare_several(result, entry, cells)
     cell = cells[0]
     if cell.seconds is None:
         return Comparison(entry, None, f"{cell.status}: {cell.reason or 'no reason given'}")
     return _compare_cell(result, entry, cell)
 
 
+def _compare_several(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
+    """A statement about many shapes has no one number here; the range is shown."""
+    found = [_compare_cell(result, entry, cell) for cell in cells if cell.seconds is not None]
+    values = [c.measured for c in found if c.measured is not None]
+    if not values:
+        return Comparison(entry, None, "a statement about several shapes, none of which has a time")
+    low, high = (quantity_text(entry["quantity"], end) for end in (min(values), max(values)))
+    return Comparison(
+        entry,
+        None,
+        f"smallest to largest of {many(len(values), 'shape')}, {found[0].remark}",
+        text=low if low == high else f"{low} {TO} {high}",
+    )
+
+
+def _times(interval: Interval, times: float) -> Interval:
+    return Interval(
+        interval.mid * times, interval.low * times, interval.high * times, interval.confident
+    )
+
+
 def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparison:
-    quantity = entry["quantity"]
-    median = cell.seconds.mid if cell.seconds else 0.0
+    found, remark = _measure(result, entry, cell)
+    if found is None:
+        return Comparison(entry, None, remark)
+    return Comparison(entry, found.mid, remark, found)
+
+
+def _measure(result: Result, entry: dict[str, Any], cell: Cell) -> tuple[Interval | None, str]:
+    """Our number for an entry at a cell with a time, and how it was formed."""
+    quantity, own = entry["quantity"], cell.seconds
+    if own is None:
+        return None, "without a time"
     if quantity == "seconds_per_iteration":
-        return Comparison(entry, median, f"median over T = {cell.iterations}")
+        return own, f"median over T = {cell.iterations}"
     if quantity == "total_seconds":
         total = entry.get("iterations", cell.iterations)
-        return Comparison(
-            entry, median * total, f"{total} times the median iteration of T = {cell.iterations}"
-        )
+        remark = f"{total} times the median iteration of T = {cell.iterations}"
+        return _times(own, total), remark
     if quantity == "gflops":
-        return Comparison(entry, cell.data.get("gflops"), "operation model over the median")
+        return scaled_rate(cell, cell.data.get("gflops")), "operation model over the median"
     if quantity == "gbytes_per_second":
         rates = cell.data.get("gbytes_per_second") or {}
-        return Comparison(entry, rates.get("as_written"), "traffic as written over the median")
-    if quantity == "speedup" and result.spec.get("baseline"):
-        base = [c for c in named(result.cells, result.spec["baseline"]) if c.shape == cell.shape]
-        ratio = speedup(base[0], cell) if base else None
-        if ratio:
-            return Comparison(entry, ratio.mid, f"against {base[0].variant} of this run")
-    return Comparison(entry, None, "not measured in this form")
+        return scaled_rate(cell, rates.get("as_written")), "traffic as written over the median"
+    baseline = entry.get("baseline") or result.spec.get("baseline")
+    if quantity == "speedup" and baseline:
+        base = [c for c in named(result.cells, baseline) if c.shape == cell.shape]
+        base = [c for c in base if c.iterations == cell.iterations] or base
+        if not base:
+            return None, "the baseline is not part of this run"
+        what = f"{base[0].variant} {base[0].precision}"
+        if base[0].seconds is None:
+            return None, f"the baseline {what} has no time here"
+        return speedup(base[0], cell), f"against {what} of this run"
+    return None, "not measured in this form"
+
+
+def _compare_iterations(result: Result, entry: dict[str, Any]) -> Comparison:
+    """Against a trace that ended by a rule; one that ran for a set number of iterations tells
+    nothing."""
+    for trace in result.traces:
+        if trace.get("stop") and _fits(trace, entry):
+            steps = len(trace.get("iterations") or [])
+            return Comparison(entry, steps or None, f"trace {trace['name']}, until {trace['stop']}")
+    return Comparison(entry, None, "no trace of this run stops by a rule")
+
+
+def _fits(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
+    names = ("precision", "n", "d", "k")
+    return trace["variant"] == entry["variant"] and all(
+        entry.get(name, trace[name]) == trace[name] for name in names
+    )
 
 
 def _compare_trace(result: Result, entry: dict[str, Any]) -> Comparison:
     for trace in result.traces:
-        fits = trace["variant"] == entry["variant"] and all(
-            entry.get(name, trace[name]) == trace[name] for name in ("precision", "n", "d", "k")
-        )
-        for step in trace.get("iterations") or [] if fits else []:
+        for step in trace.get("iterations") or [] if _fits(trace, entry) else []:
             if step["iteration"] == entry.get("iteration"):
                 return Comparison(entry, step.get(entry["quantity"]), f"trace {trace['name']}")
     return Comparison(entry, None, "no trace of this run has this iteration")

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
+import urllib.parse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,29 +16,37 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from plots import words
+from plots import claims, words
 from plots.captions import build_warning, machine_name, partial_text
-from plots.figures import table
 from plots.load import Cell, Result
 from plots.metrics import ceilings, gpu_ceilings, gpu_l2_bytes, limit_seconds, share_of_limit
 from plots.pool import starmap
-from plots.published import Comparison, comparisons, shape_text
+from plots.published import PER_ITERATION, Comparison, comparisons, shape_text
 from plots.render import draw, encode, settle
 from plots.select import label_of, reason_of, shape_title, status_of
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
+# Better as HTML, which can be sorted and searched, than as a picture of a table.
+_TABLES = ("table", "rows", "claims")
+_ROWS_SHOWN = 400  # of a study; the result file holds all
 _DIFFERS_FROM_OK = ("wrong", "error", "wrong as expected", "skipped")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the report: an image as a data URI, or the reason why there is none."""
+    """A figure of the report: an image as a data URI, a table that the page has as HTML, or the
+    reason why there is none."""
 
+    id: str
     title: str
+    kind: str
     caption: list[str]
-    source: Markup | None
-    wide: bool
-    absent: str | None
+    source: Markup | None = None
+    wide: bool = False
+    absent: str | None = None
+    published: tuple[Comparison, ...] = ()  # of a table of published numbers
+    studies: tuple[str, ...] = ()  # of a table of a study's rows
+    file: str | None = None  # the figure's own file beside the report, if there is one
 
 
 @dataclass(frozen=True)
@@ -48,17 +58,71 @@ class Row:
     suspect: list[str]
 
 
+_DIGITS = re.compile(r"-?\d+\.\d{3,}")
+_COORDINATES = re.compile(r' (?:d|x|y|x1|y1|x2|y2)="[^"]*"')
+_NOT_DRAWN = re.compile(r"<!--.*?-->|<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.S)
+
+
+def data_uri(svg: str) -> Markup:
+    """The picture as an attribute's text, without what nobody sees: the hundredth of a point is
+    kept. Percent-encoding is shorter than base64 and leaves no character that could end the
+    attribute."""
+
+    def short(match: re.Match[str]) -> str:
+        number = f"{float(match.group()):.2f}".rstrip("0").rstrip(".")
+        return "0" if number == "-0" else number
+
+    text = _NOT_DRAWN.sub("", svg)
+    text = _COORDINATES.sub(lambda m: _DIGITS.sub(short, m.group()), text)
+    text = re.sub(r"\s+", " ", text).replace("> <", "><").strip()
+    if "'" not in text:
+        text = text.replace('"', "'")
+    # The apostrophe is safe: the template quotes the attribute with the other sign.
+    return Markup("data:image/svg+xml," + urllib.parse.quote(text, safe=" =:/;,.()-+'?!@$*_~"))
+
+
 def picture_of(result: Result, figure: dict[str, Any]) -> Picture:
+    about = (figure["id"], figure["title"], figure["kind"])
     drawing = draw(result, figure)
     if drawing.picture is None:
-        return Picture(figure["title"], [], None, False, drawing.absent)
+        return Picture(*about, [], absent=drawing.absent, file=_file_of(result, figure))
     settle(drawing.picture)
-    image = base64.b64encode(encode(drawing.picture, "svg")).decode("ascii")
+    source = data_uri(encode(drawing.picture, "svg").decode("utf-8"))
     wide = drawing.picture.get_size_inches()[0] > 8
-    # Base64 holds no character that could end the attribute.
-    return Picture(
-        figure["title"], drawing.caption, Markup("data:image/svg+xml;base64," + image), wide, None
-    )
+    return Picture(*about, drawing.caption, source, wide, file=_file_of(result, figure))
+
+
+def _table_of(result: Result, figure: dict[str, Any]) -> Picture:
+    about = (figure["id"], figure["title"], figure["kind"])
+    caption = [figure["caption"]] if figure.get("caption") else []
+    file = _file_of(result, figure)
+    if figure["kind"] == "claims":
+        found = bool(claims.verdicts(result))
+        absent = None if found else "the experiment states no claim of its source"
+        return Picture(*about, caption, absent=absent, file=file)
+    if figure["kind"] == "rows":
+        wanted = figure.get("study", [])
+        names = wanted if isinstance(wanted, list) else [wanted]
+        there = tuple(study["name"] for study in result.studies if study["name"] in names)
+        absent = None if there else f"no study {words.listed(names)} in this run"
+        return Picture(*about, caption, studies=there, absent=absent, file=file)
+    group = figure.get("group")
+    rows = [row for row in _published(result) if group in (None, row.entry.get("group"))]
+    absent = None if rows else "the experiment quotes no such number"
+    return Picture(*about, caption, published=tuple(rows), absent=absent, file=file)
+
+
+def _published(result: Result) -> list[Comparison]:
+    """Without values per iteration, which are shown apart."""
+    return [row for row in comparisons(result) if row.entry["quantity"] not in PER_ITERATION]
+
+
+def _file_of(result: Result, figure: dict[str, Any]) -> str | None:
+    """The figure's file as a link from the report, unless it is missing or older than its data."""
+    name = f"figures/{result.experiment}-{figure['id']}.svg"
+    path = result.path.parent / name
+    fresh = path.is_file() and path.stat().st_mtime >= result.path.stat().st_mtime
+    return urllib.parse.quote(name) if fresh else None
 
 
 def _verification_text(cell: Cell) -> str:
@@ -287,22 +351,84 @@ def _failures(result: Result) -> list[Cell]:
     return sorted(failed, key=lambda cell: order.get(status_of(cell), 0))
 
 
-def _section(result: Result) -> dict[str, Any]:
-    published: list[Comparison] = comparisons(result)
+def _study(study: dict[str, Any]) -> dict[str, Any]:
+    """A study as the template shows it: facts, findings, and rows with numbers to sort by."""
+    rows = study.get("rows") or []
+    keys = list(dict.fromkeys(key for row in rows for key in row))
+    about = {key: study.get(key) for key in ("dataset", "n", "d", "k", "init")}
+    facts = [f"{key} = {_value(value)}" for key, value in about.items() if value is not None]
+    facts += [f"{name} {value}" for name, value in _flat(study.get("parameters") or {})]
+    if study.get("seconds"):
+        facts.append(f"took {words.seconds(study['seconds'])}")
+    return {
+        "name": study["name"],
+        "summary": study.get("summary") or "",
+        "status": study["status"],
+        "reason": study.get("reason"),
+        "facts": facts,
+        "findings": [
+            (key.replace("_", " "), _value(value))
+            for key, value in (study.get("findings") or {}).items()
+        ],
+        "notes": study.get("notes") or [],
+        "headings": [
+            (key.replace("_", " "), any(_is_number(row.get(key)) for row in rows)) for key in keys
+        ],
+        "rows": [[_ordered(row.get(key)) for key in keys] for row in rows[:_ROWS_SHOWN]],
+        "count": len(rows),
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return words.NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return words.count(value)
+    return words.digits(value, 5) if isinstance(value, float) else str(value)
+
+
+def _ordered(value: Any) -> tuple[str, float | str | None]:
+    """Text of a table cell and what it is sorted by: a number, "" for nothing, None for itself."""
+    if _is_number(value):
+        return _value(value), value
+    return _value(value), "" if value is None else None
+
+
+def _leftover(result: Result, pictures: Sequence[Picture]) -> list[Comparison]:
+    """Published numbers that no table figure of this page shows."""
+    shown = {id(row.entry) for picture in pictures for row in picture.published}
+    return [row for row in _published(result) if id(row.entry) not in shown]
+
+
+def _pictures(results: Sequence[Result]) -> list[list[Picture]]:
+    """Those of each result, drawn on all processors. Tables share their rows with the rest of the
+    page, so they are made in this process."""
+    tasks = [(r, figure) for r in results for figure in r.figures if figure["kind"] not in _TABLES]
+    done = iter(starmap(picture_of, tasks))
+    return [
+        [_table_of(r, f) if f["kind"] in _TABLES else next(done) for f in r.figures]
+        for r in results
+    ]
+
+
+def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
     with_device = has_device_times(result)
+    found = claims.verdicts(result)
     return {
         "result": result,
+        "file": urllib.parse.quote(result.path.name),
         "partial": partial_text(result),
         "tally": _tally(result.cells),
-        # Tables are better as HTML than as a picture of one.
-        "pictures": starmap(
-            picture_of,
-            [
-                (result, figure)
-                for figure in result.figures
-                if figure["kind"] != table.__name__.rpartition(".")[2]
-            ],
-        ),
+        "claims": found,
+        "claims_tally": claims.tally_text(claims.tally(found)),
+        "pictures": pictures,
+        "studies": [_study(study) for study in result.studies],
         "rows": [row_of(result, cell, with_device) for cell in result.cells],
         "with_device": with_device,
         "failures": _failures(result),
@@ -312,8 +438,8 @@ def _section(result: Result) -> dict[str, Any]:
             if cell.ok
             for text in cell.data.get("suspect") or []
         ],
-        "published": [c for c in published if c.entry["quantity"] not in ("inertia", "loss")],
-        "published_steps": [c for c in published if c.entry["quantity"] in ("inertia", "loss")],
+        "published": _leftover(result, pictures),
+        "published_steps": [c for c in comparisons(result) if c.entry["quantity"] in PER_ITERATION],
         "answers": _answers(result),
     }
 
@@ -323,8 +449,13 @@ def _sha256_source(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
 
-def render(results: Sequence[Result]) -> str:
-    """The report on results of one machine, as the text of one HTML file."""
+def _unbroken(text: str) -> str:
+    """Lines break after a comma alone: 'n = 1 000, d = 2'."""
+    return ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in text.split(", "))
+
+
+def page(template: str, **values: Any) -> str:
+    """A page from a template: style and script inline, and a policy that admits those alone."""
     style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8")
     script_text = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
@@ -335,21 +466,36 @@ def render(results: Sequence[Result]) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(
+        CLAIM_WORDS=claims.WORDS,
         label_of=label_of,
         reason_of=reason_of,
         shape_text=shape_text,
         shape_title=shape_title,
         status_of=status_of,
+        unbroken=_unbroken,
         words=words,
     )
-    first = results[0]
-    return environment.get_template("report.html.j2").render(
+    return environment.get_template(template).render(
         policy=Markup(
             "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
             f"style-src {_sha256_source(style_text)}; script-src {_sha256_source(script_text)}"
         ),
         style=Markup(style_text),
         script=Markup(script_text),
+        **values,
+    )
+
+
+def render(results: Sequence[Result]) -> str:
+    """The report on results of one machine, as the text of one HTML file."""
+    first = results[0]
+    sections = [
+        _section(result, pictures)
+        for result, pictures in zip(results, _pictures(results), strict=True)
+    ]
+    found = [verdict for section in sections for verdict in section["claims"]]
+    return page(
+        "report.html.j2",
         machine=machine_name(first),
         machine_rows=_machine_rows(first.context.get("machine") or {}),
         ceiling_rows=_ceiling_rows(first),
@@ -365,15 +511,20 @@ def render(results: Sequence[Result]) -> str:
         ),
         first=first,
         notices=_notices(results),
-        sections=[_section(result) for result in results],
+        sections=sections,
         total=sum(len(result.cells) for result in results),
         tally=_tally([cell for result in results for cell in result.cells]),
+        claims_tally=claims.tally_text(claims.tally(found)) if found else None,
     )
 
 
-def write_report(results: Sequence[Result], folder: Path) -> Path:
-    path = folder / "report.html"
-    temporary = path.with_suffix(".html.part")
-    temporary.write_text(render(results), encoding="utf-8")
+def write_page(path: Path, text: str) -> Path:
+    """Whole or not at all."""
+    temporary = path.with_suffix(path.suffix + ".part")
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
     return path
+
+
+def write_report(results: Sequence[Result], folder: Path) -> Path:
+    return write_page(folder / "report.html", render(results))

@@ -21,7 +21,7 @@ status=0
 [ $status -eq 0 ] || [ $status -eq 4 ] || exit $status
 
 tools/draw.sh all "$machine"
-echo "Open $results/report.html"
+echo "Open $results/report.html; results/index.html has all machines"
 if [ $status -eq 4 ]; then
   echo 'Some cells failed: the report lists them with their reasons.' >&2
 fi

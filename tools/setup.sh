@@ -9,6 +9,7 @@
 #     gpu      the packages of requirements-gpu.txt in that .venv, where there is an NVIDIA GPU; what
 #              cannot be had is said, and is no error: the GPU peers in Python are left out
 #     lint     clang-tidy (apt); clang-format and ruff come with the python part
+#     browser  Chromium (apt), for the tests that open report and index; without it they are skipped
 #   --retry    try again to complete a .venv that was made without a package registry
 #
 # What counts is whether a tool or header is there, not who installed it, so a machine without apt
@@ -79,6 +80,16 @@ have_cmake() {
 have_openblas() {
   has_header cblas.h || has_header openblas/cblas.h || has_header "$(uname -m)-linux-gnu/cblas.h" ||
     has_header openblas-pthread/cblas.h
+}
+
+# By any of the names that tests/plots/browser.py looks for, or as CHROMIUM names it.
+have_browser() {
+  local name
+  [ -n "${CHROMIUM:-}" ] && return 0
+  for name in chromium chromium-browser google-chrome google-chrome-stable; do
+    has_tool "$name" && return 0
+  done
+  return 1
 }
 
 # clang-tidy looks for its own omp.h, not for the compiler's.
@@ -288,15 +299,30 @@ setup_gpu() {
   printf '%s incomplete\n' "$wanted" >"$gpu_stamp"
 }
 
+# Never an error, and apart from the other packages: not every distribution has it for apt (Ubuntu
+# has none), and apt-get installs all of its arguments or nothing.
+setup_browser() {
+  local given_up=.setup/no-browser
+  have_browser && return 0
+  [ "$retry" = no ] && [ -f $given_up ] && return 0
+  mkdir -p .setup
+  if install_packages chromium && hash -r && have_browser; then
+    rm -f $given_up
+    return 0
+  fi
+  say 'no Chromium here (package chromium), so the tests that open report and index in a browser are skipped'
+  : >$given_up
+}
+
 # --- Parts -----------------------------------------------------------------------------------
 retry=no
 parts=()
 for argument in "$@"; do
   case $argument in
     --retry) retry=yes ;;
-    build | python | gpu | lint) parts+=("$argument") ;;
+    build | python | gpu | lint | browser) parts+=("$argument") ;;
     *)
-      say "unknown part '$argument' (build, python, gpu, lint)"
+      say "unknown part '$argument' (build, python, gpu, lint, browser)"
       exit 2
       ;;
   esac
@@ -304,6 +330,7 @@ done
 table=
 with_python=no
 with_gpu=no
+with_browser=no
 for part in ${parts[@]+"${parts[@]}"}; do
   case $part in
     build) table+=$build_packages ;;
@@ -320,8 +347,10 @@ for part in ${parts[@]+"${parts[@]}"}; do
       fi
       ;;
     lint) table+=$lint_packages ;;
+    browser) with_browser=yes ;;
   esac
 done
 setup_system "$table"
 [ "$with_python" = no ] || setup_python
 [ "$with_gpu" = no ] || setup_gpu
+[ "$with_browser" = no ] || setup_browser

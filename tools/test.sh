@@ -13,7 +13,7 @@ mkdir -p "$logs"
 ctest --test-dir "$build" --output-on-failure --no-tests=error --parallel 2 | tee "$logs/ctest.log"
 ctest_status=${PIPESTATUS[0]}
 
-KMEANS_BENCH=$PWD/$build/kmeans-bench .venv/bin/python -m pytest | tee "$logs/pytest.log"
+KMEANS_BENCH=$PWD/$build/kmeans-bench .venv/bin/python -m pytest -rs | tee "$logs/pytest.log"
 pytest_status=${PIPESTATUS[0]}
 
 gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' 2>/dev/null |
@@ -32,4 +32,5 @@ echo '== Summary'
 grep -E '% tests passed|tests failed out of' "$logs/ctest.log" | sed 's/^/CTest:     /'
 tail -n 1 "$logs/pytest.log" | sed 's/^/pytest:    /'
 echo "GPU tests: $gpu_note"
+grep -q "no Chromium here" "$logs/pytest.log" && echo 'Browser:   skipped (no Chromium here)'
 [ "$ctest_status" -eq 0 ] && [ "$pytest_status" -eq 0 ]

@@ -7,7 +7,9 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const key = (row) => {
       const cell = row.cells[column];
       const order = cell.dataset.order;
-      if (order === undefined) return cell.textContent.trim().toLowerCase();
+      if (order === undefined) {
+        return (cell.dataset.sort ?? cell.textContent).trim().toLowerCase();
+      }
       return order === "" ? null : Number(order);
     };
     const sort = () => {
@@ -23,6 +25,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
       table.tBodies[0].append(...rows.map(([, row]) => row));
     };
     heading.tabIndex = 0;
+    heading.scope = "col";
     heading.addEventListener("click", sort);
     heading.addEventListener("keydown", (event) => {
       if (event.key === "Enter" || event.key === " ") {

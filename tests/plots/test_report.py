@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report holds everything, loads nothing and escapes what it did not write itself."""
+"""Report and index hold everything, load nothing and escape what they did not write themselves."""
 
 from __future__ import annotations
 
+import os
 import re
+import urllib.parse
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,44 @@ from typing import Any
 import pytest
 import synthetic
 
+from plots import __main__ as command
+from plots import index as overview
 from plots.load import load_folder
-from plots.report import render
+from plots.report import data_uri, render
 
+BESIDE = ("small.json", "../index.html")
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;"
+
+
+CLAIM = {
+    "id": "faster",
+    "statement": "The parallel version is faster.",
+    "where": "section 3",
+    "tests": [
+        {"quantity": "speedup", "variant": "openmp_b", "baseline": "cpu_a", "at_least": 1e-9}
+    ],
+    "why": "It uses all cores.",
+}
+STUDY = {
+    "name": "sums",
+    "study": "float_sums",
+    "summary": "What does a sum in one float lose?",
+    "status": "ok",
+    "reason": None,
+    "dataset": "blobs-100x2",
+    "n": 100,
+    "d": 2,
+    "k": 3,
+    "init": "first",
+    "parameters": {"ways": ["one float", "pairwise"]},
+    "rows": [
+        {"way": "one float", "error": 3e-5, "points": 100_000, "same": False, "lost": None},
+        {"way": "pairwise", "error": 0.0, "points": 1000, "same": True, "lost": 5},
+    ],
+    "findings": {"iterations_apart": 11},
+    "notes": ["A note of the study."],
+    "seconds": 0.25,
+}
 
 
 class _Page(HTMLParser):
@@ -41,6 +77,10 @@ class _Page(HTMLParser):
 
 @pytest.fixture
 def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+    """Few figures, without claims and studies: each test adds what it is about."""
+    wanted = ("one-panel", "bars", "table")
+    figures = [f for f in small_experiment["figures"] if f["id"] in wanted]
+    small_experiment |= {"figures": figures, "claims": [], "studies": []}
     return synthetic.result(small_experiment)
 
 
@@ -55,7 +95,10 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path, data: dict[str, Any]) 
     for tag, attributes in page.elements:
         for name in ("src", "href", "srcset", "data", "action", "poster"):
             value = attributes.get(name) or ""
-            assert value == "" or value.startswith(("data:image/", "#")), (tag, name, value[:60])
+            if tag == "a":  # files beside the page, and places on it
+                assert name != "href" or value in BESIDE or value.startswith("#"), value
+            else:
+                assert value == "" or value.startswith("data:image/"), (tag, name, value[:60])
         assert tag not in ("link", "iframe", "object", "embed", "base", "form")
         assert "style" not in attributes  # the policy below would refuse it
         assert not [name for name in attributes if name.startswith("on")]
@@ -84,6 +127,10 @@ def test_hostile_texts_stay_texts(tmp_path: Path, data: dict[str, Any]) -> None:
     context["command_line"] = HOSTILE
     spec["title"] = spec["description"] = HOSTILE
     spec["published"][0]["label"] = spec["published"][0]["machine"] = HOSTILE
+    spec["published"][0] |= {"group": HOSTILE, "why": HOSTILE}
+    spec["claims"] = [CLAIM | {"statement": HOSTILE, "where": HOSTILE, "why": HOSTILE}]
+    data["studies"] = [STUDY | {"summary": HOSTILE, "notes": [HOSTILE], "findings": {HOSTILE: 1}}]
+    data["studies"][0]["rows"] = [{HOSTILE: HOSTILE}]
     spec["figures"][0]["title"] = HOSTILE
     spec["figures"][1]["caption"] = HOSTILE
     synthetic.fail(data["cells"][7], "error", HOSTILE)
@@ -196,3 +243,251 @@ def test_several_experiments_share_one_page(
     ids = [a["id"] for tag, a in page.elements if tag == "section"]
     assert ids == ["other", "small", "machine", "reading"]
     assert "2 experiments, 24 cells" in page.text
+
+
+def _words(text: str) -> str:
+    return re.sub(r"\s+", " ", _Page(text).text)
+
+
+def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: dict[str, Any]) -> None:
+    slow = CLAIM | {"id": "slow", "statement": "It is a billion times as fast."}
+    slow["tests"] = [CLAIM["tests"][0] | {"at_least": 1e9}]
+    absent = CLAIM | {"id": "absent", "statement": "A GPU is faster."}
+    absent["tests"] = [CLAIM["tests"][0] | {"variant": "cuda_z"}]
+    data["spec"]["claims"] = [CLAIM, slow, absent]
+    text = _render(tmp_path, data)
+    page = _words(text)
+    assert "3 claims: 1 holds, 1 does not, 0 in part, 1 not tested here" in page
+    assert re.search(r"faster\. section 3 . holds speed-up of openmp_b over cpu_a: [\d.]+", page)
+    assert "✗ does not hold" in page
+    assert "○ not tested here no cell of cuda_z in this run" in page
+    assert page.count("It uses all cores.") == 3
+    assert 'id="claim-small-slow"' in text
+
+
+def test_studies_show_findings_notes_and_sortable_rows(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    failed = STUDY | {"name": "late", "status": "error", "reason": "took too long", "rows": []}
+    data["studies"] = [STUDY, failed]
+    data["spec"]["figures"].append({"id": "t", "kind": "rows", "title": "R", "study": "sums"})
+    text = _render(tmp_path, data)
+    page = _words(text)
+    assert "Study: sums ok" in page
+    assert "What does a sum in one float lose?" in page
+    assert re.search(r"iterations apart ?11", page)
+    assert "A note of the study." in page
+    assert "ways one float, pairwise" in page
+    assert '<td class="number" data-order="100000">100 000</td>' in text
+    assert '<td class="number" data-order="3e-05">' in text
+    assert '<td class="number" data-order="">—</td>' in text  # null sorts last
+    assert "<td>no</td>" in text
+    assert 'href="#study-small-sums"' in text
+    assert "took too long" in page
+
+
+def test_a_long_study_is_cut_and_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
+    rows = [{"step": step} for step in range(1001)]
+    data["studies"] = [STUDY | {"rows": rows}]
+    assert "Rows (400 of 1 001, all in small.json)" in _words(_render(tmp_path, data))
+
+
+def test_tables_of_published_numbers_show_their_group(tmp_path: Path, data: dict[str, Any]) -> None:
+    first, second = data["spec"]["published"][:2]
+    first |= {"group": "Table I", "why": "A newer processor.", "label": "entry of the table"}
+    second |= {"label": "entry of the text"}
+    table = next(f for f in data["spec"]["figures"] if f["kind"] == "table")
+    table |= {"group": "Table I", "title": "Table I again"}
+    page = _words(_render(tmp_path, data))
+    assert page.count("entry of the table") == 1
+    assert page.index("Table I again") < page.index("entry of the table")
+    assert page.index("Published beside measured") < page.index("entry of the text")
+    assert "A newer processor." in page
+    assert re.search(r"[\d.]+ m?s \S [\d.]+ m?s", page)  # the interval
+
+
+def test_figures_link_their_data_and_their_file(tmp_path: Path, data: dict[str, Any]) -> None:
+    path = synthetic.write(tmp_path, data)
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    for name in ("one-panel", "bars"):
+        (figures / f"small-{name}.svg").write_text("<svg/>")
+    os.utime(path, (2_000_000_000, 2_000_000_000))
+    os.utime(figures / "small-one-panel.svg", (2_000_000_001, 2_000_000_001))
+    os.utime(figures / "small-bars.svg", (1_000_000_000, 1_000_000_000))
+    links = [a.get("href") for tag, a in _Page(_render_again(tmp_path)).elements if tag == "a"]
+    assert links.count("small.json") == 1 + len(data["spec"]["figures"])
+    assert links.count("figures/small-one-panel.svg") == 1
+    assert "figures/small-bars.svg" not in links  # older than the numbers
+
+
+def _render_again(folder: Path) -> str:
+    return render(load_folder(folder))
+
+
+def test_contents_lead_to_every_section(tmp_path: Path, data: dict[str, Any]) -> None:
+    page = _Page(_render(tmp_path, data))
+    ids = [a["id"] for _, a in page.elements if a.get("id")]
+    assert len(ids) == len(set(ids))
+    inside = {a["href"] for tag, a in page.elements if tag == "a" and (a["href"] or "")[0] == "#"}
+    assert {"#small", "#machine", "#reading"} <= inside
+    assert {(link or "")[1:] for link in inside} <= set(ids)
+
+
+def test_every_table_of_data_can_be_sorted(tmp_path: Path, data: dict[str, Any]) -> None:
+    synthetic.fail(data["cells"][7], "error", "reason")
+    data["spec"]["claims"], data["studies"] = [CLAIM], [STUDY]
+    tables = re.findall(r"<table[^>]*>(?:(?!</table>).)*</table>", _render(tmp_path, data), re.S)
+    headed = [table for table in tables if "<thead>" in table]
+    assert len(headed) >= 7
+    assert all('class="sortable' in table[:40] for table in headed)
+
+
+def test_a_picture_in_the_page_is_the_drawn_one() -> None:
+    svg = (
+        '<?xml version="1.0"?>\n<!-- made by -->\n<svg viewBox="0 0 9 9">\n'
+        '<g transform="scale(0.0123456)"><path d="M 1.23456 -2.001 L 3 4"/></g></svg>'
+    )
+    uri = str(data_uri(svg))
+    assert not re.search(r"[\"<>#&]", uri)
+    text = urllib.parse.unquote(uri.removeprefix("data:image/svg+xml,"))
+    assert text == (
+        "<svg viewBox='0 0 9 9'><g transform='scale(0.0123456)'>"
+        "<path d='M 1.23 -2 L 3 4'/></g></svg>"
+    )
+
+
+# --- Index -----------------------------------------------------------------------------------
+
+
+def _folders(tmp_path: Path, *machines: tuple[str, dict[str, Any]]) -> str:
+    for name, data in machines:
+        synthetic.write(tmp_path / name, data)
+    names = dict.fromkeys(name for name, _ in machines)
+    return overview.render({tmp_path / name: load_folder(tmp_path / name) for name in names})
+
+
+def test_the_index_sets_claims_against_machines(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    small_experiment["claims"] = [CLAIM]
+    one = synthetic.result(small_experiment)
+    two = synthetic.result(small_experiment)
+    for cell in two["cells"]:
+        if cell["variant"] == "openmp_b":
+            synthetic.fail(cell, "skipped", "one core only")
+    three = synthetic.result(small_experiment | {"name": "other", "claims": []})
+    (tmp_path / "alpha").mkdir()
+    (tmp_path / "alpha" / "report.html").write_text("")
+    text = _folders(tmp_path, ("alpha", one), ("beta", two), ("gamma", three))
+    page = _words(text)
+    assert "3 machines, 1 claim of 1 experiment" in page
+    assert "alpha (quick)" in page
+    row = next(r for r in re.findall(r"<tr>(?:(?!</tr>).)*</tr>", text, re.S) if "section 3" in r)
+    assert re.findall(r'class="verdict (\w+)"', row) == ["holds", "untested"]
+    assert "one core only" in row
+    assert "not run" in row
+    assert 'href="alpha/report.html#claim-small-faster"' in row
+    assert "beta/report.html" not in text  # was not drawn
+    assert "(no report drawn)" in page
+
+
+def test_the_index_counts_cells(tmp_path: Path, data: dict[str, Any]) -> None:
+    for place in (6, 7, 8):
+        synthetic.fail(data["cells"][place], "wrong", "r")
+    text = _folders(tmp_path, ("alpha", data))
+    rows = re.findall(r"<tr>(?:(?!</tr>).)*</tr>", text, re.S)
+    numbers = re.findall(r'data-order="(\d+)"', next(r for r in rows if ">small<" in r))
+    assert len(data["cells"]) == 12
+    assert numbers[:5] == ["9", "3", "0", "0", "0"]  # ok, wrong, skipped, error; studies
+
+
+def test_hostile_texts_stay_texts_in_the_index(tmp_path: Path, data: dict[str, Any]) -> None:
+    data["context"]["machine"]["cpu"]["model"] = HOSTILE
+    data["context"]["machine"]["gpus"] = [{"name": HOSTILE}]
+    data["context"]["suite"]["git_commit"] = "<img>"
+    data["spec"]["title"] = HOSTILE
+    data["spec"]["claims"] = [CLAIM | {"statement": HOSTILE, "where": HOSTILE}]
+    folder = "x'\"><img src=x onerror=alert(3)>&#"
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "report.html").write_text("")
+    text = _folders(tmp_path, (folder, data))
+    page = _Page(text)
+    assert not [tag for tag, _ in page.elements if tag in ("img", "iframe", "object", "link")]
+    assert sum(tag == "script" for tag, _ in page.elements) == 1
+    assert page.text.count(HOSTILE) >= 5
+    links = [a["href"] or "" for tag, a in page.elements if tag == "a"]
+    there = {link.partition("#")[0] for link in links if not link.startswith("#")}
+    assert [urllib.parse.unquote(link) for link in there] == [f"{folder}/report.html"]
+
+
+# --- Commands --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def results(
+    tmp_path: Path, small_experiment: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    small_experiment["figures"] = small_experiment["figures"][1:3]
+    for name in ("reference-one", "two"):
+        synthetic.write(tmp_path / name, synthetic.result(small_experiment))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    return tmp_path
+
+
+def _made(root: Path) -> set[str]:
+    return {
+        str(p.relative_to(root))
+        for p in root.rglob("*")
+        if p.is_file() and p.suffix in (".svg", ".png", ".html")
+    }
+
+
+PAGES = {"index.html", "reference-one/report.html", "two/report.html"}
+
+
+def _pictures(machine: str) -> set[str]:
+    names = ("one-panel", "bars")
+    return {f"{machine}/figures/small-{n}.{kind}" for n in names for kind in ("svg", "png")}
+
+
+def test_everything_is_drawn_of_every_machine(results: Path) -> None:
+    assert command.main([]) == 0
+    assert _made(results) == PAGES | _pictures("two") | _pictures("reference-one")
+    report = (results / "two" / "report.html").read_text()
+    assert 'href="figures/small-bars.svg"' in report
+
+
+def test_reports_need_no_figure_files(results: Path) -> None:
+    assert command.main(["report"]) == 0
+    assert _made(results) == PAGES
+
+
+def test_one_machine_is_drawn_alone_but_the_index_has_all(results: Path) -> None:
+    assert command.main(["all", str(results / "two")]) == 0
+    made = _made(results)
+    assert made == {"index.html", "two/report.html"} | _pictures("two")
+    assert "reference-one" in (results / "index.html").read_text()
+    assert command.main(["figures", str(results / "reference-one")]) == 0
+    assert _made(results) == made | _pictures("reference-one")
+
+
+def test_a_folder_elsewhere_gets_an_index_only_if_that_is_asked(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "RESULTS", results / "empty")
+    assert command.main(["report", str(results / "two")]) == 0
+    assert _made(results) == {"two/report.html"}
+    assert command.main(["index", str(results / "two")]) == 0
+    assert _made(results) == {"two/report.html", "index.html"}
+    assert command.main([]) == 2  # nothing under results/
+
+
+def test_a_broken_file_is_named_and_the_rest_is_drawn(
+    results: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (results / "two" / "small.json").write_text("{")
+    assert command.main(["report"]) == 2
+    assert _made(results) == {"index.html", "reference-one/report.html"}
+    assert "two/small.json" in capsys.readouterr().err

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""results/index.html: all machines with a result, and which claim of which source holds where."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plots import claims, words
+from plots.claims import Verdict
+from plots.load import Cell, Result
+from plots.report import page, write_page
+
+_STATUSES = ("ok", "wrong", "skipped", "error")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One experiment on one machine, as a line of the index."""
+
+    result: Result
+    counts: dict[str, int]  # cells by status
+    studies: int
+    verdicts: list[Verdict]
+    tally: dict[str, int]  # claims by verdict
+    link: str | None  # to its section of the machine's report
+
+    @property
+    def numbers(self) -> list[int]:
+        """In the order of the template's headings."""
+        return [*self.counts.values(), self.studies, *self.tally.values()]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One folder of results."""
+
+    name: str
+    cpu: str
+    gpu: str
+    runs: list[Run]
+    link: str | None  # to its report; None if that was not drawn
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return _sum([run.counts for run in self.runs], _STATUSES)
+
+    @property
+    def tally(self) -> dict[str, int]:
+        return _sum([run.tally for run in self.runs], claims.KINDS)
+
+    @property
+    def numbers(self) -> list[int]:
+        """In the order of the template's headings."""
+        return [*self.counts.values(), *self.tally.values()]
+
+    @property
+    def dates(self) -> str:
+        return _first_to_last([_context(r.result, "started")[:10] for r in self.runs])
+
+    @property
+    def commits(self) -> list[str]:
+        found = [
+            str((r.result.context.get("suite") or {}).get("git_commit", "")) for r in self.runs
+        ]
+        return list(dict.fromkeys(commit[:12] for commit in found if commit))
+
+    @property
+    def scales(self) -> str:
+        return ", ".join(sorted({run.result.scale for run in self.runs}))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A claim and its verdict on each machine; None where its experiment did not run."""
+
+    claim: dict[str, Any]
+    verdicts: list[Verdict | None]
+    links: list[str | None]
+
+
+@dataclass(frozen=True)
+class Group:
+    """The claims of one experiment."""
+
+    experiment: str
+    title: str
+    source: str | None
+    lines: list[Line]
+    scales: list[str | None]  # of each machine; None where it did not run
+
+
+def _sum(counts: Sequence[Mapping[str, int]], keys: Sequence[str]) -> dict[str, int]:
+    return {key: sum(count[key] for count in counts) for key in keys}
+
+
+def _first_to_last(values: Sequence[str]) -> str:
+    known = sorted(value for value in values if value)
+    if not known:
+        return words.NONE
+    return known[0] if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
+
+
+def _context(result: Result, key: str) -> str:
+    return str(result.context.get(key) or "")
+
+
+def _counts(cells: Sequence[Cell]) -> dict[str, int]:
+    statuses = [cell.status for cell in cells]
+    return {status: statuses.count(status) for status in _STATUSES}
+
+
+def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
+    """A folder's line; its report is linked if it is there."""
+    about = results[0].context.get("machine") or {}
+    cpu = about.get("cpu") or {}
+    gpus = [str(gpu["name"]) for gpu in about.get("gpus") or [] if gpu.get("name")]
+    report = folder / "report.html"
+    link = urllib.parse.quote(f"{folder.name}/report.html") if report.is_file() else None
+    runs = []
+    for result in results:
+        found = claims.verdicts(result)
+        runs.append(
+            Run(
+                result,
+                _counts(result.cells),
+                len(result.studies),
+                found,
+                claims.tally(found),
+                f"{link}#{urllib.parse.quote(result.experiment)}" if link else None,
+            )
+        )
+    model = next((str(cpu[key]) for key in ("model", "model_name", "name") if cpu.get(key)), "")
+    return Machine(folder.name, model or words.NONE, words.listed(gpus) or words.NONE, runs, link)
+
+
+def groups_of(machines: Sequence[Machine]) -> list[Group]:
+    """Every claim that some machine's results answer or should answer, by experiment; those that
+    follow a source first."""
+    names = dict.fromkeys(run.result.experiment for m in machines for run in m.runs if run.verdicts)
+    groups = []
+    for name in names:
+        here = [next((r for r in m.runs if r.result.experiment == name), None) for m in machines]
+        told = {v.claim["id"]: v.claim for run in here if run for v in run.verdicts}
+        lines = []
+        for identity, claim in told.items():
+            found = [
+                next((v for v in run.verdicts if v.claim["id"] == identity), None) if run else None
+                for run in here
+            ]
+            links = [
+                f"{machine.link}#claim-{name}-{identity}" if machine.link and verdict else None
+                for machine, verdict in zip(machines, found, strict=True)
+            ]
+            lines.append(Line(claim, found, links))
+        spec = next(run.result.spec for run in here if run)
+        groups.append(
+            Group(
+                name,
+                spec.get("title") or name,
+                spec.get("source"),
+                lines,
+                [run.result.scale if run else None for run in here],
+            )
+        )
+    return sorted(groups, key=lambda group: (group.source is None, group.experiment))
+
+
+def render(folders: Mapping[Path, Sequence[Result]]) -> str:
+    """The index of these folders, as the text of one HTML file that lies beside them."""
+    machines = [machine_of(folder, results) for folder, results in folders.items()]
+    groups = groups_of(machines)
+    lines = [line for group in groups for line in group.lines]
+    somewhere = {
+        kind: sum(any(v and v.kind == kind for v in line.verdicts) for line in lines)
+        for kind in claims.KINDS
+    }
+    return page(
+        "index.html.j2", machines=machines, groups=groups, total=len(lines), somewhere=somewhere
+    )
+
+
+def write_index(folders: Mapping[Path, Sequence[Result]], root: Path) -> Path:
+    return write_page(root / "index.html", render(folders))
