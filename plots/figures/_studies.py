@@ -105,6 +105,7 @@ def sentences_of(result: Result, figure: dict[str, Any]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", "!")) else text + "."
 
 
