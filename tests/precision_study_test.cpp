@@ -185,7 +185,7 @@ TEST(PrecisionStudy, TheExactPathIsThatOfTheReference) {
   const auto rows = last_rows(uniform.run({{"iterations", iterations}}));
 
   Problem<float> problem{.shape = {700, 3, 9}, .points = uniform.points.data<float>()};
-  for (std::int64_t e = 0; e < 700 * 3; ++e) {
+  for (std::int64_t e = 0; e < std::int64_t{700} * 3; ++e) {
     problem.max_abs = std::max(problem.max_abs, std::abs(problem.points[e]));
   }
   Session<float> session(require_variant("reference"), problem, uniform.centroids.data<float>());
