@@ -234,8 +234,18 @@ class Parser {
       static_cast<void>(parse_variant(top.pointer("baseline"), top.at("baseline"), false));
     }
     parse_scales(top, variants, experiment);
-    if (top.has("traces")) parse_traces(top, experiment);
-    if (top.has("studies")) parse_studies(top, experiment);
+    if (top.has("traces")) {
+      experiment.traces =
+          parse_named<TraceSpec>(top, "traces", [&](const std::string& pointer, const json& value) {
+            return parse_trace(pointer, value, experiment);
+          });
+    }
+    if (top.has("studies")) {
+      experiment.studies = parse_named<StudySpec>(
+          top, "studies", [&](const std::string& pointer, const json& value) {
+            return parse_study(pointer, value, experiment);
+          });
+    }
     if (top.has("published")) check_published(top);
     if (top.has("claims")) check_claims(top, experiment);
     if (top.has("figures")) check_figures(top, experiment);
@@ -434,23 +444,48 @@ class Parser {
     return shape;
   }
 
-  void parse_traces(const ObjectReader& top, Experiment& experiment) const {
-    const json& list = top.at("traces");
+  /// The entries of a list, no two of the same name. `kinds`: what they are, in the plural.
+  template <class Spec, class ParseOne>
+  std::vector<Spec> parse_named(const ObjectReader& top, const char* kinds,
+                                const ParseOne& parse_one) const {
+    std::vector<Spec> entries;
     std::set<std::string> names;
+    const json& list = top.at(kinds);
     for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::string pointer = pointer_to(top.pointer("traces"), i);
-      experiment.traces.push_back(parse_trace(pointer, list[i], experiment));
-      if (!names.insert(experiment.traces.back().name).second) {
-        throw InputError(document_.where(pointer + "/name") + ": " + pointer +
-                         "/name: two traces are named \"" + experiment.traces.back().name + "\"");
+      const std::string pointer = pointer_to(top.pointer(kinds), i);
+      entries.push_back(parse_one(pointer, list[i]));
+      if (!names.insert(entries.back().name).second) {
+        throw InputError(document_.where(pointer + "/name") + ": " + pointer + "/name: two " +
+                         kinds + " are named \"" + entries.back().name + "\"");
       }
+    }
+    return entries;
+  }
+
+  /// Does a trace or study take its points from a file, its own or the experiment's?
+  static bool is_from_file(const json& value, const Experiment& experiment) {
+    const bool own_data = value.is_object() && value.contains("data");
+    return takes_points_from_file(own_data ? value.at("data") : experiment.data);
+  }
+
+  /// What traces and studies say alike: name, data, first centroids, scales.
+  template <class Spec>
+  void read_common(const ObjectReader& object, const Experiment& experiment, Spec& spec) const {
+    spec.pointer = object.pointer();
+    spec.name = object.text("name");
+    const bool own_data = object.has("data");
+    spec.data = own_data ? object.at("data") : experiment.data;
+    if (own_data) check_data(object, "data", spec.data);
+    spec.init = object.has("init") ? checked_init(object, "init") : experiment.init;
+    spec.scales = object.has("scales") ? object.choices("scales", kScaleNames) : kScaleNames;
+    if (takes_points_from_file(spec.data) && (object.has("n") || object.has("d"))) {
+      object.fail(object.has("n") ? "n" : "d", "is given by the data file, not here");
     }
   }
 
   [[nodiscard]] TraceSpec parse_trace(const std::string& pointer, const json& value,
                                       const Experiment& experiment) const {
-    const bool own_data = value.is_object() && value.contains("data");
-    const bool from_file = takes_points_from_file(own_data ? value.at("data") : experiment.data);
+    const bool from_file = is_from_file(value, experiment);
     const ObjectReader object(document_, pointer, value,
                               {{"name", Kind::name, true},
                                {"variant", Kind::text, true},
@@ -468,22 +503,14 @@ class Parser {
                                {"stop", Kind::text},
                                {"expected", Kind::object}});
     TraceSpec trace;
-    trace.pointer = pointer;
-    trace.name = object.text("name");
+    read_common(object, experiment, trace);
     json choice{{"variant", object.at("variant")}};
     for (const char* key : {"precision", "threads"}) {
       if (object.has(key)) choice[key] = object.at(key);
     }
     trace.variant = parse_variant(pointer, choice, false);
-    if (from_file && (object.has("n") || object.has("d"))) {
-      object.fail(object.has("n") ? "n" : "d", "is given by the data file, not here");
-    }
     trace.shape = read_shape(object, from_file);
     trace.iterations = object.integer("iterations", 1, 1, 1000000);
-    trace.data = own_data ? object.at("data") : experiment.data;
-    if (own_data) check_data(object, "data", trace.data);
-    trace.init = object.has("init") ? checked_init(object, "init") : experiment.init;
-    trace.scales = object.has("scales") ? object.choices("scales", kScaleNames) : kScaleNames;
     trace.keep_points = object.integer("keep_points", 0, 0, 1000000);
     trace.keep_centroids = object.boolean("keep_centroids", true);
     if (object.has("expected")) trace.expected = checked_expectation(object, trace);
@@ -496,23 +523,9 @@ class Parser {
     return trace;
   }
 
-  void parse_studies(const ObjectReader& top, Experiment& experiment) const {
-    const json& list = top.at("studies");
-    std::set<std::string> names;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::string pointer = pointer_to(top.pointer("studies"), i);
-      experiment.studies.push_back(parse_study(pointer, list[i], experiment));
-      if (!names.insert(experiment.studies.back().name).second) {
-        throw InputError(document_.where(pointer + "/name") + ": " + pointer +
-                         "/name: two studies are named \"" + experiment.studies.back().name + "\"");
-      }
-    }
-  }
-
   [[nodiscard]] StudySpec parse_study(const std::string& pointer, const json& value,
                                       const Experiment& experiment) const {
-    const bool own_data = value.is_object() && value.contains("data");
-    const bool from_file = takes_points_from_file(own_data ? value.at("data") : experiment.data);
+    const bool from_file = is_from_file(value, experiment);
     const bool with_data = value.is_object() && (value.contains("k") || value.contains("n"));
     const ObjectReader object(document_, pointer, value,
                               {{"name", Kind::name, true},
@@ -526,8 +539,7 @@ class Parser {
                                {"timeout_seconds", Kind::number},
                                {"parameters", Kind::object}});
     StudySpec spec;
-    spec.pointer = pointer;
-    spec.name = object.text("name");
+    read_common(object, experiment, spec);
     spec.study = object.text("study");
     const Study* study = nullptr;
     try {
@@ -539,10 +551,6 @@ class Parser {
       object.fail("", "lacks \"n\", \"d\" and \"k\": this study needs data");
     }
     if (with_data) spec.shape = read_shape(object, from_file);
-    spec.data = own_data ? object.at("data") : experiment.data;
-    if (own_data) check_data(object, "data", spec.data);
-    spec.init = object.has("init") ? checked_init(object, "init") : experiment.init;
-    spec.scales = object.has("scales") ? object.choices("scales", kScaleNames) : kScaleNames;
     spec.timeout_seconds = object.number("timeout_seconds", spec.timeout_seconds, 0.1, 1e6);
     if (object.has("parameters")) spec.parameters = object.at("parameters");
     return spec;

@@ -218,17 +218,3 @@ def load_folder(folder: Path) -> list[Result]:
         raise ResultError(f"{folder}: holds no result file (<experiment>.json)")
     roster = _roster([result.cells for result in results])
     return [replace(result, roster=roster) for result in results]
-
-
-def default_folder(results: Path = ROOT / "results") -> Path:
-    """The folder whose result files are newest; reference results only if there are no others."""
-    folders = [p for p in results.iterdir() if p.is_dir()] if results.is_dir() else []
-    dated = [
-        (max(f.stat().st_mtime for f in files), p)
-        for p in folders
-        if (files := list(p.glob("*.json")))
-    ]
-    own = [item for item in dated if not item[1].name.startswith("reference-")]
-    if not dated:
-        raise ResultError(f"{results}: no results yet; make run-experiments writes them")
-    return max(own or dated)[1]

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import synthetic
 
-from plots.load import ResultError, default_folder, load_folder, load_result
+from plots.load import ResultError, load_folder, load_result
 
 pytest.importorskip("jsonschema", reason="results are not checked without it")
 
@@ -96,17 +95,6 @@ def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
         load_folder(tmp_path)
     with pytest.raises(ResultError, match="no such folder"):
         load_folder(tmp_path / "absent")
-
-
-def test_the_default_folder_is_the_newest_own_one(tmp_path: Path, data: dict[str, Any]) -> None:
-    with pytest.raises(ResultError, match="no results yet"):
-        default_folder(tmp_path)
-    for age, name in enumerate(("reference-2core", "older", "newer")):
-        path = synthetic.write(tmp_path / name, data)
-        os.utime(path, (1_000 + age, 1_000 + age))
-        assert default_folder(tmp_path).name == name
-    os.utime(tmp_path / "reference-2core" / "small.json", (9_000, 9_000))
-    assert default_folder(tmp_path).name == "newer"
 
 
 def test_variants_of_all_results_share_one_roster(
