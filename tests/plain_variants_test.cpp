@@ -481,6 +481,24 @@ TYPED_TEST(PlainVariants, DeclareMemoryAndTraffic) {
   EXPECT_LT(find_variant("blas_gemm")->traits.memory_bytes(shape), matrix);
 }
 
+// 2^24 points and more in some cluster: a float32 sum of ones stands still there, a float64 one
+// not.
+TYPED_TEST(PlainVariants, RefuseClustersThatAFloatSumCannotHold) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  for (const std::string name : {"cpu_naive", "cpu_scalar", "cpu_fused", "cpu_simd",
+                                 "cpu_distance_matrix", "eigen_broadcast"}) {
+    const auto& traits = find_variant(name)->traits;
+    EXPECT_TRUE(traits.supports({5 * kMost - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
+    const auto many = traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>});
+    EXPECT_EQ(many.ok, sizeof(TypeParam) == 8) << name;
+    EXPECT_TRUE(many.ok || many.reason.find("float32 sum") != std::string::npos) << many.reason;
+  }
+  for (const std::string name : {"eigen_gemm", "blas_gemm"}) {  // these sum in float64
+    const auto& traits = find_variant(name)->traits;
+    EXPECT_TRUE(traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>}).ok) << name;
+  }
+}
+
 class StageList final : public StageRecorder {
  public:
   void begin(const char* stage) override { stages.emplace_back(stage); }

@@ -31,6 +31,16 @@ namespace {
                      " clusters that 32-bit labels can tell apart");
 }
 
+/// labels_fit, and the limit of variants that add points one by one to a sum of their own scalar:
+/// in float32 a sum of 2^24 alike points no longer grows by one more.
+[[maybe_unused]] inline Support sums_fit(const Shape& shape) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  if (shape.precision == Precision::f64 || shape.n / shape.k < kMost) return labels_fit(shape);
+  return Support::no("n = " + std::to_string(shape.n) + ", k = " + std::to_string(shape.k) +
+                     ": some cluster has " + std::to_string(kMost) +
+                     " points or more, and a float32 sum of so many does not grow by another one");
+}
+
 /// Sums and counts of the points of each cluster; Sum is the scalar that they are summed in.
 template <class Sum>
 class ClusterSums {

@@ -84,7 +84,7 @@ KMEANS_VARIANT(
     CpuDistanceMatrix, .name = "cpu_distance_matrix",
     .summary = "full n x k matrix of distances, then one pass over the data per cluster",
     .source = "zhihu2023", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::labels_fit,
+    .supports = plain::sums_fit,
     .memory_bytes =
         [](const Shape& s) {
           const double scalar = plain::scalar_bytes(s);

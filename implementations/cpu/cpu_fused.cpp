@@ -62,7 +62,7 @@ KMEANS_VARIANT(
     CpuFused, .name = "cpu_fused",
     .summary = "one pass: each point is added to its cluster as soon as it is labelled",
     .source = "marinai2023", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::labels_fit,
+    .supports = plain::sums_fit,
     .memory_bytes =
         [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
     .traffic =

@@ -98,7 +98,7 @@ KMEANS_VARIANT(
     CpuNaive, .name = "cpu_naive",
     .summary = "assign every point, then recompute every mean, in two passes",
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::labels_fit,
+    .supports = plain::sums_fit,
     .memory_bytes =
         [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
     .traffic =

@@ -74,7 +74,7 @@ KMEANS_VARIANT(
     CpuScalar, .name = "cpu_scalar",
     .summary = "sequential k-means with vectorisation off: one coordinate at a time",
     .source = "zechner2009", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::labels_fit,
+    .supports = plain::sums_fit,
     .memory_bytes =
         [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
     .traffic =

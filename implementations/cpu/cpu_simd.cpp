@@ -182,7 +182,7 @@ KMEANS_VARIANT(
     .supports =
         [](const Shape& s) {
           constexpr std::int64_t kLimit = std::int64_t{1} << 24;
-          if (s.k < kLimit) return Support::yes();
+          if (s.k < kLimit) return plain::sums_fit(s);
           return Support::no("k = " + std::to_string(s.k) +
                              ", but labels are found in float lanes, which hold integers below " +
                              std::to_string(kLimit));

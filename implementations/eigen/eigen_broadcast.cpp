@@ -105,7 +105,7 @@ KMEANS_VARIANT(
     EigenBroadcast, .name = "eigen_broadcast",
     .summary = "whole-array expressions on replicated points and broadcast centroids",
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::labels_fit,
+    .supports = plain::sums_fit,
     .memory_bytes =
         [](const Shape& s) {
           const double scalar = plain::scalar_bytes(s);
