@@ -1,0 +1,975 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/compare.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "harness/errors.h"
+#include "harness/json_file.h"
+#include "harness/registry.h"
+#include "harness/results.h"
+#include "harness/statistics.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+// Without a test: what no sample of one side comes near to on the other. From this factor on, a
+// single cell's own samples are called too widely spread (harness/results.cpp).
+constexpr double kClearGap = 1.5;
+// The verifier lets each side be 1 % away from the exact trajectory (harness/verify.cpp).
+constexpr double kInertiaTolerance = 0.02;
+constexpr double kExactInertiaTolerance = 1e-12;
+// Of the machine's memory: a kernel reserves a little more or less.
+constexpr double kMemoryTolerance = 0.02;
+
+template <class... Values>
+std::string formatted(const char* format, Values... values) {
+  std::array<char, 512> text{};
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
+}
+
+std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
+
+std::string counted(std::size_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+std::string shown(const json& value) {
+  std::string text = value.is_null() ? "nothing" : to_line(value);
+  if (text.size() > 80) text = valid_utf8(text.substr(0, 77)) + "...";
+  return text;
+}
+
+// --- Times ---
+
+std::vector<double> pooled(const std::vector<std::vector<double>>& samples) {
+  std::vector<double> all;
+  for (const auto& process : samples) all.insert(all.end(), process.begin(), process.end());
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::string direction(double ratio) {
+  return ratio >= 1 ? percent(ratio - 1) + " slower" : percent(1 / ratio - 1) + " faster";
+}
+
+/// The verdict from what is known of one cell; `family` is how many cells were tested.
+void decide(const TimePair& pair, const CompareSettings& settings, std::size_t family,
+            TimeVerdict& result) {
+  const auto base = pooled(pair.base);
+  const auto changed = pooled(pair.changed);
+  const std::size_t m = pair.base.size();
+  const std::size_t n = pair.changed.size();
+  const double limit = 1 + settings.effect;
+  const double beyond = std::max(result.ratio, 1 / result.ratio);
+  const CellVerdict side = result.ratio > 1 ? CellVerdict::slower : CellVerdict::faster;
+  const std::string processes = formatted("%zu and %zu processes", m, n);
+  const std::string by = direction(result.ratio) + " by the medians";
+
+  if (result.p_adjusted && *result.p_adjusted <= settings.false_discovery_rate && beyond >= limit) {
+    result.verdict = side;
+    result.why = formatted("%s; p = %.2g, corrected %.2g, %s", by.c_str(), result.p,
+                           *result.p_adjusted, processes.c_str());
+    return;
+  }
+  const double gap = std::max(changed.front() / base.back(), base.front() / changed.back());
+  if (std::min(m, n) >= 2 && gap >= std::max(kClearGap, limit)) {
+    result.verdict = side;
+    result.why = formatted("%s; even the nearest samples of the two sides are %.3g times apart, %s",
+                           by.c_str(), gap, processes.c_str());
+    return;
+  }
+  if (result.low && *result.low >= 1 / limit && *result.high <= limit) {
+    result.verdict = CellVerdict::same;
+    result.why = "the interval lies within " + percent(settings.effect);
+    return;
+  }
+  result.verdict = CellVerdict::unclear;
+  if (std::min(m, n) < 2) {
+    result.why = by + "; one process on a side tells nothing of how processes differ";
+  } else if (!result.p_adjusted) {
+    result.why = formatted("%s; p cannot be below %.2g with %s", by.c_str(), smallest_p(m, n),
+                           processes.c_str());
+  } else if (*result.p_adjusted <= settings.false_discovery_rate) {
+    result.why = by + ", surely not equal, but perhaps by less than " + percent(settings.effect);
+  } else if (beyond >= limit) {
+    result.why = formatted("%s; p = %.2g, corrected %.2g, is no discovery among %s", by.c_str(),
+                           result.p, *result.p_adjusted, counted(family, "cell", "cells").c_str());
+    const bool too_few =
+        smallest_p(m, n) * static_cast<double>(family) > settings.false_discovery_rate;
+    if (too_few) {
+      result.why += formatted("; %zu processes a side can show it alone",
+                              processes_needed(family, settings.false_discovery_rate));
+    }
+  } else {
+    result.why = by + "; the interval reaches beyond " + percent(settings.effect);
+  }
+}
+
+// --- Machines and builds ---
+
+/// Values by pointer, of the parts of a context that may differ between runs of one machine.
+std::map<std::string, json> flat(const json& value) {
+  std::map<std::string, json> result;
+  if (!value.is_object() && !value.is_array()) return result;
+  const json leaves = value.flatten();
+  for (const auto& item : leaves.items()) result[item.key()] = item.value();
+  return result;
+}
+
+json part(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? json() : *found;
+}
+
+std::string text_at(const json& object, const char* key) {
+  const json value = part(object, key);
+  return value.is_string() ? value.get<std::string>() : std::string();
+}
+
+std::string spoken(const std::string& what, const json& base, const json& changed) {
+  return what + ": " + shown(base) + " in base, " + shown(changed) + " in new";
+}
+
+/// "/openblas/core" -> "openblas core".
+std::string plain_name(const std::string& prefix, std::string pointer) {
+  std::replace(pointer.begin(), pointer.end(), '/', ' ');
+  return valid_utf8(prefix + pointer);
+}
+
+class Sentences {
+ public:
+  void add(const std::string& sentence) {
+    if (said_.insert(sentence).second) sentences_.push_back(sentence);
+  }
+  void compare(const std::string& what, const json& base, const json& changed) {
+    if (base != changed) add(spoken(what, base, changed));
+  }
+  void compare_flat(const std::string& prefix, const json& base, const json& changed) {
+    const auto before = flat(base);
+    const auto after = flat(changed);
+    for (const auto& [pointer, value] : before) {
+      const auto found = after.find(pointer);
+      compare(plain_name(prefix, pointer), value, found == after.end() ? json() : found->second);
+    }
+    for (const auto& [pointer, value] : after) {
+      if (!before.contains(pointer)) compare(plain_name(prefix, pointer), json(), value);
+    }
+  }
+  std::vector<std::string> take() { return std::move(sentences_); }
+
+ private:
+  std::vector<std::string> sentences_;
+  std::set<std::string> said_;
+};
+
+constexpr const char* kHardwareOfCpu[] = {
+    "model",         "vendor",       "architecture", "physical_cores",
+    "logical_cores", "allowed_cpus", "cgroup_cpus",  "usable_threads",
+    "smt_siblings",  "numa_nodes",   "instructions",
+};
+constexpr const char* kHardwareOfGpu[] = {"name", "memory_bytes", "compute_capability", "mig"};
+
+bool is_hardware_of_cpu(const std::string& key) {
+  return key == "caches" || std::find(std::begin(kHardwareOfCpu), std::end(kHardwareOfCpu), key) !=
+                                std::end(kHardwareOfCpu);
+}
+
+std::string cache_text(const json& cpu) {
+  std::string text;
+  const json caches = part(cpu, "caches");
+  if (!caches.is_array()) return text;
+  for (const auto& cache : caches) {
+    if (!cache.is_object()) continue;
+    const json bytes = part(cache, "bytes");
+    text += (text.empty() ? "" : ", ") +
+            formatted("L%s %s ", to_line(part(cache, "level")).c_str(),
+                      to_line(part(cache, "type")).c_str()) +
+            (bytes.is_number() ? format_bytes(bytes.get<double>()) : shown(bytes)) + " x " +
+            to_line(part(cache, "instances"));
+  }
+  text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
+  return text;
+}
+
+/// What may differ between two runs that are still comparable, and has to be known.
+void list_differences(const ResultFile& base, const ResultFile& changed, Sentences& sentences) {
+  const json& before = base.context;
+  const json& after = changed.context;
+  for (const auto* file : {&base, &changed}) {
+    const json& suite = file->context.at("suite");
+    const std::string side = file == &base ? "base" : "new";
+    const std::string sanitizers = text_at(suite, "sanitizers");
+    if (suite.at("git_dirty") == true) sentences.add(side + " was built from a changed tree");
+    if (suite.at("build_type") != "Release") {
+      sentences.add(side + " is a " + suite.at("build_type").get<std::string>() +
+                    " build: its times are not those of the variants");
+    }
+    if (!sanitizers.empty()) {
+      sentences.add(side + " was built with sanitizers: its times are not those of the variants");
+    }
+    if (!file->complete) {
+      sentences.add(formatted("%s: %s (%s) is incomplete, %zu of %lld cells", side.c_str(),
+                              file->experiment.c_str(), file->scale.c_str(), file->cells.size(),
+                              static_cast<long long>(file->planned_cells)));
+    }
+    std::string doubtful;
+    const json conditions = part(file->context, "conditions");
+    for (const auto& condition : conditions) {
+      if (!condition.is_object() || part(condition, "state") != "doubtful") continue;
+      doubtful += (doubtful.empty() ? "" : ", ") + shown(part(condition, "check"));
+    }
+    if (!doubtful.empty()) {
+      sentences.add(side + " was measured under doubtful conditions: " + doubtful);
+    }
+    for (const auto& warning : file->context.at("environment").at("warnings")) {
+      sentences.add(side + ": " + warning.get<std::string>());
+    }
+  }
+  const json& machine_before = before.at("machine");
+  const json& machine_after = after.at("machine");
+  sentences.compare("machine", machine_before.at("id"), machine_after.at("id"));
+  for (const auto& sentence : hardware_differences(before, after)) sentences.add(sentence);
+  for (const char* key : {"version", "git_commit", "build_type", "sanitizers", "compiler",
+                          "variant_flags", "march", "cuda"}) {
+    sentences.compare(key, part(before.at("suite"), key), part(after.at("suite"), key));
+  }
+  sentences.compare("threads", before.at("threads"), after.at("threads"));
+  const auto soft = [](const json& machine) {
+    json cpu = machine.at("cpu");
+    for (const auto& item : machine.at("cpu").items()) {
+      if (is_hardware_of_cpu(item.key()) || item.key() == "current_mhz" || item.key() == "flags") {
+        cpu.erase(item.key());
+      }
+    }
+    return cpu;
+  };
+  sentences.compare_flat("cpu", soft(machine_before), soft(machine_after));
+  sentences.compare("cpu flags", part(machine_before.at("cpu"), "flags"),
+                    part(machine_after.at("cpu"), "flags"));
+  const json& gpus_before = machine_before.at("gpus");
+  const json& gpus_after = machine_after.at("gpus");
+  if (gpus_before.size() == gpus_after.size()) {
+    for (std::size_t i = 0; i < gpus_before.size(); ++i) {
+      json one = gpus_before[i];
+      json other = gpus_after[i];
+      for (const char* key : kHardwareOfGpu) {
+        one.erase(key);
+        other.erase(key);
+      }
+      sentences.compare_flat("GPU " + std::to_string(i), one, other);
+    }
+  }
+  sentences.compare_flat("os", machine_before.at("os"), machine_after.at("os"));
+  sentences.compare_flat("library", machine_before.at("libraries"), machine_after.at("libraries"));
+  sentences.compare("transparent huge pages",
+                    part(machine_before.at("memory"), "transparent_huge_pages"),
+                    part(machine_after.at("memory"), "transparent_huge_pages"));
+  const auto variables = [](const json& context) {
+    json result = part(context.at("environment"), "variables");
+    if (result.is_object()) result.erase("KMEANS_BENCH_CACHE");
+    return result;
+  };
+  sentences.compare_flat("environment", variables(before), variables(after));
+  sentences.compare("environment variables overridden for workers",
+                    before.at("environment").at("neutralised"),
+                    after.at("environment").at("neutralised"));
+}
+
+// --- Cells ---
+
+std::string key_without_threads(const std::string& key) { return key.substr(0, key.rfind('/')); }
+
+json dataset_hash(const ResultFile& file, const CellResult& cell) {
+  const json& datasets = file.context.at("datasets");
+  const std::string label = cell.precision == "f64" ? cell.dataset + "/f64" : cell.dataset;
+  const auto found = datasets.find(label);
+  return found == datasets.end() ? json() : found->at("sha256");
+}
+
+/// Why the two are not the same work; empty if they are.
+std::string incomparable(const ResultFile& base_file, const CellResult& base,
+                         const ResultFile& new_file, const CellResult& changed) {
+  if (base.n != changed.n || base.d != changed.d) {
+    return formatted("the data have other sizes: %lld x %lld in base, %lld x %lld in new",
+                     static_cast<long long>(base.n), static_cast<long long>(base.d),
+                     static_cast<long long>(changed.n), static_cast<long long>(changed.d));
+  }
+  if (base.init != changed.init) {
+    return "the first centroids differ: " + valid_utf8(base.init) + " in base, " +
+           valid_utf8(changed.init) + " in new";
+  }
+  const json before = dataset_hash(base_file, base);
+  const json after = dataset_hash(new_file, changed);
+  // A cell that never ran may have no data set on file.
+  if (!before.is_null() && !after.is_null() && before != after) {
+    return "the data differ: SHA-256 " + before.get<std::string>().substr(0, 12) + " in base, " +
+           after.get<std::string>().substr(0, 12) + " in new";
+  }
+  if (base.exact != changed.exact) {
+    return std::string("the variant is ") + (base.exact ? "" : "not ") + "exact in base, " +
+           (changed.exact ? "" : "not ") + "exact in new";
+  }
+  return "";
+}
+
+ComparedSide side_of(const CellResult& cell) {
+  ComparedSide side;
+  side.status = cell.status;
+  side.reason = cell.reason;
+  side.seconds = cell.median;
+  side.processes = cell.samples.size();
+  for (const auto& process : cell.samples) side.samples += process.size();
+  side.suspect = cell.suspect;
+  const json summary = part(cell.data, "seconds_per_iteration");
+  if (summary.is_object()) {
+    const json low = part(summary, "ci95_low");
+    const json high = part(summary, "ci95_high");
+    if (low.is_number() && high.is_number()) {
+      side.low = low.get<double>();
+      side.high = high.get<double>();
+    }
+  }
+  return side;
+}
+
+double relative_difference(double base, double changed) {
+  if (base == changed) return 0;
+  return base > 0 ? changed / base - 1 : 1;
+}
+
+/// What a change of status means: a sentence, and is it a regression?
+void compare_status(const std::string& base, const std::string& changed, const std::string& reason,
+                    std::vector<std::string>& sentences, bool& regression, bool& lost) {
+  if (base == changed) return;
+  std::string sentence = "was " + base + ", is " + changed;
+  if (!reason.empty()) sentence += ": " + valid_utf8(reason);
+  sentences.push_back(sentence);
+  regression = regression || changed == "wrong" || (changed == "error" && base == "ok");
+  lost = base == "ok" && changed == "skipped";
+}
+
+/// Answers of two certified runs. Those of exact variants are defined to the last bit, on every
+/// machine; of all others each side has passed its certificate, and other bits are but news.
+void compare_answers(const CellResult& base, const CellResult& changed, ComparedCell& cell) {
+  const auto add = [&](const std::string& sentence, bool regression) {
+    cell.correctness.push_back(sentence);
+    cell.correctness_regression = cell.correctness_regression || regression;
+  };
+  const auto compare_hash = [&](const char* what, const std::optional<std::string>& before,
+                                const std::optional<std::string>& after) {
+    if (!before || !after || *before == *after) return;
+    add(formatted("other %s: hash %s in base, %s in new", what, before->c_str(), after->c_str()) +
+            (base.exact ? ", of an exact variant" : ", both certified"),
+        base.exact);
+  };
+  compare_hash("labels", base.label_hash, changed.label_hash);
+  compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
+  if (base.inertia && changed.inertia) {
+    const double difference = relative_difference(*base.inertia, *changed.inertia);
+    const double tolerance = base.exact ? kExactInertiaTolerance : kInertiaTolerance;
+    if (std::abs(difference) > tolerance) {
+      add(formatted("inertia %.9g in base, %.9g in new, a relative %.3g; at most %.2g is rounding",
+                    *base.inertia, *changed.inertia, difference, tolerance),
+          true);
+    }
+  } else if (base.inertia && !changed.inertia) {
+    add("the inertia is no longer finite", true);
+  }
+  if (base.empty_clusters && changed.empty_clusters &&
+      *base.empty_clusters != *changed.empty_clusters) {
+    add(formatted("empty clusters: %lld in base, %lld in new",
+                  static_cast<long long>(*base.empty_clusters),
+                  static_cast<long long>(*changed.empty_clusters)),
+        base.exact);
+  }
+  const json before = part(base.data, "bit_equal_across_processes");
+  const json after = part(changed.data, "bit_equal_across_processes");
+  if (before == true && after == false) {
+    add("its processes no longer agree bit for bit", base.exact);
+  }
+}
+
+ComparedCell compare_cell(const ResultFile& base_file, const CellResult& base,
+                          const CellResult& changed) {
+  ComparedCell cell;
+  cell.experiment = base_file.experiment;
+  cell.key = base.key;
+  cell.new_key = changed.key;
+  cell.variant = base.variant;
+  cell.backend = base.backend;
+  cell.precision = base.precision;
+  cell.dataset = base.dataset;
+  cell.n = base.n;
+  cell.d = base.d;
+  cell.k = base.k;
+  cell.iterations = base.iterations;
+  cell.threads = base.threads;
+  cell.base = side_of(base);
+  cell.changed = side_of(changed);
+  compare_status(base.status, changed.status, changed.reason, cell.correctness,
+                 cell.correctness_regression, cell.lost);
+  if (base.status == "ok" && changed.status == "ok") {
+    compare_answers(base, changed, cell);
+  } else {
+    cell.why = "no time: " + base.status + " in base, " + changed.status + " in new";
+  }
+  return cell;
+}
+
+struct MatchedCell {
+  const CellResult* base;
+  const CellResult* changed;
+};
+
+/// Pairs by key, and across hardware what is left by the key without its threads, where that is
+/// unmistakable. What finds no partner has a null.
+std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& changed,
+                                     bool cross_hardware) {
+  std::map<std::string, const CellResult*> rest;
+  for (const auto& cell : changed.cells) rest.emplace(cell.key, &cell);
+  std::vector<MatchedCell> matches;
+  for (const auto& cell : base.cells) {
+    const auto found = rest.find(cell.key);
+    matches.push_back({&cell, found == rest.end() ? nullptr : found->second});
+    if (found != rest.end()) rest.erase(found);
+  }
+  if (cross_hardware) {
+    std::map<std::string, std::vector<const CellResult*>> by_work;
+    std::map<std::string, int> wanted;
+    for (const auto& [key, cell] : rest) by_work[key_without_threads(key)].push_back(cell);
+    for (const auto& match : matches) {
+      if (match.changed == nullptr) ++wanted[key_without_threads(match.base->key)];
+    }
+    for (auto& match : matches) {
+      if (match.changed != nullptr) continue;
+      const auto work = key_without_threads(match.base->key);
+      const auto found = by_work.find(work);
+      if (found == by_work.end() || found->second.size() != 1 || wanted[work] != 1) continue;
+      match.changed = found->second.front();
+      rest.erase(match.changed->key);
+    }
+  }
+  for (const auto& cell : changed.cells) {
+    if (rest.contains(cell.key)) matches.push_back({nullptr, &cell});
+  }
+  return matches;
+}
+
+/// Names the cell of the other side that differs in one respect alone.
+std::string absence(const CellResult& cell, const std::vector<MatchedCell>& matches) {
+  for (const auto& match : matches) {
+    if (match.base != nullptr || match.changed->variant != cell.variant) continue;
+    const CellResult& other = *match.changed;
+    const int differing = (other.precision != cell.precision ? 1 : 0) +
+                          (other.dataset != cell.dataset ? 1 : 0) + (other.k != cell.k ? 1 : 0) +
+                          (other.iterations != cell.iterations ? 1 : 0) +
+                          (other.threads != cell.threads ? 1 : 0);
+    if (differing == 1) {
+      return "not in new, which has " + other.key + ": other work is not compared";
+    }
+  }
+  return "not in new";
+}
+
+// --- Traces and studies ---
+
+bool is_exact_variant(const std::string& name, const ResultFile& file) {
+  const auto cell = std::find_if(file.cells.begin(), file.cells.end(),
+                                 [&](const CellResult& c) { return c.variant == name; });
+  if (cell != file.cells.end()) return cell->exact;
+  const RegisteredVariant* registered = find_variant(name);
+  return registered != nullptr && registered->traits.exact;
+}
+
+void compare_trace(const ResultFile& file, const json& base, const json& changed,
+                   ComparedRecord& record) {
+  for (const char* key : {"variant", "precision", "dataset", "n", "d", "k", "init", "stop"}) {
+    if (part(base, key) != part(changed, key)) {
+      record.correctness.push_back("not compared, being other work: " +
+                                   spoken(key, part(base, key), part(changed, key)));
+      return;
+    }
+  }
+  bool lost = false;
+  compare_status(text_at(base, "status"), text_at(changed, "status"), text_at(changed, "reason"),
+                 record.correctness, record.correctness_regression, lost);
+  if (text_at(base, "status") != "ok" || text_at(changed, "status") != "ok") return;
+  const bool exact = is_exact_variant(text_at(base, "variant"), file);
+  const auto add = [&](const std::string& sentence) {
+    record.correctness.push_back(sentence);
+    record.correctness_regression = record.correctness_regression || exact;
+  };
+  const json before = part(base, "iterations");
+  const json after = part(changed, "iterations");
+  if (before.is_array() && after.is_array() && before.size() != after.size()) {
+    add(formatted("%zu iterations in base, %zu in new", before.size(), after.size()));
+  }
+  const json hash_before = part(base, "label_hash");
+  const json hash_after = part(changed, "label_hash");
+  if (!hash_before.is_null() && !hash_after.is_null() && hash_before != hash_after) {
+    add(spoken("label hash", hash_before, hash_after));
+  }
+}
+
+void compare_records(const ResultFile& base, const ResultFile& changed,
+                     const CompareSettings& settings, Comparison& comparison) {
+  const auto selected = [&](const std::string& name) {
+    return !settings.only || std::regex_search(name, *settings.only) ||
+           std::regex_search(base.experiment, *settings.only);
+  };
+  const auto compare_list = [&](const char* kind, const json& before, const json& after) {
+    std::map<std::string, const json*> by_name;
+    for (const auto& record : after) by_name.emplace(text_at(record, "name"), &record);
+    for (const auto& record : before) {
+      const std::string name = text_at(record, "name");
+      if (!selected(name)) continue;
+      const auto found = by_name.find(name);
+      if (found == by_name.end()) {
+        if (text_at(record, "status") != "skipped") {
+          comparison.missing.push_back(
+              {base.experiment, std::string(kind) + " " + name, "not in new"});
+        }
+        continue;
+      }
+      ComparedRecord compared{base.experiment, kind, name, {}, false};
+      if (std::string_view(kind) == "trace") {
+        compare_trace(base, record, *found->second, compared);
+      } else {
+        bool lost = false;
+        compare_status(text_at(record, "status"), text_at(*found->second, "status"),
+                       text_at(*found->second, "reason"), compared.correctness,
+                       compared.correctness_regression, lost);
+      }
+      if (!compared.correctness.empty()) comparison.records.push_back(std::move(compared));
+    }
+  };
+  compare_list("trace", base.traces, changed.traces);
+  compare_list("study", base.studies, changed.studies);
+}
+
+// --- The whole ---
+
+using FileKey = std::pair<std::string, std::string>;
+
+std::string named(const std::vector<ResultFile>& files) {
+  std::string text;
+  for (const auto& file : files) {
+    text += (text.empty() ? "" : ", ") + file.experiment + " (" + file.scale + ")";
+  }
+  return text;
+}
+
+json side_json(const std::vector<ResultFile>& files, const std::string& label) {
+  const json& machine = files.front().context.at("machine");
+  json gpus;
+  for (const auto& gpu : machine.at("gpus")) {
+    const std::string name = text_at(gpu, "name");
+    gpus = gpus.is_null() ? json(name) : json(gpus.get<std::string>() + ", " + name);
+  }
+  json list = json::array();
+  for (const auto& file : files) {
+    const json& suite = file.context.at("suite");
+    list.push_back({{"experiment", file.experiment},
+                    {"scale", file.scale},
+                    {"complete", file.complete},
+                    {"git_commit", suite.at("git_commit")},
+                    {"git_dirty", suite.at("git_dirty")},
+                    {"started", file.context.at("started")}});
+  }
+  return {{"label", label},
+          {"machine", files.front().machine},
+          {"cpu", part(machine.at("cpu"), "model")},
+          {"gpu", gpus},
+          {"files", list}};
+}
+
+void refuse_other_hardware(
+    const std::vector<std::pair<const ResultFile*, const ResultFile*>>& pairs,
+    const CompareSettings& settings) {
+  if (settings.cross_hardware) return;
+  Sentences sentences;
+  for (const auto& [base, changed] : pairs) {
+    for (const auto& sentence : hardware_differences(base->context, changed->context)) {
+      sentences.add(sentence);
+    }
+  }
+  std::string list;
+  for (const auto& sentence : sentences.take()) list += "\n  " + sentence;
+  if (list.empty()) return;
+  throw InputError("base and new come from different hardware:" + list +
+                   "\nA difference in time is then no regression. Measure the base on this "
+                   "machine, or compare machines with --cross-hardware");
+}
+
+/// Worst first: correctness apart, the largest slowdown leads, then the largest gain, then what is
+/// unclear, by how far it is off.
+void sort_cells(std::vector<ComparedCell>& cells) {
+  const auto rank = [](const ComparedCell& cell) {
+    const double size = cell.times ? std::abs(std::log(cell.times->ratio)) : 0;
+    return std::tuple{static_cast<int>(cell.verdict), -size};
+  };
+  std::stable_sort(cells.begin(), cells.end(), [&](const auto& a, const auto& b) {
+    return std::tuple{rank(a), std::tie(a.experiment, a.key)} <
+           std::tuple{rank(b), std::tie(b.experiment, b.key)};
+  });
+}
+
+void judge_gate(Comparison& comparison) {
+  GateResult& gate = comparison.gate;
+  const auto fail = [&](const std::string& reason) {
+    gate.passed = false;
+    gate.reasons.push_back(reason);
+  };
+  if (const std::size_t wrong = comparison.correctness_regressions(); wrong > 0) {
+    fail(counted(wrong, "answer is", "answers are") + " no longer what they were");
+  }
+  std::size_t slower = 0;
+  std::size_t lost = 0;
+  std::size_t untested = 0;
+  for (const auto& cell : comparison.cells) {
+    if (cell.lost) ++lost;
+    if (cell.times && cell.verdict == CellVerdict::unclear && !cell.times->p_adjusted) ++untested;
+    if (cell.verdict != CellVerdict::slower) continue;
+    if (cell.suspect()) {
+      gate.excluded.push_back(cell.key);
+    } else {
+      ++slower;
+    }
+  }
+  if (slower > 0) fail(counted(slower, "cell is", "cells are") + " slower");
+  const auto tolerable = [&](const std::string& reason) {
+    if (comparison.settings.allow_missing) {
+      gate.notes.push_back(reason + ", as --allow-missing allows");
+    } else {
+      fail(reason);
+    }
+  };
+  if (!comparison.missing.empty()) {
+    tolerable(counted(comparison.missing.size(), "cell of base is", "cells of base are") +
+              " missing or not comparable");
+  }
+  if (lost > 0) {
+    tolerable(counted(lost, "cell", "cells") + " measured in base " + (lost == 1 ? "is" : "are") +
+              " skipped in new");
+  }
+  for (const auto& file : comparison.changed.at("files")) {
+    if (file.at("complete") == false) {
+      tolerable("new is incomplete: " + file.at("experiment").get<std::string>());
+    }
+  }
+  if (comparison.cells.empty()) fail("no cell is in both");
+  if (!gate.excluded.empty()) {
+    gate.notes.push_back(counted(gate.excluded.size(), "slower cell does", "slower cells do") +
+                         " not count, since the measurement is suspect: measure again");
+  }
+  if (untested > 0) {
+    gate.notes.push_back(counted(untested, "cell has", "cells have") +
+                         " too few processes for a test");
+  }
+}
+
+}  // namespace
+
+const char* to_string(CellVerdict verdict) {
+  switch (verdict) {
+    case CellVerdict::slower: return "slower";
+    case CellVerdict::faster: return "faster";
+    case CellVerdict::unclear: return "unclear";
+    case CellVerdict::same: return "same";
+    case CellVerdict::untimed: return "untimed";
+  }
+  return "?";
+}
+
+std::vector<TimeVerdict> judge_times(const std::vector<TimePair>& pairs,
+                                     const CompareSettings& settings) {
+  std::vector<TimeVerdict> results(pairs.size());
+  std::vector<std::size_t> tested;
+  std::vector<double> p;
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    const auto base = process_medians(pairs[i].base);
+    const auto changed = process_medians(pairs[i].changed);
+    TimeVerdict& result = results[i];
+    result.ratio =
+        percentile(pooled(pairs[i].changed), 0.5) / percentile(pooled(pairs[i].base), 0.5);
+    result.p = mann_whitney(base, changed).p;
+    if (const auto interval = ratio_interval(base, changed, settings.confidence)) {
+      // It belongs to the processes' medians; the ratio is that of all samples, which is printed.
+      result.low = std::min(interval->first, result.ratio);
+      result.high = std::max(interval->second, result.ratio);
+    }
+    // A test that can never reject adds no false discovery, and must not blunt the others.
+    if (smallest_p(base.size(), changed.size()) <= settings.false_discovery_rate) {
+      tested.push_back(i);
+      p.push_back(result.p);
+    }
+  }
+  const auto adjusted = benjamini_hochberg(p);
+  for (std::size_t i = 0; i < tested.size(); ++i) results[tested[i]].p_adjusted = adjusted[i];
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    decide(pairs[i], settings, tested.size(), results[i]);
+  }
+  return results;
+}
+
+std::vector<std::string> hardware_differences(const json& base, const json& changed) {
+  Sentences sentences;
+  const json& before = base.at("machine");
+  const json& after = changed.at("machine");
+  for (const char* key : kHardwareOfCpu) {
+    sentences.compare(plain_name("cpu ", key), part(before.at("cpu"), key),
+                      part(after.at("cpu"), key));
+  }
+  sentences.compare("cpu caches", cache_text(before.at("cpu")), cache_text(after.at("cpu")));
+  const auto gpus = [](const json& machine) {
+    json list = json::array();
+    for (const auto& gpu : machine.at("gpus")) {
+      json one = json::array();
+      for (const char* key : kHardwareOfGpu) one.push_back(part(gpu, key));
+      list.push_back(one);
+    }
+    return list;
+  };
+  const json gpus_before = gpus(before);
+  const json gpus_after = gpus(after);
+  if (gpus_before != gpus_after) {
+    const auto listed = [](const json& list) { return list.empty() ? json("none") : list; };
+    sentences.add(spoken("GPUs", listed(gpus_before), listed(gpus_after)));
+  }
+  const json memory_before = part(before.at("memory"), "total_bytes");
+  const json memory_after = part(after.at("memory"), "total_bytes");
+  if (memory_before.is_number() && memory_after.is_number()) {
+    const double one = memory_before.get<double>();
+    const double other = memory_after.get<double>();
+    if (std::abs(one - other) > kMemoryTolerance * std::max(one, other)) {
+      sentences.add("memory: " + format_bytes(one) + " in base, " + format_bytes(other) +
+                    " in new");
+    }
+  }
+  return sentences.take();
+}
+
+std::size_t Comparison::count(CellVerdict verdict) const {
+  return static_cast<std::size_t>(std::count_if(
+      cells.begin(), cells.end(), [&](const auto& cell) { return cell.verdict == verdict; }));
+}
+
+std::size_t Comparison::correctness_regressions() const {
+  const auto broken = [](const auto& one) { return one.correctness_regression; };
+  return static_cast<std::size_t>(std::count_if(cells.begin(), cells.end(), broken) +
+                                  std::count_if(records.begin(), records.end(), broken));
+}
+
+Comparison compare_results(const std::vector<ResultFile>& base, const std::string& base_label,
+                           const std::vector<ResultFile>& changed, const std::string& new_label,
+                           const CompareSettings& settings) {
+  Comparison comparison;
+  comparison.settings = settings;
+  comparison.base = side_json(base, base_label);
+  comparison.changed = side_json(changed, new_label);
+
+  std::map<FileKey, const ResultFile*> partners;
+  for (const auto& file : changed) partners[{file.experiment, file.scale}] = &file;
+  std::vector<std::pair<const ResultFile*, const ResultFile*>> pairs;
+  std::set<const ResultFile*> paired;
+  for (const auto& file : base) {
+    const auto found = partners.find({file.experiment, file.scale});
+    if (found == partners.end()) continue;
+    pairs.emplace_back(&file, found->second);
+    paired.insert(&file);
+    paired.insert(found->second);
+  }
+  if (pairs.empty()) {
+    throw InputError("nothing to compare: base holds " + named(base) + ", new holds " +
+                     named(changed) + "; experiment and scale must be equal");
+  }
+  refuse_other_hardware(pairs, settings);
+
+  const auto selected = [&](const ResultFile& file, const CellResult& cell) {
+    return !settings.only || std::regex_search(cell.key, *settings.only) ||
+           std::regex_search(file.experiment, *settings.only);
+  };
+  const auto miss = [&](const ResultFile& file, const CellResult& cell, const std::string& reason) {
+    if (selected(file, cell) && cell.status != "skipped") {
+      comparison.missing.push_back({file.experiment, cell.key, reason});
+    }
+  };
+  for (const auto& file : base) {
+    if (paired.contains(&file)) continue;
+    for (const auto& cell : file.cells) miss(file, cell, "new has no such experiment and scale");
+  }
+  for (const auto& file : changed) {
+    if (paired.contains(&file)) continue;
+    for (const auto& cell : file.cells) {
+      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key, ""});
+    }
+  }
+  Sentences differences;
+  std::vector<TimePair> times;
+  std::vector<std::size_t> timed;
+  std::map<std::string, std::set<std::string>> library_changes;
+  for (const auto& [base_file, new_file] : pairs) {
+    list_differences(*base_file, *new_file, differences);
+    const auto matches = match_cells(*base_file, *new_file, settings.cross_hardware);
+    for (const auto& match : matches) {
+      if (match.base == nullptr) {
+        if (selected(*new_file, *match.changed)) {
+          comparison.added.push_back({new_file->experiment, match.changed->key, ""});
+        }
+        continue;
+      }
+      if (match.changed == nullptr) {
+        miss(*base_file, *match.base, absence(*match.base, matches));
+        continue;
+      }
+      if (!selected(*base_file, *match.base) && !selected(*new_file, *match.changed)) continue;
+      const std::string reason = incomparable(*base_file, *match.base, *new_file, *match.changed);
+      if (!reason.empty()) {
+        miss(*base_file, *match.base, "not comparable: " + reason);
+        continue;
+      }
+      ComparedCell cell = compare_cell(*base_file, *match.base, *match.changed);
+      if (cell.base.seconds && cell.changed.seconds) {
+        timed.push_back(comparison.cells.size());
+        times.push_back({match.base->samples, match.changed->samples});
+      }
+      Sentences libraries;
+      libraries.compare_flat("", part(match.base->data, "library"),
+                             part(match.changed->data, "library"));
+      if (cell.base.seconds && cell.changed.seconds) {
+        for (const auto& sentence : libraries.take()) {
+          library_changes[sentence].insert(cell.variant);
+        }
+      }
+      comparison.cells.push_back(std::move(cell));
+    }
+    compare_records(*base_file, *new_file, settings, comparison);
+  }
+  for (const auto& [sentence, variants] : library_changes) {
+    std::string names;
+    for (const auto& name : variants) names += (names.empty() ? "" : ", ") + name;
+    differences.add("library behind " + names + ":" + sentence);
+  }
+  comparison.differences = differences.take();
+
+  const auto verdicts = judge_times(times, settings);
+  double log_sum = 0;
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    ComparedCell& cell = comparison.cells[timed[i]];
+    cell.times = verdicts[i];
+    cell.verdict = verdicts[i].verdict;
+    cell.why = verdicts[i].why;
+    log_sum += std::log(verdicts[i].ratio);
+  }
+  comparison.timed = timed.size();
+  if (settings.geometric_mean && !timed.empty()) {
+    comparison.geometric_mean_ratio = std::exp(log_sum / static_cast<double>(timed.size()));
+  }
+  sort_cells(comparison.cells);
+  judge_gate(comparison);
+  return comparison;
+}
+
+json to_json(const Comparison& comparison) {
+  const auto number = [](const std::optional<double>& value) {
+    return value ? json(*value) : json(nullptr);
+  };
+  const auto side = [&](const ComparedSide& one) {
+    return json{{"status", one.status},
+                {"reason", one.reason.empty() ? json(nullptr) : json(one.reason)},
+                {"seconds", number(one.seconds)},
+                {"ci95_low", number(one.low)},
+                {"ci95_high", number(one.high)},
+                {"processes", one.processes},
+                {"samples", one.samples},
+                {"suspect", one.suspect}};
+  };
+  json cells = json::array();
+  for (const auto& cell : comparison.cells) {
+    const bool timed = cell.times.has_value();
+    cells.push_back({{"experiment", cell.experiment},
+                     {"key", cell.key},
+                     {"new_key", cell.new_key},
+                     {"variant", cell.variant},
+                     {"backend", cell.backend},
+                     {"precision", cell.precision},
+                     {"dataset", cell.dataset},
+                     {"n", cell.n},
+                     {"d", cell.d},
+                     {"k", cell.k},
+                     {"iterations", cell.iterations},
+                     {"threads", cell.threads},
+                     {"base", side(cell.base)},
+                     {"new", side(cell.changed)},
+                     {"ratio", timed ? json(cell.times->ratio) : json(nullptr)},
+                     {"ratio_low", timed ? number(cell.times->low) : json(nullptr)},
+                     {"ratio_high", timed ? number(cell.times->high) : json(nullptr)},
+                     {"p", timed ? json(cell.times->p) : json(nullptr)},
+                     {"p_adjusted", timed ? number(cell.times->p_adjusted) : json(nullptr)},
+                     {"verdict", to_string(cell.verdict)},
+                     {"why", cell.why},
+                     {"correctness", cell.correctness},
+                     {"correctness_regression", cell.correctness_regression}});
+  }
+  json records = json::array();
+  for (const auto& record : comparison.records) {
+    records.push_back({{"experiment", record.experiment},
+                       {"kind", record.kind},
+                       {"name", record.name},
+                       {"correctness", record.correctness},
+                       {"correctness_regression", record.correctness_regression}});
+  }
+  json missing = json::array();
+  for (const auto& cell : comparison.missing) {
+    missing.push_back(
+        {{"experiment", cell.experiment}, {"key", cell.key}, {"reason", cell.reason}});
+  }
+  json added = json::array();
+  for (const auto& cell : comparison.added) {
+    added.push_back({{"experiment", cell.experiment}, {"key", cell.key}});
+  }
+  const CompareSettings& settings = comparison.settings;
+  return {{"comparison_version", 1},
+          {"base", comparison.base},
+          {"new", comparison.changed},
+          {"settings",
+           {{"effect", settings.effect},
+            {"confidence", settings.confidence},
+            {"false_discovery_rate", settings.false_discovery_rate},
+            {"cross_hardware", settings.cross_hardware}}},
+          {"differences", comparison.differences},
+          {"counts",
+           {{"cells", comparison.cells.size()},
+            {"faster", comparison.count(CellVerdict::faster)},
+            {"slower", comparison.count(CellVerdict::slower)},
+            {"same", comparison.count(CellVerdict::same)},
+            {"unclear", comparison.count(CellVerdict::unclear)},
+            {"untimed", comparison.count(CellVerdict::untimed)},
+            {"correctness", comparison.correctness_regressions()},
+            {"missing", comparison.missing.size()},
+            {"added", comparison.added.size()}}},
+          {"geometric_mean_ratio", number(comparison.geometric_mean_ratio)},
+          {"cells", cells},
+          {"records", records},
+          {"missing", missing},
+          {"added", added},
+          {"gate",
+           {{"passed", comparison.gate.passed},
+            {"reasons", comparison.gate.reasons},
+            {"excluded", comparison.gate.excluded},
+            {"notes", comparison.gate.notes}}}};
+}
+
+}  // namespace kmeans

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/compare_command.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "harness/compare.h"
+#include "harness/errors.h"
+#include "harness/json_file.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+// GitHub refuses a step summary above 1024 KiB.
+constexpr int kMarkdownKib = 1000;
+
+struct CompareOptions {
+  std::string base;
+  std::string changed;
+  std::string markdown;
+  std::string json_file;
+  std::string effect = "5%";
+  std::string false_discovery_rate = "5%";
+  std::string only;
+  int markdown_kib = kMarkdownKib;
+  bool gate = false;
+  bool all = false;
+  bool cross_hardware = false;
+  bool allow_missing = false;
+  bool geometric_mean = false;
+};
+
+/// "5%" or "0.05" -> 0.05.
+double share(const std::string& option, const std::string& text, double most) {
+  std::size_t used = 0;
+  double value = std::nan("");
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    used = 0;
+  }
+  std::string rest = text.substr(used);
+  if (rest == "%" || rest == " %") {
+    value /= 100;
+    rest.clear();
+  }
+  if (used == 0 || !rest.empty() || !(value > 0) || value > most) {
+    throw InputError(option + " " + valid_utf8(text) + ": give a share such as 5% or 0.05, above " +
+                     "0 and at most " + std::to_string(static_cast<int>(100 * most)) + "%");
+  }
+  return value;
+}
+
+/// What the user called it; of an absolute path the last part, since where someone keeps files says
+/// nothing about the results.
+std::string label_of(const std::string& path) {
+  std::filesystem::path name(path);
+  if (!name.has_filename()) name = name.parent_path();
+  return valid_utf8(name.is_absolute() ? name.filename().string() : name.string());
+}
+
+int compare_files(const CompareOptions& options) {
+  CompareSettings settings;
+  settings.effect = share("--effect", options.effect, 10);
+  settings.false_discovery_rate = share("--fdr", options.false_discovery_rate, 0.5);
+  settings.cross_hardware = options.cross_hardware;
+  settings.allow_missing = options.allow_missing;
+  settings.geometric_mean = options.geometric_mean;
+  if (!options.only.empty()) {
+    try {
+      settings.only = std::regex(options.only);
+    } catch (const std::regex_error& error) {
+      throw InputError("--only '" + valid_utf8(options.only) +
+                       "' is no regular expression: " + error.what());
+    }
+  }
+  const auto base = load_results(options.base);
+  const auto changed = load_results(options.changed);
+  const Comparison comparison =
+      compare_results(base, label_of(options.base), changed, label_of(options.changed), settings);
+  if (comparison.cells.empty() && comparison.records.empty() && comparison.missing.empty() &&
+      comparison.added.empty()) {
+    throw InputError("--only '" + valid_utf8(options.only) + "' matches no cell of base or new");
+  }
+  if (!options.json_file.empty()) write_json_file(options.json_file, to_json(comparison));
+  std::string markdown;
+  if (!options.markdown.empty()) {
+    const std::string whole = options.json_file.empty()
+                                  ? "kmeans-bench compare with --json or --all"
+                                  : label_of(options.json_file);
+    markdown = to_markdown(comparison, options.all,
+                           static_cast<std::size_t>(options.markdown_kib) * 1024, whole);
+  }
+  const bool markdown_alone = options.markdown == "-";
+  if (!markdown.empty() && !markdown_alone) write_file_atomically(options.markdown, markdown);
+  const std::string text = markdown_alone ? markdown : to_text(comparison, options.all);
+  std::fputs(text.c_str(), stdout);
+  return options.gate && !comparison.gate.passed ? kExitGateFailed : kExitOk;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<CompareOptions>();
+  auto* command = app.add_subcommand(
+      "compare", "Compare results cell by cell: slower, faster, same or unclear; wrong answers");
+  command->add_option("base", options->base, "Result file, or folder results/<machine>")
+      ->required();
+  command->add_option("new", options->changed, "The same, of what is to be judged")->required();
+  command->add_option("--markdown", options->markdown,
+                      "Also write Markdown to this file; - prints it instead of the text");
+  command->add_option("--markdown-limit", options->markdown_kib, "Its largest size in KiB")
+      ->check(CLI::Range(4, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--json", options->json_file, "Also write everything to this file");
+  command->add_flag("--gate", options->gate,
+                    "Exit 1 when a cell is slower, an answer broken, or a cell missing");
+  command->add_option("--effect", options->effect, "Differences up to this do not matter")
+      ->capture_default_str();
+  command
+      ->add_option("--fdr", options->false_discovery_rate,
+                   "Share of false alarms among the findings, on average")
+      ->capture_default_str();
+  command->add_flag("--cross-hardware", options->cross_hardware,
+                    "Allow other hardware; parallel cells then match without their threads");
+  command->add_flag("--allow-missing", options->allow_missing,
+                    "Cells missing in new, and incomplete files, pass the gate");
+  command->add_option("--only", options->only,
+                      "Regular expression: cells whose key or experiment it is found in");
+  command->add_flag("--all", options->all, "Show the cells that are the same, too");
+  command->add_flag("--geometric-mean", options->geometric_mean,
+                    "Also the geometric mean of all ratios");
+  command->callback([options, &action] { action = [options] { return compare_files(*options); }; });
+}
+
+}  // namespace kmeans

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A comparison as people read it: in a terminal, and as Markdown.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "harness/compare.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+// Other bits of variants that round are news of little worth: so many are named, the rest counted.
+constexpr std::size_t kNewsShown = 10;
+constexpr std::size_t kMissingShown = 20;
+
+template <class... Values>
+std::string formatted(const char* format, Values... values) {
+  std::array<char, 256> text{};
+  std::snprintf(text.data(), text.size(), format, values...);
+  return text.data();
+}
+
+/// The code point that begins at `i`, and its length; the text is valid UTF-8.
+std::pair<std::uint32_t, std::size_t> code_point(std::string_view text, std::size_t i) {
+  const auto byte = static_cast<unsigned char>(text[i]);
+  const std::size_t length = byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+  static constexpr std::array<std::uint32_t, 5> kMask{0, 0x7F, 0x1F, 0x0F, 0x07};
+  std::uint32_t code = byte & kMask[length];
+  for (std::size_t j = 1; j < length; ++j) {
+    code = (code << 6) | (static_cast<unsigned char>(text[i + j]) & 0x3F);
+  }
+  return {code, length};
+}
+
+/// Moves the cursor, colours the screen, or turns the direction of writing.
+bool is_control(std::uint32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || (code >= 0x200B && code <= 0x200F) ||
+         (code >= 0x2028 && code <= 0x202E) || (code >= 0x2060 && code <= 0x206F) ||
+         code == 0xFEFF || code == 0x061C;
+}
+
+/// Valid UTF-8 on one line, that a terminal takes for text alone.
+std::string plain(std::string_view text) {
+  const std::string valid = valid_utf8(text);
+  std::string result;
+  for (std::size_t i = 0; i < valid.size();) {
+    const auto [code, length] = code_point(valid, i);
+    if (code == '\n' || code == '\t' || code == '\r') {
+      result += ' ';
+    } else if (is_control(code)) {
+      result += '?';
+    } else {
+      result.append(valid, i, length);
+    }
+    i += length;
+  }
+  return result;
+}
+
+std::string side_line(const json& side) {
+  const auto text = [&](const json& value) {
+    return value.is_string() ? value.get<std::string>() : std::string("unknown");
+  };
+  std::string line =
+      text(side.at("label")) + ": " + text(side.at("machine")) + ", " + text(side.at("cpu"));
+  if (side.at("gpu").is_string()) line += ", " + text(side.at("gpu"));
+  std::vector<std::string> builds;
+  for (const auto& file : side.at("files")) {
+    const std::string build = text(file.at("git_commit")).substr(0, 12) +
+                              (file.at("git_dirty") == true ? " with local changes" : "");
+    if (std::find(builds.begin(), builds.end(), build) == builds.end()) builds.push_back(build);
+  }
+  for (const auto& build : builds) line += ", " + build;
+  return line + ", " + std::to_string(side.at("files").size()) +
+         (side.at("files").size() == 1 ? " experiment of " : " experiments, the first of ") +
+         text(side.at("files").at(0).at("started"));
+}
+
+std::string rule_line(const CompareSettings& settings) {
+  return formatted(
+      "slower and faster: by more than %.3g %%, and no chance finding at a false discovery rate of "
+      "%.3g %%; interval: %.3g %%",
+      100 * settings.effect, 100 * settings.false_discovery_rate, 100 * settings.confidence);
+}
+
+std::string counts_line(const Comparison& comparison) {
+  std::string line = std::to_string(comparison.timed) + " cells timed on both sides:";
+  for (const auto verdict :
+       {CellVerdict::slower, CellVerdict::faster, CellVerdict::unclear, CellVerdict::same}) {
+    line += (verdict == CellVerdict::slower ? " " : ", ") +
+            std::to_string(comparison.count(verdict)) + " " + to_string(verdict);
+  }
+  return line;
+}
+
+std::string gate_line(const GateResult& gate) {
+  if (gate.passed) return "Gate: passed";
+  std::string line = "Gate: failed: ";
+  for (const auto& reason : gate.reasons) {
+    line += (&reason == &gate.reasons.front() ? "" : "; ") + reason;
+  }
+  return line;
+}
+
+struct Row {
+  std::string verdict, ratio, interval, base, changed, p, samples, key, why, doubt;
+};
+
+std::string cell_name(const ComparedCell& cell, bool with_experiment) {
+  std::string name = with_experiment ? cell.experiment + ": " + cell.key : cell.key;
+  if (cell.new_key != cell.key) {
+    name += " (new: " + cell.new_key.substr(cell.new_key.rfind('/') + 1) + ")";
+  }
+  return name;
+}
+
+Row row_of(const ComparedCell& cell, bool with_experiment) {
+  Row row;
+  row.verdict = to_string(cell.verdict);
+  row.key = cell_name(cell, with_experiment);
+  row.why = cell.why;
+  row.base = cell.base.seconds ? format_seconds(*cell.base.seconds) : cell.base.status;
+  row.changed = cell.changed.seconds ? format_seconds(*cell.changed.seconds) : cell.changed.status;
+  row.samples = formatted("%zu/%zu, %zu/%zu", cell.base.processes, cell.base.samples,
+                          cell.changed.processes, cell.changed.samples);
+  row.ratio = row.interval = row.p = "-";
+  if (cell.times) {
+    row.ratio = formatted("%.3f", cell.times->ratio);
+    if (cell.times->low) {
+      row.interval = formatted("%.3f .. %.3f", *cell.times->low, *cell.times->high);
+    }
+    row.p = cell.times->p_adjusted ? formatted("%.2g", *cell.times->p_adjusted) : "-";
+  }
+  std::vector<std::string> doubts = cell.base.suspect;
+  for (const auto& doubt : cell.changed.suspect) {
+    if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(doubt);
+  }
+  for (const auto& doubt : doubts) row.doubt += (row.doubt.empty() ? "" : "; ") + doubt;
+  return row;
+}
+
+constexpr std::array<const char*, 8> kHeadings{"verdict", "new/base", "interval",          "base",
+                                               "new",     "p corr.",  "processes/samples", "cell"};
+constexpr std::size_t kRightAligned = 7;  // all but the last, and but the verdict
+
+std::array<std::string, 8> columns(const Row& row) {
+  return {row.verdict + (row.doubt.empty() ? "" : " ?"),
+          row.ratio,
+          row.interval,
+          row.base,
+          row.changed,
+          row.p,
+          row.samples,
+          row.key};
+}
+
+/// What a reader need not see: equal cells, those without times, and those too little measured
+/// whose medians are equal.
+bool is_quiet(const ComparedCell& cell, const CompareSettings& settings) {
+  if (cell.verdict == CellVerdict::unclear) {
+    return std::abs(std::log(cell.times->ratio)) < std::log1p(settings.effect);
+  }
+  return cell.verdict == CellVerdict::same || cell.verdict == CellVerdict::untimed;
+}
+
+std::vector<Row> time_rows(const Comparison& comparison, bool all) {
+  bool several = false;
+  for (const auto& cell : comparison.cells) {
+    several = several || cell.experiment != comparison.cells.front().experiment;
+  }
+  std::vector<Row> rows;
+  for (const auto& cell : comparison.cells) {
+    if (all || !is_quiet(cell, comparison.settings)) rows.push_back(row_of(cell, several));
+  }
+  return rows;
+}
+
+std::string silence(const Comparison& comparison, bool all) {
+  if (all) return "";
+  std::string line;
+  const auto add = [&](std::size_t count, const std::string& what) {
+    if (count > 0) line += (line.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+  };
+  const auto quiet = std::count_if(
+      comparison.cells.begin(), comparison.cells.end(), [&](const ComparedCell& cell) {
+        return cell.verdict == CellVerdict::unclear && is_quiet(cell, comparison.settings);
+      });
+  add(comparison.count(CellVerdict::same), "the same");
+  add(static_cast<std::size_t>(quiet),
+      formatted("unclear whose medians differ by less than %.3g %%",
+                100 * comparison.settings.effect));
+  add(comparison.count(CellVerdict::untimed), "without times on both sides");
+  return line.empty() ? "" : "Not shown: " + line + " (--all shows them)";
+}
+
+struct Change {
+  bool regression;
+  std::string what;
+  std::string sentence;
+};
+
+/// Every change of an answer, regressions first.
+std::vector<Change> changes(const Comparison& comparison) {
+  std::vector<Change> list;
+  const auto add = [&](const auto& one, const std::string& what) {
+    for (const auto& sentence : one.correctness) {
+      list.push_back({one.correctness_regression, what, sentence});
+    }
+  };
+  for (const auto& cell : comparison.cells) add(cell, cell_name(cell, true));
+  for (const auto& record : comparison.records) {
+    add(record, record.experiment + ": " + record.kind + " " + record.name);
+  }
+  std::stable_sort(list.begin(), list.end(),
+                   [](const Change& a, const Change& b) { return a.regression > b.regression; });
+  return list;
+}
+
+std::size_t shown_changes(const std::vector<Change>& list, bool all) {
+  if (all) return list.size();
+  const auto regressions = static_cast<std::size_t>(
+      std::count_if(list.begin(), list.end(), [](const Change& one) { return one.regression; }));
+  return std::min(list.size(), regressions + kNewsShown);
+}
+
+std::string geometric_mean_line(const Comparison& comparison) {
+  if (!comparison.geometric_mean_ratio) return "";
+  return formatted("Geometric mean of the %zu ratios new/base: %.4f", comparison.timed,
+                   *comparison.geometric_mean_ratio);
+}
+
+/// Text in pieces, none of which is cut: what does not fit is counted.
+class LimitedText {
+ public:
+  LimitedText(std::size_t limit, std::size_t reserve)
+      : limit_(limit > reserve ? limit - reserve : 0) {}
+
+  /// A heading or the like; belongs to the rows that follow.
+  void heading(const std::string& text) { pending_ += text; }
+  void row(const std::string& text) {
+    if (left_out_ > 0 || text_.size() + pending_.size() + text.size() > limit_) {
+      ++left_out_;
+      return;
+    }
+    text_ += pending_ + text;
+    pending_.clear();
+  }
+  [[nodiscard]] std::size_t left_out() const { return left_out_; }
+  std::string take() { return std::move(text_); }
+
+ private:
+  std::size_t limit_;
+  std::string text_;
+  std::string pending_;
+  std::size_t left_out_ = 0;
+};
+
+}  // namespace
+
+std::string markdown_escaped(std::string_view text) {
+  const std::string clean = plain(text);
+  std::string result;
+  for (std::size_t i = 0; i < clean.size(); ++i) {
+    const char c = clean[i];
+    // Entities are text in every position; a backslash is not, in a table's code or at a link.
+    const bool markup = std::string_view("|`<>&@*[]#~!\\$^{}").find(c) != std::string_view::npos;
+    const bool formula = i == 0 && (c == '=' || c == '+' || c == '-');
+    const bool link = (c == ':' && clean.compare(i, 3, "://") == 0) ||
+                      (c == '.' && i >= 3 && clean.compare(i - 3, 3, "www") == 0);
+    if (markup || formula || link) {
+      result += "&#" + std::to_string(static_cast<unsigned>(static_cast<unsigned char>(c))) + ";";
+    } else if (c == '_') {
+      result += "\\_";
+    } else {
+      result += c;
+    }
+  }
+  return result;
+}
+
+std::string to_text(const Comparison& comparison, bool all) {
+  std::string text = "base  " + plain(side_line(comparison.base)) + "\nnew   " +
+                     plain(side_line(comparison.changed)) + "\n";
+  if (!comparison.differences.empty()) {
+    text += "\nDifferences besides the results\n";
+    for (const auto& sentence : comparison.differences) text += "  " + plain(sentence) + "\n";
+  }
+
+  const auto list = changes(comparison);
+  if (!list.empty()) {
+    text += "\nAnswers that changed\n";
+    const std::size_t shown = shown_changes(list, all);
+    for (std::size_t i = 0; i < shown; ++i) {
+      text += std::string(list[i].regression ? "  REGRESSION  " : "  news        ") +
+              plain(list[i].what) + ": " + plain(list[i].sentence) + "\n";
+    }
+    if (shown < list.size()) {
+      text += "  and " + std::to_string(list.size() - shown) + " more news (--all shows them)\n";
+    }
+  }
+  if (!comparison.missing.empty()) {
+    text += "\nMissing in new, or not comparable\n";
+    const std::size_t shown =
+        all ? comparison.missing.size() : std::min(comparison.missing.size(), kMissingShown);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const auto& cell = comparison.missing[i];
+      text += "  " + plain(cell.experiment + ": " + cell.key + ": " + cell.reason) + "\n";
+    }
+    if (shown < comparison.missing.size()) {
+      text += "  and " + std::to_string(comparison.missing.size() - shown) +
+              " more (--all shows them)\n";
+    }
+  }
+  if (!comparison.added.empty()) {
+    text += "\nOnly in new: " + std::to_string(comparison.added.size()) + " cells\n";
+    for (std::size_t i = 0; all && i < comparison.added.size(); ++i) {
+      const auto& cell = comparison.added[i];
+      text += "  " + plain(cell.experiment + ": " + cell.key) + "\n";
+    }
+  }
+
+  text += "\n" + counts_line(comparison) + "\n" + rule_line(comparison.settings) + "\n";
+  const auto rows = time_rows(comparison, all);
+  if (!rows.empty()) {
+    std::array<std::size_t, kHeadings.size()> widths{};
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      widths[i] = std::string_view(kHeadings[i]).size();
+      for (const auto& row : rows) widths[i] = std::max(widths[i], columns(row)[i].size());
+    }
+    const auto line = [&](const std::array<std::string, kHeadings.size()>& cells) {
+      std::string result;
+      for (std::size_t i = 0; i < cells.size(); ++i) {
+        const std::string space(widths[i] - std::min(widths[i], cells[i].size()), ' ');
+        const bool right = i > 0 && i < kRightAligned;
+        result += "  ";
+        result += right ? space + cells[i] : cells[i] + (i == 0 ? space : "");
+      }
+      return result + "\n";
+    };
+    std::array<std::string, kHeadings.size()> headings;
+    std::copy(kHeadings.begin(), kHeadings.end(), headings.begin());
+    text += "\n" + line(headings);
+    bool doubtful = false;
+    for (const auto& row : rows) {
+      auto cells = columns(row);
+      cells.back() = plain(cells.back());
+      text += line(cells);
+      if (row.verdict == "unclear" && all) text += "           " + plain(row.why) + "\n";
+      doubtful = doubtful || !row.doubt.empty();
+    }
+    if (doubtful) text += "  ?  suspect in base or new, and no matter of the gate\n";
+  }
+  for (const auto& line : {silence(comparison, all), geometric_mean_line(comparison)}) {
+    if (!line.empty()) text += line + "\n";
+  }
+  text += "\n";
+  for (const auto& note : comparison.gate.notes) text += plain(note) + "\n";
+  return text + plain(gate_line(comparison.gate)) + "\n";
+}
+
+std::string to_markdown(const Comparison& comparison, bool all, std::size_t limit,
+                        const std::string& whole) {
+  const auto safe = markdown_escaped;
+  const std::string tail_where = safe(whole);
+  LimitedText out(limit, tail_where.size() + 200);
+  out.row("## k-means comparison: " +
+          std::string(comparison.gate.passed ? "gate passed" : "gate failed") + "\n\n");
+  for (const auto& reason : comparison.gate.reasons) out.row("- **" + safe(reason) + "**\n");
+  for (const auto& note : comparison.gate.notes) out.row("- " + safe(note) + "\n");
+  out.row("- " + safe(counts_line(comparison)) + "\n");
+  if (const auto mean = geometric_mean_line(comparison); !mean.empty()) {
+    out.row("- " + safe(mean) + "\n");
+  }
+  out.row("- base: " + safe(side_line(comparison.base)) + "\n");
+  out.row("- new: " + safe(side_line(comparison.changed)) + "\n");
+
+  const auto list = changes(comparison);
+  if (!list.empty()) {
+    out.heading("\n### Answers that changed\n\n| | cell | change |\n|---|---|---|\n");
+    const std::size_t shown = shown_changes(list, all);
+    for (std::size_t i = 0; i < shown; ++i) {
+      out.row(std::string("| ") + (list[i].regression ? "**regression**" : "news") + " | " +
+              safe(list[i].what) + " | " + safe(list[i].sentence) + " |\n");
+    }
+    if (shown < list.size()) {
+      out.row("\nand " + std::to_string(list.size() - shown) + " more news\n");
+    }
+  }
+  if (!comparison.missing.empty()) {
+    out.heading("\n### Missing in new, or not comparable\n\n| cell | why |\n|---|---|\n");
+    for (const auto& cell : comparison.missing) {
+      out.row("| " + safe(cell.experiment + ": " + cell.key) + " | " + safe(cell.reason) + " |\n");
+    }
+  }
+  const auto rows = time_rows(comparison, all);
+  if (!rows.empty()) {
+    out.heading(
+        "\n### Times\n\nSeconds per iteration, medians; new/base above 1 is slower. " +
+        safe(rule_line(comparison.settings)) +
+        ".\n\n| verdict | new/base | interval | base | new | p, corrected | processes/samples | "
+        "cell | why |\n|---|---:|---:|---:|---:|---:|---:|---|---|\n");
+    for (const auto& row : rows) {
+      out.row("| " + row.verdict + " | " + row.ratio + " | " + row.interval + " | " + row.base +
+              " | " + row.changed + " | " + row.p + " | " + row.samples + " | " + safe(row.key) +
+              " | " + safe(row.why) + (row.doubt.empty() ? "" : "; suspect: " + safe(row.doubt)) +
+              " |\n");
+    }
+  }
+  if (const auto line = silence(comparison, all); !line.empty()) {
+    out.row("\n" + safe(line) + "\n");
+  }
+  if (!comparison.added.empty()) {
+    out.row("\nOnly in new: " + std::to_string(comparison.added.size()) + " cells\n");
+  }
+  if (!comparison.differences.empty()) {
+    out.heading("\n### Differences besides the results\n\n");
+    for (const auto& sentence : comparison.differences) out.row("- " + safe(sentence) + "\n");
+  }
+  const std::size_t left_out = out.left_out();
+  std::string text = out.take();
+  if (left_out > 0) {
+    text += "\n**Cut for size: " + std::to_string(left_out) + " rows are left out; " + tail_where +
+            " has all of them.**\n";
+  }
+  return text;
+}
+
+}  // namespace kmeans

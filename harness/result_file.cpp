@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/result_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+#include <limits>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "harness/errors.h"
+#include "harness/json_file.h"
+#include "harness/results.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+// Traces hold an object for every iteration, studies a row for every point of a line; the largest
+// file so far has 1.2 MB.
+constexpr JsonLimits kResultLimits{std::size_t{128} << 20, 32};
+// The median is computed from the samples: more than rounding between them is damage.
+constexpr double kMedianTolerance = 1e-6;
+
+std::string shortened(const json& value) {
+  std::string text = to_line(value);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return valid_utf8(text);
+}
+
+/// A value of the document with its place, so that every complaint can name it.
+class Node {
+ public:
+  Node(const JsonDocument& document, std::string pointer, const json& value)
+      : document_(&document), pointer_(std::move(pointer)), value_(&value) {}
+
+  [[noreturn]] void fail(const std::string& reason) const {
+    throw InputError(document_->where(pointer_) + ": " + (pointer_.empty() ? "" : pointer_ + ": ") +
+                     reason);
+  }
+  [[noreturn]] void fail_type(const std::string& what) const {
+    fail(shortened(*value_) + " must be " + what);
+  }
+
+  [[nodiscard]] const json& value() const { return *value_; }
+  [[nodiscard]] bool has(const char* key) const {
+    return value_->is_object() && value_->contains(key);
+  }
+
+  [[nodiscard]] Node at(const char* key) const {
+    require_object();
+    const auto found = value_->find(key);
+    if (found == value_->end()) fail("lacks \"" + std::string(key) + "\"");
+    return {*document_, pointer_to(pointer_, key), *found};
+  }
+  /// Absent and null are the same to a reader.
+  [[nodiscard]] std::optional<Node> maybe(const char* key) const {
+    require_object();
+    const auto found = value_->find(key);
+    if (found == value_->end() || found->is_null()) return std::nullopt;
+    return Node{*document_, pointer_to(pointer_, key), *found};
+  }
+  [[nodiscard]] std::vector<Node> elements() const {
+    if (!value_->is_array()) fail_type("a list [...]");
+    std::vector<Node> nodes;
+    nodes.reserve(value_->size());
+    for (std::size_t i = 0; i < value_->size(); ++i) {
+      nodes.emplace_back(*document_, pointer_to(pointer_, i), (*value_)[i]);
+    }
+    return nodes;
+  }
+
+  void require_object() const {
+    if (!value_->is_object()) fail_type("an object {...}");
+  }
+  [[nodiscard]] std::string text() const {
+    if (!value_->is_string()) fail_type("a string");
+    return value_->get<std::string>();
+  }
+  [[nodiscard]] std::string name() const {
+    std::string result = text();
+    if (result.empty()) fail("must not be empty");
+    return result;
+  }
+  [[nodiscard]] bool boolean() const {
+    if (!value_->is_boolean()) fail_type("true or false");
+    return value_->get<bool>();
+  }
+  [[nodiscard]] std::int64_t integer(std::int64_t least, std::int64_t most) const {
+    const bool fits = value_->is_number_unsigned()
+                          ? value_->get<std::uint64_t>() <=
+                                static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())
+                          : value_->is_number_integer();
+    if (!fits) fail_type("an integer");
+    const auto result = value_->get<std::int64_t>();
+    if (result < least || result > most) {
+      fail_type("an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    }
+    return result;
+  }
+  [[nodiscard]] double number() const {
+    if (!value_->is_number() || !std::isfinite(value_->get<double>())) fail_type("a number");
+    return value_->get<double>();
+  }
+  [[nodiscard]] double positive() const {
+    const double result = number();
+    if (!(result > 0)) fail_type("a positive number");
+    return result;
+  }
+  [[nodiscard]] double not_negative() const {
+    const double result = number();
+    if (!(result >= 0)) fail_type("a number that is not negative");
+    return result;
+  }
+  [[nodiscard]] std::string one_of(std::initializer_list<std::string_view> choices) const {
+    std::string result = text();
+    if (std::find(choices.begin(), choices.end(), result) == choices.end()) {
+      std::string list;
+      for (const auto choice : choices) list += (list.empty() ? "" : ", ") + std::string(choice);
+      fail_type("one of " + list);
+    }
+    return result;
+  }
+  /// 64 bits in hexadecimal.
+  [[nodiscard]] std::string hash() const {
+    std::string result = text();
+    const bool hexadecimal = std::all_of(result.begin(), result.end(), [](char c) {
+      return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+    });
+    if (result.size() != 16 || !hexadecimal) fail_type("16 hexadecimal digits");
+    return result;
+  }
+
+ private:
+  const JsonDocument* document_;
+  std::string pointer_;
+  const json* value_;
+};
+
+constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
+
+void read_times(const Node& node, CellResult& cell) {
+  const Node samples = node.at("samples_seconds_per_iteration");
+  std::vector<double> pooled;
+  for (const Node& process : samples.elements()) {
+    std::vector<double> own;
+    for (const Node& sample : process.elements()) own.push_back(sample.positive());
+    if (own.empty()) process.fail("a process without samples");
+    pooled.insert(pooled.end(), own.begin(), own.end());
+    cell.samples.push_back(std::move(own));
+  }
+  const auto summary = node.maybe("seconds_per_iteration");
+  const auto gflops = node.maybe("gflops");
+  if (cell.status != "ok") {
+    if (!cell.samples.empty()) samples.fail("times belong to status \"ok\" alone");
+    if (summary) summary->fail("times belong to status \"ok\" alone");
+    if (gflops) gflops->fail("rates belong to status \"ok\" alone");
+    return;
+  }
+  if (cell.samples.empty()) samples.fail("status is \"ok\", but there are no samples");
+  if (!summary) node.fail("status is \"ok\", but \"seconds_per_iteration\" is missing or null");
+  const Node median = summary->at("median");
+  cell.median = median.positive();
+  std::sort(pooled.begin(), pooled.end());
+  const double expected = percentile(pooled, 0.5);
+  if (std::abs(*cell.median - expected) > kMedianTolerance * expected) {
+    median.fail(shortened(median.value()) + " is not the median of the samples, " +
+                shortened(json(expected)));
+  }
+  if (gflops) cell.gflops = gflops->not_negative();
+  if (const auto rates = node.maybe("gbytes_per_second")) {
+    if (const auto rate = rates->maybe("compulsory")) {
+      cell.compulsory_gbytes_per_second = rate->not_negative();
+    }
+  }
+}
+
+CellResult read_cell(const Node& node) {
+  CellResult cell;
+  cell.key = node.at("key").name();
+  cell.variant = node.at("variant").name();
+  cell.backend = node.at("backend").name();
+  cell.precision = node.at("precision").one_of({"f64", "f32", "tf32", "f16", "bf16"});
+  cell.dataset = node.at("dataset").name();
+  cell.init = node.at("init").text();
+  cell.n = node.at("n").integer(1, kMany);
+  cell.d = node.at("d").integer(1, kMany);
+  cell.k = node.at("k").integer(1, kMany);
+  cell.iterations = node.at("iterations").integer(1, kMany);
+  cell.threads = static_cast<int>(node.at("threads").integer(1, std::numeric_limits<int>::max()));
+  cell.exact = node.at("exact").boolean();
+  const std::string key = cell.variant + "/" + cell.precision + "/" + cell.dataset + "/k" +
+                          std::to_string(cell.k) + "/T" + std::to_string(cell.iterations) + "/t" +
+                          std::to_string(cell.threads);
+  if (cell.key != key) {
+    node.at("key").fail(shortened(node.at("key").value()) +
+                        " does not fit the cell's own fields, which make \"" + valid_utf8(key) +
+                        "\"");
+  }
+  cell.status = node.at("status").one_of({"ok", "wrong", "skipped", "error"});
+  if (const auto reason = node.maybe("reason")) cell.reason = reason->text();
+  if ((cell.status == "ok") != cell.reason.empty()) {
+    node.at("reason").fail(cell.status == "ok"
+                               ? "a cell that is \"ok\" has no reason"
+                               : "must say why the cell is \"" + cell.status + "\"");
+  }
+  read_times(node, cell);
+  if (const auto inertia = node.maybe("inertia")) cell.inertia = inertia->not_negative();
+  if (const auto hash = node.maybe("label_hash")) cell.label_hash = hash->hash();
+  if (const auto hash = node.maybe("centroid_hash")) cell.centroid_hash = hash->hash();
+  if (const auto count = node.maybe("empty_clusters")) {
+    cell.empty_clusters = count->integer(0, kMany);
+  }
+  if (const auto reason = node.maybe("wrong_because")) cell.wrong_because = reason->text();
+  for (const Node& sentence : node.at("suspect").elements()) {
+    cell.suspect.push_back(sentence.text());
+  }
+  if (const auto verification = node.maybe("verification")) {
+    const bool passed = verification->at("passed").boolean();
+    if (cell.status == "ok" && !passed) {
+      verification->at("passed").fail("status is \"ok\", but the certificate failed");
+    }
+  } else if (cell.status == "ok") {
+    node.fail("status is \"ok\", but there is no certificate (\"verification\")");
+  }
+  cell.data = node.value();
+  return cell;
+}
+
+/// The parts of the context that readers rely on, by type.
+void check_context(const Node& context) {
+  static_cast<void>(context.at("command_line").text());
+  static_cast<void>(context.at("started").text());
+  if (const auto finished = context.maybe("finished")) static_cast<void>(finished->text());
+  const Node suite = context.at("suite");
+  for (const char* key : {"version", "git_commit", "build_type", "compiler"}) {
+    static_cast<void>(suite.at(key).text());
+  }
+  static_cast<void>(suite.at("git_dirty").boolean());
+  for (const char* key : {"sanitizers", "variant_flags", "march", "cuda"}) {
+    if (const auto text = suite.maybe(key)) static_cast<void>(text->text());
+  }
+  const Node machine = context.at("machine");
+  static_cast<void>(machine.at("id").name());
+  const Node cpu = machine.at("cpu");
+  cpu.require_object();
+  if (const auto model = cpu.maybe("model")) static_cast<void>(model->text());
+  for (const char* key : {"logical_cores", "physical_cores", "usable_threads", "allowed_cpus"}) {
+    if (const auto count = cpu.maybe(key)) static_cast<void>(count->integer(0, kMany));
+  }
+  for (const Node& gpu : machine.at("gpus").elements()) static_cast<void>(gpu.at("name").text());
+  for (const char* key : {"memory", "os", "libraries"}) machine.at(key).require_object();
+  if (const auto ceilings = context.maybe("ceilings")) ceilings->require_object();
+  const Node environment = context.at("environment");
+  if (const auto variables = environment.maybe("variables")) variables->require_object();
+  for (const char* key : {"neutralised", "warnings"}) {
+    for (const Node& text : environment.at(key).elements()) static_cast<void>(text.text());
+  }
+  static_cast<void>(context.at("threads").integer(1, kMany));
+  const Node datasets = context.at("datasets");
+  datasets.require_object();
+  for (const auto& item : datasets.value().items()) {
+    const Node dataset = datasets.at(item.key().c_str());
+    static_cast<void>(dataset.at("sha256").name());
+    static_cast<void>(dataset.at("scalar").one_of({"f32", "f64"}));
+  }
+  context.at("seeds").require_object();
+  for (const Node& key : context.at("run_order").elements()) static_cast<void>(key.text());
+}
+
+json read_list(const Node& root, const char* key, const char* named_by) {
+  const auto list = root.maybe(key);
+  if (!list) return json::array();
+  std::set<std::string> names;
+  for (const Node& element : list->elements()) {
+    const Node name = element.at(named_by);
+    if (!names.insert(name.name()).second) {
+      name.fail(shortened(name.value()) + " appears twice");
+    }
+    const std::string status = element.at("status").one_of({"ok", "wrong", "skipped", "error"});
+    static_cast<void>(status);
+  }
+  return list->value();
+}
+
+ResultFile from_document(const JsonDocument& document) {
+  const Node root(document, "", document.value);
+  root.require_object();
+  const Node version = root.at("schema_version");
+  if (version.integer(0, kMany) != kResultSchemaVersion) {
+    version.fail("this result file has schema version " + shortened(version.value()) +
+                 ", this program reads version " + std::to_string(kResultSchemaVersion));
+  }
+  ResultFile file;
+  file.path = document.source;
+  file.experiment = root.at("experiment").name();
+  file.scale = root.at("scale").one_of({"quick", "paper"});
+  file.complete = root.at("complete").boolean();
+  file.planned_cells = root.at("planned_cells").integer(0, kMany);
+  const Node context = root.at("context");
+  check_context(context);
+  file.machine = context.at("machine").at("id").name();
+  file.context = context.value();
+  const Node spec = root.at("spec");
+  spec.require_object();
+  file.spec = spec.value();
+  std::set<std::string> keys;
+  for (const Node& node : root.at("cells").elements()) {
+    CellResult cell = read_cell(node);
+    if (!keys.insert(cell.key).second) {
+      node.at("key").fail(shortened(node.at("key").value()) + " appears twice");
+    }
+    file.cells.push_back(std::move(cell));
+  }
+  if (file.complete && file.planned_cells != static_cast<std::int64_t>(file.cells.size())) {
+    root.at("complete")
+        .fail("says complete, but the file holds " + std::to_string(file.cells.size()) + " of " +
+              std::to_string(file.planned_cells) + " planned cells");
+  }
+  file.traces = read_list(root, "traces", "name");
+  file.studies = read_list(root, "studies", "name");
+  return file;
+}
+
+/// Other JSON may lie beside result files: exports, comparisons.
+bool is_other_json(const json& value) {
+  return !value.is_object() || (!value.contains("schema_version") && !value.contains("experiment"));
+}
+
+}  // namespace
+
+ResultFile parse_result_file(std::string text, const std::string& source) {
+  return from_document(parse_json(std::move(text), source, kResultLimits));
+}
+
+ResultFile load_result_file(const std::filesystem::path& file) {
+  ResultFile result = from_document(read_json_document(file, kResultLimits));
+  result.path = file;
+  return result;
+}
+
+std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto status = fs::status(file_or_folder, error);
+  if (!fs::exists(status)) {
+    throw InputError(valid_utf8(file_or_folder.string()) +
+                     ": there is no such file or folder; give a result file or a folder of them");
+  }
+  std::vector<ResultFile> results;
+  if (!fs::is_directory(status)) {
+    results.push_back(load_result_file(file_or_folder));
+    return results;
+  }
+  std::vector<fs::path> files;
+  fs::directory_iterator entries(file_or_folder, error);
+  for (; !error && entries != fs::directory_iterator(); entries.increment(error)) {
+    if (entries->path().extension() == ".json") files.push_back(entries->path());
+  }
+  if (error) {
+    throw InputError(valid_utf8(file_or_folder.string()) + ": cannot be read: " + error.message());
+  }
+  std::sort(files.begin(), files.end());
+  std::map<std::pair<std::string, std::string>, fs::path> seen;
+  for (const auto& file : files) {
+    const JsonDocument document = read_json_document(file, kResultLimits);
+    if (is_other_json(document.value)) continue;
+    ResultFile result = from_document(document);
+    result.path = file;
+    const auto [before, is_new] = seen.emplace(std::pair{result.experiment, result.scale}, file);
+    if (!is_new) {
+      throw InputError(valid_utf8(file.string()) + ": holds " + result.experiment + " (" +
+                       result.scale + ") a second time, beside " +
+                       valid_utf8(before->second.filename().string()) +
+                       "; give one of the files, or a folder for each");
+    }
+    results.push_back(std::move(result));
+  }
+  if (results.empty()) {
+    throw InputError(valid_utf8(file_or_folder.string()) +
+                     ": holds no result file; give a folder such as results/<machine>");
+  }
+  return results;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Statistics of a comparison (docs/comparing.md). The unit of repetition is the process: the
+// repetitions of one process share its memory layout and its moment, so they are no independent
+// evidence, and enter as the median of their process.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace kmeans {
+
+/// The median of each process, in order. Every process has samples.
+std::vector<double> process_medians(const std::vector<std::vector<double>>& samples);
+
+struct RankTest {
+  double u = 0;  ///< Pairs in which the second sample is larger, ties counted half.
+  double p = 1;  ///< Two-sided.
+  bool exact = true;
+};
+
+/// Mann-Whitney U test of two samples, neither empty: could values this far apart come from one
+/// distribution? Up to 40 values in all, p is exact, also with ties: the share of all ways of
+/// dealing out the mid-ranks, doubled from the nearer tail. Beyond, the normal approximation with
+/// corrections for ties and continuity.
+RankTest mann_whitney(const std::vector<double>& a, const std::vector<double>& b);
+
+/// The smallest p that the test can give for samples of these sizes: 2 / C(m + n, m).
+double smallest_p(std::size_t m, std::size_t n);
+
+/// The fewest processes on each side with which one difference among `cells` can survive the
+/// correction at `rate`.
+std::size_t processes_needed(std::size_t cells, double rate);
+
+/// p-values adjusted for the number of tests, in the order given: those of at most q may be called
+/// discoveries, of which at most a share q are false on average (Benjamini and Hochberg 1995).
+std::vector<double> benjamini_hochberg(const std::vector<double>& p);
+
+/// Interval of the factor between two distributions of positive values, second over first: the
+/// order statistics of all pairwise ratios whose ranks belong to the Mann-Whitney test at this
+/// confidence. Absent where the samples are too small for it, as below 4 on both sides at 0.95.
+std::optional<std::pair<double, double>> ratio_interval(const std::vector<double>& base,
+                                                        const std::vector<double>& changed,
+                                                        double confidence);
+
+}  // namespace kmeans
