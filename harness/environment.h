@@ -20,6 +20,10 @@ struct EnvironmentReport {
 /// Looks at this process's environment. Paths inside values are shortened to their last part.
 EnvironmentReport inspect_environment();
 
+/// KMEANS_BENCH_PLANT_SLOWDOWN: the share by which every timed step is made longer on purpose, to
+/// calibrate `compare`; 0 unless set. Throws InputError for what is no number from 0 to 10.
+double planted_slowdown();
+
 /// Name and new value, or nothing for "remove it".
 using EnvironmentChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
 

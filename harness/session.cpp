@@ -2,9 +2,13 @@
 #include "harness/session.h"
 
 #include <algorithm>
+#include <clocale>
 #include <limits>
+#include <locale>
 #include <stdexcept>
 
+#include "harness/environment.h"
+#include "harness/machine.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -42,8 +46,11 @@ double memory_need(const RegisteredVariant& variant, const Shape& shape) {
   const double scalar = shape.precision == Precision::f64 ? 8 : 4;
   const auto n = static_cast<double>(shape.n);
   const double own = variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * n;
-  // Points, what the variant keeps, and the three sets of labels that a certificate compares.
-  return n * static_cast<double>(shape.d) * scalar + own + 12 * n;
+  const auto d = static_cast<double>(shape.d);
+  const double centroids = static_cast<double>(shape.k) * d;
+  // Points, what the variant keeps, and what a certificate compares: three sets of labels, four of
+  // centroids, and their sums in float64.
+  return n * d * scalar + own + 12 * n + centroids * (4 * scalar + 8);
 }
 
 template <class T>
@@ -67,30 +74,78 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
     bind_gpu();
     clock_ = make_gpu_clock();
   }
+  planted_ = planted_slowdown();
   const auto start = std::chrono::steady_clock::now();
   variant_->setup(problem_);
   setup_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  put_right();
 }
 
 template <class T>
 void Session<T>::reset() {
-  variant_->reset(initial_.data());
+  handed_ = initial_;
+  variant_->reset(handed_.data());
+}
+
+template <class T>
+std::vector<T> Session<T>::rotated() const {
+  auto centroids = initial_;
+  std::rotate(centroids.begin(), centroids.begin() + problem_.shape.d, centroids.end());
+  return centroids;
+}
+
+template <class T>
+Outcome<T> Session<T>::disturb() {
+  handed_ = rotated();
+  variant_->reset(handed_.data());
+  variant_->step(1);
+  return fetch();
+}
+
+template <class T>
+void Session<T>::doubt(const std::string& sentence) {
+  if (std::find(doubts_.begin(), doubts_.end(), sentence) == doubts_.end()) {
+    doubts_.push_back(sentence);
+  }
+}
+
+template <class T>
+void Session<T>::put_right() {
+  const DenormalMode denormals = denormal_mode();
+  if (denormals.flush_to_zero || denormals.denormals_are_zero) {
+    honour_denormals();
+    doubt("the variant leaves denormal numbers treated as zero (FTZ or DAZ)");
+  }
+  const char* const locale = std::setlocale(LC_ALL, nullptr);
+  const std::string name = locale != nullptr ? locale : "";
+  if (name != "C" || std::locale() != std::locale::classic()) {
+    std::locale::global(std::locale::classic());
+    std::setlocale(LC_ALL, "C");
+    doubt("the variant changes the locale of the process to " + valid_utf8(name));
+  }
 }
 
 template <class T>
 double Session<T>::step(std::int64_t iterations) {
   if (clock_) clock_->begin();
   const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
   variant_->step(iterations);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  double seconds = elapsed();
+  if (planted_ > 0) {
+    // Inside the timed part, as a slower variant would be.
+    const double end = seconds * (1 + planted_);
+    while (seconds < end) seconds = elapsed();
+  }
   if (clock_) {
     device_seconds_ = clock_->end();
   } else {
     device_seconds_ = variant_->remote_device_seconds();
   }
   const auto remote = variant_->remote_step_seconds();
-  return remote ? *remote : seconds;
+  return remote ? *remote * (1 + planted_) : seconds;
 }
 
 template <class T>
@@ -99,6 +154,7 @@ Outcome<T> Session<T>::fetch() {
   outcome.centroids.assign(initial_.size(), std::numeric_limits<T>::quiet_NaN());
   outcome.labels.assign(problem_.shape.n, -1);
   variant_->fetch(outcome.centroids.data(), outcome.labels.data());
+  put_right();
   return outcome;
 }
 

@@ -50,6 +50,12 @@ class Session {
 
   /// Back to the initial centroids.
   void reset();
+  /// One iteration from the initial centroids under other numbers (rotated()). What a variant still
+  /// holds afterwards is no longer the answer of an earlier run, so a step that does nothing is
+  /// seen.
+  Outcome<T> disturb();
+  /// The initial centroids, each with the number of the one before it.
+  [[nodiscard]] std::vector<T> rotated() const;
   /// Runs iterations; returns the seconds they took, by the remote clock where there is one.
   double step(std::int64_t iterations);
   /// Of the last step, by device events; absent without a GPU.
@@ -71,15 +77,24 @@ class Session {
   [[nodiscard]] const std::vector<T>& initial() const { return initial_; }
   [[nodiscard]] double setup_seconds() const { return setup_seconds_; }
   [[nodiscard]] const Traits& traits() const { return registered_->traits; }
+  /// What the variant changed in this process and should not have, one sentence each. It has been
+  /// put right: locale and denormal numbers decide what the harness itself computes and writes.
+  [[nodiscard]] const std::vector<std::string>& doubts() const { return doubts_; }
 
  private:
+  void put_right();
+  void doubt(const std::string& sentence);
+
   const RegisteredVariant* registered_;
   Problem<T> problem_;
   std::vector<T> initial_;
+  std::vector<T> handed_;  // a copy for the variant, which may write into it or keep its address
+  std::vector<std::string> doubts_;
   std::unique_ptr<Variant<T>> variant_;
   std::unique_ptr<GpuClock> clock_;
   std::optional<double> device_seconds_;
   double setup_seconds_ = 0;
+  double planted_ = 0;  // planted_slowdown()
   int verify_threads_ = 1;
 };
 
