@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <regex>
+#include <set>
+#include <utility>
+
+#include "harness/errors.h"
+#include "harness/json_file.h"
+#include "harness/results.h"
+#include "harness/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+// One unit a form, whatever the size of a cell: compare.py drops rows whose unit changes, and a
+// tracker compares the bare numbers. compare.py prints whole units only.
+constexpr const char* kGoogleUnit = "ns";
+constexpr double kGoogleUnits = 1e9;
+constexpr const char* kTrackerUnit = "ms";
+constexpr double kTrackerUnits = 1e3;
+
+const std::vector<std::pair<std::string, ExportFormat>>& formats() {
+  static const std::vector<std::pair<std::string, ExportFormat>> kFormats{
+      {"google-benchmark", ExportFormat::google_benchmark},
+      {"tracker-times", ExportFormat::tracker_times},
+      {"tracker-rates", ExportFormat::tracker_rates},
+      {"csv", ExportFormat::csv}};
+  return kFormats;
+}
+
+struct Chosen {
+  const ResultFile* file = nullptr;
+  const CellResult* cell = nullptr;
+  std::string name;  // Unique over all experiments of a machine, and the same in every export.
+};
+
+std::string name_of(const ResultFile& file, const CellResult& cell) {
+  return valid_utf8(file.experiment + "/" + cell.key);
+}
+
+std::regex compile(const std::string& pattern) {
+  try {
+    return std::regex(pattern);
+  } catch (const std::regex_error& error) {
+    throw InputError("--only '" + pattern + "' is no regular expression: " + error.what());
+  }
+}
+
+std::vector<Chosen> choose(const std::vector<ResultFile>& results, const std::string& only) {
+  const std::regex expression = compile(only);
+  std::vector<Chosen> chosen;
+  std::set<std::string> experiments;
+  for (const auto& file : results) {
+    experiments.insert(file.experiment);
+    const bool all = std::regex_search(file.experiment, expression);
+    for (const auto& cell : file.cells) {
+      if (all || std::regex_search(cell.key, expression)) {
+        chosen.push_back({&file, &cell, name_of(file, cell)});
+      }
+    }
+  }
+  if (chosen.empty()) {
+    std::string names;
+    for (const auto& name : experiments) names += (names.empty() ? "" : ", ") + name;
+    throw InputError(only.empty()
+                         ? "nothing to export: the results hold no cells"
+                         : "--only '" + only + "' matches no cell of these experiments: " + names);
+  }
+  return chosen;
+}
+
+// Splits off what has no time, counted by status.
+std::vector<Chosen> timed_only(const std::vector<Chosen>& chosen, Export& result) {
+  std::vector<Chosen> timed;
+  for (const auto& one : chosen) {
+    if (one.cell->status == "ok" && one.cell->median) {
+      timed.push_back(one);
+    } else {
+      ++result.omitted[one.cell->status];
+    }
+  }
+  if (timed.empty()) {
+    throw InputError("nothing to export: of the " +
+                     format_count(static_cast<std::int64_t>(chosen.size())) +
+                     " cells chosen none is ok, and only those have times");
+  }
+  return timed;
+}
+
+void require_one_machine(const std::vector<Chosen>& chosen) {
+  const ResultFile& first = *chosen.front().file;
+  for (const auto& one : chosen) {
+    if (one.file->machine != first.machine) {
+      throw InputError("results of two machines, '" + valid_utf8(first.machine) + "' (" +
+                       first.path.string() + ") and '" + valid_utf8(one.file->machine) + "' (" +
+                       one.file->path.string() + "): export each machine by itself");
+    }
+  }
+}
+
+void require_unique_names(const std::vector<Chosen>& chosen) {
+  std::map<std::string, const ResultFile*> seen;
+  for (const auto& one : chosen) {
+    const auto [found, added] = seen.emplace(one.name, one.file);
+    if (!added) {
+      throw InputError("two cells are called '" + one.name + "', of " +
+                       found->second->path.string() + " and " + one.file->path.string() +
+                       ": export these files by themselves");
+    }
+  }
+}
+
+// A member of nested objects, or null.
+json at_path(const json& value, std::initializer_list<const char*> keys) {
+  const json* current = &value;
+  for (const char* key : keys) {
+    const auto found = current->is_object() ? current->find(key) : current->end();
+    if (!current->is_object() || found == current->end()) return nullptr;
+    current = &*found;
+  }
+  return *current;
+}
+
+// The one value that all files have, or all that there are.
+json common_or_all(const std::vector<const ResultFile*>& files,
+                   std::initializer_list<const char*> keys) {
+  json values = json::array();
+  for (const auto* file : files) {
+    json value = at_path(file->context, keys);
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  return values.size() == 1 ? values.front() : values;
+}
+
+// What Google Benchmark tells about machine and run, as far as a result file knows it; facts that
+// it does not know are left out.
+json google_context(const std::vector<Chosen>& chosen) {
+  std::vector<const ResultFile*> files;
+  json experiments = json::array();
+  std::string date;
+  for (const auto& one : chosen) {
+    if (std::find(files.begin(), files.end(), one.file) != files.end()) continue;
+    files.push_back(one.file);
+    experiments.push_back(one.file->experiment);
+    const json started = at_path(one.file->context, {"started"});
+    if (started.is_string() && (date.empty() || started.get<std::string>() < date)) {
+      date = started.get<std::string>();
+    }
+  }
+  const json& first = files.front()->context;
+  json context{{"json_schema_version", 1},
+               {"date", date},
+               {"host_name", files.front()->machine},
+               {"executable", "kmeans-bench"},
+               {"caches", json::array()},
+               {"load_avg", json::array()},
+               {"library_build_type",
+                at_path(first, {"suite", "build_type"}) == "Debug" ? "debug" : "release"},
+               {"cpu_time", "not measured: repeats real_time"},
+               {"experiments", std::move(experiments)},
+               {"kmeans_bench_version", common_or_all(files, {"suite", "version"})},
+               {"git_commit", common_or_all(files, {"suite", "git_commit"})},
+               {"git_dirty", common_or_all(files, {"suite", "git_dirty"})},
+               {"compiler", common_or_all(files, {"suite", "compiler"})}};
+  const json cpu = at_path(first, {"machine", "cpu"});
+  const json cores = at_path(cpu, {"logical_cores"});
+  if (cores.is_number()) context["num_cpus"] = cores;
+  for (const char* clock : {"max_mhz", "base_mhz", "current_mhz"}) {
+    const json mhz = at_path(cpu, {clock});
+    if (mhz.is_number()) {
+      context["mhz_per_cpu"] = mhz;
+      break;
+    }
+  }
+  const json governor = at_path(cpu, {"governor"});
+  if (governor.is_string()) context["cpu_scaling_enabled"] = governor != "performance";
+  for (const auto& cache : at_path(cpu, {"caches"})) {
+    const json type = at_path(cache, {"type"});
+    const json level = at_path(cache, {"level"});
+    const json bytes = at_path(cache, {"bytes"});
+    const json shared = at_path(cache, {"shared_by_threads"});
+    if (!type.is_string() || !level.is_number() || !bytes.is_number()) continue;
+    std::string name = type.get<std::string>();
+    if (!name.empty() && name.front() >= 'a' && name.front() <= 'z') {
+      name.front() = static_cast<char>(name.front() - 'a' + 'A');
+    }
+    context["caches"].push_back({{"type", name},
+                                 {"level", level},
+                                 {"size", bytes},
+                                 {"num_sharing", shared.is_number() ? shared : json(1)}});
+  }
+  return context;
+}
+
+json google_row(const Chosen& one, double seconds, double units, const char* unit) {
+  return {{"name", one.name},
+          {"run_name", one.name},
+          {"run_type", "iteration"},
+          {"repetitions", 1},
+          {"repetition_index", 0},
+          {"threads", one.cell->threads},
+          {"iterations", one.cell->iterations},
+          {"real_time", seconds * units},
+          {"cpu_time", seconds * units},
+          {"time_unit", unit}};
+}
+
+// Mean, median, standard deviation and its share of the mean, as Google Benchmark names them.
+void append_aggregates(const json& row, const std::vector<double>& samples, json& rows) {
+  const auto count = static_cast<double>(samples.size());
+  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
+  double squares = 0;
+  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
+  const double deviation = std::sqrt(squares / (count - 1));
+  std::vector<double> sorted = samples;
+  std::sort(sorted.begin(), sorted.end());
+  const auto append = [&](const char* name, const char* unit, double value) {
+    json aggregate = row;
+    aggregate["name"] = row.at("run_name").get<std::string>() + "_" + name;
+    aggregate["run_type"] = "aggregate";
+    aggregate["aggregate_name"] = name;
+    aggregate["aggregate_unit"] = unit;
+    aggregate["iterations"] = samples.size();
+    aggregate["real_time"] = value;
+    aggregate["cpu_time"] = value;
+    aggregate.erase("repetition_index");
+    rows.push_back(std::move(aggregate));
+  };
+  append("mean", "time", mean * kGoogleUnits);
+  append("median", "time", percentile(sorted, 0.5) * kGoogleUnits);
+  append("stddev", "time", deviation * kGoogleUnits);
+  append("cv", "percentage", deviation / mean);
+}
+
+json google_benchmarks(const std::vector<Chosen>& chosen) {
+  json rows = json::array();
+  std::map<std::string, std::pair<std::size_t, std::size_t>> families;  // index, instances so far
+  for (const auto& one : chosen) {
+    const CellResult& cell = *one.cell;
+    std::vector<double> samples;
+    for (const auto& process : cell.samples) {
+      samples.insert(samples.end(), process.begin(), process.end());
+    }
+    const std::string family = one.file->experiment + "/" + cell.variant + "/" + cell.precision;
+    auto& [index, instances] =
+        families.emplace(family, std::pair{families.size(), std::size_t{0}}).first->second;
+    json row = google_row(one, 0, kGoogleUnits, kGoogleUnit);
+    row["family_index"] = index;
+    row["per_family_instance_index"] = instances++;
+    row["repetitions"] = samples.size();
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      row["repetition_index"] = i;
+      row["real_time"] = samples[i] * kGoogleUnits;
+      row["cpu_time"] = samples[i] * kGoogleUnits;
+      rows.push_back(row);
+    }
+    if (samples.size() > 1) append_aggregates(row, samples, rows);
+  }
+  return rows;
+}
+
+std::size_t sample_count(const CellResult& cell) {
+  std::size_t count = 0;
+  for (const auto& process : cell.samples) count += process.size();
+  return count;
+}
+
+// "12.1 to 12.9", a rate's interval from that of the time; empty where there is none.
+std::string rate_range(const CellResult& cell, double rate) {
+  const json low = at_path(cell.data, {"seconds_per_iteration", "ci95_low"});
+  const json high = at_path(cell.data, {"seconds_per_iteration", "ci95_high"});
+  if (!low.is_number() || !high.is_number()) return "";
+  const auto shown = [&](const json& seconds) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.4g", rate * *cell.median / seconds.get<double>());
+    return std::string(text);
+  };
+  return shown(high) + " to " + shown(low);
+}
+
+json rates(const std::vector<Chosen>& chosen, Export& result) {
+  json entries = json::array();
+  for (const auto& one : chosen) {
+    const CellResult& cell = *one.cell;
+    std::string extra = "median of " + std::to_string(sample_count(cell)) + " samples, " +
+                        std::to_string(cell.samples.size()) +
+                        " processes\nthreads: " + std::to_string(cell.threads);
+    for (const auto& doubt : cell.suspect) extra += "\nsuspect: " + doubt;
+    const auto append = [&](const char* unit, std::optional<double> value) {
+      if (!value || !std::isfinite(*value) || *value <= 0) return false;
+      json entry{{"name", one.name + " (" + unit + ")"},
+                 {"unit", unit},
+                 {"value", *value},
+                 {"extra", extra}};
+      if (std::string range = rate_range(cell, *value); !range.empty()) {
+        entry["range"] = std::move(range);
+      }
+      entries.push_back(std::move(entry));
+      return true;
+    };
+    const bool operations = append("GFLOP/s", cell.gflops);
+    const bool bytes = append("GB/s", cell.compulsory_gbytes_per_second);
+    if (operations || bytes) {
+      ++result.cells;
+    } else {
+      ++result.omitted["ok, without a rate"];
+    }
+  }
+  if (entries.empty()) throw InputError("nothing to export: no cell has a rate");
+  return entries;
+}
+
+std::string csv(const std::vector<Chosen>& chosen) {
+  // A column and how to get it from a cell.
+  using Get = std::string (*)(const Chosen&);
+  static const auto number = [](const json& value) {
+    return value.is_number() ? value.dump() : std::string();
+  };
+  static const auto optional_number = [](const auto& value) {
+    return value ? json(*value).dump() : std::string();
+  };
+  static const std::vector<std::pair<const char*, Get>> kColumns{
+      {"experiment", [](const Chosen& one) { return one.file->experiment; }},
+      {"scale", [](const Chosen& one) { return one.file->scale; }},
+      {"machine", [](const Chosen& one) { return one.file->machine; }},
+      {"git_commit",
+       [](const Chosen& one) {
+         const json commit = at_path(one.file->context, {"suite", "git_commit"});
+         return commit.is_string() ? commit.get<std::string>() : std::string();
+       }},
+      {"key", [](const Chosen& one) { return one.cell->key; }},
+      {"variant", [](const Chosen& one) { return one.cell->variant; }},
+      {"backend", [](const Chosen& one) { return one.cell->backend; }},
+      {"precision", [](const Chosen& one) { return one.cell->precision; }},
+      {"exact", [](const Chosen& one) { return std::string(one.cell->exact ? "true" : "false"); }},
+      {"dataset", [](const Chosen& one) { return one.cell->dataset; }},
+      {"init", [](const Chosen& one) { return one.cell->init; }},
+      {"n", [](const Chosen& one) { return std::to_string(one.cell->n); }},
+      {"d", [](const Chosen& one) { return std::to_string(one.cell->d); }},
+      {"k", [](const Chosen& one) { return std::to_string(one.cell->k); }},
+      {"iterations", [](const Chosen& one) { return std::to_string(one.cell->iterations); }},
+      {"threads", [](const Chosen& one) { return std::to_string(one.cell->threads); }},
+      {"status", [](const Chosen& one) { return one.cell->status; }},
+      {"reason", [](const Chosen& one) { return one.cell->reason; }},
+      {"seconds_per_iteration",
+       [](const Chosen& one) { return optional_number(one.cell->median); }},
+      {"ci95_low",
+       [](const Chosen& one) {
+         return number(at_path(one.cell->data, {"seconds_per_iteration", "ci95_low"}));
+       }},
+      {"ci95_high",
+       [](const Chosen& one) {
+         return number(at_path(one.cell->data, {"seconds_per_iteration", "ci95_high"}));
+       }},
+      {"processes", [](const Chosen& one) { return std::to_string(one.cell->samples.size()); }},
+      {"samples", [](const Chosen& one) { return std::to_string(sample_count(*one.cell)); }},
+      {"gflops", [](const Chosen& one) { return optional_number(one.cell->gflops); }},
+      {"gbytes_per_second_compulsory",
+       [](const Chosen& one) { return optional_number(one.cell->compulsory_gbytes_per_second); }},
+      {"inertia", [](const Chosen& one) { return optional_number(one.cell->inertia); }},
+      {"empty_clusters",
+       [](const Chosen& one) { return optional_number(one.cell->empty_clusters); }},
+      {"label_hash", [](const Chosen& one) { return one.cell->label_hash.value_or(""); }},
+      {"centroid_hash", [](const Chosen& one) { return one.cell->centroid_hash.value_or(""); }},
+      {"suspect", [](const Chosen& one) {
+         std::string text;
+         for (const auto& doubt : one.cell->suspect) text += (text.empty() ? "" : "; ") + doubt;
+         return text;
+       }}};
+  std::string text;
+  for (const auto& column : kColumns) text += (text.empty() ? "" : ",") + std::string(column.first);
+  text += '\n';
+  for (const auto& one : chosen) {
+    bool first = true;
+    for (const auto& column : kColumns) {
+      if (!first) text += ',';
+      first = false;
+      text += csv_field(column.second(one));
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string as_text(const json& value) { return presentable(value).dump(1) + "\n"; }
+
+}  // namespace
+
+const std::vector<std::string>& export_format_names() {
+  static const std::vector<std::string> kNames = [] {
+    std::vector<std::string> names;
+    for (const auto& [name, format] : formats()) names.push_back(name);
+    return names;
+  }();
+  return kNames;
+}
+
+ExportFormat parse_export_format(const std::string& name) {
+  for (const auto& [known, format] : formats()) {
+    if (known == name) return format;
+  }
+  throw InputError("unknown format '" + name + "'; " + closest_names(name, export_format_names()));
+}
+
+std::string csv_field(std::string_view text) {
+  std::string field = valid_utf8(text);
+  for (char& c : field) {
+    // A line break or an escape sequence says nothing in a table.
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
+  }
+  // Spreadsheets run what begins like this; the apostrophe makes it text. Only texts can begin so:
+  // the numbers of a result are not negative, and where one is, it is nothing else.
+  const auto begin = field.find_first_not_of(' ');
+  if (begin != std::string::npos &&
+      std::string_view("=+-@").find(field[begin]) != std::string_view::npos) {
+    field.insert(field.begin(), '\'');
+  }
+  if (field.find_first_of("\",") == std::string::npos && begin == 0) return field;
+  if (field.empty()) return field;
+  std::string quoted = "\"";
+  for (const char c : field) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+Export export_results(const std::vector<ResultFile>& results, ExportFormat format,
+                      const std::string& only) {
+  const auto chosen = choose(results, only);
+  Export result;
+  if (format == ExportFormat::csv) {
+    result.cells = chosen.size();
+    result.text = csv(chosen);
+    for (const auto& one : chosen) result.suspect += one.cell->suspect.empty() ? 0 : 1;
+    return result;
+  }
+  require_one_machine(chosen);
+  require_unique_names(chosen);
+  const auto timed = timed_only(chosen, result);
+  for (const auto& one : timed) result.suspect += one.cell->suspect.empty() ? 0 : 1;
+  if (format == ExportFormat::tracker_rates) {
+    result.text = as_text(rates(timed, result));
+    return result;
+  }
+  result.cells = timed.size();
+  json rows = json::array();
+  if (format == ExportFormat::google_benchmark) {
+    rows = google_benchmarks(timed);
+  } else {
+    for (const auto& one : timed) {
+      rows.push_back(google_row(one, *one.cell->median, kTrackerUnits, kTrackerUnit));
+    }
+  }
+  result.text = as_text({{"context", google_context(timed)}, {"benchmarks", std::move(rows)}});
+  return result;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Result files in the forms that other programs read (docs/exports.md). Our own files stay the
+// truth: every export leaves something out.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "harness/result_file.h"
+
+namespace kmeans {
+
+enum class ExportFormat {
+  google_benchmark,  ///< A row a sample, same-named: Google Benchmark's tools/compare.py.
+  tracker_times,     ///< A row a cell, its median: github-action-benchmark's tool `googlecpp`.
+  tracker_rates,     ///< GFLOP/s and GB/s: its tool `customBiggerIsBetter`.
+  csv,               ///< A line a cell, of every status.
+};
+
+/// "google-benchmark", "tracker-times", "tracker-rates", "csv".
+const std::vector<std::string>& export_format_names();
+
+/// Throws InputError naming the admitted ones.
+ExportFormat parse_export_format(const std::string& name);
+
+struct Export {
+  std::string text;                            ///< The whole file.
+  std::size_t cells = 0;                       ///< That are in it.
+  std::map<std::string, std::size_t> omitted;  ///< Cells that are not, by status.
+  std::size_t suspect = 0;                     ///< Cells in it that a result file casts doubt on.
+};
+
+/// Exports the cells whose key or experiment `only` (a regular expression, empty for all) is found
+/// in. Throws InputError when nothing is left to export, when two cells would get one name, and, in
+/// the forms that have one context for all, when the results are of several machines.
+Export export_results(const std::vector<ResultFile>& results, ExportFormat format,
+                      const std::string& only);
+
+/// A field of a CSV file: quoted where it must be, on one line, and never a spreadsheet's formula.
+std::string csv_field(std::string_view text);
+
+}  // namespace kmeans

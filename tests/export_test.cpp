@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exports against what their readers need; compare.py itself runs in tests/python/test_export.py.
+#include "harness/export.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "harness/errors.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+CellResult cell_of(const std::string& variant, std::vector<std::vector<double>> samples) {
+  CellResult cell;
+  cell.variant = variant;
+  cell.backend = "cpu";
+  cell.precision = "f32";
+  cell.dataset = "uniform-100x2-s1";
+  cell.key = variant + "/f32/" + cell.dataset + "/k4/T5/t1";
+  cell.n = 100;
+  cell.d = 2;
+  cell.k = 4;
+  cell.iterations = 5;
+  cell.status = "ok";
+  cell.samples = std::move(samples);
+  cell.median = 0.002;
+  cell.gflops = 1.5;
+  cell.compulsory_gbytes_per_second = 3.0;
+  cell.data = {{"seconds_per_iteration", {{"ci95_low", 0.001}, {"ci95_high", 0.004}}}};
+  return cell;
+}
+
+CellResult failed_cell(const std::string& status) {
+  CellResult cell = cell_of("cpu_" + status, {});
+  cell.status = status;
+  cell.reason = "why, \"exactly\"";
+  cell.median.reset();
+  cell.gflops.reset();
+  cell.compulsory_gbytes_per_second.reset();
+  cell.data = json::object();
+  return cell;
+}
+
+ResultFile file_of(const std::string& experiment, std::vector<CellResult> cells) {
+  ResultFile file;
+  file.path = experiment + ".json";
+  file.experiment = experiment;
+  file.scale = "quick";
+  file.complete = true;
+  file.machine = "xeon-2core-avx512";
+  file.context = {
+      {"started", "2026-11-21T08:40:00Z"},
+      {"suite", {{"version", "0.1.0"}, {"git_commit", "abc"}, {"build_type", "Release"}}},
+      {"machine",
+       {{"cpu",
+         {{"logical_cores", 2},
+          {"caches", json::array({{{"bytes", 32768},
+                                   {"level", 1},
+                                   {"shared_by_threads", 2},
+                                   {"type", "data"}}})}}}}}};
+  file.cells = std::move(cells);
+  return file;
+}
+
+std::vector<ResultFile> two_experiments() {
+  return {file_of("first", {cell_of("cpu_naive", {{0.001, 0.003}, {0.002}}), failed_cell("wrong"),
+                            failed_cell("skipped"), failed_cell("error")}),
+          file_of("second", {cell_of("cpu_naive", {{0.002}}), cell_of("cpu_simd", {{0.001}})})};
+}
+
+TEST(Export, GoogleFormHasARowASampleAndAggregates) {
+  const Export exported = export_results(two_experiments(), ExportFormat::google_benchmark, "");
+  const json document = json::parse(exported.text);
+  EXPECT_EQ(document.at("context").at("json_schema_version"), 1);
+  EXPECT_EQ(document.at("context").at("host_name"), "xeon-2core-avx512");
+  EXPECT_EQ(document.at("context").at("num_cpus"), 2);
+  EXPECT_EQ(document.at("context").at("caches").at(0).at("type"), "Data");
+  EXPECT_EQ(exported.cells, 3U);
+
+  const std::string name = "first/cpu_naive/f32/uniform-100x2-s1/k4/T5/t1";
+  std::vector<double> samples;
+  std::map<std::string, double> aggregates;
+  for (const auto& row : document.at("benchmarks")) {
+    for (const char* key :
+         {"name", "run_name", "run_type", "repetitions", "threads", "iterations", "family_index",
+          "per_family_instance_index", "real_time", "cpu_time", "time_unit"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+    EXPECT_EQ(row.at("time_unit"), "ns");
+    if (row.at("run_name") != name) continue;
+    if (row.at("run_type") == "iteration") {
+      EXPECT_EQ(row.at("name"), name);
+      EXPECT_EQ(row.at("repetition_index"), samples.size());
+      EXPECT_EQ(row.at("repetitions"), 3);
+      samples.push_back(row.at("real_time"));
+    } else {
+      EXPECT_EQ(row.at("name"), name + "_" + row.at("aggregate_name").get<std::string>());
+      aggregates[row.at("aggregate_name")] = row.at("real_time");
+    }
+  }
+  // 1, 3 and 2 ms: mean 2, median 2, deviation 1, half of the mean.
+  EXPECT_EQ(samples, (std::vector<double>{1e6, 3e6, 2e6}));
+  ASSERT_EQ(aggregates.size(), 4U);
+  EXPECT_NEAR(aggregates.at("mean"), 2e6, 1e-3);
+  EXPECT_NEAR(aggregates.at("median"), 2e6, 1e-3);
+  EXPECT_NEAR(aggregates.at("stddev"), 1e6, 1e-3);
+  EXPECT_NEAR(aggregates.at("cv"), 0.5, 1e-9);
+}
+
+TEST(Export, GoogleFormNumbersFamiliesAndTheirMembers) {
+  auto other = cell_of("cpu_naive", {{0.001}});
+  other.key += "0";
+  const Export exported = export_results(
+      {file_of("first", {cell_of("cpu_naive", {{0.001}}), cell_of("cpu_simd", {{0.001}}), other})},
+      ExportFormat::google_benchmark, "");
+  std::vector<std::pair<int, int>> indices;
+  const json document = json::parse(exported.text);
+  for (const auto& row : document.at("benchmarks")) {
+    indices.emplace_back(row.at("family_index"), row.at("per_family_instance_index"));
+  }
+  EXPECT_EQ(indices, (std::vector<std::pair<int, int>>{{0, 0}, {1, 0}, {0, 1}}));
+}
+
+TEST(Export, TrackerTimesHaveOneRowACellAndUniqueNames) {
+  const Export exported = export_results(two_experiments(), ExportFormat::tracker_times, "");
+  const json rows = json::parse(exported.text).at("benchmarks");
+  ASSERT_EQ(rows.size(), 3U);
+  std::set<std::string> names;
+  for (const auto& row : rows) {
+    EXPECT_TRUE(names.insert(row.at("name")).second);
+    EXPECT_DOUBLE_EQ(row.at("real_time"), 2.0);  // the median, in the tracker's one unit
+    EXPECT_EQ(row.at("time_unit"), "ms");
+    EXPECT_EQ(row.at("run_type"), "iteration");
+  }
+  EXPECT_EQ(exported.omitted,
+            (std::map<std::string, std::size_t>{{"error", 1}, {"skipped", 1}, {"wrong", 1}}));
+}
+
+TEST(Export, TrackerRatesLeaveOutWhatDoesNotExist) {
+  auto without_bytes = cell_of("cpu_naive", {{0.002}});
+  without_bytes.compulsory_gbytes_per_second.reset();
+  without_bytes.suspect = {"samples spread widely"};
+  auto infinite = cell_of("cpu_simd", {{0.002}});
+  infinite.gflops = std::numeric_limits<double>::infinity();
+  infinite.data = json::object();
+  auto nothing = cell_of("cpu_fused", {{0.002}});
+  nothing.gflops.reset();
+  nothing.compulsory_gbytes_per_second.reset();
+  const Export exported =
+      export_results({file_of("first", {without_bytes, infinite, nothing, failed_cell("wrong")})},
+                     ExportFormat::tracker_rates, "");
+  const json entries = json::parse(exported.text);
+  ASSERT_TRUE(entries.is_array());
+  ASSERT_EQ(entries.size(), 2U);
+  EXPECT_EQ(entries[0].at("name"), "first/cpu_naive/f32/uniform-100x2-s1/k4/T5/t1 (GFLOP/s)");
+  EXPECT_EQ(entries[0].at("unit"), "GFLOP/s");
+  EXPECT_EQ(entries[0].at("value"), 1.5);
+  // 1.5 at 2 ms: 0.75 at 4 ms, 3 at 1 ms.
+  EXPECT_EQ(entries[0].at("range"), "0.75 to 3");
+  EXPECT_THAT(entries[0].at("extra").get<std::string>(), HasSubstr("samples spread widely"));
+  EXPECT_EQ(entries[1].at("unit"), "GB/s");
+  EXPECT_FALSE(entries[1].contains("range"));
+  for (const auto& entry : entries) EXPECT_TRUE(entry.at("value").is_number());
+  EXPECT_EQ(exported.cells, 2U);
+  EXPECT_EQ(exported.suspect, 1U);
+  EXPECT_EQ(exported.omitted.at("wrong"), 1U);
+  EXPECT_EQ(exported.omitted.at("ok, without a rate"), 1U);
+}
+
+TEST(Export, CsvKeepsFailedCellsWithoutNumbers) {
+  const Export exported = export_results(two_experiments(), ExportFormat::csv, "wrong|cpu_simd");
+  std::vector<std::string> lines;
+  std::istringstream stream(exported.text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 3U);
+  EXPECT_THAT(lines[0], HasSubstr("seconds_per_iteration,ci95_low,ci95_high"));
+  EXPECT_THAT(lines[1], HasSubstr("wrong,\"why, \"\"exactly\"\"\",,,,0,0,,,"));
+  EXPECT_THAT(lines[2], HasSubstr("ok,,0.002,0.001,0.004,1,1,1.5,3.0"));
+}
+
+TEST(Export, CsvFieldsNeverAreFormulas) {
+  EXPECT_EQ(csv_field("plain"), "plain");
+  EXPECT_EQ(csv_field(""), "");
+  EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_field("say \"x\""), "\"say \"\"x\"\"\"");
+  for (const char* formula : {"=1+1", "+1", "-1", "@SUM(A1)"}) {
+    EXPECT_EQ(csv_field(formula), std::string("'") + formula);
+  }
+  EXPECT_EQ(csv_field("=HYPERLINK(\"x\",1)"), "\"'=HYPERLINK(\"\"x\"\",1)\"");
+  // What stands before the sign does not help: spreadsheets trim it, too.
+  EXPECT_EQ(csv_field("\t=1"), "\"' =1\"");
+  EXPECT_EQ(csv_field("two\r\nlines\x1b[31m"), "two  lines [31m");
+  EXPECT_EQ(csv_field("broken \xff"), "broken \xEF\xBF\xBD");
+}
+
+TEST(Export, HostileNamesStayValidJson) {
+  auto file = file_of("first", {cell_of("cpu_naive", {{0.002}})});
+  file.machine = "host\xff";
+  file.cells[0].key += "\xC3";
+  for (const auto& name : export_format_names()) {
+    const auto exported = export_results({file}, parse_export_format(name), "");
+    if (name != "csv") {
+      EXPECT_TRUE(json::accept(exported.text)) << name;
+    }
+  }
+}
+
+TEST(Export, OnlyNarrowsByKeyOrExperiment) {
+  EXPECT_EQ(export_results(two_experiments(), ExportFormat::tracker_times, "^second$").cells, 2U);
+  EXPECT_EQ(export_results(two_experiments(), ExportFormat::tracker_times, "cpu_naive").cells, 2U);
+  EXPECT_THROW(export_results(two_experiments(), ExportFormat::csv, "nobody"), InputError);
+  EXPECT_THROW(export_results(two_experiments(), ExportFormat::csv, "("), InputError);
+}
+
+TEST(Export, RefusesWhatItsReaderWouldMistake) {
+  const auto refusal = [](const std::vector<ResultFile>& files) -> std::string {
+    try {
+      export_results(files, ExportFormat::tracker_times, "");
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  auto there = file_of("second", {cell_of("cpu_naive", {{0.002}})});
+  there.machine = "elsewhere";
+  const auto here = file_of("first", {cell_of("cpu_naive", {{0.002}})});
+  EXPECT_THAT(refusal({here, there}), HasSubstr("two machines"));
+  EXPECT_THAT(refusal({here, here}), HasSubstr("two cells are called"));
+  EXPECT_THAT(refusal({file_of("first", {failed_cell("error")})}), HasSubstr("none is ok"));
+  EXPECT_THAT(refusal({file_of("first", {})}), HasSubstr("hold no cells"));
+  EXPECT_THROW(parse_export_format("json"), InputError);
+  // A table may hold several machines: it has a column for them.
+  EXPECT_EQ(export_results({here, there}, ExportFormat::csv, "").cells, 2U);
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exports of committed results, read as their readers do; compare.py itself where it is installed.
+
+Google Benchmark's compare.py is Debian's package libbenchmark-tools.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("KMEANS_BENCH", "")
+RESULTS = ROOT / "results" / "reference-xeon-2core-avx512"
+COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
+SLOWER = 2.0
+
+pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+
+
+def export(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
+    """What `export` writes to standard output and standard error."""
+    run = subprocess.run(
+        [PROGRAM, "export", *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == status, run.stderr
+    return run.stdout, run.stderr
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def parse(text: str) -> Any:
+    """JSON as JSON.parse of a browser takes it: no NaN, no Infinity."""
+    return json.loads(text, parse_constant=refuse_constant)
+
+
+@pytest.fixture(scope="module")
+def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The committed goldsborough2017, every sample slower by a known factor."""
+    result = json.loads((RESULTS / "goldsborough2017.json").read_text(encoding="utf-8"))
+    for cell in result["cells"]:
+        cell["samples_seconds_per_iteration"] = [
+            [SLOWER * value for value in process]
+            for process in cell["samples_seconds_per_iteration"]
+        ]
+        times = cell["seconds_per_iteration"]
+        if times:
+            for key, value in times.items():
+                times[key] = None if value is None else SLOWER * value
+    file = tmp_path_factory.mktemp("slower") / "goldsborough2017.json"
+    file.write_text(json.dumps(result), encoding="utf-8")
+    return file
+
+
+@pytest.mark.skipif(not COMPARE.is_file(), reason="no compare.py here (package libbenchmark-tools)")
+def test_compare_py_reads_the_google_form(slower: Path, tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    base, new = tmp_path / "base.json", tmp_path / "new.json"
+    export(RESULTS / "goldsborough2017.json", "--format", "google-benchmark", "--out", base)
+    export(slower, "--format", "google-benchmark", "--out", new)
+    dump = tmp_path / "difference.json"
+    run = subprocess.run(
+        [sys.executable, COMPARE, "--no-color", "-d", dump, "benchmarks", base, new],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    rows = {row["name"]: row for row in json.loads(dump.read_text(encoding="utf-8"))}
+    recorded = json.loads((RESULTS / "goldsborough2017.json").read_text(encoding="utf-8"))
+    timed = [cell for cell in recorded["cells"] if cell["status"] == "ok"]
+    tested = 0
+    for cell in timed:
+        samples = list(itertools.chain(*cell["samples_seconds_per_iteration"]))
+        row = rows["goldsborough2017/" + cell["key"]]
+        assert len(row["measurements"]) == len(samples)
+        for measurement in row["measurements"]:
+            assert measurement["time"] == pytest.approx(SLOWER - 1)
+        median = rows["goldsborough2017/" + cell["key"] + "_median"]["measurements"][0]
+        assert median["real_time"] == pytest.approx(1e9 * cell["seconds_per_iteration"]["median"])
+        if len(samples) >= 9 and max(samples) < SLOWER * min(samples):
+            # No sample of one file reaches into the other: the smallest p there is.
+            assert row["utest"]["have_optimal_repetitions"]
+            assert row["utest"]["time_pvalue"] < 0.001
+            tested += 1
+    assert tested >= 5
+    assert len({name for name in rows if not name.endswith(AGGREGATES)}) == len(timed) + 1
+    assert rows["OVERALL_GEOMEAN"]["measurements"][0]["time"] == pytest.approx(SLOWER - 1)
+    assert "U Test, Repetitions: 9 vs 9" in run.stdout
+
+
+AGGREGATES = ("_mean", "_median", "_stddev", "_cv")
+
+
+@pytest.mark.skipif(not COMPARE.is_file(), reason="no compare.py here (package libbenchmark-tools)")
+def test_compare_py_compares_two_variants_of_one_file(tmp_path: Path) -> None:
+    pytest.importorskip("scipy")
+    file = tmp_path / "all.json"
+    export(RESULTS / "goldsborough2017.json", "--format", "google-benchmark", "--out", file)
+    run = subprocess.run(
+        [sys.executable, COMPARE, "--no-color", "filters", file, "cpu_naive/f32", "cpu_simd/f32"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "[cpu_naive/f32 vs. cpu_simd/f32]/blobs-100000x2-k5-s1" in run.stdout
+
+
+def test_tracker_times_meet_the_needs_of_googlecpp() -> None:
+    text, message = export(RESULTS, "--format", "tracker-times")
+    document = parse(text)
+    rows = document["benchmarks"]
+    assert rows
+    names = [row["name"] for row in rows]
+    assert len(names) == len(set(names))
+    medians = {}
+    omitted = 0
+    for file in sorted(RESULTS.glob("*.json")):
+        result = json.loads(file.read_text(encoding="utf-8"))
+        for cell in result["cells"]:
+            if cell["status"] == "ok":
+                key = result["experiment"] + "/" + cell["key"]
+                medians[key] = cell["seconds_per_iteration"]["median"]
+            else:
+                omitted += 1
+    assert set(names) == set(medians)
+    for row in rows:
+        assert row["time_unit"] == "ms"
+        assert row["real_time"] == pytest.approx(1e3 * medians[row["name"]])
+        assert row["real_time"] > 0
+        assert row["run_type"] == "iteration"
+        for key in ("iterations", "cpu_time", "threads"):
+            assert isinstance(row[key], int | float)
+    assert f"exported {len(names)} cells; left out {omitted} cells: {omitted} skipped" in message
+
+
+def test_tracker_rates_are_a_list_of_bigger_is_better() -> None:
+    text, _ = export(RESULTS, "--format", "tracker-rates")
+    entries = parse(text)
+    assert isinstance(entries, list)
+    assert entries
+    names = [entry["name"] for entry in entries]
+    assert len(names) == len(set(names))
+    for entry in entries:
+        assert set(entry) <= {"name", "unit", "value", "range", "extra"}
+        assert isinstance(entry["value"], float)
+        assert entry["value"] > 0
+        assert entry["name"].endswith(f" ({entry['unit']})")
+    assert {entry["unit"] for entry in entries} == {"GFLOP/s", "GB/s"}
+
+
+def test_csv_has_every_cell_once() -> None:
+    text, _ = export(RESULTS, ROOT / "results" / "nvidia-h200", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(text)))
+    cells = 0
+    for file in (*RESULTS.glob("*.json"), *(ROOT / "results" / "nvidia-h200").glob("*.json")):
+        cells += len(json.loads(file.read_text(encoding="utf-8"))["cells"])
+    assert len(rows) == cells
+    for row in rows:
+        assert None not in row
+        assert (row["status"] == "ok") == bool(row["seconds_per_iteration"])
+        assert (row["status"] == "ok") == (not row["reason"])
+        assert not any(value.startswith(("=", "+", "-", "@")) for value in row.values())
+
+
+def test_out_replaces_the_file_and_leaves_standard_output_alone(tmp_path: Path) -> None:
+    file = tmp_path / "times.json"
+    file.write_text("old", encoding="utf-8")
+    text, _ = export(RESULTS / "ladder.json", "--format", "tracker-times", "--out", file)
+    assert text == ""
+    assert parse(file.read_text(encoding="utf-8"))["benchmarks"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["results/nothing", "--format", "csv"], 2, "nothing"),
+        (["ladder", "--format", "xml"], 2, "xml"),
+        (["ladder", "--format", "csv", "--only", "no-such-cell"], 2, "matches no cell"),
+        (["ladder", "--format", "tracker-times", "--only", "cuda"], 2, "none is ok"),
+        (["ladder", "--format", "csv", "--out", "/proc/no/such/file"], 5, "/proc"),
+    ],
+)
+def test_bad_requests_say_why(arguments: list[str], status: int, message: str) -> None:
+    given = [str(RESULTS / "ladder.json") if one == "ladder" else one for one in arguments]
+    _, error = export(*given, status=status)
+    assert message in error
+
+
+def test_a_full_standard_output_is_an_error() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        run = subprocess.run(
+            [PROGRAM, "export", str(RESULTS / "ladder.json"), "--format", "csv"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert run.returncode == 5
+    assert "standard output" in run.stderr
