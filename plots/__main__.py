@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""python -m plots [all|figures|report|index] [DIR ...]: draws what result files hold."""
+"""python -m plots [all|figures|report|index] [DIR ...]: draws what result files hold.
+python -m plots compare FILE: draws what kmeans-bench compare found."""
 
 from __future__ import annotations
 
@@ -8,10 +9,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from plots.index import write_index
-from plots.load import ROOT, Result, ResultError, load_folder
-from plots.render import write_figures
-from plots.report import write_report
+try:
+    from plots import compare_page
+    from plots.comparison import load_comparison
+    from plots.index import write_index
+    from plots.load import ROOT, Result, ResultError, load_folder
+    from plots.render import write_figures
+    from plots.report import write_report
+except ImportError as error:  # the results do not need it; only drawing does
+    if __name__ != "__main__":
+        raise
+    print(f"error: a Python package is missing ({error}); make setup installs it", file=sys.stderr)
+    sys.exit(3)
 
 EXIT_OK, EXIT_BAD_INPUT, EXIT_OUTPUT_FAILED = 0, 2, 5
 RESULTS = ROOT / "results"
@@ -30,7 +39,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         + "; ".join(f"{verb}: {what}" for verb, what in VERBS.items())
         + ".",
         epilog="DIR is a folder results/<machine>; without one, all of them. index.html is that of "
-        "the folder results itself, and always holds all machines.",
+        "the folder results itself, and always holds all machines. "
+        "compare FILE draws a comparison: see compare --help.",
     )
     parser.add_argument(
         "what",
@@ -78,8 +88,52 @@ def _roots(folders: Sequence[Path], verb: str) -> set[Path]:
     return parents if verb == "index" else parents & {RESULTS.resolve()}
 
 
+def _place(label: str) -> Path | None:
+    """What was compared, if it lies where its label says, from here or from the suite."""
+    return next((p for p in (Path(label), ROOT / label) if label and p.exists()), None)
+
+
+def _compare(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m plots compare",
+        description="Draws figures and comparison.html beside a file of kmeans-bench compare "
+        "--json.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path)
+    for side in ("base", "new"):
+        parser.add_argument(
+            f"--{side}",
+            metavar="DIR",
+            type=Path,
+            help=f"the {side} result's folder or file (default: where the comparison names it)",
+        )
+    options = parser.parse_args(argv)
+    try:
+        comparison = load_comparison(options.file)
+        page, pictures = compare_page.write(
+            comparison,
+            options.base or _place(comparison.base["label"]),
+            options.new or _place(comparison.new["label"]),
+        )
+    except ResultError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_OUTPUT_FAILED
+    for picture in pictures:
+        place = page.parent / "figures" / picture.name
+        absent = picture.absent
+        print(f"{picture.name}: not drawn, {absent}" if absent else f"{place}.svg .png")
+    print(page)
+    return EXIT_OK
+
+
 def main(argv: list[str] | None = None) -> int:
-    options = _arguments(sys.argv[1:] if argv is None else argv)
+    argv = sys.argv[1:] if argv is None else argv
+    if argv[:1] == ["compare"]:
+        return _compare(argv[1:])
+    options = _arguments(argv)
     folders = [folder.resolve() for folder in options.folders]
     if not folders and RESULTS.is_dir():
         folders = machine_folders(RESULTS.resolve())

@@ -14,6 +14,7 @@ from plots.words import count, digits, listed, many, seconds, span
 
 _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
+_PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -168,7 +169,16 @@ def build_warning(result: Result) -> str | None:
         faults.append(f"build type {suite['build_type']}")
     if suite.get("sanitizers"):
         faults.append(f"sanitizers {suite['sanitizers']}")
+    environment = result.context.get("environment") or {}
+    if any(_PLANTED.search(str(text)) for text in environment.get("warnings") or []):
+        faults.append("measured with a slowdown planted on purpose")
     return f"Not for publication: {listed(faults)}." if faults else None
+
+
+def doubtful_conditions(result: Result) -> list[str]:
+    """What was found to spoil measurements before the run began; older files do not say."""
+    found = result.context.get("conditions") or []
+    return [f"{c['check']}: {c['detail']}" for c in found if c.get("state") == "doubtful"]
 
 
 def partial_text(result: Result) -> str | None:
@@ -202,8 +212,8 @@ def unsure_sentence(ratios: Sequence[Interval]) -> str:
 
 
 def closing(result: Result) -> list[str]:
-    warning = build_warning(result)
-    return [warning] if warning else []
+    warning, partial = build_warning(result), partial_text(result)
+    return [*([f"Incomplete run, {partial}."] if partial else []), *([warning] if warning else [])]
 
 
 def share(value: float) -> str:

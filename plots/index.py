@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from plots import claims, words
+from plots.captions import build_warning
 from plots.claims import Verdict
+from plots.comparison import Link, comparisons_in
 from plots.load import Cell, Result
 from plots.report import page, write_page
 
@@ -29,6 +31,10 @@ class Run:
     link: str | None  # to its section of the machine's report
 
     @property
+    def unpublishable(self) -> bool:
+        return build_warning(self.result) is not None
+
+    @property
     def numbers(self) -> list[int]:
         """In the order of the template's headings."""
         return [*self.counts.values(), self.studies, *self.tally.values()]
@@ -43,6 +49,7 @@ class Machine:
     gpu: str
     runs: list[Run]
     link: str | None  # to its report; None if that was not drawn
+    compared: list[Link]  # comparisons that lie in its folder, as seen from the index
 
     @property
     def counts(self) -> dict[str, int]:
@@ -55,7 +62,7 @@ class Machine:
     @property
     def numbers(self) -> list[int]:
         """In the order of the template's headings."""
-        return [*self.counts.values(), *self.tally.values()]
+        return [*self.counts.values(), self.doubts, *self.tally.values()]
 
     @property
     def dates(self) -> str:
@@ -67,6 +74,12 @@ class Machine:
             str((r.result.context.get("suite") or {}).get("git_commit", "")) for r in self.runs
         ]
         return list(dict.fromkeys(commit[:12] for commit in found if commit))
+
+    @property
+    def doubts(self) -> int:
+        """Cells with a time that are marked as suspect."""
+        cells = [cell for run in self.runs for cell in run.result.cells]
+        return sum(bool(cell.ok and cell.data.get("suspect")) for cell in cells)
 
     @property
     def scales(self) -> str:
@@ -133,8 +146,14 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
                 f"{link}#{urllib.parse.quote(result.experiment)}" if link else None,
             )
         )
+    compared = [
+        replace(one, href=f"{urllib.parse.quote(folder.name)}/{one.href}")
+        for one in comparisons_in(folder)
+    ]
     model = next((str(cpu[key]) for key in ("model", "model_name", "name") if cpu.get(key)), "")
-    return Machine(folder.name, model or words.NONE, words.listed(gpus) or words.NONE, runs, link)
+    return Machine(
+        folder.name, model or words.NONE, words.listed(gpus) or words.NONE, runs, link, compared
+    )
 
 
 def groups_of(machines: Sequence[Machine]) -> list[Group]:

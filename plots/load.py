@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,11 @@ SCHEMA_VERSION = 1
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA_FILE = ROOT / "results" / "schema.json"
+
+
+_ORDERS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
 
 
 class ResultError(Exception):
@@ -112,15 +119,35 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return record
 
 
+def plain(text: str) -> str:
+    """A text without what is no letter but an order to a terminal or a page: control characters,
+    changes of the writing direction, halves of pairs. SVG cannot even hold most of them."""
+    return _ORDERS.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {plain(key): _plain(item) for key, item in value.items()}
+    return value
+
+
 def read_json(path: Path) -> Any:
-    """Strict JSON: no NaN, no duplicate keys."""
+    """Strict JSON: no NaN, no duplicate keys; texts are plain."""
     try:
         text = path.read_text(encoding="utf-8")
-        return json.loads(
+        data = json.loads(
             text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
         )
+        # Raw control characters are refused above; escaped ones and others are rare.
+        return _plain(data) if "\\u" in text or not text.isascii() else data
     except OSError as error:
         raise ResultError(f"{path}: {error.strerror}") from error
+    except RecursionError as error:
+        raise ResultError(f"{path}: nested too deeply") from error
     except ValueError as error:  # also JSONDecodeError and UnicodeDecodeError
         raise ResultError(f"{path}: {error}") from error
 
@@ -183,6 +210,11 @@ def load_result(path: Path) -> Result:
         where = "/".join(str(part) for part in error.absolute_path)
         raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
     cells = tuple(_cell(cell) for cell in data["cells"])
+    seen: set[str] = set()
+    for cell in cells:
+        if cell.key in seen:
+            raise ResultError(f"{path}: cell {cell.key} appears twice")
+        seen.add(cell.key)
     return Result(
         path=path,
         experiment=data["experiment"],
@@ -216,5 +248,10 @@ def load_folder(folder: Path) -> list[Result]:
     results = [load_result(path) for path in sorted(folder.glob("*.json"))]
     if not results:
         raise ResultError(f"{folder}: holds no result file (<experiment>.json)")
+    return together(results)
+
+
+def together(results: Sequence[Result]) -> list[Result]:
+    """The same with one roster, so that a variant looks the same in all of them."""
     roster = _roster([result.cells for result in results])
     return [replace(result, roster=roster) for result in results]

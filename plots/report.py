@@ -8,7 +8,7 @@ import base64
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,32 +17,33 @@ import jinja2
 from markupsafe import Markup
 
 from plots import claims, words
-from plots.captions import build_warning, machine_name, partial_text
+from plots.captions import build_warning, doubtful_conditions, machine_name, partial_text
+from plots.comparison import Link, comparisons_in
+from plots.inline import Inline, inline_svg, kind_of, picture_text, renamed, sheet, short_names
 from plots.load import Cell, Result
 from plots.metrics import ceilings, gpu_ceilings, gpu_l2_bytes, limit_seconds, share_of_limit
 from plots.pool import starmap
 from plots.published import PER_ITERATION, Comparison, comparisons, shape_text
-from plots.render import draw, encode, settle
+from plots.render import draw, settle
 from plots.select import label_of, reason_of, shape_title, status_of
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Better as HTML, which can be sorted and searched, than as a picture of a table.
 _TABLES = ("table", "rows", "claims")
-_ROWS_SHOWN = 400  # of a study; the result file holds all
+_FIELDS_SHOWN = 1000  # of the rows of a study; the result file holds all
 _DIFFERS_FROM_OK = ("wrong", "error", "wrong as expected", "skipped")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of the report: an image as a data URI, a table that the page has as HTML, or the
-    reason why there is none."""
+    """A figure of the report: drawn in the page, a table that the page has as HTML, or the reason
+    why there is none."""
 
     id: str
     title: str
     kind: str
     caption: list[str]
-    source: Markup | None = None
-    wide: bool = False
+    source: Inline | None = None
     absent: str | None = None
     published: tuple[Comparison, ...] = ()  # of a table of published numbers
     studies: tuple[str, ...] = ()  # of a table of a study's rows
@@ -51,45 +52,24 @@ class Picture:
 
 @dataclass(frozen=True)
 class Row:
-    """A cell as the report's table shows it; `order` are numbers to sort by, or None."""
+    """A cell as the report's table shows it: texts, each with a number to sort by where the text
+    does not read as one."""
 
     cell: Cell
-    texts: list[tuple[str, float | None]]
+    texts: list[tuple[str, str | None]]
     suspect: list[str]
 
 
-_DIGITS = re.compile(r"-?\d+\.\d{3,}")
-_COORDINATES = re.compile(r' (?:d|x|y|x1|y1|x2|y2)="[^"]*"')
-_NOT_DRAWN = re.compile(r"<!--.*?-->|<\?xml.*?\?>|<!DOCTYPE.*?>|<metadata>.*?</metadata>", re.S)
-
-
-def data_uri(svg: str) -> Markup:
-    """The picture as an attribute's text, without what nobody sees: the hundredth of a point is
-    kept. Percent-encoding is shorter than base64 and leaves no character that could end the
-    attribute."""
-
-    def short(match: re.Match[str]) -> str:
-        number = f"{float(match.group()):.2f}".rstrip("0").rstrip(".")
-        return "0" if number == "-0" else number
-
-    text = _NOT_DRAWN.sub("", svg)
-    text = _COORDINATES.sub(lambda m: _DIGITS.sub(short, m.group()), text)
-    text = re.sub(r"\s+", " ", text).replace("> <", "><").strip()
-    if "'" not in text:
-        text = text.replace('"', "'")
-    # The apostrophe is safe: the template quotes the attribute with the other sign.
-    return Markup("data:image/svg+xml," + urllib.parse.quote(text, safe=" =:/;,.()-+'?!@$*_~"))
-
-
-def picture_of(result: Result, figure: dict[str, Any]) -> Picture:
+def picture_of(result: Result, figure: dict[str, Any], place: int = 0) -> Picture:
+    """`place` tells the pictures of a page apart."""
     about = (figure["id"], figure["title"], figure["kind"])
     drawing = draw(result, figure)
     if drawing.picture is None:
         return Picture(*about, [], absent=drawing.absent, file=_file_of(result, figure))
     settle(drawing.picture)
-    source = data_uri(encode(drawing.picture, "svg").decode("utf-8"))
-    wide = drawing.picture.get_size_inches()[0] > 8
-    return Picture(*about, drawing.caption, source, wide, file=_file_of(result, figure))
+    kind = kind_of(drawing.picture)
+    source = inline_svg(picture_text(drawing.picture), f"f{place}-", figure["title"], kind)
+    return Picture(*about, drawing.caption, source, file=_file_of(result, figure))
 
 
 def _table_of(result: Result, figure: dict[str, Any]) -> Picture:
@@ -148,38 +128,37 @@ def _interval_text(cell: Cell) -> str:
     return text if times.confident else text + f" (min{words.TO}max)"
 
 
-def _device_text(cell: Cell) -> tuple[str, float | None]:
+def _ordered_seconds(value: float | None) -> tuple[str, str]:
+    return words.seconds(value), "" if value is None else f"{value:.5g}"
+
+
+def _device_seconds(cell: Cell) -> float | None:
     """The median by the GPU's own events."""
-    median = (cell.data.get("device_seconds_per_iteration") or {}).get("median")
-    median = median if cell.ok else None
-    return words.seconds(median), median
+    return (cell.data.get("device_seconds_per_iteration") or {}).get("median") if cell.ok else None
 
 
 def has_device_times(result: Result) -> bool:
-    return any(_device_text(cell)[1] is not None for cell in result.cells)
+    return any(_device_seconds(cell) is not None for cell in result.cells)
 
 
 def row_of(result: Result, cell: Cell, with_device: bool = False) -> Row:
     """Columns in the order of the template's headings."""
     rates = cell.data.get("gbytes_per_second") or {} if cell.ok else {}
-    gflops = cell.data.get("gflops") if cell.ok else None
     limit = limit_seconds(result, cell) if cell.ok else None
     share = share_of_limit(result, cell)
     differing = (cell.data.get("verification") or {}).get("labels_differing")
-    binding = f" of {limit[1]}" if limit else ""
+    binding = f" of {limit[1]}" if limit and share else ""
+    times = cell.seconds
     texts = [
-        (
-            words.seconds(cell.seconds.mid if cell.seconds else None),
-            cell.seconds.mid if cell.seconds else None,
-        ),
-        (_interval_text(cell), None),
-        *([_device_text(cell)] if with_device else []),
-        (str(cell.sample_count) if cell.ok else words.NONE, cell.sample_count if cell.ok else None),
-        (words.rate(gflops), gflops),
-        (words.rate(rates.get("compulsory")), rates.get("compulsory")),
-        (words.rate(rates.get("as_written")), rates.get("as_written")),
-        (words.percent(share) + (binding if share else ""), share),
-        (_verification_text(cell), differing),
+        _ordered_seconds(times.mid if times else None),
+        (_interval_text(cell), f"{times.low:.5g}" if times else ""),
+        *([_ordered_seconds(_device_seconds(cell))] if with_device else []),
+        (str(cell.sample_count) if cell.ok else words.NONE, None),
+        (words.rate(cell.data.get("gflops") if cell.ok else None), None),
+        (words.rate(rates.get("compulsory")), None),
+        (words.rate(rates.get("as_written")), None),
+        (words.percent(share) + binding, None),
+        (_verification_text(cell), "" if differing is None else f"{differing:.5g}"),
     ]
     return Row(cell, texts, list(cell.data.get("suspect") or []))
 
@@ -286,28 +265,55 @@ def _gpu_ceiling_rows(result: Result) -> list[tuple[str, str]]:
     return [("GPU in use", str(details["name"])), *rows] if details.get("name") else rows
 
 
+def _where(results: Sequence[Result], own: Sequence[Result]) -> str:
+    """The experiments that a notice is about; empty where it is all of the page."""
+    if len(own) == len(results):
+        return ""
+    return f" ({words.listed([result.experiment for result in own])})"
+
+
 def _notices(results: Sequence[Result]) -> list[str]:
-    """Warnings about the run as a whole, each once."""
+    """Warnings about the runs of the page, the gravest first, each once and with the experiments
+    that it is about."""
+    told: dict[str, list[Result]] = {}
+    by_kind = (
+        lambda r: [text] if (text := build_warning(r)) else [],
+        lambda r: [f"Incomplete run, {text}."] if (text := partial_text(r)) else [],
+        lambda r: [f"Doubtful conditions. {text}" for text in doubtful_conditions(r)],
+        _disturbances,
+    )
+    for find in by_kind:
+        for result in results:
+            for text in find(result):
+                told.setdefault(text, []).append(result)
+    return [text + _where(results, own) for text, own in told.items()]
+
+
+def _disturbances(result: Result) -> list[str]:
     notices = []
-    for result in results:
-        if (text := build_warning(result)) is not None:
-            notices.append(text)
-        if (text := partial_text(result)) is not None:
-            notices.append(f"{result.experiment} is {text}.")
-        if (ceilings(result).get("details") or {}).get("disturbed"):
-            notices.append("Other work took the processor away while the ceilings were measured.")
-        if (gpu_ceilings(result).get("details") or {}).get("disturbed"):
-            notices.append("The GPU was disturbed while its ceilings were measured.")
-        environment = result.context.get("environment") or {}
-        notices += [str(text) for text in environment.get("warnings") or []]
-        neutralised = environment.get("neutralised") or []
-        if neutralised:
-            notices.append(
-                "Removed or replaced for library variants: "
-                + words.listed([str(name) for name in neutralised])
-                + "."
-            )
-    return list(dict.fromkeys(notices))
+    if (ceilings(result).get("details") or {}).get("disturbed"):
+        notices.append("Other work took the processor away while the ceilings were measured.")
+    if (gpu_ceilings(result).get("details") or {}).get("disturbed"):
+        notices.append("The GPU was disturbed while its ceilings were measured.")
+    environment = result.context.get("environment") or {}
+    notices += [str(text) for text in environment.get("warnings") or []]
+    neutralised = environment.get("neutralised") or []
+    if neutralised:
+        notices.append(
+            "Removed or replaced for library variants: "
+            + words.listed([str(name) for name in neutralised])
+            + "."
+        )
+    return notices
+
+
+def _doubts(cells: Sequence[Cell]) -> str | None:
+    """How many cells with a time are marked as suspect."""
+    timed = [cell for cell in cells if cell.ok]
+    suspect = sum(bool(cell.data.get("suspect")) for cell in timed)
+    if not suspect:
+        return None
+    return f"{words.count(suspect)} of {words.many(len(timed), 'timed cell')} suspect"
 
 
 def _tally(cells: Sequence[Cell]) -> str:
@@ -355,6 +361,7 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
     """A study as the template shows it: facts, findings, and rows with numbers to sort by."""
     rows = study.get("rows") or []
     keys = list(dict.fromkeys(key for row in rows for key in row))
+    shown = max(1, _FIELDS_SHOWN // max(1, len(keys)))
     about = {key: study.get(key) for key in ("dataset", "n", "d", "k", "init")}
     facts = [f"{key} = {_value(value)}" for key, value in about.items() if value is not None]
     facts += [f"{name} {value}" for name, value in _flat(study.get("parameters") or {})]
@@ -374,7 +381,7 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
         "headings": [
             (key.replace("_", " "), any(_is_number(row.get(key)) for row in rows)) for key in keys
         ],
-        "rows": [[_ordered(row.get(key)) for key in keys] for row in rows[:_ROWS_SHOWN]],
+        "rows": [[_ordered(row.get(key)) for key in keys] for row in rows[:shown]],
         "count": len(rows),
     }
 
@@ -393,10 +400,8 @@ def _value(value: Any) -> str:
     return words.digits(value, 5) if isinstance(value, float) else str(value)
 
 
-def _ordered(value: Any) -> tuple[str, float | str | None]:
-    """Text of a table cell and what it is sorted by: a number, "" for nothing, None for itself."""
-    if _is_number(value):
-        return _value(value), value
+def _ordered(value: Any) -> tuple[str, str | None]:
+    """Text of a table cell and what it is sorted by: "" for nothing, None for itself."""
     return _value(value), "" if value is None else None
 
 
@@ -409,7 +414,8 @@ def _leftover(result: Result, pictures: Sequence[Picture]) -> list[Comparison]:
 def _pictures(results: Sequence[Result]) -> list[list[Picture]]:
     """Those of each result, drawn on all processors. Tables share their rows with the rest of the
     page, so they are made in this process."""
-    tasks = [(r, figure) for r in results for figure in r.figures if figure["kind"] not in _TABLES]
+    drawn = [(r, figure) for r in results for figure in r.figures if figure["kind"] not in _TABLES]
+    tasks = [(r, figure, place) for place, (r, figure) in enumerate(drawn)]
     done = iter(starmap(picture_of, tasks))
     return [
         [_table_of(r, f) if f["kind"] in _TABLES else next(done) for f in r.figures]
@@ -424,6 +430,9 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "result": result,
         "file": urllib.parse.quote(result.path.name),
         "partial": partial_text(result),
+        "warning": build_warning(result),
+        "conditions": doubtful_conditions(result),
+        "doubts": _doubts(result.cells),
         "tally": _tally(result.cells),
         "claims": found,
         "claims_tally": claims.tally_text(claims.tally(found)),
@@ -454,9 +463,22 @@ def _unbroken(text: str) -> str:
     return ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in text.split(", "))
 
 
-def page(template: str, **values: Any) -> str:
+_TABLE_PARTS = r"</?(?:table|thead|tbody|tr|td|th)\b[^>]*>"
+_BEFORE, _AFTER = re.compile(rf"\s+(?={_TABLE_PARTS})"), re.compile(rf"({_TABLE_PARTS})\s+")
+
+
+def _tightened(text: str) -> str:
+    """Without blanks around the parts of tables, and without the ends of fields, which HTML does
+    not ask for. Nothing of a result reads like a tag here: it is escaped."""
+    text = _AFTER.sub(r"\1", _BEFORE.sub("", text))
+    return text.replace("</td>", "").replace('<td class="n"', "<td class=n")
+
+
+def page(template: str, pictures: Iterable[Inline] = (), **values: Any) -> str:
     """A page from a template: style and script inline, and a policy that admits those alone."""
-    style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8")
+    pictures = list(pictures)
+    names = short_names(pictures)
+    style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8") + sheet(pictures, names)
     script_text = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -475,7 +497,7 @@ def page(template: str, **values: Any) -> str:
         unbroken=_unbroken,
         words=words,
     )
-    return environment.get_template(template).render(
+    text = environment.get_template(template).render(
         policy=Markup(
             "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
             f"style-src {_sha256_source(style_text)}; script-src {_sha256_source(script_text)}"
@@ -484,10 +506,12 @@ def page(template: str, **values: Any) -> str:
         script=Markup(script_text),
         **values,
     )
+    return renamed(_tightened(text), names)
 
 
-def render(results: Sequence[Result]) -> str:
-    """The report on results of one machine, as the text of one HTML file."""
+def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
+    """The report on results of one machine, as the text of one HTML file; `compared` are the
+    comparisons that lie in its folder."""
     first = results[0]
     sections = [
         _section(result, pictures)
@@ -496,6 +520,7 @@ def render(results: Sequence[Result]) -> str:
     found = [verdict for section in sections for verdict in section["claims"]]
     return page(
         "report.html.j2",
+        [p.source for section in sections for p in section["pictures"] if p.source],
         machine=machine_name(first),
         machine_rows=_machine_rows(first.context.get("machine") or {}),
         ceiling_rows=_ceiling_rows(first),
@@ -510,7 +535,9 @@ def render(results: Sequence[Result]) -> str:
             )
         ),
         first=first,
+        compared=compared,
         notices=_notices(results),
+        doubts=_doubts([cell for result in results for cell in result.cells]),
         sections=sections,
         total=sum(len(result.cells) for result in results),
         tally=_tally([cell for result in results for cell in result.cells]),
@@ -527,4 +554,4 @@ def write_page(path: Path, text: str) -> Path:
 
 
 def write_report(results: Sequence[Result], folder: Path) -> Path:
-    return write_page(folder / "report.html", render(results))
+    return write_page(folder / "report.html", render(results, comparisons_in(folder)))

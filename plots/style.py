@@ -60,6 +60,15 @@ PUBLISHED = BLACK
 # What became of a statement of a source; the word stands beside the colour.
 VERDICTS = {"holds": _GREEN, "fails": _VERMILION, "partly": "#9a6a00", "untested": GREY}
 
+# What became of a time between two results: colour, marker, filled or not. Arrows point to where
+# the time went.
+COMPARED = {
+    "slower": (_VERMILION, ">", True),
+    "faster": (_BLUE, "<", True),
+    "unclear": ("#9a6a00", "D", False),
+    "same": (GREY, "o", True),
+}
+
 # A field or bar that has no value: hatched, with a word.
 GAP: dict[str, Any] = {"facecolor": "#f2f2f2", "edgecolor": "#c4c4c4", "hatch": "////"}
 _SLOWER, _FASTER = "#2f5d9b", "#b3470a"  # ends of the scale of speed-ups

@@ -6,6 +6,9 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -745,3 +748,48 @@ def test_no_drawing_code_names_a_variant() -> None:
     for path in (synthetic.ROOT / "plots").rglob("*.py"):
         text = path.read_text()
         assert not [name for name in variants - {"reference"} if name in text], path
+
+
+def test_figures_need_no_display_and_results_stay_as_they_are(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    """Whatever backend and display the environment names, which may not exist."""
+    data["spec"]["figures"] = [f for f in data["spec"]["figures"] if f["id"] == "bars"]
+    path = synthetic.write(tmp_path / "machine", data)
+    before = path.read_bytes()
+    environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    for more in ({"MPLBACKEND": "TkAgg"}, {"MPLBACKEND": "QtAgg", "DISPLAY": ":77"}):
+        done = subprocess.run(
+            [sys.executable, "-m", "plots", "all", str(path.parent)],
+            cwd=synthetic.ROOT,
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert done.returncode == 0, done.stderr
+        assert (path.parent / "figures" / "small-bars.png").stat().st_size > 1000
+        assert path.read_bytes() == before
+
+
+def test_without_matplotlib_results_stay_as_they_are(tmp_path: Path, data: dict[str, Any]) -> None:
+    path = synthetic.write(tmp_path / "machine", data)
+    before = path.read_bytes()
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").write_text(
+        "raise ImportError('no module named matplotlib')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "plots", "all", str(path.parent)],
+        cwd=synthetic.ROOT,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 3
+    assert "matplotlib" in done.stderr
+    assert "make setup" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == [path.name]

@@ -18,13 +18,18 @@ import matplotlib
 import numpy as np
 import pytest
 import synthetic
+import synthetic_comparison
+from matplotlib.figure import Figure
 from PIL import Image
 
+from plots import compare_figures
+from plots.comparison import load_comparison
 from plots.figures import KINDS
-from plots.load import Result, load_result
+from plots.load import Result, load_result, together
 from plots.render import draw, settle
 
 IMAGES = Path(__file__).parent / "images"
+COMPARED = ("ordered", "ratio-small", "ceilings")
 DPI = 45
 LARGEST_FILE = 40_000  # bytes
 # Of 255 levels, over all pixels. Fonts and rasteriser come with matplotlib, so the pinned version
@@ -73,9 +78,13 @@ def _pixels(result: Result, kind: str) -> np.ndarray:
     figure = next(f for f in result.figures if f["kind"] == kind)
     drawing = draw(result, figure)
     assert drawing.picture is not None, drawing.absent
-    settle(drawing.picture)
+    return _raster(drawing.picture)
+
+
+def _raster(picture: Figure) -> np.ndarray:
+    settle(picture)
     buffer = io.BytesIO()
-    drawing.picture.savefig(buffer, format="png", dpi=DPI)
+    picture.savefig(buffer, format="png", dpi=DPI)
     return np.asarray(Image.open(buffer).convert("RGB"))
 
 
@@ -95,7 +104,28 @@ def _difference(one: np.ndarray, other: np.ndarray) -> float:
 def test_a_kind_looks_as_it_did(
     tmp_path: Path, data: dict[str, Any], kind: str, request: pytest.FixtureRequest
 ) -> None:
-    actual = _pixels(_load(tmp_path, data), kind)
+    _judge(kind, _pixels(_load(tmp_path, data), kind), tmp_path, request)
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_figure_of_a_comparison_looks_as_it_did(
+    tmp_path: Path, data: dict[str, Any], name: str, request: pytest.FixtureRequest
+) -> None:
+    (after,) = synthetic_comparison.changed([data])
+    synthetic.fail(after["cells"][0], "wrong")
+    base, new = (
+        load_result(synthetic.write(tmp_path / side, found))
+        for side, found in (("a", data), ("b", after))
+    )
+    path = synthetic_comparison.write(tmp_path, synthetic_comparison.comparison([data], [after]))
+    results = ([result] for result in together([base, new]))
+    drawings = compare_figures.draw_all(load_comparison(path), *results)
+    drawing = dict(drawings)[name]
+    assert drawing.picture is not None, drawing.absent
+    _judge(f"compare-{name}", _raster(drawing.picture), tmp_path, request)
+
+
+def _judge(kind: str, actual: np.ndarray, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     reference = IMAGES / f"{kind}.png"
     if request.config.getoption("--renew-images", default=False):
         IMAGES.mkdir(exist_ok=True)
@@ -120,7 +150,8 @@ def test_a_kind_looks_as_it_did(
 
 def test_pictures_are_small_and_of_kinds_that_exist() -> None:
     files = sorted(IMAGES.glob("*"))
-    assert {f.name for f in files} == {f"{kind}.png" for kind in KINDS}
+    names = [*KINDS, *(f"compare-{name}" for name in COMPARED)]
+    assert {f.name for f in files} == {f"{name}.png" for name in names}
     for file in files:
         assert file.stat().st_size < LARGEST_FILE, file.name
 

@@ -106,3 +106,14 @@ def test_variants_of_all_results_share_one_roster(
     small, second = sorted(load_folder(tmp_path), key=lambda r: r.experiment != "small")
     assert small.roster == second.roster
     assert ("cpu", "cpu_z") in small.roster
+
+
+def test_orders_to_a_terminal_do_not_get_in(tmp_path: Path, data: dict[str, Any]) -> None:
+    """Escaped in JSON they are valid, and a figure or a page could not even be written."""
+    data["context"]["machine"]["cpu"]["model"] = "CPU\x1b[2J\x07\x9b31m \u202eevil\ud800 µ\t²"
+    data["cells"][0]["suspect"] = ["\x1b]0;title\x07"]
+    result = load_result(synthetic.write(tmp_path, data))
+    model = result.context["machine"]["cpu"]["model"]
+    gone = "\N{REPLACEMENT CHARACTER}"
+    assert model == f"CPU{gone}[2J{gone}{gone}31m {gone}evil{gone} µ\t²"
+    assert result.cells[0].data["suspect"] == [f"{gone}]0;title{gone}"]

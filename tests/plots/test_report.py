@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import urllib.parse
@@ -16,7 +17,7 @@ import synthetic
 from plots import __main__ as command
 from plots import index as overview
 from plots.load import load_folder
-from plots.report import data_uri, render
+from plots.report import render
 
 BESIDE = ("small.json", "../index.html")
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;"
@@ -66,6 +67,7 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
         self._raw += tag in ("script", "style")
+        self.text += " " if tag in ("td", "th") else ""
 
     def handle_endtag(self, tag: str) -> None:
         self._raw -= tag in ("script", "style")
@@ -95,7 +97,9 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path, data: dict[str, Any]) 
     for tag, attributes in page.elements:
         for name in ("src", "href", "srcset", "data", "action", "poster"):
             value = attributes.get(name) or ""
-            if tag == "a":  # files beside the page, and places on it
+            if tag == "use":  # marks, within the picture
+                assert name != "href" or value.startswith("#f"), value
+            elif tag == "a":  # files beside the page, and places on it
                 assert name != "href" or value in BESIDE or value.startswith("#"), value
             else:
                 assert value == "" or value.startswith("data:image/"), (tag, name, value[:60])
@@ -175,6 +179,80 @@ def test_an_incomplete_run_says_so(tmp_path: Path, data: dict[str, Any]) -> None
     assert "partial: 12 of 99 cells" in text
 
 
+def test_an_incomplete_run_is_marked_in_page_figures_and_captions(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    data |= {"complete": False, "planned_cells": 99}
+    text = _render(tmp_path, data)
+    page = _words(text)
+    assert "Incomplete run, partial: 12 of 99 cells." in page
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    assert len(pictures) == 2
+    assert all("partial: 12 of 99 cells" in picture for picture in pictures)
+    assert page.count("Incomplete run, partial: 12 of 99 cells.") == 3  # notice and two captions
+
+
+@pytest.mark.parametrize(
+    ("where", "change", "words"),
+    [
+        ("suite", {"git_dirty": True}, "built from a modified working tree"),
+        ("suite", {"build_type": "Debug"}, "build type Debug"),
+        ("suite", {"sanitizers": "address,undefined"}, "sanitizers address,undefined"),
+        (
+            "environment",
+            {"warnings": ["A slowdown of 10 % was planted into every step."]},
+            "measured with a slowdown planted on purpose",
+        ),
+    ],
+)
+def test_what_is_not_for_publication_says_so_in_page_section_figures_and_index(
+    tmp_path: Path, data: dict[str, Any], where: str, change: dict[str, Any], words: str
+) -> None:
+    other = synthetic.result(data["spec"] | {"name": "other"})
+    data["context"][where] |= change
+    page = _words(_render(tmp_path, data, other))
+    sentence = f"Not for publication: {words}."
+    assert f"{sentence} (small)" in page  # of two experiments, this one
+    assert page.count(sentence) == 1 + 1 + 2  # on top, in the section, below two figures
+    row = _folders(tmp_path, ("alpha", data))
+    assert _words(row).count("not for publication") == 1
+
+
+def test_doubtful_conditions_stand_on_top_and_at_their_experiment(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    synthetic.write(tmp_path, data)
+    conditions = [
+        {"check": "load", "state": "doubtful", "detail": "Other work took 30 % of a processor."},
+        {"check": "governor", "state": "good", "detail": "performance"},
+        {"check": "swap", "state": "unknown", "detail": HOSTILE},
+        {"check": "power", "state": "doubtful", "detail": HOSTILE},
+    ]
+    results = [
+        dataclasses.replace(r, context=r.context | {"conditions": conditions})
+        for r in load_folder(tmp_path)
+    ]
+    page = _words(render(results))
+    assert page.count("load: Other work took 30 % of a processor.") == 2
+    assert page.count(f"power: {HOSTILE}") == 2
+    assert "governor" not in page
+    assert "swap" not in page
+
+
+def test_suspect_cells_are_counted_marked_and_explained(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    data["cells"][0]["suspect"] = ["the GPU was throttled"]
+    data["cells"][2]["suspect"] = ["samples spread widely", "load average 9"]
+    text = _render(tmp_path, data)
+    page = _words(text)
+    timed = sum(cell["status"] == "ok" for cell in data["cells"])
+    assert page.count(f"2 of {timed} timed cells suspect") == 3  # on top, contents, list
+    assert text.count('<a class="tag suspect" href="#doubts-small"') == 2
+    assert "the GPU was throttled" in page
+    assert "load average 9" in page
+
+
 def test_warnings_and_a_modified_build_stand_on_top(tmp_path: Path, data: dict[str, Any]) -> None:
     data["context"]["suite"] |= {"git_dirty": True, "sanitizers": "address"}
     data["context"]["environment"]["warnings"] = ["OPENBLAS_CORETYPE halves the matrix product."]
@@ -230,9 +308,9 @@ def test_the_gpu_is_named_with_its_driver_limits_and_own_times(
     assert "580.1" in text
     assert "median by the GPU's events" in text
     assert "123 ms" in text
-    assert "GPU matrix product, bf16 (cuBLAS 13.0)800 000 GFLOP/s" in text
-    assert "read from the GPU's L2 (1.95 KiB)8 000 GB/s" in text
-    assert "barrier over the GPU's grid1.00 µs" in text
+    assert "GPU matrix product, bf16 (cuBLAS 13.0) 800 000 GFLOP/s" in text
+    assert "read from the GPU's L2 (1.95 KiB) 8 000 GB/s" in text
+    assert "barrier over the GPU's grid 1.00 µs" in text
 
 
 def test_several_experiments_share_one_page(
@@ -278,18 +356,18 @@ def test_studies_show_findings_notes_and_sortable_rows(
     assert re.search(r"iterations apart ?11", page)
     assert "A note of the study." in page
     assert "ways one float, pairwise" in page
-    assert '<td class="number" data-order="100000">100 000</td>' in text
-    assert '<td class="number" data-order="3e-05">' in text
-    assert '<td class="number" data-order="">—</td>' in text  # null sorts last
-    assert "<td>no</td>" in text
+    assert "<td class=n>100 000<" in text
+    assert "<td class=n>3.0000e-05<" in text
+    assert '<td class=n data-order="">—<' in text  # null sorts last
+    assert "<td>no<" in text
     assert 'href="#study-small-sums"' in text
     assert "took too long" in page
 
 
 def test_a_long_study_is_cut_and_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
-    rows = [{"step": step} for step in range(1001)]
+    rows = [{"step": step, "error": step / 7} for step in range(1001)]
     data["studies"] = [STUDY | {"rows": rows}]
-    assert "Rows (400 of 1 001, all in small.json)" in _words(_render(tmp_path, data))
+    assert "Rows (500 of 1 001, all in small.json)" in _words(_render(tmp_path, data))
 
 
 def test_tables_of_published_numbers_show_their_group(tmp_path: Path, data: dict[str, Any]) -> None:
@@ -343,20 +421,6 @@ def test_every_table_of_data_can_be_sorted(tmp_path: Path, data: dict[str, Any])
     assert all('class="sortable' in table[:40] for table in headed)
 
 
-def test_a_picture_in_the_page_is_the_drawn_one() -> None:
-    svg = (
-        '<?xml version="1.0"?>\n<!-- made by -->\n<svg viewBox="0 0 9 9">\n'
-        '<g transform="scale(0.0123456)"><path d="M 1.23456 -2.001 L 3 4"/></g></svg>'
-    )
-    uri = str(data_uri(svg))
-    assert not re.search(r"[\"<>#&]", uri)
-    text = urllib.parse.unquote(uri.removeprefix("data:image/svg+xml,"))
-    assert text == (
-        "<svg viewBox='0 0 9 9'><g transform='scale(0.0123456)'>"
-        "<path d='M 1.23 -2 L 3 4'/></g></svg>"
-    )
-
-
 # --- Index -----------------------------------------------------------------------------------
 
 
@@ -397,7 +461,7 @@ def test_the_index_counts_cells(tmp_path: Path, data: dict[str, Any]) -> None:
         synthetic.fail(data["cells"][place], "wrong", "r")
     text = _folders(tmp_path, ("alpha", data))
     rows = re.findall(r"<tr>(?:(?!</tr>).)*</tr>", text, re.S)
-    numbers = re.findall(r'data-order="(\d+)"', next(r for r in rows if ">small<" in r))
+    numbers = re.findall(r"<td class=n>(\d+)", next(r for r in rows if ">small<" in r))
     assert len(data["cells"]) == 12
     assert numbers[:5] == ["9", "3", "0", "0", "0"]  # ok, wrong, skipped, error; studies
 

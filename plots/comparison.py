@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only reader of comparison files, as `kmeans-bench compare --json` writes them."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from plots.load import ROOT, Interval, ResultError, jsonschema, read_json
+
+COMPARISON_VERSION = 1
+PAGE = "comparison.html"
+SCHEMA_FILE = ROOT / "results" / "comparison.schema.json"
+
+# The worst first: the order of tables and legends.
+VERDICTS = ("slower", "faster", "unclear", "same", "untimed")
+# What a reader sees beside the word, so that nothing rests on colour: where the time went.
+SIGNS = {"slower": "↑", "faster": "↓", "unclear": "?", "same": "=", "untimed": "○"}
+WORDS = {
+    "slower": "slower",
+    "faster": "faster",
+    "unclear": "unclear",
+    "same": "same",
+    "untimed": "no time",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A cell on both sides. Ratios are new over base, times in seconds per iteration."""
+
+    experiment: str
+    key: str
+    new_key: str
+    variant: str
+    backend: str
+    precision: str
+    dataset: str
+    n: int
+    d: int
+    k: int
+    iterations: int
+    threads: int
+    verdict: str
+    why: str
+    ratio: Interval | None  # not `confident` where it has no interval: then low and high are mid
+    p_adjusted: float | None
+    correctness: tuple[str, ...]
+    regression: bool  # of correctness
+    base: dict[str, Any] = field(repr=False)  # the sides as they stand in the file
+    new: dict[str, Any] = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        return f"{self.variant} {self.precision}"
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.n, self.d, self.k)
+
+    @property
+    def suspect(self) -> list[str]:
+        return [
+            f"{side}: {text}"
+            for side, found in (("base", self.base), ("new", self.new))
+            for text in found["suspect"]
+        ]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    path: Path
+    base: dict[str, Any] = field(repr=False)
+    new: dict[str, Any] = field(repr=False)
+    settings: dict[str, Any] = field(repr=False)
+    differences: tuple[str, ...] = field(repr=False)
+    counts: dict[str, int] = field(repr=False)
+    geometric_mean_ratio: float | None
+    pairs: tuple[Pair, ...] = field(repr=False)
+    records: tuple[dict[str, Any], ...] = field(repr=False)
+    missing: tuple[dict[str, str], ...] = field(repr=False)
+    added: tuple[dict[str, str], ...] = field(repr=False)
+    gate: dict[str, Any] = field(repr=False)
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.gate["passed"])
+
+    @property
+    def experiments(self) -> list[str]:
+        return list(dict.fromkeys(pair.experiment for pair in self.pairs))
+
+
+@cache
+def _validator() -> Any:
+    if jsonschema is None:
+        return None
+    schema = read_json(SCHEMA_FILE)
+    return jsonschema.validators.validator_for(schema)(schema)
+
+
+def _ratio(cell: dict[str, Any]) -> Interval | None:
+    mid, low, high = cell["ratio"], cell["ratio_low"], cell["ratio_high"]
+    if mid is None:
+        return None
+    if low is None or high is None:
+        return Interval(mid, mid, mid, confident=False)
+    return Interval(mid, low, high, confident=True)
+
+
+def _pair(cell: dict[str, Any]) -> Pair:
+    same = ("experiment", "key", "new_key", "variant", "backend", "precision", "dataset")
+    same += ("n", "d", "k", "iterations", "threads", "verdict", "why", "p_adjusted", "base", "new")
+    return Pair(
+        **{name: cell[name] for name in same},
+        ratio=_ratio(cell),
+        correctness=tuple(cell["correctness"]),
+        regression=cell["correctness_regression"],
+    )
+
+
+def _contradiction(data: dict[str, Any]) -> str | None:
+    """What no schema can say: that the numbers agree with one another."""
+    found = Counter(cell["verdict"] for cell in data["cells"])
+    found["cells"] = len(data["cells"])
+    for name in ("missing", "added"):
+        found[name] = len(data[name])
+    for name, number in data["counts"].items():
+        if name != "correctness" and found[name] != number:
+            return f"at /counts/{name}: {number}, but there are {found[name]}"
+    for place, cell in enumerate(data["cells"]):
+        low, mid, high = cell["ratio_low"], cell["ratio"], cell["ratio_high"]
+        if (low is None) != (high is None):
+            return f"at /cells/{place}: an interval with one end"
+        if low is not None and not low <= high:
+            return f"at /cells/{place}: an interval from {low} to {high}"
+        if mid is not None:
+            medians = cell["new"]["seconds"] / cell["base"]["seconds"]
+            if abs(medians / mid - 1) > 1e-6:
+                return f"at /cells/{place}/ratio: {mid}, but the medians give {medians:.9g}"
+        if cell["correctness_regression"] and not cell["correctness"]:
+            return f"at /cells/{place}: a regression of correctness without a sentence"
+    return None
+
+
+def load_comparison(path: Path) -> Comparison:
+    """Reads and checks a comparison; raises ResultError."""
+    data = read_json(path)
+    version = data.get("comparison_version") if isinstance(data, dict) else None
+    if version != COMPARISON_VERSION or isinstance(version, bool):
+        raise ResultError(
+            f"{path}: comparison_version is {version!r}; "
+            f"this reader knows {COMPARISON_VERSION} only"
+        )
+    validator = _validator()
+    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
+    if error is not None:
+        where = "/".join(str(part) for part in error.absolute_path)
+        raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
+    contradiction = _contradiction(data)
+    if contradiction:
+        raise ResultError(f"{path}: {contradiction}")
+    return Comparison(
+        path=path,
+        base=data["base"],
+        new=data["new"],
+        settings=data["settings"],
+        differences=tuple(data["differences"]),
+        counts=data["counts"],
+        geometric_mean_ratio=data["geometric_mean_ratio"],
+        pairs=tuple(_pair(cell) for cell in data["cells"]),
+        records=tuple(data.get("records") or ()),
+        missing=tuple(data["missing"]),
+        added=tuple(data["added"]),
+        gate=data["gate"],
+    )
+
+
+@dataclass(frozen=True)
+class Link:
+    """A comparison that lies in a machine's folder, as its report names it."""
+
+    base: str
+    href: str
+    text: str
+    passed: bool
+
+
+def comparisons_in(folder: Path) -> list[Link]:
+    """Of results/<machine>/compare-*/, those with a page and a file that can be read."""
+    found = []
+    for path in sorted(folder.glob("compare-*/comparison.json")):
+        if not (path.parent / PAGE).is_file():
+            continue
+        try:
+            comparison = load_comparison(path)
+        except ResultError:
+            continue
+        counts = comparison.counts
+        parts = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
+        if counts["correctness"]:
+            parts.insert(0, f"{counts['correctness']} changed in correctness")
+        found.append(
+            Link(
+                comparison.base["label"],
+                urllib.parse.quote(f"{path.parent.name}/{PAGE}"),
+                ", ".join(parts),
+                comparison.passed,
+            )
+        )
+    return found

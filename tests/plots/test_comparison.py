@@ -1,0 +1,449 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison is read strictly, drawn from whatever it may hold, and escaped."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+import synthetic
+import synthetic_comparison as made
+from matplotlib.figure import Figure
+
+from plots import __main__ as command
+from plots import compare_figures, index, words
+from plots.comparison import load_comparison
+from plots.load import ResultError, load_folder
+from plots.render import settle, with_caption
+from plots.report import render, write_report
+
+HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u001b[31m=1+1|`"
+BENCH = os.environ.get("KMEANS_BENCH")
+
+
+@pytest.fixture
+def results(small_experiment: dict[str, Any]) -> list[dict[str, Any]]:
+    """One experiment; no figures, claims and studies, which are drawn elsewhere."""
+    small_experiment |= {"figures": [], "claims": [], "studies": [], "traces": []}
+    return [synthetic.result(small_experiment)]
+
+
+@pytest.fixture
+def data(results: list[dict[str, Any]]) -> dict[str, Any]:
+    return made.comparison(results, made.changed(results))
+
+
+def _write(folder: Path, results: list[dict[str, Any]], new: list[dict[str, Any]]) -> Path:
+    """Two machines and their comparison, where `make compare` puts it."""
+    for name, group in (("a", results), ("b", new)):
+        for result in group:
+            synthetic.write(folder / name, result)
+    return made.write(folder / "b" / "compare-a", made.comparison(results, new))
+
+
+# --- Reading ---------------------------------------------------------------------------------
+
+
+def test_reads_what_it_holds(tmp_path: Path, data: dict[str, Any]) -> None:
+    found = load_comparison(made.write(tmp_path, data))
+    assert len(found.pairs) == data["counts"]["cells"] == 12
+    pair, cell = found.pairs[0], data["cells"][0]
+    assert (pair.ratio.mid, pair.ratio.low) == (cell["ratio"], cell["ratio_low"])
+    assert pair.label == "cpu_a f32"
+    few = found.pairs[5]  # of three samples: a ratio, but no interval
+    assert not few.ratio.confident
+    assert few.verdict in ("same", "unclear")
+
+
+@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+def test_refuses_other_versions(tmp_path: Path, data: dict[str, Any], version: Any) -> None:
+    path = made.write(tmp_path, data | {"comparison_version": version})
+    with pytest.raises(ResultError, match="comparison_version"):
+        load_comparison(path)
+
+
+def _changes() -> dict[str, tuple[Any, str]]:
+    def cell(place: int, **changes: Any) -> Any:
+        return lambda data: data["cells"][place].update(changes)
+
+    return {
+        "an unknown key": (lambda d: d.update(extra=1), "extra"),
+        "an unknown verdict": (cell(0, verdict="fine"), "/cells/0/verdict"),
+        "no time, but a ratio": (cell(0, verdict="untimed"), "/cells/0/ratio"),
+        "a verdict without a ratio": (cell(0, ratio=None), "/cells/0/ratio"),
+        "a ratio of 0": (cell(0, ratio=0), "/cells/0/ratio"),
+        "a wrong cell with a time": (
+            lambda d: d["cells"][0]["new"].update(status="wrong"),
+            "/cells/0/new",
+        ),
+        "another ratio than that of the medians": (
+            lambda d: d["cells"][0].update(ratio=9.0, ratio_low=8.0, ratio_high=10.0),
+            "/cells/0/ratio: 9.0, but the medians give",
+        ),
+        "half an interval": (cell(0, ratio_low=None), "an interval with one end"),
+        "an interval upside down": (cell(0, ratio_low=2, ratio_high=1), "an interval from"),
+        "a count that is none": (
+            lambda d: d["counts"].update(slower=77),
+            "/counts/slower: 77, but there are",
+        ),
+        "a regression without a word": (
+            cell(0, correctness_regression=True),
+            "a regression of correctness without a sentence",
+        ),
+    }
+
+
+@pytest.mark.parametrize("what", sorted(_changes()))
+def test_refuses_what_contradicts_itself(tmp_path: Path, data: dict[str, Any], what: str) -> None:
+    change, message = _changes()[what]
+    change(data)
+    with pytest.raises(ResultError, match=re.escape(message)):
+        load_comparison(made.write(tmp_path, data))
+
+
+def test_refuses_what_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ResultError, match="No such file"):
+        load_comparison(tmp_path / "absent.json")
+    (tmp_path / "x.json").write_text('{"comparison_version": 1, "counts": NaN}')
+    with pytest.raises(ResultError, match="NaN"):
+        load_comparison(tmp_path / "x.json")
+
+
+# --- Figures ---------------------------------------------------------------------------------
+
+
+def _many(results: list[dict[str, Any]], shapes: int) -> list[dict[str, Any]]:
+    """A sweep of so many shapes."""
+    (one,) = copy.deepcopy(results)
+    one["cells"] = [
+        synthetic.cell("small", variant, "f32", (100 * (i + 1), 2 + i % 7, 3), 10)
+        for i in range(shapes)
+        for variant in ("cpu_a", "openmp_b", "cuda_c")
+    ]
+    return [one]
+
+
+@pytest.mark.parametrize("shapes", [1, 2, 100])
+def test_figures_are_readable_with_few_and_with_many_cells(
+    tmp_path: Path, results: list[dict[str, Any]], shapes: int
+) -> None:
+    base = _many(results, shapes)
+    found = load_comparison(_write(tmp_path, base, made.changed(base)))
+    drawings = dict(
+        compare_figures.draw_all(found, load_folder(tmp_path / "a"), load_folder(tmp_path / "b"))
+    )
+    assert set(drawings) == {"ordered", "ratio-small", "ceilings"}
+    for name, drawing in drawings.items():
+        assert isinstance(drawing.picture, Figure), drawing.absent
+        text = " ".join(drawing.caption)
+        assert "results/a" in text
+        assert "Synthetic Processor" in text
+        alone = with_caption(drawing)
+        settle(alone)
+        width, height = alone.get_size_inches()
+        assert width <= 13.5, name
+        assert height <= 26, name
+    marks = [
+        line
+        for ax in drawings["ratio-small"].picture.axes
+        for line in ax.lines
+        if line.get_marker() not in ("None", None, "")
+    ]
+    timed = sum(pair.ratio is not None for pair in found.pairs)
+    assert len(marks) == timed == 3 * shapes
+
+
+def test_a_very_large_comparison_leaves_the_same_to_the_table(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    base = _many(results, 180)
+    found = load_comparison(_write(tmp_path, base, made.changed(base)))
+    picture, notes = compare_figures.ratios(found, "small")
+    same = sum(pair.verdict == "same" for pair in found.pairs)
+    assert f"{same} cells left out here stand in the table." in notes
+    assert isinstance(picture, Figure)
+
+
+def test_cells_without_a_ratio_say_why(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+    new = copy.deepcopy(results)
+    synthetic.fail(new[0]["cells"][1], "wrong", "labels differ")
+    for group in (results, new):
+        for cell in group[0]["cells"]:
+            if cell["precision"] == "f64":
+                synthetic.fail(cell, "skipped")
+    found = load_comparison(_write(tmp_path, results, new))
+    picture, notes = compare_figures.ratios(found, "small")
+    texts = [text.get_text() for ax in picture.axes for text in ax.texts]
+    assert "\u00d7 ok, now wrong" in texts
+    assert "!" in texts  # beside a regression of correctness
+    assert "Skipped on both sides: cpu_a f64." in notes
+
+
+def test_nothing_timed_is_said(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+    for cell in results[0]["cells"]:
+        synthetic.fail(cell, "error")
+    path = _write(tmp_path, results, copy.deepcopy(results))
+    drawings = compare_figures.draw_all(load_comparison(path))
+    assert all(drawing.absent for _, drawing in drawings)
+    assert command.main(["compare", str(path)]) == 0
+    assert "Not drawn: no cell has a time on both sides." in (
+        path.parent / "comparison.html"
+    ).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("far", "names"),
+    [
+        (1.03, ["-2 %", "-1 %", "1x", "+1 %", "+2 %"]),
+        (1.6, ["1/1.5", "-20 %", "1x", "+20 %", "1.5x"]),
+        (40, ["1/30", "1/5", "1x", "5x", "30x"]),
+    ],
+)
+def test_ticks_of_ratios_are_round_and_few(far: float, names: list[str]) -> None:
+    ticks = compare_figures.ratio_ticks(far)
+    found = [compare_figures.ratio_tick(tick) for tick in ticks]
+    assert [text.replace(words.TIMES, "x").replace(words.MINUS, "-") for text in found] == names
+
+
+# --- Page ------------------------------------------------------------------------------------
+
+
+class _Text(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not [name for name, _ in attrs if name.startswith("on")]
+        self.text += " " if tag in ("td", "th", "li", "p") else ""
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def _page(folder: Path, *more: str) -> str:
+    path = folder / "b" / "compare-a"
+    assert command.main(["compare", str(path / "comparison.json"), *more]) == 0
+    return (path / "comparison.html").read_text(encoding="utf-8")
+
+
+def test_correctness_comes_first_and_everything_is_there(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    new = made.changed(results)
+    new[0]["cells"][2]["label_hash"] = "f" * 16
+    synthetic.fail(new[0]["cells"][3], "wrong", "3 labels differ")
+    new[0]["cells"][0]["suspect"] = ["the GPU was throttled"]
+    lost = new[0]["cells"].pop()
+    path = _write(tmp_path, results, new)
+    data = json.loads(path.read_text())
+    sides = ["--base", str(tmp_path / "a"), "--new", str(tmp_path / "b")]
+    write_report(load_folder(tmp_path / "a"), tmp_path / "a")
+    html = _page(tmp_path, *sides)
+    text = re.sub(r"\s+", " ", _Text(html).text)
+    order = ["the gate fails", "Why the gate fails", "status: ok before, wrong now"]
+    order += ["Missing from the new result (1)", "What differs besides the times"]
+    order += ["git commit: 0123456 before", "All ratios in order", "The worst first"]
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert lost["key"] in text[places[3] : places[4]]
+    for name in ("slower", "faster", "same"):
+        assert f"{data['counts'][name]} {name}" in text
+    for cell in data["cells"]:
+        if cell["ratio"]:
+            assert f"{cell['ratio']:.3f}" in text
+    assert "new: the GPU was throttled" in text
+    assert 'href="comparison.json"' in html
+    assert 'href="../../a/report.html"' in html
+    assert 'href="../small.json"' in html
+    assert 'href="../../a/small.json"' in html
+    assert "Geometric mean of the ratios" in text
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+    new = made.changed(results)
+    path = _write(tmp_path, results, new)
+    data = json.loads(path.read_text())
+    for side in ("base", "new"):
+        data[side] |= {"label": HOSTILE, "machine": HOSTILE, "cpu": HOSTILE, "gpu": HOSTILE}
+        data[side]["files"][0] |= {"git_commit": HOSTILE, "started": HOSTILE}
+    data["differences"] = [HOSTILE]
+    data["gate"] = {"passed": False, "reasons": [HOSTILE], "notes": [HOSTILE]}
+    data["missing"] = [{"experiment": HOSTILE, "key": HOSTILE, "reason": HOSTILE}]
+    data["records"] = [
+        {
+            "experiment": HOSTILE,
+            "kind": "trace",
+            "name": HOSTILE,
+            "correctness": [HOSTILE],
+            "correctness_regression": True,
+        }
+    ]
+    data["counts"]["missing"] = 1
+    data["cells"][0] |= {"why": HOSTILE, "variant": HOSTILE, "correctness": [HOSTILE]}
+    data["cells"][0]["base"]["suspect"] = [HOSTILE]
+    made.write(path.parent, data)
+    html = _page(tmp_path)
+    page = _Text(html)
+    assert page.tags.count("script") == html.count("</script>") == 1
+    assert not {"img", "iframe", "object", "link", "form", "base"} & set(page.tags)
+    assert page.text.count("<script>alert(1)</script>") >= 12
+    assert "\u001b" not in html  # no terminal is told what to do by a copied line
+    # The machine's report and the index name the comparison, and escape its label.
+    folder = {tmp_path / "b": load_folder(tmp_path / "b")}
+    write_report(folder[tmp_path / "b"], tmp_path / "b")
+    for text in ((tmp_path / "b" / "report.html").read_text(), index.render(folder)):
+        assert _Text(text).tags.count("script") == text.count("</script>") == 1
+        assert "compare-a/comparison.html" in text
+
+
+def test_the_report_and_the_index_lead_to_comparisons(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    path = _write(tmp_path, results, made.changed(results))
+    loaded = load_folder(tmp_path / "b")
+    assert "compare-a" not in render(loaded)
+    write_report(loaded, tmp_path / "b")
+    assert "compare-a" not in (tmp_path / "b" / "report.html").read_text()  # no page yet
+    _page(tmp_path)
+    write_report(loaded, tmp_path / "b")
+    report = (tmp_path / "b" / "report.html").read_text()
+    assert 'href="compare-a/comparison.html"' in report
+    assert "Compared with results/a" in report
+    assert 'href="b/compare-a/comparison.html"' in index.render({tmp_path / "b": loaded})
+    path.write_text("{")  # damaged: not named, and nothing else suffers
+    write_report(loaded, tmp_path / "b")
+    assert "compare-a" not in (tmp_path / "b" / "report.html").read_text()
+
+
+def test_a_damaged_comparison_ends_with_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "comparison.json").write_text("[]")
+    assert command.main(["compare", str(tmp_path / "comparison.json")]) == 2
+    assert "comparison.json: comparison_version" in capsys.readouterr().err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["comparison.json"]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
+    program = browser.find()
+    if program is None:
+        pytest.skip("no Chromium here: tools/setup.sh browser installs it where apt has it")
+    with browser.Browser(program, tmp_path_factory.mktemp("compared") / "profile") as driver:
+        yield driver
+
+
+def test_the_page_sorts_and_fits_a_phone(
+    chromium: browser.Browser, tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    new = made.changed(results)
+    synthetic.fail(new[0]["cells"][3], "wrong", "a_reason_without_an_end_" * 12)
+    _write(tmp_path, results, new)
+    _page(tmp_path)
+    page = tmp_path / "b" / "compare-a" / "comparison.html"
+    for width in (360, 1280):
+        chromium.visit(page.as_uri(), width, 800)
+        chromium.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert chromium.run("document.scrollingElement.scrollWidth") <= width
+    column = """[...document.querySelector('#cells tbody').rows]
+      .map((row) => row.cells[8].dataset.order)"""
+    chromium.run("[...document.querySelectorAll('#cells th')][8].click()")
+    found = chromium.run(column)
+    numbers = [float(text) for text in found if text]
+    assert numbers == sorted(numbers)
+    assert found[-1] == ""  # no ratio comes last
+    links = chromium.run("[...document.links].map((link) => link.href)")
+    files = {link.partition("#")[0].removeprefix("file://") for link in links}
+    assert all(Path(name).is_file() for name in files)
+    assert chromium.run("document.querySelectorAll('svg.picture').length") == 2
+    assert chromium.complaints == []
+
+
+# --- The script ------------------------------------------------------------------------------
+
+
+def _suite(folder: Path) -> Path:
+    """The scripts and the Python side, without the results of the repository."""
+    root = folder / "suite"
+    (root / "results").mkdir(parents=True)
+    for name in ("plots", "experiments", ".venv"):
+        (root / name).symlink_to(synthetic.ROOT / name)
+    shutil.copytree(synthetic.ROOT / "tools", root / "tools")
+    for schema in (synthetic.ROOT / "results").glob("*.json"):
+        shutil.copy(schema, root / "results")
+    return root
+
+
+def _compare(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    build = Path(BENCH).resolve().parent
+    return subprocess.run(
+        [str(root / "tools" / "compare.sh"), *words],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | {"BUILD": str(build)} | variables,
+    )
+
+
+@pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
+def test_the_script_compares_two_folders_and_passes_the_status_on(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    root = _suite(tmp_path)
+    new = copy.deepcopy(results)
+    synthetic.fail(new[0]["cells"][0], "wrong", "3 labels differ")
+    synthetic.write(root / "results" / "a", results[0])
+    synthetic.write(root / "results" / "b", new[0])
+    done = _compare(root, "a", "results/b")
+    assert done.returncode == 0, done.stderr
+    out = root / "results" / "b" / "compare-a"
+    names = {path.name for path in out.iterdir()}
+    assert names == {"comparison.json", "summary.md", "comparison.html", "figures"}
+    assert load_comparison(out / "comparison.json").counts["cells"] == 12
+    assert "results/index.html" in done.stdout
+    text = (root / "results" / "index.html").read_text()
+    assert 'href="b/compare-a/comparison.html"' in text
+    gated = _compare(root, "a", "b", GATE="1", OUT=str(tmp_path / "elsewhere"))
+    assert gated.returncode == 1, gated.stderr
+    assert (tmp_path / "elsewhere" / "comparison.html").is_file()
+    equal = _compare(root, "a", "a", "--gate", OUT=str(tmp_path / "equal"))
+    assert equal.returncode == 0, equal.stderr
+
+
+@pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
+def test_the_script_says_that_machines_differ(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    root = _suite(tmp_path)
+    new = copy.deepcopy(results)
+    new[0]["context"]["machine"] |= {"id": "other", "cpu": {"model": "Another One", "cores": 8}}
+    synthetic.write(root / "results" / "a", results[0])
+    synthetic.write(root / "results" / "b", new[0])
+    done = _compare(root, "a", "b")
+    assert done.returncode == 0, done.stderr
+    assert "the machines differ" in done.stdout
+    found = load_comparison(root / "results" / "b" / "compare-a" / "comparison.json")
+    assert found.settings["cross_hardware"]
+
+
+@pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
+def test_the_script_refuses_what_is_not_there(tmp_path: Path) -> None:
+    root = _suite(tmp_path)
+    for names in ((), ("a",), ("absent", "b")):
+        done = _compare(root, *names)
+        assert done.returncode == 2
+        assert "make compare BASE=" in done.stderr
