@@ -26,6 +26,25 @@ if(KMEANS_SANITIZE)
                               -fno-sanitize-recover=all>)
   target_link_options(kmeans_options INTERFACE -fsanitize=${KMEANS_SANITIZE})
 endif()
+if(KMEANS_SANITIZE MATCHES "thread")
+  # ThreadSanitizer sees no barrier inside libgomp and takes every parallel region for a race. LLVM's
+  # runtime tells its tool Archer where threads meet, and Archer tells the sanitizer; linked into
+  # every program, it works however they are started.
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "KMEANS_SANITIZE=thread needs clang, whose OpenMP runtime the sanitizer "
+                        "understands: configure with -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-resource-dir
+                  OUTPUT_VARIABLE resources OUTPUT_STRIP_TRAILING_WHITESPACE)
+  find_library(KMEANS_ARCHER archer HINTS ${resources}/../..)
+  if(NOT KMEANS_ARCHER)
+    message(FATAL_ERROR "KMEANS_SANITIZE=thread needs libarcher.so of LLVM's OpenMP runtime (package "
+                        "libomp-dev), or set KMEANS_ARCHER to its path")
+  endif()
+  get_filename_component(archer_folder ${KMEANS_ARCHER} DIRECTORY)
+  target_link_options(kmeans_options INTERFACE
+    LINKER:--no-as-needed ${KMEANS_ARCHER} LINKER:-rpath,${archer_folder})
+endif()
 
 # Variants are compiled for the machine at hand; the rest of the suite stays portable, and checks at
 # start that the processor has what the variants were compiled for (harness/isa_check.cpp).

@@ -89,7 +89,8 @@ Lanes<float> squares_in_blocks(const std::vector<Lanes<float>>& columns, const f
 /// class compares square roots with <; right is < of squares, from infinity on.
 template <class T>
 void assign(const StudyInput& input, Trajectory trajectory, State<T>& state) {
-  const auto [d, k] = std::pair(input.d, input.k);
+  const std::int64_t d = input.d;
+  const std::int64_t k = input.k;
   for_blocks(input.n, input.threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
     std::vector<Lanes<T>> columns(static_cast<std::size_t>(d));
     for (std::int64_t first = begin; first < end; first += kLanes) {

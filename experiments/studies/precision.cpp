@@ -166,7 +166,9 @@ float scale_of(const Cloud& cloud) {
 template <class A>
 void label_all(const Cloud& cloud, const Centroids& centroids, Pass& pass) {
   using Real = typename A::Real;
-  const auto [n, d, k] = std::array{cloud.n, cloud.d, cloud.k};
+  const std::int64_t n = cloud.n;
+  const std::int64_t d = cloud.d;
+  const std::int64_t k = cloud.k;
   const float scale = scale_of<A>(cloud);
   std::vector<Real> operands(k * d);
   std::vector<Real> norms(k, 0);
@@ -242,7 +244,9 @@ class Means {
 
   /// Moves `centroids` to the means of the clusters; an empty one stays.
   void update(const Labels& labels, Centroids& centroids) {
-    const auto [n, d, k] = std::array{cloud_->n, cloud_->d, cloud_->k};
+    const std::int64_t n = cloud_->n;
+    const std::int64_t d = cloud_->d;
+    const std::int64_t k = cloud_->k;
     const double scale = exact::power_of_two(exponent_);
     const std::int64_t parts = std::clamp<std::int64_t>(cloud_->threads, 1, block_count(n));
     std::vector<std::vector<std::int64_t>> changes(parts);  // k x (d + 1): sums and count
@@ -766,7 +770,8 @@ struct Part {
 
   Part(const StudyInput& whole, const std::array<std::int64_t, 3>& size) : input(whole) {
     const auto [n, d, k] = size;
-    const auto cut = [&](const float* rows, std::int64_t count, std::vector<float>& out) {
+    const auto cut = [&whole, d = d](const float* rows, std::int64_t count,
+                                     std::vector<float>& out) {
       if (d == whole.d) return rows;
       for (std::int64_t i = 0; i < count; ++i) {
         out.insert(out.end(), rows + i * whole.d, rows + i * whole.d + d);
