@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <set>
@@ -687,6 +689,16 @@ std::int64_t available_memory() {
   const auto limits = cgroup_limits();
   if (limits.memory_bytes) {
     const auto left = *limits.memory_bytes - limits.memory_used_bytes.value_or(0);
+    available = std::min(available, std::max<std::int64_t>(left, 0));
+  }
+  // `ulimit -v`: a worker is this program again, and takes as much before it holds any points.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+    std::int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const auto granted = static_cast<std::int64_t>(
+        std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<std::int64_t>::max()));
+    const std::int64_t left = granted - pages * ::sysconf(_SC_PAGESIZE);
     available = std::min(available, std::max<std::int64_t>(left, 0));
   }
   return available;

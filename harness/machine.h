@@ -39,8 +39,8 @@ struct CgroupLimits {
 /// Reads version 1 and version 2 control groups. `root` is put before every absolute path.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
-/// Bytes that can still be allocated without swapping: MemAvailable, or what the control group has
-/// left if that is less.
+/// Bytes that can still be allocated without swapping: MemAvailable, or what the control group or
+/// the limit on address space (`ulimit -v`) has left if that is less.
 std::int64_t available_memory();
 
 /// Size of the largest data cache that an allowed CPU sees, and of its level 2 cache divided by the

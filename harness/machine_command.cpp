@@ -14,8 +14,10 @@
 #include "harness/build_info.h"
 #include "harness/ceilings.h"
 #include "harness/environment.h"
+#include "harness/errors.h"
 #include "harness/gpu_option.h"
 #include "harness/machine.h"
+#include "harness/machine_check.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -28,6 +30,9 @@ struct MachineOptions {
   bool id = false;
   bool no_ceilings = false;
   bool force = false;
+  bool check = false;
+  bool strict = false;
+  CheckOptions check_options;
   std::string openblas_worker;
   std::optional<double> gpu_worker;  ///< the effort
 };
@@ -54,9 +59,13 @@ std::string joined(const json& values, const char* separator) {
   return text;
 }
 
+std::string counted(std::int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
 /// "1 word", "2 words".
 std::string counted(std::int64_t count, const std::string& word) {
-  return std::to_string(count) + " " + word + (count == 1 ? "" : "s");
+  return counted(count, word, word + "s");
 }
 
 std::string bytes_of(const json& value) {
@@ -244,6 +253,27 @@ void print_gpu_ceilings(const json& gpu) {
   if (details["disturbed"].get<bool>()) print_line("note", "disturbed: not kept, measure again");
 }
 
+int run_check(const MachineOptions& options) {
+  const auto scope = check_scope(usable_threads(), machine_fingerprint());
+  const auto conditions = check_machine(scope, options.check_options.seconds);
+  const auto doubts = doubtful(conditions, options.check_options.accepted);
+  if (options.json) {
+    std::cout << json{{"conditions", to_json(conditions)}, {"doubtful", doubts.size()}}.dump(2)
+              << "\n";
+  } else {
+    for (const auto& condition : conditions) {
+      std::cout << std::left << std::setw(10) << to_string(condition.state)
+                << std::setw(kLabelWidth) << condition.check << condition.detail << "\n";
+    }
+    std::cout << (doubts.empty() ? std::string("Nothing doubtful was found.")
+                                 : counted(static_cast<std::int64_t>(doubts.size()), "thing spoils",
+                                           "things spoil") +
+                                       " measurements made now.")
+              << "\n";
+  }
+  return options.strict && !doubts.empty() ? kExitUnusableEnvironment : kExitOk;
+}
+
 int run_machine(const MachineOptions& options) {
   if (!options.openblas_worker.empty()) return run_openblas_worker(options.openblas_worker);
   if (options.gpu_worker) return run_gpu_worker(*options.gpu_worker);
@@ -252,6 +282,7 @@ int run_machine(const MachineOptions& options) {
     return 0;
   }
   undo_thread_binding();
+  if (options.check) return run_check(options);
   const auto report = inspect_environment();
   const auto environment =
       environment_context(report, worker_environment(report, usable_threads(), false));
@@ -295,6 +326,13 @@ void add_machine_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--no-ceilings", options->no_ceilings, "Measure nothing");
   command->add_flag("--force", options->force,
                     "Measure the ceilings even if they are known from an earlier run");
+  auto* check = command->add_flag("--check", options->check,
+                                  "Look for what would spoil a measurement now, and nothing else");
+  command
+      ->add_flag("--strict", options->strict,
+                 "Of --check: end with exit status 3 when something is doubtful")
+      ->needs(check);
+  add_check_options(*command, options->check_options);
   add_device_option(*command);
   command->add_option("--openblas-worker", options->openblas_worker)
       ->check(CLI::IsMember({"info", "gemm"}))

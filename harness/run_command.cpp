@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <regex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "harness/gpu.h"
 #include "harness/gpu_option.h"
 #include "harness/machine.h"
+#include "harness/machine_check.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
 #include "harness/text.h"
@@ -38,6 +38,8 @@ struct RunOptions {
   bool dry_run = false;
   bool keep_environment = false;
   bool yes = false;
+  bool require_quiet = false;
+  CheckOptions check{0.5, {}};
   int threads = 0;
   int processes = 0;
   int repetitions = 0;
@@ -85,7 +87,9 @@ std::pair<std::int64_t, std::int64_t> size_of_stored(const DatasetSpec& spec,
   return {stored.n, stored.d};
 }
 
-void warn(const std::string& text) { std::fprintf(stderr, "warning: %s\n", text.c_str()); }
+void warn(const std::string& text) {
+  std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
+}
 
 std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) {
   const std::filesystem::path cache = cache_root();
@@ -103,10 +107,19 @@ std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) 
   plan_options.allow_many = options.yes;
   plan_options.size_of_file = [&](const DatasetSpec& spec) { return size_of_stored(spec, cache); };
   std::vector<PlannedExperiment> planned;
-  std::set<std::string> names;
   for (const auto& name : options.experiments) {
     Experiment experiment = load_experiment(name);
-    if (!names.insert(experiment.name).second) {
+    const auto known = std::find_if(planned.begin(), planned.end(), [&](const auto& other) {
+      return other.experiment.name == experiment.name;
+    });
+    if (known != planned.end()) {
+      const JsonDocument& first = known->experiment.document;
+      // Both would be written to one result file.
+      if (first.text != experiment.document.text) {
+        throw InputError("two different experiments are named \"" + experiment.name +
+                         "\": " + first.source + " and " + experiment.document.source +
+                         "; rename one, or run them with different --out");
+      }
       warn("experiment " + experiment.name + " is named twice; it runs once");
       continue;
     }
@@ -148,19 +161,6 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   planned = std::move(kept);
 }
 
-/// Seconds a cell may take, from its operations at a rate that plain code reaches.
-double rough_seconds(const Cell& cell) {
-  constexpr double kPlainOperationsPerSecond = 2e9;
-  constexpr double kProcessSeconds = 0.5;
-  const Sampling& sampling = cell.sampling;
-  const double work = operations_zechner(cell.task.shape) * static_cast<double>(cell.iterations) /
-                      kPlainOperationsPerSecond;
-  const double repetition = std::max(work, sampling.min_seconds);
-  const double wanted = repetition * sampling.repetitions * sampling.processes;
-  const double timed = std::max(repetition, std::min(wanted, sampling.max_seconds));
-  return timed + sampling.processes * (kProcessSeconds + std::min(work, repetition));
-}
-
 int dry_run(const std::vector<PlannedExperiment>& planned) {
   std::size_t runs = 0;
   std::size_t skips = 0;
@@ -178,7 +178,9 @@ int dry_run(const std::vector<PlannedExperiment>& planned) {
     for (const auto& cell : one.plan.cells) {
       if (!cell.selected) continue;
       show(cell.key, cell.skip_reason);
-      if (cell.skip_reason.empty()) seconds += rough_seconds(cell);
+      if (cell.skip_reason.empty()) {
+        seconds += rough_seconds(cell.task.shape, cell.iterations, cell.sampling);
+      }
     }
     for (const auto& trace : one.plan.traces) {
       if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
@@ -192,18 +194,38 @@ int dry_run(const std::vector<PlannedExperiment>& planned) {
   return kExitOk;
 }
 
-RunSurroundings look_around() {
+/// Warns of what spoils measurements, or refuses. Throws EnvironmentError.
+std::vector<Condition> look_for_disturbances(const RunOptions& options, int threads,
+                                             const nlohmann::json& machine) {
+  auto conditions = check_machine(check_scope(threads, machine), options.check.seconds);
+  if (InterruptGuard::interrupted()) return conditions;
+  if (options.require_quiet) {
+    std::string text;
+    for (const auto& one : doubtful(conditions, options.check.accepted)) text += "\n  " + one;
+    if (!text.empty()) {
+      throw EnvironmentError("this machine is not fit for measuring now:" + text +
+                             "\nMend these, or name those to put up with: --accept "
+                             "CHECK[,CHECK...]");
+    }
+  }
+  for (const auto& one : doubtful(conditions)) warn(one);
+  return conditions;
+}
+
+RunSurroundings look_around(const RunOptions& options, int threads) {
   RunSurroundings surroundings;
   surroundings.machine_id = machine_id();
   surroundings.machine = machine_fingerprint();
   surroundings.environment = inspect_environment();
   for (const auto& warning : surroundings.environment.warnings) warn(warning);
+  surroundings.conditions = to_json(look_for_disturbances(options, threads, surroundings.machine));
   std::fprintf(stderr, "machine %s: looking up its measured ceilings\n",
                surroundings.machine_id.c_str());
   surroundings.limits.ceilings = measured_ceilings(false);
   if (const auto cache = data_caches().last_level_bytes) {
     surroundings.limits.cache_bytes = static_cast<double>(*cache);
   }
+  surroundings.limits.usable_threads = usable_threads();
   surroundings.limits.cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
   return surroundings;
 }
@@ -240,7 +262,7 @@ int run(const RunOptions& options) {
   settings.force = options.force;
   settings.keep_environment = options.keep_environment;
   check_writable(settings.out);
-  const RunSurroundings surroundings = look_around();
+  const RunSurroundings surroundings = look_around(options, threads);
 
   std::vector<std::pair<std::string, RunSummary>> summaries;
   bool failed = false;
@@ -291,12 +313,17 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
       ->capture_default_str();
   command->add_flag("--keep-environment", options->keep_environment,
                     "Leave variables that cripple libraries as they are");
+  command->add_flag("--require-quiet", options->require_quiet,
+                    "Refuse (exit status 3) when something spoils measurements now; see "
+                    "'machine --check'");
+  add_check_options(*command, options->check);
   command->add_flag("--yes", options->yes,
                     "Run sweeps of more than " + std::to_string(kManyCells) + " cells");
   command->footer(
       "Each cell runs in several worker processes, one at a time, in a seeded random order; every\n"
-      "answer is verified. Exit status: 0 all well, 2 bad input, 4 some cells failed, 5 results\n"
-      "could not be written, 130 interrupted. docs/running.md tells more.");
+      "answer is verified. Exit status: 0 all well, 2 bad input, 3 the machine lacks something or\n"
+      "is not quiet as required, 4 some cells failed, 5 results could not be written, 130\n"
+      "interrupted. docs/running.md tells more.");
   command->callback([options, &action] { action = [options] { return run(*options); }; });
 }
 

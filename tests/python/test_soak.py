@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The soak: two sound rounds pass, and each planted defect is found."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import soak as soak_module  # noqa: E402
+
+PROGRAM = Path(os.environ.get("KMEANS_BENCH", ROOT / "build" / "kmeans-bench"))
+
+pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="kmeans-bench is not built")
+
+EXPERIMENT = {
+    "name": "tiny",
+    "title": "Tiny",
+    "init": "first",
+    "data": {"generator": "uniform", "seed": 1},
+    "variants": ["cpu_naive", "openmp_exact"],
+    "scales": {
+        "quick": {
+            "sweep": {"n": [200], "d": [2], "k": [3]},
+            "iterations": 2,
+            "processes": 1,
+            "repetitions": 1,
+            "min_seconds": 0.001,
+        }
+    },
+}
+
+# Passes everything on to the program, and does harm after the second run.
+WRAPPER = """#!/usr/bin/env bash
+folder=$(dirname "$0")
+"$REAL_PROGRAM" "$@"
+status=$?
+if [ "$1" = run ]; then
+  echo run >>"$folder/runs"
+  if [ "$(wc -l <"$folder/runs")" -eq 2 ]; then
+    results=$folder/out/results
+    {harm}
+  fi
+fi
+exit $status
+"""
+
+
+def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, dict]:
+    """Two rounds of two cells; the process, and its summary."""
+    experiment = tmp_path / "tiny.json"
+    experiment.write_text(json.dumps(EXPERIMENT), encoding="utf-8")
+    build = tmp_path / "build"
+    build.mkdir()
+    wrapper = tmp_path / "build" / "kmeans-bench"
+    if harm:
+        text = WRAPPER.replace("{harm}", harm).replace('$(dirname "$0")', str(tmp_path))
+        wrapper.write_text(text, encoding="utf-8")
+        wrapper.chmod(0o755)
+    else:
+        wrapper.symlink_to(PROGRAM.resolve())
+    # A cache of its own, since others may fill the common one meanwhile; but what this machine can
+    # reach need not be measured again.
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    known = Path(os.environ.get("KMEANS_BENCH_CACHE") or ROOT / ".cache") / "machine"
+    if known.is_dir():
+        shutil.copytree(known, cache / "machine")
+    environment = os.environ | {
+        "BUILD": str(build),
+        "REAL_PROGRAM": str(PROGRAM.resolve()),
+        "KMEANS_BENCH_CACHE": str(cache),
+        "SOAK_OUT": str(tmp_path / "out"),
+        "EXPERIMENTS": str(experiment),
+        "ONLY": "tiny",
+        "SOAK_ARGS": "",
+    }
+    done = subprocess.run(
+        ["tools/soak.sh", "0"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    summary = tmp_path / "out" / "soak.json"
+    return done, json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}
+
+
+def test_sound_rounds_pass(tmp_path: Path) -> None:
+    done, summary = soak(tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "nothing grew, nothing changed" in done.stdout
+    assert summary["passed"] is True
+    assert [one["compared"] for one in summary["rounds"]] == [2, 2]
+    assert all(one["peak_kib"] > 1000 and one["descriptors"] > 2 for one in summary["rounds"])
+    assert not list((tmp_path / "out" / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("harm", "finding"),
+    [
+        (
+            """sed -i -E 's/("label_hash": ")[0-9a-f]{4}/\\1beef/' "$results/tiny.json" """,
+            "another answer",
+        ),
+        (
+            """sed -i 's/"status": "ok"/"status": "error"/' "$results/tiny.json" """,
+            "was ok, is error",
+        ),
+        ("""echo x >"$results/more.txt" """, "results: 1 new files, such as more.txt"),
+        ("""head -c 300000 /dev/zero >"$KMEANS_BENCH_CACHE/x" """, "cache: 1 new files"),
+        ("""mkdir "$TMPDIR/kmeans-bench-left" """, "1 temporary files left"),
+        ("""sleep 600 </dev/null >/dev/null 2>&1 & """, "1 processes left"),
+        ("""status=9""", "exit status 9"),
+    ],
+    ids=["hash", "status", "results", "cache", "temporary", "process", "exit"],
+)
+def test_planted_defects_are_found(tmp_path: Path, harm: str, finding: str) -> None:
+    done, summary = soak(tmp_path, harm)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert finding in done.stdout
+    assert summary["passed"] is False
+    assert summary["rounds"][0]["findings"] == []
+    assert any(finding in text for text in summary["rounds"][1]["findings"])
+
+
+def test_growing_memory_and_descriptors_are_found() -> None:
+    """Without processes that grow: the rule alone."""
+    looking = soak_module.Soak.__new__(soak_module.Soak)
+    first = soak_module.Round(1, peak_kib=900_000, descriptors=9)  # which made the data
+    second = soak_module.Round(2, peak_kib=40_000, descriptors=9)
+    same = soak_module.Round(3, peak_kib=50_000, descriptors=12)
+    grown = soak_module.Round(4, peak_kib=60_000, descriptors=14)
+    looking.compare([first], second)
+    looking.compare([first, second], same)
+    assert second.findings == same.findings == []
+    looking.compare([first, second, same], grown)
+    assert [text.split(" grew")[0] for text in grown.findings] == [
+        "peak memory of the coordinator",
+        "open descriptors",
+    ]
+
+
+def test_shared_memory_counts_when_it_is_nobodys(tmp_path: Path) -> None:
+    (tmp_path / "old").touch()
+    (tmp_path / "sem.left").touch()
+    (tmp_path / f"sem.{os.getpid()}").touch()  # of a process that lives
+    with (tmp_path / "held").open("w"):
+        assert soak_module.abandoned_shared_memory(tmp_path, {"old"}) == ["sem.left"]
