@@ -5,12 +5,16 @@ SCALE   ?= quick
 ONLY    ?=
 RESUME  ?=
 MACHINE ?=
+BASE    ?=
+NEW     ?=
+SECONDS ?=
 PRESET  ?= release
 BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 export BUILD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu build test check format run-experiments figures report clean distclean
+.PHONY: help setup setup-gpu build test check format run-experiments figures report compare \
+  reproduce selftest soak fuzz clean distclean
 
 help:
 	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
@@ -25,6 +29,10 @@ help:
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
 	@echo 'make setup-gpu         also PyTorch and the GPU peers, where there is a GPU (requirements-gpu.txt)'
+	@echo 'make compare           BASE=folder NEW=folder: which cells are faster, slower, wrong; table, figures, page'
+	@echo 'make reproduce         MACHINE=folder: labels, inertia and data of committed results again, equal or where not'
+	@echo 'make selftest          this build against itself: how often compare cries wolf, and what it finds'
+	@echo 'make soak, make fuzz   SECONDS=...: experiments in a loop; every reader against hostile bytes'
 	@echo 'make clean             remove builds;  make distclean also .venv and cached data; never results'
 	@echo 'PRESET=dev|tsan|ci|cuda builds and tests in build-<preset> (CMakePresets.json)'
 
@@ -39,7 +47,7 @@ build:
 	@tools/build.sh $(PRESET)
 
 test:
-	@tools/setup.sh build python browser
+	@tools/setup.sh build python browser test
 	@tools/build.sh $(PRESET)
 	@tools/test.sh
 
@@ -64,6 +72,30 @@ figures:
 report:
 	@tools/setup.sh python
 	@tools/draw.sh report $(MACHINE)
+
+compare:
+	@tools/setup.sh build python
+	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/compare.sh '$(BASE)' '$(NEW)'
+
+reproduce:
+	@tools/setup.sh build python gpu
+	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/reproduce.sh '$(MACHINE)'
+
+selftest:
+	@tools/setup.sh build python
+	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/selftest.sh
+
+soak:
+	@tools/setup.sh build python
+	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/soak.sh $(or $(SECONDS),3600)
+
+fuzz:
+	@tools/setup.sh build fuzz
+	@tools/fuzz.sh $(or $(SECONDS),60)
 
 clean:
 	rm -rf build build-ci build-cuda build-dev build-tsan build-fuzz

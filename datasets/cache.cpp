@@ -80,7 +80,8 @@ class CacheEntry {
   [[nodiscard]] const fs::path& data() const { return data_; }
 
   /// Holds the lock while making the entry, unless another process has made it meanwhile.
-  StoredDataset get(const std::function<void()>& make) const {
+  /// `make` tells how many points it left out.
+  StoredDataset get(const std::function<std::int64_t()>& make) const {
     if (auto stored = valid(Reporting::quiet)) return *stored;
     std::error_code error;
     fs::create_directories(record_.parent_path(), error);
@@ -93,8 +94,7 @@ class CacheEntry {
     fs::remove(record_, error);
     remove_stale_temporaries(data_);
     remove_stale_temporaries(record_);
-    make();
-    return describe();
+    return describe(make());
   }
 
   void discard() const {
@@ -117,9 +117,12 @@ class CacheEntry {
       const MappedFile file(data_);
       const FileBytes bytes{data_.string(), file.bytes(), file.memory()};
       const auto layout = plain_layout(bytes, scalar_);
-      StoredDataset stored{data_, record.at("sha256").get<std::string>(),
-                           record.at("n").get<std::int64_t>(), record.at("d").get<std::int64_t>(),
-                           scalar_};
+      StoredDataset stored{data_,
+                           record.at("sha256").get<std::string>(),
+                           record.at("n").get<std::int64_t>(),
+                           record.at("d").get<std::int64_t>(),
+                           scalar_,
+                           record.value("points_dropped", std::int64_t{0})};
       if (!layout || layout->n != stored.n || layout->d != stored.d ||
           probe(file) != record.at("probe_sha256").get<std::string>()) {
         throw InputError("size, shape or samples do not fit the record");
@@ -155,17 +158,19 @@ class CacheEntry {
   }
 
   // Hashes the finished data file and writes its record.
-  [[nodiscard]] StoredDataset describe() const {
+  [[nodiscard]] StoredDataset describe(std::int64_t points_dropped) const {
     const MappedFile file(data_);
     const FileBytes bytes{data_.string(), file.bytes(), file.memory()};
     const auto layout = plain_layout(bytes, scalar_);
     if (!layout) bytes.refuse("is not the npy file that was to be made");
     const auto coordinates = coordinates_of(file, *layout);
-    StoredDataset stored{data_, sha256_hex(coordinates.data(), coordinates.size()), layout->n,
-                         layout->d, scalar_};
+    StoredDataset stored{data_,     sha256_hex(coordinates.data(), coordinates.size()),
+                         layout->n, layout->d,
+                         scalar_,   points_dropped};
     write_record({{"key", key_},
                   {"n", stored.n},
                   {"d", stored.d},
+                  {"points_dropped", points_dropped},
                   {"bytes", file.bytes().size()},
                   {"sha256", stored.sha256},
                   {"probe_sha256", probe(file)},
@@ -232,11 +237,14 @@ StoredDataset materialise_file(const DatasetSpec& spec, ScalarType scalar, const
   const FileBytes bytes{file.string(), mapped.bytes(), mapped.memory()};
   const bool npy = bytes.text().substr(0, 6) == "\x93NUMPY";
   const bool in_place = npy && options.max_points == 0 && options.csv_drop_last == 0 &&
-                        plain_layout(bytes, scalar).has_value();
+                        !options.drop_nonfinite && plain_layout(bytes, scalar).has_value();
   if (in_place) entry.use_file_in_place(fs::absolute(file));
   return entry.get([&] {
+    std::int64_t dropped = 0;
+    options.points_dropped = &dropped;
     const Points points = read_points(bytes, options);  // also refuses NaN and infinity
     if (!in_place) write_npy(entry.data(), points);
+    return dropped;
   });
 }
 
@@ -254,6 +262,7 @@ StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
     } else {
       write_generated(spec, scalar, entry.data());
     }
+    return std::int64_t{0};
   });
   if (const auto* known = find_in_catalogue(spec, scalar)) {
     if (stored.sha256 == known->sha256) return stored;

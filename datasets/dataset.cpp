@@ -102,13 +102,14 @@ json parse_generated(const json& given, const std::string& where) {
   const auto count =
       checked_product(spec.at("n").get<std::int64_t>(), spec.at("d").get<std::int64_t>());
   if (!count || !checked_product(*count, 8)) {
-    throw InputError(where + ": n * d coordinates need more than 2^62 bytes");
+    throw InputError(pointer(where, "n") + ": n * d coordinates need more than 2^62 bytes");
   }
   return spec;
 }
 
 json parse_file(const json& given, const std::string& where) {
-  refuse_unknown_keys(given, {"file", "format", "n", "csv_drop_last"}, where, "a file");
+  refuse_unknown_keys(given, {"file", "format", "n", "csv_drop_last", "drop_nonfinite"}, where,
+                      "a file");
   if (!given.at("file").is_string() || given.at("file").get<std::string>().empty()) {
     throw InputError(pointer(where, "file") + ": must be the path of a file");
   }
@@ -138,6 +139,13 @@ json parse_file(const json& given, const std::string& where) {
       spec[parameter.name] =
           checked_value(parameter, given.at(parameter.name), pointer(where, parameter.name));
     }
+  }
+  if (given.contains("drop_nonfinite")) {
+    if (!given.at("drop_nonfinite").is_boolean()) {
+      throw InputError(pointer(where, "drop_nonfinite") + ": must be true or false");
+    }
+    // Only where it is asked for: the names of other sets stay what they were.
+    if (given.at("drop_nonfinite").get<bool>()) spec["drop_nonfinite"] = true;
   }
   return spec;
 }
@@ -240,6 +248,7 @@ LoadOptions load_options(const DatasetSpec& spec) {
   }
   options.max_points = spec.json.at("n").get<std::int64_t>();
   options.csv_drop_last = spec.json.at("csv_drop_last").get<std::int64_t>();
+  options.drop_nonfinite = spec.json.value("drop_nonfinite", false);
   return options;
 }
 

@@ -33,6 +33,7 @@ struct StoredDataset {
   std::int64_t n = 0;
   std::int64_t d = 0;
   ScalarType scalar = ScalarType::f32;
+  std::int64_t points_dropped = 0;  ///< For NaN or infinity, where the description asks for it.
 };
 
 /// Returns the cached data set, or makes it. A cached file whose checksum record does not fit is

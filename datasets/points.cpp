@@ -62,6 +62,12 @@ std::string place_of(std::int64_t index, std::int64_t d) {
          " (both counted from 0)";
 }
 
+[[noreturn]] void refuse_range(const FileBytes& file, std::int64_t index, std::int64_t d) {
+  file.refuse(place_of(index, d) +
+              ": the value is outside the range of float32 (at most 3.4e38 in magnitude); load it "
+              "as f64");
+}
+
 /// The smallest index reported, whichever thread comes first.
 class FirstIndex {
  public:
@@ -113,8 +119,7 @@ void convert_rows(const FileBytes& file, const MatrixLayout& layout, bool check,
     const std::byte* source = file.bytes.data() + layout.offset + index / d * layout.row_stride +
                               index % d * layout.column_stride;
     if (std::isfinite(static_cast<double>(load_element<Source, big_endian>(source)))) {
-      file.refuse(place_of(index, d) + ": the value is outside the range of float32 (at most " +
-                  "3.4e38 in magnitude); load it as f64");
+      refuse_range(file, index, d);
     }
     file.refuse(place_of(index, d) + " is " + (std::isnan(value) ? "NaN" : "infinite") +
                 "; all coordinates must be finite");
@@ -343,7 +348,54 @@ Points to_points(const FileBytes& file, const MatrixLayout& whole, const LoadOpt
   return {memory, memory.get(), layout.n, layout.d, scalar};
 }
 
+namespace {
+
+/// The points whose coordinates are all finite, in their order.
+template <class Source, class T>
+Points finite_rows(const FileBytes& file, const Points& all, std::int64_t kept) {
+  const std::int64_t d = all.d();
+  const auto memory = allocate_bytes(kept * d * static_cast<std::int64_t>(sizeof(T)));
+  T* out = static_cast<T*>(memory.get());
+  for (std::int64_t i = 0; i < all.n(); ++i) {
+    const Source* row = all.data<Source>() + i * d;
+    if (!all_finite(row, d)) continue;
+    for (std::int64_t t = 0; t < d; ++t, ++out) {
+      *out = static_cast<T>(row[t]);
+      if (!std::isfinite(*out)) refuse_range(file, i * d + t, d);
+    }
+  }
+  return {memory, memory.get(), kept, d, scalar_of<T>};
+}
+
+template <class Source>
+Points without_nonfinite(const FileBytes& file, const Points& all, const LoadOptions& options) {
+  std::int64_t kept = 0;
+  for (std::int64_t i = 0; i < all.n(); ++i) {
+    kept += all_finite(all.data<Source>() + i * all.d(), all.d()) ? 1 : 0;
+  }
+  if (kept == 0) file.refuse("every point has a coordinate that is NaN or infinite; none is left");
+  if (options.points_dropped != nullptr) *options.points_dropped = all.n() - kept;
+  const ScalarType scalar = options.scalar.value_or(all.scalar());
+  if (kept == all.n() && scalar == all.scalar()) return all;
+  return scalar == ScalarType::f32 ? finite_rows<Source, float>(file, all, kept)
+                                   : finite_rows<Source, double>(file, all, kept);
+}
+
+}  // namespace
+
 Points read_points(const FileBytes& file, const LoadOptions& options) {
+  if (options.points_dropped != nullptr) *options.points_dropped = 0;
+  if (options.drop_nonfinite) {
+    // As the file's own type, which no conversion makes infinite: both scalars drop the same
+    // points.
+    LoadOptions as_written = options;
+    as_written.drop_nonfinite = false;
+    as_written.check_finite = false;
+    as_written.scalar.reset();
+    const Points all = read_points(file, as_written);
+    return all.scalar() == ScalarType::f32 ? without_nonfinite<float>(file, all, options)
+                                           : without_nonfinite<double>(file, all, options);
+  }
   if (file.bytes.empty()) file.refuse("is empty");
   if (options.max_points < 0) {
     throw InputError("the number of points to read must not be negative");

@@ -60,6 +60,9 @@ struct LoadOptions {
   std::int64_t max_points = 0;     ///< 0: all; else only the first ones.
   bool check_finite = true;        ///< Refuse NaN and infinity, naming the first one's place.
   std::int64_t csv_drop_last = 0;  ///< Columns to leave out at the end (1 for a label column).
+  /// Leave out points with a coordinate that is NaN or infinite, instead of refusing the file.
+  bool drop_nonfinite = false;
+  std::int64_t* points_dropped = nullptr;  ///< If given: set to how many were left out.
 };
 
 /// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "datasets/dataset.h"
 #include "harness/build_info.h"
@@ -18,12 +19,15 @@
 #include "harness/job.h"
 #include "harness/journal.h"
 #include "harness/json_file.h"
+#include "harness/machine.h"
+#include "harness/machine_check.h"
 #include "harness/preparation.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
 #include "harness/study.h"
 #include "harness/study_job.h"
 #include "harness/text.h"
+#include "harness/workers.h"
 
 namespace kmeans {
 namespace {
@@ -32,103 +36,26 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kAssembleEverySeconds = 10;
-constexpr std::size_t kReportedOutput = 2048;
-// A result of a worker; a trace with centroids and sample points can be long.
-constexpr JsonLimits kResultLimits{std::size_t{1} << 30, 32};
-
-/// A folder for job and result files that goes when the run does.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code error;
-    auto base = std::filesystem::temp_directory_path(error);
-    if (error) base = "/tmp";
-    std::string pattern = (base / "kmeans-bench-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw OutputError("cannot create a folder for job files in " + base.string());
-    }
-    path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
-/// A message with the scratch folder taken out of file names: it says nothing to a reader.
-std::string without_folder(std::string message, const std::filesystem::path& folder) {
-  const std::string prefix = folder.string() + "/";
-  for (auto at = message.find(prefix); at != std::string::npos; at = message.find(prefix)) {
-    message.erase(at, prefix.size());
-  }
-  return message;
-}
-
-/// Hands jobs to worker processes, one at a time.
-class Workers {
- public:
-  Workers(const RunSurroundings& surroundings, const RunSettings& settings)
-      : surroundings_(surroundings), settings_(settings) {}
-
-  struct Reply {
-    json result;          ///< Null unless the worker wrote one.
-    std::string problem;  ///< Why there is no result.
-    double wall_seconds = 0;
-    bool interrupted = false;
-  };
-
-  Reply run(const char* role, const json& job, int threads, double timeout_seconds) {
-    const auto job_file = scratch_.path() / "job.json";
-    const auto result_file = scratch_.path() / "result.json";
-    std::error_code ignored;
-    std::filesystem::remove(result_file, ignored);
-    write_json_file(job_file, job);
-    ProcessRequest request;
-    request.command = settings_.worker_command;
-    for (const std::string& argument :
-         {std::string(role), job_file.string(), result_file.string()}) {
-      request.command.push_back(argument);
-    }
-    request.environment =
-        worker_environment(surroundings_.environment, threads, settings_.keep_environment);
-    request.timeout_seconds = timeout_seconds;
-    const ProcessOutcome outcome = run_process(request);
-    Reply reply;
-    reply.wall_seconds = outcome.seconds;
-    reply.interrupted = outcome.end == ProcessOutcome::End::interrupted ||
-                        (InterruptGuard::interrupted() && !outcome.succeeded());
-    if (outcome.succeeded()) {
-      try {
-        reply.result = read_json_file(result_file, kResultLimits);
-        return reply;
-      } catch (const InputError& error) {
-        reply.problem = "the worker ended without a whole result: " +
-                        without_folder(error.what(), scratch_.path());
-      }
-    } else {
-      reply.problem = outcome.describe();
-    }
-    const std::string tail = readable_tail(outcome.output, kReportedOutput);
-    if (!tail.empty()) reply.problem += ": " + tail;
-    return reply;
-  }
-
- private:
-  const RunSurroundings& surroundings_;
-  const RunSettings& settings_;
-  ScratchFolder scratch_;
-};
 
 double load_average() {
   double load = 0;
   return ::getloadavg(&load, 1) == 1 ? load : 0;
 }
+
+/// What tells that a file was written to, without reading it.
+struct FileStamp {
+  std::uintmax_t bytes = 0;
+  std::filesystem::file_time_type modified;
+
+  explicit FileStamp(const std::filesystem::path& file) {
+    std::error_code gone;
+    bytes = std::filesystem::file_size(file, gone);
+    if (!gone) modified = std::filesystem::last_write_time(file, gone);
+  }
+  bool operator==(const FileStamp& other) const {
+    return bytes == other.bytes && modified == other.modified;
+  }
+};
 
 /// A number stream that is the same everywhere, for the order of runs (splitmix64).
 class OrderStream {
@@ -189,7 +116,7 @@ class Run {
         settings_(settings),
         build_(build_identity()),
         journal_(settings.out / (experiment.name + ".journal.jsonl"), settings.resume),
-        workers_(surroundings, settings),
+        workers_(settings.worker_command, surroundings.environment, settings.keep_environment),
         preparation_(settings.cache, build_),
         progress_(stderr) {}
 
@@ -342,7 +269,7 @@ class Run {
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
     }
-    journal_.append_trace(trace.spec.name, result);
+    journal_.append_trace(trace.spec.name, without_places(result));
   }
 
   void prepare_study(const PlannedStudy& study) {
@@ -355,7 +282,7 @@ class Run {
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
     }
-    journal_.append_study(study.spec.name, result);
+    journal_.append_study(study.spec.name, without_places(result));
   }
 
   /// A resumed run must not mix measurements on different points.
@@ -458,17 +385,65 @@ class Run {
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;
     if (progress_.rewrites()) show(cell.key);
     const double load = load_average();
+    const FileStamp points(state.files.points.file);
+    const FileStamp centroids(state.files.centroids);
+    const Activity before = read_activity(metered_);
+    const auto begin = Clock::now();
     const auto reply =
         workers_.run("worker", to_json(job), cell.threads, cell.sampling.timeout_seconds);
     if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     json result = reply.result.is_object() ? reply.result : failure(reply.problem);
+    if (!(FileStamp(state.files.points.file) == points) ||
+        !(FileStamp(state.files.centroids) == centroids)) {
+      result = failure("the file of its points or initial centroids was written to meanwhile");
+      restore_inputs(state);
+    }
+    result["activity"] = activity_between(before, read_activity(metered_), seconds, cell.threads,
+                                          metered_.cpus.size());
     remember(state, process, result, reply.wall_seconds, load);
     review(state);
     if (progress_.rewrites() || state.finished()) show(description(state, result));
   }
 
-  void remember(CellState& state, int process, const json& result, double wall_seconds,
+  /// The cells that come next must not compute with what a process left in the cache. Throws
+  /// InputError where the points are the user's own file: they cannot be had again.
+  void restore_inputs(CellState& state) {
+    const std::string known = state.files.points.sha256;
+    const Task& task = state.cell->task;
+    state.files = preparation_.files_anew(task, points_scalar(task.shape.precision));
+    if (state.files.points.sha256 != known) {
+      throw InputError(state.files.points.file.string() + " was written to during the run: its " +
+                       "coordinates had SHA-256 " + known + ", have " + state.files.points.sha256);
+    }
+  }
+
+  /// Where someone keeps files says nothing about the results, and may name the user.
+  [[nodiscard]] json without_places(json result) const {
+    const auto reason = result.find("reason");
+    if (reason == result.end() || !reason->is_string()) return result;
+    std::string text = reason->get<std::string>();
+    const char* home = std::getenv("HOME");
+    const std::array<std::pair<std::string, std::string_view>, 4> places{
+        {{settings_.cache.string(), ""},
+         {std::filesystem::absolute(settings_.out).string(), ""},
+         {source_root(), ""},
+         {home != nullptr ? home : "", "~/"}}};
+    for (const auto& [place, instead] : places) {
+      if (place.size() < 2) continue;  // "/" is everywhere
+      const std::string prefix = place + "/";
+      for (auto at = text.find(prefix); at != std::string::npos;
+           at = text.find(prefix, at + instead.size())) {
+        text.replace(at, prefix.size(), instead);
+      }
+    }
+    *reason = text;
+    return result;
+  }
+
+  void remember(CellState& state, int process, const json& reported, double wall_seconds,
                 double load_before) {
+    const json result = without_places(reported);
     journal_.append({state.cell->key, process, result, wall_seconds, load_before, load_average()});
     retry_.erase({state.cell->key, process});
   }
@@ -523,7 +498,7 @@ class Run {
       progress_.note(experiment_.name + ": trace " + trace.spec.name);
       const json result = record_trace(trace, files->second);
       if (result.is_null()) return;
-      journal_.append_trace(trace.spec.name, result);
+      journal_.append_trace(trace.spec.name, without_places(result));
     }
   }
 
@@ -569,8 +544,9 @@ class Run {
       const auto reply =
           workers_.run("study-worker", to_json(job), settings_.threads, study.spec.timeout_seconds);
       if (reply.interrupted) return;
-      journal_.append_study(study.spec.name,
-                            reply.result.is_object() ? reply.result : failure(reply.problem));
+      journal_.append_study(
+          study.spec.name,
+          without_places(reply.result.is_object() ? reply.result : failure(reply.problem)));
     }
   }
 
@@ -659,6 +635,8 @@ class Run {
             {"started", started_},
             {"finished", complete ? json(utc_now()) : json(nullptr)},
             {"machine", surroundings_.machine},
+            {"conditions",
+             surroundings_.conditions.is_array() ? surroundings_.conditions : json::array()},
             {"ceilings", surroundings_.limits.ceilings},
             {"environment", environment_context(surroundings_.environment, changes)},
             {"threads", settings_.threads},
@@ -694,6 +672,7 @@ class Run {
   const RunSurroundings& surroundings_;
   const RunSettings& settings_;
   std::string build_;
+  CheckScope metered_{{}, allowed_cpus(), 1, {}};
   Journal journal_;
   Workers workers_;
   Preparation preparation_;

@@ -21,7 +21,8 @@ namespace kmeans {
 /// The machine and the surroundings that all experiments of a command share.
 struct RunSurroundings {
   std::string machine_id;
-  nlohmann::json machine;  ///< Fingerprint.
+  nlohmann::json machine;     ///< Fingerprint.
+  nlohmann::json conditions;  ///< As harness/machine_check.h found them; null: nobody looked.
   MachineLimits limits;
   EnvironmentReport environment;
 };

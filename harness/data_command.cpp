@@ -34,6 +34,7 @@ struct DataOptions {
 
   std::string inspected;
   std::int64_t drop_last = 0;
+  bool drop_nonfinite = false;
 };
 
 ScalarType scalar_named(const std::string& name) {
@@ -85,8 +86,12 @@ void describe(const Points& points) {
 int inspect(const DataOptions& options) {
   LoadOptions load;
   load.csv_drop_last = options.drop_last;
+  load.drop_nonfinite = options.drop_nonfinite;
+  std::int64_t dropped = 0;
+  load.points_dropped = &dropped;
   const Points points = load_points(options.inspected, load);
   std::printf("file    %s\n", options.inspected.c_str());
+  if (options.drop_nonfinite) std::printf("dropped %s\n", std::to_string(dropped).c_str());
   describe(points);
   return kExitOk;
 }
@@ -210,6 +215,8 @@ void add_data_command(CLI::App& app, std::function<int()>& action) {
       ->type_name("FILE");
   inspector->add_option("--drop-last", options->drop_last,
                         "columns of a CSV file to leave out at the end (1 for labels)");
+  inspector->add_flag("--drop-nonfinite", options->drop_nonfinite,
+                      "leave out points with NaN or infinity, and say how many");
 
   inspector->callback([options, &action] { action = [options] { return inspect(*options); }; });
   command->callback([options, command, inspector, &action] {

@@ -407,7 +407,8 @@ class Parser {
     const auto all_n = lists.integers("n");
     const auto all_d = lists.integers("d");
     if (static_cast<double>(all_n.size()) * static_cast<double>(all_d.size()) *
-            static_cast<double>(all_k.size()) >
+                static_cast<double>(all_k.size()) +
+            static_cast<double>(shapes.size()) >
         1e6) {
       lists.fail("", "asks for more than a million shapes");
     }

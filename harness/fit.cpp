@@ -13,6 +13,7 @@
 #include "harness/gpu_option.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
+#include "harness/json_integer.h"
 #include "harness/machine.h"
 #include "harness/session.h"
 #include "harness/text.h"
@@ -372,12 +373,12 @@ TraceJob trace_job_from_json(const nlohmann::json& json) {
   job.precision = parse_precision(json.at("precision").get<std::string>());
   json.at("points_file").get_to(job.points_file);
   json.at("centroids_file").get_to(job.centroids_file);
-  json.at("k").get_to(job.k);
-  json.at("iterations").get_to(job.iterations);
-  json.at("threads").get_to(job.threads);
-  json.at("keep_points").get_to(job.keep_points);
+  job.k = integer_at<std::int64_t>(json, "k");
+  job.iterations = integer_at<std::int64_t>(json, "iterations");
+  job.threads = integer_at<int>(json, "threads");
+  job.keep_points = integer_at<std::int64_t>(json, "keep_points");
   json.at("keep_centroids").get_to(job.keep_centroids);
-  json.at("sample_seed").get_to(job.sample_seed);
+  job.sample_seed = integer_at<std::uint64_t>(json, "sample_seed");
   job.expected = json.at("expected");
   json.at("stop").get_to(job.stop);
   return job;

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "harness/errors.h"
+#include "harness/json_integer.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -46,18 +47,18 @@ Job job_from_json(const nlohmann::json& json) {
   job.precision = parse_precision(json.at("precision").get<std::string>());
   json.at("points_file").get_to(job.points_file);
   json.at("centroids_file").get_to(job.centroids_file);
-  json.at("k").get_to(job.k);
-  json.at("iterations").get_to(job.iterations);
-  json.at("threads").get_to(job.threads);
-  json.at("repetitions").get_to(job.repetitions);
+  job.k = integer_at<std::int64_t>(json, "k");
+  job.iterations = integer_at<std::int64_t>(json, "iterations");
+  job.threads = integer_at<int>(json, "threads");
+  job.repetitions = integer_at<int>(json, "repetitions");
   json.at("min_seconds").get_to(job.min_seconds);
   json.at("max_seconds").get_to(job.max_seconds);
   json.at("profile").get_to(job.profile);
   json.at("certified_outcomes").get_to(job.certified_outcomes);
   json.at("exact_had_empty_clusters").get_to(job.exact_had_empty_clusters);
-  json.at("verify_threads").get_to(job.verify_threads);
+  job.verify_threads = integer_at<int>(json, "verify_threads");
   json.at("verify_budget").get_to(job.verify_budget);
-  json.at("verify_seed").get_to(job.verify_seed);
+  job.verify_seed = integer_at<std::uint64_t>(json, "verify_seed");
   if (!json.at("exact_inertia").is_null()) job.exact_inertia = json.at("exact_inertia");
   return job;
 }
@@ -81,6 +82,7 @@ nlohmann::json to_json(const JobResult& result) {
       {"verification", result.verification},
       {"library", library},
       {"device_samples", result.device_samples},
+      {"doubts", result.doubts},
       {"gpu", result.gpu},
   };
   json["traffic"] = nullptr;
@@ -103,11 +105,12 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   json.at("inertia").get_to(result.inertia);
   json.at("label_hash").get_to(result.label_hash);
   json.at("centroid_hash").get_to(result.centroid_hash);
-  json.at("empty_clusters").get_to(result.empty_clusters);
+  result.empty_clusters = integer_at<std::int64_t>(json, "empty_clusters");
   json.at("any_empty_clusters").get_to(result.any_empty_clusters);
   json.at("outcome").get_to(result.outcome);
   result.verification = json.at("verification");
   json.at("device_samples").get_to(result.device_samples);
+  json.at("doubts").get_to(result.doubts);
   result.gpu = json.at("gpu");
   for (const auto& [key, value] : json.at("library").items()) {
     result.library.emplace_back(key, value.get<std::string>());

@@ -59,6 +59,7 @@ struct JobResult {
   std::vector<std::pair<std::string, std::string>> library;
   /// Seconds per iteration by device events, one per repetition; empty without a GPU.
   std::vector<double> device_samples;
+  std::vector<std::string> doubts;  ///< what the variant did to its process, one sentence each
   nlohmann::json gpu;  ///< which GPU and its state around the timed part, as in docs/results.md
 };
 

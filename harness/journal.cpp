@@ -11,10 +11,13 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <set>
+#include <stdexcept>
 
 #include "harness/errors.h"
 #include "harness/json_file.h"
+#include "harness/json_integer.h"
 
 namespace kmeans {
 namespace {
@@ -29,28 +32,74 @@ json to_json(const ProcessRecord& record) {
           {"load_average", {record.load_before, record.load_after}}};
 }
 
+/// Why a line is not what this program writes.
+class Damage : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The object under a key.
+const json& object_at(const json& line, const char* key) {
+  const json& value = line.at(key);
+  if (!value.is_object()) throw Damage("\"" + std::string(key) + "\" is no object");
+  return value;
+}
+
 ProcessRecord process_from_json(const json& line) {
   ProcessRecord record;
   line.at("cell").get_to(record.cell);
-  line.at("process").get_to(record.process);
-  record.result = line.at("result");
+  record.process = integer_at<int>(line, "process");
+  record.result = object_at(line, "result");
+  for (const char* key : {"stages", "library"}) {
+    if (record.result.contains(key)) object_at(record.result, key);
+  }
+  if (record.result.contains("outcome") && !record.result.at("outcome").is_string()) {
+    throw Damage("\"outcome\" is no text");
+  }
   line.at("wall_seconds").get_to(record.wall_seconds);
   line.at("load_average").at(0).get_to(record.load_before);
   line.at("load_average").at(1).get_to(record.load_after);
   return record;
 }
 
+constexpr int kJournalVersion = 1;
+
 void take_line(const json& line, JournalContent& content) {
   if (line.contains("journal")) {
-    content.header = {{"started", line.at("started")}, {"identity", line.at("identity")}};
+    if (line.at("journal") != kJournalVersion) {
+      throw InputError("journal version " + to_line(line.at("journal")) + "; this program knows " +
+                       std::to_string(kJournalVersion));
+    }
+    content.header = {{"started", line.at("started").get<std::string>()},
+                      {"identity", object_at(line, "identity")}};
   } else if (line.contains("cell")) {
     content.add(process_from_json(line));
   } else if (line.contains("dataset")) {
-    content.datasets[line.at("dataset").get<std::string>()] = line.at("description");
+    content.datasets[line.at("dataset").get<std::string>()] = object_at(line, "description");
   } else if (line.contains("study")) {
-    content.studies[line.at("study").get<std::string>()] = line.at("result");
+    content.studies[line.at("study").get<std::string>()] = object_at(line, "result");
   } else {
-    content.traces[line.at("trace").get<std::string>()] = line.at("result");
+    content.traces[line.at("trace").get<std::string>()] = object_at(line, "result");
+  }
+}
+
+/// A line may be long, but values nested without end would exhaust the stack.
+constexpr JsonLimits kLineLimits{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth};
+
+json parse_line(std::string text) {
+  try {
+    return parse_json(std::move(text), "line", kLineLimits).value;
+  } catch (const InputError& error) {
+    throw Damage(error.what());
+  }
+}
+
+/// Throws Damage, or InputError for a version that is not known.
+void read_line(std::string text, JournalContent& content) {
+  try {
+    take_line(parse_line(std::move(text)), content);
+  } catch (const json::exception& error) {
+    throw Damage(error.what());
   }
 }
 
@@ -79,7 +128,13 @@ Journal::Journal(std::filesystem::path file, bool resume) : file_(std::move(file
     move_aside();
     open_locked();
   }
-  if (resume) load();
+  if (!resume) return;
+  try {
+    load();
+  } catch (...) {
+    ::close(descriptor_);  // no destructor runs for what was never whole
+    throw;
+  }
 }
 
 Journal::~Journal() {
@@ -150,8 +205,11 @@ void Journal::load() {
     // A line without its end was being written when the run was killed.
     if (line_break == std::string::npos) break;
     try {
-      take_line(json::parse(text.substr(begin, line_break - begin)), content_);
-    } catch (const json::exception& error) {
+      read_line(text.substr(begin, line_break - begin), content_);
+    } catch (const InputError& error) {
+      throw InputError(file_.string() + ":" + std::to_string(number) + ": " + error.what() +
+                       "; start anew without --resume");
+    } catch (const Damage& error) {
       if (last) break;
       throw InputError(file_.string() + ":" + std::to_string(number) +
                        ": this line of the journal is damaged (" + error.what() +
@@ -184,7 +242,7 @@ void Journal::append_line(const json& line) {
 }
 
 void Journal::write_header(const std::string& started, const json& identity) {
-  append_line({{"journal", 1}, {"started", started}, {"identity", identity}});
+  append_line({{"journal", kJournalVersion}, {"started", started}, {"identity", identity}});
   content_.header = presentable({{"started", started}, {"identity", identity}});
 }
 

@@ -86,11 +86,12 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool key(string_t& name) override {
     Level& level = levels_.back();
+    const std::size_t begin = token();
     if (!level.keys.insert(name).second) {
-      fail(here(), "key \"" + valid_utf8(name) + "\" is given twice in one object");
+      fail(begin, "key \"" + valid_utf8(name) + "\" is given twice in one object");
     }
     level.key = name;
-    document_.offset[pointer_to(level.pointer, name)] = here();
+    document_.offset[pointer_to(level.pointer, name)] = begin;
     return true;
   }
 
@@ -117,25 +118,30 @@ class Builder : public nlohmann::json_sax<json> {
     std::set<std::string> keys{};
   };
 
-  /// The last character read: the last of the current token, or the one after a number.
-  [[nodiscard]] std::size_t here() const { return read_ == 0 ? 0 : read_ - 1; }
+  /// Where the current token begins. The parser tells only how far it has read: the last character
+  /// of the token, or, for a number, the one after it.
+  std::size_t token() {
+    const std::size_t begin = document_.text.find_first_not_of(" \t\r\n,:", after_last_);
+    after_last_ = read_;
+    return begin == std::string::npos ? 0 : begin;
+  }
 
   [[noreturn]] void fail(std::size_t offset, const std::string& reason) const {
     throw InputError(document_.source + ":" + line_and_column(document_.text, offset) + ": " +
                      valid_utf8(reason));
   }
 
-  json* place(json value, std::string& pointer) {
+  json* place(json value, std::size_t begin, std::string& pointer) {
     if (levels_.empty()) {
       document_.value = std::move(value);
       pointer.clear();
-      document_.offset[pointer] = here();
+      document_.offset[pointer] = begin;
       return &document_.value;
     }
     Level& level = levels_.back();
     if (level.value->is_array()) {
       pointer = pointer_to(level.pointer, level.value->size());
-      document_.offset[pointer] = here();
+      document_.offset[pointer] = begin;
       level.value->push_back(std::move(value));
       return &level.value->back();
     }
@@ -145,21 +151,23 @@ class Builder : public nlohmann::json_sax<json> {
 
   bool add(json value) {
     std::string pointer;
-    place(std::move(value), pointer);
+    place(std::move(value), token(), pointer);
     return true;
   }
 
   bool open(json value) {
+    const std::size_t begin = token();
     if (static_cast<int>(levels_.size()) >= limits_.depth) {
-      fail(here(), "nested more than " + std::to_string(limits_.depth) + " levels deep");
+      fail(begin, "nested more than " + std::to_string(limits_.depth) + " levels deep");
     }
     std::string pointer;
-    json* placed = place(std::move(value), pointer);
+    json* placed = place(std::move(value), begin, pointer);
     levels_.push_back({placed, pointer});
     return true;
   }
 
   bool close() {
+    after_last_ = read_;
     levels_.pop_back();
     return true;
   }
@@ -167,6 +175,7 @@ class Builder : public nlohmann::json_sax<json> {
   JsonDocument& document_;
   const JsonLimits& limits_;
   const std::size_t& read_;
+  std::size_t after_last_ = 0;  ///< The token before the current one ends here, or one earlier.
   std::vector<Level> levels_;
 };
 

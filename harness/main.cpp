@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -8,15 +14,19 @@
 #include <string>
 
 #include "harness/build_info.h"
+#include "harness/compare_command.h"
 #include "harness/data_command.h"
 #include "harness/errors.h"
+#include "harness/export_command.h"
 #include "harness/fit.h"
 #include "harness/job.h"
 #include "harness/list_command.h"
 #include "harness/machine_command.h"
 #include "harness/python_backend.h"
+#include "harness/reproduce_command.h"
 #include "harness/run_command.h"
 #include "harness/study_job.h"
+#include "harness/text.h"
 #include "harness/verify_command.h"
 
 namespace kmeans {
@@ -49,6 +59,19 @@ std::string version_text() {
          build.compiler + ")";
 }
 
+/// What was printed must have arrived. A reader that had enough (`| head`) is no failure. Throws
+/// OutputError.
+void finish_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  const int error = errno;  // 0 where an earlier write failed
+  pollfd reader{STDOUT_FILENO, POLLOUT, 0};
+  const bool gone = ::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0;
+  if (error == EPIPE || gone) return;
+  throw OutputError(std::string("standard output could not be written") +
+                    (error != 0 ? std::string(": ") + std::strerror(error) : ""));
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)"};
   app.set_version_flag("--version", version_text());
@@ -65,6 +88,9 @@ int run(int argc, char** argv) {
   add_verify_command(app, action);
   add_data_command(app, action);
   add_machine_command(app, action);
+  add_compare_command(app, action);
+  add_export_command(app, action);
+  add_reproduce_command(app, action);
   add_worker_commands(app, action);
   try {
     app.parse(argc, argv);
@@ -75,27 +101,35 @@ int run(int argc, char** argv) {
     return kExitBadInput;
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
-      app.got_subcommand("verify") || app.got_subcommand("worker") ||
-      app.got_subcommand("trace-worker") || app.got_subcommand("study-worker")) {
+      app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
+      app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
+      app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
-  return action();
+  const int code = action();
+  // A worker's answer is a file, and its standard output what a variant has made of it.
+  const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
+                         app.got_subcommand("study-worker");
+  if (!is_worker) finish_output();
+  return code;
 }
 
 }  // namespace
 }  // namespace kmeans
 
 int main(int argc, char** argv) {
+  // A limit on the size of files is then an error of writing, which can be told.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return kmeans::run(argc, argv);
   } catch (const kmeans::UserError& error) {
-    std::fprintf(stderr, "kmeans-bench: %s\n", error.what());
+    std::fprintf(stderr, "kmeans-bench: %s\n", kmeans::printable(error.what()).c_str());
     return error.code();
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "kmeans-bench: out of memory\n");
     return kmeans::kExitUnusableEnvironment;
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "kmeans-bench: unexpected: %s\n", error.what());
+    std::fprintf(stderr, "kmeans-bench: unexpected: %s\n", kmeans::printable(error.what()).c_str());
     return kmeans::kExitUnusableEnvironment;
   }
 }

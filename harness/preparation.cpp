@@ -91,6 +91,14 @@ TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
   return files;
 }
 
+TaskFiles Preparation::files_anew(const Task& task, ScalarType scalar) {
+  datasets_.erase({task.label, scalar});
+  const TaskFiles known = files(task, scalar);
+  std::error_code ignored;
+  std::filesystem::remove(known.centroids, ignored);
+  return files(task, scalar);
+}
+
 std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles& float_files,
                                                std::int64_t iterations, int threads) {
   Shape shape = task.shape;
@@ -162,6 +170,10 @@ json Preparation::datasets() const {
                                                                  {"sha256", known.stored.sha256},
                                                                  {"n", known.stored.n},
                                                                  {"d", known.stored.d}};
+    if (known.spec.json.value("drop_nonfinite", false)) {
+      result[label + (scalar == ScalarType::f64 ? "/f64" : "")]["points_dropped"] =
+          known.stored.points_dropped;
+    }
   }
   return result;
 }

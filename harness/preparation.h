@@ -45,6 +45,10 @@ class Preparation {
   /// Makes or finds the files. Throws what materialise throws, and NoInitialCentroids.
   TaskFiles files(const Task& task, ScalarType scalar);
 
+  /// The same after something wrote to the files: they are checked against their sums, and made
+  /// again where they do not fit.
+  TaskFiles files_anew(const Task& task, ScalarType scalar);
+
   /// A job for the exact trajectory's last inertia: by the fast exact variant, by the reference
   /// where that is quick enough, or none.
   static std::optional<Job> trajectory_job(const Task& task, const TaskFiles& float_files,

@@ -18,7 +18,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <set>
 
 #include "harness/text.h"
 
@@ -72,6 +75,12 @@ class PointerTable {
   if (::getppid() != parent) ::_exit(127);  // the parent died before the line above
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);  // a crash is data here, not worth gigabytes of core files
+  // Where memory runs out, the kernel shall take this process and not the one that keeps the
+  // journal.
+  if (const int score = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC); score >= 0) {
+    [[maybe_unused]] const auto ignored = ::write(score, "1000", 4);
+    ::close(score);
+  }
   for (const int number : {SIGINT, SIGTERM, SIGPIPE}) ::signal(number, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -88,6 +97,25 @@ class PointerTable {
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The processes whose parent this one is; nothing where the kernel does not list them.
+std::set<pid_t> children() {
+  std::set<pid_t> found;
+  std::error_code error;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
+    std::ifstream list(task.path() / "children");
+    for (pid_t child = 0; list >> child;) found.insert(child);
+  }
+  return found;
+}
+
+/// Are the children of this process listed? If so, orphans of a program that it runs become its
+/// own, so that it can end them: a session of their own hides them from a signal to the group.
+bool adopts_orphans() {
+  static const bool listed =
+      std::filesystem::exists("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+  return listed && ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
 }
 
 /// Reads what is there without waiting; keeps the tail. False at the end of the stream.
@@ -127,6 +155,8 @@ class RunningProcess {
     const PointerTable arguments(request_.command);
     const PointerTable environment(changed_environment(request_.environment));
     const pid_t parent = ::getpid();
+    adopts_ = adopts_orphans();
+    if (adopts_) others_ = children();
     start_ = Clock::now();
     pid_ = ::fork();
     if (pid_ == 0) become(arguments, environment, output[1], report[1], parent);
@@ -176,6 +206,7 @@ class RunningProcess {
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
     }
     outcome_.seconds = seconds_since(start_);
+    if (adopts_) end_orphans();
     drain(output_, outcome_.output, request_.kept_output);
     if (outcome_.output.size() > request_.kept_output) {
       outcome_.output.erase(0, outcome_.output.size() - request_.kept_output);
@@ -190,6 +221,20 @@ class RunningProcess {
   }
 
  private:
+  /// Ends what the program left running: it would take time from whatever is measured next.
+  void end_orphans() {
+    for (bool any = true; any;) {
+      any = false;
+      for (const pid_t orphan : children()) {
+        if (others_.count(orphan) != 0) continue;
+        ::kill(orphan, SIGKILL);
+        while (::waitpid(orphan, nullptr, 0) < 0 && errno == EINTR) {
+        }
+        any = true;  // its own children are ours now
+      }
+    }
+  }
+
   bool failed_to_start(int error) {
     outcome_.end = ProcessOutcome::End::not_started;
     outcome_.code = error;
@@ -221,6 +266,8 @@ class RunningProcess {
   int output_ = -1;
   int pidfd_ = -1;
   bool output_open_ = true;
+  bool adopts_ = false;
+  std::set<pid_t> others_;  // children that were there before
   Clock::time_point start_;
 };
 
@@ -230,7 +277,7 @@ std::string signal_name(int number) {
       {SIGSEGV, "SIGSEGV"}, {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
       {SIGILL, "SIGILL"},   {SIGKILL, "SIGKILL"}, {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"},
       {SIGTRAP, "SIGTRAP"}, {SIGXCPU, "SIGXCPU"}, {SIGSYS, "SIGSYS"},   {SIGPIPE, "SIGPIPE"},
-      {SIGHUP, "SIGHUP"},   {SIGQUIT, "SIGQUIT"}};
+      {SIGHUP, "SIGHUP"},   {SIGQUIT, "SIGQUIT"}, {SIGXFSZ, "SIGXFSZ"}, {SIGALRM, "SIGALRM"}};
   const auto found = kNames.find(number);
   return found != kNames.end() ? found->second : "signal " + std::to_string(number);
 }
@@ -285,18 +332,7 @@ ProcessOutcome run_process(const ProcessRequest& request) {
 std::string readable_tail(const std::string& output, std::size_t bytes) {
   std::string tail = output.size() > bytes ? output.substr(output.size() - bytes) : output;
   while (!tail.empty() && (tail.back() == '\n' || tail.back() == ' ')) tail.pop_back();
-  std::string result;
-  for (const char c : tail) {
-    const auto byte = static_cast<unsigned char>(c);
-    if ((byte < 0x20 && c != '\n') || byte == 0x7F) {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\x%02x", byte);
-      result += escape.data();
-    } else {
-      result += c;
-    }
-  }
-  return valid_utf8(result);
+  return printable(tail);
 }
 
 }  // namespace kmeans

@@ -47,7 +47,9 @@ struct ProcessOutcome {
 
 /// Runs the program in a session of its own and waits. On time-out or interruption the whole
 /// session's process group gets SIGTERM, then SIGKILL. When the calling process dies, the program
-/// is killed by the kernel. Never throws.
+/// is killed by the kernel. What the program started and left behind is ended with it, in a session
+/// of its own too (where the kernel lists children; the calling process then adopts orphans for
+/// good). Never throws.
 ProcessOutcome run_process(const ProcessRequest& request);
 
 /// The last `bytes` of a program's output, fit for a report: valid UTF-8, control characters

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "harness/text.h"
+
 namespace kmeans {
 namespace {
 
@@ -32,14 +34,15 @@ void ProgressLine::clear() {
 
 void ProgressLine::update(std::size_t done, std::size_t total, const std::string& what,
                           double seconds_left) {
-  std::string line = "[" + std::to_string(done) + "/" + std::to_string(total) + "] " + what;
+  std::string line =
+      "[" + std::to_string(done) + "/" + std::to_string(total) + "] " + printable(what);
   if (seconds_left >= 0 && done < total) line += ", " + format_duration(seconds_left) + " left";
   if (!terminal_) {
     note(line);
     return;
   }
   const std::size_t width = terminal_width(stream_) - 1;
-  if (line.size() > width) line = line.substr(0, width - 3) + "...";
+  if (line.size() > width) line = valid_utf8(line.substr(0, width - 3)) + "...";
   std::fprintf(stream_, "\r\033[K%s", line.c_str());
   std::fflush(stream_);
   line_open_ = true;
@@ -47,12 +50,12 @@ void ProgressLine::update(std::size_t done, std::size_t total, const std::string
 
 void ProgressLine::note(const std::string& text) {
   clear();
-  std::fprintf(stream_, "%s\n", text.c_str());
+  std::fprintf(stream_, "%s\n", printable(text).c_str());
   std::fflush(stream_);
 }
 
 std::string format_duration(double seconds) {
-  const auto whole = static_cast<std::int64_t>(std::ceil(std::fmax(0, seconds)));
+  const auto whole = static_cast<std::int64_t>(std::ceil(std::fmin(1e15, std::fmax(0, seconds))));
   if (whole >= 3600) {
     return std::to_string(whole / 3600) + " h " + std::to_string(whole % 3600 / 60) + " min";
   }

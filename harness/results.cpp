@@ -10,6 +10,7 @@
 
 #include "harness/gpu_state.h"
 #include "harness/job.h"
+#include "harness/machine_check.h"
 #include "harness/study.h"
 #include "harness/text.h"
 
@@ -222,6 +223,21 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     suspect.push_back(
         formatted("the machine was busy: load average %.1f on %d processors", load, limits.cpus));
   }
+  if (limits.usable_threads > 0 && cell.threads > limits.usable_threads) {
+    suspect.push_back(std::to_string(cell.threads) + " threads shared " +
+                      std::to_string(limits.usable_threads) + " that can run at once here");
+  }
+  std::set<std::string> said;
+  for (const auto* process : evidence.processes) {
+    for (const auto& sentence : process->result.value("doubts", json::array())) {
+      if (sentence.is_string() && said.insert(sentence).second) suspect.push_back(sentence);
+    }
+  }
+  std::vector<json> activities;
+  for (const auto* process : evidence.processes) {
+    activities.push_back(process->result.value("activity", json()));
+  }
+  for (auto& sentence : activity_doubts(activities)) suspect.push_back(std::move(sentence));
   return suspect;
 }
 

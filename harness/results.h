@@ -49,6 +49,7 @@ struct MachineLimits {
   nlohmann::json ceilings;
   std::optional<double> cache_bytes;  ///< Of the last-level cache.
   int cpus = 1;
+  int usable_threads = 0;  ///< That affinity and control groups let run at once; 0: unknown.
 };
 
 /// All processes of a cell that have finished, in order, and whether more were to come.

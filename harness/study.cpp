@@ -11,6 +11,7 @@
 #include "datasets/readers.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
+#include "harness/json_integer.h"
 #include "harness/machine.h"
 #include "harness/study_job.h"
 #include "harness/text.h"
@@ -75,9 +76,9 @@ StudyJob study_job_from_json(const nlohmann::json& json) {
   json.at("study").get_to(job.study);
   json.at("points_file").get_to(job.points_file);
   json.at("centroids_file").get_to(job.centroids_file);
-  json.at("k").get_to(job.k);
+  job.k = integer_at<std::int64_t>(json, "k");
   job.parameters = json.at("parameters");
-  json.at("threads").get_to(job.threads);
+  job.threads = integer_at<int>(json, "threads");
   return job;
 }
 

@@ -9,7 +9,9 @@
 #include <tuple>
 
 #include "harness/errors.h"
+#include "harness/progress_line.h"
 #include "harness/registry.h"
+#include "harness/results.h"
 #include "harness/session.h"
 #include "harness/text.h"
 
@@ -100,7 +102,9 @@ class Planner {
     if (count > kManyCells && !options_.allow_many) {
       throw InputError("experiment " + experiment_.name + " at scale " + options_.scale + " has " +
                        format_count(static_cast<std::int64_t>(count)) + " cells, more than " +
-                       format_count(kManyCells) + "; narrow the sweep, or say --yes");
+                       format_count(kManyCells) + ", and would take very roughly " +
+                       format_duration(rough_seconds_of_all(variants)) +
+                       "; narrow the sweep, or say --yes");
     }
     for (const auto& shape : scale_.shapes) {
       const Task task = task_for(experiment_.data, experiment_.init, shape, "/data");
@@ -123,6 +127,23 @@ class Planner {
   }
 
  private:
+  [[nodiscard]] Sampling sampling() const {
+    Sampling result = scale_.sampling;
+    if (options_.processes > 0) result.processes = options_.processes;
+    if (options_.repetitions > 0) result.repetitions = options_.repetitions;
+    return result;
+  }
+
+  /// Of every shape with every variant, without a look at which can run.
+  [[nodiscard]] double rough_seconds_of_all(const std::vector<ResolvedVariant>& variants) const {
+    double seconds = 0;
+    for (const auto& shape : scale_.shapes) {
+      const Shape sizes{shape.n.value_or(1), shape.d.value_or(1), shape.k, Precision::f32};
+      seconds += rough_seconds(sizes, shape.iterations.value_or(scale_.iterations), sampling());
+    }
+    return seconds * static_cast<double>(variants.size());
+  }
+
   /// The data set of a shape. `pointer` tells where its description stands in the file.
   Task task_for(const json& data, const std::string& init, const SweepShape& shape,
                 const std::string& pointer) {
@@ -207,9 +228,7 @@ class Planner {
     cell.task.shape.precision = variant.precision;
     cell.iterations = iterations;
     cell.threads = variant.threads;
-    cell.sampling = scale_.sampling;
-    if (options_.processes > 0) cell.sampling.processes = options_.processes;
-    if (options_.repetitions > 0) cell.sampling.repetitions = options_.repetitions;
+    cell.sampling = sampling();
     if (variant.registered != nullptr) {
       const Traits& traits = variant.registered->traits;
       cell.exact = traits.exact;
@@ -275,6 +294,17 @@ class Planner {
 
 ScalarType points_scalar(Precision precision) {
   return precision == Precision::f64 ? ScalarType::f64 : ScalarType::f32;
+}
+
+double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling& sampling) {
+  constexpr double kPlainOperationsPerSecond = 2e9;
+  constexpr double kProcessSeconds = 0.5;
+  const double work =
+      operations_zechner(shape) * static_cast<double>(iterations) / kPlainOperationsPerSecond;
+  const double repetition = std::max(work, sampling.min_seconds);
+  const double wanted = repetition * sampling.repetitions * sampling.processes;
+  const double timed = std::max(repetition, std::min(wanted, sampling.max_seconds));
+  return timed + sampling.processes * (kProcessSeconds + std::min(work, repetition));
 }
 
 std::size_t select(Plan& plan, const std::string& experiment, const std::regex& only) {

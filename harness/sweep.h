@@ -87,6 +87,10 @@ inline constexpr std::size_t kManyCells = 5000;
 /// The scalar type of points for a precision.
 ScalarType points_scalar(Precision precision);
 
+/// Seconds that a cell may take, from its operations at a rate that plain code reaches: an order of
+/// magnitude, to ask before a sweep of days.
+double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling& sampling);
+
 /// Expands an experiment at a scale. Cells that cannot run carry a skip_reason; duplicates are
 /// dropped with a warning. Throws InputError for what the experiment says wrongly.
 Plan plan_experiment(const Experiment& experiment, const PlanOptions& options);

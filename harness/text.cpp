@@ -25,13 +25,25 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
+namespace {
+std::string lower_case(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+  return result;
+}
+}  // namespace
+
 std::string closest_names(std::string_view name, const std::vector<std::string>& known) {
   if (known.empty()) return "there is none";
-  const auto distance = [&](const std::string& other) { return edit_distance(name, other); };
+  // In halves: a letter of the other case is less of a slip than another letter.
+  const auto distance = [&](const std::string& other) {
+    return std::min(2 * edit_distance(name, other),
+                    2 * edit_distance(lower_case(name), lower_case(other)) + 1);
+  };
   const auto best =
       *std::min_element(known.begin(), known.end(),
                         [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
-  if (distance(best) <= std::max<std::size_t>(2, name.size() / 3)) {
+  if (distance(best) <= 2 * std::max<std::size_t>(2, name.size() / 3)) {
     return "did you mean '" + best + "'?";
   }
   std::string list = "known:";
@@ -76,6 +88,30 @@ std::string valid_utf8(std::string_view text) {
     } else {
       result.append(kReplacement);
       i += 1;
+    }
+  }
+  return result;
+}
+
+std::string printable(std::string_view text) {
+  const std::string valid = valid_utf8(text);
+  std::string result;
+  result.reserve(valid.size());
+  const auto spell_out = [&](unsigned code) {
+    std::array<char, 8> escape{};
+    std::snprintf(escape.data(), escape.size(), "\\x%02x", code);
+    result += escape.data();
+  };
+  for (std::size_t i = 0; i < valid.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(valid[i]);
+    const auto next = i + 1 < valid.size() ? static_cast<unsigned char>(valid[i + 1]) : 0U;
+    if ((byte < 0x20 && byte != '\n') || byte == 0x7F) {
+      spell_out(byte);
+    } else if (byte == 0xC2 && next < 0xA0) {  // U+0080 to U+009F control terminals as well
+      spell_out(next);
+      ++i;
+    } else {
+      result += valid[i];
     }
   }
   return result;

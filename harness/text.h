@@ -19,6 +19,10 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The text as valid UTF-8: every invalid byte becomes U+FFFD, so that JSON output never throws.
 std::string valid_utf8(std::string_view text);
 
+/// The text as valid UTF-8 without control characters, which could move a terminal's cursor or hide
+/// what was written: "\x1b[1m" is spelled out. Line breaks stay.
+std::string printable(std::string_view text);
+
 /// "1.5 ms", "320 ns", "12.3 s".
 std::string format_seconds(double seconds);
 

@@ -78,9 +78,19 @@ template <class T>
 Certificate certify_step(const Traits& traits, const StepEvidence<T>& step,
                          const VerifyOptions& options);
 
-/// Compares the inertia after T iterations with the exact trajectory's.
+/// Inertia that is nothing but rounding: where clusters are single places, as with fewer distinct
+/// points than clusters, no more is left, and a relative difference of it means nothing.
+struct InertiaFloor {
+  double exact = 0;    ///< Of the exact trajectory, whose centroids are rounded to float32.
+  double granted = 0;  ///< Of a variant with these traits, at most.
+};
+InertiaFloor inertia_floor(const Traits& traits, const Shape& shape, double max_abs);
+
+/// Compares the inertia after T iterations with the exact trajectory's. Where that is below the
+/// floor, a variant's only has to be within what is granted there.
 void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
-                        bool met_empty_clusters, Certificate& certificate);
+                        bool met_empty_clusters, Certificate& certificate,
+                        const InertiaFloor& floor = {});
 
 /// Largest |coordinate| of n x d values.
 template <class T>

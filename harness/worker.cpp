@@ -4,17 +4,20 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <fstream>
 #include <new>
 
+#include "harness/environment.h"
 #include "harness/gpu.h"
 #include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
+#include "harness/process.h"
 #include "harness/session.h"
 #include "harness/text.h"
 
@@ -43,6 +46,9 @@ struct TimedRepetitions {
   std::vector<double> device_seconds;  // empty without a GPU
 };
 
+constexpr const char* kNoDuration = "no positive duration was measured";
+constexpr std::int64_t kMostTimelessSteps = 100'000;
+
 // Google Benchmark decides how often to repeat inside a repetition until min_seconds are reached.
 template <class T>
 TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, int repetitions,
@@ -54,10 +60,20 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
       "cell",
       [&](benchmark::State& state) {
         double device_sum = 0;
+        double sum = 0;
+        std::int64_t steps = 0;
         try {
           while (state.KeepRunning()) {
             session.reset();
-            state.SetIterationTime(session.step(iterations));
+            const double seconds = session.step(iterations);
+            sum += seconds;
+            ++steps;
+            // Google Benchmark would repeat what takes no time a billion times.
+            if (!std::isfinite(seconds) || seconds < 0 ||
+                (steps >= kMostTimelessSteps && sum <= 0)) {
+              throw std::runtime_error(kNoDuration);
+            }
+            state.SetIterationTime(seconds);
             device_sum += session.device_seconds().value_or(0);
           }
           device_means.push_back(device_sum / static_cast<double>(state.iterations()));
@@ -67,7 +83,7 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
         }
       })
       ->UseManualTime()
-      ->MinTime(min_seconds)
+      ->MinTime(std::max(min_seconds, 1e-9))  // zero, which an experiment may say, it refuses
       ->Repetitions(repetitions);
   SampleReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter, ".*");
@@ -112,9 +128,21 @@ class StageTimes final : public StageRecorder {
 };
 
 constexpr double kLongestProfiledSeconds = 10;
+// Seconds of an iteration up to which one more is spent on seeing that the timed ones do something.
+constexpr double kLongestDisturbance = 2;
+constexpr std::size_t kLongestReason = 2048;
+// Relative difference of inertia up to which two answers pass for equally good.
+constexpr double kSameQuality = 1e-2;
+
+std::string format_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
 
 // Repetitions that fit the budget, when one repetition of T iterations takes `seconds`.
 int affordable_repetitions(const Job& job, double seconds) {
+  if (!std::isfinite(seconds)) throw std::runtime_error(kNoDuration);
   const double each = std::max(seconds, job.min_seconds);
   const double affordable = std::floor(job.max_seconds / each);
   return static_cast<int>(std::clamp(affordable, 1.0, static_cast<double>(job.repetitions)));
@@ -162,7 +190,39 @@ void check_timed_outcome(Session<T>& session, const CertifiedRun<T>& run,
   char detail[96];
   std::snprintf(detail, sizeof detail, "other bits; inertia differs by a relative %.3g",
                 difference);
-  certificate.add(kName, std::abs(difference) <= 1e-2, detail);
+  const InertiaFloor floor =
+      inertia_floor(traits, session.problem().shape, session.problem().max_abs);
+  const bool only_rounding =
+      run.quality.inertia <= floor.granted && quality.inertia <= floor.granted;
+  certificate.add(kName, only_rounding || std::abs(difference) <= kSameQuality, detail);
+}
+
+// The same centroids under other numbers must give labels as good as the certified ones: a variant
+// that repeats an answer it still holds is found, and is left with another one before it is timed.
+template <class T>
+void check_disturbance(Session<T>& session, const CertifiedRun<T>& run, Certificate& certificate) {
+  static const char* const kName = "answers follow the initial centroids";
+  const Outcome<T> other = session.disturb();
+  // Labels that belong to the returned centroids agree with them also when both are stale.
+  if (session.traits().labels_of == LabelsOf::returned) return;
+  const Shape& shape = session.problem().shape;
+  for (const std::int32_t label : other.labels) {
+    if (label < 0 || label >= shape.k) {
+      certificate.add(kName, false, "labels are outside [0, k)");
+      return;
+    }
+  }
+  const auto inertia = [&](const std::vector<T>& centroids, const Outcome<T>& outcome) {
+    return quality_of(session.problem().points, centroids.data(), outcome.labels.data(), shape,
+                      session.verify_threads())
+        .inertia;
+  };
+  const double expected = inertia(session.initial(), run.first);
+  const double found = inertia(session.rotated(), other);
+  if (std::abs(found - expected) <= kSameQuality * expected) return;
+  certificate.add(kName, false,
+                  "from the same centroids in another order came labels of inertia " +
+                      format_number(found) + " instead of " + format_number(expected));
 }
 
 // Why the GPU's free memory does not hold the variant; empty if it does.
@@ -216,6 +276,10 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   session.set_verify_threads(verify_threads);
   result.setup_seconds = session.setup_seconds();
   result.library = session.variant().library_info();
+  if (const double planted = planted_slowdown(); planted > 0) {
+    // In the cell itself, so that no later run of the experiment can wash it off.
+    result.library.emplace_back("planted slowdown", format_number(planted));
+  }
 
   const bool timed = job.repetitions > 0;
   const VerifyOptions options{job.verify_budget, job.verify_seed};
@@ -236,7 +300,8 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
 
   if (job.exact_inertia && run.labels_in_range) {
     certify_trajectory(registered.traits, run.quality.inertia, *job.exact_inertia,
-                       job.exact_had_empty_clusters || run.any_empty, run.certificate);
+                       job.exact_had_empty_clusters || run.any_empty, run.certificate,
+                       inertia_floor(registered.traits, problem.shape, problem.max_abs));
   }
   if (run.certificate.passed && !registered.traits.wrong_because.empty()) {
     result.status = "skipped";
@@ -244,6 +309,9 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                     "): right on this input, but never timed";
     return result;
   }
+  const bool disturbed = run.certificate.passed &&
+                         run.seconds <= kLongestDisturbance * static_cast<double>(job.iterations);
+  if (disturbed) check_disturbance(session, run, run.certificate);
   if (run.certificate.passed) {
     const int repetitions = affordable_repetitions(job, run.seconds);
     if (repetitions < job.repetitions) result.stopping = "time budget";
@@ -255,7 +323,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                     {"name", gpu->name},
                     {"uuid", gpu->uuid},
                     {"cache", "warm"},
-                    {"warm_up_iterations", job.iterations + 1},
+                    {"warm_up_iterations", job.iterations + (disturbed ? 2 : 1)},
                     {"before", std::move(before)},
                     {"after", gpu_state(gpu->uuid)}};
     }
@@ -271,7 +339,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                                                [](double s) { return std::isfinite(s) && s > 0; });
     if (!measurable) {
       result.status = "error";
-      result.reason = "no positive duration was measured";
+      result.reason = kNoDuration;
       result.samples.clear();
     }
     // The profiling pass costs another repetition, too much for cells of that length.
@@ -291,6 +359,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     result.device_samples.clear();
     result.stages.clear();
   }
+  result.doubts = session.doubts();
   result.verification = to_json(run.certificate);
   if (reused) result.verification["reused"] = result.outcome;
   return result;
@@ -308,7 +377,9 @@ JobResult run_job(const Job& job) {
   } catch (const std::bad_alloc&) {
     failed.reason = "out of host memory";
   } catch (const std::exception& error) {
-    failed.reason = error.what();
+    failed.reason = readable_tail(error.what(), kLongestReason);
+  } catch (...) {
+    failed.reason = "the variant threw something that is no std::exception";
   }
   return failed;
 }

@@ -15,6 +15,7 @@
 #include <iterator>
 #include <thread>
 
+#include "datasets/dataset.h"
 #include "harness/errors.h"
 #include "harness/journal.h"
 #include "harness/json_file.h"
@@ -224,6 +225,37 @@ TEST_F(CoordinatorTest, FailuresCostTheirCellOnly) {
     EXPECT_THAT(cell_with(k).at("samples_seconds_per_iteration"), IsEmpty()) << k;
     EXPECT_EQ(cell_with(k).at("processes"), 1) << k;  // the first one told enough
   }
+}
+
+TEST_F(CoordinatorTest, ReasonsDoNotTellWhereSomeoneKeepsFiles) {
+  use({5});
+  std::string script = kFakeWorker;
+  const std::string home = std::getenv("HOME");
+  script.replace(script.find("cannot"), 6,
+                 "cannot read " + settings_.cache.string() + "/x.npy " + home + "/lib/y.so");
+  write_text(script_, script);
+  run();
+  EXPECT_THAT(cell_with(5).at("reason").get<std::string>(),
+              StartsWith("exit status 3: cannot read x.npy ~/lib/y.so"));
+}
+
+TEST_F(CoordinatorTest, InputsThatAWorkerWroteToAreMadeAgain) {
+  use({10, 11});
+  std::string script = kFakeWorker;
+  script.insert(
+      script.find("cat > \"$result\""),
+      "file=$(tr , '\\n' < \"$job\" | sed -n 's/.*\"points_file\": *\"\\([^\"]*\\)\".*/\\1/p'); "
+      "[ $k = 11 ] && [ \"$repetitions\" != 0 ] && "
+      "printf 1 | dd of=\"$file\" bs=1 seek=200 conv=notrunc 2>/dev/null\n");
+  write_text(script_, script);
+  run();
+  EXPECT_EQ(cell_with(10).at("status"), "ok");
+  EXPECT_EQ(cell_with(11).at("status"), "error");
+  EXPECT_THAT(cell_with(11).at("reason").get<std::string>(), HasSubstr("was written to"));
+  // The cache holds the right points again, as the record says.
+  const auto stored = materialise(plan_.cells[0].task.dataset, ScalarType::f32, settings_.cache);
+  EXPECT_EQ(result().at("context").at("datasets").at(plan_.cells[0].task.label).at("sha256"),
+            stored.sha256);
 }
 
 TEST_F(CoordinatorTest, HangingWorkersAreEnded) {
@@ -494,6 +526,33 @@ TEST(Process, GrandchildrenDoNotSurvive) {
   EXPECT_FALSE(alive());
 }
 
+TEST(Process, NeitherDoThoseInASessionOfTheirOwn) {
+  if (!std::filesystem::exists("/proc/self/task/" + std::to_string(::getpid()) + "/children")) {
+    GTEST_SKIP() << "the kernel does not list children here";
+  }
+  const auto outcome = run_shell("setsid sh -c 'echo $$; exec sleep 300' & sleep 0.5");
+  ASSERT_TRUE(outcome.succeeded());
+  ASSERT_FALSE(outcome.output.empty());
+  EXPECT_FALSE(std::filesystem::exists("/proc/" + std::to_string(std::stoi(outcome.output))));
+}
+
+TEST(Process, OtherChildrenOfTheCallerLive) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::sleep(300);
+    ::_exit(0);
+  }
+  EXPECT_TRUE(run_shell("setsid sleep 300 & exit 0").succeeded());
+  EXPECT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+}
+
+TEST(Process, IsTheFirstToGoWhenMemoryRunsOut) {
+  EXPECT_EQ(run_shell("cat /proc/self/oom_score_adj").output, "1000\n");
+}
+
 TEST(Process, EnvironmentIsChangedForTheProgramOnly) {
   ::setenv("KMEANS_TEST_GONE", "1", 1);
   ProcessRequest request;
@@ -507,6 +566,11 @@ TEST(Process, EnvironmentIsChangedForTheProgramOnly) {
 TEST(Process, TailsAreReadable) {
   EXPECT_EQ(readable_tail("a\x1b[0mb\xff\n\n", 100), "a\\x1b[0mb\xEF\xBF\xBD");
   EXPECT_EQ(readable_tail("0123456789", 4), "6789");
+  // One byte and two bytes that a terminal takes for the beginning of an order.
+  EXPECT_EQ(readable_tail("\x07\xc2\x9b"
+                          "2J \xc3\xa9\n.",
+                          100),
+            "\\x07\\x9b2J \xc3\xa9\n.");
 }
 
 }  // namespace

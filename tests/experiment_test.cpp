@@ -78,7 +78,7 @@ TEST(StrictJson, RefusesDuplicateKeys) {
     parse_json("{\"a\": {\"b\": 1},\n \"c\": {\"d\": 1,\n  \"d\": 2}}", "x.json");
     FAIL() << "accepted a duplicate key";
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "x.json:3:5: key \"d\" is given twice in one object");
+    EXPECT_STREQ(error.what(), "x.json:3:3: key \"d\" is given twice in one object");
   }
   // The same key in two objects, and in a list of objects, is no duplicate.
   EXPECT_NO_THROW(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "x.json"));
@@ -93,11 +93,28 @@ TEST(StrictJson, CapsDepthAndSize) {
 
 TEST(StrictJson, KnowsWhereValuesStand) {
   const auto document = parse_json("{\n  \"a\": [\n    1,\n    {\"b\": 2}\n  ]\n}", "x.json");
-  EXPECT_THAT(document.where("/a"), StartsWith("x.json:2:"));
-  EXPECT_THAT(document.where("/a/0"), StartsWith("x.json:3:"));
-  EXPECT_THAT(document.where("/a/1/b"), StartsWith("x.json:4:"));
-  EXPECT_THAT(document.where("/a/1/missing"), StartsWith("x.json:4:"));
+  EXPECT_EQ(document.where(""), "x.json:1:1");
+  EXPECT_EQ(document.where("/a"), "x.json:2:3");
+  EXPECT_EQ(document.where("/a/0"), "x.json:3:5");
+  EXPECT_EQ(document.where("/a/1"), "x.json:4:5");
+  EXPECT_EQ(document.where("/a/1/b"), "x.json:4:6");
+  EXPECT_EQ(document.where("/a/1/missing"), "x.json:4:5");
   EXPECT_EQ(document.value, json::parse(R"({"a": [1, {"b": 2}]})"));
+}
+
+TEST(StrictJson, PlacesAreWhereTokensBegin) {
+  // Every kind of value before every kind, with blanks and without.
+  const std::string values[] = {"17", "\"a,]\"", "true", "null", "-1.5e3", "[]", "{}", "[1,[2]]"};
+  for (const auto& first : values) {
+    for (const auto& second : values) {
+      for (const char* between : {",", " ,\n  "}) {
+        const std::string text = "[" + first + between + second + "]";
+        const auto document = parse_json(text, "x");
+        EXPECT_EQ(document.offset.at("/0"), 1U) << text;
+        EXPECT_EQ(document.offset.at("/1"), 1 + first.size() + std::string(between).size()) << text;
+      }
+    }
+  }
 }
 
 TEST(StrictJson, AgreesWithTheLibraryOnGoodText) {

@@ -131,6 +131,17 @@ TEST_F(JournalTest, DamageBeforeTheLastLineIsRefusedWithItsNumber) {
   }
 }
 
+TEST_F(JournalTest, OtherVersionsAreRefused) {
+  std::ofstream(file_) << R"({"journal": 2, "started": "2030-01-01T00:00:00Z", "identity": {}})"
+                       << "\n";
+  try {
+    const Journal journal(file_, true);
+    FAIL() << "a journal of the future was read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(":1: journal version 2; this program knows 1"));
+  }
+}
+
 TEST_F(JournalTest, WithoutResumeTheEarlierJournalIsKeptUnderAnotherName) {
   {
     Journal journal(file_, false);

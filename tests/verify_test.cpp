@@ -260,6 +260,41 @@ TEST(Verify, TrajectoryIsComparedWithinItsTolerance) {
   EXPECT_FALSE(skipped.inertia_relative_difference.has_value());
 }
 
+TEST(Verify, TrajectoryThatLeavesNothingButRoundingIsHeldToRounding) {
+  // 60 points at three places, five clusters: the exact centroids are the places, or next to them.
+  const Shape shape{60, 3, 5, Precision::f32};
+  for (const auto distance : {Distance::direct, Distance::expanded}) {
+    Traits traits;
+    traits.distance = distance;
+    const InertiaFloor floor = inertia_floor(traits, shape, 1.0);
+    EXPECT_LT(floor.exact, 1e-10);
+    EXPECT_GT(floor.granted, floor.exact);
+    EXPECT_LT(floor.granted, 1e-2);  // a point at another place would cost more
+    const auto judged = [&](double inertia, double exact) {
+      Certificate certificate;
+      certify_trajectory(traits, inertia, exact, false, certificate, floor);
+      return certificate.passed;
+    };
+    EXPECT_TRUE(judged(0, 0));
+    EXPECT_TRUE(judged(3e-14, 0));
+    EXPECT_TRUE(judged(0, 2e-14));
+    EXPECT_TRUE(judged(7e-14, 2e-14));
+    EXPECT_FALSE(judged(0.1, 0));
+    EXPECT_FALSE(judged(0.1, 2e-14));
+    EXPECT_FALSE(judged(std::nan(""), 0));
+    EXPECT_FALSE(judged(102, 100));  // and where there is more, nothing changes
+    EXPECT_TRUE(judged(100.5, 100));
+    EXPECT_FALSE(judged(2e-9, 1e-9));
+  }
+  Traits exact;
+  exact.exact = true;
+  Certificate certificate;
+  certify_trajectory(exact, 3e-14, 2e-14, false, certificate, inertia_floor(exact, shape, 1.0));
+  EXPECT_FALSE(certificate.passed);
+  // No number that overflows grants anything.
+  EXPECT_EQ(inertia_floor(Traits{}, {60, 3, 5, Precision::f64}, 1e300).granted, 0);
+}
+
 TEST(Quality, DoesNotDependOnThreads) {
   const auto& test = battery_case("one past a block");
   std::vector<std::int32_t> labels(test.n);

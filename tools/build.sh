@@ -11,6 +11,8 @@ target=${2:-all}
 folder=build-$preset
 [ "$preset" = release ] && folder=build
 
+# Presets with a compiler of their own.
+case $preset in fuzz | tsan) tools/setup.sh "$preset" ;; esac
 if [ ! -f "$folder/build.ninja" ] || [ -n "${CMAKE_ARGS:-}" ]; then
   # shellcheck disable=SC2086  # several options in one variable
   cmake --preset "$preset" ${CMAKE_ARGS:-}

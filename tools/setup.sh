@@ -10,6 +10,9 @@
 #              cannot be had is said, and is no error: the GPU peers in Python are left out
 #     lint     clang-tidy (apt); clang-format and ruff come with the python part
 #     browser  Chromium (apt), for the tests that open report and index; without it they are skipped
+#     test     Google Benchmark's compare.py (apt), for the test that exports are read by it
+#     fuzz     clang and its libFuzzer (apt), for the preset fuzz
+#     tsan     clang and LLVM's OpenMP runtime (apt), for the preset tsan
 #   --retry    try again to complete a .venv that was made without a package registry
 #
 # What counts is whether a tool or header is there, not who installed it, so a machine without apt
@@ -43,6 +46,16 @@ python3-venv         have_venv                       -
 lint_packages='
 clang-tidy           tool:clang-tidy                 -
 libomp-dev           have_clang_omp                  -
+'
+test_packages='
+libbenchmark-tools   have_compare_py                 the_test_of_exports_with_compare.py
+'
+clang_packages='
+clang                tool:clang++                    -
+libclang-rt-dev      have_clang_runtimes             -
+'
+tsan_packages='
+libomp-dev           have_archer                     -
 '
 
 prefixes=(/usr /usr/local)
@@ -94,6 +107,17 @@ have_browser() {
 
 # clang-tidy looks for its own omp.h, not for the compiler's.
 have_clang_omp() { compgen -G '/usr/lib/llvm-*/lib/clang/*/include/omp.h' >/dev/null; }
+
+# As tests/python/test_export.py looks for it.
+have_compare_py() { [ -f "${COMPARE_PY:-/usr/share/benchmark/compare.py}" ]; }
+
+# Sanitizers and libFuzzer; what tells the thread sanitizer about OpenMP.
+have_clang_runtimes() {
+  has_tool clang++ && compgen -G "$(clang++ -print-resource-dir)/lib/*/libclang_rt.fuzzer*" >/dev/null
+}
+have_archer() {
+  has_tool clang++ && compgen -G "$(clang++ -print-resource-dir)/../../libarcher.so" >/dev/null
+}
 
 # The interpreter that .venv is made from: the first one that is new enough and can make one.
 usable_python() {
@@ -320,9 +344,9 @@ parts=()
 for argument in "$@"; do
   case $argument in
     --retry) retry=yes ;;
-    build | python | gpu | lint | browser) parts+=("$argument") ;;
+    build | python | gpu | lint | browser | test | fuzz | tsan) parts+=("$argument") ;;
     *)
-      say "unknown part '$argument' (build, python, gpu, lint, browser)"
+      say "unknown part '$argument' (build, python, gpu, lint, browser, test, fuzz, tsan)"
       exit 2
       ;;
   esac
@@ -348,6 +372,9 @@ for part in ${parts[@]+"${parts[@]}"}; do
       ;;
     lint) table+=$lint_packages ;;
     browser) with_browser=yes ;;
+    test) table+=$test_packages ;;
+    fuzz) table+=$clang_packages ;;
+    tsan) table+=$clang_packages$tsan_packages ;;
   esac
 done
 setup_system "$table"

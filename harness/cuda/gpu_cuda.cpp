@@ -136,6 +136,7 @@ class EventClock final : public GpuClock {
   double end() override {
     KMEANS_CUDA(cudaEventRecord(end_, nullptr));
     KMEANS_CUDA(cudaEventSynchronize(end_));
+    KMEANS_CUDA(cudaGetLastError());  // a launch that was refused, and that nobody asked about
     float milliseconds = 0;
     KMEANS_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
     return milliseconds * 1e-3;

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shapes at and beyond the limits of integers, memory and GPUs: refused or skipped with a reason,
+// never wrapped around. Suites named Gpu... need a GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "datasets/dataset.h"
+#include "datasets/readers.h"
+#include "harness/errors.h"
+#include "harness/gpu.h"
+#include "harness/results.h"
+#include "harness/session.h"
+#include "harness/verify.h"
+
+namespace kmeans {
+namespace {
+
+using ::testing::MatchesRegex;
+
+constexpr std::int64_t kTrillion = 1'000'000'000'000;
+
+TEST(Capacity, ProductsAreCheckedBeforeTheyWrap) {
+  EXPECT_EQ(checked_product(3'000'000'000, 1'000'000'000), 3'000'000'000'000'000'000);
+  EXPECT_EQ(checked_product(std::int64_t{1} << 31, std::int64_t{1} << 31), std::int64_t{1} << 62);
+  EXPECT_FALSE(checked_product(std::int64_t{1} << 32, std::int64_t{1} << 31));
+  // Modulo 2^64 this is 0, and 2^33 * 2^31 + ... a small number: what a wrapped product looks like.
+  EXPECT_FALSE(checked_product(std::int64_t{1} << 32, std::int64_t{1} << 32));
+  EXPECT_FALSE(checked_product((std::int64_t{1} << 33) + 1, (std::int64_t{1} << 31) + 1));
+  EXPECT_FALSE(checked_product(std::numeric_limits<std::int64_t>::max(), 2));
+}
+
+TEST(Capacity, PredictedMemoryNeverWraps) {
+  for (const auto& variant : all_variants()) {
+    for (const Precision precision : variant.traits.precisions) {
+      for (const Shape& shape :
+           {Shape{5'000'000'000, 3, 7, precision}, Shape{kTrillion, 1'000'000, 8, precision},
+            Shape{kTrillion, kTrillion, kTrillion, precision},
+            Shape{70'000, 1, 70'000, precision}}) {
+        const double points = 4.0 * static_cast<double>(shape.n) * static_cast<double>(shape.d);
+        const double need = memory_need(variant, shape);
+        EXPECT_TRUE(std::isfinite(need));
+        EXPECT_GE(need, points) << variant.traits.name << " " << shape.n << " x " << shape.d;
+        if (!variant.traits.gpu) continue;
+        // Half precision halves the points on the device, and some read them from the host.
+        EXPECT_GT(device_memory_need(variant, shape), 0) << variant.traits.name;
+      }
+    }
+  }
+}
+
+TEST(Capacity, PredictedMemoryCountsTheCentroids) {
+  // As many clusters as points: their coordinates take as much as the points, several times.
+  const Shape shape{1'000'000, 1000, 1'000'000, Precision::f32};
+  for (const auto& variant : all_variants()) {
+    EXPECT_GE(memory_need(variant, shape), 3 * 4e9) << variant.traits.name;
+  }
+}
+
+TEST(Capacity, SupportIsDecidedWithoutOverflow) {
+  for (const auto& variant : all_variants()) {
+    for (const Precision precision : variant.traits.precisions) {
+      for (const Shape& shape :
+           {Shape{kTrillion, 1000, 8, precision}, Shape{kTrillion, kTrillion, 1'000'000, precision},
+            Shape{5'000'000'000, 2, 3'000'000'000, precision}}) {
+        const Support support = supports(variant, shape);
+        EXPECT_NE(support.ok, !support.reason.empty()) << variant.traits.name;
+        // Labels are 32-bit: no variant may take more clusters than they can name.
+        if (shape.k > std::numeric_limits<std::int32_t>::max()) {
+          EXPECT_FALSE(support.ok) << variant.traits.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Capacity, OperationsOfTheLargestShapesAreFinite) {
+  const Shape shape{kTrillion, kTrillion, kTrillion, Precision::f32};
+  EXPECT_GT(operations_zechner(shape), 1e36);
+  EXPECT_TRUE(std::isfinite(operations_zechner(shape)));
+}
+
+TEST(Capacity, GeneratorsRefuseMoreThanAnAddressSpace) {
+  try {
+    static_cast<void>(
+        parse_dataset({{"generator", "uniform"}, {"n", kTrillion}, {"d", 1'000'000}}, "/data"));
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "/data/n: n * d coordinates need more than 2^62 bytes");
+  }
+}
+
+#define SKIP_WITHOUT_GPU() \
+  if (current_gpu() == nullptr) GTEST_SKIP() << "no GPU that this build can use"
+
+Support block_serial(std::int64_t n, std::int64_t d, std::int64_t k) {
+  return supports(require_variant("cuda_block_serial"), {n, d, k, Precision::f32});
+}
+
+TEST(GpuCapacity, WhatDoesNotFitSharedMemoryIsSkippedWithNeedAndHave) {
+  SKIP_WITHOUT_GPU();
+  const Support support = block_serial(1'000'000, 509, 100'000);
+  EXPECT_FALSE(support.ok);
+  EXPECT_THAT(support.reason,
+              MatchesRegex(".* take [0-9]+ bytes of shared memory, and a block of this GPU has "
+                           "[0-9]+"));
+}
+
+TEST(GpuCapacity, TheLastShapeThatFitsSharedMemoryRuns) {
+  SKIP_WITHOUT_GPU();
+  constexpr std::int64_t kPoints = 60'000;
+  constexpr std::int64_t kCoordinates = 3;
+  std::int64_t fits = 1;
+  std::int64_t exceeds = kPoints;
+  ASSERT_TRUE(block_serial(kPoints, kCoordinates, fits).ok);
+  ASSERT_FALSE(block_serial(kPoints, kCoordinates, exceeds).ok);
+  while (exceeds - fits > 1) {
+    const std::int64_t middle = (fits + exceeds) / 2;
+    (block_serial(kPoints, kCoordinates, middle).ok ? fits : exceeds) = middle;
+  }
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(0, 1);
+  std::vector<float> points(kPoints * kCoordinates);
+  for (float& value : points) value = uniform(random);
+  Problem<float> problem;
+  problem.shape = {kPoints, kCoordinates, fits, Precision::f32};
+  problem.points = points.data();
+  problem.max_abs = 1;
+  Session<float> session(require_variant("cuda_block_serial"), problem, points.data());
+  std::string outcome;
+  const auto run = certified_run(session, 2, VerifyOptions{1e18, 1}, outcome,
+                                 [](const std::string&) { return true; });
+  EXPECT_TRUE(run.certificate.passed) << "k = " << fits << ": " << run.certificate.failure();
+}
+
+TEST(GpuCapacity, MorePointsThanAGridHasThreadsInOneDimensionAreAllLabelled) {
+  SKIP_WITHOUT_GPU();
+  // 65 535 blocks are the most in the second and third dimension, and 65 535 * 256 threads what a
+  // kernel with one point a thread and a block index of 16 bits would reach.
+  constexpr std::int64_t kPoints = std::int64_t{65'536} * 256 + 17;
+  std::vector<float> points(kPoints);
+  for (std::int64_t i = 0; i < kPoints; ++i) points[i] = static_cast<float>(i % 5);
+  std::vector<float> centroids{0, 1, 2, 3, 4};
+  for (const auto& variant : all_variants()) {
+    if (variant.backend != "cuda" || !variant.traits.wrong_because.empty()) continue;
+    const Shape shape{kPoints, 1, 5, Precision::f32};
+    if (!takes(variant.traits, Precision::f32) || !supports(variant, shape).ok) continue;
+    Problem<float> problem;
+    problem.shape = shape;
+    problem.points = points.data();
+    problem.max_abs = 4;
+    Session<float> session(variant, problem, centroids.data());
+    session.reset();
+    session.step(1);
+    const auto outcome = session.fetch();
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < kPoints; ++i) wrong += outcome.labels[i] != i % 5;
+    EXPECT_EQ(wrong, 0) << variant.traits.name;
+    EXPECT_EQ(outcome.centroids, centroids) << variant.traits.name;
+  }
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults 1 to 12 of docs/faults.md: experiments and options that are wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def _with(description: dict[str, Any], pointer: str, value: Any) -> dict[str, Any]:
+    """The description with one value replaced or added, by JSON pointer."""
+    changed = json.loads(json.dumps(description))
+    *path, last = pointer.strip("/").split("/")
+    place = changed
+    for key in path:
+        place = place[key]
+    place[last] = value
+    return changed
+
+
+def _line_of(file: Path, text: str) -> int:
+    lines = file.read_text(encoding="utf-8").splitlines()
+    (number,) = (i for i, line in enumerate(lines, start=1) if text in line)
+    return number
+
+
+def _quick(n: list[int], k: list[int]) -> dict[str, Any]:
+    return {"quick": {"sweep": {"n": n, "d": [2], "k": k}}}
+
+
+# ---- 1 to 4: the text ----
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "why"),
+    [
+        ('{\n "name": "demo",\n "title": ,\n}', "3:11", "unexpected ','"),
+        ('{\n "name": "demo"\n', "3:1", "unexpected end of input"),
+        ("", "1:1", "unexpected end of input"),
+        ('{"name": "demo"}\n// done\n', "2:1", "invalid literal"),
+        ('{"name": NaN}', "1:", "invalid literal"),
+        ('{"name": "\\ud800"}', "1:", "surrogate"),
+        ("[1e999]", "1:", "number overflow"),
+    ],
+)
+def test_malformed_json_is_refused_with_line_and_column(
+    bench, write, text: str, place: str, why: str
+) -> None:
+    file = write(text)
+    message = bench.refusal("run", file, "--dry-run")
+    assert message.startswith(f"kmeans-bench: {file}:{place}")
+    assert why in message
+
+
+@pytest.mark.parametrize(
+    ("pointer", "nearest"),
+    [
+        ("/titel", "title"),
+        ("/data/sead", "seed"),
+        ("/scales/quick/iteration", "iterations"),
+        ("/scales/quick/sweep/K", "k"),
+        ("/scales/papre", "paper"),
+    ],
+)
+def test_a_typo_is_refused_with_the_nearest_key(
+    bench, write, experiment, pointer: str, nearest: str
+) -> None:
+    file = write(_with(experiment(), pointer, 5))
+    message = bench.refusal("run", file, "--dry-run")
+    assert pointer in message
+    assert f"did you mean '{nearest}'?" in message
+    assert re.search(rf"{re.escape(str(file))}:\d+:\d+: ", message)
+
+
+def test_an_unknown_option_and_scale_are_refused(bench, write, experiment) -> None:
+    file = write(experiment())
+    assert "--sacle" in bench.refusal("run", file, "--sacle", "paper")
+    assert "quick" in bench.refusal("run", file, "--scale", "papre")
+    assert "has no scale 'paper'" in bench.refusal("run", file, "--scale", "paper")
+    assert "did you mean 'goldsborough2017'?" in bench.refusal("run", "goldsbrough2017")
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value", "shown", "why"),
+    [
+        ("/scales/quick/sweep/k/0", "ten", '"ten"', "must be an integer"),
+        ("/scales/quick/sweep/k/0", 2.5, "2.5", "must be an integer"),
+        ("/scales/quick/sweep/k/0", None, "null", "must be an integer"),
+        ("/scales/quick/sweep/k", 3, "3", "must be a list"),
+        ("/scales/quick/iterations", "3", '"3"', "must be an integer"),
+        ("/scales/quick/max_seconds", [1], "[1]", "must be a number"),
+        ("/title", 7, "7", "must be a string"),
+        ("/data", "uniform", '"uniform"', "must be an object"),
+        ("/data/seed", 1.5, "1.5", "is not an integer"),
+    ],
+)
+def test_wrong_types_and_fractions_name_the_place(
+    bench, write, experiment, pointer: str, value: Any, shown: str, why: str
+) -> None:
+    changed = experiment()
+    if pointer.endswith("/k/0"):
+        changed["scales"]["quick"]["sweep"]["k"] = [value]
+    else:
+        changed = _with(changed, pointer, value)
+    message = bench.refusal("run", write(changed), "--dry-run")
+    assert f"{pointer}: " in message
+    assert f"{shown} {why}" in message
+
+
+def test_a_key_given_twice_is_refused(bench, write, experiment) -> None:
+    text = json.dumps(experiment(), indent=1).replace(
+        '"iterations": 3,', '"iterations": 3,\n   "iterations": 4,'
+    )
+    file = write(text)
+    message = bench.refusal("run", file, "--dry-run")
+    line = 1 + next(i for i, row in enumerate(text.splitlines(), 1) if '"iterations": 3' in row)
+    assert f'{file}:{line}:4: key "iterations" is given twice in one object' in message
+
+
+# ---- 5 to 8: the sweep ----
+
+
+@pytest.mark.parametrize(
+    ("pointer", "value"),
+    [
+        ("/scales/quick/sweep/k", []),
+        ("/scales/quick/sweep", []),
+        ("/scales/quick/sweep", {"n": [], "d": [2], "k": [1]}),
+        ("/variants", []),
+        ("/scales", {}),
+    ],
+)
+def test_an_empty_sweep_is_refused(bench, write, experiment, pointer: str, value: Any) -> None:
+    message = bench.refusal("run", write(_with(experiment(), pointer, value)), "--dry-run")
+    assert pointer in message
+    assert "empty" in message or "names no scale" in message
+
+
+def test_a_filter_that_matches_nothing_lists_what_there_is(bench, write, experiment) -> None:
+    file = write(experiment(variants=["reference", "cpu_naive"]))
+    message = bench.refusal("run", file, "--only", "k77", "--dry-run")
+    assert "--only 'k77' matches nothing; there are" in message
+    for candidate in ("reference/f32/uniform-100x2-s1/k3/T3/t1", "cpu_naive/f32/"):
+        assert candidate in message
+    assert "no regular expression" in bench.refusal("run", file, "--only", "(", "--dry-run")
+
+
+@pytest.mark.parametrize("axis", ["n", "d", "k"])
+@pytest.mark.parametrize("value", [0, -1, -9223372036854775808, 18446744073709551615])
+def test_sizes_below_one_or_beyond_reason_are_refused(
+    bench, write, experiment, axis: str, value: int
+) -> None:
+    changed = _with(experiment(), f"/scales/quick/sweep/{axis}", [value])
+    message = bench.refusal("run", write(changed), "--dry-run")
+    assert f"/scales/quick/sweep/{axis}/0: {value} is not within [1, 1000000000000]" in message
+
+
+def test_sizes_below_one_are_refused_by_every_command(bench, tmp_path: Path) -> None:
+    out = tmp_path / "points.npy"
+    for axis in ("--n", "--d"):
+        sizes = {"--n": "5", "--d": "2", axis: "0"}
+        words = [word for pair in sizes.items() for word in pair]
+        message = bench.refusal("data", "uniform", *words, "--out", out)
+        assert f"/{axis[2:]}: 0 is not an integer in [1, " in message
+    assert not out.exists()
+    assert bench("data", "uniform", "--n", "5", "--d", "2", "--out", out).returncode == 0
+    for k in ("0", "-1"):
+        message = bench.refusal("fit", out, "-k", k)
+        assert f"-k {k}: must be from 1 to n = 5" in message
+
+
+def test_more_clusters_than_points_alone_are_refused(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    changed = experiment()
+    changed["scales"]["quick"]["sweep"] = [{"n": 4, "d": 2, "k": 5}]
+    message = bench.refusal("run", write(changed), "--dry-run")
+    assert "/scales/quick/sweep/0/k: 5 clusters of n = 4 points; k must be at most n" in message
+    points = tmp_path / "points.npy"
+    bench("data", "uniform", "--n", "5", "--d", "2", "--out", points)
+    assert "-k 6: must be from 1 to n = 5" in bench.refusal("fit", points, "-k", "6")
+
+
+def test_more_clusters_than_points_in_a_grid_are_skipped(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    changed = _with(experiment(), "/scales/quick/sweep/k", [3, 150])
+    result = bench.measure(write(changed), tmp_path / "out")
+    cells = {cell["k"]: cell for cell in result["cells"]}
+    assert result["complete"] is True
+    assert cells[3]["status"] == "ok"
+    assert cells[150]["status"] == "skipped"
+    assert cells[150]["reason"] == "n = 100 points are fewer than k = 150 clusters"
+    assert cells[150]["seconds_per_iteration"] is None
+
+
+def test_a_huge_sweep_shows_its_size_and_needs_a_yes(bench, write, experiment) -> None:
+    file = write(experiment(scales=_quick(list(range(11, 5012)), [1])))
+    message = bench.refusal("run", file, "--dry-run")
+    assert "has 5 001 cells, more than 5 000" in message
+    assert re.search(r"would take very roughly \d+ h \d+ min; .*--yes", message)
+    planned = bench("run", file, "--dry-run", "--yes")
+    assert planned.returncode == 0
+    assert re.search(r"5001 to run, 0 to skip, very roughly \d+ h", planned.stdout)
+
+
+def test_a_sweep_beyond_all_measure_is_refused_at_once(bench, write, experiment) -> None:
+    grid = {"n": list(range(1, 301)), "d": list(range(1, 301)), "k": list(range(1, 12))}
+    changed = experiment()
+    changed["scales"]["quick"]["sweep"] = [grid, grid]
+    message = bench.refusal("run", write(changed), "--dry-run", "--yes", timeout=20)
+    assert "/scales/quick/sweep/1: asks for more than a million shapes" in message
+
+
+# ---- 9 to 12: names, variants, size of the document ----
+
+
+@pytest.mark.parametrize(
+    "name", ["../demo", "a/b", "/etc/demo", "", ".", "..", "a b", "a\nb", "a" * 101, "dämon"]
+)
+def test_names_that_leave_the_folder_are_refused(
+    bench, write, experiment, tmp_path: Path, name: str
+) -> None:
+    file = write(experiment(name=name), name="demo")
+    message = bench.refusal("run", file, "--out", tmp_path / "out")
+    assert "/name: " in message
+    assert "must be a name of A-Z a-z 0-9 . _ -" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["demo.json"]  # nothing was written
+
+
+def test_a_name_must_be_that_of_its_file(bench, write, experiment) -> None:
+    file = write(experiment(name="other"), name="demo")
+    assert f'{file}:2:2: /name: "other" must be the file\'s stem, "demo"' in bench.refusal(
+        "run", file, "--dry-run"
+    )
+
+
+def test_two_experiments_for_one_result_file_are_refused(bench, experiment, tmp_path: Path) -> None:
+    files = []
+    for folder, seed in (("a", 1), ("b", 2)):
+        (tmp_path / folder).mkdir()
+        files.append(tmp_path / folder / "demo.json")
+        data = {"generator": "uniform", "seed": seed}
+        files[-1].write_text(json.dumps(experiment(data=data)), encoding="utf-8")
+    message = bench.refusal("run", *files, "--dry-run")
+    assert 'two different experiments are named "demo"' in message
+    assert str(files[0]) in message
+    assert str(files[1]) in message
+    again = bench("run", files[0], files[0], "--dry-run")
+    assert again.returncode == 0
+    assert "experiment demo is named twice; it runs once" in again.stderr
+
+
+def test_data_files_whose_names_look_alike_are_kept_apart(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    names = ["a b.csv", "a_b.csv", "a+b.csv"]  # all become a_b in the name of a file
+    for row, name in enumerate(names):
+        (tmp_path / name).write_text(f"{row},0\n5,1\n7,2\n", encoding="utf-8")
+    shape = {"variant": "reference", "k": 2, "iterations": 1, "init": "first"}
+    changed = experiment(
+        data={"file": str(tmp_path / names[0])},
+        init="first",
+        traces=[
+            {"name": f"trace{i}", "data": {"file": str(tmp_path / name)}, **shape}
+            for i, name in enumerate(names[1:])
+        ],
+    )
+    changed["scales"]["quick"]["sweep"] = {"k": [2]}
+    result = bench.measure(write(changed), tmp_path / "out")
+    datasets = result["context"]["datasets"]
+    assert sorted(Path(one["spec"]["file"]).name for one in datasets.values()) == sorted(names)
+    assert all(label.startswith("a_b-") for label in datasets)
+    assert len({one["sha256"] for one in datasets.values()}) == 3
+
+
+def test_an_unknown_variant_is_refused_with_the_nearest(bench, write, experiment) -> None:
+    message = bench.refusal("run", write(experiment(variants=["openmp_smid"])), "--dry-run")
+    assert "/variants/0: unknown variant 'openmp_smid'; did you mean 'openmp_simd'?" in message
+    message = bench.refusal("run", write(experiment(variants=["warp_drive"])), "--dry-run")
+    assert "unknown variant 'warp_drive'" in message
+    assert "`kmeans-bench list`" in message
+
+
+def test_a_variant_that_cannot_be_loaded_is_skipped_with_the_reason(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    points = tmp_path / "points.npy"
+    bench("data", "uniform", "--n", "5", "--d", "2", "--out", points)
+    nowhere = {"KMEANS_BENCH_PYTHON": str(tmp_path / "no-python")}
+    file = write(experiment(variants=["python_numpy", "reference"]))
+    planned = bench("run", file, "--dry-run", environment=nowhere)
+    assert planned.returncode == 0
+    assert re.search(r"skip  python_numpy/.*: .*no-python", planned.stdout)
+    assert "run   reference/" in planned.stdout
+    message = bench.refusal(
+        "fit", points, "-k", "2", "--variant", "python_numpy", environment=nowhere, code=3
+    )
+    assert "python_numpy is not available here: " in message
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_deeply_nested_documents_are_refused(bench, write, opening: str) -> None:
+    message = bench.refusal("run", write(opening * 200_000), "--dry-run", timeout=20)
+    assert f":1:{32 * len(opening) + 1}: nested more than 32 levels deep" in message
+
+
+def test_huge_documents_are_refused_before_they_are_read(bench, tmp_path: Path) -> None:
+    file = tmp_path / "demo.json"
+    with file.open("wb") as stream:
+        stream.truncate(1 << 40)  # a hole of a tebibyte: nobody reads that by mistake
+    message = bench.refusal("run", file, "--dry-run", timeout=20)
+    assert "1 TiB are more than 16 MiB, the most that is read" in message

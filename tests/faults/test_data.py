@@ -1,0 +1,550 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults 13 to 30 of docs/faults.md: points that are wrong, damaged or awkward."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import struct
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+SIX = np.arange(12, dtype="<f4").reshape(6, 2)
+
+
+def _npy(header: str, body: bytes = b"") -> bytes:
+    text = header.encode("latin1")
+    text += b" " * (63 - (len(text) + 10) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text + body
+
+
+def _npy_of(points: np.ndarray) -> bytes:
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {points.shape}, }}"
+    return _npy(header, points.astype("<f4").tobytes())
+
+
+def _fvecs(points: np.ndarray) -> bytes:
+    return b"".join(struct.pack("<i", len(row)) + row.astype("<f4").tobytes() for row in points)
+
+
+def _fbin(points: np.ndarray) -> bytes:
+    return struct.pack("<II", *points.shape) + points.astype("<f4").tobytes()
+
+
+def _idx(points: np.ndarray) -> bytes:
+    return struct.pack(">HBBII", 0, 0x0D, 2, *points.shape) + points.astype(">f4").tobytes()
+
+
+def _csv(points: np.ndarray) -> bytes:
+    return "".join(",".join(map(str, row)) + "\n" for row in points.tolist()).encode()
+
+
+WRITERS: dict[str, Callable[[np.ndarray], bytes]] = {
+    "points.npy": _npy_of,
+    "points.fvecs": _fvecs,
+    "points.fbin": _fbin,
+    "points.idx": _idx,
+    "points.csv": _csv,
+}
+BINARY = [name for name in WRITERS if not name.endswith("csv")]
+
+
+@pytest.fixture
+def put(tmp_path: Path) -> Callable[[str, bytes | str], Path]:
+    def put_file(name: str, content: bytes | str) -> Path:
+        file = tmp_path / name
+        file.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return file
+
+    return put_file
+
+
+def _inspected(bench, file: Path, *options: str) -> dict[str, str]:
+    run = bench("data", "inspect", file, *options)
+    assert run.returncode == 0, run.stderr
+    return dict(line.split(None, 1) for line in run.stdout.splitlines())
+
+
+def _refused(bench, file: Path, **options: Any) -> str:
+    """Why `data inspect` and `fit` refuse a file; both must, alike."""
+    reason = bench.refusal("data", "inspect", file, timeout=20, **options)
+    assert reason.startswith(f"kmeans-bench: {file}: ")
+    assert bench.refusal("fit", file, "-k", "1", timeout=20, **options) == reason
+    return reason
+
+
+def _from_file(experiment, file: Path, **changes: Any) -> dict[str, Any]:
+    described = experiment(data={"file": str(file)}, init="first", **changes)
+    described["scales"]["quick"]["sweep"] = {"k": [2]}
+    return described
+
+
+# ---- 13: values that are none ----
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(("value", "word"), [(np.nan, "NaN"), (-np.inf, "infinite")])
+def test_nan_and_infinity_are_refused_with_the_first_place(
+    bench, put, name: str, value: float, word: str
+) -> None:
+    points = SIX.copy()
+    points[3, 1] = value
+    points[5, 0] = np.nan
+    reason = _refused(bench, put(name, WRITERS[name](points)))
+    if name.endswith(".csv"):
+        assert f"line 4: column 2: '{value}' is no finite number" in reason
+    else:
+        assert f"point 3, coordinate 1 (both counted from 0) is {word}" in reason
+
+
+def test_nan_is_found_before_anything_is_measured(
+    bench, put, write, experiment, tmp_path: Path
+) -> None:
+    points = SIX.copy()
+    points[3, 1] = np.nan
+    file = put("points.npy", _npy_of(points))
+    out = tmp_path / "out"
+    reason = bench.refusal("run", write(_from_file(experiment, file)), "--out", out)
+    assert f"{file}: point 3, coordinate 1" in reason
+    assert not list(tmp_path.glob("out/*.json"))
+
+
+def test_points_with_nan_are_left_out_on_request_and_counted(
+    bench, put, write, experiment, tmp_path: Path
+) -> None:
+    points = np.vstack([SIX, SIX + 100])
+    whole = points.copy()
+    points[3, 1] = np.nan
+    points[5] = [np.inf, np.nan]
+    kept = put("kept.npy", _npy_of(np.delete(whole, [3, 5], axis=0)))
+    for name, writer in WRITERS.items():
+        shown = _inspected(bench, put(name, writer(points)), "--drop-nonfinite")
+        assert (shown["dropped"], shown["n"]) == ("2", "10")
+        if not name.endswith(".csv"):  # float64, so other bytes
+            assert shown["sha256"] == _inspected(bench, kept)["sha256"]
+    described = _from_file(experiment, put("points.npy", _npy_of(points)))
+    described["data"]["drop_nonfinite"] = True
+    described["variants"] = ["reference", {"variant": "cpu_naive", "precision": "f64"}]
+    result = bench.measure(write(described), tmp_path / "out")
+    assert [cell["status"] for cell in result["cells"]] == ["ok", "ok"]
+    for dataset in result["context"]["datasets"].values():  # f32 and f64: the same points
+        assert dataset["spec"]["drop_nonfinite"] is True
+        assert (dataset["n"], dataset["points_dropped"]) == (10, 2)
+    none_left = put("none.npy", _npy_of(np.full((3, 2), np.nan)))
+    reason = bench.refusal("data", "inspect", none_left, "--drop-nonfinite")
+    assert "every point has a coordinate that is NaN or infinite; none is left" in reason
+
+
+# ---- 14 to 19: binary files ----
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_truncated_files_are_refused_with_both_sizes(bench, put, name: str) -> None:
+    whole = WRITERS[name](SIX)
+    reason = _refused(bench, put(name, whole[:-5]))
+    assert "cut short" in reason
+    if name == "points.fvecs":  # its records do not tell how many there are
+        assert "12 bytes each, and after 5 of them (60 bytes) 7 bytes are left over" in reason
+    else:
+        assert f"need {len(whole)} bytes, the file has {len(whole) - 5}" in reason
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_trailing_bytes_are_refused_with_both_sizes(bench, put, name: str) -> None:
+    whole = WRITERS[name](SIX)
+    reason = _refused(bench, put(name, whole + b"\0\0\0"))
+    assert "bytes too many" in reason
+    if name == "points.fvecs":
+        assert "12 bytes each, and after 6 of them (72 bytes) 3 bytes are left over" in reason
+    else:
+        assert f"need {len(whole)} bytes, the file has {len(whole) + 3}" in reason
+
+
+HUGE = {
+    "a.npy": _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000, 1000000), }"),
+    "b.npy": _npy("{'descr': '<f8', 'fortran_order': False, 'shape': (4611686018427387904, 4), }"),
+    "c.npy": _npy("{'descr': '<f4', 'fortran_order': True, 'shape': (3000000000, 3), }"),
+    "a.fvecs": struct.pack("<i", 0x7FFFFFFF),
+    "a.fbin": struct.pack("<II", 0xFFFFFFFF, 0xFFFFFFFF),
+    "a.u8bin": struct.pack("<QQ", 1 << 40, 1 << 20),
+    "a.idx": struct.pack(">HBBIII", 0, 0x0E, 3, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF),
+    "a.svm": b"1 4000000000:1\n",
+    "a.csv": b"1" + b"," * 100_000 + b"\n" + b"\n" * 100_000 + b"1\n",
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_a_huge_shape_in_a_tiny_file_takes_no_memory(bench, put, name: str) -> None:
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit here (util-linux)")
+    limited = ("prlimit", f"--as={1 << 30}")  # far less than the least that any of them claims
+    reason = _refused(bench, put(name, HUGE[name]), before=limited)
+    assert "out of memory" not in reason
+    assert "not enough memory" not in reason
+
+
+def test_huge_npy_headers_are_refused_before_they_are_read(bench, put) -> None:
+    claims = b"\x93NUMPY\x02\x00" + struct.pack("<I", 0x7FFFFFFF) + b"{"
+    reason = _refused(bench, put("claims.npy", claims))
+    assert "byte 8: the header claims 2147483647 bytes; at most 10000 are accepted" in reason
+    padding = " " * 60_000
+    long = _npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1), }" + padding, b"1234")
+    assert "at most 10000 are accepted" in _refused(bench, put("long.npy", long))
+
+
+def test_npy_headers_are_data_not_programs(bench, put, tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    call = f"__import__('os').system('touch {trap}')"
+    for field in ("'descr': " + call, "'descr': '<f4', 'evil': " + call):
+        header = "{" + field + ", 'fortran_order': False, 'shape': (1, 1), }"
+        assert "trap.npy: " in _refused(bench, put("trap.npy", _npy(header, b"1234")))
+    pickled = np.array([[{"a": 1}, None]], dtype=object)
+    np.save(tmp_path / "pickled.npy", pickled, allow_pickle=True)
+    assert "type '|O' is not read" in _refused(bench, tmp_path / "pickled.npy")
+    assert not trap.exists()
+
+
+def test_fvecs_of_varying_d_are_refused_with_the_record(bench, put) -> None:
+    records = _fvecs(SIX) + _fvecs(np.ones((1, 5))) + _fvecs(SIX)
+    reason = _refused(bench, put("points.fvecs", records))
+    assert "byte 72: record 6 gives d = 5, the records before it d = 2" in reason
+
+
+@pytest.mark.parametrize("stored", ["<f4", ">f4", "<f8", ">f8", "<f2", "<i2", ">i4", "|u1", "<u8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_other_orders_and_types_are_converted(
+    bench, put, stored: str, order: str, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "points.npy", np.asarray(SIX.astype(stored), order=order))
+    shown = _inspected(bench, tmp_path / "points.npy")
+    wide = stored[1:] in ("f8", "i4", "u8")
+    plain = put("plain.npy", b"")
+    np.save(plain, SIX.astype("<f8" if wide else "<f4"))
+    assert shown["scalar"] == ("f64" if wide else "f32")
+    assert shown["sha256"] == _inspected(bench, plain)["sha256"]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.ones((2, 2), dtype="<c8"),
+        np.array([["1", "2"]]),
+        np.array([[True, False]]),
+        np.array([(1, 2.0)], dtype=[("a", "<i4"), ("b", "<f4")]),
+        np.array([["2020-01-01"]], dtype="datetime64[D]"),
+        np.ones((2, 2, 2), dtype="<f4"),
+    ],
+    ids=["complex", "text", "boolean", "record", "date", "cube"],
+)
+def test_types_and_shapes_that_are_no_points_are_refused(
+    bench, tmp_path: Path, values: np.ndarray
+) -> None:
+    np.save(tmp_path / "points.npy", values)
+    reason = _refused(bench, tmp_path / "points.npy")
+    assert "not read" in reason or "is no matrix" in reason
+
+
+# ---- 20 and 21: text files ----
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1,2\n3\n4,5\n", "line 2: has 1 columns, line 1 has 2 (separated by commas)"),
+        ("x,y\n1,2\n3,4,5\n", "line 3: has 3 columns, line 2 has 2"),
+        ("1,2\n3,four\n", "line 2: column 2: 'four' is no number"),
+        ("1,2\n3,\n", "line 2: column 2: '' is no number: the cell is empty"),
+        ("1,2\n\n3,4\n", "line 2: is empty"),
+        ("1,5;2,5\n3,5;4,5\n", "'3,5' is no number: numbers are written with a decimal point"),
+        ("x;y\n1,5;2,5\n", "line 2: column 1: '1,5' is no number: numbers are written with a"),
+        ("1,2\n1e999,3\n", "line 2: column 1: '1e999' is no finite number"),
+        ("1,2\n0x1A,3\n", "line 2: column 1: '0x1A' is no number"),
+        ('1,2\n"3",4\n', "line 2: column 1: '\"3\"' is no number"),
+        ("1,2\r3,4\r", "line 1: "),
+        ("\n\n", "has no points"),
+    ],
+)
+def test_faulty_csv_is_refused_with_its_line(bench, put, text: str, why: str) -> None:
+    assert why in _refused(bench, put("points.csv", text))
+
+
+def test_utf16_is_refused_and_unprintable_cells_are_not_printed(bench, put) -> None:
+    assert "is UTF-16" in _refused(bench, put("a.csv", "1,2\n".encode("utf-16")))
+    reason = _refused(bench, put("b.csv", b"1,2\n\x1b[31m\xff,3\n"))
+    assert "line 2: column 1: '?[31m?' is no number" in reason
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\ufeffx,y\r\n1.5,-2e3\r\n+3,.5\r\n",  # byte order mark, header, CRLF
+        "1.5;-2000\n3;0.5",
+        "1.5\t-2000\n3\t0.5\n\n\n",
+        "# x y\n 1.5   -2000 \n3 0.5\n",
+    ],
+)
+def test_usual_forms_of_csv_are_read(bench, put, text: str) -> None:
+    expected = put("expected.npy", b"")
+    np.save(expected, np.array([[1.5, -2000], [3, 0.5]]))
+    shown = _inspected(bench, put("points.csv", text))
+    assert shown["sha256"] == _inspected(bench, expected)["sha256"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("1 1:1\n1 0:1\n", "line 2: '0:1': index 0; indices count from 1"),
+        ("1 1:1 3:1 2:1\n", "line 1: '2:1': index 2 follows 3; indices must ascend"),
+        ("1 2:1 2:1\n", "line 1: '2:1': index 2 follows 2; indices must ascend"),
+        ("1 -1:1\n", "line 1: '-1:1'"),
+        ("1 1:nan\n", "line 1: "),
+        ("x 1:1\n", "line 1: 'x' is no label"),
+    ],
+)
+def test_faulty_libsvm_is_refused_with_its_line(bench, put, text: str, why: str) -> None:
+    assert why in _refused(bench, put("points.svm", text))
+
+
+# ---- 22 and 23: files ----
+
+
+def test_only_regular_files_are_read(bench, put, write, experiment, tmp_path: Path) -> None:
+    good = put("good.npy", _npy_of(SIX))
+    os.mkfifo(tmp_path / "pipe.npy")  # opening one without care would wait for ever
+    (tmp_path / "folder.npy").mkdir()
+    (tmp_path / "device.npy").symlink_to("/dev/zero")
+    (tmp_path / "dangling.npy").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "circle.npy").symlink_to(tmp_path / "circle.npy")
+    for name, why in {
+        "pipe": "is a pipe; only regular files are read",
+        "folder": "is a directory; only regular files are read",
+        "device": "is a device; only regular files are read",
+        "dangling": "cannot be opened: No such file or directory",
+        "circle": "cannot be opened: Too many levels of symbolic links",
+        "missing": "cannot be opened: No such file or directory",
+    }.items():
+        file = tmp_path / f"{name}.npy"
+        assert why in _refused(bench, file)
+        assert why in bench.refusal("fit", good, "-k", "2", "--init", file, timeout=20)
+        described = write(_from_file(experiment, file))
+        assert why in bench.refusal("run", described, "--dry-run", timeout=20)
+    (tmp_path / "link.npy").symlink_to(good)  # a link to a regular file is one
+    assert _inspected(bench, tmp_path / "link.npy")["n"] == "6"
+    for name in ("pipe.npy", "folder.npy", "device.npy"):  # and as an experiment
+        file = (tmp_path / name).rename(tmp_path / f"{name}.json")
+        assert f"{file}: not a regular file" in bench.refusal("run", file, timeout=20)
+
+
+def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    if (bench.cache / "machine").is_dir():
+        shutil.copytree(bench.cache / "machine", cache / "machine")
+    own = {"KMEANS_BENCH_CACHE": str(cache)}
+    described = write(experiment())
+
+    def outcome(number: int) -> tuple[str, str]:
+        result = bench.measure(described, tmp_path / f"out{number}", environment=own)
+        (dataset,) = result["context"]["datasets"].values()
+        return dataset["sha256"], result["cells"][0]["label_hash"]
+
+    first = outcome(0)
+    (data,) = cache.glob("uniform-*.npy")
+    (record,) = cache.glob("uniform-*.json")
+    (centroids,) = cache.glob("centroids/*.npy")
+    (trajectory,) = cache.glob("trajectories/*.json")
+    whole = {file: file.read_bytes() for file in (data, record, centroids)}
+
+    data.write_bytes(whole[data][:-9])  # half a file, as a killed process or a full disk leaves it
+    centroids.write_bytes(whole[centroids][:-9])
+    trajectory.write_text('{"identity": ', encoding="utf-8")
+    assert outcome(1) == first
+    flipped = bytearray(whole[data])
+    flipped[-2] ^= 1
+    before = data.stat()
+    data.write_bytes(flipped)  # the same size and, worst of all, the same time
+    os.utime(data, ns=(before.st_atime_ns, before.st_mtime_ns))
+    record.with_suffix(".tmp-12345").write_bytes(b"half")
+    assert outcome(2) == first
+    record.write_bytes(whole[record][:40])
+    assert outcome(3) == first
+    assert {file: file.read_bytes() for file in (data, centroids)} == {
+        file: whole[file] for file in (data, centroids)
+    }
+
+
+# ---- 24 to 30: awkward points ----
+
+
+@pytest.fixture(scope="module")
+def awkward(bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """Cells of every variant that there is, on identical points and on few distinct ones."""
+    folder = tmp_path_factory.mktemp("awkward")
+    files = []
+    for name, data in {
+        "identical": {"generator": "identical"},
+        "few": {"generator": "duplicates", "distinct": 3},
+    }.items():
+        files.append(folder / f"{name}.json")
+        sampling = {"processes": 1, "repetitions": 1, "min_seconds": 0}
+        sweep = {"n": [60], "d": [3], "k": [5]}
+        description = {
+            "name": name,
+            "title": name,
+            "data": data,
+            "init": "kmeans++:1",
+            "variants": ["*"],
+            "scales": {"quick": {"sweep": sweep, "iterations": 4, **sampling}},
+        }
+        files[-1].write_text(json.dumps(description), encoding="utf-8")
+    run = bench("run", *files, "--out", folder / "out", timeout=400)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return {
+        file.stem: json.loads((folder / "out" / file.name).read_text(encoding="utf-8"))["cells"]
+        for file in files
+    }
+
+
+@pytest.mark.parametrize(("name", "distinct"), [("identical", 1), ("few", 3)])
+def test_fewer_distinct_points_than_clusters_leave_empty_ones_with_every_variant(
+    awkward, name: str, distinct: int
+) -> None:
+    cells = [cell for cell in awkward[name] if cell["status"] != "skipped"]
+    assert {"reference", "cpu_naive", "cpu_simd", "openmp_exact"} <= {c["variant"] for c in cells}
+    for cell in cells:
+        assert cell["status"] == "ok", f"{cell['key']}: {cell['reason']}"
+        # A library that moves empty clusters may split another with a small push to both halves.
+        checks = " ".join(check["detail"] for check in cell["verification"]["checks"])
+        moves = "the library moves empty clusters" in checks
+        assert cell["inertia"] == pytest.approx(0, abs=1e-2 if moves else 1e-9), cell["key"]
+        # k less the empty ones is the number of clusters that there really are: points of one
+        # place are never parted.
+        assert cell["empty_clusters"] == 5 - distinct, cell["key"]
+
+
+def test_fit_tells_the_number_of_empty_clusters(bench, put) -> None:
+    file = put("same.npy", _npy_of(np.full((40, 2), 0.1)))
+    for variant in ("openmp_exact", "cpu_naive", "blas_gemm", "cpu_simd"):
+        run = bench("fit", file, "-k", "4", "--variant", variant)
+        assert run.returncode == 0, run.stderr
+        assert "3 empty clusters" in run.stdout
+        (first, *_) = bench("fit", file, "-k", "4", "--json", "--init", "first").stdout.splitlines()
+        assert json.loads(first)["empty_clusters"] == 3
+
+
+def test_ties_go_to_the_lowest_index(bench, put) -> None:
+    # Points halfway between centroids, in both precisions; the middle ones must join cluster 0.
+    file = put("ties.csv", "0,0\n2,0\n0,2\n1,0\n0,1\n1,0\n")
+    out = file.parent / "out"
+    for variant, precision in (
+        ("reference", "f32"),
+        ("openmp_exact", "f32"),
+        ("openmp_simd", "f64"),
+        ("cpu_naive", "f64"),
+        ("cpu_naive", "f32"),
+        ("cpu_simd", "f32"),
+        ("cpu_fused", "f64"),
+    ):
+        words = ["--variant", variant, "--precision", precision, "--iterations", "1"]
+        run = bench("fit", file, "-k", "3", "--init", "first", *words, "--out", out)
+        assert run.returncode == 0, run.stderr
+        assert np.load(out / "labels.npy").tolist() == [0, 1, 2, 0, 0, 0], variant
+
+
+def test_flushed_denormals_are_recorded_and_undone(bench, tmp_path: Path) -> None:
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None or platform.machine() != "x86_64":
+        pytest.skip("needs a C compiler and an x86-64 processor")
+    source = tmp_path / "flush.c"
+    source.write_text(  # what a library built with -ffast-math does when it is loaded
+        "#include <xmmintrin.h>\n"
+        "__attribute__((constructor)) static void flush(void) {"
+        " _mm_setcsr(_mm_getcsr() | 0x8040); }\n",
+        encoding="utf-8",
+    )
+    library = tmp_path / "flush.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    preload = {"LD_PRELOAD": str(library)}
+
+    def machine(environment: dict[str, str]) -> dict[str, Any]:
+        run = bench("machine", "--json", "--no-ceilings", environment=environment)
+        assert run.returncode == 0, run.stderr
+        return json.loads(run.stdout)
+
+    flushed = {"flush_to_zero": True, "denormals_are_zero": True}
+    assert machine({})["machine"]["floating_point"] == dict.fromkeys(flushed, False)
+    found = machine(preload)
+    assert found["machine"]["floating_point"] == flushed
+    assert any("Denormal numbers" in text for text in found["environment"]["warnings"])
+
+    tiny = tmp_path / "tiny.npy"
+    np.save(tiny, np.array([[1, 0], [2, 0], [50, 1], [52, 1]], dtype="<f4") * np.float32(1e-42))
+    outcomes = {
+        bench("fit", tiny, "-k", "2", "--init", "rows:0,2", "--json", environment=environment)
+        .stdout.splitlines()[-1]
+        .split('"seconds_per_iteration"')[0]
+        for environment in ({}, preload)
+    }
+    assert len(outcomes) == 1  # flushed, all points would be zero and share a cluster
+    assert '"empty_clusters":0' in outcomes.pop()
+
+
+def test_cancellation_is_verified_against_float64(bench, write, experiment, tmp_path: Path) -> None:
+    described = experiment(
+        data={"generator": "offset", "offset": 1e6, "sigma": 1},
+        variants=[
+            "reference",
+            {"variant": "cpu_naive", "precision": "f32"},
+            {"variant": "eigen_gemm", "precision": "f32"},
+            {"variant": "blas_gemm", "precision": "f32"},
+            {"variant": "blas_gemm", "precision": "f64"},
+        ],
+    )
+    described["scales"]["quick"]["sweep"] = {"n": [500], "d": [6], "k": [4]}
+    run = bench("run", write(described), "--out", tmp_path / "out")
+    assert run.returncode in (0, 4), run.stderr
+    cells = json.loads((tmp_path / "out" / "demo.json").read_text(encoding="utf-8"))["cells"]
+    judged = [cell for cell in cells if cell["status"] in ("ok", "wrong")]
+    assert len(judged) >= 3
+    exact = next(cell for cell in cells if cell["variant"] == "reference")
+    for cell in judged:
+        if cell["status"] == "wrong":  # said, and without a time
+            assert cell["seconds_per_iteration"] is None
+            continue
+        # Distances about 6 amid squares of 6e12, which float32 resolves to 5e5: the inertia is
+        # still that of the labels, summed in float64, never negative.
+        assert cell["inertia"] >= exact["inertia"] * 0.5
+        assert cell["verification"]["largest_excess_of_bound"] <= 1
+
+
+def test_overflow_is_wrong_and_never_published(
+    bench, put, write, experiment, tmp_path: Path
+) -> None:
+    # Squares of 1e25 are beyond float32, and in range for float64.
+    points = np.random.default_rng(1).uniform(-1e25, 1e25, (200, 4)).astype("<f4")
+    file = put("large.npy", _npy_of(points))
+    described = _from_file(experiment, file)
+    described["variants"] = [
+        {"variant": variant, "precision": precision}
+        for variant in ("cpu_naive", "eigen_gemm", "blas_gemm")
+        for precision in ("f32", "f64")
+    ]
+    out = tmp_path / "out"
+    run = bench("run", write(described), "--out", out)
+    assert run.returncode == 4, run.stderr
+    result = json.loads((out / "demo.json").read_text(encoding="utf-8"))
+    assert result["complete"] is True
+    for cell in result["cells"]:
+        if cell["status"] == "skipped":
+            continue
+        assert cell["status"] == ("ok" if cell["precision"] == "f64" else "wrong"), cell["key"]
+        if cell["precision"] == "f32":
+            assert cell["reason"]
+            assert cell["seconds_per_iteration"] is None
+            assert cell["samples_seconds_per_iteration"] == []

@@ -1,0 +1,566 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks, folders, terminals, clocks and names that are not what one would wish."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def tiny(experiment, write):
+    """Writes an experiment of three small cells and gives its path."""
+
+    def write_tiny(name: str = "demo", **scale: Any) -> Path:
+        content = experiment(name=name, variants=["reference", "cpu_naive", "cpu_simd"])
+        content["scales"]["quick"].update(scale)
+        return write(content)
+
+    return write_tiny
+
+
+def options(file: Path, out: Path, *more: str) -> list[str]:
+    return ["run", str(file), "--out", str(out), "--check-seconds", "0", *more]
+
+
+def journal_cells(out: Path, name: str = "demo") -> list[str]:
+    journal = out / f"{name}.journal.jsonl"
+    if not journal.exists():
+        return []
+    lines = [json.loads(line) for line in journal.read_text().split("\n")[:-1]]
+    return [line["cell"] for line in lines if "cell" in line]
+
+
+def everything_in(folder: Path) -> str:
+    return "\n".join(
+        file.read_text(encoding="utf-8", errors="replace")
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    )
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, settings: str) -> Iterator[Path]:
+    """A file system in memory; skips the test where mounting is not allowed."""
+    folder.mkdir(exist_ok=True)
+    mount = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", settings, "tmpfs", folder], capture_output=True, text=True
+    ) if shutil.which("mount") else None  # fmt: skip
+    if mount is None or mount.returncode != 0:
+        pytest.skip("mounting a file system is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=False)
+
+
+def remount(folder: Path, settings: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{settings}", folder], check=True)
+
+
+# --- Disks and folders ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def steady(bench, tmp_path_factory) -> tuple[Path, int]:
+    """An experiment of a dozen cells, and the bytes of its journal when nothing is in the way."""
+    folder = tmp_path_factory.mktemp("steady")
+    scale = {
+        "sweep": {"n": [100], "d": [2], "k": [2, 3, 4, 5]},
+        "iterations": 3,
+        "processes": 1,
+        "repetitions": 1,
+        "min_seconds": 0,
+    }
+    content = {
+        "name": "demo",
+        "title": "Demo",
+        "data": {"generator": "uniform", "seed": 1},
+        "init": "random:1",
+        "variants": ["reference", "cpu_naive", "cpu_simd"],
+        "scales": {"quick": scale},
+    }
+    file = folder / "demo.json"
+    file.write_text(json.dumps(content))
+    bench.measure(file, folder / "out", "--check-seconds", "0")
+    return file, (folder / "out" / "demo.journal.jsonl").stat().st_size
+
+
+def check_resumed(bench, file: Path, out: Path, before: list[str]) -> None:
+    """A run that ended for want of space goes on where it was."""
+    assert bench(*options(file, out, "--resume")).returncode == 0
+    result = json.loads((out / "demo.json").read_text())
+    assert result["complete"]
+    assert len(result["cells"]) == 12
+    assert {cell["status"] for cell in result["cells"]} == {"ok"}
+    after = journal_cells(out)
+    assert after[: len(before)] == before
+    assert len(after) == len(set(after)) == 12
+
+
+def test_a_full_disk_keeps_what_was_measured(bench, steady, tmp_path):
+    file, journal_bytes = steady
+    with mounted(tmp_path / "small", f"size={max(3, journal_bytes * 6 // 10 // 4096) * 4}k") as out:
+        message = bench.refusal(*options(file, out), code=5)
+        assert "No space left on device" in message
+        before = journal_cells(out)
+        assert 1 <= len(before) < 12
+        if (out / "demo.json").exists():
+            assert not json.loads((out / "demo.json").read_text())["complete"]
+        remount(out, "size=16m")
+        check_resumed(bench, file, out, before)
+
+
+def test_a_limit_on_file_sizes_is_a_full_disk(bench, steady, tmp_path):
+    file, journal_bytes = steady
+    limit = journal_bytes // 2
+    run = subprocess.run(
+        [bench.program, *options(file, tmp_path / "out")],
+        env=bench.environment(),
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert run.returncode == 5, run.stderr
+    assert "File too large" in run.stderr
+    before = journal_cells(tmp_path / "out")
+    assert 1 <= len(before) < 12
+    check_resumed(bench, file, tmp_path / "out", before)
+
+
+def test_a_file_in_place_of_the_folder_is_found_first(bench, tiny, tmp_path):
+    (tmp_path / "occupied").write_text("a file")
+    message = bench.refusal(*options(tiny(), tmp_path / "occupied" / "out"), code=5)
+    assert "cannot create the folder" in message
+    assert (tmp_path / "occupied").read_text() == "a file"
+
+
+def test_a_read_only_folder_is_found_first(bench, tiny, tmp_path):
+    with mounted(tmp_path / "fixed", "size=1m,ro") as out:
+        message = bench.refusal(*options(tiny(), out), code=5)
+    assert "Read-only file system" in message
+    assert "looking up its measured ceilings" not in message  # nothing was measured
+
+
+def test_a_folder_without_permission_is_found_first(bench, tiny, tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root may write everywhere")
+    (tmp_path / "closed").mkdir(mode=0o555)
+    assert "Permission denied" in bench.refusal(*options(tiny(), tmp_path / "closed"), code=5)
+
+
+def test_a_full_folder_for_job_files_is_told(bench, tiny, tmp_path):
+    file = tiny()
+    with mounted(tmp_path / "jobs", "size=4k,nr_inodes=3") as jobs:
+        (jobs / "filler").write_text("x")
+        run = bench(*options(file, tmp_path / "out"), environment={"TMPDIR": str(jobs)})
+    assert run.returncode == 5, run.stderr
+    assert "No space left on device" in run.stderr
+
+
+# --- Terminals ------------------------------------------------------------------------------------
+
+
+def test_a_reader_that_had_enough_is_no_failure(bench):
+    for ignored in (False, True):  # as shells leave SIGPIPE, and as some CI systems do
+        process = subprocess.Popen(
+            [bench.program, "list", "--json"],
+            env=bench.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            restore_signals=not ignored,
+        )
+        process.stdout.close()
+        message = process.stderr.read().decode()
+        process.wait(60)
+        assert message == ""
+        assert process.returncode in ((0,) if ignored else (0, -13))
+
+
+def test_a_run_survives_a_closed_standard_output(bench, tiny, tmp_path):
+    process = subprocess.Popen(
+        [bench.program, *options(tiny(), tmp_path)],
+        env=bench.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdout.close()
+    process.stderr.close()  # nobody listens at all
+    assert process.wait(120) == 0
+    assert json.loads((tmp_path / "demo.json").read_text())["complete"]
+
+
+def test_output_that_does_not_arrive_is_an_error(bench):
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [bench.program, "list", "--json"], env=bench.environment(), stdout=full,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert run.returncode == 5
+    assert "standard output could not be written" in run.stderr
+
+
+def test_progress_is_plain_lines_without_a_terminal(bench, tiny, tmp_path):
+    run = bench(*options(tiny(), tmp_path))
+    assert run.returncode == 0
+    assert "\r" not in run.stderr
+    assert "\x1b" not in run.stderr
+    done = re.findall(r"^\[(\d+)/3\] demo: \S+/f32/", run.stderr, re.MULTILINE)
+    assert [int(number) for number in done] == [1, 2, 3]
+
+
+def test_progress_is_one_line_on_a_terminal(bench, tiny, tmp_path):
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [bench.program, *options(tiny(), tmp_path)],
+        env=bench.environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=writer,
+    )
+    os.close(writer)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: the other side was closed
+        while part := os.read(reader, 65536):
+            shown += part
+    os.close(reader)
+    assert process.wait(120) == 0
+    assert shown.count(b"\r\x1b[K[") >= 3
+
+
+# --- Clocks ---------------------------------------------------------------------------------------
+
+BACKWARDS = r"""
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+/* A wall clock that goes back by an hour whenever somebody looks at it. */
+static long long seconds = 1800000000;
+int clock_gettime(clockid_t clock, struct timespec* now) {
+  if (clock != CLOCK_REALTIME) return (int)syscall(SYS_clock_gettime, clock, now);
+  seconds -= 3600;
+  now->tv_sec = seconds;
+  now->tv_nsec = 0;
+  return 0;
+}
+time_t time(time_t* now) {
+  seconds -= 3600;
+  if (now) *now = seconds;
+  return seconds;
+}
+int gettimeofday(struct timeval* now, void* zone) {
+  (void)zone;
+  now->tv_sec = time(0);
+  now->tv_usec = 0;
+  return 0;
+}
+"""
+
+
+def test_a_wall_clock_that_goes_backwards_changes_no_duration(bench, tiny, tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    source = tmp_path / "backwards.c"
+    source.write_text(BACKWARDS)
+    shim = tmp_path / "backwards.so"
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", shim, source], check=True)
+    file = tiny(processes=2)
+    changes = {"LD_PRELOAD": str(shim)}
+    for _ in range(2):  # the second moves the first one's journal aside, by its time stamp
+        run = bench(*options(file, tmp_path / "out"), environment=changes)
+        assert run.returncode == 0, run.stderr
+    result = json.loads((tmp_path / "out" / "demo.json").read_text())
+    stamp = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ"
+    assert re.fullmatch(stamp, result["context"]["started"])
+    assert result["context"]["finished"] < result["context"]["started"]  # the clock did go back
+    for cell in result["cells"]:
+        assert cell["status"] == "ok", cell["reason"]
+        samples = cell["samples_seconds_per_iteration"]
+        assert all(0 < sample < 60 for process in samples for sample in process)
+    journal = (tmp_path / "out" / "demo.journal.jsonl").read_text().splitlines()
+    seconds = [line["wall_seconds"] for line in map(json.loads, journal) if "cell" in line]
+    assert all(0 < value < 120 for value in seconds)
+
+
+# --- Names, environment ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../elsewhere", "Big Machine", "/etc", HOSTILE, "x" * 65, "-x", "a\x1b[31m", "=1+1", "a|b"],
+)
+def test_names_of_machines_that_are_none_are_refused(bench, tiny, tmp_path, name):
+    message = bench.refusal(*options(tiny(), tmp_path), environment={"KMEANS_BENCH_MACHINE": name})
+    assert "the name of a machine takes only a-z, 0-9 and '-'" in message
+    assert "\x1b" not in message
+
+
+def test_a_hostile_host_name_is_never_asked_for(bench, tiny, tmp_path):
+    # Not by hostname(1), which refuses such names; the kernel takes them.
+    rename = f"printf %s '{HOSTILE}' > /proc/sys/kernel/hostname"
+    before = ("unshare", "--uts", "sh", "-c", f'{rename} && exec "$@"', "sh")
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare here")
+    if subprocess.run([*before, "true"], capture_output=True).returncode != 0:
+        pytest.skip("a namespace of its own is not allowed here")
+    run = bench(*options(tiny(), tmp_path / "out"), before=before)
+    assert run.returncode == 0, run.stderr
+    assert "alert(1)" not in everything_in(tmp_path / "out")
+    assert "alert(1)" not in run.stdout + run.stderr
+
+
+SECRETS = {
+    "AWS_SECRET_ACCESS_KEY": "xyzzy-cloud",
+    "GITHUB_TOKEN": "xyzzy-forge",
+    "OPENBLAS_TOKEN": "xyzzy-blas",
+    "KMEANS_BENCH_PASSWORD": "xyzzy-own",
+    "USER": "xyzzy-user",
+    "LOGNAME": "xyzzy-user",
+    "SSH_CONNECTION": "xyzzy-address",
+    "http_proxy": "http://xyzzy-proxy@example.org",
+}
+
+
+def test_secrets_and_names_of_users_are_not_recorded(bench, tiny, tmp_path):
+    home = tmp_path / "xyzzy-home"
+    home.mkdir()
+    changes = {**SECRETS, "HOME": str(home), "OMP_TOOL_LIBRARIES": f"{home}/lib/tool.so"}
+    out = home / "results"
+    run = bench(*options(tiny(), out), environment=changes)
+    assert run.returncode == 0, run.stderr
+    written = everything_in(out)
+    assert "xyzzy" not in written
+    # What may be recorded is, without its folder.
+    variables = json.loads((out / "demo.json").read_text())["context"]["environment"]["variables"]
+    assert variables["OMP_TOOL_LIBRARIES"] == "tool.so"
+    assert not {name for name in variables if name in SECRETS}
+
+
+def test_invalid_utf8_in_paths_and_variables_is_replaced(bench, tiny, tmp_path):
+    folder = os.fsencode(tmp_path) + b"/caf\xe9\x1b[31m"
+    os.mkdir(folder)
+    run = subprocess.run(
+        [bench.program.encode(), *[os.fsencode(word) for word in options(tiny(), tmp_path)[:2]],
+         b"--check-seconds", b"0", b"--out", folder],
+        env={**bench.environment(), "OPENBLAS_VERBOSE": "\udcff\udcfe"},
+        capture_output=True,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    text = Path(os.fsdecode(folder), "demo.json").read_bytes().decode("utf-8")  # it is valid
+    result = json.loads(text)
+    assert result["context"]["environment"]["variables"]["OPENBLAS_VERBOSE"] == "\ufffd\ufffd"
+    assert "caf" in result["context"]["command_line"]
+
+
+def test_control_characters_of_a_path_do_not_reach_the_terminal(bench, tmp_path):
+    hostile = "\x1b]0;owned\x07\x9b31m.json"
+    for command in (["run", hostile], ["fit", hostile, "-k", "2", "--variant", "reference"]):
+        message = bench.refusal(*command, cwd=tmp_path)
+        assert "\x1b" not in message
+        assert "\x07" not in message
+        assert "\\x1b]0;owned" in message
+
+
+# --- Readers of results ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def good_result(bench, tmp_path_factory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("good")
+    file = folder / "demo.json"
+    sweep = {"n": [100], "d": [2], "k": [3, 4]}
+    scale = {"sweep": sweep, "iterations": 3, "processes": 1, "repetitions": 1, "min_seconds": 0}
+    content = {
+        "name": "demo",
+        "title": "Demo",
+        "data": {"generator": "uniform", "seed": 1},
+        "init": "random:1",
+        "variants": ["reference"],
+        "scales": {"quick": scale},
+    }
+    file.write_text(json.dumps(content))
+    return bench.measure(file, folder / "out", "--check-seconds", "0")
+
+
+def readers(bench, path: Path) -> dict[str, tuple[int, str]]:
+    """Exit status and message of every command that reads results."""
+    commands = {
+        "compare": ("compare", path, path),
+        "export": ("export", path, "--format", "csv"),
+        "reproduce": ("reproduce", path),
+    }
+    found = {}
+    for name, command in commands.items():
+        run = bench(*command)
+        found[name] = (run.returncode, run.stderr)
+    return found
+
+
+def plots_refusal(path: Path) -> str:
+    from plots import load
+
+    with pytest.raises(load.ResultError) as caught:
+        load.load_result(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("version", [2, 0, "1", None])
+def test_other_schema_versions_are_refused_by_every_reader(bench, good_result, tmp_path, version):
+    file = tmp_path / "demo.json"
+    file.write_text(json.dumps({**good_result, "schema_version": version}))
+    for reader, (code, message) in readers(bench, file).items():
+        assert code == 2, (reader, message)
+        assert "demo.json" in message, reader
+        assert "version" in message, reader
+    assert "version" in plots_refusal(file)
+
+
+def without(result: dict[str, Any], *path: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(result)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    del place[path[-1]]
+    return changed
+
+
+def with_value(result: dict[str, Any], value: Any, *path: Any) -> dict[str, Any]:
+    changed = copy.deepcopy(result)
+    place = changed
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return changed
+
+
+#: Name of the damage, and what makes a damaged text of a good result.
+DAMAGE = {
+    "empty": lambda good: "",
+    "half": lambda good: json.dumps(good)[: len(json.dumps(good)) // 2],
+    "one byte short": lambda good: json.dumps(good)[:-1],
+    "two in one": lambda good: json.dumps(good) * 2,
+    "no JSON": lambda good: "\x00\x01\x02" * 100,
+    "a list": lambda good: "[]",
+    "nested": lambda good: "[" * 100_000,
+    "NaN": lambda good: json.dumps(with_value(good, float("nan"), "cells", 0, "inertia")),
+    "no cells": lambda good: json.dumps(without(good, "cells")),
+    "cells no list": lambda good: json.dumps(with_value(good, {}, "cells")),
+    "no context": lambda good: json.dumps(without(good, "context")),
+    "status unknown": lambda good: json.dumps(with_value(good, "fine", "cells", 0, "status")),
+    "key twice": lambda good: json.dumps(good).replace(
+        '"complete"', '"scale": "quick", "complete"', 1
+    ),
+    "cell twice": lambda good: json.dumps(with_value(good, good["cells"][:1] * 2, "cells")),
+    "negative time": lambda good: json.dumps(
+        with_value(good, -1.0, "cells", 0, "samples_seconds_per_iteration", 0, 0)
+    ),
+    "time as text": lambda good: json.dumps(
+        with_value(good, "fast", "cells", 0, "samples_seconds_per_iteration", 0, 0)
+    ),
+    "ok without time": lambda good: json.dumps(
+        with_value(good, None, "cells", 0, "seconds_per_iteration")
+    ),
+    "time without ok": lambda good: json.dumps(with_value(good, "wrong", "cells", 0, "status")),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damaged_results_are_refused_with_their_name(bench, good_result, tmp_path, damage):
+    file = tmp_path / "demo.json"
+    file.write_text(DAMAGE[damage](good_result))
+    run = bench("compare", file, file)
+    assert run.returncode == 2, run.stdout + run.stderr
+    assert "demo.json" in run.stderr
+    assert "unexpected:" not in run.stderr
+    assert "demo.json" in plots_refusal(file)
+
+
+def test_results_that_are_no_files_are_refused(bench, tmp_path):
+    os.mkfifo(tmp_path / "pipe.json")
+    for path in (tmp_path / "pipe.json", tmp_path / "none.json", tmp_path, Path("/dev/zero")):
+        for reader, (code, message) in readers(bench, path).items():
+            assert code == 2, (reader, path, message)
+
+
+def test_every_byte_flip_is_read_or_refused(bench, good_result, tmp_path):
+    text = bytearray(json.dumps(good_result).encode())
+    file = tmp_path / "demo.json"
+    for place in range(7, len(text), max(1, len(text) // 12)):
+        flipped = bytearray(text)
+        flipped[place] ^= 0x15
+        file.write_bytes(flipped)
+        run = bench("compare", file, file)
+        assert run.returncode in (0, 2), (place, run.returncode, run.stderr)
+        assert "unexpected:" not in run.stderr
+
+
+def test_hostile_labels_stay_text_in_every_output(bench, good_result, tmp_path):
+    hostile = f"{HOSTILE}|`=1+1`\x1b[31m\n# heading"
+    changed = copy.deepcopy(good_result)
+    changed["context"]["machine"]["cpu"]["model"] = hostile
+    changed["cells"][0]["dataset"] = hostile
+    folder = tmp_path / "base"
+    folder.mkdir()
+    (folder / "demo.json").write_text(json.dumps(changed))
+    summary = tmp_path / "summary.md"
+    run = bench("compare", folder, folder, "--markdown", summary)
+    assert run.returncode in (0, 2), run.stderr
+    assert "\x1b" not in run.stdout + run.stderr
+    if run.returncode == 0:
+        text = summary.read_text()
+        assert "<script" not in text
+        assert "\x1b" not in text
+        assert not re.search(r"^# heading", text, re.MULTILINE)
+
+
+def test_a_report_needs_no_display_and_marks_what_is_partial(good_result, tmp_path):
+    folder = tmp_path / "some-machine"
+    folder.mkdir()
+    partial = {**good_result, "complete": False, "planned_cells": 12}
+    (folder / "demo.json").write_text(json.dumps(partial))
+    environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
+    environment.update(MPLBACKEND="", MPLCONFIGDIR=tempfile.mkdtemp(dir=tmp_path))
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    run = subprocess.run(
+        [sys.executable, "-m", "plots", "report", folder],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "partial: 2 of 12 cells" in (folder / "report.html").read_text()
+
+
+def test_results_do_not_need_python_at_all(bench, tiny, tmp_path):
+    # No interpreter, no libraries: measuring and its files do not depend on what draws them.
+    run = bench(
+        *options(tiny(), tmp_path / "out"),
+        environment={"PATH": "/nonexistent", "KMEANS_BENCH_PYTHON": "/nonexistent/python3"},
+    )
+    assert run.returncode == 0, run.stderr
+    assert json.loads((tmp_path / "out" / "demo.json").read_text())["complete"]

@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants that misbehave, runs that are killed, processes that share what they must not.
+
+The variants are those of tests/faults/variants, in a second program, kmeans-bench-faults. Its
+workers are itself, so a fault happens where a faulty variant of anybody's would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Ends of whole runs at random moments; many more are tried by hand.
+KILLS = int(os.environ.get("KMEANS_BENCH_KILLS", "10"))
+
+CPU_VARIANTS = ("reference", "cpu_naive", "cpu_simd")
+
+
+@pytest.fixture(scope="module")
+def faults(bench):
+    """The program with the misbehaving variants."""
+    beside = Path(bench.program).with_name("kmeans-bench-faults")
+    program = Path(os.environ.get("KMEANS_BENCH_FAULTS") or beside)
+    if not program.exists():
+        pytest.skip(f"{program.name} is not built")
+    if re.search(
+        r"^ *build .* with (address|thread|undefined)",
+        bench("machine", "--no-ceilings").stdout,
+        re.M,
+    ):
+        pytest.skip("a build with sanitizers ends at such faults itself")
+    return dataclasses.replace(bench, program=str(program))
+
+
+def tiny(name: str, variants, clusters=(3,), n: int = 200, **scale: Any) -> dict[str, Any]:
+    """An experiment of cells that take milliseconds."""
+    return {
+        "name": name,
+        "title": "Faults",
+        "data": {"generator": "uniform", "seed": 7},
+        "init": "random:1",
+        "variants": list(variants),
+        "scales": {
+            "quick": {
+                "sweep": {"n": [n], "d": [2], "k": list(clusters)},
+                "iterations": 4,
+                "processes": 2,
+                "repetitions": 2,
+                "min_seconds": 0,
+                "timeout_seconds": 60,
+                **scale,
+            }
+        },
+    }
+
+
+def save(folder: Path, experiment: dict[str, Any]) -> Path:
+    file = folder / f"{experiment['name']}.json"
+    file.write_text(json.dumps(experiment), encoding="utf-8")
+    return file
+
+
+def options(file: Path, out: Path, *more: str) -> list[str]:
+    return ["run", str(file), "--out", str(out), "--check-seconds", "0", *more]
+
+
+def result_of(out: Path, name: str) -> dict[str, Any]:
+    return json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def journal_of(out: Path, name: str) -> list[dict[str, Any]]:
+    """The journal's whole lines; the last one may be torn."""
+    text = (out / f"{name}.journal.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.split("\n")[:-1]]
+
+
+def processes_in(out: Path, name: str) -> int:
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        return sum("cell" in line for line in journal_of(out, name))
+    return 0
+
+
+def wait_until(condition, seconds: float = 60) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def start(bench, arguments: list[str], **more: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [bench.program, *arguments],
+        env=bench.environment(more.pop("environment", None)),
+        stdout=more.pop("stdout", subprocess.DEVNULL),
+        stderr=more.pop("stderr", subprocess.DEVNULL),
+        text=True,
+        **more,
+    )
+
+
+# --- Misbehaving variants -------------------------------------------------------------------------
+
+#: What becomes of each: status, and words of the reason.
+FATES = {
+    "fault_segfaults": ("error", "killed by SIGSEGV"),
+    "fault_aborts": ("error", "killed by SIGABRT"),
+    "fault_exits": ("error", "the worker ended without a whole result"),
+    "fault_exits_at_once": ("error", "exit status 7"),
+    "fault_throws": ("error", "no such luck\\x1b[31m\N{REPLACEMENT CHARACTER}"),
+    "fault_throws_in_setup": ("error", "nothing to set up with"),
+    "fault_throws_an_integer": ("error", "no std::exception"),
+    "fault_crashes_when_timed": ("error", "killed by SIGABRT"),
+    "fault_writes_its_points": ("error", "killed by SIGSEGV"),
+    "fault_writes_its_file": ("error", "points or initial centroids was written to"),
+    "fault_writes_past_its_labels": ("error", "killed by SIG"),
+    "fault_garbage_labels": ("wrong", "label"),
+    "fault_writes_no_labels": ("wrong", "label"),
+    "fault_nan_centroids": ("wrong", "centroid"),
+    "fault_wrong_when_timed": ("wrong", "timed run"),
+    "fault_idle_when_timed": ("wrong", "timed run"),
+    "fault_repeats_itself": ("wrong", "answers follow the initial centroids"),
+    "fault_no_time": ("error", "no positive duration was measured"),
+    "fault_backward_time": ("error", "no positive duration was measured"),
+    "fault_nan_time": ("error", "no positive duration was measured"),
+}
+#: Right, whatever else they do; with words of the doubt that the cell then carries.
+MANNERS = {
+    "fault_writes_its_centroids": "",
+    "fault_chatters": "",
+    "fault_leaves_a_child": "",
+    "fault_flushes_denormals": "denormal numbers",
+    "fault_closes_files": "",
+    "fault_goes_elsewhere": "",
+    "fault_empties_its_environment": "",
+}
+
+
+@pytest.fixture(scope="module")
+def misbehaved(faults, tmp_path_factory):
+    """One run of all of them among good ones: exit status, messages, folder, and the result."""
+    folder = tmp_path_factory.mktemp("misbehaving")
+    out = folder / "out"
+    variants = [*CPU_VARIANTS, *FATES, *MANNERS]
+    file = save(folder, tiny("misbehaving", variants))
+    run = faults(
+        *options(file, out),
+        environment={"KMEANS_FAULT_CHILD": str(folder / "children")},
+        timeout=300,
+    )
+    return run, out, result_of(out, "misbehaving")
+
+
+def cells_of(result: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {cell["variant"]: cell for cell in result["cells"]}
+
+
+def test_faulty_variants_cost_their_own_cells_only(misbehaved):
+    run, _, result = misbehaved
+    assert run.returncode == 4, run.stderr
+    assert result["complete"]
+    cells = cells_of(result)
+    assert len(cells) == len(result["cells"]) == len(CPU_VARIANTS) + len(FATES) + len(MANNERS)
+    right = {cells[name]["label_hash"] for name in CPU_VARIANTS}
+    assert len(right) == 1
+    for name in [*CPU_VARIANTS, *MANNERS]:
+        cell = cells[name]
+        assert cell["status"] == "ok", (name, cell["reason"])
+        assert cell["label_hash"] in right, name
+        assert cell["processes"] == 2, name
+        assert cell["seconds_per_iteration"]["median"] > 0, name
+
+
+@pytest.mark.parametrize("name", FATES)
+def test_a_faulty_variant_has_a_reason_and_no_time(misbehaved, name):
+    cell = cells_of(misbehaved[2])[name]
+    status, words = FATES[name]
+    assert (cell["status"], words in cell["reason"]) == (status, True), cell["reason"]
+    assert cell["seconds_per_iteration"] is None
+    assert cell["samples_seconds_per_iteration"] == []
+    assert cell["gflops"] is None
+    assert cell["processes"] == 1  # the first one told enough
+
+
+@pytest.mark.parametrize(("name", "words"), [item for item in MANNERS.items() if item[1]])
+def test_what_a_variant_changes_in_its_process_is_told(misbehaved, name, words):
+    suspect = cells_of(misbehaved[2])[name]["suspect"]
+    assert any(words in sentence for sentence in suspect), suspect
+
+
+def test_the_journal_of_misbehaving_variants_is_whole(misbehaved):
+    _, out, result = misbehaved
+    lines = journal_of(out, "misbehaving")
+    assert "journal" in lines[0]
+    runs = [(line["cell"], line["process"]) for line in lines if "cell" in line]
+    assert len(runs) == len(set(runs))
+    order = list(dict.fromkeys(cell for cell, _ in runs))
+    assert order == result["context"]["run_order"]
+    assert all(line["wall_seconds"] > 0 for line in lines if "cell" in line)
+
+
+def test_nothing_that_a_variant_started_survives_it(misbehaved):
+    _, out, _ = misbehaved
+    children = (out.parent / "children").read_text(encoding="utf-8").split()
+    assert len(children) == 2  # one of each process
+    alive = [pid for pid in children if Path(f"/proc/{pid}").exists()]
+    assert alive == []
+
+
+def test_terminal_codes_of_a_variant_do_not_reach_the_terminal(misbehaved):
+    run, _, _ = misbehaved
+    assert "\x1b" not in run.stderr
+    assert "no such luck\\x1b[31m" in run.stderr
+
+
+def test_points_that_a_variant_wrote_to_are_made_again(misbehaved):
+    # All other cells, before and after it, computed with the same points.
+    _, _, result = misbehaved
+    order = [key.split("/")[0] for key in result["context"]["run_order"]]
+    after = order[order.index("fault_writes_its_file") + 1 :]
+    assert after
+    (dataset,) = result["context"]["datasets"].values()
+    assert len(dataset["sha256"]) == 64
+
+
+def test_hanging_variants_are_ended(faults, tmp_path):
+    names = ["reference", "fault_hangs_in_setup", "fault_spins"]
+    file = save(tmp_path, tiny("hanging", names, processes=1, timeout_seconds=5))
+    began = time.monotonic()
+    run = faults(*options(file, tmp_path))
+    assert run.returncode == 4
+    assert time.monotonic() - began < 60
+    cells = cells_of(result_of(tmp_path, "hanging"))
+    assert cells["reference"]["status"] == "ok", cells["reference"]["reason"]
+    for name in names[1:]:
+        assert cells[name]["status"] == "error"
+        assert cells[name]["reason"].startswith("timeout after 5 s")
+
+
+def test_a_leak_costs_its_cell_only(faults, tmp_path):
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit here")
+    file = save(tmp_path, tiny("leak", ["reference", "fault_leaks", "cpu_naive"], processes=1))
+    run = faults(*options(file, tmp_path), before=("prlimit", f"--as={3 << 30}"))
+    assert run.returncode == 4, run.stderr
+    cells = cells_of(result_of(tmp_path, "leak"))
+    assert (cells["fault_leaks"]["status"], cells["fault_leaks"]["reason"]) == (
+        "error",
+        "out of host memory",
+    )
+    assert [cells[name]["status"] for name in ("reference", "cpu_naive")] == ["ok", "ok"]
+
+
+def test_steps_below_the_tick_of_a_clock_are_measured(faults, tmp_path):
+    experiment = tiny("instant", ["fault_instant"], clusters=[1], n=1, min_seconds=0.01)
+    experiment["scales"]["quick"]["sweep"]["d"] = [1]
+    file = save(tmp_path, experiment)
+    assert faults(*options(file, tmp_path)).returncode == 0
+    (cell,) = result_of(tmp_path, "instant")["cells"]
+    samples = cell["samples_seconds_per_iteration"]
+    assert all(0 < sample < 1e-4 for process in samples for sample in process)
+    assert 0 < cell["gflops"] < float("inf")
+
+
+def test_a_variant_cannot_change_the_locale_of_results(faults, tmp_path, comma_locale):
+    file = save(tmp_path, tiny("locale", ["fault_changes_the_locale", "reference"], processes=1))
+    assert faults(*options(file, tmp_path), environment=comma_locale).returncode == 0
+    cells = cells_of(result_of(tmp_path, "locale"))
+    changed, plain = cells["fault_changes_the_locale"], cells["reference"]
+    assert changed["label_hash"] == plain["label_hash"]
+    assert any("locale" in sentence for sentence in changed["suspect"])
+    assert changed["verification"].keys() == plain["verification"].keys()
+    assert changed["inertia"] == plain["inertia"]
+
+
+@pytest.fixture(scope="module")
+def comma_locale(tmp_path_factory) -> dict[str, str]:
+    """Variables that choose German numbers, made here: no system needs to have them."""
+    folder = tmp_path_factory.mktemp("locale")
+    if shutil.which("localedef") is None:
+        pytest.skip("no localedef here")
+    made = subprocess.run(
+        ["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], capture_output=True
+    )
+    if not (folder / "de_DE.UTF-8").exists():
+        pytest.skip(f"localedef cannot make de_DE: {made.stderr.decode(errors='replace')[:200]}")
+    return {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8", "LANG": "de_DE.UTF-8"}
+
+
+def test_a_decimal_comma_changes_no_input_and_no_output(bench, tmp_path, comma_locale):
+    file = save(tmp_path, tiny("comma", ["cpu_naive"], processes=1, min_seconds=0.005))
+    assert bench(*options(file, tmp_path), environment=comma_locale).returncode == 0
+    (cell,) = result_of(tmp_path, "comma")["cells"]
+    assert cell["status"] == "ok"
+    points = tmp_path / "points.csv"
+    points.write_text("0.5,1.25\n0.75,1.5\n10.5,11.5\n", encoding="utf-8")
+    outcomes = [
+        bench("fit", points, "-k", "2", "--variant", "reference", "--init", "rows:0,2",
+              "--out", tmp_path / "fit", environment=environment)
+        for environment in (None, comma_locale)
+    ]  # fmt: skip
+    assert outcomes[0].returncode == 0, outcomes[0].stderr
+    assert outcomes[1].returncode == 0
+    lines = [line.split()[:2] for line in outcomes[0].stdout.splitlines()]
+    assert [line.split()[:2] for line in outcomes[1].stdout.splitlines()] == lines
+
+
+def test_the_same_case_twice_runs_once(bench, tmp_path):
+    file = save(tmp_path, tiny("twice", ["reference", "reference"], processes=1))
+    run = bench(*options(file, tmp_path))
+    assert run.returncode == 0
+    assert "warning" in run.stderr
+    assert "reference/f32/" in run.stderr
+    result = result_of(tmp_path, "twice")
+    assert (len(result["cells"]), result["planned_cells"]) == (1, 1)
+
+
+# --- Ends of the whole run ------------------------------------------------------------------------
+
+CLUSTERS = (2, 3, 4, 5)
+
+
+def descendants(pid: int) -> list[int]:
+    found = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        with contextlib.suppress(OSError):
+            for child in children.read_text().split():
+                found += [int(child), *descendants(int(child))]
+    return found
+
+
+def kill_tree(process: subprocess.Popen[str]) -> None:
+    """As a power cut would: no process of the run gets to do anything more."""
+    for pid in [process.pid, *descendants(process.pid)]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.fixture(scope="module")
+def undisturbed(bench, tmp_path_factory):
+    """A short experiment of a dozen cells run once in peace: its file, result and seconds."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    file = save(folder, tiny("steady", CPU_VARIANTS, CLUSTERS, repetitions=1))
+    bench(*options(file, folder / "warm"))  # makes data, oracle answers, looks at Python
+    began = time.monotonic()
+    run = bench(*options(file, folder / "out"))
+    seconds = time.monotonic() - began
+    assert run.returncode == 0, run.stderr
+    return file, result_of(folder / "out", "steady"), seconds
+
+
+def check_same(result: dict[str, Any], good: dict[str, Any]) -> None:
+    assert result["complete"]
+    assert result["planned_cells"] == len(result["cells"]) == len(good["cells"])
+    for cell, other in zip(result["cells"], good["cells"], strict=True):
+        assert cell["status"] == "ok", cell["reason"]
+        for key in ("key", "processes", "label_hash", "centroid_hash", "inertia"):
+            assert cell[key] == other[key], cell["key"]
+        assert len(cell["samples_seconds_per_iteration"]) == 2
+
+
+def test_killed_runs_resume_with_nothing_lost_or_doubled(bench, undisturbed, tmp_path):
+    file, good, seconds = undisturbed
+    moments = random.Random(2026)
+    kills = landed = folders = 0
+    while kills < KILLS:
+        folders += 1
+        out = tmp_path / f"out{folders}"
+        kept: list[str] = []
+        while kills < KILLS:
+            process = start(bench, options(file, out, "--resume"))
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(moments.uniform(0, 0.6 * seconds))
+            if process.returncode is not None:
+                assert process.returncode == 0
+                break
+            kill_tree(process)
+            kills += 1
+            journal = out / "steady.journal.jsonl"
+            if journal.exists():
+                lines = journal.read_text(encoding="utf-8").split("\n")[:-1]
+                assert lines[: len(kept)] == kept  # what was there is still there
+                landed += len(lines) > len(kept)
+                kept = lines
+            if (out / "steady.json").exists():
+                result_of(out, "steady")  # whole, at any moment
+        if process.returncode != 0:
+            assert bench(*options(file, out, "--resume")).returncode == 0
+        check_same(result_of(out, "steady"), good)
+        runs = [(line["cell"], line["process"]) for line in journal_of(out, "steady")
+                if "cell" in line]  # fmt: skip
+        assert len(runs) == len(set(runs)) == 2 * len(good["cells"])
+    print(f"{kills} kills in {folders} runs, {landed} after something new was finished")
+
+
+def test_a_torn_last_line_is_dropped(bench, undisturbed, tmp_path):
+    file, good, _ = undisturbed
+    assert bench(*options(file, tmp_path)).returncode == 0
+    journal = tmp_path / "steady.journal.jsonl"
+    whole = journal.read_bytes()
+    journal.write_bytes(whole[: len(whole) - 40])
+    assert bench(*options(file, tmp_path, "--resume")).returncode == 0
+    check_same(result_of(tmp_path, "steady"), good)
+    assert len(journal.read_bytes().splitlines()) == len(whole.splitlines())
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_leaves_a_valid_incomplete_file(bench, tmp_path, name):
+    file = save(tmp_path, tiny("slow", ["reference", "cpu_naive"], CLUSTERS, min_seconds=0.3))
+    process = start(bench, options(file, tmp_path), stderr=subprocess.PIPE)
+    assert wait_until(lambda: processes_in(tmp_path, "slow") >= 2)
+    process.send_signal(getattr(signal, name))
+    _, messages = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "continue with --resume" in messages
+    result = result_of(tmp_path, "slow")
+    assert not result["complete"]
+    assert result["planned_cells"] == 8
+    assert result["context"]["finished"] is None
+    cells = [cell for cell in result["cells"] if cell["status"] == "ok"]
+    assert 1 <= len(cells) <= 8
+
+
+def test_two_runs_in_one_folder(bench, tmp_path):
+    file = save(tmp_path, tiny("shared", ["reference"], CLUSTERS, min_seconds=0.3))
+    first = start(bench, options(file, tmp_path))
+    assert wait_until(lambda: processes_in(tmp_path, "shared") >= 1)
+    message = bench.refusal(*options(file, tmp_path), code=5)
+    assert "in use by another run" in message
+    assert first.wait(120) == 0
+    result = result_of(tmp_path, "shared")
+    assert result["complete"]
+    assert [cell["processes"] for cell in result["cells"]] == [2] * 4
+
+
+def test_a_run_of_another_machine_is_not_resumed(bench, undisturbed, tmp_path):
+    file, _, _ = undisturbed
+    select = ("--only", "reference/f32/.*/k2/")
+    assert bench(*options(file, tmp_path, *select)).returncode == 0
+    journal = tmp_path / "steady.journal.jsonl"
+    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
+    header = json.loads(lines[0])
+    header["identity"]["machine"] = "another-machine"
+    journal.write_text(json.dumps(header) + "\n" + "".join(lines[1:]), encoding="utf-8")
+    message = bench.refusal(*options(file, tmp_path, "--resume", *select))
+    assert 'machine was "another-machine", is "' in message
+    assert "--force" in message
+    run = bench(*options(file, tmp_path, "--resume", "--force", *select))
+    assert run.returncode == 0
+    assert "warning: resuming a run although" in run.stderr
+
+
+def test_a_changed_experiment_is_not_resumed(bench, tmp_path):
+    file = save(tmp_path, tiny("changes", ["reference"], processes=1))
+    assert bench(*options(file, tmp_path / "out")).returncode == 0
+    save(tmp_path, tiny("changes", ["reference"], processes=1, iterations=5))
+    assert "spec_sha256 was" in bench.refusal(*options(file, tmp_path / "out", "--resume"))

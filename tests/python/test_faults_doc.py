@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/faults.md names every fault once, and tests that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "faults.md"
+FAULTS = 68
+FEWEST_TESTED = 55
+
+CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
+PYTHON_NAME = re.compile(r"^tests/[\w/]+\.py::\w+$")
+CPP_NAME = re.compile(r"^\w+\.\w+$")
+
+
+def _rows() -> list[tuple[int, list[str]]]:
+    """Number and cells of each row of the tables."""
+    rows = []
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        if re.match(r"\|\s*\d+\s*\|", line):
+            cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+            rows.append((int(cells[0]), cells))
+    return rows
+
+
+def _cited(cell: str) -> tuple[list[str], list[str]]:
+    """C++ and Python tests among the names in backquotes."""
+    names = re.findall(r"`([^`]+)`", cell)
+    return (
+        [name for name in names if CPP_NAME.match(name) and not name.endswith((".py", ".md"))],
+        [name for name in names if "::" in name],
+    )
+
+
+def _cpp_tests() -> set[str]:
+    files = [*ROOT.glob("tests/*_test.cpp"), *ROOT.glob("tests/faults/**/*.cpp")]
+    return {
+        f"{suite}.{name}"
+        for file in files
+        for suite, name in CPP_TEST.findall(file.read_text(encoding="utf-8"))
+    }
+
+
+def _python_tests(file: Path) -> set[str]:
+    """Test functions at the top of a file."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    return {
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def test_every_fault_is_listed_once_and_in_order() -> None:
+    assert [number for number, _ in _rows()] == list(range(1, FAULTS + 1))
+    assert all(len(cells) == 4 for _, cells in _rows())
+
+
+def test_nothing_is_left_to_do() -> None:
+    assert "TODO" not in PAGE.read_text(encoding="utf-8")
+    empty = [number for number, cells in _rows() if not all(cells)]
+    assert empty == []
+
+
+@pytest.mark.parametrize(("number", "cells"), _rows())
+def test_every_test_that_is_named_exists(number: int, cells: list[str]) -> None:
+    cpp, python = _cited(cells[3])
+    assert sorted(set(cpp) - _cpp_tests()) == []
+    for name in python:
+        assert PYTHON_NAME.match(name), name
+        file, function = name.split("::")
+        assert (ROOT / file).is_file(), name
+        assert function in _python_tests(ROOT / file), name
+
+
+def test_no_test_is_named_twice_for_a_fault() -> None:
+    for number, cells in _rows():
+        cpp, python = _cited(cells[3])
+        repeated = [name for name, count in Counter([*cpp, *python]).items() if count > 1]
+        assert repeated == [], number
+
+
+def test_most_faults_are_tested_and_the_others_say_why_not() -> None:
+    untested = {number: cells for number, cells in _rows() if not any(_cited(cells[3]))}
+    assert FAULTS - len(untested) >= FEWEST_TESTED
+    for number, cells in untested.items():
+        assert len(cells[3]) > 20, f"fault {number} has neither a test nor a reason"
