@@ -5,7 +5,7 @@
 #
 #   tools/gpu_evidence.sh [STEP...]     default: build tests sanitize experiments
 #     build        the suite, for this machine's GPU
-#     tests        every test that needs a GPU, and the awkward battery as a table
+#     tests        every test that needs a GPU, the awkward battery as a table, the GPU's faults
 #     sanitize     compute-sanitizer (memcheck, racecheck, initcheck) over small problems
 #     extremes     experiments/gpu-extremes.json, paper scale
 #     sources      the five sources' experiments, CPU and GPU rows, paper scale
@@ -53,8 +53,12 @@ step_tests() {
   cat "$part" >>"$log"
   grep -E 'tests passed|tests failed|\((Failed|Timeout)\)' "$part"
   grep -E 'Failure$|wrong|passed$' -A5 "$part" | head -n 40
-  rm -f "$part"
   "$program" verify --only '^cuda_' 2>&1 | tee -a "$log" || status=1
+  KMEANS_BENCH=$PWD/$program .venv/bin/python -m pytest tests/faults -k gpu -rs >"$part" 2>&1 || status=1
+  cat "$part" >>"$log"
+  grep -E '^(FAILED|SKIPPED|E  )|passed|failed' "$part"
+  "$program" machine --check 2>&1 | tee -a "$log"
+  rm -f "$part"
   return $status
 }
 

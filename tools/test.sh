@@ -3,7 +3,8 @@
 #
 # Runs the C++ tests (CTest) and the Python tests (pytest), and ends with both runners' own counts.
 # BUILD names the build folder: build, or build-PRESET. A preset knows the environment that its tests
-# need. Under sanitizers the C++ tests alone run.
+# need. Under sanitizers the C++ tests alone run. The Python tests run in two halves side by side: of
+# what draws, and of what measures.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -16,14 +17,21 @@ preset=release
 ctest --preset "$preset" --no-tests=error --parallel 2 | tee "$logs/ctest.log"
 ctest_status=${PIPESTATUS[0]}
 
+export KMEANS_BENCH=$PWD/$build/kmeans-bench
+drawing_status=0
+measuring_status=0
 case $preset in
   dev | tsan)
-    echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest.log"
-    pytest_status=0
+    echo 'not run: the C++ tests alone run under sanitizers' |
+      tee "$logs/pytest-drawing.log" >"$logs/pytest-measuring.log"
     ;;
   *)
-    KMEANS_BENCH=$PWD/$build/kmeans-bench .venv/bin/python -m pytest -rs | tee "$logs/pytest.log"
-    pytest_status=${PIPESTATUS[0]}
+    .venv/bin/python -m pytest -rs -p no:cacheprovider tests/plots >"$logs/pytest-drawing.log" 2>&1 &
+    drawing=$!
+    .venv/bin/python -m pytest -rs --ignore tests/plots tests | tee "$logs/pytest-measuring.log"
+    measuring_status=${PIPESTATUS[0]}
+    wait "$drawing" || drawing_status=$?
+    cat "$logs/pytest-drawing.log"
     ;;
 esac
 
@@ -41,7 +49,7 @@ fi
 echo
 echo '== Summary'
 grep -E '% tests passed|tests failed out of' "$logs/ctest.log" | sed 's/^/CTest:     /'
-tail -n 1 "$logs/pytest.log" | sed 's/^/pytest:    /'
+tail -q -n 1 "$logs/pytest-measuring.log" "$logs/pytest-drawing.log" | sed 's/^/pytest:    /'
 echo "GPU tests: $gpu_note"
-grep -q "no Chromium here" "$logs/pytest.log" && echo 'Browser:   skipped (no Chromium here)'
-[ "$ctest_status" -eq 0 ] && [ "$pytest_status" -eq 0 ]
+grep -q "no Chromium here" "$logs/pytest-drawing.log" && echo 'Browser:   skipped (no Chromium here)'
+[ "$ctest_status" -eq 0 ] && [ "$measuring_status" -eq 0 ] && [ "$drawing_status" -eq 0 ]

@@ -228,7 +228,7 @@ GPU_FATES = {
     "fault_cuda_illegal_address_unasked": ("error", "illegal memory access"),
     "fault_cuda_traps": ("error", "failed"),
     "fault_cuda_asserts": ("error", "assert"),
-    "fault_cuda_refused_launch_unasked": ("error", "invalid configuration argument"),
+    "fault_cuda_refused_launch_unasked": ("error", "cudaGetLastError() in "),
 }
 
 
