@@ -614,8 +614,8 @@ std::uint64_t fnv1a(const std::string& text) {
 
 }  // namespace
 
-CgroupLimits cgroup_limits(const std::string& root) {
-  CgroupLimits limits;
+std::vector<CgroupFolder> cgroup_folders(const std::string& root) {
+  std::vector<CgroupFolder> found;
   const auto mountinfo = read_text(root + "/proc/self/mountinfo");
   std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
@@ -623,34 +623,38 @@ CgroupLimits cgroup_limits(const std::string& root) {
     const auto first = line.find(':');
     const auto second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const auto controllers = split(line.substr(first + 1, second - first - 1), ",");
-    const auto group = line.substr(second + 1);
-    for (const auto& controller : controllers) {
-      const bool unified = controller.empty();
-      if (!unified && controller != "cpu" && controller != "memory") continue;
+    for (const auto& controller : split(line.substr(first + 1, second - first - 1), ",")) {
       const auto mount = find_cgroup_mount(mountinfo, controller);
       if (!mount) continue;
-      for (const auto& folder : group_folders(*mount, group)) {
-        const auto files = root + folder + "/";
-        if (unified) {
-          if (const auto line_of_two = first_line(files + "cpu.max")) {
-            const auto parts = split(*line_of_two, " ");
-            if (parts.size() == 2) {
-              lower_to(limits.cpus, cpus_granted(parse_integer(parts[0]), parse_integer(parts[1])));
-            }
-          }
-        } else if (controller == "cpu") {
-          lower_to(limits.cpus, cpus_granted(integer_in(files + "cpu.cfs_quota_us"),
-                                             integer_in(files + "cpu.cfs_period_us")));
-        }
-        const auto memory =
-            memory_limit_in(files + (unified ? "memory.max" : "memory.limit_in_bytes"));
-        if (memory && (!limits.memory_bytes || *memory < *limits.memory_bytes)) {
-          limits.memory_bytes = memory;
-          limits.memory_used_bytes =
-              integer_in(files + (unified ? "memory.current" : "memory.usage_in_bytes"));
+      for (const auto& folder : group_folders(*mount, line.substr(second + 1))) {
+        found.push_back({controller, root + folder + "/"});
+      }
+    }
+  }
+  return found;
+}
+
+CgroupLimits cgroup_limits(const std::string& root) {
+  CgroupLimits limits;
+  for (const auto& [controller, files] : cgroup_folders(root)) {
+    const bool unified = controller.empty();
+    if (!unified && controller != "cpu" && controller != "memory") continue;
+    if (unified) {
+      if (const auto line_of_two = first_line(files + "cpu.max")) {
+        const auto parts = split(*line_of_two, " ");
+        if (parts.size() == 2) {
+          lower_to(limits.cpus, cpus_granted(parse_integer(parts[0]), parse_integer(parts[1])));
         }
       }
+    } else if (controller == "cpu") {
+      lower_to(limits.cpus, cpus_granted(integer_in(files + "cpu.cfs_quota_us"),
+                                         integer_in(files + "cpu.cfs_period_us")));
+    }
+    const auto memory = memory_limit_in(files + (unified ? "memory.max" : "memory.limit_in_bytes"));
+    if (memory && (!limits.memory_bytes || *memory < *limits.memory_bytes)) {
+      limits.memory_bytes = memory;
+      limits.memory_used_bytes =
+          integer_in(files + (unified ? "memory.current" : "memory.usage_in_bytes"));
     }
   }
   return limits;

@@ -36,6 +36,16 @@ struct CgroupLimits {
   std::optional<std::int64_t> memory_used_bytes;  ///< of the group that sets memory_bytes
 };
 
+/// A folder of a control group that this process is in, with a slash at its end.
+struct CgroupFolder {
+  std::string controller;  ///< "cpu", "memory", ...; empty: version 2, all of them.
+  std::string folder;
+};
+
+/// Those of every hierarchy, the innermost group first, up to the mount point. `root` is put before
+/// every absolute path.
+std::vector<CgroupFolder> cgroup_folders(const std::string& root = "");
+
 /// Reads version 1 and version 2 control groups. `root` is put before every absolute path.
 CgroupLimits cgroup_limits(const std::string& root = "");
 

@@ -168,53 +168,9 @@ std::optional<std::int64_t> heat_throttles(const CheckScope& scope) {
   return sum;
 }
 
-/// Folders of this process's control groups that have a CPU controller, up to the mount point.
-std::vector<std::string> cpu_groups(const std::string& root) {
-  std::vector<std::string> folders;
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    // "2:cpu,cpuacct:/group", or "0::/group" for version 2
-    const auto first = line.find(':');
-    const auto second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const bool unified = controllers == ",,";
-    if (!unified && controllers.find(",cpu,") == std::string::npos) continue;
-    std::ifstream mounts(root + "/proc/self/mountinfo");
-    for (std::string mount; std::getline(mounts, mount);) {
-      // "31 23 0:28 ROOT FOLDER options [tags] - TYPE source OPTIONS"
-      const auto dash = mount.find(" - ");
-      if (dash == std::string::npos) continue;
-      std::istringstream before(mount.substr(0, dash));
-      std::istringstream after(mount.substr(dash + 3));
-      std::string skipped;
-      std::string shown;
-      std::string folder;
-      std::string type;
-      std::string options;
-      before >> skipped >> skipped >> skipped >> shown >> folder;
-      after >> type >> skipped >> options;
-      if (unified ? type != "cgroup2"
-                  : type != "cgroup" || ("," + options + ",").find(",cpu,") == std::string::npos) {
-        continue;
-      }
-      std::string group = line.substr(second + 1);
-      // A container sees only its own part of the tree, under the mount point.
-      if (shown != "/") group = group.rfind(shown, 0) == 0 ? group.substr(shown.size()) : "";
-      if (group.find("..") != std::string::npos) group.clear();
-      while (!group.empty() && group != "/") {
-        folders.push_back(root + folder + group + "/");
-        group.erase(group.rfind('/') == std::string::npos ? 0 : group.rfind('/'));
-      }
-      folders.push_back(root + folder + "/");
-      break;
-    }
-  }
-  return folders;
-}
-
 void read_quota(const CheckScope& scope, Activity& activity) {
-  for (const auto& folder : cpu_groups(scope.root)) {
+  for (const auto& [controller, folder] : cgroup_folders(scope.root)) {
+    if (!controller.empty() && controller != "cpu") continue;
     const auto file = folder + "cpu.stat";
     const auto times = number_after(file, "nr_throttled");
     if (!times) continue;

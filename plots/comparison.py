@@ -6,11 +6,10 @@ from __future__ import annotations
 import urllib.parse
 from collections import Counter
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from plots.load import ROOT, Interval, ResultError, jsonschema, read_json
+from plots.load import ROOT, Interval, ResultError, read_checked
 
 COMPARISON_VERSION = 1
 PAGE = "comparison.html"
@@ -95,14 +94,6 @@ class Comparison:
         return list(dict.fromkeys(pair.experiment for pair in self.pairs))
 
 
-@cache
-def _validator() -> Any:
-    if jsonschema is None:
-        return None
-    schema = read_json(SCHEMA_FILE)
-    return jsonschema.validators.validator_for(schema)(schema)
-
-
 def _ratio(cell: dict[str, Any]) -> Interval | None:
     mid, low, high = cell["ratio"], cell["ratio_low"], cell["ratio_high"]
     if mid is None:
@@ -149,18 +140,7 @@ def _contradiction(data: dict[str, Any]) -> str | None:
 
 def load_comparison(path: Path) -> Comparison:
     """Reads and checks a comparison; raises ResultError."""
-    data = read_json(path)
-    version = data.get("comparison_version") if isinstance(data, dict) else None
-    if version != COMPARISON_VERSION or isinstance(version, bool):
-        raise ResultError(
-            f"{path}: comparison_version is {version!r}; "
-            f"this reader knows {COMPARISON_VERSION} only"
-        )
-    validator = _validator()
-    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
-    if error is not None:
-        where = "/".join(str(part) for part in error.absolute_path)
-        raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
+    data = read_checked(path, SCHEMA_FILE, "comparison_version", COMPARISON_VERSION)
     contradiction = _contradiction(data)
     if contradiction:
         raise ResultError(f"{path}: {contradiction}")

@@ -153,13 +153,27 @@ def read_json(path: Path) -> Any:
 
 
 @cache
-def _validator() -> Any:
+def _validator(schema_file: Path) -> Any:
     """The schema's validator, or None where the package jsonschema is missing."""
     if jsonschema is None:
         print("plots: without the package jsonschema, results are not checked", file=sys.stderr)
         return None
-    schema = read_json(SCHEMA_FILE)
+    schema = read_json(schema_file)
     return jsonschema.validators.validator_for(schema)(schema)
+
+
+def read_checked(path: Path, schema_file: Path, version_key: str, known: int) -> dict[str, Any]:
+    """A file of a known version that keeps to its schema; raises ResultError."""
+    data = read_json(path)
+    version = data.get(version_key) if isinstance(data, dict) else None
+    if version != known or isinstance(version, bool):
+        raise ResultError(f"{path}: {version_key} is {version!r}; this reader knows {known} only")
+    validator = _validator(schema_file)
+    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
+    if error is not None:
+        where = "/".join(str(part) for part in error.absolute_path)
+        raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
+    return data
 
 
 def _interval(times: dict[str, Any] | None) -> Interval | None:
@@ -198,17 +212,7 @@ def _cell(data: dict[str, Any]) -> Cell:
 
 def load_result(path: Path) -> Result:
     """Reads and checks one result file; raises ResultError."""
-    data = read_json(path)
-    version = data.get("schema_version") if isinstance(data, dict) else None
-    if version != SCHEMA_VERSION or isinstance(version, bool):
-        raise ResultError(
-            f"{path}: schema_version is {version!r}; this reader knows {SCHEMA_VERSION} only"
-        )
-    validator = _validator()
-    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
-    if error is not None:
-        where = "/".join(str(part) for part in error.absolute_path)
-        raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
+    data = read_checked(path, SCHEMA_FILE, "schema_version", SCHEMA_VERSION)
     cells = tuple(_cell(cell) for cell in data["cells"])
     seen: set[str] = set()
     for cell in cells:

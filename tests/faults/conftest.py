@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,19 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         return file
 
     return write_experiment
+
+
+@pytest.fixture(scope="session")
+def faults(bench: Bench) -> Bench:
+    """The program with the misbehaving variants."""
+    beside = Path(bench.program).with_name("kmeans-bench-faults")
+    program = Path(os.environ.get("KMEANS_BENCH_FAULTS") or beside)
+    if not program.exists():
+        pytest.skip(f"{program.name} is not built")
+    if re.search(
+        r"^ *build .* with (address|thread|undefined)",
+        bench("machine", "--no-ceilings").stdout,
+        re.M,
+    ):
+        pytest.skip("a build with sanitizers ends at such faults itself")
+    return replace(bench, program=str(program))

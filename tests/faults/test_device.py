@@ -8,10 +8,8 @@ pytest tests/faults -k gpu
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
-import re
 import shutil
 import subprocess
 import time
@@ -22,22 +20,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def faults(bench):
-    """The program with the misbehaving variants."""
-    beside = Path(bench.program).with_name("kmeans-bench-faults")
-    program = Path(os.environ.get("KMEANS_BENCH_FAULTS") or beside)
-    if not program.exists():
-        pytest.skip(f"{program.name} is not built")
-    if re.search(
-        r"^ *build .* with (address|thread|undefined)",
-        bench("machine", "--no-ceilings").stdout,
-        re.M,
-    ):
-        pytest.skip("a build with sanitizers ends at such faults itself")
-    return dataclasses.replace(bench, program=str(program))
 
 
 @pytest.fixture(scope="module")

@@ -8,11 +8,9 @@ workers are itself, so a fault happens where a faulty variant of anybody's would
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
@@ -26,22 +24,6 @@ import pytest
 KILLS = int(os.environ.get("KMEANS_BENCH_KILLS", "10"))
 
 CPU_VARIANTS = ("reference", "cpu_naive", "cpu_simd")
-
-
-@pytest.fixture(scope="module")
-def faults(bench):
-    """The program with the misbehaving variants."""
-    beside = Path(bench.program).with_name("kmeans-bench-faults")
-    program = Path(os.environ.get("KMEANS_BENCH_FAULTS") or beside)
-    if not program.exists():
-        pytest.skip(f"{program.name} is not built")
-    if re.search(
-        r"^ *build .* with (address|thread|undefined)",
-        bench("machine", "--no-ceilings").stdout,
-        re.M,
-    ):
-        pytest.skip("a build with sanitizers ends at such faults itself")
-    return dataclasses.replace(bench, program=str(program))
 
 
 def tiny(name: str, variants, clusters=(3,), n: int = 200, **scale: Any) -> dict[str, Any]:

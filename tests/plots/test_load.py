@@ -69,7 +69,7 @@ def test_a_failed_cell_has_no_time_whatever_the_file_says(
 ) -> None:
     """Even if a schema let it pass."""
     data["cells"][0]["status"] = "wrong"
-    monkeypatch.setattr("plots.load._validator", lambda: _Anything())
+    monkeypatch.setattr("plots.load._validator", lambda _: _Anything())
     cell = load_result(synthetic.write(tmp_path, data)).cells[0]
     assert cell.seconds is None
     assert not cell.ok
