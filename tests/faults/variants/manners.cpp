@@ -4,6 +4,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
@@ -31,10 +33,13 @@ class Chatters final : public WellBehaved {
   }
 };
 
-// A child in a session of its own, which no signal to the worker's group reaches.
+// A child in a session of its own, which no signal to the worker's group reaches. It has named
+// itself before the worker goes on.
 class LeavesAChild final : public WellBehaved {
   void setup(const kmeans::Problem<float>& problem) override {
     WellBehaved::setup(problem);
+    std::array<int, 2> named{};
+    if (::pipe(named.data()) != 0) throw std::runtime_error("no pipe to be had");
     const pid_t child = ::fork();
     if (child < 0) throw std::runtime_error("no process to be had");
     if (child == 0) {
@@ -43,8 +48,14 @@ class LeavesAChild final : public WellBehaved {
       if (const char* file = std::getenv("KMEANS_FAULT_CHILD")) {
         std::ofstream(file, std::ios::app) << ::getpid() << '\n';
       }
+      ::close(named[0]);
+      ::close(named[1]);
       hang();
     }
+    ::close(named[1]);
+    char nothing = 0;
+    while (::read(named[0], &nothing, 1) < 0 && errno == EINTR) continue;
+    ::close(named[0]);
   }
 };
 
