@@ -37,7 +37,7 @@ help:
 	@echo 'PRESET=dev|tsan|ci|cuda builds and tests in build-<preset> (CMakePresets.json)'
 
 setup:
-	@tools/setup.sh --retry build python lint
+	@tools/setup.sh --retry build python
 
 setup-gpu:
 	@tools/setup.sh --retry python gpu
@@ -52,11 +52,11 @@ test:
 	@tools/test.sh
 
 check:
-	@tools/setup.sh build python lint
+	@tools/setup.sh build python
 	@tools/check.sh $(PRESET)
 
 format:
-	@tools/setup.sh python lint
+	@tools/setup.sh python
 	@tools/check.sh --repair
 
 run-experiments:

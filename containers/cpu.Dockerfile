@@ -19,8 +19,8 @@ WORKDIR /suite
 # What rarely changes comes first: packages of the system and of Python.
 COPY --chown=bench:bench tools/setup.sh tools/setup.sh
 COPY --chown=bench:bench requirements.in requirements.txt ./
-RUN tools/setup.sh build python lint browser \
-  && rm -rf /var/lib/apt/lists/* /root/.cache .setup \
+RUN PIP_NO_CACHE_DIR=1 tools/setup.sh build python browser test \
+  && rm -rf /var/lib/apt/lists/* .setup \
   && chown bench:bench /suite
 
 COPY --chown=bench:bench . .

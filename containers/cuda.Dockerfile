@@ -18,8 +18,8 @@ WORKDIR /suite
 
 COPY --chown=bench:bench tools/setup.sh tools/setup.sh
 COPY --chown=bench:bench requirements.in requirements.txt requirements-gpu.in requirements-gpu.txt ./
-RUN tools/setup.sh build python lint \
-  && rm -rf /var/lib/apt/lists/* /root/.cache .setup \
+RUN PIP_NO_CACHE_DIR=1 tools/setup.sh build python \
+  && rm -rf /var/lib/apt/lists/* .setup \
   && chown bench:bench /suite
 
 # There is no GPU while the image is built, so the script would leave these out. The stamp tells it

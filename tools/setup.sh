@@ -8,7 +8,6 @@
 #     python   .venv with the packages of requirements.txt, pinned and hashed (pip)
 #     gpu      the packages of requirements-gpu.txt in that .venv, where there is an NVIDIA GPU; what
 #              cannot be had is said, and is no error: the GPU peers in Python are left out
-#     lint     clang-tidy (apt); clang-format and ruff come with the python part
 #     browser  Chromium (apt), for the tests that open report and index; without it they are skipped
 #     test     Google Benchmark's compare.py (apt), for the test that exports are read by it
 #     fuzz     clang and its libFuzzer (apt), for the preset fuzz
@@ -42,10 +41,6 @@ libopenblas-dev      have_openblas                   the_blas_backend
 python_packages='
 python3              have_python                     -
 python3-venv         have_venv                       -
-'
-lint_packages='
-clang-tidy           tool:clang-tidy                 -
-libomp-dev           have_clang_omp                  -
 '
 test_packages='
 libbenchmark-tools   have_compare_py                 the_test_of_exports_with_compare.py
@@ -104,9 +99,6 @@ have_browser() {
   done
   return 1
 }
-
-# clang-tidy looks for its own omp.h, not for the compiler's.
-have_clang_omp() { compgen -G '/usr/lib/llvm-*/lib/clang/*/include/omp.h' >/dev/null; }
 
 # As tests/python/test_export.py looks for it.
 have_compare_py() { [ -f "${COMPARE_PY:-/usr/share/benchmark/compare.py}" ]; }
@@ -344,9 +336,9 @@ parts=()
 for argument in "$@"; do
   case $argument in
     --retry) retry=yes ;;
-    build | python | gpu | lint | browser | test | fuzz | tsan) parts+=("$argument") ;;
+    build | python | gpu | browser | test | fuzz | tsan) parts+=("$argument") ;;
     *)
-      say "unknown part '$argument' (build, python, gpu, lint, browser, test, fuzz, tsan)"
+      say "unknown part '$argument' (build, python, gpu, browser, test, fuzz, tsan)"
       exit 2
       ;;
   esac
@@ -370,7 +362,6 @@ for part in ${parts[@]+"${parts[@]}"}; do
         with_python=yes
       fi
       ;;
-    lint) table+=$lint_packages ;;
     browser) with_browser=yes ;;
     test) table+=$test_packages ;;
     fuzz) table+=$clang_packages ;;
