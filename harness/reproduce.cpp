@@ -745,7 +745,8 @@ class FileReproduction {
                                                            : reply.problem);
       return finding;
     }
-    finding.judgement = judge_trace(trace, reply.result, finding.promised);
+    finding.judgement = judge_trace(trace, reply.result, finding.promised,
+                                    [&] { return floor_of(traits, shape, job.points_file); });
     return finding;
   }
 
@@ -924,7 +925,8 @@ std::vector<std::string> answer_differences(const CellResult& recorded, const Jo
   return differences;
 }
 
-Judgement judge_trace(const json& recorded, const json& here, bool promised) {
+Judgement judge_trace(const json& recorded, const json& here, bool promised,
+                      const std::function<InertiaFloor()>& floor) {
   const json before = member(recorded, "iterations");
   const json now = member(here, "iterations");
   if (!before.is_array() || !now.is_array() || now.empty()) {
@@ -962,7 +964,12 @@ Judgement judge_trace(const json& recorded, const json& here, bool promised) {
       if (was != is) return {Reproduced::differs, was_and_is("inertia", was, is)};
       continue;
     }
-    if (const auto beyond = inertia_beyond_bound(was.get<double>(), is.get<double>())) {
+    auto beyond = inertia_beyond_bound(was.get<double>(), is.get<double>());
+    if (beyond && floor) {
+      beyond = inertia_beyond_bound(was.get<double>(), is.get<double>(), EmptyClusters::keep, false,
+                                    floor());
+    }
+    if (beyond) {
       return {Reproduced::differs,
               "inertia of iteration " + std::to_string(i + 1) + " beyond the bound: " + *beyond};
     }

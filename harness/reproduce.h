@@ -14,6 +14,7 @@
 
 #include "harness/job.h"
 #include "harness/result_file.h"
+#include "harness/verify.h"
 
 namespace kmeans {
 
@@ -74,7 +75,9 @@ nlohmann::json to_json(const std::vector<FileReport>& reports);
 std::vector<std::string> answer_differences(const CellResult& recorded, const JobResult& here);
 
 /// A trace against the recorded one, iteration by iteration. `promised`: its bits are.
-Judgement judge_trace(const nlohmann::json& recorded, const nlohmann::json& here, bool promised);
+/// `floor` is asked only when an inertia is beyond the relative bound: it may be rounding alone.
+Judgement judge_trace(const nlohmann::json& recorded, const nlohmann::json& here, bool promised,
+                      const std::function<InertiaFloor()>& floor = nullptr);
 
 /// A study against the recorded one. Its rows and findings are the same everywhere, but for rows
 /// whose `by` names a variant of the suite, which are left out.

@@ -92,6 +92,26 @@ TEST(Reproduce, OtherTracesAgreeWithinTheVerifiersBound) {
   EXPECT_EQ(judge_trace(trace, trace_of({}), false).verdict, Reproduced::differs);
 }
 
+TEST(Reproduce, InertiaThatIsRoundingAloneAgrees) {
+  // Every point stands on its centroid but for rounding: ten times as much of nearly nothing.
+  const json trace = trace_of({5.0, 1e-14});
+  const json here = trace_of({5.0, 1e-13});
+  EXPECT_EQ(judge_trace(trace, here, false).verdict, Reproduced::differs);
+  const auto floor_at = [](double exact, double granted) {
+    return [=] {
+      InertiaFloor floor;
+      floor.exact = exact;
+      floor.granted = granted;
+      return floor;
+    };
+  };
+  EXPECT_EQ(judge_trace(trace, here, false, floor_at(1e-13, 1e-12)).verdict, Reproduced::agrees);
+  EXPECT_EQ(judge_trace(trace, here, false, floor_at(1e-13, 1e-14)).verdict, Reproduced::differs);
+  EXPECT_EQ(judge_trace(trace, here, false, floor_at(1e-15, 1e-12)).verdict, Reproduced::differs);
+  // Bits were promised: no allowance.
+  EXPECT_EQ(judge_trace(trace, here, true, floor_at(1e-13, 1e-12)).verdict, Reproduced::differs);
+}
+
 json study_of(json rows, json findings) {
   return {{"status", "ok"}, {"rows", std::move(rows)}, {"findings", std::move(findings)}};
 }
