@@ -344,16 +344,18 @@ def _sides(comparison: Comparison) -> list[str]:
 
 
 def _samples(pairs: Sequence[Pair]) -> str:
-    def reach(numbers: list[int]) -> str:
+    def reach(numbers: list[int], one: str, many: str) -> str:
         low, high = min(numbers), max(numbers)
-        return str(low) if low == high else f"{low} to {high}"
+        if low == high:
+            return f"{low} {one if low == 1 else many}"
+        return f"{low} to {high} {many}"
 
     timed = [p for p in pairs if p.ratio]
     if not timed:
         return "No cell has a time on both sides."
     sides = [
-        f"{reach([getattr(p, side)['samples'] for p in timed])} samples of "
-        f"{reach([getattr(p, side)['processes'] for p in timed])} processes"
+        f"{reach([getattr(p, side)['samples'] for p in timed], 'sample', 'samples')} of "
+        f"{reach([getattr(p, side)['processes'] for p in timed], 'process', 'processes')}"
         for side in ("base", "new")
     ]
     both = sides[0] + " on both sides" if sides[0] == sides[1] else " against ".join(sides)
