@@ -29,7 +29,7 @@ help:
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
 	@echo 'make setup-gpu         also PyTorch and the GPU peers, where there is a GPU (requirements-gpu.txt)'
-	@echo 'make compare           BASE=folder NEW=folder: which cells are faster, slower, wrong; table, figures, page'
+	@echo 'make compare           BASE=folder NEW=folder: which cells are faster, slower, wrong; table, figures, page (ARGS: more options, GATE=1)'
 	@echo 'make reproduce         MACHINE=folder: labels, inertia and data of committed results again, equal or where not'
 	@echo 'make selftest          this build against itself: how often compare cries wolf, and what it finds'
 	@echo 'make soak, make fuzz   SECONDS=...: experiments in a loop; every reader against hostile bytes'
@@ -76,7 +76,7 @@ report:
 compare:
 	@tools/setup.sh build python
 	@tools/build.sh $(PRESET) kmeans-bench
-	@tools/compare.sh '$(BASE)' '$(NEW)'
+	@tools/compare.sh '$(BASE)' '$(NEW)' $(ARGS)
 
 reproduce:
 	@tools/setup.sh build python gpu

@@ -60,8 +60,11 @@ std::vector<double> pooled(const std::vector<std::vector<double>>& samples) {
   return all;
 }
 
+/// By factors: "33 % faster" could be 3/4 of the time or 2/3 of it.
 std::string direction(double ratio) {
-  return ratio >= 1 ? percent(ratio - 1) + " slower" : percent(1 / ratio - 1) + " faster";
+  const std::string factor = formatted("%.4g", std::max(ratio, 1 / ratio));
+  if (factor == "1") return "equal";
+  return ratio > 1 ? "takes " + factor + " times as long" : factor + " times as fast";
 }
 
 /// The verdict from what is known of one cell; `family` is how many cells were tested.
@@ -203,6 +206,43 @@ std::string cache_text(const json& cpu) {
   return text;
 }
 
+/// What of an experiment decides what is run, and how often: keys of the file, and of the scale.
+constexpr const char* kKeysOfSpec[] = {"data", "init", "variants", "traces", "studies"};
+constexpr std::size_t kSpecKeysShown = 4;
+
+/// One sentence for two files of an experiment that was changed in between; empty: the same.
+std::string spec_difference(const ResultFile& base, const ResultFile& changed) {
+  std::vector<std::string> found;
+  const auto compare = [&](const std::string& key, const json& before, const json& after) {
+    if (before == after) return;
+    const bool plain = !before.is_structured() && !after.is_structured();
+    found.push_back(plain ? key + " " + shown(before) + " in base, " + shown(after) + " in new"
+                          : "other " + key);
+  };
+  const auto scale_of = [](const ResultFile& file) {
+    const json scale = part(part(file.spec, "scales"), file.scale.c_str());
+    return scale.is_object() ? scale : json::object();
+  };
+  const json before = scale_of(base);
+  const json after = scale_of(changed);
+  std::set<std::string> keys;
+  for (const auto* scale : {&before, &after}) {
+    for (const auto& item : scale->items()) keys.insert(item.key());
+  }
+  for (const auto& key : keys) {
+    compare(valid_utf8(key), part(before, key.c_str()), part(after, key.c_str()));
+  }
+  for (const char* key : kKeysOfSpec) compare(key, part(base.spec, key), part(changed.spec, key));
+  std::string text;
+  for (std::size_t i = 0; i < std::min(found.size(), kSpecKeysShown); ++i) {
+    text += (text.empty() ? "" : "; ") + found[i];
+  }
+  if (found.size() > kSpecKeysShown) {
+    text += formatted("; and %zu more", found.size() - kSpecKeysShown);
+  }
+  return text.empty() ? text : base.experiment + ": " + text;
+}
+
 /// What may differ between two runs that are still comparable, and has to be known.
 void list_differences(const ResultFile& base, const ResultFile& changed, Sentences& sentences) {
   const json& before = base.context;
@@ -236,6 +276,9 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
     for (const auto& warning : file->context.at("environment").at("warnings")) {
       sentences.add(side + ": " + warning.get<std::string>());
     }
+  }
+  if (const auto sentence = spec_difference(base, changed); !sentence.empty()) {
+    sentences.add(sentence);
   }
   const json& machine_before = before.at("machine");
   const json& machine_after = after.at("machine");
@@ -423,7 +466,7 @@ ComparedCell compare_cell(const ResultFile& base_file, const CellResult& base,
   if (base.status == "ok" && changed.status == "ok") {
     compare_answers(base, changed, cell);
   } else {
-    cell.why = "no time: " + base.status + " in base, " + changed.status + " in new";
+    cell.why = "untimed: " + base.status + " in base, " + changed.status + " in new";
   }
   return cell;
 }
@@ -633,7 +676,7 @@ void judge_gate(Comparison& comparison) {
     gate.reasons.push_back(reason);
   };
   if (const std::size_t wrong = comparison.correctness_regressions(); wrong > 0) {
-    fail(counted(wrong, "answer is", "answers are") + " no longer what they were");
+    fail(counted(wrong, "answer is no longer what it was", "answers are no longer what they were"));
   }
   std::size_t slower = 0;
   std::size_t lost = 0;
@@ -722,6 +765,21 @@ std::vector<TimeVerdict> judge_times(const std::vector<TimePair>& pairs,
     decide(pairs[i], settings, tested.size(), results[i]);
   }
   return results;
+}
+
+std::vector<std::string> unfit_for_publication(const ResultFile& file) {
+  std::vector<std::string> faults;
+  const json suite = part(file.context, "suite");
+  const json variables = part(part(file.context, "environment"), "variables");
+  const auto is_planted = [](const CellResult& cell) {
+    return !part(part(cell.data, "library"), "planted slowdown").is_null();
+  };
+  if (!part(variables, "KMEANS_BENCH_PLANT_SLOWDOWN").is_null() ||
+      std::any_of(file.cells.begin(), file.cells.end(), is_planted)) {
+    faults.emplace_back("measured with a planted slowdown");
+  }
+  if (part(suite, "git_dirty") == true) faults.emplace_back("built from a modified tree");
+  return faults;
 }
 
 std::vector<std::string> hardware_differences(const json& base, const json& changed) {
@@ -948,7 +1006,8 @@ json to_json(const Comparison& comparison) {
            {{"effect", settings.effect},
             {"confidence", settings.confidence},
             {"false_discovery_rate", settings.false_discovery_rate},
-            {"cross_hardware", settings.cross_hardware}}},
+            {"cross_hardware", settings.cross_hardware},
+            {"allow_missing", settings.allow_missing}}},
           {"differences", comparison.differences},
           {"counts",
            {{"cells", comparison.cells.size()},

@@ -64,6 +64,11 @@ std::string label_of(const std::string& path) {
 }
 
 int compare_files(const CompareOptions& options) {
+  if (options.markdown == "-" && options.json_file == "-") {
+    throw InputError(
+        "--markdown - and --json - would both go to standard output; name a file for "
+        "one of them");
+  }
   CompareSettings settings;
   settings.effect = share("--effect", options.effect, 10);
   settings.false_discovery_rate = share("--fdr", options.false_discovery_rate, 0.5);
@@ -86,10 +91,13 @@ int compare_files(const CompareOptions& options) {
       comparison.added.empty()) {
     throw InputError("--only '" + valid_utf8(options.only) + "' matches no cell of base or new");
   }
-  if (!options.json_file.empty()) write_json_file(options.json_file, to_json(comparison));
+  const bool json_alone = options.json_file == "-";
+  if (!options.json_file.empty() && !json_alone) {
+    write_json_file(options.json_file, to_json(comparison));
+  }
   std::string markdown;
   if (!options.markdown.empty()) {
-    const std::string whole = options.json_file.empty()
+    const std::string whole = options.json_file.empty() || json_alone
                                   ? "kmeans-bench compare with --json or --all"
                                   : label_of(options.json_file);
     markdown = to_markdown(comparison, options.all,
@@ -97,7 +105,9 @@ int compare_files(const CompareOptions& options) {
   }
   const bool markdown_alone = options.markdown == "-";
   if (!markdown.empty() && !markdown_alone) write_file_atomically(options.markdown, markdown);
-  const std::string text = markdown_alone ? markdown : to_text(comparison, options.all);
+  const std::string text = markdown_alone ? markdown
+                           : json_alone   ? presentable(to_json(comparison)).dump(1) + "\n"
+                                          : to_text(comparison, options.all);
   std::fputs(text.c_str(), stdout);
   return options.gate && !comparison.gate.passed ? kExitGateFailed : kExitOk;
 }
@@ -116,7 +126,8 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--markdown-limit", options->markdown_kib, "Its largest size in KiB")
       ->check(CLI::Range(4, 1 << 20))
       ->capture_default_str();
-  command->add_option("--json", options->json_file, "Also write everything to this file");
+  command->add_option("--json", options->json_file,
+                      "Also write everything to this file; - prints it instead of the text");
   command->add_flag("--gate", options->gate,
                     "Exit 1 when a cell is slower, an answer broken, or a cell missing");
   command->add_option("--effect", options->effect, "Differences up to this do not matter")

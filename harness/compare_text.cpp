@@ -90,7 +90,8 @@ std::string rule_line(const CompareSettings& settings) {
 }
 
 std::string counts_line(const Comparison& comparison) {
-  std::string line = std::to_string(comparison.timed) + " cells timed on both sides:";
+  std::string line = std::to_string(comparison.timed) +
+                     (comparison.timed == 1 ? " cell" : " cells") + " timed on both sides:";
   for (const auto verdict :
        {CellVerdict::slower, CellVerdict::faster, CellVerdict::unclear, CellVerdict::same}) {
     line += (verdict == CellVerdict::slower ? " " : ", ") +
@@ -195,38 +196,47 @@ std::string silence(const Comparison& comparison, bool all) {
   add(static_cast<std::size_t>(quiet),
       formatted("unclear whose medians differ by less than %.3g %%",
                 100 * comparison.settings.effect));
-  add(comparison.count(CellVerdict::untimed), "without times on both sides");
+  add(comparison.count(CellVerdict::untimed), "untimed");
   return line.empty() ? "" : "Not shown: " + line + " (--all shows them)";
 }
 
+/// The worst first.
+enum class Kind { regression, lost, news };
+
 struct Change {
-  bool regression;
+  Kind kind;
   std::string what;
   std::string sentence;
 };
 
-/// Every change of an answer, regressions first.
+/// Every change of an answer, the worst first.
 std::vector<Change> changes(const Comparison& comparison) {
   std::vector<Change> list;
-  const auto add = [&](const auto& one, const std::string& what) {
-    for (const auto& sentence : one.correctness) {
-      list.push_back({one.correctness_regression, what, sentence});
-    }
+  const auto add = [&](const auto& one, bool lost, const std::string& what) {
+    const Kind kind = one.correctness_regression ? Kind::regression
+                      : lost                     ? Kind::lost
+                                                 : Kind::news;
+    for (const auto& sentence : one.correctness) list.push_back({kind, what, sentence});
   };
-  for (const auto& cell : comparison.cells) add(cell, cell_name(cell, true));
+  for (const auto& cell : comparison.cells) add(cell, cell.lost, cell_name(cell, true));
   for (const auto& record : comparison.records) {
-    add(record, record.experiment + ": " + record.kind + " " + record.name);
+    add(record, false, record.experiment + ": " + record.kind + " " + record.name);
   }
   std::stable_sort(list.begin(), list.end(),
-                   [](const Change& a, const Change& b) { return a.regression > b.regression; });
+                   [](const Change& a, const Change& b) { return a.kind < b.kind; });
   return list;
 }
 
 std::size_t shown_changes(const std::vector<Change>& list, bool all) {
   if (all) return list.size();
-  const auto regressions = static_cast<std::size_t>(
-      std::count_if(list.begin(), list.end(), [](const Change& one) { return one.regression; }));
-  return std::min(list.size(), regressions + kNewsShown);
+  const auto worse = static_cast<std::size_t>(std::count_if(
+      list.begin(), list.end(), [](const Change& one) { return one.kind != Kind::news; }));
+  return std::min(list.size(), worse + kNewsShown);
+}
+
+std::string added_line(const Comparison& comparison) {
+  const std::size_t count = comparison.added.size();
+  return "\nOnly in new: " + std::to_string(count) + (count == 1 ? " cell\n" : " cells\n");
 }
 
 std::string geometric_mean_line(const Comparison& comparison) {
@@ -297,7 +307,9 @@ std::string to_text(const Comparison& comparison, bool all) {
     text += "\nAnswers that changed\n";
     const std::size_t shown = shown_changes(list, all);
     for (std::size_t i = 0; i < shown; ++i) {
-      text += std::string(list[i].regression ? "  REGRESSION  " : "  news        ") +
+      text += std::string(list[i].kind == Kind::regression ? "  REGRESSION  "
+                          : list[i].kind == Kind::lost     ? "  LOST        "
+                                                           : "  news        ") +
               plain(list[i].what) + ": " + plain(list[i].sentence) + "\n";
     }
     if (shown < list.size()) {
@@ -318,7 +330,7 @@ std::string to_text(const Comparison& comparison, bool all) {
     }
   }
   if (!comparison.added.empty()) {
-    text += "\nOnly in new: " + std::to_string(comparison.added.size()) + " cells\n";
+    text += added_line(comparison);
     for (std::size_t i = 0; all && i < comparison.added.size(); ++i) {
       const auto& cell = comparison.added[i];
       text += "  " + plain(cell.experiment + ": " + cell.key) + "\n";
@@ -385,8 +397,11 @@ std::string to_markdown(const Comparison& comparison, bool all, std::size_t limi
     out.heading("\n### Answers that changed\n\n| | cell | change |\n|---|---|---|\n");
     const std::size_t shown = shown_changes(list, all);
     for (std::size_t i = 0; i < shown; ++i) {
-      out.row(std::string("| ") + (list[i].regression ? "**regression**" : "news") + " | " +
-              safe(list[i].what) + " | " + safe(list[i].sentence) + " |\n");
+      out.row(std::string("| ") +
+              (list[i].kind == Kind::regression ? "**regression**"
+               : list[i].kind == Kind::lost     ? "**LOST**"
+                                                : "news") +
+              " | " + safe(list[i].what) + " | " + safe(list[i].sentence) + " |\n");
     }
     if (shown < list.size()) {
       out.row("\nand " + std::to_string(list.size() - shown) + " more news\n");
@@ -416,7 +431,7 @@ std::string to_markdown(const Comparison& comparison, bool all, std::size_t limi
     out.row("\n" + safe(line) + "\n");
   }
   if (!comparison.added.empty()) {
-    out.row("\nOnly in new: " + std::to_string(comparison.added.size()) + " cells\n");
+    out.row(added_line(comparison));
   }
   if (!comparison.differences.empty()) {
     out.heading("\n### Differences besides the results\n\n");

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "harness/compare.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/results.h"
@@ -169,6 +170,13 @@ json google_context(const std::vector<Chosen>& chosen) {
                {"git_commit", common_or_all(files, {"suite", "git_commit"})},
                {"git_dirty", common_or_all(files, {"suite", "git_dirty"})},
                {"compiler", common_or_all(files, {"suite", "compiler"})}};
+  json unfit = json::array();
+  for (const auto* file : files) {
+    for (const auto& fault : unfit_for_publication(*file)) {
+      unfit.push_back(file->experiment + ": " + fault);
+    }
+  }
+  if (!unfit.empty()) context["not_for_publication"] = std::move(unfit);
   const json cpu = at_path(first, {"machine", "cpu"});
   const json cores = at_path(cpu, {"logical_cores"});
   if (cores.is_number()) context["num_cpus"] = cores;
@@ -289,9 +297,12 @@ json rates(const std::vector<Chosen>& chosen, Export& result) {
   json entries = json::array();
   for (const auto& one : chosen) {
     const CellResult& cell = *one.cell;
-    std::string extra = "median of " + std::to_string(sample_count(cell)) + " samples, " +
-                        std::to_string(cell.samples.size()) +
-                        " processes\nthreads: " + std::to_string(cell.threads);
+    const auto counted = [](std::size_t count, const char* one_thing, const char* many) {
+      return std::to_string(count) + " " + (count == 1 ? one_thing : many);
+    };
+    std::string extra = "median of " + counted(sample_count(cell), "sample", "samples") + ", " +
+                        counted(cell.samples.size(), "process", "processes") +
+                        "\nthreads: " + std::to_string(cell.threads);
     for (const auto& doubt : cell.suspect) extra += "\nsuspect: " + doubt;
     const auto append = [&](const char* unit, std::optional<double> value) {
       if (!value || !std::isfinite(*value) || *value <= 0) return false;

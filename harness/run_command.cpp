@@ -43,6 +43,7 @@ struct RunOptions {
   int threads = 0;
   int processes = 0;
   int repetitions = 0;
+  double max_seconds = 0;  ///< 0: as the experiment says.
   std::uint64_t order_seed = 1;
 };
 
@@ -91,6 +92,19 @@ void warn(const std::string& text) {
   std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
 }
 
+/// The time that each cell may take. More processes than the experiment has would otherwise be
+/// dropped by a budget that was meant for fewer.
+void set_budgets(Plan& plan, const Sampling& own, const RunOptions& options) {
+  for (auto& cell : plan.cells) {
+    Sampling& sampling = cell.sampling;
+    if (options.max_seconds > 0) {
+      sampling.max_seconds = options.max_seconds;
+    } else if (sampling.processes > own.processes) {
+      sampling.max_seconds *= static_cast<double>(sampling.processes) / own.processes;
+    }
+  }
+}
+
 std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) {
   const std::filesystem::path cache = cache_root();
   PlanOptions plan_options;
@@ -124,6 +138,7 @@ std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) 
       continue;
     }
     Plan plan = plan_experiment(experiment, plan_options);
+    set_budgets(plan, experiment.scale(options.scale).sampling, options);
     if (plan.cells.empty() && plan.traces.empty() && plan.studies.empty()) {
       throw InputError("experiment " + experiment.name + " has nothing to run at scale " +
                        options.scale + ": no variant takes any of its shapes");
@@ -305,10 +320,17 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   add_device_option(*command);
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--processes", options->processes, "Worker processes per cell")
+  command
+      ->add_option("--processes", options->processes,
+                   "Worker processes per cell; more than\nthe experiment's raise its time budget "
+                   "in proportion")
       ->check(CLI::Range(1, 1000));
   command->add_option("--repetitions", options->repetitions, "Timed repetitions per process")
       ->check(CLI::Range(1, 10000));
+  command
+      ->add_option("--max-seconds", options->max_seconds,
+                   "Time budget of a cell, over all its processes [the experiment's]")
+      ->check(CLI::Range(1e-3, 1e6));
   command->add_option("--order-seed", options->order_seed, "Seed of the order of runs")
       ->capture_default_str();
   command->add_flag("--keep-environment", options->keep_environment,

@@ -383,8 +383,7 @@ def ordered(comparison: Comparison) -> tuple[Figure, list[str]]:
         _draw_ratio(ax, pair, mid, place, along="y", limits=limits, size=size)
     ax.set_xlim(0, len(pairs) + 1)
     ax.grid(axis="x", visible=False)
-    steps = {1, len(pairs), *(round(len(pairs) * q) for q in (0.25, 0.5, 0.75))}
-    ax.set_xticks(sorted(s for s in steps if s >= 1))
+    ax.set_xticks(place_ticks(len(pairs)))
     ax.set_xlabel("cells, by their ratio")
     ax.set_ylabel("time, new over base")
     _ratio_axis(ax, limits, "y")
@@ -397,6 +396,12 @@ def ordered(comparison: Comparison) -> tuple[Figure, list[str]]:
             f"{digits(comparison.geometric_mean_ratio, 4)} (a summary: no cell has to be near it)."
         )
     return fig, notes
+
+
+def place_ticks(number: int) -> list[int]:
+    """Places from 1 to a number, as far apart from each other as round numbers are."""
+    step = next(s for e in range(12) for s in (10**e, 2 * 10**e, 5 * 10**e) if number <= 8 * s)
+    return list(range(step, number + 1, step))
 
 
 # --- Share of the limits ---------------------------------------------------------------------

@@ -144,13 +144,18 @@ def _side(
     }
 
 
-def _matrix(comparison: Comparison) -> list[tuple[str, list[int], int]]:
-    """Verdicts by experiment, and how many cells changed in correctness."""
+def _matrix(comparison: Comparison) -> list[tuple[str, list[int], list[int]]]:
+    """Verdicts by experiment, and how many answers are broken, lost, or changed otherwise."""
     rows = []
     for name in comparison.experiments:
         own = [p for p in comparison.pairs if p.experiment == name]
         numbers = [sum(p.verdict == verdict for p in own) for verdict in VERDICTS]
-        rows.append((name, numbers, sum(bool(p.correctness) for p in own)))
+        answers = [
+            sum(p.regression for p in own),
+            sum(p.lost and not p.regression for p in own),
+            sum(p.changed_otherwise for p in own),
+        ]
+        rows.append((name, numbers, answers))
     return rows
 
 

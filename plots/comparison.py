@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plots.load import ROOT, Interval, ResultError, read_checked
+from plots.words import count, many
 
 COMPARISON_VERSION = 1
 PAGE = "comparison.html"
@@ -18,13 +19,13 @@ SCHEMA_FILE = ROOT / "results" / "comparison.schema.json"
 # The worst first: the order of tables and legends.
 VERDICTS = ("slower", "faster", "unclear", "same", "untimed")
 # What a reader sees beside the word, so that nothing rests on colour: where the time went.
-SIGNS = {"slower": "↑", "faster": "↓", "unclear": "?", "same": "=", "untimed": "○"}
+SIGNS = {"slower": "↑", "faster": "↓", "unclear": "~", "same": "=", "untimed": "○"}
 WORDS = {
     "slower": "slower",
     "faster": "faster",
     "unclear": "unclear",
     "same": "same",
-    "untimed": "no time",
+    "untimed": "untimed",
 }
 
 
@@ -69,6 +70,20 @@ class Pair:
             for text in found["suspect"]
         ]
 
+    @property
+    def certified(self) -> bool:
+        """Whatever changed, both sides passed their certificate."""
+        return self.base["status"] == self.new["status"] == "ok"
+
+    @property
+    def changed_otherwise(self) -> bool:
+        return bool(self.correctness) and not self.regression and not self.lost
+
+    @property
+    def lost(self) -> bool:
+        """Measured in base, skipped in new: no wrong answer, but the gate minds."""
+        return (self.base["status"], self.new["status"]) == ("ok", "skipped")
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -88,6 +103,21 @@ class Comparison:
     @property
     def passed(self) -> bool:
         return bool(self.gate["passed"])
+
+    @property
+    def answers(self) -> str:
+        """How many cells, traces and studies have another answer, in words."""
+        broken = sum(pair.regression for pair in self.pairs)
+        broken += sum(bool(record["correctness_regression"]) for record in self.records)
+        lost = sum(pair.lost and not pair.regression for pair in self.pairs)
+        certified = sum(pair.changed_otherwise and pair.certified for pair in self.pairs)
+        others = sum(pair.changed_otherwise and not pair.certified for pair in self.pairs)
+        others += sum(not record["correctness_regression"] for record in self.records)
+        parts = [f"{many(broken, 'answer')} broken"]
+        parts += [f"{many(lost, 'cell')} lost"] if lost else []
+        parts += [f"{count(certified)} changed but certified"] if certified else []
+        parts += [f"{many(others, 'other change')}"] if others else []
+        return ", ".join(parts)
 
     @property
     def experiments(self) -> list[str]:
@@ -182,8 +212,8 @@ def comparisons_in(folder: Path) -> list[Link]:
             continue
         counts = comparison.counts
         parts = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
-        if counts["correctness"]:
-            parts.insert(0, f"{counts['correctness']} changed in correctness")
+        if counts["correctness"] or any(pair.lost for pair in comparison.pairs):
+            parts.insert(0, comparison.answers)
         found.append(
             Link(
                 comparison.base["label"],

@@ -128,9 +128,9 @@ TEST(JudgeTimes, GivesRatioAndIntervalNewOverBase) {
   EXPECT_GT(*result.low, 1.09);
   EXPECT_LT(*result.high, 1.11);
   EXPECT_NEAR(result.p, 2.0 / 924, 1e-12);
-  EXPECT_THAT(result.why, HasSubstr("10 % slower"));
+  EXPECT_THAT(result.why, HasSubstr("takes 1.1 times as long"));
   EXPECT_EQ(judged(steady(0.011, 0.010, 6)).verdict, CellVerdict::faster);
-  EXPECT_THAT(judged(steady(0.011, 0.010, 6)).why, HasSubstr("10 % faster"));
+  EXPECT_THAT(judged(steady(0.011, 0.010, 6)).why, HasSubstr("1.1 times as fast"));
 }
 
 TEST(JudgeTimes, CallsEqualOnlyWhatTheIntervalShows) {
@@ -400,6 +400,42 @@ TEST(CompareResults, CountASkippedCellAsLost) {
   const auto comparison = compared(result({cell("cpu_a", 0.01)}), changed);
   EXPECT_FALSE(comparison.cells[0].correctness_regression);
   EXPECT_THAT(comparison.gate.reasons, ElementsAre("1 cell measured in base is skipped in new"));
+  // What fails the gate is no news.
+  EXPECT_THAT(to_text(comparison, false), HasSubstr("  LOST        e: cpu_a/f32"));
+  EXPECT_THAT(to_markdown(comparison, false, 1 << 20, "-"), HasSubstr("| **LOST** | e: cpu"));
+}
+
+TEST(CompareResults, CountOneBrokenAnswerAsOne) {
+  json changed = result({cell("reference", 0.01)});
+  changed["cells"][0]["label_hash"] = "0000000000000000";
+  const auto comparison = compared(result({cell("reference", 0.01)}), changed);
+  EXPECT_THAT(comparison.gate.reasons, ElementsAre("1 answer is no longer what it was"));
+  EXPECT_THAT(to_text(comparison, false), HasSubstr("1 cell timed on both sides"));
+}
+
+TEST(CompareResults, NameWhatWasChangedInAnExperiment) {
+  json base = result({cell("cpu_a", 0.01)});
+  base["spec"] = {{"name", "e"},
+                  {"title", "t"},
+                  {"init", "random:1"},
+                  {"scales", {{"quick", {{"repetitions", 3}, {"processes", 3}}}, {"paper", {}}}}};
+  json changed = base;
+  changed["spec"]["title"] = "another text";
+  changed["spec"]["scales"]["paper"] = {{"repetitions", 9}};
+  EXPECT_THAT(compared(base, changed).differences, IsEmpty()) << "neither is run";
+  json& scale = changed["spec"]["scales"]["quick"];
+  scale["repetitions"] = 30;
+  EXPECT_THAT(compared(base, changed).differences,
+              ElementsAre("e: repetitions 3 in base, 30 in new"));
+  scale["sweep"] = json::array({1});
+  scale["max_seconds"] = 2;
+  scale["processes"] = 5;
+  scale["iterations"] = 7;
+  changed["spec"]["init"] = "random:2";
+  EXPECT_THAT(compared(base, changed).differences,
+              ElementsAre("e: iterations nothing in base, 7 in new; max_seconds nothing in base, 2 "
+                          "in new; processes 3 in base, 5 in new; repetitions 3 in base, 30 in "
+                          "new; and 2 more"));
 }
 
 TEST(CompareResults, SayThatAFileIsIncomplete) {

@@ -132,6 +132,24 @@ TEST(Export, GoogleFormNumbersFamiliesAndTheirMembers) {
   EXPECT_EQ(indices, (std::vector<std::pair<int, int>>{{0, 0}, {1, 0}, {0, 1}}));
 }
 
+TEST(Export, GoogleFormSaysWhatIsNotForPublication) {
+  const auto context = [](const std::vector<ResultFile>& files) {
+    return json::parse(export_results(files, ExportFormat::google_benchmark, "").text)
+        .at("context");
+  };
+  auto files = two_experiments();
+  EXPECT_FALSE(context(files).contains("not_for_publication"));
+  files[0].context["suite"]["git_dirty"] = true;
+  files[1].context["environment"]["variables"]["KMEANS_BENCH_PLANT_SLOWDOWN"] = "0.1";
+  const json expected{"first: built from a modified tree",
+                      "second: measured with a planted slowdown"};
+  EXPECT_EQ(context(files).at("not_for_publication"), expected);
+  // The variable is gone where results were put together by hand; the cells still say it.
+  files[1].context.erase("environment");
+  files[1].cells[0].data["library"]["planted slowdown"] = "0.1";
+  EXPECT_EQ(context(files).at("not_for_publication"), expected);
+}
+
 TEST(Export, TrackerTimesHaveOneRowACellAndUniqueNames) {
   const Export exported = export_results(two_experiments(), ExportFormat::tracker_times, "");
   const json rows = json::parse(exported.text).at("benchmarks");
@@ -168,6 +186,8 @@ TEST(Export, TrackerRatesLeaveOutWhatDoesNotExist) {
   EXPECT_EQ(entries[0].at("value"), 1.5);
   // 1.5 at 2 ms: 0.75 at 4 ms, 3 at 1 ms.
   EXPECT_EQ(entries[0].at("range"), "0.75 to 3");
+  EXPECT_THAT(entries[0].at("extra").get<std::string>(),
+              HasSubstr("median of 1 sample, 1 process\n"));
   EXPECT_THAT(entries[0].at("extra").get<std::string>(), HasSubstr("samples spread widely"));
   EXPECT_EQ(entries[1].at("unit"), "GB/s");
   EXPECT_FALSE(entries[1].contains("range"));

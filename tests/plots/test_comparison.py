@@ -215,6 +215,19 @@ def test_ticks_of_ratios_are_round_and_few(far: float, names: list[str]) -> None
     assert [text.replace(words.TIMES, "x").replace(words.MINUS, "-") for text in found] == names
 
 
+@pytest.mark.parametrize(
+    ("number", "places"),
+    [
+        (1, [1]),
+        (5, [1, 2, 3, 4, 5]),
+        (13, [2, 4, 6, 8, 10, 12]),
+        (612, [100, 200, 300, 400, 500, 600]),
+    ],
+)
+def test_ticks_of_places_are_regular(number: int, places: list[int]) -> None:
+    assert compare_figures.place_ticks(number) == places
+
+
 # --- Page ------------------------------------------------------------------------------------
 
 
@@ -271,6 +284,34 @@ def test_correctness_comes_first_and_everything_is_there(
     assert 'href="../small.json"' in html
     assert 'href="../../a/small.json"' in html
     assert "Geometric mean of the ratios" in text
+
+
+def test_head_section_and_column_count_answers_alike(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    new = copy.deepcopy(results)
+    for place in (0, 1):
+        new[0]["cells"][place]["label_hash"] = "f" * 16
+    path = _write(tmp_path, results, new)
+    data = json.loads(path.read_text())
+    skipped = data["cells"][2]
+    synthetic_side = {"status": "skipped", "reason": "no GPU", "processes": 0, "samples": 0}
+    skipped["new"] |= synthetic_side | dict.fromkeys(("seconds", "ci95_low", "ci95_high"))
+    gone = ("ratio", "ratio_low", "ratio_high", "p", "p_adjusted")
+    data["counts"][skipped["verdict"]] -= 1
+    data["counts"]["untimed"] += 1
+    skipped |= dict.fromkeys(gone) | {"verdict": "untimed", "correctness": ["was ok, is skipped"]}
+    for cell in data["cells"]:
+        cell["correctness_regression"] = False
+    made.write(path.parent, data)
+    assert load_comparison(path).answers == "0 answers broken, 1 cell lost, 2 changed but certified"
+    html = _page(tmp_path)
+    text = re.sub(r"\s+", " ", _Text(html).text)
+    assert "0 answers broken, 1 cell lost, 2 changed but certified, 0 missing" in text
+    assert "was ok, is skipped lost, fails the gate" in text
+    assert re.search(
+        r"answers broken cells lost answers changed otherwise small( \d+){5} 0 1 2", text
+    )
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]]) -> None:
@@ -420,6 +461,13 @@ def test_the_script_compares_two_folders_and_passes_the_status_on(
     gated = _compare(root, "a", "b", GATE="1", OUT=str(tmp_path / "elsewhere"))
     assert gated.returncode == 1, gated.stderr
     assert (tmp_path / "elsewhere" / "comparison.html").is_file()
+    # A refusal leaves the comparison that is there, and no folder where there was none.
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    assert _compare(root, "a", "b", "--effect", "much").returncode == 2
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+    assert _compare(root, "a", "b", "--nonsense", OUT=str(tmp_path / "x" / "y")).returncode != 0
+    assert not (tmp_path / "x").exists()
+    assert not [*root.rglob(".compare-*"), *tmp_path.glob(".compare-*")]
     equal = _compare(root, "a", "a", "--gate", OUT=str(tmp_path / "equal"))
     assert equal.returncode == 0, equal.stderr
 
@@ -438,6 +486,11 @@ def test_the_script_says_that_machines_differ(
     assert "the machines differ" in done.stdout
     found = load_comparison(root / "results" / "b" / "compare-a" / "comparison.json")
     assert found.settings["cross_hardware"]
+    for words_, variables in (((), {"GATE": "1"}), (("--gate",), {})):
+        gated = _compare(root, "a", "b", *words_, **variables)
+        assert gated.returncode == 2, gated.stdout
+        assert "--cross-hardware" in gated.stderr
+    assert _compare(root, "a", "b", "--gate", "--cross-hardware").returncode == 0
 
 
 @pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")

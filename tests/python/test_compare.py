@@ -224,6 +224,50 @@ def test_markdown_goes_to_standard_output_alone(pair: Pair) -> None:
 
 
 @needs_program
+def test_json_goes_to_standard_output_alone(pair: Pair) -> None:
+    pair.change(lambda result: set_times(cell_of(result, "cpu_simd"), 0.011))
+    out, _ = pair.compare("--json", "-", "--gate", status=1)
+    assert json.loads(out)["counts"]["slower"] == 1
+    assert "go to standard output" in pair.compare("--json", "-", "--markdown", "-", status=2)[1]
+    assert not Path("-").exists()
+
+
+@needs_program
+def test_more_processes_get_more_time(tmp_path: Path) -> None:
+    """Without it the budget would drop those that were asked for."""
+    experiment = {
+        "name": "budget",
+        "title": "budget",
+        "data": {"generator": "gaussian", "seed": 1},
+        "init": "random:1",
+        "variants": ["cpu_naive"],
+        "scales": {
+            "quick": {
+                "sweep": [{"n": 300, "d": 4, "k": 3}],
+                "iterations": 2,
+                "processes": 2,
+                "repetitions": 1,
+                "min_seconds": 0.25,
+                "max_seconds": 1,
+            }
+        },
+    }
+    (tmp_path / "budget.json").write_text(json.dumps(experiment), encoding="utf-8")
+
+    def measured_cell(*options: str) -> dict:
+        run("run", tmp_path / "budget.json", "--out", tmp_path / "out", *options)
+        text = (tmp_path / "out" / "budget.json").read_text(encoding="utf-8")
+        return json.loads(text)["cells"][0]
+
+    cell = measured_cell("--processes", "8")
+    assert len(cell["samples_seconds_per_iteration"]) == 8
+    assert cell["stopping"] != "time budget"
+    cell = measured_cell("--processes", "8", "--max-seconds", "1")
+    assert len(cell["samples_seconds_per_iteration"]) < 8
+    assert cell["stopping"] == "time budget"
+
+
+@needs_program
 def test_single_files_compare_like_folders(pair: Pair) -> None:
     out, _ = run("compare", pair.base / "small.json", pair.new / "small.json")
     assert "3 cells timed on both sides" in out

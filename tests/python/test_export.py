@@ -175,6 +175,18 @@ def test_csv_has_every_cell_once() -> None:
         assert not any(value.startswith(("=", "+", "-", "@")) for value in row.values())
 
 
+def test_what_is_not_for_publication_is_said_once(tmp_path: Path) -> None:
+    names = ("goldsborough2017", "ladder")
+    for name in names:
+        result = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+        result["context"]["suite"]["git_dirty"] = name == "ladder"
+        (tmp_path / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
+    _, error = export(tmp_path, "--format", "csv")
+    warnings = [line for line in error.splitlines() if line.startswith("warning: ")]
+    assert warnings == ["warning: not for publication: ladder was built from a modified tree"]
+    assert "warning" not in export(tmp_path, "--format", "csv", "--only", "^goldsborough")[1]
+
+
 def test_out_replaces_the_file_and_leaves_standard_output_alone(tmp_path: Path) -> None:
     file = tmp_path / "times.json"
     file.write_text("old", encoding="utf-8")
