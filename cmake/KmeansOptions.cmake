@@ -68,10 +68,16 @@ execute_process(
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "The compiler refuses -march=${KMEANS_MARCH} (set KMEANS_MARCH): ${message}")
 endif()
-# The features that __builtin_cpu_supports can ask for, in both compilers' spelling.
+# The features that __builtin_cpu_supports can ask for.
 set(kmeans_required_isa "")
-foreach(feature sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma bmi bmi2 avx512f avx512vl avx512bw
-                avx512dq avx512cd)
+set(kmeans_isa_features
+  sse3 ssse3 sse4.1 sse4.2 popcnt avx avx2 fma bmi bmi2 avx512f avx512vl avx512bw avx512dq avx512cd
+  avx512ifma avx512vbmi avx512vbmi2 avx512vnni avx512bitalg avx512vpopcntdq avx512bf16
+  avx512vp2intersect gfni vpclmulqdq)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # clang 14 does not know these
+  list(APPEND kmeans_isa_features f16c lzcnt movbe vaes avxvnni avx512fp16)
+endif()
+foreach(feature ${kmeans_isa_features})
   string(TOUPPER ${feature} macro)
   string(REPLACE "." "_" macro ${macro})
   if(macros MATCHES "#define __${macro}__ 1")

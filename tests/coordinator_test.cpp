@@ -452,7 +452,8 @@ TEST_F(CoordinatorTest, InterruptionLeavesAValidIncompleteFile) {
   EXPECT_FALSE(run().interrupted);
   EXPECT_EQ(result().at("complete"), true);
   EXPECT_EQ(result().at("cells").size(), 4U);
-  for (const auto& cell : result().at("cells")) EXPECT_EQ(cell.at("processes"), 3);
+  const json resumed = result();
+  for (const auto& cell : resumed.at("cells")) EXPECT_EQ(cell.at("processes"), 3);
 }
 
 TEST_F(CoordinatorTest, KilledRunResumesWithoutDoubling) {

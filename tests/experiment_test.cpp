@@ -278,7 +278,7 @@ TEST(Experiment, ASweepMayListGridsBesideShapes) {
   json value = minimal();
   value["scales"]["quick"]["sweep"] = json::parse(R"([
     {"n": [9, 8], "d": [2], "k": [3, 4], "iterations": 2}, {"n": 5, "d": 1, "k": 1}])");
-  const auto& shapes = parse(value).scale("quick").shapes;
+  const auto shapes = parse(value).scale("quick").shapes;
   ASSERT_EQ(shapes.size(), 5U);
   EXPECT_EQ(shapes[1].n, 9);
   EXPECT_EQ(shapes[1].k, 4);

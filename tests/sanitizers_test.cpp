@@ -117,7 +117,7 @@ TEST_F(SanitizersTest, AddressFindsALeak) {
   KMEANS_NEEDS("address");
   const auto leak = [] {
     for (int i = 0; i < 100; ++i) {
-      volatile void* lost = std::malloc(1000);  // NOLINT(cppcoreguidelines-no-malloc)
+      void* volatile lost = std::malloc(1000);  // NOLINT(cppcoreguidelines-no-malloc)
       static_cast<void>(lost);
     }
     std::exit(0);

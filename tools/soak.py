@@ -377,7 +377,11 @@ def main() -> int:
         if not this.statuses:
             break  # the next one would do no better
     findings = sum(len(one.findings) for one in rounds)
-    verdict = f"{findings} findings" if findings else "nothing grew, nothing changed"
+    verdict = "nothing grew, nothing changed"
+    if findings:
+        verdict = f"{findings} findings"
+    elif len(rounds) < 2:
+        verdict = "nothing to compare yet"
     print(
         f"soak: {len(rounds)} rounds in {time.monotonic() - begin:.0f} s, {verdict}; "
         f"{soak.out / 'soak.json'} has all of it",
@@ -385,7 +389,7 @@ def main() -> int:
     )
     if soak.interrupted:
         return 130
-    return 1 if findings else 0
+    return 1 if findings or len(rounds) < 2 else 0
 
 
 if __name__ == "__main__":

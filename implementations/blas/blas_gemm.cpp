@@ -29,10 +29,10 @@ std::int64_t block_points(const kmeans::Shape& s) {
   constexpr std::int64_t kUnpackedProduct = 1 << 17;
   constexpr std::int64_t kLeast = 128;
   constexpr std::int64_t kMost = 512;
-  const std::int64_t centroid_values = s.k * s.d;
-  if (centroid_values > kUnpackedProduct / kLeast) return std::min(s.n, kMost);
+  // By division, since this is asked about shapes of any size.
+  if (s.k > kUnpackedProduct / kLeast / s.d) return std::min(s.n, kMost);
   // A multiple of any SIMD width's register tile.
-  const std::int64_t rows = kUnpackedProduct / centroid_values / kLeast * kLeast;
+  const std::int64_t rows = kUnpackedProduct / (s.k * s.d) / kLeast * kLeast;
   return std::min({s.n, rows, kMost});
 }
 
