@@ -97,20 +97,40 @@ bool all_finite(const T* values, std::int64_t count) {
   return bad == 0;
 }
 
+/// Is an integer of 64 bits a float64, too? Its highest and lowest bits set are within 53 then.
+template <class Source>
+bool is_double(Source value) {
+  if constexpr (std::is_integral_v<Source> && sizeof(Source) == 8) {
+    if (value == 0) return true;
+    const auto bits = static_cast<std::uint64_t>(value);
+    const std::uint64_t magnitude = value < 0 ? 0 - bits : bits;
+    return std::bit_width(magnitude >> std::countr_zero(magnitude)) <=
+           std::numeric_limits<double>::digits;
+  }
+  return true;
+}
+
 template <class Source, class T, bool big_endian>
 void convert_rows(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
   FirstIndex unfit;
+  FirstIndex rounded;  // float64 was not asked for: it is taken because it holds every value
   const std::int64_t d = layout.d;
   parallel_ranges(layout.n, rows_per_range(d), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::byte* row = file.bytes.data() + layout.offset + i * layout.row_stride;
       for (std::int64_t t = 0; t < d; ++t) {
-        out[i * d + t] =
-            static_cast<T>(load_element<Source, big_endian>(row + t * layout.column_stride));
+        const auto value = load_element<Source, big_endian>(row + t * layout.column_stride);
+        if (std::is_same_v<T, double> && !is_double(value)) rounded.report(i * d + t);
+        out[i * d + t] = static_cast<T>(value);
       }
     }
     if (check && !all_finite(out + begin * d, (end - begin) * d)) unfit.report(begin);
   });
+  if (rounded.any()) {
+    file.refuse(place_of(rounded.get(), d) +
+                ": an integer that float64 cannot hold (beyond 2^53); round the points as you want "
+                "them, and store them as float64");
+  }
   if (!unfit.any()) return;
   // A float64 beyond float32's range has become infinite; that deserves a message of its own.
   for (std::int64_t index = unfit.get() * d; index < layout.n * d; ++index) {

@@ -296,7 +296,8 @@ class Run {
                                  known.at(label).at("sha256").get<std::string>() + ", has " +
                                  dataset.at("sha256").get<std::string>();
         if (!settings_.force) {
-          throw InputError("the run in " + settings_.out.string() + " cannot be resumed: " + text);
+          throw InputError("the run in " + settings_.out.string() + " cannot be resumed: " + text +
+                           "; --force resumes it all the same");
         }
         progress_.note("warning: " + text);
       }
@@ -394,25 +395,28 @@ class Run {
     if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     json result = reply.result.is_object() ? reply.result : failure(reply.problem);
-    if (!(FileStamp(state.files.points.file) == points) ||
-        !(FileStamp(state.files.centroids) == centroids)) {
+    const bool written_to = !(FileStamp(state.files.points.file) == points) ||
+                            !(FileStamp(state.files.centroids) == centroids);
+    if (written_to) {
       result = failure("the file of its points or initial centroids was written to meanwhile");
-      restore_inputs(state);
     }
     result["activity"] = activity_between(before, read_activity(metered_), seconds, cell.threads,
                                           metered_.cpus.size());
     remember(state, process, result, reply.wall_seconds, load);
     review(state);
+    if (written_to) restore_inputs(state);
     if (progress_.rewrites() || state.finished()) show(description(state, result));
   }
 
   /// The cells that come next must not compute with what a process left in the cache. Throws
-  /// InputError where the points are the user's own file: they cannot be had again.
+  /// InputError where the points are the user's own file: they cannot be had again. What was
+  /// measured before is written.
   void restore_inputs(CellState& state) {
     const std::string known = state.files.points.sha256;
     const Task& task = state.cell->task;
     state.files = preparation_.files_anew(task, points_scalar(task.shape.precision));
     if (state.files.points.sha256 != known) {
+      assemble(false);
       throw InputError(state.files.points.file.string() + " was written to during the run: its " +
                        "coordinates had SHA-256 " + known + ", have " + state.files.points.sha256);
     }

@@ -273,7 +273,7 @@ EnvironmentReport inspect_environment() {
     report.warnings.push_back(name + "=" + without_folders(value) + " " + judgement.warning + ".");
     if (judgement.crippling) report.crippling.push_back(name);
   }
-  const auto denormals = denormal_mode();
+  const auto denormals = found_denormal_mode();
   if (denormals.flush_to_zero || denormals.denormals_are_zero) {
     report.warnings.push_back(
         "Denormal numbers are treated as zero (FTZ or DAZ is on), most likely by a library built "

@@ -327,7 +327,6 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
 }
 
 int run_fit(const FitOptions& options) {
-  honour_denormals();
   const RegisteredVariant& registered = require_variant(options.variant);
   if (const Support available = availability(registered); !available.ok) {
     throw EnvironmentError(options.variant + " is not available here: " + available.reason);
@@ -391,7 +390,6 @@ nlohmann::json run_trace(const TraceJob& job) {
 }
 
 int run_trace_worker(const std::string& job_file, const std::string& result_file) {
-  honour_denormals();
   try {
     write_json_file(result_file, run_trace(trace_job_from_json(read_json_file(job_file))));
     return 0;

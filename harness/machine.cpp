@@ -779,6 +779,21 @@ DenormalMode denormal_mode() { return {}; }
 void honour_denormals() {}
 #endif
 
+namespace {
+DenormalMode mode_at_start;
+}  // namespace
+
+void honour_denormals_from_the_start() {
+  mode_at_start = denormal_mode();
+  honour_denormals();
+}
+
+DenormalMode found_denormal_mode() {
+  const DenormalMode now = denormal_mode();
+  return {now.flush_to_zero || mode_at_start.flush_to_zero,
+          now.denormals_are_zero || mode_at_start.denormals_are_zero};
+}
+
 namespace detail {
 
 std::string compose_machine_id(const std::string& cpu_model, int cores,
@@ -857,7 +872,7 @@ std::string machine_id() {
 nlohmann::json machine_fingerprint() {
   const auto limits = cgroup_limits();
   const auto query = known_gpus();
-  const auto denormals = denormal_mode();
+  const auto denormals = found_denormal_mode();
   return {{"id", machine_id()},
           {"cpu", describe_cpu(limits)},
           {"memory", describe_memory(limits)},

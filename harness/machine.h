@@ -88,6 +88,13 @@ DenormalMode denormal_mode();
 /// linked with -ffast-math turns them on as it is loaded.
 void honour_denormals();
 
+/// The same as the program begins, before it computes anything; what was found is remembered for
+/// the fingerprint and the warning.
+void honour_denormals_from_the_start();
+
+/// What the program found at its start, or finds in the calling thread now.
+DenormalMode found_denormal_mode();
+
 namespace detail {
 /// machine_id() without $KMEANS_BENCH_MACHINE: from the CPU's model name as the vendor prints it.
 std::string compose_machine_id(const std::string& cpu_model, int cores,

@@ -12,6 +12,7 @@
 #include <memory>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "harness/build_info.h"
 #include "harness/compare_command.h"
@@ -21,6 +22,7 @@
 #include "harness/fit.h"
 #include "harness/job.h"
 #include "harness/list_command.h"
+#include "harness/machine.h"
 #include "harness/machine_command.h"
 #include "harness/python_backend.h"
 #include "harness/reproduce_command.h"
@@ -72,6 +74,29 @@ void finish_output() {
                     (error != 0 ? std::string(": ") + std::strerror(error) : ""));
 }
 
+/// What was meant by the first word that the parser could not place; empty if all were.
+std::string what_was_meant(const CLI::App& app) {
+  const auto unplaced = app.remaining(true);
+  if (unplaced.empty()) return "";
+  const std::string& word = unplaced.front();
+  std::vector<std::string> known;
+  const auto chosen = app.get_subcommands();
+  if (word.rfind("--", 0) == 0) {
+    for (const CLI::App* command : chosen) {
+      for (const CLI::Option* option : command->get_options()) {
+        for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+      }
+    }
+  } else if (chosen.empty()) {
+    for (const CLI::App* command : app.get_subcommands({})) {
+      if (!command->get_group().empty()) known.push_back(command->get_name());
+    }
+  }
+  if (known.empty()) return "";
+  return "unknown '" + printable(word.substr(0, word.find('='))) + "'; " +
+         closest_names(word.substr(0, word.find('=')), known);
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)"};
   app.set_version_flag("--version", version_text());
@@ -98,6 +123,9 @@ int run(int argc, char** argv) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
     app.exit(error);
+    if (const auto meant = what_was_meant(app); !meant.empty()) {
+      std::fprintf(stderr, "%s\n", meant.c_str());
+    }
     return kExitBadInput;
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
@@ -120,6 +148,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
+  kmeans::honour_denormals_from_the_start();
   try {
     return kmeans::run(argc, argv);
   } catch (const kmeans::UserError& error) {

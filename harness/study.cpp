@@ -12,7 +12,6 @@
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/json_integer.h"
-#include "harness/machine.h"
 #include "harness/study_job.h"
 #include "harness/text.h"
 
@@ -118,7 +117,6 @@ nlohmann::json run_study(const StudyJob& job) {
 }
 
 int run_study_worker(const std::string& job_file, const std::string& result_file) {
-  honour_denormals();
   try {
     write_json_file(result_file, run_study(study_job_from_json(read_json_file(job_file))));
     return 0;

@@ -51,7 +51,6 @@ int run_verify(const VerifyCommand& command) {
     }
     return kExitOk;
   }
-  honour_denormals();
   const std::regex only = compile(command.only);
   const int threads = command.threads > 0 ? command.threads : usable_threads();
   std::printf("%zu awkward problems per variant, %d thread%s; certificates: docs/exact-step.md\n\n",

@@ -16,7 +16,6 @@
 #include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
-#include "harness/machine.h"
 #include "harness/process.h"
 #include "harness/session.h"
 #include "harness/text.h"
@@ -385,7 +384,6 @@ JobResult run_job(const Job& job) {
 }
 
 int run_worker(const std::string& job_file, const std::string& result_file) {
-  honour_denormals();
   try {
     const JobResult result = run_job(job_from_json(read_json_file(job_file)));
     write_json_file(result_file, to_json(result));

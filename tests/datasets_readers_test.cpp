@@ -122,6 +122,17 @@ TEST_F(Readers, NpyIntegersAndHalf) {
   EXPECT_THAT(values_of<double>(load(
                   "a.npy", npy("<u8", "(1,)", bytes_of<std::uint64_t>({std::uint64_t{1} << 63})))),
               ElementsAre(0x1p63));
+  constexpr std::int64_t kLast = std::int64_t{1} << 53;
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  EXPECT_THAT(
+      values_of<double>(load(
+          "a.npy", npy("<i8", "(4,)", bytes_of<std::int64_t>({kLast, -kLast, kLeast, kLast + 2})))),
+      ElementsAre(0x1p53, -0x1p53, -0x1p63, 0x1p53 + 2));
+  for (const std::int64_t beyond : {kLast + 1, -kLast - 1, ~kLeast}) {
+    EXPECT_THAT(refusal("a.npy", npy("<i8", "(2,)", bytes_of<std::int64_t>({1, beyond}))),
+                HasSubstr("point 1, coordinate 0 (both counted from 0): an integer that float64 "
+                          "cannot hold"));
+  }
   // 1, -2, the largest, the smallest subnormal
   EXPECT_THAT(
       values_of<float>(

@@ -8,15 +8,21 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 
 #include "harness/errors.h"
+#include "harness/experiment.h"
 #include "harness/gpu.h"
+#include "harness/json_file.h"
 #include "harness/session.h"
+#include "harness/sweep.h"
 
 namespace kmeans {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 GpuDevice device(int index, const std::string& uuid, int major, int minor) {
@@ -217,12 +223,25 @@ TEST(GpuSession, ResetForgetsEarlierSteps) {
   }
 }
 
-TEST(GpuSession, MoreMemoryThanThereIsIsNoAnswerButAReason) {
+TEST(GpuPlan, MoreMemoryThanTheGpuHasIsSkippedWithNeedAndHave) {
   SKIP_WITHOUT_GPU();
-  const RegisteredVariant& variant = require_variant("cuda_atomic");
+  const auto value = nlohmann::json::parse(R"({
+    "name": "demo", "title": "Demo", "init": "random:1",
+    "data": {"generator": "uniform", "seed": 1}, "variants": ["cuda_atomic"],
+    "scales": {"quick": {"sweep": {"n": [100], "d": [2], "k": [3]}, "iterations": 4}}
+  })");
+  PlanOptions options;
+  options.threads = 1;
+  options.memory_bytes = 1e12;
+  const auto skip_reason = [&](std::optional<double> device_memory_bytes) {
+    options.device_memory_bytes = device_memory_bytes;
+    const auto experiment = parse_experiment(parse_json(value.dump(1), "demo.json"));
+    return plan_experiment(experiment, options).cells.at(0).skip_reason;
+  };
+  EXPECT_EQ(skip_reason(1e9), "");
+  EXPECT_THAT(skip_reason(100), AllOf(HasSubstr("needs "), HasSubstr(" of GPU memory, has 100 B")));
   const Shape huge{2000000000, 1000, 5, Precision::f32};
-  EXPECT_GT(device_memory_need(variant, huge), 4.0 * 2e9 * 1e3);
-  EXPECT_GT(device_memory_need(variant, huge), static_cast<double>(gpu_memory()->total_bytes));
+  EXPECT_GT(device_memory_need(require_variant("cuda_atomic"), huge), 4.0 * 2e9 * 1e3);
 }
 
 }  // namespace

@@ -17,6 +17,8 @@ The clock around ``step`` is in here, so that no variant times itself.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import gc
 import importlib.util
 import json
@@ -35,6 +37,16 @@ if TYPE_CHECKING:
 
 OLDEST_PYTHON = (3, 11)
 LABELS_ALIGNMENT = 64
+
+
+def honour_denormals() -> None:
+    """Denormal numbers count in this thread, and in those that it starts, whatever was loaded.
+
+    A library that was linked with -ffast-math leaves them treated as zero.
+    """
+    default_environment = ctypes.c_void_p(-1)  # FE_DFL_ENV of glibc
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL("libm.so.6").fesetenv(default_environment)
 
 
 # --- Describing -----------------------------------------------------------------------------------
@@ -174,7 +186,9 @@ class Server:
         # Runtimes read these once, when they are loaded: nothing has imported numpy so far.
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[name] = str(threads)
+        honour_denormals()
         module = load_module(self._file)
+        honour_denormals()
         self._requires = contract.check_traits(module.TRAITS)["requires"]
         n, d, k = (int(request[size]) for size in "ndk")
         dtype = "float64" if request["precision"] == "f64" else "float32"
@@ -191,6 +205,7 @@ class Server:
     def _do_reset(self, _: dict[str, Any]) -> dict[str, Any]:
         self._ready().reset(self._centroids.copy())
         gc.collect()  # not in the middle of the next step
+        honour_denormals()
         return {}
 
     def _do_step(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -133,3 +135,38 @@ def faults(bench: Bench) -> Bench:
     ):
         pytest.skip("a build with sanitizers ends at such faults itself")
     return replace(bench, program=str(program))
+
+
+@pytest.fixture
+def control_group() -> Iterator[Callable[..., tuple[str, ...]]]:
+    """Makes control groups with limits, and gives the words that start a program in one.
+
+    Their files have other names in version 1, where each controller has a folder of its own, and
+    in version 2. Skips the test where groups cannot be made or entered.
+    """
+    made: list[Path] = []
+
+    def make(controller: str, old: Mapping[str, str], new: Mapping[str, str]) -> tuple[str, ...]:
+        root = Path("/sys/fs/cgroup")
+        first = root / controller
+        version_1 = (first / next(iter(old))).exists()
+        group = (first if version_1 else root) / f"kmeans-bench-test-{os.getpid()}-{len(made)}"
+        try:
+            group.mkdir()
+            made.append(group)
+            for name, value in (old if version_1 else new).items():
+                (group / name).write_text(value)
+        except OSError:
+            pytest.skip("control groups cannot be made here")
+        inside = ("sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh")
+        if subprocess.run([*inside, "true"], capture_output=True).returncode != 0:
+            pytest.skip("control groups cannot be entered here")
+        return inside
+
+    yield make
+    for group in made:
+        for _ in range(50):
+            with contextlib.suppress(OSError):
+                group.rmdir()
+                break
+            time.sleep(0.1)

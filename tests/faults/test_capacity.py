@@ -76,6 +76,19 @@ def test_a_limit_on_memory_counts(bench, write, experiment) -> None:
     assert have < 4 * 2**30
 
 
+def test_the_memory_of_a_control_group_counts(bench, write, experiment, control_group) -> None:
+    file = write(_sweep(experiment(), (100, 2, 3), (200_000_000, 10, 3)))
+    limit = str(1 << 30)
+    inside = control_group("memory", {"memory.limit_in_bytes": limit}, {"memory.max": limit})
+    planned = bench("run", file, "--dry-run", before=inside)
+    assert planned.returncode == 0, planned.stderr
+    assert "run   reference/f32/uniform-100x2-s1" in planned.stdout
+    (line,) = (line for line in planned.stdout.splitlines() if line.startswith("  skip"))
+    need, have = _need_and_have(line)
+    assert need > 8e9
+    assert 2**28 < have < 2**30
+
+
 def test_running_out_of_memory_ends_with_a_message(bench, tmp_path: Path) -> None:
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here (util-linux)")

@@ -78,7 +78,9 @@ def test_a_typo_is_refused_with_the_nearest_key(
 
 def test_an_unknown_option_and_scale_are_refused(bench, write, experiment) -> None:
     file = write(experiment())
-    assert "--sacle" in bench.refusal("run", file, "--sacle", "paper")
+    refused = bench.refusal("run", file, "--sacle", "paper")
+    assert "unknown '--sacle'; did you mean '--scale'?" in refused
+    assert "unknown 'runn'; did you mean 'run'?" in bench.refusal("runn", file)
     assert "quick" in bench.refusal("run", file, "--scale", "papre")
     assert "has no scale 'paper'" in bench.refusal("run", file, "--scale", "paper")
     assert "did you mean 'goldsborough2017'?" in bench.refusal("run", "goldsbrough2017")

@@ -231,6 +231,15 @@ def test_other_orders_and_types_are_converted(
     assert shown["sha256"] == _inspected(bench, plain)["sha256"]
 
 
+def test_integers_that_float64_cannot_hold_are_refused(bench, tmp_path: Path) -> None:
+    file = tmp_path / "large.npy"
+    np.save(file, np.array([[1, 2], [3, 2**53 + 2]], dtype="<u8"))
+    assert float(_inspected(bench, file)["max"]) == 2**53 + 2
+    np.save(file, np.array([[1, 2], [3, 2**53 + 1]], dtype="<u8"))
+    reason = bench.refusal("data", "inspect", file)
+    assert "point 1, coordinate 1 (both counted from 0): an integer that float64 cannot" in reason
+
+
 @pytest.mark.parametrize(
     "values",
     [
@@ -457,7 +466,9 @@ def test_ties_go_to_the_lowest_index(bench, put) -> None:
         assert np.load(out / "labels.npy").tolist() == [0, 1, 2, 0, 0, 0], variant
 
 
-def test_flushed_denormals_are_recorded_and_undone(bench, tmp_path: Path) -> None:
+def test_flushed_denormals_are_recorded_and_undone(
+    bench, write, experiment, tmp_path: Path
+) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or platform.machine() != "x86_64":
         pytest.skip("needs a C compiler and an x86-64 processor")
@@ -494,6 +505,26 @@ def test_flushed_denormals_are_recorded_and_undone(bench, tmp_path: Path) -> Non
     assert len(outcomes) == 1  # flushed, all points would be zero and share a cluster
     assert '"empty_clusters":0' in outcomes.pop()
 
+    # Centroids are chosen by the program that starts the others; and Python has its own processes.
+    np.save(tiny, np.random.default_rng(1).uniform(size=(200, 2)).astype("<f4") * np.float32(1e-42))
+    described = experiment(
+        data={"file": str(tiny)},
+        init="kmeans++:1",
+        variants=["reference", {"variant": "python_numpy", "precision": "f64"}],
+    )
+    described["scales"]["quick"]["sweep"] = {"k": [3]}
+    answers = []
+    for name, environment in (("plain", {}), ("preloaded", preload)):
+        out = tmp_path / name
+        cache = {"KMEANS_BENCH_CACHE": str(tmp_path / f"cache-{name}")}
+        run = bench("run", write(described), "--out", out, environment={**environment, **cache})
+        assert run.returncode == 0, run.stdout + run.stderr
+        cells = json.loads((out / "demo.json").read_text(encoding="utf-8"))["cells"]
+        assert all(cell["inertia"] > 0 for cell in cells if cell["status"] == "ok")
+        answers.append([(c["variant"], c["status"], c["label_hash"], c["inertia"]) for c in cells])
+    assert answers[0] == answers[1]
+    assert answers[0][0][1] == "ok"
+
 
 def test_cancellation_is_verified_against_float64(bench, write, experiment, tmp_path: Path) -> None:
     described = experiment(
@@ -508,19 +539,23 @@ def test_cancellation_is_verified_against_float64(bench, write, experiment, tmp_
     )
     described["scales"]["quick"]["sweep"] = {"n": [500], "d": [6], "k": [4]}
     run = bench("run", write(described), "--out", tmp_path / "out")
-    assert run.returncode in (0, 4), run.stderr
+    assert run.returncode == 4, run.stderr
     cells = json.loads((tmp_path / "out" / "demo.json").read_text(encoding="utf-8"))["cells"]
-    judged = [cell for cell in cells if cell["status"] in ("ok", "wrong")]
-    assert len(judged) >= 3
-    exact = next(cell for cell in cells if cell["variant"] == "reference")
-    for cell in judged:
-        if cell["status"] == "wrong":  # said, and without a time
-            assert cell["seconds_per_iteration"] is None
+    judged = {
+        (cell["variant"], cell["precision"]): cell for cell in cells if cell["status"] != "skipped"
+    }
+    assert judged["reference", "f32"]["status"] == "ok"
+    # Distances about 6 stand amid squares of 6e12, which float32 resolves to 5e5, and sums of
+    # 1e8, which it resolves to 8: labels and means within such bounds may be anything, and what
+    # comes of them is not k-means.
+    for (variant, precision), cell in judged.items():
+        if variant == "reference" or precision == "f64":
             continue
-        # Distances about 6 amid squares of 6e12, which float32 resolves to 5e5: the inertia is
-        # still that of the labels, summed in float64, never negative.
-        assert cell["inertia"] >= exact["inertia"] * 0.5
-        assert cell["verification"]["largest_excess_of_bound"] <= 1
+        assert cell["status"] == "wrong", variant
+        assert "inertia on the exact trajectory" in cell["reason"], variant
+        assert cell["seconds_per_iteration"] is None
+    if ("blas_gemm", "f64") in judged:
+        assert judged["blas_gemm", "f64"]["status"] == "ok"
 
 
 def test_overflow_is_wrong_and_never_published(

@@ -7,7 +7,6 @@ pytest tests/faults -k gpu
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -101,6 +100,19 @@ def test_a_variant_for_a_gpu_asked_for_by_name_is_refused(bench, listing, tmp_pa
     bench.refusal("fit", points, "-k", "2", "--variant", "cuda_atomic", code=3)
 
 
+#: Those that compilers use of their own accord and that clang, too, can ask a processor for.
+INSTRUCTION_SETS = [
+    "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2", "avx512f",
+    "avx512vl", "avx512bw", "avx512dq", "avx512cd", "avx512ifma", "avx512vbmi", "avx512vbmi2",
+    "avx512vnni", "avx512bitalg", "avx512vpopcntdq", "avx512bf16", "avx512vp2intersect", "gfni",
+    "vpclmulqdq",
+]  # fmt: skip
+
+
+def macro_of(instruction_set: str) -> str:
+    return instruction_set.upper().replace(".", "_")
+
+
 # --- Processors -----------------------------------------------------------------------------------
 
 
@@ -130,6 +142,24 @@ def test_a_program_for_a_better_processor_says_so(tmp_path):
     assert "-DKMEANS_MARCH=x86-64" in run.stderr
 
 
+def test_the_program_asks_for_all_that_its_variants_may_use(bench, experiment, write, tmp_path):
+    assert bench(*options(write(experiment()), tmp_path / "out")).returncode == 0
+    result = json.loads((tmp_path / "out" / "demo.json").read_text(encoding="utf-8"))
+    build = result["context"]["suite"]
+    compiler = shutil.which("c++") or shutil.which("g++")
+    if build["march"] != "native" or compiler is None or os.uname().machine != "x86_64":
+        pytest.skip("needs a build for this very x86-64 machine, and its compiler")
+    macros = subprocess.run(
+        [compiler, "-march=native", "-dM", "-E", "-x", "c++", "/dev/null"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    may_use = [name for name in INSTRUCTION_SETS if f"#define __{macro_of(name)}__ 1" in macros]
+    assert "sse4.2" in may_use
+    program = Path(bench.program).read_bytes()
+    asks = [name for name in may_use if f"processor with {name}, which".encode() in program]
+    assert asks == may_use
+
+
 def planned_threads(bench, file: Path, before: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     """The processor as the fingerprint has it, and the plan of an experiment."""
     machine = bench("machine", "--json", "--no-ceilings", before=before)
@@ -148,41 +178,15 @@ def test_the_threads_of_the_affinity_mask_are_used_and_recorded(bench, experimen
     assert "run   openmp_exact/f32/uniform-100x2-s1/k3/T3/t1" in plan
 
 
-@contextlib.contextmanager
-def one_cpu_group():
-    """A control group with the quota of one CPU; gives the file that processes are put into."""
-    old, new = Path("/sys/fs/cgroup/cpu"), Path("/sys/fs/cgroup")
-    name = f"kmeans-bench-test-{os.getpid()}"
-    group = (old if (old / "cpu.cfs_quota_us").exists() else new) / name
-    try:
-        group.mkdir()
-        if (group / "cpu.cfs_quota_us").exists():
-            (group / "cpu.cfs_quota_us").write_text("100000")
-            (group / "cpu.cfs_period_us").write_text("100000")
-        else:
-            (group / "cpu.max").write_text("100000 100000")
-    except OSError:
-        with contextlib.suppress(OSError):
-            group.rmdir()
-        pytest.skip("control groups cannot be made here")
-    try:
-        yield group / "cgroup.procs"
-    finally:
-        for _ in range(50):
-            with contextlib.suppress(OSError):
-                group.rmdir()
-                break
-            time.sleep(0.1)
-
-
-def test_the_quota_of_a_control_group_is_used_and_recorded(bench, experiment, write):
+def test_the_quota_of_a_control_group_is_used_and_recorded(bench, experiment, write, control_group):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("one CPU: a quota of one says nothing")
-    with one_cpu_group() as processes:
-        enter = ("sh", "-c", f'echo $$ > {processes} && exec "$@"', "sh")
-        if subprocess.run([*enter, "true"], capture_output=True).returncode != 0:
-            pytest.skip("control groups cannot be entered here")
-        cpu, plan = planned_threads(bench, write(experiment(variants=["openmp_exact"])), enter)
+    inside = control_group(
+        "cpu",
+        {"cpu.cfs_quota_us": "100000", "cpu.cfs_period_us": "100000"},
+        {"cpu.max": "100000 100000"},
+    )
+    cpu, plan = planned_threads(bench, write(experiment(variants=["openmp_exact"])), inside)
     assert (cpu["cgroup_cpus"], cpu["usable_threads"]) == (1.0, 1)
     assert "run   openmp_exact/f32/uniform-100x2-s1/k3/T3/t1" in plan
 
@@ -205,7 +209,7 @@ GOOD = ("reference", "cuda_exact", "cuda_atomic")
 
 #: What becomes of each: status, and words of the reason.
 GPU_FATES = {
-    "fault_cuda_out_of_memory": ("error", "out of GPU memory"),
+    "fault_cuda_out_of_memory": ("error", "out of GPU memory: "),
     "fault_cuda_illegal_address": ("error", "illegal memory access"),
     "fault_cuda_illegal_address_unasked": ("error", "illegal memory access"),
     "fault_cuda_traps": ("error", "failed"),

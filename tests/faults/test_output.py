@@ -434,8 +434,10 @@ def test_other_schema_versions_are_refused_by_every_reader(bench, good_result, t
     for reader, (code, message) in readers(bench, file).items():
         assert code == 2, (reader, message)
         assert "demo.json" in message, reader
-        assert "version" in message, reader
-    assert "version" in plots_refusal(file)
+        words = {2: "version 2", 0: "version 0", "1": '"1"', None: "null"}[version]
+        assert words in message, (reader, message)
+        assert "version 1" in message or version not in (2, 0), (reader, message)
+    assert f"schema_version is {version!r}; this reader knows 1 only" in plots_refusal(file)
 
 
 def without(result: dict[str, Any], *path: Any) -> dict[str, Any]:
@@ -521,19 +523,32 @@ def test_hostile_labels_stay_text_in_every_output(bench, good_result, tmp_path):
     hostile = f"{HOSTILE}|`=1+1`\x1b[31m\n# heading"
     changed = copy.deepcopy(good_result)
     changed["context"]["machine"]["cpu"]["model"] = hostile
-    changed["cells"][0]["dataset"] = hostile
+    changed["title"] = hostile
     folder = tmp_path / "base"
     folder.mkdir()
     (folder / "demo.json").write_text(json.dumps(changed))
     summary = tmp_path / "summary.md"
     run = bench("compare", folder, folder, "--markdown", summary)
-    assert run.returncode in (0, 2), run.stderr
+    assert run.returncode == 0, run.stderr
     assert "\x1b" not in run.stdout + run.stderr
-    if run.returncode == 0:
-        text = summary.read_text()
-        assert "<script" not in text
-        assert "\x1b" not in text
-        assert not re.search(r"^# heading", text, re.MULTILINE)
+    assert not re.search(r"^# heading", run.stdout, re.MULTILINE)
+    text = summary.read_text()
+    assert "alert(1)" in text
+    assert "<script" not in text
+    assert "\x1b" not in text
+    assert not re.search(r"^# heading", text, re.MULTILINE)
+    # As a label a part of the cell's key, too.
+    for cell in changed["cells"]:
+        cell["key"] = cell["key"].replace(cell["dataset"], "=1+1")
+        cell["dataset"] = "=1+1"
+    datasets = changed["context"]["datasets"]
+    changed["context"]["datasets"] = {"=1+1": next(iter(datasets.values()))}
+    changed["context"]["run_order"] = [cell["key"] for cell in changed["cells"]]
+    (folder / "demo.json").write_text(json.dumps(changed))
+    run = bench("export", folder / "demo.json", "--format", "csv")
+    assert run.returncode == 0, run.stderr
+    assert "=1+1" in run.stdout
+    assert not re.search(r"(^|,)\"?=", run.stdout, re.MULTILINE)
 
 
 def test_a_report_needs_no_display_and_marks_what_is_partial(good_result, tmp_path):
@@ -554,6 +569,24 @@ def test_a_report_needs_no_display_and_marks_what_is_partial(good_result, tmp_pa
     )
     assert run.returncode == 0, run.stderr
     assert "partial: 2 of 12 cells" in (folder / "report.html").read_text()
+
+
+def test_drawing_without_matplotlib_says_what_to_do(tmp_path):
+    # An interpreter without the packages of requirements.txt.
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c",
+         f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv = ['plots', 'all']; "
+         "runpy.run_module('plots', run_name='__main__', alter_sys=True)"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )  # fmt: skip
+    assert run.returncode == 3, run.stderr
+    assert re.match(
+        r"error: a Python package is missing \(No module named '\w+'\); make setup installs it",
+        run.stderr,
+    )
+    assert run.stderr.count("\n") == 1
 
 
 def test_results_do_not_need_python_at_all(bench, tiny, tmp_path):

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 #: Ends of whole runs at random moments; many more are tried by hand.
@@ -216,6 +218,27 @@ def test_points_that_a_variant_wrote_to_are_made_again(misbehaved):
     assert after
     (dataset,) = result["context"]["datasets"].values()
     assert len(dataset["sha256"]) == 64
+
+
+def test_a_users_own_file_that_a_variant_wrote_to_ends_the_run(faults, tmp_path):
+    points = tmp_path / "points.npy"
+    np.save(points, np.random.default_rng(3).uniform(size=(200, 2)).astype("<f4"))
+    experiment = tiny("own", ["reference", "fault_writes_its_file", "cpu_naive"], processes=1)
+    experiment["data"] = {"file": str(points)}
+    experiment["scales"]["quick"]["sweep"] = {"k": [3]}
+    message = faults.refusal(*options(save(tmp_path, experiment), tmp_path))
+    assert "points.npy was written to during the run: its coordinates had SHA-256" in message
+    # What was measured before is there, and nothing came after.
+    result = result_of(tmp_path, "own")
+    assert not result["complete"]
+    cells = cells_of(result)
+    faulty = cells.pop("fault_writes_its_file")
+    assert faulty["status"] == "error"
+    assert "was written to meanwhile" in faulty["reason"]
+    order = [key.split("/")[0] for key in result["context"]["run_order"]]
+    before = order[: order.index("fault_writes_its_file")]
+    assert sorted(cells) == sorted(before)
+    assert all(cell["status"] == "ok" for cell in cells.values())
 
 
 def test_hanging_variants_are_ended(faults, tmp_path):
@@ -428,21 +451,48 @@ def test_two_runs_in_one_folder(bench, tmp_path):
     assert [cell["processes"] for cell in result["cells"]] == [2, 2]
 
 
-def test_a_run_of_another_machine_is_not_resumed(bench, undisturbed, tmp_path):
+@pytest.mark.parametrize(
+    ("place", "other", "words"),
+    [
+        ("machine", "another-machine", 'machine was "another-machine", is "'),
+        ("build", "0" * 40, f'build was "{"0" * 40}", is "'),
+    ],
+    ids=["machine", "build"],
+)
+def test_a_run_of_another_machine_is_not_resumed(bench, undisturbed, tmp_path, place, other, words):
     file, _, _ = undisturbed
     select = ("--only", "reference/f32/.*/k2/")
     assert bench(*options(file, tmp_path, *select)).returncode == 0
     journal = tmp_path / "steady.journal.jsonl"
     lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
     header = json.loads(lines[0])
-    header["identity"]["machine"] = "another-machine"
+    assert place in header["identity"]
+    header["identity"][place] = other
     journal.write_text(json.dumps(header) + "\n" + "".join(lines[1:]), encoding="utf-8")
     message = bench.refusal(*options(file, tmp_path, "--resume", *select))
-    assert 'machine was "another-machine", is "' in message
+    assert words in message
     assert "--force" in message
     run = bench(*options(file, tmp_path, "--resume", "--force", *select))
     assert run.returncode == 0
     assert "warning: resuming a run although" in run.stderr
+
+
+def test_changed_points_are_not_resumed(bench, tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text("0,0\n1,1\n8,8\n9,9\n", encoding="utf-8")
+    experiment = tiny("edited", ["reference", "cpu_naive"], processes=1)
+    experiment["data"] = {"file": str(points)}
+    experiment["scales"]["quick"]["sweep"] = {"k": [2]}
+    file = save(tmp_path, experiment)
+    out = tmp_path / "out"
+    assert bench(*options(file, out, "--only", "reference/")).returncode == 0
+    points.write_text("0,0\n1,1\n8,8\n9,7\n", encoding="utf-8")
+    kept = (out / "edited.journal.jsonl").read_bytes()
+    message = bench.refusal(*options(file, out, "--resume"))
+    assert "cannot be resumed: data set " in message
+    assert "--force" in message
+    assert re.search(r" [0-9a-f]{64}, has [0-9a-f]{64}", message)
+    assert (out / "edited.journal.jsonl").read_bytes().startswith(kept)
 
 
 def test_a_changed_experiment_is_not_resumed(bench, tmp_path):
