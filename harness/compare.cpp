@@ -767,21 +767,6 @@ std::vector<TimeVerdict> judge_times(const std::vector<TimePair>& pairs,
   return results;
 }
 
-std::vector<std::string> unfit_for_publication(const ResultFile& file) {
-  std::vector<std::string> faults;
-  const json suite = part(file.context, "suite");
-  const json variables = part(part(file.context, "environment"), "variables");
-  const auto is_planted = [](const CellResult& cell) {
-    return !part(part(cell.data, "library"), "planted slowdown").is_null();
-  };
-  if (!part(variables, "KMEANS_BENCH_PLANT_SLOWDOWN").is_null() ||
-      std::any_of(file.cells.begin(), file.cells.end(), is_planted)) {
-    faults.emplace_back("measured with a planted slowdown");
-  }
-  if (part(suite, "git_dirty") == true) faults.emplace_back("built from a modified tree");
-  return faults;
-}
-
 std::vector<std::string> hardware_differences(const json& base, const json& changed) {
   Sentences sentences;
   const json& before = base.at("machine");

@@ -133,9 +133,6 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
                            const std::vector<ResultFile>& changed, const std::string& new_label,
                            const CompareSettings& settings);
 
-/// Why the times of a file are those of no commit, in a few words each; empty: they are.
-std::vector<std::string> unfit_for_publication(const ResultFile& file);
-
 /// Sentences on what differs in hardware between the machines of two contexts; empty: the same.
 std::vector<std::string> hardware_differences(const nlohmann::json& base,
                                               const nlohmann::json& changed);

@@ -9,7 +9,6 @@
 #include <set>
 #include <utility>
 
-#include "harness/compare.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/results.h"
@@ -140,6 +139,29 @@ json common_or_all(const std::vector<const ResultFile*>& files,
   return values.size() == 1 ? values.front() : values;
 }
 
+Unfit unfit_for_publication(const std::vector<Chosen>& chosen) {
+  Unfit unfit;
+  std::set<const ResultFile*> seen;
+  for (const auto& one : chosen) {
+    const ResultFile& file = *one.file;
+    if (!seen.insert(&file).second) continue;
+    std::vector<std::string> faults;
+    const auto is_planted = [](const CellResult& cell) {
+      return !at_path(cell.data, {"library", "planted slowdown"}).is_null();
+    };
+    if (!at_path(file.context, {"environment", "variables", "KMEANS_BENCH_PLANT_SLOWDOWN"})
+             .is_null() ||
+        std::any_of(file.cells.begin(), file.cells.end(), is_planted)) {
+      faults.emplace_back("measured with a planted slowdown");
+    }
+    if (at_path(file.context, {"suite", "git_dirty"}) == true) {
+      faults.emplace_back("built from a modified tree");
+    }
+    if (!faults.empty()) unfit.emplace_back(file.experiment, std::move(faults));
+  }
+  return unfit;
+}
+
 // What Google Benchmark tells about machine and run, as far as a result file knows it; facts that
 // it does not know are left out.
 json google_context(const std::vector<Chosen>& chosen) {
@@ -171,10 +193,8 @@ json google_context(const std::vector<Chosen>& chosen) {
                {"git_dirty", common_or_all(files, {"suite", "git_dirty"})},
                {"compiler", common_or_all(files, {"suite", "compiler"})}};
   json unfit = json::array();
-  for (const auto* file : files) {
-    for (const auto& fault : unfit_for_publication(*file)) {
-      unfit.push_back(file->experiment + ": " + fault);
-    }
+  for (const auto& [experiment, faults] : unfit_for_publication(chosen)) {
+    for (const auto& fault : faults) unfit.push_back(experiment + ": " + fault);
   }
   if (!unfit.empty()) context["not_for_publication"] = std::move(unfit);
   const json cpu = at_path(first, {"machine", "cpu"});
@@ -447,6 +467,7 @@ Export export_results(const std::vector<ResultFile>& results, ExportFormat forma
                       const std::string& only) {
   const auto chosen = choose(results, only);
   Export result;
+  result.not_for_publication = unfit_for_publication(chosen);
   if (format == ExportFormat::csv) {
     result.cells = chosen.size();
     result.text = csv(chosen);

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "harness/result_file.h"
@@ -27,11 +28,15 @@ const std::vector<std::string>& export_format_names();
 /// Throws InputError naming the admitted ones.
 ExportFormat parse_export_format(const std::string& name);
 
+/// Experiments whose times are those of no commit, and why, in a few words each.
+using Unfit = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
 struct Export {
   std::string text;                            ///< The whole file.
   std::size_t cells = 0;                       ///< That are in it.
   std::map<std::string, std::size_t> omitted;  ///< Cells that are not, by status.
   std::size_t suspect = 0;                     ///< Cells in it that a result file casts doubt on.
+  Unfit not_for_publication;
 };
 
 /// Exports the cells whose key or experiment `only` (a regular expression, empty for all) is found

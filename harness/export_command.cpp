@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/export_command.h"
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
 
-#include "harness/compare.h"
 #include "harness/errors.h"
 #include "harness/export.h"
 #include "harness/json_file.h"
@@ -47,20 +44,11 @@ std::string counted(std::size_t count, const char* thing) {
 }
 
 /// One line for all files: times that are those of no commit look like any others to their reader.
-void warn_of_unfit(const std::vector<ResultFile>& results, const std::string& only) {
-  const std::regex expression(only);
+void warn_of_unfit(const Unfit& unfit) {
   std::string text;
-  for (const auto& file : results) {
-    const bool exported = std::regex_search(file.experiment, expression) ||
-                          std::any_of(file.cells.begin(), file.cells.end(), [&](const auto& cell) {
-                            return std::regex_search(cell.key, expression);
-                          });
-    if (!exported) continue;
-    std::string faults;
-    for (const auto& fault : unfit_for_publication(file)) {
-      faults += (faults.empty() ? "" : " and ") + fault;
-    }
-    if (!faults.empty()) text += (text.empty() ? "" : "; ") + file.experiment + " was " + faults;
+  for (const auto& [experiment, faults] : unfit) {
+    text += (text.empty() ? "" : "; ") + experiment + " was ";
+    for (const auto& fault : faults) text += (&fault == &faults.front() ? "" : " and ") + fault;
   }
   if (text.empty()) return;
   std::fprintf(stderr, "warning: not for publication: %s\n", printable(text).c_str());
@@ -75,7 +63,7 @@ int run_export(const ExportOptions& options) {
   const Export exported = export_results(results, format, options.only);
   write_out(options.out, exported.text);
 
-  warn_of_unfit(results, options.only);
+  warn_of_unfit(exported.not_for_publication);
   for (const auto& file : results) {
     if (!file.complete) {
       std::fprintf(stderr, "%s is incomplete: %zu of %lld cells\n", file.path.string().c_str(),

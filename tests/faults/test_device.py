@@ -100,6 +100,8 @@ def test_a_variant_for_a_gpu_asked_for_by_name_is_refused(bench, listing, tmp_pa
     bench.refusal("fit", points, "-k", "2", "--variant", "cuda_atomic", code=3)
 
 
+# --- Processors -----------------------------------------------------------------------------------
+
 #: Those that compilers use of their own accord and that clang, too, can ask a processor for.
 INSTRUCTION_SETS = [
     "sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2", "avx512f",
@@ -111,9 +113,6 @@ INSTRUCTION_SETS = [
 
 def macro_of(instruction_set: str) -> str:
     return instruction_set.upper().replace(".", "_")
-
-
-# --- Processors -----------------------------------------------------------------------------------
 
 
 def test_a_program_for_a_better_processor_says_so(tmp_path):

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small experiment, shared by the tests."""
+"""One small experiment, and one browser, shared by the tests."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
+import browser
 import pytest
 
 
@@ -14,6 +16,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="write the reference pictures of tests/plots/test_images.py anew",
     )
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
+    """A page of a browser of the module's own; without one the test is skipped."""
+    program = browser.find()
+    if program is None:
+        pytest.skip("no Chromium here: tools/setup.sh browser installs it where apt has it")
+    with browser.Browser(program, tmp_path_factory.mktemp("browser") / "profile") as driver:
+        yield driver
 
 
 @pytest.fixture

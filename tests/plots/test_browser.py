@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +34,6 @@ COLUMN = """[...document.querySelector(%r).closest("table").tBodies[0].rows]
   .map((row) => row.cells[%d].dataset.order)"""
 WIDTH = "document.scrollingElement.scrollWidth"
 OPEN = "document.querySelectorAll('details').forEach((d) => { d.open = true; })"
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
-    program = browser.find()
-    if program is None:
-        pytest.skip("no Chromium here: tools/setup.sh browser installs it where apt has it")
-    profile = tmp_path_factory.mktemp("browser") / "profile"
-    with browser.Browser(program, profile) as driver:
-        yield driver
 
 
 @pytest.fixture(scope="module")

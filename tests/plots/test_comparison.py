@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -379,39 +378,30 @@ def test_a_damaged_comparison_ends_with_2(
     assert sorted(p.name for p in tmp_path.iterdir()) == ["comparison.json"]
 
 
-@pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
-    program = browser.find()
-    if program is None:
-        pytest.skip("no Chromium here: tools/setup.sh browser installs it where apt has it")
-    with browser.Browser(program, tmp_path_factory.mktemp("compared") / "profile") as driver:
-        yield driver
-
-
 def test_the_page_sorts_and_fits_a_phone(
-    chromium: browser.Browser, tmp_path: Path, results: list[dict[str, Any]]
+    page: browser.Browser, tmp_path: Path, results: list[dict[str, Any]]
 ) -> None:
     new = made.changed(results)
     synthetic.fail(new[0]["cells"][3], "wrong", "a_reason_without_an_end_" * 12)
     _write(tmp_path, results, new)
     _page(tmp_path)
-    page = tmp_path / "b" / "compare-a" / "comparison.html"
+    file = tmp_path / "b" / "compare-a" / "comparison.html"
     for width in (360, 1280):
-        chromium.visit(page.as_uri(), width, 800)
-        chromium.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
-        assert chromium.run("document.scrollingElement.scrollWidth") <= width
+        page.visit(file.as_uri(), width, 800)
+        page.run("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+        assert page.run("document.scrollingElement.scrollWidth") <= width
     column = """[...document.querySelector('#cells tbody').rows]
       .map((row) => row.cells[8].dataset.order)"""
-    chromium.run("[...document.querySelectorAll('#cells th')][8].click()")
-    found = chromium.run(column)
+    page.run("[...document.querySelectorAll('#cells th')][8].click()")
+    found = page.run(column)
     numbers = [float(text) for text in found if text]
     assert numbers == sorted(numbers)
     assert found[-1] == ""  # no ratio comes last
-    links = chromium.run("[...document.links].map((link) => link.href)")
+    links = page.run("[...document.links].map((link) => link.href)")
     files = {link.partition("#")[0].removeprefix("file://") for link in links}
     assert all(Path(name).is_file() for name in files)
-    assert chromium.run("document.querySelectorAll('svg.picture').length") == 2
-    assert chromium.complaints == []
+    assert page.run("document.querySelectorAll('svg.picture').length") == 2
+    assert page.complaints == []
 
 
 # --- The script ------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import base64
 import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,15 +123,6 @@ def test_hatching_of_dots_keeps_its_dots() -> None:
     assert 'd="M3 0h0M9 0h0"' in text
     assert "stroke-linecap:round" in text
     assert "stroke-width:1.8" in text
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
-    program = browser.find()
-    if program is None:
-        pytest.skip("no Chromium here: tools/setup.sh browser installs it where apt has it")
-    with browser.Browser(program, tmp_path_factory.mktemp("inline") / "profile") as driver:
-        yield driver
 
 
 def _shot(page: browser.Browser, path: Path, body: str, css: str, height: int) -> np.ndarray:
