@@ -12,6 +12,8 @@
 #     frontier     experiments/frontier.json, paper scale
 #     questions    errata, precision, ladder and map, paper scale
 #     experiments  the last four
+#     reproduce    the answers of this machine's committed results again, of GPU variants (REPRODUCE:
+#                  the files, all of them by default; REPRODUCE_SECONDS: interrupted after these)
 #
 # Result files and one log, evidence.log, go to $OUT (default: results/<machine>, or results/gpu
 # before the first build); a short table comes last. ONLY narrows the cells (as `kmeans-bench run
@@ -32,7 +34,7 @@ expanded=()
 for step in "${steps[@]}"; do
   case $step in
     experiments) expanded+=(extremes sources questions frontier) ;;
-    build | tests | sanitize | extremes | sources | questions | frontier) expanded+=("$step") ;;
+    build | tests | sanitize | extremes | sources | questions | frontier | reproduce) expanded+=("$step") ;;
     *)
       echo "unknown step '$step'; the head of $0 lists them" >&2
       exit 2
@@ -128,8 +130,21 @@ step_sources() {
   measure "${ONLY:-}" goldsborough2017 goldsborough2017-normal minnaar2019 marinai2023 \
     zhihu2023 zechner2009
 }
-
 step_questions() { measure "${ONLY:-}" errata precision ladder map; }
+
+step_reproduce() {
+  local status part
+  part=$(mktemp)
+  # shellcheck disable=SC2046,SC2086  # several files, several options in one variable
+  timeout --signal INT "${REPRODUCE_SECONDS:-0}" "$program" reproduce --only "${ONLY:-cuda}" \
+    --verbose ${REPRODUCE:-results/$("$program" machine --id)} >"$part" 2>&1
+  status=$?
+  cat "$part" >>"$log"
+  grep -E '\bdiffers\b' "$part"
+  tail -n 12 "$part"
+  rm -f "$part"
+  return $status
+}
 
 out=${OUT:-}
 if [ -z "$out" ]; then
