@@ -15,6 +15,7 @@
 #include "harness/json_file.h"
 #include "harness/json_integer.h"
 #include "harness/machine.h"
+#include "harness/python_backend.h"
 #include "harness/session.h"
 #include "harness/text.h"
 
@@ -384,7 +385,7 @@ TraceJob trace_job_from_json(const nlohmann::json& json) {
 }
 
 nlohmann::json run_trace(const TraceJob& job) {
-  const RegisteredVariant& registered = require_variant(job.variant);
+  const RegisteredVariant& registered = require_variant_of_worker(job.variant);
   return job.precision == Precision::f64 ? run_trace_typed<double>(job, registered)
                                          : run_trace_typed<float>(job, registered);
 }

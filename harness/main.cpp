@@ -130,7 +130,6 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
-      app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
       app.got_subcommand("study-worker")) {
     discover_python_variants();
   }

@@ -345,4 +345,9 @@ void discover_python_variants() {
   });
 }
 
+const RegisteredVariant& require_variant_of_worker(const std::string& name) {
+  if (find_variant(name) == nullptr) discover_python_variants();
+  return require_variant(name);
+}
+
 }  // namespace kmeans

@@ -4,6 +4,7 @@
 // built, so that they need no compiler and their libraries may be missing.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "harness/python_variant.h"
@@ -22,5 +23,9 @@ std::vector<RegisteredVariant> describe_python_variants(const PythonLocation& lo
 
 /// Adds the Python variants to the registry, once however often it is called. Never throws.
 void discover_python_variants();
+
+/// The variant of that name, for a worker. Python is asked only where no compiled variant has the
+/// name: an interpreter's start takes longer than many a cell. Throws InputError.
+const RegisteredVariant& require_variant_of_worker(const std::string& name);
 
 }  // namespace kmeans

@@ -17,6 +17,7 @@
 #include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/process.h"
+#include "harness/python_backend.h"
 #include "harness/session.h"
 #include "harness/text.h"
 
@@ -370,7 +371,7 @@ JobResult run_job(const Job& job) {
   JobResult failed;
   failed.status = "error";
   try {
-    const RegisteredVariant& registered = require_variant(job.variant);
+    const RegisteredVariant& registered = require_variant_of_worker(job.variant);
     return job.precision == Precision::f64 ? run_typed<double>(job, registered)
                                            : run_typed<float>(job, registered);
   } catch (const std::bad_alloc&) {

@@ -15,6 +15,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -500,3 +501,25 @@ def test_a_changed_experiment_is_not_resumed(bench, tmp_path):
     assert bench(*options(file, tmp_path / "out")).returncode == 0
     save(tmp_path, tiny("changes", ["reference"], processes=1, iterations=5))
     assert "spec_sha256 was" in bench.refusal(*options(file, tmp_path / "out", "--resume"))
+
+
+def test_python_is_started_for_python_variants_alone(bench, tmp_path):
+    """An interpreter takes longer to start than many a cell takes to measure."""
+    starts = tmp_path / "starts"
+    interpreter = tmp_path / "python"
+    interpreter.write_text(f'#!/bin/sh\necho "$@" >>{starts}\nexec {sys.executable} "$@"\n')
+    interpreter.chmod(0o755)
+    python = {"KMEANS_BENCH_PYTHON": str(interpreter)}
+
+    def interpreters(variant: str) -> int:
+        starts.write_text("")
+        file = save(tmp_path, tiny(variant, [variant]))
+        run = bench(*options(file, tmp_path / "out"), environment=python)
+        assert run.returncode == 0, run.stderr
+        assert result_of(tmp_path / "out", variant)["cells"][0]["processes"] == 2
+        return len(starts.read_text().splitlines())
+
+    coordinator = interpreters("cpu_naive")
+    # Two processes: each asks what the variant is, and then runs it.
+    assert interpreters("python_numpy") == coordinator + 4
+    assert coordinator <= 2  # the variants' descriptions and the libraries' versions
