@@ -60,6 +60,10 @@ std::vector<double> pooled(const std::vector<std::vector<double>>& samples) {
   return all;
 }
 
+double smallest(const std::vector<double>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+
 /// By factors: "33 % faster" could be 3/4 of the time or 2/3 of it.
 std::string direction(double ratio) {
   const std::string factor = formatted("%.4g", std::max(ratio, 1 / ratio));
@@ -365,6 +369,17 @@ std::string incomparable(const ResultFile& base_file, const CellResult& base,
            (changed.exact ? "" : "not ") + "exact in new";
   }
   return "";
+}
+
+/// A cell's times as they would be at a pace (harness/pace.h), if the whole of each went with it.
+CellResult at_pace(const CellResult& cell, double pace) {
+  CellResult result = cell;
+  for (std::size_t process = 0; process < result.samples.size(); ++process) {
+    for (double& sample : result.samples[process]) sample *= pace / cell.paces[process];
+  }
+  result.median = percentile(pooled(result.samples), 0.5);
+  result.data.erase("seconds_per_iteration");  // its interval is that of the times as measured
+  return result;
 }
 
 ComparedSide side_of(const CellResult& cell) {
@@ -862,6 +877,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   Sentences differences;
   std::vector<TimePair> times;
   std::vector<std::size_t> timed;
+  std::size_t at_one_pace = 0;
   std::map<std::string, std::set<std::string>> library_changes;
   for (const auto& [base_file, new_file] : pairs) {
     list_differences(*base_file, *new_file, differences);
@@ -883,10 +899,18 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
         miss(*base_file, *match.base, "not comparable: " + reason);
         continue;
       }
-      ComparedCell cell = compare_cell(*base_file, *match.base, *match.changed);
+      CellResult base_cell = *match.base;
+      CellResult new_cell = *match.changed;
+      if (settings.steady_clock && !base_cell.paces.empty() && !new_cell.paces.empty()) {
+        const double pace = std::min(smallest(base_cell.paces), smallest(new_cell.paces));
+        base_cell = at_pace(base_cell, pace);
+        new_cell = at_pace(new_cell, pace);
+        ++at_one_pace;
+      }
+      ComparedCell cell = compare_cell(*base_file, base_cell, new_cell);
       if (cell.base.seconds && cell.changed.seconds) {
         timed.push_back(comparison.cells.size());
-        times.push_back({match.base->samples, match.changed->samples});
+        times.push_back({std::move(base_cell.samples), std::move(new_cell.samples)});
       }
       Sentences libraries;
       libraries.compare_flat("", part(match.base->data, "library"),
@@ -904,6 +928,11 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
     std::string names;
     for (const auto& name : variants) names += (names.empty() ? "" : ", ") + name;
     differences.add("library behind " + names + ":" + sentence);
+  }
+  if (settings.steady_clock) {
+    differences.add("times are relative to a fixed computation beside them, as asked for, in " +
+                    counted(at_one_pace, "cell", "cells") + " of " +
+                    std::to_string(comparison.cells.size()));
   }
   comparison.differences = differences.take();
 
@@ -991,6 +1020,7 @@ json to_json(const Comparison& comparison) {
            {{"effect", settings.effect},
             {"confidence", settings.confidence},
             {"false_discovery_rate", settings.false_discovery_rate},
+            {"steady_clock", settings.steady_clock},
             {"cross_hardware", settings.cross_hardware},
             {"allow_missing", settings.allow_missing}}},
           {"differences", comparison.differences},

@@ -21,6 +21,7 @@ struct CompareSettings {
   double effect = 0.05;                ///< Smaller relative differences do not matter.
   double confidence = 0.95;            ///< Of the interval of a ratio.
   double false_discovery_rate = 0.05;  ///< Of the corrected test, over all cells.
+  bool steady_clock = false;           ///< Times relative to the pace beside them.
   bool cross_hardware = false;         ///< Other hardware is allowed.
   bool allow_missing = false;          ///< Missing cells do not fail the gate.
   bool geometric_mean = false;         ///< Also summarise all ratios in one.

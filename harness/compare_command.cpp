@@ -32,6 +32,7 @@ struct CompareOptions {
   bool cross_hardware = false;
   bool allow_missing = false;
   bool geometric_mean = false;
+  bool steady_clock = false;
 };
 
 /// "5%" or "0.05" -> 0.05.
@@ -75,6 +76,7 @@ int compare_files(const CompareOptions& options) {
   settings.cross_hardware = options.cross_hardware;
   settings.allow_missing = options.allow_missing;
   settings.geometric_mean = options.geometric_mean;
+  settings.steady_clock = options.steady_clock;
   if (!options.only.empty()) {
     try {
       settings.only = std::regex(options.only);
@@ -136,6 +138,9 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
       ->add_option("--fdr", options->false_discovery_rate,
                    "Share of false alarms among the findings, on average")
       ->capture_default_str();
+  command->add_flag("--steady-clock", options->steady_clock,
+                    "Times relative to a fixed computation beside them: a clock that changed in "
+                    "between is no difference");
   command->add_flag("--cross-hardware", options->cross_hardware,
                     "Allow other hardware; parallel cells then match without their threads");
   command->add_flag("--allow-missing", options->allow_missing,

@@ -21,6 +21,7 @@
 #include "harness/json_file.h"
 #include "harness/machine.h"
 #include "harness/machine_check.h"
+#include "harness/pace.h"
 #include "harness/preparation.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
@@ -36,6 +37,9 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kAssembleEverySeconds = 10;
+// Further attempts at a process that was disturbed although it waited.
+constexpr int kMostRetries = 3;
+constexpr std::chrono::seconds kSearchForPace{1};
 
 double load_average() {
   double load = 0;
@@ -201,6 +205,7 @@ class Run {
       const auto* record = record_of(*state.cell, process);
       if (record == nullptr || retry_.count({state.cell->key, process}) != 0) continue;
       state.done.insert(process);
+      learn_pace(state.cell->threads, *record);
       state.wall_seconds += record->wall_seconds;
       if (status_of(record->result) != "ok") {
         state.stopped = true;
@@ -342,6 +347,15 @@ class Run {
   /// drifts for all alike; in each round another random order.
   void measure() {
     OrderStream order(settings_.order_seed);
+    measure_rounds(order);
+    if (settings_.patience <= 0) return;
+    for (int attempt = 0; attempt < kMostRetries; ++attempt) {
+      if (!measure_disturbed_again(order)) return;
+      measure_rounds(order);  // a first process that was quicker now leaves time for more
+    }
+  }
+
+  void measure_rounds(OrderStream& order) {
     int rounds = 0;
     for (const auto& state : states_) rounds = std::max(rounds, state.cell->sampling.processes);
     for (int round = 0; round < rounds; ++round) {
@@ -360,6 +374,80 @@ class Run {
     }
   }
 
+  /// The best pace so far of so many threads, looked for once before any is known.
+  double best_pace(int threads) {
+    auto known = best_paces_.find(threads);
+    if (known == best_paces_.end()) {
+      double best = measure_pace(threads);
+      const auto end = Clock::now() + kSearchForPace;
+      while (Clock::now() < end && !interrupted()) best = std::min(best, measure_pace(threads));
+      known = best_paces_.emplace(threads, best).first;
+    }
+    return known->second;
+  }
+
+  void learn_pace(int threads, const ProcessRecord& record) {
+    for (const double pace : paces_of(record)) {
+      const auto known = best_paces_.emplace(threads, pace).first;
+      known->second = std::min(known->second, pace);
+    }
+  }
+
+  /// One more attempt at every process beside which the cores were slow. What is measured again is
+  /// chosen by a computation that knows nothing of the variant, so the choice favours none. False
+  /// when there is nothing to do any more.
+  bool measure_disturbed_again(OrderStream& order) {
+    std::vector<std::pair<CellState*, int>> turn;
+    for (auto& state : states_) {
+      if (state.stopped) continue;
+      for (const int process : state.done) {
+        const ProcessRecord& record = *record_of(*state.cell, process);
+        const auto pace = pace_of(record);
+        if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->threads) &&
+            retries_of(record) < kMostRetries) {
+          turn.emplace_back(&state, process);
+        }
+      }
+    }
+    order.shuffle(turn);
+    if (!turn.empty()) {
+      progress_.note(experiment_.name + ": measuring " + std::to_string(turn.size()) +
+                     " processes again that a slow core disturbed");
+    }
+    for (const auto& [state, process] : turn) {
+      if (interrupted()) return false;
+      if (!state->stopped) run_process_of(*state, process);
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    return !turn.empty();
+  }
+
+  /// Of two attempts at one process, the one to keep: a failure in any case, else the one beside
+  /// which the cores were faster.
+  [[nodiscard]] json better_attempt(const CellState& state, const ProcessRecord& earlier,
+                                    json again) const {
+    const int retries = retries_of(earlier) + 1;
+    const auto was = pace_of(earlier);
+    const auto is = pace_of(ProcessRecord{"", 0, again, 0, 0, 0});
+    if (status_of(again) == "ok" &&
+        (!was || !is || *is >= *was || others_rely_on(state, earlier, again))) {
+      again = earlier.result;
+    }
+    again["retries"] = retries;
+    return again;
+  }
+
+  /// Is the certificate of an earlier attempt another process's too, and lost with it?
+  [[nodiscard]] bool others_rely_on(const CellState& state, const ProcessRecord& earlier,
+                                    const json& again) const {
+    const std::string outcome = earlier.result.value("outcome", std::string());
+    if (again.value("outcome", std::string()) == outcome) return false;
+    return std::any_of(state.done.begin(), state.done.end(), [&](int process) {
+      return process != earlier.process &&
+             record_of(*state.cell, process)->result.value("outcome", std::string()) == outcome;
+    });
+  }
+
   void run_process_of(CellState& state, int process) {
     const Cell& cell = *state.cell;
     Job job;
@@ -376,8 +464,13 @@ class Run {
     // others the repetitions are already cut to what fits.
     job.max_seconds = process == 0 ? cell.sampling.max_seconds / cell.sampling.processes
                                    : cell.sampling.max_seconds;
+    job.patience = settings_.patience;
+    if (settings_.patience > 0) job.best_pace = best_pace(cell.threads);
     job.profile = process == 0;
-    job.certified_outcomes = state.certified;
+    const ProcessRecord* earlier =
+        state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
+    // The earlier attempt may hold the cell's one certificate; the new one then needs its own.
+    if (earlier == nullptr) job.certified_outcomes = state.certified;
     if (state.exact) {
       job.exact_inertia = state.exact->inertia;
       job.exact_had_empty_clusters = state.exact->met_empty_clusters;
@@ -402,10 +495,13 @@ class Run {
     }
     result["activity"] = activity_between(before, read_activity(metered_), seconds, cell.threads,
                                           metered_.cpus.size());
+    if (earlier != nullptr) result = better_attempt(state, *earlier, std::move(result));
     remember(state, process, result, reply.wall_seconds, load);
     review(state);
     if (written_to) restore_inputs(state);
-    if (progress_.rewrites() || state.finished()) show(description(state, result));
+    if (progress_.rewrites() || (earlier == nullptr && state.finished())) {
+      show(description(state, result));
+    }
   }
 
   /// The cells that come next must not compute with what a process left in the cache. Throws
@@ -572,6 +668,10 @@ class Run {
     for (const auto& state : states_) {
       if (state.cell == &cell) evidence.finished = state.finished();
     }
+    const auto known = best_paces_.find(cell.threads);
+    if (known != best_paces_.end()) {
+      evidence.best_pace = known->second;
+    }
     return evidence;
   }
 
@@ -685,6 +785,7 @@ class Run {
   std::vector<CellState> states_;
   std::map<std::string, TaskFiles> trace_files_;
   std::map<std::string, TaskFiles> study_files_;
+  std::map<int, double> best_paces_;  // seconds, by the number of threads
   std::set<std::pair<std::string, int>> retry_;
   Clock::time_point assembled_ = Clock::now();
 };

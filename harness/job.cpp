@@ -30,6 +30,8 @@ nlohmann::json to_json(const Job& job) {
       {"repetitions", job.repetitions},
       {"min_seconds", job.min_seconds},
       {"max_seconds", job.max_seconds},
+      {"best_pace", job.best_pace},
+      {"patience", job.patience},
       {"profile", job.profile},
       {"certified_outcomes", job.certified_outcomes},
       {"exact_had_empty_clusters", job.exact_had_empty_clusters},
@@ -53,6 +55,8 @@ Job job_from_json(const nlohmann::json& json) {
   job.repetitions = integer_at<int>(json, "repetitions");
   json.at("min_seconds").get_to(job.min_seconds);
   json.at("max_seconds").get_to(job.max_seconds);
+  job.best_pace = json.value("best_pace", 0.0);
+  job.patience = json.value("patience", 0.0);
   json.at("profile").get_to(job.profile);
   json.at("certified_outcomes").get_to(job.certified_outcomes);
   json.at("exact_had_empty_clusters").get_to(job.exact_had_empty_clusters);
@@ -83,6 +87,7 @@ nlohmann::json to_json(const JobResult& result) {
       {"library", library},
       {"device_samples", result.device_samples},
       {"doubts", result.doubts},
+      {"pace", result.pace},
       {"gpu", result.gpu},
   };
   json["traffic"] = nullptr;
@@ -111,6 +116,7 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   result.verification = json.at("verification");
   json.at("device_samples").get_to(result.device_samples);
   json.at("doubts").get_to(result.doubts);
+  result.pace = json.value("pace", std::vector<double>{});
   result.gpu = json.at("gpu");
   for (const auto& [key, value] : json.at("library").items()) {
     result.library.emplace_back(key, value.get<std::string>());

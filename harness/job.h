@@ -29,6 +29,8 @@ struct Job {
   int repetitions = 3;        ///< 0: neither timed nor verified, only the outcome of T iterations
   double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
   double max_seconds = 10;    ///< budget of the timed part in this process; at least one repetition
+  double best_pace = 0;       ///< seconds, the best known (harness/pace.h); 0: none is
+  double patience = 0;        ///< seconds to spend in all on waiting for a good pace
   bool profile = false;       ///< also take stage times, after the headline timing
   /// Outcomes of earlier processes of this cell that hold a full certificate, as
   /// Result::outcome strings: an equal outcome needs no second look.
@@ -60,6 +62,8 @@ struct JobResult {
   /// Seconds per iteration by device events, one per repetition; empty without a GPU.
   std::vector<double> device_samples;
   std::vector<std::string> doubts;  ///< what the variant did to its process, one sentence each
+  /// Seconds of measure_pace (harness/pace.h) before and after the timed part; empty if none.
+  std::vector<double> pace;
   nlohmann::json gpu;  ///< which GPU and its state around the timed part, as in docs/results.md
 };
 

@@ -179,6 +179,25 @@ void read_times(const Node& node, CellResult& cell) {
   }
 }
 
+void read_paces(const Node& node, CellResult& cell) {
+  const auto pace = node.maybe("pace");
+  if (!pace) return;
+  const double best = pace->at("best_seconds").positive();
+  const Node ratios = pace->at("ratios");
+  bool whole = true;
+  for (const Node& ratio : ratios.elements()) {
+    if (ratio.value().is_null()) {
+      whole = false;
+    } else {
+      cell.paces.push_back(best * ratio.positive());
+    }
+  }
+  if (cell.samples.size() != ratios.value().size()) {
+    ratios.fail("one number a process is wanted, " + std::to_string(cell.samples.size()));
+  }
+  if (!whole) cell.paces.clear();
+}
+
 CellResult read_cell(const Node& node) {
   CellResult cell;
   cell.key = node.at("key").name();
@@ -209,6 +228,7 @@ CellResult read_cell(const Node& node) {
                                : "must say why the cell is \"" + cell.status + "\"");
   }
   read_times(node, cell);
+  read_paces(node, cell);
   if (const auto inertia = node.maybe("inertia")) cell.inertia = inertia->not_negative();
   if (const auto hash = node.maybe("label_hash")) cell.label_hash = hash->hash();
   if (const auto hash = node.maybe("centroid_hash")) cell.centroid_hash = hash->hash();

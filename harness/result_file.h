@@ -30,6 +30,9 @@ struct CellResult {
   std::string status;                        ///< "ok", "wrong", "skipped" or "error"
   std::string reason;                        ///< Empty for "ok".
   std::vector<std::vector<double>> samples;  ///< By process; empty unless "ok".
+  /// Seconds of the fixed computation beside each process (harness/pace.h); empty unless known for
+  /// all of them.
+  std::vector<double> paces;
   std::optional<double> median;
   std::optional<double> gflops;
   std::optional<double> compulsory_gbytes_per_second;

@@ -11,6 +11,7 @@
 #include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/machine_check.h"
+#include "harness/pace.h"
 #include "harness/study.h"
 #include "harness/text.h"
 
@@ -173,6 +174,26 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
   }
 }
 
+/// A process's pace as a multiple of the best.
+std::optional<double> pace_ratio(const ProcessRecord& process, const CellEvidence& evidence) {
+  const auto pace = pace_of(process);
+  if (!pace || !evidence.best_pace) return std::nullopt;
+  return *pace / *evidence.best_pace;
+}
+
+/// How much slower than at best the cores were beside each process; null where nobody knows.
+json paces(const CellEvidence& evidence) {
+  if (!evidence.best_pace) return nullptr;
+  json ratios = json::array();
+  int retries = 0;
+  for (const auto* process : evidence.processes) {
+    const auto ratio = pace_ratio(*process, evidence);
+    ratios.push_back(ratio ? json(*ratio) : json());
+    retries += retries_of(*process);
+  }
+  return {{"best_seconds", *evidence.best_pace}, {"ratios", ratios}, {"retries", retries}};
+}
+
 json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
             const json& device_times, const std::vector<double>& samples,
             const MachineLimits& limits) {
@@ -238,6 +259,16 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     activities.push_back(process->result.value("activity", json()));
   }
   for (auto& sentence : activity_doubts(activities)) suspect.push_back(std::move(sentence));
+  double slowest = 1;
+  for (const auto* process : evidence.processes) {
+    slowest = std::max(slowest, pace_ratio(*process, evidence).value_or(1));
+  }
+  if (slowest > kDoubtfulPace) {
+    suspect.push_back(
+        formatted("something on the same cores, or a lower clock, made a fixed computation beside "
+                  "it take %.2f times as long as at its best",
+                  slowest));
+  }
   return suspect;
 }
 
@@ -291,6 +322,25 @@ double operations_zechner(const Shape& shape) {
 double operations_2nkd(const Shape& shape) {
   return 2 * static_cast<double>(shape.n) * static_cast<double>(shape.k) *
          static_cast<double>(shape.d);
+}
+
+std::vector<double> paces_of(const ProcessRecord& process) {
+  auto paces = samples_of(process.result, "pace");
+  paces.erase(std::remove_if(paces.begin(), paces.end(),
+                             [](double pace) { return !(std::isfinite(pace) && pace > 0); }),
+              paces.end());
+  return paces;
+}
+
+std::optional<double> pace_of(const ProcessRecord& process) {
+  const auto paces = paces_of(process);
+  if (paces.empty()) return std::nullopt;
+  return *std::max_element(paces.begin(), paces.end());
+}
+
+int retries_of(const ProcessRecord& process) {
+  const double retries = number_at(process.result, "retries");
+  return std::isfinite(retries) ? static_cast<int>(std::clamp(retries, 0.0, 1e6)) : 0;
 }
 
 double compulsory_bytes(const Shape& shape) {
@@ -359,6 +409,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"suspect", json::array()},
               {"library", json::object()},
               {"gpu", nullptr},
+              {"pace", nullptr},
               {"device_seconds_per_iteration", nullptr},
               {"wrong_because", cell.wrong_because.empty() ? json() : json(cell.wrong_because)},
               {"verification", certificate_of(evidence, verdict)}};
@@ -415,6 +466,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     result["device_seconds_per_iteration"] = summarise(device_samples);
   }
   if (first.result.contains("gpu")) result["gpu"] = first.result.at("gpu");
+  result["pace"] = paces(evidence);
   result["suspect"] =
       doubts(cell, evidence, times, result["device_seconds_per_iteration"], samples, limits);
   if (result["inertia"].is_null()) result["suspect"].push_back("the inertia is not finite");

@@ -56,7 +56,18 @@ struct MachineLimits {
 struct CellEvidence {
   std::vector<const ProcessRecord*> processes;
   bool finished = true;
+  /// The best pace of the run with as many threads (harness/pace.h), where one is known.
+  std::optional<double> best_pace;
 };
+
+/// The paces before and after a process's timed part that are of use.
+std::vector<double> paces_of(const ProcessRecord& process);
+
+/// The slower one of them; empty if there is none.
+std::optional<double> pace_of(const ProcessRecord& process);
+
+/// How often a process was measured again.
+int retries_of(const ProcessRecord& process);
 
 /// The cell as docs/results.md has it. Only a cell whose every process is verified has times.
 nlohmann::json assemble_cell(const std::string& experiment, const Cell& cell,

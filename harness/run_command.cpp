@@ -43,6 +43,7 @@ struct RunOptions {
   int threads = 0;
   int processes = 0;
   int repetitions = 0;
+  double patience = 0;
   double max_seconds = 0;  ///< 0: as the experiment says.
   std::uint64_t order_seed = 1;
 };
@@ -276,6 +277,7 @@ int run(const RunOptions& options) {
   settings.resume = options.resume;
   settings.force = options.force;
   settings.keep_environment = options.keep_environment;
+  settings.patience = options.patience;
   check_writable(settings.out);
   const RunSurroundings surroundings = look_around(options, threads);
 
@@ -327,6 +329,12 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
       ->check(CLI::Range(1, 1000));
   command->add_option("--repetitions", options->repetitions, "Timed repetitions per process")
       ->check(CLI::Range(1, 10000));
+  command
+      ->add_option("--patience", options->patience,
+                   "Seconds that a process may wait for\nmoments in which nothing slows its cores "
+                   "down")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
   command
       ->add_option("--max-seconds", options->max_seconds,
                    "Time budget of a cell, over all its processes [the experiment's]")

@@ -16,6 +16,7 @@
 #include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
+#include "harness/pace.h"
 #include "harness/process.h"
 #include "harness/python_backend.h"
 #include "harness/session.h"
@@ -48,11 +49,13 @@ struct TimedRepetitions {
 
 constexpr const char* kNoDuration = "no positive duration was measured";
 constexpr std::int64_t kMostTimelessSteps = 100'000;
+// A look at the pace takes half a millisecond, and empties the nearest cache.
+constexpr double kWatchEverySeconds = 4e-3;
 
 // Google Benchmark decides how often to repeat inside a repetition until min_seconds are reached.
 template <class T>
 TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, int repetitions,
-                                  double min_seconds) {
+                                  double min_seconds, QuietMoments& moments) {
   benchmark::ClearRegisteredBenchmarks();
   std::exception_ptr failure;
   std::vector<double> device_means;
@@ -61,11 +64,22 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
       [&](benchmark::State& state) {
         double device_sum = 0;
         double sum = 0;
+        double unwatched = 0;  // seconds of steps since the last look at the pace
         std::int64_t steps = 0;
         try {
           while (state.KeepRunning()) {
+            if (unwatched == 0) moments.wait();
             session.reset();
-            const double seconds = session.step(iterations);
+            double seconds = session.step(iterations);
+            // Done again until it was not disturbed; many short steps are left as they are.
+            while (moments.patient() && seconds >= kWatchEverySeconds && unwatched == 0 &&
+                   moments.spoilt(seconds)) {
+              moments.wait();
+              session.reset();
+              seconds = session.step(iterations);
+            }
+            unwatched += seconds;
+            if (unwatched >= kWatchEverySeconds) unwatched = 0;
             sum += seconds;
             ++steps;
             // Google Benchmark would repeat what takes no time a billion times.
@@ -317,7 +331,11 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     if (repetitions < job.repetitions) result.stopping = "time budget";
     const GpuDevice* gpu = registered.traits.gpu ? current_gpu() : nullptr;
     nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
-    const auto timed_runs = time_repetitions(session, job.iterations, repetitions, job.min_seconds);
+    QuietMoments moments(job.threads, job.best_pace, job.patience);
+    const auto timed_runs =
+        time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
+    moments.finish();
+    result.pace = moments.paces();
     if (gpu != nullptr) {
       result.gpu = {{"index", gpu->index},
                     {"name", gpu->name},

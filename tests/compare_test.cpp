@@ -294,6 +294,36 @@ TEST(CompareResults, LetsImprovementsPass) {
   EXPECT_TRUE(comparison.gate.passed);
 }
 
+TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
+  // Everything took 1.2 times as long, a fixed computation too; and one cell 1.1 times more.
+  json base = result({cell("cpu_a", 0.01), cell("cpu_b", 0.01), cell("cpu_c", 0.01)});
+  json changed = result({cell("cpu_a", 0.012), cell("cpu_b", 0.0132), cell("cpu_c", 0.012)});
+  for (std::size_t i : {0, 1}) {
+    base["cells"][i]["pace"] = {
+        {"best_seconds", 1e-4}, {"ratios", std::vector<double>(6, 1.0)}, {"retries", 0}};
+    changed["cells"][i]["pace"] = {
+        {"best_seconds", 1e-4}, {"ratios", std::vector<double>(6, 1.2)}, {"retries", 0}};
+  }
+  EXPECT_EQ(compared(base, changed).count(CellVerdict::slower), 3U);
+  CompareSettings settings;
+  settings.steady_clock = true;
+  const auto comparison = compared(base, changed, settings);
+  for (const auto& one : comparison.cells) {
+    if (one.variant == "cpu_a") {
+      EXPECT_EQ(one.verdict, CellVerdict::same) << one.why;
+      EXPECT_NEAR(one.times->ratio, 1, 1e-12);
+      EXPECT_NEAR(*one.changed.seconds, *one.base.seconds, 1e-12);
+    } else {
+      EXPECT_EQ(one.verdict, CellVerdict::slower) << one.why;
+      EXPECT_NEAR(one.times->ratio, one.variant == "cpu_b" ? 1.1 : 1.2, 1e-9);
+    }
+  }
+  EXPECT_THAT(comparison.differences,
+              Contains("times are relative to a fixed computation beside them, as asked for, in 2 "
+                       "cells of 3"));
+  EXPECT_EQ(to_json(comparison).at("settings").at("steady_clock"), true);
+}
+
 TEST(CompareResults, LeavesSuspectCellsOutOfTheGateAndNamesThem) {
   json changed = result({cell("cpu_a", 0.02)});
   changed["cells"][0]["suspect"] = {"the GPU was throttled"};

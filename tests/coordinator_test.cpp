@@ -31,14 +31,14 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
 // k = 2 crashes, 3 hangs, 4 is wrong, 5 exits, 6 writes rubbish, 8 gives other bits each time,
-// 9 skips itself, 20 and above are slow; every other k is well.
+// 9 skips itself, 20 to 29 are slow, 30 and above were disturbed; every other k is well.
 constexpr const char* kFakeWorker = R"SH(#!/bin/sh
 role=$1 job=$2 result=$3
 value() { tr ',{}' '\n\n\n' < "$job" | sed -n "s/.*\"$1\": *\([^\",]*\).*/\1/p"; }
 k=$(value k)
 repetitions=$(value repetitions)
 echo "$role k=$k repetitions=$repetitions threads=$OMP_NUM_THREADS" >> "$(dirname "$0")/calls.log"
-status=ok reason= samples=0.001,0.0011,0.0012 hash=0123456789abcdef
+status=ok reason= pace= samples=0.001,0.0011,0.0012 hash=0123456789abcdef
 if [ "$role" = trace-worker ]; then
   echo '{"status": "ok", "reason": null, "iterations": [], "label_hash": null}' > "$result"
   exit 0
@@ -58,6 +58,15 @@ if [ "$repetitions" != 0 ]; then
     6) echo '{"status": "ok"' > "$result"; exit 0 ;;
     8) hash=$(printf '%016x' $$) ;;
     9) status=skipped reason="no such device" samples= ;;
+    # Disturbed at each odd attempt: half the pace, and twice the time.
+    30) echo >> "$0.attempts"
+        if [ $(($(wc -l < "$0.attempts") % 2)) = 1 ]; then
+          pace=0.000001,0.000002 samples=0.002,0.0022,0.0024
+        else
+          pace=0.000001,0.000001
+        fi ;;
+    31) pace=0.000001,0.000001 ;; # alone in a run, it would know no better
+    32) pace=0.000001,0.0000013 ;;
     2?) sleep 0.3 ;;
   esac
 fi
@@ -65,7 +74,7 @@ cat > "$result" <<END
 {"status": "$status", "reason": "$reason", "samples": [$samples], "stopping": "complete",
  "setup_seconds": 0.25, "stages": {}, "inertia": 12.5, "label_hash": "$hash",
  "centroid_hash": "$hash", "empty_clusters": 0, "any_empty_clusters": false, "outcome": "$hash",
- "verification": {"passed": true}, "traffic": null, "library": {}}
+ "verification": {"passed": true}, "traffic": null, "library": {}, "pace": [$pace]}
 END
 )SH";
 
@@ -153,6 +162,47 @@ class CoordinatorTest : public ::testing::Test {
   RunSurroundings surroundings_;
   RunSettings settings_;
 };
+
+TEST_F(CoordinatorTest, MeasuresDisturbedProcessesAgainWithPatience) {
+  use({30});
+  settings_.patience = 0.1;
+  run();
+  const json cell = cell_with(30);
+  EXPECT_EQ(cell.at("samples_seconds_per_iteration"),
+            json::parse("[[0.001, 0.0011, 0.0012], [0.001, 0.0011, 0.0012], "
+                        "[0.001, 0.0011, 0.0012]]"));
+  // Attempts 1 and 3 were disturbed; of the repeated ones, 4 and 5, the second was, too.
+  EXPECT_EQ(cell.at("pace"), json::parse(R"({"best_seconds": 1e-6, "ratios": [1, 1, 1],
+                                             "retries": 3})"));
+  EXPECT_THAT(cell.at("suspect"), IsEmpty());
+  EXPECT_THAT(validate_result(result()), IsEmpty());
+  // The journal has the last word on each process, also for a resumed run.
+  settings_.resume = true;
+  const auto before = calls().size();
+  run();
+  EXPECT_EQ(calls().size(), before);
+  EXPECT_EQ(cell_with(30), cell);
+}
+
+TEST_F(CoordinatorTest, GivesUpOnCoresThatStaySlow) {
+  use({31, 32});
+  settings_.patience = 0.1;
+  run();
+  EXPECT_EQ(cell_with(31).at("pace").at("retries"), 0);
+  const json cell = cell_with(32);
+  EXPECT_EQ(cell.at("pace").at("retries"), 9) << "three times each of three processes";
+  EXPECT_NEAR(cell.at("pace").at("ratios").at(0).get<double>(), 1.3, 1e-9);
+  EXPECT_THAT(cell.at("suspect").dump(), HasSubstr("take 1.30 times as long as at its best"));
+}
+
+TEST_F(CoordinatorTest, WithoutPatienceTellsWhatWasDisturbed) {
+  use({30});
+  run();
+  const json cell = cell_with(30);
+  EXPECT_EQ(cell.at("pace").at("ratios"), json::parse("[2, 1, 2]"));
+  EXPECT_EQ(cell.at("pace").at("retries"), 0);
+  EXPECT_THAT(cell.at("suspect").dump(), HasSubstr("take 2.00 times as long as at its best"));
+}
 
 TEST_F(CoordinatorTest, MeasuresEveryCellInSeveralProcesses) {
   use({10, 11});

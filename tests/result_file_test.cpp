@@ -15,6 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
@@ -55,6 +57,22 @@ std::string complaint(const json& file) {
     return error.what();
   }
   return "accepted";
+}
+
+TEST(ResultFileReader, KnowsThePaceOfEveryProcessOrOfNone) {
+  json file = small_file();
+  EXPECT_THAT(parsed(file).cells.at(0).paces, IsEmpty());
+  json& pace = file["cells"][0]["pace"];
+  pace = {{"best_seconds", 2e-4}, {"ratios", {1.0, 1.5}}, {"retries", 2}};
+  EXPECT_THAT(parsed(file).cells.at(0).paces, ElementsAre(2e-4, DoubleEq(3e-4)));
+  pace["ratios"] = {1.0, nullptr};
+  EXPECT_THAT(parsed(file).cells.at(0).paces, IsEmpty());
+  pace["ratios"] = {1.0};
+  EXPECT_THAT(complaint(file), HasSubstr("ratios: one number a process is wanted, 2"));
+  pace["ratios"] = {1.0, -1.0};
+  EXPECT_THAT(complaint(file), HasSubstr("-1.0 must be a positive number"));
+  pace["best_seconds"] = 0;
+  EXPECT_THAT(complaint(file), HasSubstr("0 must be a positive number"));
 }
 
 TEST(ResultFileReader, GivesTheCellsTyped) {

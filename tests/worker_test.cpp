@@ -210,10 +210,25 @@ TEST_F(WorkerTest, HarnessCostsLessThanOnePercentOfTenMilliseconds) {
   EXPECT_LE(least, 0.0101);
 }
 
+TEST_F(WorkerTest, WaitsForAQuietMomentNoLongerThanItsPatience) {
+  Job work = job("tests_spin", {1, 3}, 1, {2});
+  work.repetitions = 3;
+  work.best_pace = 1e-9;  // no moment is as quiet as that
+  work.patience = 0.3;
+  const auto begin = std::chrono::steady_clock::now();
+  const JobResult result = run_job(work);
+  EXPECT_EQ(result.status, "ok") << result.reason;
+  EXPECT_EQ(result.samples.size(), 3U);
+  EXPECT_EQ(result.pace.size(), 2U);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+}
+
 TEST_F(WorkerTest, JobsAndResultsSurviveJson) {
   Job work = job("reference", kLine, 1, {0, 1});
   work.exact_inertia = 0.1;
   work.certified_outcomes = {"a", "b"};
+  work.best_pace = 1e-4;
+  work.patience = 0.5;
   work.precision = Precision::bf16;
   EXPECT_EQ(to_json(job_from_json(to_json(work))), to_json(work));
   work.precision = Precision::f32;

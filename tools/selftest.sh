@@ -5,6 +5,7 @@
 # and against itself slowed down by 10 % on purpose. Ends with 1 when equal cells are called
 # different, or slower cells are not found, too often.
 #   OUT        folder of the results (default: selftest in the build folder); made anew
+#   PATIENCE   seconds that a process may wait for undisturbed cores (default: 1)
 #   PROCESSES  processes of a cell (default: as experiments/selftest/calibration.json says)
 #   ONLY       regular expression: only these cells, then without the least number of cells
 #   BUILD      the build folder
@@ -33,7 +34,7 @@ measure() {
   [ $status -eq 0 ] || [ $status -eq 4 ] || exit $status
 }
 
-options=()
+options=(--patience "${PATIENCE:-1}")
 [ -z "${PROCESSES:-}" ] || options+=(--processes "$PROCESSES")
 only=()
 [ -z "${ONLY:-}" ] || only=(--only "$ONLY")
@@ -47,11 +48,11 @@ KMEANS_BENCH_PLANT_SLOWDOWN=0.10 measure "$out/slower" "${options[@]}" --only "$
 
 echo
 echo '== This build against itself'
-"$bench" compare "$out/a" "$out/same" --json "$out/same.json" --markdown "$out/same.md"
+"$bench" compare "$out/a" "$out/same" --steady-clock --json "$out/same.json" --markdown "$out/same.md"
 echo
 echo '== This build against itself, slowed down by 10 %'
 gate=0
-"$bench" compare "$out/a" "$out/slower" --only "$ten_milliseconds" --gate \
+"$bench" compare "$out/a" "$out/slower" --steady-clock --only "$ten_milliseconds" --gate \
   --json "$out/slower.json" --markdown "$out/slower.md" || gate=$?
 [ $gate -le 1 ] || exit $gate
 

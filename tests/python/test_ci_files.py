@@ -302,6 +302,7 @@ def retime(cell: dict, factor: float) -> None:
     flat = sorted(sample for process in samples for sample in process)
     middle = (flat[8] + flat[9]) / 2
     cell["samples_seconds_per_iteration"] = samples
+    cell["pace"] = None
     cell["suspect"] = []
     cell["seconds_per_iteration"] |= {
         "median": middle,

@@ -46,6 +46,7 @@ def set_times(cell: dict, seconds: float) -> None:
     ]
     pooled = sorted(value for process in samples for value in process)
     cell["samples_seconds_per_iteration"] = samples
+    cell["pace"] = None
     cell["seconds_per_iteration"] |= {"median": statistics.median(pooled)}
     cell["suspect"] = []
 

@@ -214,7 +214,14 @@ def test_a_cell_recorded_as_wrong_must_be_wrong_again(changed: Any, tmp_path: Pa
     def change(record: dict[str, Any]) -> None:
         naive = cell(record, "cpu_naive")
         naive.update(status="wrong", reason="once", samples_seconds_per_iteration=[], suspect=[])
-        for key in ("seconds_per_iteration", "gflops", "gflops_2nkd", "stopping", "inertia"):
+        for key in (
+            "seconds_per_iteration",
+            "gflops",
+            "gflops_2nkd",
+            "stopping",
+            "inertia",
+            "pace",
+        ):
             naive[key] = None
         naive.update(label_hash=None, centroid_hash=None, empty_clusters=None)
         naive["gbytes_per_second"] = {"compulsory": None, "as_written": None}
