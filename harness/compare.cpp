@@ -899,18 +899,20 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
         miss(*base_file, *match.base, "not comparable: " + reason);
         continue;
       }
-      CellResult base_cell = *match.base;
-      CellResult new_cell = *match.changed;
-      if (settings.steady_clock && !base_cell.paces.empty() && !new_cell.paces.empty()) {
-        const double pace = std::min(smallest(base_cell.paces), smallest(new_cell.paces));
-        base_cell = at_pace(base_cell, pace);
-        new_cell = at_pace(new_cell, pace);
+      const CellResult* base_cell = match.base;
+      const CellResult* new_cell = match.changed;
+      std::pair<CellResult, CellResult> steady;
+      if (settings.steady_clock && !base_cell->paces.empty() && !new_cell->paces.empty()) {
+        const double pace = std::min(smallest(base_cell->paces), smallest(new_cell->paces));
+        steady = {at_pace(*base_cell, pace), at_pace(*new_cell, pace)};
+        base_cell = &steady.first;
+        new_cell = &steady.second;
         ++at_one_pace;
       }
-      ComparedCell cell = compare_cell(*base_file, base_cell, new_cell);
+      ComparedCell cell = compare_cell(*base_file, *base_cell, *new_cell);
       if (cell.base.seconds && cell.changed.seconds) {
         timed.push_back(comparison.cells.size());
-        times.push_back({std::move(base_cell.samples), std::move(new_cell.samples)});
+        times.push_back({base_cell->samples, new_cell->samples});
       }
       Sentences libraries;
       libraries.compare_flat("", part(match.base->data, "library"),

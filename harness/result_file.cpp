@@ -189,7 +189,9 @@ void read_paces(const Node& node, CellResult& cell) {
     if (ratio.value().is_null()) {
       whole = false;
     } else {
-      cell.paces.push_back(best * ratio.positive());
+      const double seconds = best * ratio.positive();
+      if (!(seconds > 0) || !std::isfinite(seconds)) ratio.fail("times best_seconds is no time");
+      cell.paces.push_back(seconds);
     }
   }
   if (cell.samples.size() != ratios.value().size()) {

@@ -49,7 +49,7 @@ struct TimedRepetitions {
 
 constexpr const char* kNoDuration = "no positive duration was measured";
 constexpr std::int64_t kMostTimelessSteps = 100'000;
-// A look at the pace takes half a millisecond, and empties the nearest cache.
+// A look at the pace takes most of a millisecond, and empties the nearest cache.
 constexpr double kWatchEverySeconds = 4e-3;
 
 // Google Benchmark decides how often to repeat inside a repetition until min_seconds are reached.
