@@ -11,7 +11,7 @@ namespace kmeans {
 
 /// A process whose pace was slower than this times the best is worth another attempt. Nearly all
 /// steps of the clock stay below it; a neighbour on the same core costs 15 % and more.
-constexpr double kDisturbedPace = 1.08;
+constexpr double kDisturbedPace = 1.10;
 /// From here on a cell's times are in doubt.
 constexpr double kDoubtfulPace = 1.15;
 
