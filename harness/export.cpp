@@ -317,9 +317,6 @@ json rates(const std::vector<Chosen>& chosen, Export& result) {
   json entries = json::array();
   for (const auto& one : chosen) {
     const CellResult& cell = *one.cell;
-    const auto counted = [](std::size_t count, const char* one_thing, const char* many) {
-      return std::to_string(count) + " " + (count == 1 ? one_thing : many);
-    };
     std::string extra = "median of " + counted(sample_count(cell), "sample", "samples") + ", " +
                         counted(cell.samples.size(), "process", "processes") +
                         "\nthreads: " + std::to_string(cell.threads);

@@ -39,10 +39,6 @@ void write_out(const std::string& out, const std::string& text) {
   }
 }
 
-std::string counted(std::size_t count, const char* thing) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : "s");
-}
-
 /// One line for all files: times that are those of no commit look like any others to their reader.
 void warn_of_unfit(const Unfit& unfit) {
   std::string text;
@@ -70,14 +66,14 @@ int run_export(const ExportOptions& options) {
                    file.cells.size(), static_cast<long long>(file.planned_cells));
     }
   }
-  std::string text = "exported " + counted(exported.cells, "cell");
+  std::string text = "exported " + counted(exported.cells, "cell", "cells");
   std::size_t omitted = 0;
   std::string which;
   for (const auto& [status, count] : exported.omitted) {
     omitted += count;
     which += (which.empty() ? "" : ", ") + std::to_string(count) + " " + status;
   }
-  if (omitted > 0) text += "; left out " + counted(omitted, "cell") + ": " + which;
+  if (omitted > 0) text += "; left out " + counted(omitted, "cell", "cells") + ": " + which;
   if (exported.suspect > 0) {
     text += "; of those exported, " + std::to_string(exported.suspect) + " marked suspect";
   }

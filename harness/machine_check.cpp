@@ -25,6 +25,7 @@
 #include "harness/gpu_state.h"
 #include "harness/machine.h"
 #include "harness/process.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -55,10 +56,6 @@ std::string formatted(const char* format, Values... values) {
   std::array<char, 384> text{};
   std::snprintf(text.data(), text.size(), format, values...);
   return text.data();
-}
-
-std::string counted(std::int64_t count, const char* one, const char* many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
 // --- Files of the kernel -----------------------------------------------------------------------

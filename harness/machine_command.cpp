@@ -59,15 +59,6 @@ std::string joined(const json& values, const char* separator) {
   return text;
 }
 
-std::string counted(std::int64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
-/// "1 word", "2 words".
-std::string counted(std::int64_t count, const std::string& word) {
-  return counted(count, word, word + "s");
-}
-
 std::string bytes_of(const json& value) {
   return value.is_null() ? "unknown" : format_bytes(value.get<double>());
 }
@@ -87,10 +78,10 @@ std::string rate(const json& value, const char* unit) {
 void print_cpu(const json& cpu) {
   std::cout << "CPU\n";
   print_line("model", plain(cpu["model"]));
-  std::string threads = counted(cpu["usable_threads"].get<std::int64_t>(), "usable thread") +
-                        " on " + counted(cpu["physical_cores"].get<std::int64_t>(), "core") + " (" +
-                        plain(cpu["logical_cores"]) + " logical in all, " +
-                        plain(cpu["smt_siblings"]) + " per core";
+  std::string threads =
+      counted(cpu["usable_threads"].get<std::size_t>(), "usable thread", "usable threads") +
+      " on " + counted(cpu["physical_cores"].get<std::size_t>(), "core", "cores") + " (" +
+      plain(cpu["logical_cores"]) + " logical in all, " + plain(cpu["smt_siblings"]) + " per core";
   if (known(cpu, "cgroup_cpus")) threads += ", quota of " + plain(cpu["cgroup_cpus"]) + " CPUs";
   print_line("threads", threads + ")");
   print_line("instructions", plain(cpu["instructions"]) + ": " + joined(cpu["flags"], " "));
@@ -182,7 +173,7 @@ void print_ceilings(const json& ceilings) {
   const auto& fma = ceilings["fma_gflops"];
   const auto& gemm = ceilings["gemm_gflops"];
   std::cout << "Ceilings, measured " << plain(details["measured"]) << " with "
-            << counted(details["threads"].get<std::int64_t>(), "thread") << "\n";
+            << counted(details["threads"].get<std::size_t>(), "thread", "threads") << "\n";
   print_line("read, memory", rate(ceilings["read_gbytes_per_second"], "GB/s") + " from " +
                                  bytes_of(details["read_bytes"]));
   print_line("read, cache", rate(ceilings["read_gbytes_per_second_cache"], "GB/s") + " from " +
@@ -266,8 +257,7 @@ int run_check(const MachineOptions& options) {
                 << std::setw(kLabelWidth) << condition.check << condition.detail << "\n";
     }
     std::cout << (doubts.empty() ? std::string("Nothing doubtful was found.")
-                                 : counted(static_cast<std::int64_t>(doubts.size()), "thing spoils",
-                                           "things spoil") +
+                                 : counted(doubts.size(), "thing spoils", "things spoil") +
                                        " measurements made now.")
               << "\n";
   }

@@ -3,6 +3,7 @@
 // Small helpers for messages.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -31,6 +32,12 @@ std::string format_bytes(double bytes);
 
 /// UTC now, ISO 8601: "2026-11-21T08:40:00Z".
 std::string utc_now();
+
+/// "1 cell", "3 cells".
+template <std::integral Count>
+std::string counted(Count count, std::string_view one, std::string_view many) {
+  return std::to_string(count).append(" ").append(count == 1 ? one : many);
+}
 
 /// "1 000 000" with thin grouping by plain spaces.
 std::string format_count(std::int64_t count);

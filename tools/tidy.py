@@ -91,6 +91,9 @@ def main(arguments: list[str]) -> int:
     if not arguments:
         print(__doc__, file=sys.stderr)
         return 2
+    if not CLANG_TIDY.exists():
+        print(f"{CLANG_TIDY} is missing: 'make check' installs it", file=sys.stderr)
+        return 3
     build = Path(arguments[0]).resolve()
     commands = read_commands(build)
     if len(arguments) > 1:
