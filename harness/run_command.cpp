@@ -177,10 +177,11 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   planned = std::move(kept);
 }
 
-int dry_run(const std::vector<PlannedExperiment>& planned) {
+int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
   std::size_t runs = 0;
   std::size_t skips = 0;
   double seconds = 0;
+  double waiting = 0;
   for (const auto& one : planned) {
     std::printf("%s (%s)\n", one.experiment.name.c_str(), one.plan.scale.c_str());
     const auto show = [&](const std::string& name, const std::string& skip_reason) {
@@ -196,6 +197,7 @@ int dry_run(const std::vector<PlannedExperiment>& planned) {
       show(cell.key, cell.skip_reason);
       if (cell.skip_reason.empty()) {
         seconds += rough_seconds(cell.task.shape, cell.iterations, cell.sampling);
+        waiting += patience * cell.sampling.processes;
       }
     }
     for (const auto& trace : one.plan.traces) {
@@ -205,8 +207,13 @@ int dry_run(const std::vector<PlannedExperiment>& planned) {
       if (study.selected) show("study " + study.spec.name, "");
     }
   }
-  std::printf("%zu to run, %zu to skip, very roughly %s\n", runs, skips,
+  std::printf("%zu to run, %zu to skip, very roughly %s", runs, skips,
               format_duration(seconds).c_str());
+  if (patience > 0) {
+    std::printf("; on a restless host up to %s more for patience, before further attempts",
+                format_duration(waiting).c_str());
+  }
+  std::printf("\n");
   return kExitOk;
 }
 
@@ -263,7 +270,7 @@ int run(const RunOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   auto planned = plan_all(options, threads);
   narrow(planned, options.only);
-  if (options.dry_run) return dry_run(planned);
+  if (options.dry_run) return dry_run(planned, options.patience);
 
   const InterruptGuard guard;
   RunSettings settings;

@@ -266,6 +266,13 @@ def test_more_processes_get_more_time(tmp_path: Path) -> None:
     cell = measured_cell("--processes", "8", "--max-seconds", "1")
     assert len(cell["samples_seconds_per_iteration"]) < 8
     assert cell["stopping"] == "time budget"
+    # What a run will take, said beforehand, knows how long the processes may wait.
+    plain, _ = run("run", tmp_path / "budget.json", "--dry-run", "--processes", "8")
+    assert "patience" not in plain
+    out, _ = run(
+        "run", tmp_path / "budget.json", "--dry-run", "--processes", "8", "--patience", "60"
+    )
+    assert "up to 8 min 0 s more for patience" in out
 
 
 @needs_program
