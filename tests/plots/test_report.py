@@ -341,6 +341,9 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: dict[
     assert "○ not tested here no cell of cuda_z in this run" in page
     assert page.count("It uses all cores.") == 3
     assert 'id="claim-small-slow"' in text
+    # What was not tested does not stand in the way of what was.
+    folded = text.index("<summary>1 claim not tested here, and why</summary>")
+    assert text.index('id="claim-small-slow"') < folded < text.index('id="claim-small-absent"')
 
 
 def test_studies_show_findings_notes_and_sortable_rows(
