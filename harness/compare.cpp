@@ -41,10 +41,6 @@ std::string formatted(const char* format, Values... values) {
 
 std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
 
-std::string counted(std::size_t count, const char* one, const char* many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
-}
-
 std::string shown(const json& value) {
   std::string text = value.is_null() ? "nothing" : to_line(value);
   if (text.size() > 80) text = valid_utf8(text.substr(0, 77)) + "...";
@@ -560,9 +556,8 @@ void compare_trace(const ResultFile& file, const json& base, const json& changed
       return;
     }
   }
-  bool lost = false;
   compare_status(text_at(base, "status"), text_at(changed, "status"), text_at(changed, "reason"),
-                 record.correctness, record.correctness_regression, lost);
+                 record.correctness, record.correctness_regression, record.lost);
   if (text_at(base, "status") != "ok" || text_at(changed, "status") != "ok") return;
   const bool exact = is_exact_variant(text_at(base, "variant"), file);
   const auto add = [&](const std::string& sentence) {
@@ -601,14 +596,13 @@ void compare_records(const ResultFile& base, const ResultFile& changed,
         }
         continue;
       }
-      ComparedRecord compared{base.experiment, kind, name, {}, false};
+      ComparedRecord compared{base.experiment, kind, name, {}, false, false};
       if (std::string_view(kind) == "trace") {
         compare_trace(base, record, *found->second, compared);
       } else {
-        bool lost = false;
         compare_status(text_at(record, "status"), text_at(*found->second, "status"),
                        text_at(*found->second, "reason"), compared.correctness,
-                       compared.correctness_regression, lost);
+                       compared.correctness_regression, compared.lost);
       }
       if (!compared.correctness.empty()) comparison.records.push_back(std::move(compared));
     }
@@ -706,6 +700,9 @@ void judge_gate(Comparison& comparison) {
       ++slower;
     }
   }
+  const auto lost_records = static_cast<std::size_t>(
+      std::count_if(comparison.records.begin(), comparison.records.end(),
+                    [](const ComparedRecord& record) { return record.lost; }));
   if (slower > 0) fail(counted(slower, "cell is", "cells are") + " slower");
   const auto tolerable = [&](const std::string& reason) {
     if (comparison.settings.allow_missing) {
@@ -720,6 +717,10 @@ void judge_gate(Comparison& comparison) {
   }
   if (lost > 0) {
     tolerable(counted(lost, "cell", "cells") + " measured in base " + (lost == 1 ? "is" : "are") +
+              " skipped in new");
+  }
+  if (lost_records > 0) {
+    tolerable(counted(lost_records, "trace or study of base is", "traces and studies of base are") +
               " skipped in new");
   }
   for (const auto& file : comparison.changed.at("files")) {
@@ -1003,7 +1004,8 @@ json to_json(const Comparison& comparison) {
                        {"kind", record.kind},
                        {"name", record.name},
                        {"correctness", record.correctness},
-                       {"correctness_regression", record.correctness_regression}});
+                       {"correctness_regression", record.correctness_regression},
+                       {"lost", record.lost}});
   }
   json missing = json::array();
   for (const auto& cell : comparison.missing) {

@@ -96,6 +96,7 @@ struct ComparedRecord {
   std::string name;
   std::vector<std::string> correctness;
   bool correctness_regression = false;
+  bool lost = false;  ///< Ran in base, skipped in new.
 };
 
 struct MissingCell {

@@ -220,7 +220,7 @@ std::vector<Change> changes(const Comparison& comparison) {
   };
   for (const auto& cell : comparison.cells) add(cell, cell.lost, cell_name(cell, true));
   for (const auto& record : comparison.records) {
-    add(record, false, record.experiment + ": " + record.kind + " " + record.name);
+    add(record, record.lost, record.experiment + ": " + record.kind + " " + record.name);
   }
   std::stable_sort(list.begin(), list.end(),
                    [](const Change& a, const Change& b) { return a.kind < b.kind; });

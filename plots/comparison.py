@@ -110,11 +110,15 @@ class Comparison:
         broken = sum(pair.regression for pair in self.pairs)
         broken += sum(bool(record["correctness_regression"]) for record in self.records)
         lost = sum(pair.lost and not pair.regression for pair in self.pairs)
+        lost_records = sum(bool(record.get("lost")) for record in self.records)
         certified = sum(pair.changed_otherwise and pair.certified for pair in self.pairs)
         others = sum(pair.changed_otherwise and not pair.certified for pair in self.pairs)
-        others += sum(not record["correctness_regression"] for record in self.records)
+        others += len(self.records) - lost_records
+        others -= sum(bool(record["correctness_regression"]) for record in self.records)
         parts = [f"{many(broken, 'answer')} broken"]
         parts += [f"{many(lost, 'cell')} lost"] if lost else []
+        if lost_records:
+            parts.append(f"{many(lost_records, 'trace or study', 'traces and studies')} lost")
         parts += [f"{count(certified)} changed but certified"] if certified else []
         parts += [f"{many(others, 'other change')}"] if others else []
         return ", ".join(parts)
@@ -212,7 +216,7 @@ def comparisons_in(folder: Path) -> list[Link]:
             continue
         counts = comparison.counts
         parts = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
-        if counts["correctness"] or any(pair.lost for pair in comparison.pairs):
+        if counts["correctness"] or " lost" in comparison.answers:
             parts.insert(0, comparison.answers)
         found.append(
             Link(

@@ -601,6 +601,26 @@ TEST(CompareResults, CompareTracesByTheirIterations) {
   EXPECT_EQ(compared(base, changed).missing.at(0).key, "trace stops");
 }
 
+TEST(CompareResults, CountASkippedTraceAndStudyAsLost) {
+  json base = result({cell("cpu_a", 0.01)});
+  base["traces"].push_back({{"name", "stops"}, {"variant", "reference"}, {"status", "ok"}});
+  base["studies"].push_back({{"name", "step"}, {"status", "ok"}});
+  json changed = base;
+  for (const char* list : {"traces", "studies"}) {
+    changed[list][0]["status"] = "skipped";
+    changed[list][0]["reason"] = "no GPU";
+  }
+  CompareSettings settings;
+  const auto strict = compared(base, changed, settings);
+  EXPECT_THAT(strict.gate.reasons, ElementsAre("2 traces and studies of base are skipped in new"));
+  EXPECT_THAT(to_text(strict, false),
+              HasSubstr("  LOST        e: trace stops: was ok, is skipped: no GPU"));
+  EXPECT_TRUE(to_json(strict).at("records").at(1).at("lost"));
+  settings.allow_missing = true;
+  EXPECT_TRUE(compared(base, changed, settings).gate.passed);
+  EXPECT_TRUE(compared(changed, base).gate.passed) << "found again";
+}
+
 TEST(CompareResults, HaveAGeometricMeanOnlyOnRequest) {
   const json base = result({cell("cpu_a", 0.01), cell("cpu_b", 0.01)});
   const json changed = result({cell("cpu_a", 0.02), cell("cpu_b", 0.005)});

@@ -311,6 +311,13 @@ def test_head_section_and_column_count_answers_alike(
     assert re.search(
         r"answers broken cells lost answers changed otherwise small( \d+){5} 0 1 2", text
     )
+    trace = {"experiment": "small", "kind": "trace", "name": "stops"}
+    trace |= {"correctness": ["was ok, is skipped"], "correctness_regression": False}
+    data["records"] = [trace | {"lost": True}]
+    made.write(path.parent, data)
+    assert "1 trace or study lost, 2 changed but certified" in load_comparison(path).answers
+    text = re.sub(r"\s+", " ", _Text(_page(tmp_path)).text)
+    assert "trace stops — was ok, is skipped lost, fails the gate" in text
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]]) -> None:
