@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numeric>
 #include <set>
@@ -101,6 +102,24 @@ TEST(Generators, GlobularRefusesWhatTheSourceTriesForEver) {
   const auto spec = spec_of(R"({"generator": "globular", "n": 10, "d": 2, "k": 10, "sigma": 1})");
   EXPECT_THAT(message_of([&] { generate(spec, ScalarType::f32); }),
               AllOf(HasSubstr("of 10 centres could be placed"), HasSubstr("larger sigma or d")));
+}
+
+TEST(Generators, GlobularCentresFarApartTakeNoTime) {
+  // A fuzzer's find: comparing all of these centres in all coordinates took a minute. The first
+  // coordinate tells nearly all of them apart, so it takes a moment.
+  const auto spec =
+      spec_of(R"({"generator": "globular", "n": 1, "d": 334, "k": 20000, "sigma": 1})");
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(generate(spec, ScalarType::f64).d(), 334);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Generators, GlobularRefusesWhatWouldTakeForEver) {
+  // So narrow that no coordinate alone tells two centres apart, and 10^13 operations are needed.
+  const auto spec =
+      spec_of(R"({"generator": "globular", "n": 1, "d": 100000, "k": 20000, "sigma": 5e-6})");
+  EXPECT_THAT(message_of([&] { generate(spec, ScalarType::f64); }),
+              AllOf(HasSubstr("1 000 000 000 operations"), HasSubstr("smaller k or d")));
 }
 
 TEST(Generators, ToyHasThreeClustersAndOutliers) {
