@@ -56,13 +56,28 @@ std::vector<Parameter> with_shape(std::vector<Parameter> own,
   return all;
 }
 
-/// What most generators share: d, and the random numbers of the seed.
+/// What most generators share: the shape, and the random numbers of the seed.
 struct Base {
   explicit Base(const json& spec)
-      : d(spec.at("d").get<std::int64_t>()), seed(spec.at("seed").get<std::uint64_t>()) {}
+      : n(spec.at("n").get<std::int64_t>()),
+        d(spec.at("d").get<std::int64_t>()),
+        seed(spec.at("seed").get<std::uint64_t>()) {}
 
   [[nodiscard]] CounterRandom random(Stream stream) const { return {seed, stream}; }
 
+  /// Room for k centres. Memory is planned for the points, so that many centres of which most can
+  /// have no point are refused unless they are small.
+  [[nodiscard]] std::vector<double> room_for_centres(std::int64_t k) const {
+    constexpr std::int64_t kSmall = std::int64_t{1} << 24;  // coordinates, 128 MiB
+    if (const std::int64_t most = std::max(n, kSmall / d); k > most) {
+      throw InputError(format_count(k) + " centres of " + counted(d, "coordinate", "coordinates") +
+                       " for " + counted(n, "point", "points") + " are too many: at most " +
+                       format_count(most) + " with these n and d");
+    }
+    return std::vector<double>(static_cast<std::size_t>(k * d));
+  }
+
+  std::int64_t n;
   std::int64_t d;
   std::uint64_t seed;
 };
@@ -114,7 +129,7 @@ auto equal_shares(const Base& base, std::int64_t k) {
 
 std::vector<double> uniform_centres(const Base& base, std::int64_t k, double low, double high) {
   const auto random = base.random(kCentres);
-  std::vector<double> values(static_cast<std::size_t>(k * base.d));
+  auto values = base.room_for_centres(k);
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = low + (high - low) * random.uniform(i);
   }
@@ -145,10 +160,12 @@ FillRows blobs(const json& spec) {
 /// strip about the first coordinate, so that only few are looked at.
 class SeparatedPoints {
  public:
-  SeparatedPoints(std::int64_t d, double separation)
+  /// `room` is overwritten by the points placed.
+  SeparatedPoints(std::vector<double> room, std::int64_t d, double separation)
       : d_(static_cast<std::size_t>(d)),
         separation_(separation),
-        strip_(std::sqrt(separation) * (1 + 1e-9)) {}  // rounding leaves out nothing
+        strip_(std::sqrt(separation) * (1 + 1e-9)),  // rounding leaves out nothing
+        placed_(std::move(room)) {}
 
   bool fits(const std::vector<double>& candidate) {
     const auto end = by_first_.upper_bound(candidate[0] + strip_);
@@ -168,8 +185,9 @@ class SeparatedPoints {
   }
 
   void add(const std::vector<double>& candidate) {
-    by_first_.emplace(candidate[0], placed_.size());
-    placed_.insert(placed_.end(), candidate.begin(), candidate.end());
+    const std::size_t place = by_first_.size() * d_;
+    std::copy(candidate.begin(), candidate.end(), placed_.data() + place);
+    by_first_.emplace(candidate[0], place);
   }
 
   /// Differences of coordinates computed so far: the same number on every machine.
@@ -194,7 +212,7 @@ std::vector<double> separated_centres(const Base& base, std::int64_t k, double s
   const auto random = base.random(kCentres);
   const double side = sigma * sigma * static_cast<double>(k);
   const std::int64_t d = base.d;
-  SeparatedPoints centres(d, 100 * sigma * sigma);
+  SeparatedPoints centres(base.room_for_centres(k), d, 100 * sigma * sigma);
   std::vector<double> candidate(static_cast<std::size_t>(d));
   std::int64_t drawn = 0;
   const auto refuse = [&](std::int64_t placed, const std::string& after, const char* instead) {

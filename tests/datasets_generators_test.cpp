@@ -122,6 +122,21 @@ TEST(Generators, GlobularRefusesWhatWouldTakeForEver) {
               AllOf(HasSubstr("1 000 000 000 operations"), HasSubstr("smaller k or d")));
 }
 
+TEST(Generators, RefuseMoreCentresThanTheirPointsJustify) {
+  // Memory is planned for the points; these centres would take 25 GiB for one point.
+  for (const char* description :
+       {R"({"generator": "blobs", "n": 1, "d": 3334, "k": 1000000})",
+        R"({"generator": "globular", "n": 1, "d": 3334, "k": 1000000})",
+        R"({"generator": "imbalanced", "n": 1, "d": 3334, "k": 1000000})",
+        R"({"generator": "duplicates", "n": 1, "d": 3334, "distinct": 1000000})"}) {
+    const auto spec = spec_of(description);
+    EXPECT_THAT(message_of([&] { generate(spec, ScalarType::f64); }),
+                AllOf(HasSubstr("1 000 000 centres of 3334 coordinates for 1 point are too many"),
+                      HasSubstr("at most 5 032")))
+        << description;
+  }
+}
+
 TEST(Generators, ToyHasThreeClustersAndOutliers) {
   const auto points = generate(spec_of(R"({"generator": "toy", "n": 10000})"), ScalarType::f64);
   ASSERT_EQ(points.d(), 2);
