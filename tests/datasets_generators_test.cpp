@@ -115,9 +115,10 @@ TEST(Generators, GlobularCentresFarApartTakeNoTime) {
 }
 
 TEST(Generators, GlobularRefusesWhatWouldTakeForEver) {
-  // So narrow that no coordinate alone tells two centres apart, and 10^13 operations are needed.
+  // So narrow that no coordinate alone tells two centres apart: up to k^2 d / 2 = 3.4e10
+  // operations.
   const auto spec =
-      spec_of(R"({"generator": "globular", "n": 1, "d": 100000, "k": 20000, "sigma": 5e-6})");
+      spec_of(R"({"generator": "globular", "n": 1, "d": 4096, "k": 4096, "sigma": 1.1e-4})");
   EXPECT_THAT(message_of([&] { generate(spec, ScalarType::f64); }),
               AllOf(HasSubstr("1 000 000 000 operations"), HasSubstr("smaller k or d")));
 }
