@@ -130,6 +130,8 @@ Answer read_file(std::string_view text) {
 // --- Descriptions of data --------------------------------------------------------------------
 
 inline constexpr std::int64_t kMostCoordinates = 4096;
+/// Placing a million separated centres takes seconds, and ten times that under sanitizers.
+inline constexpr std::int64_t kMostCentres = 100'000;
 
 /// The product of sizes that are checked already.
 inline bool small(std::int64_t n, std::int64_t d) {
@@ -145,6 +147,7 @@ inline Answer read_dataset(std::string_view text) {
     const auto n = spec.json.value("n", std::int64_t{0});
     const auto d = spec.json.value("d", std::int64_t{0});
     if (!spec.json.contains("generator") || n < 1 || d < 1 || !small(n, d)) return Answer::read;
+    if (spec.json.value("k", std::int64_t{1}) > kMostCentres) return Answer::read;
     const Points points = generate(spec, ScalarType::f64);
     require(points.n() == n && points.d() == d, "generated another shape");
     look_at<double>(points, true);
