@@ -205,7 +205,7 @@ class SeparatedPoints {
 
 // marinai2023, figure 1: centres in [0, sigma^2 k]^d, each kept when its squared distance from all
 // earlier ones exceeds 100 sigma^2. The source tries for ever; here the tries are bounded, and so
-// is the work of them all, to some seconds.
+// is the work of them all.
 std::vector<double> separated_centres(const Base& base, std::int64_t k, double sigma) {
   constexpr std::int64_t kTries = 1000;
   constexpr std::int64_t kMostOperations = 1'000'000'000;

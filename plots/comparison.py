@@ -105,20 +105,30 @@ class Comparison:
         return bool(self.gate["passed"])
 
     @property
+    def lost(self) -> tuple[int, int]:
+        """How many cells, and how many traces and studies, ran in base and are skipped in new."""
+        return (
+            sum(pair.lost and not pair.regression for pair in self.pairs),
+            sum(bool(record.get("lost")) for record in self.records),
+        )
+
+    @property
     def answers(self) -> str:
         """How many cells, traces and studies have another answer, in words."""
         broken = sum(pair.regression for pair in self.pairs)
         broken += sum(bool(record["correctness_regression"]) for record in self.records)
-        lost = sum(pair.lost and not pair.regression for pair in self.pairs)
-        lost_records = sum(bool(record.get("lost")) for record in self.records)
         certified = sum(pair.changed_otherwise and pair.certified for pair in self.pairs)
         others = sum(pair.changed_otherwise and not pair.certified for pair in self.pairs)
-        others += len(self.records) - lost_records
-        others -= sum(bool(record["correctness_regression"]) for record in self.records)
+        others += sum(
+            not record["correctness_regression"] and not record.get("lost")
+            for record in self.records
+        )
         parts = [f"{many(broken, 'answer')} broken"]
-        parts += [f"{many(lost, 'cell')} lost"] if lost else []
-        if lost_records:
-            parts.append(f"{many(lost_records, 'trace or study', 'traces and studies')} lost")
+        cells, records = self.lost
+        parts += [f"{many(cells, 'cell')} lost"] if cells else []
+        parts += (
+            [f"{many(records, 'trace or study', 'traces and studies')} lost"] if records else []
+        )
         parts += [f"{count(certified)} changed but certified"] if certified else []
         parts += [f"{many(others, 'other change')}"] if others else []
         return ", ".join(parts)
@@ -216,7 +226,7 @@ def comparisons_in(folder: Path) -> list[Link]:
             continue
         counts = comparison.counts
         parts = [f"{counts[v]} {WORDS[v]}" for v in VERDICTS if counts[v]]
-        if counts["correctness"] or " lost" in comparison.answers:
+        if counts["correctness"] or any(comparison.lost):
             parts.insert(0, comparison.answers)
         found.append(
             Link(

@@ -266,7 +266,7 @@ def datasets() -> dict[str, bytes]:
         for name, more in of_generator.items()
     }
     files["dataset/file"] = text({"file": "points.csv", "csv_drop_last": 1})
-    # Found by fuzzing: gigabytes of centres for a point, and a minute of comparing every centre
+    # Found by fuzzing: gigabytes of centres for a point, and endless comparing of every centre
     # with every other in every coordinate.
     many = {"generator": "blobs", "n": 1, "d": 3334, "seed": 1, "k": 100000}
     files["dataset/blobs-many"] = text(many)

@@ -130,7 +130,7 @@ Answer read_file(std::string_view text) {
 // --- Descriptions of data --------------------------------------------------------------------
 
 inline constexpr std::int64_t kMostCoordinates = 4096;
-/// Placing a million separated centres takes seconds, and ten times that under sanitizers.
+/// Placing a million separated centres is possible, and takes longer than the fuzzer waits.
 inline constexpr std::int64_t kMostCentres = 100'000;
 
 /// The product of sizes that are checked already.
