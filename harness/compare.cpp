@@ -367,6 +367,11 @@ std::string incomparable(const ResultFile& base_file, const CellResult& base,
   return "";
 }
 
+/// Are a cell's times relative to a pace worth something? A GPU has a clock of its own.
+bool goes_with_pace(const CellResult& cell) {
+  return !cell.paces.empty() && !part(cell.data, "gpu").is_object();
+}
+
 /// A cell's times as they would be at a pace (harness/pace.h), if the whole of each went with it.
 CellResult at_pace(const CellResult& cell, double pace) {
   CellResult result = cell;
@@ -903,7 +908,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
       const CellResult* base_cell = match.base;
       const CellResult* new_cell = match.changed;
       std::pair<CellResult, CellResult> steady;
-      if (settings.steady_clock && !base_cell->paces.empty() && !new_cell->paces.empty()) {
+      if (settings.steady_clock && goes_with_pace(*base_cell) && goes_with_pace(*new_cell)) {
         const double pace = std::min(smallest(base_cell->paces), smallest(new_cell->paces));
         steady = {at_pace(*base_cell, pace), at_pace(*new_cell, pace)};
         base_cell = &steady.first;

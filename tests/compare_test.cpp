@@ -296,15 +296,19 @@ TEST(CompareResults, LetsImprovementsPass) {
 
 TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
   // Everything took 1.2 times as long, a fixed computation too; and one cell 1.1 times more.
-  json base = result({cell("cpu_a", 0.01), cell("cpu_b", 0.01), cell("cpu_c", 0.01)});
-  json changed = result({cell("cpu_a", 0.012), cell("cpu_b", 0.0132), cell("cpu_c", 0.012)});
-  for (std::size_t i : {0, 1}) {
+  json base =
+      result({cell("cpu_a", 0.01), cell("cpu_b", 0.01), cell("cpu_c", 0.01), cell("cuda_d", 0.01)});
+  json changed = result(
+      {cell("cpu_a", 0.012), cell("cpu_b", 0.0132), cell("cpu_c", 0.012), cell("cuda_d", 0.012)});
+  for (json* side : {&base, &changed}) (*side)["cells"][3]["gpu"] = {{"name", "NVIDIA H200"}};
+  for (std::size_t i :
+       {0, 1, 3}) {  // nothing is known of cpu_c's pace, and a GPU has its own clock
     base["cells"][i]["pace"] = {
         {"best_seconds", 1e-4}, {"ratios", std::vector<double>(6, 1.0)}, {"retries", 0}};
     changed["cells"][i]["pace"] = {
         {"best_seconds", 1e-4}, {"ratios", std::vector<double>(6, 1.2)}, {"retries", 0}};
   }
-  EXPECT_EQ(compared(base, changed).count(CellVerdict::slower), 3U);
+  EXPECT_EQ(compared(base, changed).count(CellVerdict::slower), 4U);
   CompareSettings settings;
   settings.steady_clock = true;
   const auto comparison = compared(base, changed, settings);
@@ -320,7 +324,7 @@ TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
   }
   EXPECT_THAT(comparison.differences,
               Contains("times are relative to a fixed computation beside them, as asked for, in 2 "
-                       "cells of 3"));
+                       "cells of 4"));
   EXPECT_EQ(to_json(comparison).at("settings").at("steady_clock"), true);
 }
 

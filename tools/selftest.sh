@@ -4,9 +4,11 @@
 # Calibrates `kmeans-bench compare` on this machine (docs/comparing.md): this build against itself,
 # and against itself slowed down by 10 % on purpose. Ends with 1 when equal cells are called
 # different, or slower cells are not found, too often.
+#   EXPERIMENT a file of experiments/selftest, without its ending (default: calibration; for the CUDA
+#              variants: calibration-gpu)
 #   OUT        folder of the results (default: selftest in the build folder); made anew
 #   PATIENCE   seconds that a process may wait for undisturbed cores (default: 1)
-#   PROCESSES  processes of a cell (default: as experiments/selftest/calibration.json says)
+#   PROCESSES  processes of a cell (default: as the experiment says)
 #   ONLY       regular expression: only these cells, then without the least number of cells
 #   BUILD      the build folder
 set -euo pipefail
@@ -15,10 +17,16 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 out=${OUT:-$build/selftest}
 bench=$build/kmeans-bench
-experiment=experiments/selftest/calibration.json
+name=${EXPERIMENT:-calibration}
+experiment=experiments/selftest/$name.json
 python=.venv/bin/python
 [ -x "$python" ] || python=python3
 
+if [ ! -e "$experiment" ]; then
+  echo "tools/selftest.sh: there is no $experiment; EXPERIMENT is one of:" \
+    "$(basename -s .json -a experiments/selftest/*.json | paste -sd ' ')" >&2
+  exit 2
+fi
 if [ -e "$out" ] && [ ! -e "$out/selftest" ]; then
   echo "tools/selftest.sh: $out exists and is not a folder of this script; set OUT to another" >&2
   exit 2
@@ -43,7 +51,7 @@ unset KMEANS_BENCH_PLANT_SLOWDOWN
 measure "$out/a" "${options[@]}" "${only[@]}"
 measure "$out/same" "${options[@]}" "${only[@]}"
 
-ten_milliseconds=$("$python" tools/selftest_summary.py --keys "$out/a/calibration.json")
+ten_milliseconds=$("$python" tools/selftest_summary.py --keys "$out/a/$name.json")
 KMEANS_BENCH_PLANT_SLOWDOWN=0.10 measure "$out/slower" "${options[@]}" --only "$ten_milliseconds"
 
 echo
