@@ -419,8 +419,20 @@ void compare_status(const std::string& base, const std::string& changed, const s
   lost = base == "ok" && changed == "skipped";
 }
 
+/// Do the bits of a cell differ from process to process?
+bool varies(const CellResult& cell) {
+  return part(cell.data, "bit_equal_across_processes") == false;
+}
+
+/// Does a variant that promises no bits give others in each process, so that those of two runs
+/// cannot be compared?
+bool bits_vary(const CellResult& base, const CellResult& changed) {
+  return !base.exact && (varies(base) || varies(changed));
+}
+
 /// Answers of two certified runs. Those of exact variants are defined to the last bit, on every
-/// machine; of all others each side has passed its certificate, and other bits are but news.
+/// machine; of all others each side has passed its certificate, and other bits are but news: none
+/// at all where they differ within one side.
 void compare_answers(const CellResult& base, const CellResult& changed, ComparedCell& cell) {
   const auto add = [&](const std::string& sentence, bool regression) {
     cell.correctness.push_back(sentence);
@@ -428,13 +440,22 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
   };
   const auto compare_hash = [&](const char* what, const std::optional<std::string>& before,
                                 const std::optional<std::string>& after) {
-    if (!before || !after || *before == *after) return;
-    add(formatted("other %s: hash %s in base, %s in new", what, before->c_str(), after->c_str()) +
-            (base.exact ? ", of an exact variant" : ", both certified"),
-        base.exact);
+    if (!before || !after || *before == *after) return false;
+    if (base.exact) {
+      add(formatted("other %s: hash %s in base, %s in new, of an exact variant", what,
+                    before->c_str(), after->c_str()),
+          true);
+    }
+    return true;
   };
-  compare_hash("labels", base.label_hash, changed.label_hash);
-  compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
+  const bool labels = compare_hash("labels", base.label_hash, changed.label_hash);
+  const bool centroids = compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
+  if (!base.exact && !bits_vary(base, changed) && (labels || centroids)) {
+    const char* const both = labels && centroids ? " and " : "";
+    add(formatted("other %s%s%s, both certified", labels ? "labels" : "", both,
+                  centroids ? "centroids" : ""),
+        false);
+  }
   if (base.inertia && changed.inertia) {
     const double difference = relative_difference(*base.inertia, *changed.inertia);
     const double tolerance = base.exact ? kExactInertiaTolerance : kInertiaTolerance;
@@ -453,9 +474,7 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
                   static_cast<long long>(*changed.empty_clusters)),
         base.exact);
   }
-  const json before = part(base.data, "bit_equal_across_processes");
-  const json after = part(changed.data, "bit_equal_across_processes");
-  if (before == true && after == false) {
+  if (part(base.data, "bit_equal_across_processes") == true && varies(changed)) {
     add("its processes no longer agree bit for bit", base.exact);
   }
 }
@@ -884,6 +903,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   std::vector<TimePair> times;
   std::vector<std::size_t> timed;
   std::size_t at_one_pace = 0;
+  std::size_t varying = 0;
   std::map<std::string, std::set<std::string>> library_changes;
   for (const auto& [base_file, new_file] : pairs) {
     list_differences(*base_file, *new_file, differences);
@@ -915,6 +935,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
         new_cell = &steady.second;
         ++at_one_pace;
       }
+      if (bits_vary(*base_cell, *new_cell)) ++varying;
       ComparedCell cell = compare_cell(*base_file, *base_cell, *new_cell);
       if (cell.base.seconds && cell.changed.seconds) {
         timed.push_back(comparison.cells.size());
@@ -941,6 +962,11 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
     differences.add("times are relative to a fixed computation beside them, as asked for, in " +
                     counted(at_one_pace, "cell", "cells") + " of " +
                     std::to_string(comparison.cells.size()));
+  }
+  if (varying > 0) {
+    differences.add("bits differ from process to process in " + counted(varying, "cell", "cells") +
+                    " of " + std::to_string(comparison.cells.size()) +
+                    ": there the inertia alone is compared");
   }
   comparison.differences = differences.take();
 

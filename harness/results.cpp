@@ -22,6 +22,8 @@ using nlohmann::json;
 
 constexpr double kCeilingTolerance = 1.05;
 constexpr double kWideSpread = 1.5;
+// Processes of a GPU's cell agree up to this factor; what a comparison calls the same by default.
+constexpr double kAgreement = 1.05;
 // Device events and the host's clock must agree on steps that are long beside a launch.
 constexpr double kClockTolerance = 0.10;
 constexpr double kLongStepSeconds = 5e-3;
@@ -194,6 +196,18 @@ json paces(const CellEvidence& evidence) {
   return {{"best_seconds", *evidence.best_pace}, {"ratios", ratios}, {"retries", retries}};
 }
 
+/// Do a GPU's times follow the pace of its host's cores? Most do not, so processes that agree with
+/// one another are believed; fewer than three tell nothing.
+bool follows_pace(const CellEvidence& evidence) {
+  if (evidence.processes.size() < kFewestForSpread) return true;
+  std::vector<double> medians;
+  for (const auto* process : evidence.processes) {
+    medians.push_back(median_of(samples_of(process->result)));
+  }
+  const auto [fastest, slowest] = std::minmax_element(medians.begin(), medians.end());
+  return *slowest > kAgreement * *fastest;
+}
+
 json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
             const json& device_times, const std::vector<double>& samples,
             const MachineLimits& limits) {
@@ -263,7 +277,7 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
   for (const auto* process : evidence.processes) {
     slowest = std::max(slowest, pace_ratio(*process, evidence).value_or(1));
   }
-  if (slowest > kDoubtfulPace) {
+  if (slowest > kDoubtfulPace && !(cell.gpu && !follows_pace(evidence))) {
     suspect.push_back(
         formatted("something on the same cores, or a lower clock, made a fixed computation beside "
                   "it take %.2f times as long as at its best",

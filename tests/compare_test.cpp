@@ -391,6 +391,34 @@ INSTANTIATE_TEST_SUITE_P(
                    false, "no longer agree"}),
     [](const auto& one) { return std::string(one.param.name); });
 
+TEST(CompareResults, ExpectNoBitsThatEvenProcessesOfOneRunDoNotAgreeOn) {
+  const auto varying = [](const char* variant, const char* hash) {
+    json one = cell(variant, 0.01);
+    one["bit_equal_across_processes"] = false;
+    one["label_hash"] = hash;
+    one["centroid_hash"] = hash;
+    return one;
+  };
+  const json base = result({varying("cuda_a", "0000000000000001"), cell("cpu_b", 0.01)});
+  json changed = result({varying("cuda_a", "0000000000000002"), cell("cpu_b", 0.01)});
+  const auto quiet = compared(base, changed);
+  EXPECT_THAT(quiet.cells[0].correctness, IsEmpty());
+  EXPECT_THAT(quiet.cells[1].correctness, IsEmpty());
+  EXPECT_THAT(quiet.differences, Contains("bits differ from process to process in 1 cell of 2: "
+                                          "there the inertia alone is compared"));
+  changed["cells"][0]["inertia"] = 13.0;
+  EXPECT_EQ(compared(base, changed).correctness_regressions(), 1U);
+  // What was equal in all processes and is not any more is news once, not three times.
+  const auto news =
+      compared(result({cell("cuda_a", 0.01)}), result({varying("cuda_a", "0000000000000001")}));
+  EXPECT_THAT(news.cells[0].correctness, ElementsAre("its processes no longer agree bit for bit"));
+  // The bits of exact variants are defined.
+  const auto broken = compared(result({cell("reference", 0.01)}),
+                               result({varying("reference", "0000000000000001")}));
+  EXPECT_EQ(broken.cells[0].correctness.size(), 3U);
+  EXPECT_TRUE(broken.cells[0].correctness_regression);
+}
+
 TEST(CompareResults, CallRoundingOfInertiaNothing) {
   json changed = result({cell("cpu_naive", 0.01)});
   changed["cells"][0]["inertia"] = 12.51;

@@ -161,6 +161,7 @@ class CellTest : public ::testing::Test {
     CellEvidence evidence;
     for (const auto& record : records_) evidence.processes.push_back(&record);
     evidence.finished = finished;
+    evidence.best_pace = best_pace_;
     return assemble_cell("demo", cell_, evidence, limits_);
   }
 
@@ -177,6 +178,7 @@ class CellTest : public ::testing::Test {
   Cell cell_;
   MachineLimits limits_;
   std::vector<ProcessRecord> records_;
+  std::optional<double> best_pace_;
 };
 
 TEST_F(CellTest, PoolsTheSamplesOfAllProcesses) {
@@ -319,6 +321,25 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
   ASSERT_EQ(suspect.size(), 2U) << suspect;
   EXPECT_THAT(suspect[0].get<std::string>(), HasSubstr("GFLOP/s is above the measured ceiling"));
   EXPECT_THAT(suspect[1].get<std::string>(), HasSubstr("GB/s is above the measured ceiling"));
+}
+
+TEST_F(CellTest, SlowCoresCastDoubtOnAGpuOnlyWhereItsTimesFollowThem) {
+  best_pace_ = 1e-4;
+  const auto process = [&](double pace, double seconds) {
+    add({{"pace", {1e-4, pace}}, {"samples", {seconds, seconds, seconds}}});
+  };
+  const auto doubts = [&](bool gpu) {
+    cell_.gpu = gpu;
+    return assemble().at("suspect").dump();
+  };
+  process(1e-4, 1e-3);
+  process(1.5e-4, 1.02e-3);
+  EXPECT_THAT(doubts(true), HasSubstr("1.50 times")) << "two processes tell too little";
+  process(1.3e-4, 1.04e-3);
+  EXPECT_EQ(doubts(true), "[]");
+  EXPECT_THAT(doubts(false), HasSubstr("1.50 times")) << "work on those cores";
+  process(1.4e-4, 1.06e-3);
+  EXPECT_THAT(doubts(true), HasSubstr("1.50 times")) << "6 % between processes";
 }
 
 TEST_F(CellTest, AThrottledGpuIsToldOnce) {
