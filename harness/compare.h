@@ -16,6 +16,10 @@
 
 namespace kmeans {
 
+/// A difference without a test, too: by so many times between all samples of the two sides. From
+/// this factor on, a single cell's own samples are called too widely spread (harness/results.cpp).
+constexpr double kClearGap = 1.5;
+
 /// What counts as a difference.
 struct CompareSettings {
   double effect = 0.05;                ///< Smaller relative differences do not matter.
@@ -84,7 +88,8 @@ struct ComparedCell {
   std::string why;
   std::vector<std::string> correctness;  ///< What changed besides the time.
   bool correctness_regression = false;
-  bool lost = false;  ///< Measured in base, skipped in new.
+  bool lost = false;          ///< Measured in base, skipped in new.
+  bool still_broken = false;  ///< Wrong or failed on both sides, and not known to be.
 
   [[nodiscard]] bool suspect() const { return !base.suspect.empty() || !changed.suspect.empty(); }
 };
@@ -103,6 +108,7 @@ struct MissingCell {
   std::string experiment;
   std::string key;
   std::string reason;
+  bool record = false;  ///< A trace or a study, named by `key`.
 };
 
 struct GateResult {
@@ -122,7 +128,8 @@ struct Comparison {
   std::vector<MissingCell> missing;
   std::vector<MissingCell> added;
   std::optional<double> geometric_mean_ratio;
-  std::size_t timed = 0;  ///< Cells with times on both sides.
+  std::size_t timed = 0;      ///< Cells with times on both sides.
+  std::size_t bits_vary = 0;  ///< Cells whose bits are not compared, as they vary within a side.
   GateResult gate;
 
   [[nodiscard]] std::size_t count(CellVerdict verdict) const;

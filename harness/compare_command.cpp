@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "harness/compare.h"
 #include "harness/errors.h"
@@ -56,12 +57,24 @@ double share(const std::string& option, const std::string& text, double most) {
   return value;
 }
 
-/// What the user called it; of an absolute path the last part, since where someone keeps files says
-/// nothing about the results.
-std::string label_of(const std::string& path) {
+/// What the user called it; of an absolute path the last parts, since where someone keeps files
+/// says nothing about the results.
+std::string label_of(const std::string& path, int parts = 1) {
   std::filesystem::path name(path);
   if (!name.has_filename()) name = name.parent_path();
-  return valid_utf8(name.is_absolute() ? name.filename().string() : name.string());
+  if (!name.is_absolute()) return valid_utf8(name.string());
+  std::filesystem::path last = name.filename();
+  for (name = name.parent_path(); parts > 1 && name.has_filename(); --parts) {
+    last = name.filename() / last;
+    name = name.parent_path();
+  }
+  return valid_utf8(last.string());
+}
+
+/// Labels of both sides, which differ where that takes no more than the folders they lie in.
+std::pair<std::string, std::string> labels_of(const std::string& base, const std::string& changed) {
+  const int parts = label_of(base) == label_of(changed) ? 2 : 1;
+  return {label_of(base, parts), label_of(changed, parts)};
 }
 
 int compare_files(const CompareOptions& options) {
@@ -87,8 +100,8 @@ int compare_files(const CompareOptions& options) {
   }
   const auto base = load_results(options.base);
   const auto changed = load_results(options.changed);
-  const Comparison comparison =
-      compare_results(base, label_of(options.base), changed, label_of(options.changed), settings);
+  const auto [base_label, new_label] = labels_of(options.base, options.changed);
+  const Comparison comparison = compare_results(base, base_label, changed, new_label, settings);
   if (comparison.cells.empty() && comparison.records.empty() && comparison.missing.empty() &&
       comparison.added.empty()) {
     throw InputError("--only '" + valid_utf8(options.only) + "' matches no cell of base or new");

@@ -85,8 +85,9 @@ std::string side_line(const json& side) {
 std::string rule_line(const CompareSettings& settings) {
   return formatted(
       "slower and faster: by more than %.3g %%, and no chance finding at a false discovery rate of "
-      "%.3g %%; interval: %.3g %%",
-      100 * settings.effect, 100 * settings.false_discovery_rate, 100 * settings.confidence);
+      "%.3g %%, or by at least %.3g times in every sample; interval: %.3g %%",
+      100 * settings.effect, 100 * settings.false_discovery_rate, kClearGap,
+      100 * settings.confidence);
 }
 
 std::string counts_line(const Comparison& comparison) {
@@ -138,11 +139,15 @@ Row row_of(const ComparedCell& cell, bool with_experiment) {
     }
     row.p = cell.times->p_adjusted ? formatted("%.2g", *cell.times->p_adjusted) : "-";
   }
-  std::vector<std::string> doubts = cell.base.suspect;
-  for (const auto& doubt : cell.changed.suspect) {
-    if (std::find(doubts.begin(), doubts.end(), doubt) == doubts.end()) doubts.push_back(doubt);
-  }
-  for (const auto& doubt : doubts) row.doubt += (row.doubt.empty() ? "" : "; ") + doubt;
+  const auto doubt = [&](const char* side, const std::vector<std::string>& sentences) {
+    if (sentences.empty()) return;
+    row.doubt += (row.doubt.empty() ? "" : "; ") + std::string(side) + ": ";
+    for (const auto& sentence : sentences) {
+      row.doubt += (&sentence == &sentences.front() ? "" : "; ") + sentence;
+    }
+  };
+  doubt("base", cell.base.suspect);
+  doubt("new", cell.changed.suspect);
   return row;
 }
 
@@ -234,6 +239,23 @@ std::size_t shown_changes(const std::vector<Change>& list, bool all) {
   return std::min(list.size(), worse + kNewsShown);
 }
 
+std::string bits_line(const Comparison& comparison) {
+  if (comparison.bits_vary == 0) return "";
+  return "Bits differ from process to process in " +
+         counted(comparison.bits_vary, "cell", "cells") + " of " +
+         std::to_string(comparison.cells.size()) + ": there the inertia alone is compared";
+}
+
+/// Cells without a right answer on either side: what is wrong, or why they failed, in new.
+std::vector<std::pair<std::string, std::string>> still_broken(const Comparison& comparison) {
+  std::vector<std::pair<std::string, std::string>> list;
+  for (const auto& cell : comparison.cells) {
+    if (!cell.still_broken) continue;
+    list.emplace_back(cell_name(cell, true), cell.changed.status + ": " + cell.changed.reason);
+  }
+  return list;
+}
+
 std::string added_line(const Comparison& comparison) {
   const std::size_t count = comparison.added.size();
   return "\nOnly in new: " + std::to_string(count) + (count == 1 ? " cell\n" : " cells\n");
@@ -314,6 +336,17 @@ std::string to_text(const Comparison& comparison, bool all) {
     }
     if (shown < list.size()) {
       text += "  and " + std::to_string(list.size() - shown) + " more news (--all shows them)\n";
+    }
+  }
+  if (const auto line = bits_line(comparison); !line.empty()) text += "\n" + line + "\n";
+  if (const auto broken = still_broken(comparison); !broken.empty()) {
+    text += "\nWrong or failed on both sides\n";
+    const std::size_t shown = all ? broken.size() : std::min(broken.size(), kMissingShown);
+    for (std::size_t i = 0; i < shown; ++i) {
+      text += "  " + plain(broken[i].first + ": " + broken[i].second) + "\n";
+    }
+    if (shown < broken.size()) {
+      text += "  and " + std::to_string(broken.size() - shown) + " more (--all shows them)\n";
     }
   }
   if (!comparison.missing.empty()) {
@@ -405,6 +438,13 @@ std::string to_markdown(const Comparison& comparison, bool all, std::size_t limi
     }
     if (shown < list.size()) {
       out.row("\nand " + std::to_string(list.size() - shown) + " more news\n");
+    }
+  }
+  if (const auto line = bits_line(comparison); !line.empty()) out.row("\n" + line + ".\n");
+  if (const auto broken = still_broken(comparison); !broken.empty()) {
+    out.heading("\n### Wrong or failed on both sides\n\n| cell | new |\n|---|---|\n");
+    for (const auto& [cell, what] : broken) {
+      out.row("| " + safe(cell) + " | " + safe(what) + " |\n");
     }
   }
   if (!comparison.missing.empty()) {

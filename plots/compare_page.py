@@ -203,6 +203,7 @@ def render(
         drawn=pictures,
         lines=[line_of(p) for p in pairs],
         changed=[p for p in pairs if p.correctness],
+        broken=[p for p in pairs if p.still_broken],
         doubtful=doubtful,
         matrix=_matrix(comparison),
         VERDICTS=VERDICTS,

@@ -51,6 +51,7 @@ class Pair:
     p_adjusted: float | None
     correctness: tuple[str, ...]
     regression: bool  # of correctness
+    still_broken: bool  # wrong or failed on both sides, and not known to be
     base: dict[str, Any] = field(repr=False)  # the sides as they stand in the file
     new: dict[str, Any] = field(repr=False)
 
@@ -92,6 +93,7 @@ class Comparison:
     new: dict[str, Any] = field(repr=False)
     settings: dict[str, Any] = field(repr=False)
     differences: tuple[str, ...] = field(repr=False)
+    bits_vary: int  # cells whose bits are not compared, since they vary within one side
     counts: dict[str, int] = field(repr=False)
     geometric_mean_ratio: float | None
     pairs: tuple[Pair, ...] = field(repr=False)
@@ -155,6 +157,7 @@ def _pair(cell: dict[str, Any]) -> Pair:
         ratio=_ratio(cell),
         correctness=tuple(cell["correctness"]),
         regression=cell["correctness_regression"],
+        still_broken=cell.get("still_broken", False),
     )
 
 
@@ -194,6 +197,7 @@ def load_comparison(path: Path) -> Comparison:
         new=data["new"],
         settings=data["settings"],
         differences=tuple(data["differences"]),
+        bits_vary=data.get("bits_vary", 0),
         counts=data["counts"],
         geometric_mean_ratio=data["geometric_mean_ratio"],
         pairs=tuple(_pair(cell) for cell in data["cells"]),

@@ -320,6 +320,30 @@ def test_head_section_and_column_count_answers_alike(
     assert "trace stops — was ok, is skipped lost, fails the gate" in text
 
 
+def test_page_tells_what_is_broken_on_both_sides_and_which_bits_are_not_compared(
+    tmp_path: Path, results: list[dict[str, Any]]
+) -> None:
+    path = _write(tmp_path, results, made.changed(results))
+    data = json.loads(path.read_text())
+    cell = data["cells"][0]
+    data["counts"][cell["verdict"]] -= 1
+    data["counts"]["untimed"] += 1
+    gone = ("ratio", "ratio_low", "ratio_high", "p", "p_adjusted")
+    cell |= dict.fromkeys(gone) | {"verdict": "untimed", "correctness": [], "still_broken": True}
+    for side in ("base", "new"):
+        cell[side] |= {"status": "wrong", "reason": f"labels of {side}", "seconds": None}
+        cell[side] |= {"ci95_low": None, "ci95_high": None}
+    for each in data["cells"]:
+        each |= {"correctness": [], "correctness_regression": False}
+    data["bits_vary"] = 3
+    made.write(path.parent, data)
+    text = re.sub(r"\s+", " ", _Text(_page(tmp_path)).text)
+    assert "No answer changed: status, labels, iterations and, but for rounding, inertia" in text
+    assert f"In 3 cells of {len(data['cells'])} bits differ from process to process" in text
+    assert "Wrong or failed on both sides (1)" in text
+    assert "wrong labels of new" in text
+
+
 def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]]) -> None:
     new = made.changed(results)
     path = _write(tmp_path, results, new)
@@ -342,6 +366,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]])
     data["counts"]["missing"] = 1
     data["cells"][0] |= {"why": HOSTILE, "variant": HOSTILE, "correctness": [HOSTILE]}
     data["cells"][0]["base"]["suspect"] = [HOSTILE]
+    data["cells"][0] |= {"still_broken": True}
+    data["cells"][0]["new"]["reason"] = HOSTILE
     made.write(path.parent, data)
     html = _page(tmp_path)
     page = _Text(html)
