@@ -2,6 +2,8 @@
 #include "harness/preparation.h"
 
 #include <cmath>
+#include <fstream>
+#include <string>
 
 #include "harness/errors.h"
 #include "harness/json_file.h"
@@ -40,6 +42,24 @@ bool runs(const char* variant, const Shape& shape) {
   return registered != nullptr && availability(*registered).ok && supports(*registered, shape).ok;
 }
 
+/// Stands beside a kept file of initial centroids: a changed byte there would change every answer.
+std::filesystem::path hash_file(const std::filesystem::path& file) {
+  return std::filesystem::path(file).replace_extension(".sha256");
+}
+
+bool is_as_it_was_made(const std::filesystem::path& file) {
+  std::ifstream in(hash_file(file));
+  std::string kept;
+  return std::getline(in, kept) && kept == sha256_file(file);
+}
+
+/// A kept trajectory with the hash of what it says.
+json sealed(json trajectory) {
+  const std::string text = trajectory.dump();
+  trajectory["sha256"] = sha256_hex(text.data(), text.size());
+  return trajectory;
+}
+
 }  // namespace
 
 Preparation::Preparation(std::filesystem::path cache, std::string build)
@@ -76,7 +96,8 @@ TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
   if (std::filesystem::exists(files.centroids)) {
     try {
       const Points kept = load_points(files.centroids, as_stored);
-      if (kept.n() == task.shape.k && kept.d() == files.points.d) return files;
+      const bool fits = kept.n() == task.shape.k && kept.d() == files.points.d;
+      if (fits && is_as_it_was_made(files.centroids)) return files;
     } catch (const InputError&) {
       // Damaged: made again below.
     }
@@ -88,6 +109,7 @@ TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
   } catch (const InputError& error) {
     throw NoInitialCentroids(std::string("no initial centroids: ") + error.what());
   }
+  write_file_atomically(hash_file(files.centroids), sha256_file(files.centroids) + "\n");
   return files;
 }
 
@@ -141,7 +163,9 @@ std::optional<ExactTrajectory> Preparation::kept_trajectory(const Task& task,
   const json identity = trajectory_identity(task, float_files, iterations);
   try {
     const json kept = read_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"));
-    if (kept.at("identity") != identity) return std::nullopt;
+    json said = kept;
+    said.erase("sha256");
+    if (kept.at("identity") != identity || sealed(said) != kept) return std::nullopt;
     return ExactTrajectory{kept.at("inertia").get<double>(),
                            kept.at("met_empty_clusters").get<bool>()};
   } catch (const InputError&) {
@@ -156,9 +180,9 @@ void Preparation::keep_trajectory(const Task& task, const TaskFiles& float_files
                                   const ExactTrajectory& trajectory) const {
   const json identity = trajectory_identity(task, float_files, iterations);
   write_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"),
-                  {{"identity", identity},
-                   {"inertia", trajectory.inertia},
-                   {"met_empty_clusters", trajectory.met_empty_clusters}});
+                  sealed({{"identity", identity},
+                          {"inertia", trajectory.inertia},
+                          {"met_empty_clusters", trajectory.met_empty_clusters}}));
 }
 
 json Preparation::datasets() const {

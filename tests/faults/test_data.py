@@ -9,6 +9,7 @@ import platform
 import shutil
 import struct
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -368,7 +369,7 @@ def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path)
     (record,) = cache.glob("uniform-*.json")
     (centroids,) = cache.glob("centroids/*.npy")
     (trajectory,) = cache.glob("trajectories/*.json")
-    whole = {file: file.read_bytes() for file in (data, record, centroids)}
+    whole = {file: file.read_bytes() for file in (data, record, centroids, trajectory)}
 
     data.write_bytes(whole[data][:-9])  # half a file, as a killed process or a full disk leaves it
     centroids.write_bytes(whole[centroids][:-9])
@@ -382,10 +383,17 @@ def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path)
     record.with_suffix(".tmp-12345").write_bytes(b"half")
     assert outcome(2) == first
     record.write_bytes(whole[record][:40])
+    # A bit of a coordinate and a digit of an inertia: both files are as well formed as before.
+    flipped = bytearray(whole[centroids])
+    flipped[-2] ^= 1
+    centroids.write_bytes(flipped)
+    inertia = json.loads(whole[trajectory])["inertia"]
+    other = whole[trajectory].replace(repr(inertia).encode(), repr(2 * inertia).encode())
+    assert other != whole[trajectory]
+    trajectory.write_bytes(other)
     assert outcome(3) == first
-    assert {file: file.read_bytes() for file in (data, centroids)} == {
-        file: whole[file] for file in (data, centroids)
-    }
+    made_again = (data, centroids, trajectory)
+    assert {file: file.read_bytes() for file in made_again} == {f: whole[f] for f in made_again}
 
 
 # ---- 24 to 30: awkward points ----
@@ -466,9 +474,9 @@ def test_ties_go_to_the_lowest_index(bench, put) -> None:
         assert np.load(out / "labels.npy").tolist() == [0, 1, 2, 0, 0, 0], variant
 
 
-def test_flushed_denormals_are_recorded_and_undone(
-    bench, write, experiment, tmp_path: Path
-) -> None:
+@pytest.fixture
+def flushing(tmp_path: Path) -> dict[str, str]:
+    """Variables that load a library into every process, which then treats denormals as zero."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None or platform.machine() != "x86_64":
         pytest.skip("needs a C compiler and an x86-64 processor")
@@ -481,8 +489,12 @@ def test_flushed_denormals_are_recorded_and_undone(
     )
     library = tmp_path / "flush.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
-    preload = {"LD_PRELOAD": str(library)}
+    return {"LD_PRELOAD": str(library)}
 
+
+def test_flushed_denormals_are_recorded_and_undone(
+    bench, write, experiment, flushing, tmp_path: Path
+) -> None:
     def machine(environment: dict[str, str]) -> dict[str, Any]:
         run = bench("machine", "--json", "--no-ceilings", environment=environment)
         assert run.returncode == 0, run.stderr
@@ -490,7 +502,7 @@ def test_flushed_denormals_are_recorded_and_undone(
 
     flushed = {"flush_to_zero": True, "denormals_are_zero": True}
     assert machine({})["machine"]["floating_point"] == dict.fromkeys(flushed, False)
-    found = machine(preload)
+    found = machine(flushing)
     assert found["machine"]["floating_point"] == flushed
     assert any("Denormal numbers" in text for text in found["environment"]["warnings"])
 
@@ -500,7 +512,7 @@ def test_flushed_denormals_are_recorded_and_undone(
         bench("fit", tiny, "-k", "2", "--init", "rows:0,2", "--json", environment=environment)
         .stdout.splitlines()[-1]
         .split('"seconds_per_iteration"')[0]
-        for environment in ({}, preload)
+        for environment in ({}, flushing)
     }
     assert len(outcomes) == 1  # flushed, all points would be zero and share a cluster
     assert '"empty_clusters":0' in outcomes.pop()
@@ -514,7 +526,7 @@ def test_flushed_denormals_are_recorded_and_undone(
     )
     described["scales"]["quick"]["sweep"] = {"k": [3]}
     answers = []
-    for name, environment in (("plain", {}), ("preloaded", preload)):
+    for name, environment in (("plain", {}), ("preloaded", flushing)):
         out = tmp_path / name
         cache = {"KMEANS_BENCH_CACHE": str(tmp_path / f"cache-{name}")}
         run = bench("run", write(described), "--out", out, environment={**environment, **cache})
@@ -524,6 +536,63 @@ def test_flushed_denormals_are_recorded_and_undone(
         answers.append([(c["variant"], c["status"], c["label_hash"], c["inertia"]) for c in cells])
     assert answers[0] == answers[1]
     assert answers[0][0][1] == "ok"
+
+
+def test_python_variants_compute_with_denormals_of_float32(
+    bench, write, experiment, flushing, tmp_path: Path
+) -> None:
+    # The flag is on in every Python process that nobody has freed of it.
+    program = "import numpy as np; x = np.full(8, 1e-42, '<f4'); print(np.count_nonzero(x + x))"
+    for environment, kept in (({}, "8"), (flushing, "0")):
+        command = [sys.executable, "-c", program]
+        run = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, **environment}
+        )
+        assert (run.returncode, run.stdout.strip()) == (0, kept), run.stderr
+
+    # The first coordinate is a denormal, and so is its mean. The second is not, but the squares of
+    # its differences are, and nothing else tells the clusters apart. All sums are exact.
+    members = np.arange(90) % 3
+    points = np.empty((90, 2), dtype="<f4")
+    points[:, 0] = np.random.default_rng(1).integers(1, 1000, 90) * 2.0**-149
+    points[:, 1] = members * 2.0**-67
+    tiny, normal = float(np.finfo(np.float32).tiny), points[:, 1].astype(np.float64)
+    assert 0 < points[:, 0].min() <= points[:, 0].max() < tiny
+    assert 0 < np.square(normal[1]) < np.square(normal[2]) < tiny
+    np.save(tmp_path / "points.npy", points)
+    described = experiment(
+        data={"file": str(tmp_path / "points.npy")},
+        init="rows:0,1,2",
+        variants=["reference", {"variant": "python_numpy", "precision": "f32"}],
+    )
+    described["scales"]["quick"]["sweep"] = {"k": [3]}
+    python = {"KMEANS_BENCH_PYTHON": sys.executable}  # it has NumPy: so has this test
+    answers = []
+    for name, environment in (("plain", {}), ("preloaded", flushing)):
+        result = bench.measure(
+            write(described), tmp_path / name, environment={**environment, **python}
+        )
+        cells = {cell["variant"]: cell for cell in result["cells"]}
+        assert cells["python_numpy"]["status"] == "ok", (name, cells["python_numpy"]["reason"])
+        assert cells["reference"]["status"] == "ok"
+        assert cells["python_numpy"]["label_hash"] == cells["reference"]["label_hash"], name
+        assert cells["python_numpy"]["empty_clusters"] == 0
+        assert cells["python_numpy"]["inertia"] > 0
+        hashes = ("label_hash", "centroid_hash")
+        answers.append([[cells[v][key] for key in hashes] for v in ("reference", "python_numpy")])
+    assert answers[0] == answers[1]
+
+    # The answer itself: the clusters that were made, and their means in denormals.
+    out = tmp_path / "fit"
+    words = ["--init", "rows:0,1,2", "--variant", "python_numpy", "--precision", "f32"]
+    run = bench("fit", tmp_path / "points.npy", "-k", "3", *words, "--out", out,
+                environment={**flushing, **python})  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert np.load(out / "labels.npy").tolist() == members.tolist()
+    steps = np.array([points[members == j, 0].astype(np.float64).mean() for j in range(3)])
+    means = np.load(out / "centroids.npy").astype(np.float64)
+    assert means[:, 0].tolist() == (np.rint(steps * 2.0**149) * 2.0**-149).tolist()
+    assert means[:, 1].tolist() == [0, 2.0**-67, 2.0**-66]
 
 
 def test_cancellation_is_verified_against_float64(bench, write, experiment, tmp_path: Path) -> None:
