@@ -476,7 +476,9 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     result["bit_equal_across_processes"] =
         same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash");
   }
-  if (device_samples.size() == samples.size()) {
+  const bool events_tell = std::all_of(device_samples.begin(), device_samples.end(),
+                                       [](double sample) { return std::isfinite(sample); });
+  if (device_samples.size() == samples.size() && events_tell) {
     result["device_seconds_per_iteration"] = summarise(device_samples);
   }
   if (first.result.contains("gpu")) result["gpu"] = first.result.at("gpu");
@@ -484,6 +486,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   result["suspect"] =
       doubts(cell, evidence, times, result["device_seconds_per_iteration"], samples, limits);
   if (result["inertia"].is_null()) result["suspect"].push_back("the inertia is not finite");
+  if (!events_tell) result["suspect"].push_back("device events measured no duration");
   return result;
 }
 

@@ -103,6 +103,37 @@ class DeviceChoiceEnvironment : public testing::Test {
   std::optional<std::string> before_;
 };
 
+TEST_F(DeviceChoiceEnvironment, NoVisibleGpuIsToldWithTheVariable) {
+  const auto problem = [&] {
+    return detail::device_count_problem(false, true, "no CUDA-capable device", status_);
+  };
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(problem(), "no GPU is visible");
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  EXPECT_EQ(problem(), "no GPU is visible (CUDA_VISIBLE_DEVICES is '')");
+  setenv("CUDA_VISIBLE_DEVICES", "7,MIG-1", 1);
+  EXPECT_EQ(problem(), "no GPU is visible (CUDA_VISIBLE_DEVICES is '7,MIG-1')");
+  setenv("CUDA_VISIBLE_DEVICES", "a\xFF", 1);
+  EXPECT_EQ(problem(), "no GPU is visible (CUDA_VISIBLE_DEVICES is 'a\xEF\xBF\xBD')");
+  // Of no avail where it is the driver's fault.
+  EXPECT_EQ(detail::device_count_problem(true, true, "", status_),
+            "the NVIDIA driver supports CUDA 13.0, this build needs 13.0: a newer driver, or a "
+            "build with an older CUDA Toolkit, would do");
+  EXPECT_EQ(detail::device_count_problem(false, false, "out of luck", status_),
+            "CUDA cannot be initialised: out of luck");
+
+  // As --device tells it.
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  GpuStatus none;
+  none.problem = problem();
+  try {
+    detail::choose_gpu(none, "0");
+    FAIL() << "a GPU was found where none is";
+  } catch (const EnvironmentError& error) {
+    EXPECT_STREQ(error.what(), "--device 0: no GPU is visible (CUDA_VISIBLE_DEVICES is '')");
+  }
+}
+
 TEST_F(DeviceChoiceEnvironment, OtherProcessesSeeTheChosenGpuAlone) {
   unsetenv("CUDA_VISIBLE_DEVICES");
   EXPECT_EQ(detail::choose_gpu(status_, "1"), 1U);

@@ -86,6 +86,24 @@ def test_an_unknown_option_and_scale_are_refused(bench, write, experiment) -> No
     assert "did you mean 'goldsborough2017'?" in bench.refusal("run", "goldsbrough2017")
 
 
+def test_what_is_near_nothing_is_refused_with_all_there_are(bench, write, experiment) -> None:
+    file = write(_with(experiment(), "/scales/quick/sweep/watermelon", 5))
+    assert "/watermelon: unknown key; known: n, d, k, iterations\n" in bench.refusal(
+        "run", file, "--dry-run"
+    )
+    commands = "list, run, fit, verify, data, machine, compare, export, reproduce"
+    assert f"unknown 'watermelon'; known: {commands}\n" in bench.refusal("watermelon")
+    # Of options, all those that the help names; so for variants and what `list` names.
+    named = re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", bench("run", "--help").stdout, re.M)
+    assert {"--scale", "--only", "--resume"} <= set(named)
+    refused = bench.refusal("run", write(experiment()), "--watermelon")
+    assert f"unknown '--watermelon'; known: {', '.join(named)}\n" in refused
+    listed = json.loads(bench("list", "--json").stdout)["variants"]
+    refused = bench.refusal("run", write(experiment(variants=["watermelon"])), "--dry-run")
+    (known,) = re.findall(r"unknown variant 'watermelon'; known: (.+?) \(", refused)
+    assert sorted(known.split(", ")) == sorted(variant["name"] for variant in listed)
+
+
 @pytest.mark.parametrize(
     ("pointer", "value", "shown", "why"),
     [

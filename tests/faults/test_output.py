@@ -147,25 +147,44 @@ def test_a_limit_on_file_sizes_is_a_full_disk(bench, steady, tmp_path):
     check_resumed(bench, file, tmp_path / "out", before)
 
 
+#: What a run says before it measures anything.
+MEASURING = "looking up its measured ceilings"
+
+
 def test_a_file_in_place_of_the_folder_is_found_first(bench, tiny, tmp_path):
     (tmp_path / "occupied").write_text("a file")
-    message = bench.refusal(*options(tiny(), tmp_path / "occupied" / "out"), code=5)
-    assert "cannot create the folder" in message
+    cache = tmp_path / "cache"
+    run = bench(
+        *options(tiny(), tmp_path / "occupied" / "out"),
+        environment={"KMEANS_BENCH_CACHE": str(cache)},
+    )
+    assert run.returncode == 5, run.stderr
+    assert "cannot create the folder" in run.stderr
     assert (tmp_path / "occupied").read_text() == "a file"
+    # Nothing was measured: no ceilings, no points, no cell.
+    assert MEASURING not in run.stderr
+    assert not cache.exists()
+    assert run.stdout == ""
+    # It would have been: these words are those of a run that measures.
+    good = bench(*options(tiny(), tmp_path / "free"))
+    assert good.returncode == 0, good.stderr
+    assert MEASURING in good.stderr
 
 
 def test_a_read_only_folder_is_found_first(bench, tiny, tmp_path):
     with mounted(tmp_path / "fixed", "size=1m,ro") as out:
         message = bench.refusal(*options(tiny(), out), code=5)
     assert "Read-only file system" in message
-    assert "looking up its measured ceilings" not in message  # nothing was measured
+    assert MEASURING not in message  # nothing was measured
 
 
 def test_a_folder_without_permission_is_found_first(bench, tiny, tmp_path):
     if os.geteuid() == 0:
         pytest.skip("root may write everywhere")
     (tmp_path / "closed").mkdir(mode=0o555)
-    assert "Permission denied" in bench.refusal(*options(tiny(), tmp_path / "closed"), code=5)
+    message = bench.refusal(*options(tiny(), tmp_path / "closed"), code=5)
+    assert "Permission denied" in message
+    assert MEASURING not in message
 
 
 def test_a_full_folder_for_job_files_is_told(bench, tiny, tmp_path):

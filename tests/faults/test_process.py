@@ -176,7 +176,10 @@ def test_a_faulty_variant_has_a_reason_and_no_time(misbehaved, name):
     assert (cell["status"], words in cell["reason"]) == (status, True), cell["reason"]
     assert cell["seconds_per_iteration"] is None
     assert cell["samples_seconds_per_iteration"] == []
-    assert cell["gflops"] is None
+    assert cell["device_seconds_per_iteration"] is None
+    assert [cell["gflops"], cell["gflops_2nkd"]] == [None, None]
+    assert cell["gbytes_per_second"] == {"compulsory": None, "as_written": None}
+    assert [cell["inertia"], cell["setup_seconds"]] == [None, None]
     assert cell["processes"] == 1  # the first one told enough
 
 
@@ -211,14 +214,29 @@ def test_terminal_codes_of_a_variant_do_not_reach_the_terminal(misbehaved):
     assert "no such luck\\x1b[31m" in run.stderr
 
 
-def test_points_that_a_variant_wrote_to_are_made_again(misbehaved):
-    # All other cells, before and after it, computed with the same points.
+def test_points_that_a_variant_wrote_to_are_made_again(misbehaved, faults, tmp_path):
+    # All other cells, before and after it, computed with the points of a run without it.
+    peaceful = faults.measure(
+        save(tmp_path, tiny("peaceful", CPU_VARIANTS)),
+        tmp_path / "out",
+        "--check-seconds",
+        "0",
+        environment={"KMEANS_BENCH_CACHE": str(tmp_path / "cache")},  # points of its own
+    )
+    undisturbed = cells_of(peaceful)
     _, _, result = misbehaved
     order = [key.split("/")[0] for key in result["context"]["run_order"]]
     after = order[order.index("fault_writes_its_file") + 1 :]
-    assert after
-    (dataset,) = result["context"]["datasets"].values()
-    assert len(dataset["sha256"]) == 64
+    right = [*CPU_VARIANTS, *MANNERS]
+    assert set(right) & set(after)
+    for name in right:
+        cell = cells_of(result)[name]
+        assert cell["label_hash"] == undisturbed["reference"]["label_hash"], name
+        assert cell["bit_equal_across_processes"] is True, name
+    for name in CPU_VARIANTS:
+        for key in ("label_hash", "centroid_hash", "inertia"):
+            assert cells_of(result)[name][key] == undisturbed[name][key], (name, key)
+    assert result["context"]["datasets"] == peaceful["context"]["datasets"]
 
 
 def test_a_users_own_file_that_a_variant_wrote_to_ends_the_run(faults, tmp_path):
