@@ -276,6 +276,18 @@ def test_more_processes_get_more_time(tmp_path: Path) -> None:
 
 
 @needs_program
+def test_folders_of_one_name_are_told_apart(pair: Pair, tmp_path: Path) -> None:
+    sides = []
+    for parent, folder in (("monday", pair.base), ("tuesday", pair.new)):
+        sides.append(tmp_path / parent / "results")
+        shutil.copytree(folder, sides[-1])
+    out, _ = run("compare", *sides)
+    assert "base  monday/results: " in out
+    assert "new   tuesday/results: " in out
+    assert str(tmp_path) not in out
+
+
+@needs_program
 def test_single_files_compare_like_folders(pair: Pair) -> None:
     out, _ = run("compare", pair.base / "small.json", pair.new / "small.json")
     assert "3 cells timed on both sides" in out
