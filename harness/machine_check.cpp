@@ -492,10 +492,10 @@ void check_steal(const Activity& before, const Activity& after, bool watched, Co
   const bool bad_now = watched && now > kStolen && seconds >= 0.03;
   const bool bad = bad_now || since_start > kStolen;
   const std::string text =
-      bad_now
-          ? formatted("the host withheld %.0f %% of the processor time that was wanted", 100 * now)
-          : formatted("the host withheld %.1f %% of the processor time wanted since the start",
-                      100 * since_start);
+      bad_now ? formatted("the host withheld %.2f s, %.0f %% of the processor time that was wanted",
+                          seconds, 100 * now)
+              : formatted("the host withheld %.1f %% of the processor time wanted since the start",
+                          100 * since_start);
   add(list, "steal", judged(bad),
       bad ? text + ": other guests are busy; use processors of your own" : text);
 }

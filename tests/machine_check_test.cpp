@@ -202,7 +202,7 @@ TEST_F(MachineCheckTest, ScarceMemoryIsDoubtful) {
 }
 
 TEST_F(MachineCheckTest, StolenTimeIsDoubtfulNowAndInTheLongRun) {
-  expect_doubt(watch([&] { cpu_ticks(1004, 9094, 2); }), "steal", "withheld 33 %");
+  expect_doubt(watch([&] { cpu_ticks(1004, 9094, 2); }), "steal", "withheld 0.04 s, 33 %");
   cpu_ticks(1000, 9000, 100);
   expect_doubt(watch(), "steal", "withheld 9.1 % of the processor time wanted since the start");
 }
