@@ -354,9 +354,7 @@ def test_only_regular_files_are_read(bench, put, write, experiment, tmp_path: Pa
 
 def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    if (bench.cache / "machine").is_dir():
-        shutil.copytree(bench.cache / "machine", cache / "machine")
-    own = {"KMEANS_BENCH_CACHE": str(cache)}
+    own = bench.other_cache(cache)
     described = write(experiment())
 
     def outcome(number: int) -> tuple[str, str]:
@@ -528,7 +526,7 @@ def test_flushed_denormals_are_recorded_and_undone(
     answers = []
     for name, environment in (("plain", {}), ("preloaded", flushing)):
         out = tmp_path / name
-        cache = {"KMEANS_BENCH_CACHE": str(tmp_path / f"cache-{name}")}
+        cache = bench.other_cache(tmp_path / f"cache-{name}")
         run = bench("run", write(described), "--out", out, environment={**environment, **cache})
         assert run.returncode == 0, run.stdout + run.stderr
         cells = json.loads((out / "demo.json").read_text(encoding="utf-8"))["cells"]

@@ -221,7 +221,7 @@ def test_points_that_a_variant_wrote_to_are_made_again(misbehaved, faults, tmp_p
         tmp_path / "out",
         "--check-seconds",
         "0",
-        environment={"KMEANS_BENCH_CACHE": str(tmp_path / "cache")},  # points of its own
+        environment=faults.other_cache(tmp_path / "cache"),  # points of its own
     )
     undisturbed = cells_of(peaceful)
     _, _, result = misbehaved
