@@ -23,8 +23,8 @@ namespace {
 
 using nlohmann::json;
 
-// A clock and a neighbour on the same core explain a pace of up to about twice the best. What is
-// worse was stopped for a while, maybe beside the timed part, and does not say how long that took.
+// A clock and a neighbour on the same core explain a pace of up to about twice the best
+// (docs/running.md). What is worse says little of the timed part between two looks.
 constexpr double kSlowestClock = 2;
 // The verifier lets each side be 1 % away from the exact trajectory (harness/verify.cpp).
 constexpr double kInertiaTolerance = 0.02;
@@ -469,24 +469,21 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
     cell.correctness.push_back(sentence);
     cell.correctness_regression = cell.correctness_regression || regression;
   };
+  std::string others;
   const auto compare_hash = [&](const char* what, const std::optional<std::string>& before,
                                 const std::optional<std::string>& after) {
-    if (!before || !after || *before == *after) return false;
+    if (!before || !after || *before == *after) return;
     if (base.exact) {
       add(formatted("other %s: hash %s in base, %s in new, of an exact variant", what,
                     before->c_str(), after->c_str()),
           true);
+    } else {
+      others += (others.empty() ? "other " : " and ") + std::string(what);
     }
-    return true;
   };
-  const bool labels = compare_hash("labels", base.label_hash, changed.label_hash);
-  const bool centroids = compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
-  if (!base.exact && !bits_vary(base, changed) && (labels || centroids)) {
-    const char* const both = labels && centroids ? " and " : "";
-    add(formatted("other %s%s%s, both certified", labels ? "labels" : "", both,
-                  centroids ? "centroids" : ""),
-        false);
-  }
+  compare_hash("labels", base.label_hash, changed.label_hash);
+  compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
+  if (!others.empty() && !bits_vary(base, changed)) add(others + ", both certified", false);
   if (base.inertia && changed.inertia) {
     const double difference = relative_difference(*base.inertia, *changed.inertia);
     const double tolerance = base.exact ? kExactInertiaTolerance : kInertiaTolerance;
@@ -936,7 +933,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   };
   const auto miss = [&](const ResultFile& file, const CellResult& cell, const std::string& reason) {
     if (selected(file, cell) && cell.status != "skipped") {
-      comparison.missing.push_back({file.experiment, cell.key, reason, false});
+      comparison.missing.push_back({file.experiment, cell.key, reason});
     }
   };
   for (const auto& file : base) {
@@ -946,7 +943,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   for (const auto& file : changed) {
     if (paired.contains(&file)) continue;
     for (const auto& cell : file.cells) {
-      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key, "", false});
+      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key, ""});
     }
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> found;
@@ -962,7 +959,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
     for (const auto& match : matches) {
       if (match.base == nullptr) {
         if (selected(*new_file, *match.changed)) {
-          comparison.added.push_back({new_file->experiment, match.changed->key, "", false});
+          comparison.added.push_back({new_file->experiment, match.changed->key, ""});
         }
         continue;
       }

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 // Other bits of variants that round are news of little worth: so many are named, the rest counted.
 constexpr std::size_t kNewsShown = 10;
-constexpr std::size_t kMissingShown = 20;
+constexpr std::size_t kCellsListed = 20;
 
 template <class... Values>
 std::string formatted(const char* format, Values... values) {
@@ -339,29 +339,23 @@ std::string to_text(const Comparison& comparison, bool all) {
     }
   }
   if (const auto line = bits_line(comparison); !line.empty()) text += "\n" + line + "\n";
-  if (const auto broken = still_broken(comparison); !broken.empty()) {
-    text += "\nWrong or failed on both sides\n";
-    const std::size_t shown = all ? broken.size() : std::min(broken.size(), kMissingShown);
-    for (std::size_t i = 0; i < shown; ++i) {
-      text += "  " + plain(broken[i].first + ": " + broken[i].second) + "\n";
+  const auto list_cells = [&](const char* heading, const std::vector<std::string>& lines) {
+    if (lines.empty()) return;
+    text += std::string("\n") + heading + "\n";
+    const std::size_t shown = all ? lines.size() : std::min(lines.size(), kCellsListed);
+    for (std::size_t i = 0; i < shown; ++i) text += "  " + plain(lines[i]) + "\n";
+    if (shown < lines.size()) {
+      text += "  and " + std::to_string(lines.size() - shown) + " more (--all shows them)\n";
     }
-    if (shown < broken.size()) {
-      text += "  and " + std::to_string(broken.size() - shown) + " more (--all shows them)\n";
-    }
+  };
+  std::vector<std::string> broken;
+  for (const auto& [cell, what] : still_broken(comparison)) broken.push_back(cell + ": " + what);
+  list_cells("Wrong or failed on both sides", broken);
+  std::vector<std::string> missing;
+  for (const auto& cell : comparison.missing) {
+    missing.push_back(cell.experiment + ": " + cell.key + ": " + cell.reason);
   }
-  if (!comparison.missing.empty()) {
-    text += "\nMissing in new, or not comparable\n";
-    const std::size_t shown =
-        all ? comparison.missing.size() : std::min(comparison.missing.size(), kMissingShown);
-    for (std::size_t i = 0; i < shown; ++i) {
-      const auto& cell = comparison.missing[i];
-      text += "  " + plain(cell.experiment + ": " + cell.key + ": " + cell.reason) + "\n";
-    }
-    if (shown < comparison.missing.size()) {
-      text += "  and " + std::to_string(comparison.missing.size() - shown) +
-              " more (--all shows them)\n";
-    }
-  }
+  list_cells("Missing in new, or not comparable", missing);
   if (!comparison.added.empty()) {
     text += added_line(comparison);
     for (std::size_t i = 0; all && i < comparison.added.size(); ++i) {

@@ -277,7 +277,7 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
   for (const auto* process : evidence.processes) {
     slowest = std::max(slowest, pace_ratio(*process, evidence).value_or(1));
   }
-  if (slowest > kDoubtfulPace && !(cell.gpu && !follows_pace(evidence))) {
+  if (slowest > kDoubtfulPace && (!cell.gpu || follows_pace(evidence))) {
     suspect.push_back(
         formatted("something on the same cores, or a lower clock, made a fixed computation beside "
                   "it take %.2f times as long as at its best",
