@@ -193,6 +193,27 @@ std::vector<BatteryCase> make_battery() {
   BatteryCase signs = uniform_case("negative and positive zero", 400, 3, 5, 22);
   for (std::int64_t i = 0; i < 400; i += 3) signs.points[i * 3] = i % 2 == 0 ? 0.0F : -0.0F;
   cases.push_back(std::move(signs));
+
+  // In the plane, for which some programs are written: the same edges once more.
+  cases.push_back(uniform_case("plane, one point", 1, 2, 1, 23));
+  cases.push_back(uniform_case("plane, k = n", 67, 2, 67, 24));
+  cases.push_back(uniform_case("plane, one cluster", 2049, 2, 1, 25));
+  cases.push_back(uniform_case("plane, many clusters", 1025, 2, 300, 26));
+  cases.push_back(uniform_case("plane, large offset", 1500, 2, 9, 27, 1, 1e6));
+  cases.push_back(uniform_case("plane, denormals", 500, 2, 6, 28, 1e-40));
+  cases.push_back(uniform_case("plane, large values", 700, 2, 8, 29, 1e15));
+  cases.push_back(make_case("plane, all points identical", 777, 2, 4,
+                            [](std::int64_t, std::int64_t t) { return 0.1 + 0.3 * t; }));
+  cases.push_back(
+      make_case("plane, one far outlier", 1000, 2, 4,
+                [&](std::int64_t i, std::int64_t) { return i == 999 ? 1e7 : random.uniform(); }));
+  BatteryCase lost = uniform_case("plane, empty clusters", 900, 2, 8, 30);
+  for (std::int64_t j = 3; j < 8; ++j) {
+    for (std::int64_t t = 0; t < 2; ++t) {
+      lost.centroids[j * 2 + t] = 1000.0F + static_cast<float>(j * 10 + t);
+    }
+  }
+  cases.push_back(std::move(lost));
   return cases;
 }
 

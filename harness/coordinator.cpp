@@ -39,6 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr double kAssembleEverySeconds = 10;
 // Further attempts at a process that was disturbed although it waited.
 constexpr int kMostRetries = 3;
+constexpr int kRunsOfTrace = 5;  // timed in each process, of a trace that ends by a rule
 constexpr std::chrono::seconds kSearchForPace{1};
 
 double load_average() {
@@ -466,7 +467,7 @@ class Run {
                                    : cell.sampling.max_seconds;
     job.patience = settings_.patience;
     if (settings_.patience > 0) job.best_pace = best_pace(cell.threads);
-    job.profile = process == 0;
+    job.profile = true;
     const ProcessRecord* earlier =
         state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
     // The earlier attempt may hold the cell's one certificate; the new one then needs its own.
@@ -619,10 +620,37 @@ class Run {
     if (job.expected.is_object() && !job.expected.contains("inertia")) {
       job.expected["inertia"] = json::array();
     }
-    const auto reply =
-        workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
-    if (reply.interrupted) return nullptr;
-    return reply.result.is_object() ? reply.result : failure(reply.problem);
+    // A trace that ends by a rule stands for a program whose time is asked for; one cold run of it
+    // tells little, so it is run again, in several processes as a cell is.
+    const Sampling& sampling = plan_.sampling;
+    if (!job.stop.empty()) {
+      job.runs = sampling.processes * sampling.repetitions > 1 ? kRunsOfTrace : 1;
+      job.max_seconds = sampling.max_seconds;
+    }
+    const int processes = job.stop.empty() ? 1 : sampling.processes;
+    json result;
+    json runs = json::array();
+    for (int process = 0; process < processes; ++process) {
+      const auto reply =
+          workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
+      if (reply.interrupted) return nullptr;
+      if (!reply.result.is_object()) return failure(reply.problem);
+      if (process == 0) {
+        result = reply.result;
+        if (status_of(result) != "ok" || job.runs == 0) return result;
+        job.runs_of = static_cast<std::int64_t>(result.at("iterations").size());
+      }
+      runs.push_back(reply.result.at("runs_seconds").at(0));
+    }
+    std::vector<double> seconds;
+    for (const auto& process : runs) {
+      for (const double run : process) seconds.push_back(run);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    result["seconds_per_iteration"] =
+        percentile(seconds, 0.5) / static_cast<double>(result.at("iterations").size());
+    result["runs_seconds"] = std::move(runs);
+    return result;
   }
 
   void carry_out_studies() {
@@ -675,38 +703,46 @@ class Run {
     return evidence;
   }
 
-  json assemble(bool complete) {
+  /// `ended`: the run is over, neither interrupted nor still at work. A file is complete when it
+  /// then holds the whole experiment: what --only left out is as missing as what was interrupted.
+  json assemble(bool ended) {
+    bool complete = ended;
     json cells = json::array();
-    std::size_t planned = 0;
     for (const auto& cell : plan_.cells) {
       const auto evidence = evidence_of(cell);
-      const bool skipped = !cell.skip_reason.empty();
+      const bool skipped = !cell.skip_reason.empty() && (cell.selected || settings_.resume);
       // A resumed run keeps what earlier ones found, also outside this one's --only.
-      if (!cell.selected && evidence.processes.empty()) continue;
-      ++planned;
-      if (!skipped && evidence.processes.empty()) continue;
+      if (!skipped && evidence.processes.empty()) {
+        complete = false;
+        continue;
+      }
       cells.push_back(assemble_cell(experiment_.name, cell, evidence, surroundings_.limits));
     }
     json traces = json::array();
     for (const auto& trace : plan_.traces) {
       const auto found = journal_.content().traces.find(trace.spec.name);
       const bool recorded = found != journal_.content().traces.end();
-      if (!recorded && (!trace.selected || trace.skip_reason.empty())) continue;
+      if (!recorded && (!trace.selected || trace.skip_reason.empty())) {
+        complete = false;
+        continue;
+      }
       traces.push_back(assemble_trace(trace, recorded ? found->second : json()));
     }
     json studies = json::array();
     for (const auto& study : plan_.studies) {
       const auto found = journal_.content().studies.find(study.spec.name);
-      if (found != journal_.content().studies.end()) {
-        studies.push_back(assemble_study(study, found->second));
+      if (found == journal_.content().studies.end()) {
+        complete = false;
+        continue;
       }
+      studies.push_back(assemble_study(study, found->second));
     }
     const json result{{"schema_version", kResultSchemaVersion},
                       {"experiment", experiment_.name},
                       {"scale", plan_.scale},
                       {"complete", complete},
-                      {"planned_cells", planned},
-                      {"context", context(complete)},
+                      {"planned_cells", plan_.cells.size()},
+                      {"context", context(ended)},
                       {"spec", experiment_.document.value},
                       {"cells", cells},
                       {"traces", traces},
@@ -716,7 +752,7 @@ class Run {
     return result;
   }
 
-  [[nodiscard]] json context(bool complete) const {
+  [[nodiscard]] json context(bool ended) const {
     const BuildInfo& build = build_info();
     json data_seeds = json::object();
     const json& datasets = journal_.content().datasets;
@@ -737,7 +773,7 @@ class Run {
               {"cuda", build.cuda}}},
             {"command_line", settings_.command_line},
             {"started", started_},
-            {"finished", complete ? json(utc_now()) : json(nullptr)},
+            {"finished", ended ? json(utc_now()) : json(nullptr)},
             {"machine", surroundings_.machine},
             {"conditions",
              surroundings_.conditions.is_array() ? surroundings_.conditions : json::array()},
@@ -755,6 +791,7 @@ class Run {
     summary.interrupted = interrupted();
     const json result = assemble(!summary.interrupted);
     summary.file = result_file();
+    summary.complete = result.at("complete");
     for (const char* part : {"cells", "traces", "studies"}) {
       for (const auto& entry : result.at(part)) {
         const std::string status = status_of(entry);

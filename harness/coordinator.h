@@ -50,6 +50,7 @@ struct RunSummary {
   std::size_t skipped = 0;
   std::size_t failed = 0;  ///< status `error`
   bool interrupted = false;
+  bool complete = false;  ///< The file holds the whole experiment.
 };
 
 /// Runs the selected cells and traces of the plan that a resumed journal does not hold yet, and

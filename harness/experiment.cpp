@@ -2,6 +2,7 @@
 #include "harness/experiment.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -201,7 +202,8 @@ class ObjectReader {
 };
 
 const std::vector<std::string> kScaleNames{"quick", "paper"};
-const std::vector<std::string> kAxes{"n", "d", "k"};
+const std::vector<std::string> kAggregates{"mean", "median", "smallest", "largest"};
+const std::vector<std::string> kAxes{"n", "d", "k", "threads"};
 
 class Parser {
  public:
@@ -562,7 +564,9 @@ class Parser {
     const ObjectReader object(document_, trace.pointer("expected"), expected,
                               {{"inertia", Kind::list},
                                {"relative_tolerance", Kind::number},
-                               {"labels_begin", Kind::list}});
+                               {"labels_begin", Kind::list},
+                               {"centroids", Kind::list}});
+    if (object.has("centroids")) check_known_centroids(object, spec);
     if (object.has("inertia")) {
       for (const auto& value : object.at("inertia")) {
         if (!value.is_number()) object.fail("inertia", "must hold numbers alone");
@@ -584,6 +588,28 @@ class Parser {
       }
     }
     return expected;
+  }
+
+  void check_known_centroids(const ObjectReader& expected, const TraceSpec& spec) const {
+    const json& list = expected.at("centroids");
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const ObjectReader object(document_, pointer_to(expected.pointer("centroids"), i), list[i],
+                                {{"iteration", Kind::integer, true},
+                                 {"values", Kind::list, true},
+                                 {"absolute_tolerance", Kind::number, true}});
+      static_cast<void>(object.integer("iteration", 1, 1, spec.iterations));
+      if (object.number("absolute_tolerance", 0, 0, 1e300) <= 0) {
+        object.fail("absolute_tolerance", "must be above 0");
+      }
+      const json& rows = object.at("values");
+      bool fits = static_cast<std::int64_t>(rows.size()) == spec.shape.k;
+      for (const auto& row : rows) {
+        fits = fits && row.is_array() &&
+               (!spec.shape.d || static_cast<std::int64_t>(row.size()) == spec.shape.d) &&
+               std::all_of(row.begin(), row.end(), [](const json& v) { return v.is_number(); });
+      }
+      if (!fits) object.fail("values", "must hold k lists of d numbers");
+    }
   }
 
   void check_published(const ObjectReader& top) const {
@@ -609,8 +635,14 @@ class Parser {
                                  {"where", Kind::text, true},
                                  {"note", Kind::text},
                                  {"group", Kind::text},
+                                 {"shapes", Kind::object},
+                                 {"of", Kind::text},
+                                 {"stage", Kind::text},
+                                 {"prior", Kind::boolean},
                                  {"why", Kind::text}});
       object.choice("quantity", object.text("quantity"), kQuantities);
+      if (object.has("of")) object.choice("of", object.text("of"), kAggregates);
+      if (object.has("shapes")) check_where(object, "shapes");
       if (object.has("baseline")) {
         static_cast<void>(parse_variant(object.pointer("baseline"), object.at("baseline"), false));
       }
@@ -643,38 +675,29 @@ class Parser {
 
   void check_test(const std::string& pointer, const json& value,
                   const Experiment& experiment) const {
-    static const std::vector<std::string> kQuantities{"speedup",
-                                                      "seconds_per_iteration",
-                                                      "total_seconds",
-                                                      "gflops",
-                                                      "extra_seconds",
-                                                      "gbytes_per_second",
-                                                      "share_of_limit",
-                                                      "stage_share",
-                                                      "status",
-                                                      "finding",
-                                                      "row",
-                                                      "trace_iterations",
-                                                      "trace_seconds",
+    static const std::vector<std::string> kQuantities{"speedup",          "seconds_per_iteration",
+                                                      "total_seconds",    "gflops",
+                                                      "extra_seconds",    "gbytes_per_second",
+                                                      "share_of_limit",   "share_of_bandwidth",
+                                                      "share_of_fma",     "stage_share",
+                                                      "stage_speedup",    "stage_seconds",
+                                                      "setup_seconds",    "executed_iterations",
+                                                      "ceiling",          "status",
+                                                      "finding",          "row",
+                                                      "trace_iterations", "trace_seconds",
                                                       "trace_speedup"};
     const ObjectReader object(document_, pointer, value,
-                              {{"quantity", Kind::text, true},
-                               {"variant", Kind::anything},
-                               {"baseline", Kind::anything},
-                               {"iterations", Kind::integer},
-                               {"stage", Kind::text},
-                               {"equals", Kind::text},
-                               {"study", Kind::text},
-                               {"finding", Kind::text},
-                               {"row", Kind::object},
-                               {"value", Kind::text},
-                               {"trace", Kind::text},
-                               {"baseline_trace", Kind::text},
-                               {"where", Kind::object},
-                               {"of", Kind::text},
-                               {"at_least", Kind::number},
-                               {"at_most", Kind::number},
-                               {"rising", Kind::text},
+                              {{"quantity", Kind::text, true}, {"variant", Kind::anything},
+                               {"baseline", Kind::anything},   {"iterations", Kind::integer},
+                               {"stage", Kind::anything},      {"ceiling", Kind::text},
+                               {"over", Kind::text},           {"equals", Kind::text},
+                               {"study", Kind::text},          {"finding", Kind::text},
+                               {"row", Kind::object},          {"value", Kind::text},
+                               {"trace", Kind::anything},      {"baseline_trace", Kind::anything},
+                               {"where", Kind::object},        {"of", Kind::text},
+                               {"at_least", Kind::number},     {"at_most", Kind::number},
+                               {"about", Kind::number},        {"up_to", Kind::number},
+                               {"growth", Kind::text},         {"rising", Kind::text},
                                {"falling", Kind::text}});
     object.choice("quantity", object.text("quantity"), kQuantities);
     for (const char* key : {"variant", "baseline"}) {
@@ -683,21 +706,35 @@ class Parser {
       }
     }
     if (object.has("of")) {
-      object.choice("of", object.text("of"), {"each", "mean", "median", "smallest", "largest"});
+      auto ways = kAggregates;
+      ways.emplace_back("each");
+      object.choice("of", object.text("of"), ways);
     }
-    for (const char* key : {"rising", "falling"}) {
+    for (const char* key : {"rising", "falling", "growth"}) {
       if (object.has(key)) object.choice(key, object.text(key), kAxes);
     }
     for (const char* key : {"trace", "baseline_trace"}) {
-      if (object.has(key)) object.choice(key, object.text(key), names_of(experiment.traces));
+      check_references(object, key, names_of(experiment.traces));
+    }
+    if (object.has("stage") && !object.at("stage").is_string() && !object.at("stage").is_array()) {
+      object.fail("stage", "must be a name or a list of names");
+    }
+    for (const char* key : {"about", "up_to"}) {
+      if (object.has(key) && object.number(key, 0, -1e300, 1e300) <= 0) {
+        object.fail(key, "must be above 0: it admits a factor around it");
+      }
     }
     if (object.has("study")) {
       object.choice("study", object.text("study"), names_of(experiment.studies));
     }
-    if (object.has("where")) check_where(object);
-    if (!object.has("at_least") && !object.has("at_most") && !object.has("rising") &&
-        !object.has("falling") && !object.has("equals")) {
-      object.fail("", "says nothing to test: give at_least, at_most, rising, falling or equals");
+    if (object.has("where")) check_where(object, "where");
+    static constexpr std::array kExpectations{"at_least", "at_most", "about", "up_to",
+                                              "rising",   "falling", "equals"};
+    if (std::none_of(kExpectations.begin(), kExpectations.end(),
+                     [&](const char* key) { return object.has(key); })) {
+      object.fail("",
+                  "says nothing to test: give at_least, at_most, about, up_to, rising, falling "
+                  "or equals");
     }
   }
 
@@ -718,7 +755,8 @@ class Parser {
            {"group", Kind::text},    {"of", Kind::anything},     {"among", Kind::list},
            {"steps", Kind::list},    {"study", Kind::anything},  {"series", Kind::text},
            {"columns", Kind::list},  {"log", Kind::list},        {"x_title", Kind::text},
-           {"y_title", Kind::text}});
+           {"y_title", Kind::text},  {"stage", Kind::text},      {"reference", Kind::list},
+           {"highlight", Kind::list}});
       const std::string kind = object.text("kind");
       object.choice("kind", kind, kKinds);
       if (object.has("scales")) static_cast<void>(object.choices("scales", kScaleNames));
@@ -731,7 +769,7 @@ class Parser {
         if (object.has("x")) object.choice("x", object.text("x"), kAxes);
         if (object.has("y")) static_cast<void>(checked_axis(object));
         if (object.has("facets")) static_cast<void>(object.choices("facets", kAxes));
-        if (object.has("where")) check_where(object);
+        if (object.has("where")) check_where(object, "where");
       }
       if (!ids.insert(object.text("id")).second) {
         object.fail("id", "two figures have the id \"" + object.text("id") + "\"");
@@ -740,7 +778,7 @@ class Parser {
   }
 
   static std::string checked_axis(const ObjectReader& figure) {
-    if (!figure.at("y").is_string()) figure.fail("y", "must be one of n, d, k");
+    if (!figure.at("y").is_string()) figure.fail("y", "must be one of n, d, k, threads");
     const std::string axis = figure.text("y");
     figure.choice("y", axis, kAxes);
     return axis;
@@ -759,8 +797,8 @@ class Parser {
     }
   }
 
-  void check_where(const ObjectReader& object) const {
-    const ObjectReader where(document_, object.pointer("where"), object.at("where"),
+  void check_where(const ObjectReader& object, const char* key) const {
+    const ObjectReader where(document_, object.pointer(key), object.at(key),
                              {{"n", Kind::list},
                               {"d", Kind::list},
                               {"k", Kind::list},

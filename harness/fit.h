@@ -36,6 +36,7 @@ struct IterationRecord {
   double movement = 0;  ///< sum over centroids of their squared movement in this iteration
   std::int64_t changed = 0;  ///< labels that differ from the iteration before; n in the first
   std::int64_t empty_clusters = 0;
+  Progress own;  ///< what the variant itself says of this iteration; decides where a rule asks
 };
 
 struct TraceJob {
@@ -49,15 +50,19 @@ struct TraceJob {
   std::int64_t keep_points = 0;  ///< size of a random sample of points to keep, for pictures
   bool keep_centroids = false;
   std::uint64_t sample_seed = 1;
-  nlohmann::json expected;  ///< null, or {"inertia": [...], "relative_tolerance", "labels_begin"}
+  nlohmann::json expected;  ///< null, or as in an experiment (docs/experiments.md)
   std::string stop;
+  int runs = 0;             ///< whole runs to time once the iterations are known; 0: none
+  double max_seconds = 10;  ///< budget of these runs; at least one
+  /// Not 0: the trace is known and has so many iterations; only time whole runs, after a warm-up.
+  std::int64_t runs_of = 0;
 };
 
 nlohmann::json to_json(const TraceJob& job);
 TraceJob trace_job_from_json(const nlohmann::json& json);
 
-/// The trace object of docs/results.md without name, dataset and init. Throws what the variant
-/// throws.
+/// The trace object of docs/results.md without name, dataset and init; with runs_of, nothing but
+/// its runs_seconds. Throws what the variant throws.
 nlohmann::json run_trace(const TraceJob& job);
 
 /// The trace-worker subcommand: never throws; 0 if a result was written.

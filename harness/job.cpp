@@ -89,7 +89,10 @@ nlohmann::json to_json(const JobResult& result) {
       {"doubts", result.doubts},
       {"pace", result.pace},
       {"gpu", result.gpu},
+      {"stage_work", result.stage_work},
   };
+  json["executed_iterations"] =
+      result.executed_iterations ? nlohmann::json(*result.executed_iterations) : nullptr;
   json["traffic"] = nullptr;
   if (result.traffic) {
     json["traffic"] = {{"read_bytes", result.traffic->read_bytes},
@@ -118,6 +121,11 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   json.at("doubts").get_to(result.doubts);
   result.pace = json.value("pace", std::vector<double>{});
   result.gpu = json.at("gpu");
+  result.stage_work = json.value("stage_work", nlohmann::json::object());
+  if (const auto found = json.find("executed_iterations");
+      found != json.end() && !found->is_null()) {
+    result.executed_iterations = integer_at<std::int64_t>(json, "executed_iterations");
+  }
   for (const auto& [key, value] : json.at("library").items()) {
     result.library.emplace_back(key, value.get<std::string>());
   }

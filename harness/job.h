@@ -50,6 +50,9 @@ struct JobResult {
   std::string stopping = "complete";
   double setup_seconds = 0;
   std::map<std::string, double> stages;  ///< seconds per iteration
+  /// Iterations that a library which may stop early ran of those asked for; samples and stages are
+  /// per executed iteration.
+  std::optional<std::int64_t> executed_iterations;
   double inertia = 0;
   std::string label_hash;
   std::string centroid_hash;
@@ -58,6 +61,7 @@ struct JobResult {
   std::string outcome;          ///< hashes after 1, T-1 and T iterations, for certified_outcomes
   nlohmann::json verification;  ///< as in docs/results.md, or {"reused": outcome}
   std::optional<Traffic> traffic;
+  nlohmann::json stage_work = nlohmann::json::object();  ///< as in docs/results.md
   std::vector<std::pair<std::string, std::string>> library;
   /// Seconds per iteration by device events, one per repetition; empty without a GPU.
   std::vector<double> device_samples;

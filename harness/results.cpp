@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -31,6 +32,11 @@ constexpr std::size_t kFewestForSpread = 3;
 // Set-up, verification and process start may take this many times the budget of the timed part
 // before a cell gets fewer processes.
 constexpr double kOverheadFactor = 6;
+// No budget takes a cell below these: one process cannot show how far processes differ, and one
+// sample decides nothing. Cells with iterations of kLongIteration seconds and more get fewer.
+constexpr int kFewestProcesses = 3;
+constexpr int kFewestLongProcesses = 2;
+constexpr double kLongIteration = 1;
 
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
@@ -371,7 +377,9 @@ SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations
   const auto samples = samples_of(first.result);
   const double sample = median_of(samples);
   if (!std::isfinite(sample)) return decision;
-  const double repetition = std::max(sample * static_cast<double>(iterations), wanted.min_seconds);
+  const double executed = number_at(first.result, "executed_iterations");
+  const double steps = std::isfinite(executed) ? executed : static_cast<double>(iterations);
+  const double repetition = std::max(sample * steps, wanted.min_seconds);
   const double spent = repetition * static_cast<double>(samples.size());
   const double left = std::max(0.0, wanted.max_seconds - spent);
   const int others = wanted.processes - 1;
@@ -388,6 +396,8 @@ SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations
   if (overhead * decision.processes > allowed) {
     decision.processes = std::clamp(static_cast<int>(allowed / overhead), 1, decision.processes);
   }
+  const int fewest = sample < kLongIteration ? kFewestProcesses : kFewestLongProcesses;
+  decision.processes = std::max(decision.processes, std::min(fewest, wanted.processes));
   decision.cut_short = decision.processes < wanted.processes ||
                        decision.repetitions < wanted.repetitions ||
                        static_cast<int>(samples.size()) < wanted.repetitions;
@@ -419,6 +429,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"processes", evidence.processes.size()},
               {"repetitions", 0},
               {"stages", json::object()},
+              {"stage_samples_seconds_per_iteration", json::object()},
+              {"stage_work", json::object()},
               {"gbytes_per_second", {{"compulsory", nullptr}, {"as_written", nullptr}}},
               {"suspect", json::array()},
               {"library", json::object()},
@@ -427,9 +439,10 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"device_seconds_per_iteration", nullptr},
               {"wrong_because", cell.wrong_because.empty() ? json() : json(cell.wrong_because)},
               {"verification", certificate_of(evidence, verdict)}};
-  for (const char* absent : {"seconds_per_iteration", "stopping", "setup_seconds", "gflops",
-                             "gflops_2nkd", "inertia", "label_hash", "centroid_hash",
-                             "bit_equal_across_processes", "empty_clusters", "load_average"}) {
+  for (const char* absent :
+       {"executed_iterations", "seconds_per_iteration", "stopping", "setup_seconds", "gflops",
+        "gflops_2nkd", "inertia", "label_hash", "centroid_hash", "bit_equal_across_processes",
+        "empty_clusters", "load_average"}) {
     result[absent] = nullptr;
   }
   if (evidence.processes.empty()) return result;
@@ -443,6 +456,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   std::vector<double> samples;
   std::vector<double> device_samples;
   std::vector<double> setups;
+  std::map<std::string, std::vector<double>> stage_samples;
+  std::set<std::int64_t> stopped_after;
   std::size_t repetitions = 0;
   bool cut_short = static_cast<int>(evidence.processes.size()) < cell.sampling.processes;
   for (const auto* process : evidence.processes) {
@@ -455,8 +470,20 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     cut_short = cut_short || static_cast<int>(own.size()) < cell.sampling.repetitions;
     setups.push_back(number_at(process->result, "setup_seconds"));
     const auto stages = process->result.value("stages", json::object());
-    if (result["stages"].empty() && !stages.empty()) result["stages"] = stages;
+    for (const auto& [stage, value] : stages.items()) {
+      if (value.is_number()) stage_samples[stage].push_back(value.get<double>());
+    }
+    if (const auto executed = process->result.find("executed_iterations");
+        executed != process->result.end() && executed->is_number_integer()) {
+      stopped_after.insert(executed->get<std::int64_t>());
+    }
   }
+  for (const auto& [stage, values] : stage_samples) {
+    result["stages"][stage] = median_of(values);
+    result["stage_samples_seconds_per_iteration"][stage] = values;
+  }
+  result["stage_work"] = first.result.value("stage_work", json::object());
+  if (!stopped_after.empty()) result["executed_iterations"] = *stopped_after.begin();
   const json times = summarise(samples);
   const double seconds = times.at("median");
   result["seconds_per_iteration"] = times;
@@ -486,6 +513,9 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   result["suspect"] =
       doubts(cell, evidence, times, result["device_seconds_per_iteration"], samples, limits);
   if (result["inertia"].is_null()) result["suspect"].push_back("the inertia is not finite");
+  if (stopped_after.size() > 1) {
+    result["suspect"].push_back("its processes stopped after different numbers of iterations");
+  }
   if (!events_tell) result["suspect"].push_back("device events measured no duration");
   return result;
 }
@@ -504,12 +534,13 @@ json assemble_trace(const PlannedTrace& trace, const json& recorded) {
               {"reason", trace.skip_reason},
               {"iterations", json::array()},
               {"seconds_per_iteration", nullptr},
+              {"runs_seconds", nullptr},
               {"expected", nullptr},
               {"label_hash", nullptr},
               {"labels_begin", nullptr}};
   if (!recorded.is_object()) return result;
-  for (const char* key : {"status", "reason", "iterations", "seconds_per_iteration", "expected",
-                          "label_hash", "labels_begin", "points"}) {
+  for (const char* key : {"status", "reason", "iterations", "seconds_per_iteration", "runs_seconds",
+                          "expected", "label_hash", "labels_begin", "points"}) {
     if (recorded.contains(key)) result[key] = recorded.at(key);
   }
   if (result["status"] == "ok") result["reason"] = nullptr;

@@ -261,7 +261,10 @@ void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summar
   for (const auto& [name, summary] : summaries) {
     std::printf("%-*s  %5zu  %5zu  %7zu  %5zu  %s%s\n", static_cast<int>(width), name.c_str(),
                 summary.ok, summary.wrong, summary.skipped, summary.failed,
-                summary.file.string().c_str(), summary.interrupted ? " (incomplete)" : "");
+                summary.file.string().c_str(),
+                summary.complete      ? ""
+                : summary.interrupted ? " (incomplete)"
+                                      : " (partial: --only left something out)");
   }
   std::fflush(stdout);
 }

@@ -120,7 +120,7 @@ CertifiedRun<T> certified_run(Session<T>& session, std::int64_t iterations,
                               const NeedsCertificate& needs_certificate) {
   CertifiedRun<T> run;
   session.reset();
-  session.step(1);
+  run.seconds = session.step(1);
   run.first = session.fetch();
   if (iterations > 1) {
     session.reset();
@@ -128,11 +128,9 @@ CertifiedRun<T> certified_run(Session<T>& session, std::int64_t iterations,
     run.before = session.fetch().centroids;
     run.seconds += session.step(1);
     run.last = session.fetch();
-  } else {
+  } else {  // the first step is the last one
     run.before = session.initial();
-    session.reset();
-    run.seconds = session.step(1);
-    run.last = session.fetch();
+    run.last = run.first;
   }
   outcome = run.first.label_hash() + ":" + run.first.centroid_hash() + ":" +
             fnv1a_hex(run.before.data(), run.before.size() * sizeof(T)) + ":" +

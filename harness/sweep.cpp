@@ -97,6 +97,7 @@ class Planner {
   Plan plan() {
     plan_.scale = options_.scale;
     plan_.timeout_seconds = scale_.sampling.timeout_seconds;
+    plan_.sampling = sampling();
     const auto variants = resolve_all(scale_.variants, options_.threads);
     const std::size_t count = scale_.shapes.size() * variants.size();
     if (count > kManyCells && !options_.allow_many) {

@@ -66,6 +66,7 @@ struct Plan {
   std::vector<PlannedTrace> traces;
   std::vector<PlannedStudy> studies;
   double timeout_seconds = 300;
+  Sampling sampling;  ///< Of cells and of traces that are timed.
   std::vector<std::string> warnings;
 };
 

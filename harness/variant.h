@@ -69,6 +69,14 @@ struct Traffic {
   double atomic_bytes = 0;  ///< Updated by atomic read-modify-write operations.
 };
 
+/// What one stage of an iteration does, for the rates of that stage alone. A model, as Traffic is.
+struct StageWork {
+  std::string stage{};    ///< As given to stage(): "assign", "update", ...
+  double operations = 0;  ///< Of the operation model (docs/metrics.md).
+  Traffic traffic{};
+  bool gpu = false;  ///< Runs on a GPU; decides whose ceilings the rates are held against.
+};
+
 /// What a variant can say cheaply about the last iteration of the last step(); absent fields are
 /// computed by the harness from fetched results.
 struct Progress {
@@ -131,6 +139,8 @@ struct Traits {
   std::function<double(const Shape&)> device_bytes{};
   /// Traffic of one iteration. Default: unknown (no as-written GB/s is shown).
   std::function<Traffic(const Shape&)> traffic{};
+  /// Work of single stages of one iteration. Default: unknown (no rate of a stage is shown).
+  std::function<std::vector<StageWork>(const Shape&)> stage_work{};
 };
 
 /// Accumulates seconds per named stage in the profiling pass; headline timings run without it.
@@ -190,7 +200,7 @@ class Variant {
   virtual std::optional<double> remote_device_seconds() const { return std::nullopt; }
 
   /// Only for libraries that can stop before the requested count: iterations that the last step()
-  /// really ran.
+  /// really ran. Times per iteration divide by them.
   virtual std::optional<std::int64_t> executed_iterations() const { return std::nullopt; }
 
   /// Versions, BLAS, thread counts of the library behind the variant, as (key, value) pairs.

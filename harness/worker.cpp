@@ -10,6 +10,7 @@
 #include <exception>
 #include <fstream>
 #include <new>
+#include <set>
 
 #include "harness/environment.h"
 #include "harness/gpu.h"
@@ -41,11 +42,19 @@ class SampleReporter final : public benchmark::BenchmarkReporter {
   std::vector<double> samples_;  // seconds per repetition of T iterations
 };
 
-// Seconds of T iterations, one value per repetition, by the host's clock and by device events.
+// Seconds per iteration, one value per repetition, by the host's clock and by device events.
 struct TimedRepetitions {
   std::vector<double> seconds;
-  std::vector<double> device_seconds;  // empty without a GPU
+  std::vector<double> device_seconds;          // empty without a GPU
+  std::set<std::int64_t> executed_iterations;  // by step; empty where a step never stops early
 };
+
+/// Iterations that the last step of this many ran.
+template <class T>
+std::int64_t executed_in_last_step(Session<T>& session, std::int64_t asked) {
+  return std::clamp<std::int64_t>(session.variant().executed_iterations().value_or(asked), 1,
+                                  asked);
+}
 
 constexpr const char* kNoDuration = "no positive duration was measured";
 constexpr std::int64_t kMostTimelessSteps = 100'000;
@@ -58,12 +67,19 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
                                   double min_seconds, QuietMoments& moments) {
   benchmark::ClearRegisteredBenchmarks();
   std::exception_ptr failure;
-  std::vector<double> device_means;
+  TimedRepetitions timed;
+  struct Round {
+    double device_seconds;
+    double steps;
+    double iterations;  // executed in all steps
+  };
+  std::vector<Round> rounds;
   benchmark::RegisterBenchmark(
       "cell",
       [&](benchmark::State& state) {
         double device_sum = 0;
         double sum = 0;
+        std::int64_t executed = 0;
         double unwatched = 0;  // seconds of steps since the last look at the pace
         std::int64_t steps = 0;
         try {
@@ -89,8 +105,13 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
             }
             state.SetIterationTime(seconds);
             device_sum += session.device_seconds().value_or(0);
+            executed += executed_in_last_step(session, iterations);
+            if (const auto own = session.variant().executed_iterations()) {
+              timed.executed_iterations.insert(*own);
+            }
           }
-          device_means.push_back(device_sum / static_cast<double>(state.iterations()));
+          rounds.push_back(
+              {device_sum, static_cast<double>(state.iterations()), static_cast<double>(executed)});
         } catch (...) {
           failure = std::current_exception();
           state.SkipWithError("the variant failed");
@@ -102,12 +123,16 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
   SampleReporter reporter;
   benchmark::RunSpecifiedBenchmarks(&reporter, ".*");
   if (failure) std::rethrow_exception(failure);
-  TimedRepetitions timed;
   timed.seconds = reporter.samples();
   // Before the repetitions come rounds that find out how many iterations they need.
-  if (session.device_seconds() && device_means.size() >= timed.seconds.size()) {
-    timed.device_seconds.assign(
-        device_means.end() - static_cast<std::ptrdiff_t>(timed.seconds.size()), device_means.end());
+  if (rounds.size() < timed.seconds.size()) throw std::logic_error("a repetition was not counted");
+  const std::size_t first = rounds.size() - timed.seconds.size();
+  for (std::size_t i = 0; i < timed.seconds.size(); ++i) {
+    const Round& round = rounds[first + i];
+    timed.seconds[i] *= round.steps / round.iterations;
+    if (session.device_seconds()) {
+      timed.device_seconds.push_back(round.device_seconds / round.iterations);
+    }
   }
   return timed;
 }
@@ -279,6 +304,15 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   const int verify_threads = job.verify_threads > 0 ? job.verify_threads : job.threads;
   problem.max_abs = largest_abs(problem.points, points.n() * points.d(), verify_threads);
   if (registered.traits.traffic) result.traffic = registered.traits.traffic(problem.shape);
+  if (registered.traits.stage_work) {
+    for (const StageWork& work : registered.traits.stage_work(problem.shape)) {
+      const Traffic& moved = work.traffic;
+      result.stage_work[work.stage] = {
+          {"operations", work.operations},
+          {"bytes_as_written", moved.read_bytes + moved.written_bytes + moved.atomic_bytes},
+          {"gpu", work.gpu}};
+    }
+  }
 
   if (const std::string lack = lacking_device_memory(registered, problem.shape); !lack.empty()) {
     result.status = "skipped";
@@ -341,15 +375,21 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                     {"name", gpu->name},
                     {"uuid", gpu->uuid},
                     {"cache", "warm"},
-                    {"warm_up_iterations", job.iterations + (disturbed ? 2 : 1)},
+                    {"warm_up_iterations",
+                     (job.iterations > 1 ? job.iterations + 1 : 1) + (disturbed ? 1 : 0)},
                     {"before", std::move(before)},
                     {"after", gpu_state(gpu->uuid)}};
     }
-    for (const double value : timed_runs.seconds) {
-      result.samples.push_back(value / static_cast<double>(job.iterations));
+    result.samples = timed_runs.seconds;
+    result.device_samples = timed_runs.device_seconds;
+    if (!timed_runs.executed_iterations.empty()) {
+      result.executed_iterations = *timed_runs.executed_iterations.begin();
     }
-    for (const double value : timed_runs.device_seconds) {
-      result.device_samples.push_back(value / static_cast<double>(job.iterations));
+    if (timed_runs.executed_iterations.size() > 1) {
+      result.doubts.push_back("the library stopped after " +
+                              std::to_string(*timed_runs.executed_iterations.begin()) + " to " +
+                              std::to_string(*timed_runs.executed_iterations.rbegin()) +
+                              " iterations: from the same start not always after as many");
     }
     check_timed_outcome(session, run, options, run.certificate);
     const bool measurable =
@@ -367,7 +407,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
       session.reset();
       session.step(job.iterations);
       session.variant().set_stage_recorder(nullptr);
-      result.stages = stages.per_iteration(job.iterations);
+      result.stages = stages.per_iteration(executed_in_last_step(session, job.iterations));
     }
   }
   if (!run.certificate.passed) {
@@ -377,7 +417,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     result.device_samples.clear();
     result.stages.clear();
   }
-  result.doubts = session.doubts();
+  result.doubts.insert(result.doubts.end(), session.doubts().begin(), session.doubts().end());
   result.verification = to_json(run.certificate);
   if (reused) result.verification["reused"] = result.outcome;
   return result;

@@ -585,8 +585,16 @@ TEST(CompareResults, SayThatAFileIsIncomplete) {
   json changed = result({cell("cpu_a", 0.01)});
   changed["complete"] = false;
   changed["planned_cells"] = 3;
-  const auto comparison = compared(result({cell("cpu_a", 0.01)}), changed);
+  changed["context"]["finished"] = nullptr;
+  auto comparison = compared(result({cell("cpu_a", 0.01)}), changed);
   EXPECT_THAT(comparison.differences, Contains("new: e (quick) is incomplete, 1 of 3 cells"));
+  EXPECT_FALSE(comparison.gate.passed);
+  // Narrowed by --only, it came to its end: what is asked for is there.
+  changed["context"]["finished"] = "2026-01-01T00:00:00Z";
+  comparison = compared(result({cell("cpu_a", 0.01)}), changed);
+  EXPECT_THAT(comparison.differences, Contains("new: e (quick) is incomplete, 1 of 3 cells"));
+  EXPECT_TRUE(comparison.gate.passed) << testing::PrintToString(comparison.gate.reasons);
+  comparison = compared(result({cell("cpu_a", 0.01), cell("cpu_b", 0.01)}), changed);
   EXPECT_FALSE(comparison.gate.passed);
 }
 

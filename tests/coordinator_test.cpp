@@ -452,14 +452,31 @@ TEST_F(CoordinatorTest, StudiesAreRunOnceAndKeptInTheFile) {
   EXPECT_EQ(calls().size(), before + 1);  // the crash alone is tried again
 }
 
-TEST_F(CoordinatorTest, UnselectedCellsAreNotPlanned) {
+TEST_F(CoordinatorTest, WhatOnlyLeavesOutIsMissing) {
   use({10, 11});
   plan_.cells[1].selected = false;
-  plan_.traces[0].selected = false;
-  run();
+  EXPECT_FALSE(run().complete);
   EXPECT_EQ(result().at("cells").size(), 1U);
-  EXPECT_EQ(result().at("planned_cells"), 1);
+  EXPECT_EQ(result().at("planned_cells"), 2);
+  EXPECT_EQ(result().at("complete"), false);
+  EXPECT_TRUE(result().at("context").at("finished").is_string());
+  EXPECT_EQ(calls().size(), 4U);
+  EXPECT_THAT(validate_result(result()), IsEmpty());
+  // A resumed run that leaves out nothing completes it.
+  plan_.cells[1].selected = true;
+  settings_.resume = true;
+  EXPECT_TRUE(run().complete);
   EXPECT_EQ(result().at("complete"), true);
+  EXPECT_EQ(result().at("cells").size(), 2U);
+}
+
+TEST_F(CoordinatorTest, ALeftOutTraceIsMissing) {
+  use({10});
+  plan_.traces[0].selected = false;
+  EXPECT_FALSE(run().complete);
+  EXPECT_EQ(result().at("planned_cells"), 1);
+  EXPECT_EQ(result().at("cells").size(), 1U);
+  EXPECT_EQ(result().at("complete"), false);
   EXPECT_THAT(result().at("traces"), IsEmpty());
   EXPECT_EQ(calls().size(), 3U);
 }

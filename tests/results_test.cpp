@@ -108,21 +108,53 @@ TEST(SamplingDecision, CutsRepetitionsFirstThenProcesses) {
   decision = decide_sampling(wanted, 10, first_process({0.2}, 4));
   EXPECT_EQ(decision.processes, 3);
   EXPECT_EQ(decision.repetitions, 2);
-  // 4 s each: 6 s hold 1 more.
-  decision = decide_sampling(wanted, 10, first_process({0.4}, 8));
-  EXPECT_EQ(decision.processes, 2);
+  // 1 s each, of 8 processes: 9 s hold 9 more, one in each.
+  const Sampling many{8, 3, 0.02, 10, 300};
+  decision = decide_sampling(many, 10, first_process({0.1}, 2));
+  EXPECT_EQ(decision.processes, 8);
   EXPECT_EQ(decision.repetitions, 1);
-  // 100 s: the first one was all.
-  decision = decide_sampling(wanted, 10, first_process({10}, 110));
-  EXPECT_EQ(decision.processes, 1);
+  // 2 s each: 8 s hold 4 more.
+  decision = decide_sampling(many, 10, first_process({0.2}, 4));
+  EXPECT_EQ(decision.processes, 5);
+  EXPECT_EQ(decision.repetitions, 1);
+}
+
+TEST(SamplingDecision, LeavesNoCellToOneProcess) {
+  const Sampling wanted{3, 3, 0.02, 10, 300};
+  // 9.9 s each: the first one was all, but one process decides nothing.
+  auto decision = decide_sampling(wanted, 10, first_process({0.99}, 20));
+  EXPECT_EQ(decision.processes, 3);
+  EXPECT_EQ(decision.repetitions, 1);
   EXPECT_TRUE(decision.cut_short);
+  // Of iterations of a second and more, two have to do.
+  decision = decide_sampling(wanted, 10, first_process({1.0}, 20));
+  EXPECT_EQ(decision.processes, 2);
+  decision = decide_sampling(wanted, 10, first_process({10}, 110));
+  EXPECT_EQ(decision.processes, 2);
+  EXPECT_TRUE(decision.cut_short);
+  // Unless fewer are asked for.
+  const Sampling one{1, 3, 0.02, 10, 300};
+  EXPECT_EQ(decide_sampling(one, 10, first_process({0.99}, 20)).processes, 1);
+}
+
+TEST(SamplingDecision, GoesByTheIterationsThatALibraryRan) {
+  const Sampling wanted{3, 3, 0.02, 10, 300};
+  ProcessRecord first = first_process({0.4}, 8);
+  first.result["executed_iterations"] = 4;
+  // 1.6 s each instead of 4 s: 8.4 s hold 5 more, 2 in each of the others.
+  const auto decision = decide_sampling(wanted, 10, first);
+  EXPECT_EQ(decision.processes, 3);
+  EXPECT_EQ(decision.repetitions, 2);
 }
 
 TEST(SamplingDecision, CountsSetUpAndVerification) {
-  const Sampling wanted{3, 3, 0.02, 10, 300};
-  const auto decision = decide_sampling(wanted, 10, first_process({0.01, 0.01, 0.01}, 50));
-  EXPECT_EQ(decision.processes, 1);
+  const Sampling wanted{8, 3, 0.02, 10, 300};
+  // 12 s beside 0.3 s of timing; six times the budget of 10 s hold five of them.
+  auto decision = decide_sampling(wanted, 10, first_process({0.01, 0.01, 0.01}, 12.3));
+  EXPECT_EQ(decision.processes, 5);
   EXPECT_TRUE(decision.cut_short);
+  decision = decide_sampling(wanted, 10, first_process({0.01, 0.01, 0.01}, 50));
+  EXPECT_EQ(decision.processes, 3);
 }
 
 class CellTest : public ::testing::Test {
@@ -205,6 +237,30 @@ TEST_F(CellTest, PoolsTheSamplesOfAllProcesses) {
   EXPECT_EQ(cell.at("bit_equal_across_processes"), true);
   EXPECT_THAT(cell.at("suspect"), IsEmpty());
   EXPECT_EQ(cell.at("load_average").at("after"), 0.75);
+}
+
+TEST_F(CellTest, StagesAreMediansOverTheProcesses) {
+  add({{"stage_work",
+        {{"assign", {{"operations", 5.0}, {"bytes_as_written", 7.0}, {"gpu", true}}}}}});
+  add({{"stages", {{"assign", 5e-4}, {"update", 2e-4}}}});
+  add({{"stages", {{"assign", 6e-4}, {"update", 3e-4}}}});
+  const json cell = assemble();
+  EXPECT_EQ(cell.at("stages").at("assign"), 6e-4);
+  EXPECT_EQ(cell.at("stages").at("update"), 2e-4);
+  EXPECT_EQ(cell.at("stage_samples_seconds_per_iteration").at("assign"), json({8e-4, 5e-4, 6e-4}));
+  EXPECT_EQ(cell.at("stage_work").at("assign").at("operations"), 5.0);
+  EXPECT_TRUE(cell.at("executed_iterations").is_null());
+}
+
+TEST_F(CellTest, SaysAfterHowManyIterationsALibraryStopped) {
+  add({{"executed_iterations", 4}});
+  add({{"executed_iterations", 4}});
+  EXPECT_EQ(assemble().at("executed_iterations"), 4);
+  EXPECT_THAT(assemble().at("suspect"), IsEmpty());
+  add({{"executed_iterations", 5}});
+  EXPECT_EQ(assemble().at("executed_iterations"), 4);
+  EXPECT_THAT(assemble().at("suspect")[0].get<std::string>(),
+              HasSubstr("stopped after different numbers of iterations"));
 }
 
 TEST_F(CellTest, OneWrongProcessMakesTheCellWrong) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The worker's path from a job to samples, in this process.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -73,9 +74,57 @@ class TiresWhenTimed final : public Variant<float> {
   int resets_ = 0;
 };
 
+// By its own sums: says that nothing moves and no label changes, from the second iteration on.
+class Content final : public Variant<float> {
+ public:
+  void setup(const Problem<float>& problem) override { d_ = problem.shape.k * problem.shape.d; }
+  void reset(const float* centroids) override {
+    centroids_.assign(centroids, centroids + d_);
+    iteration_ = 0;
+  }
+  void step(std::int64_t iterations) override {
+    for (; iterations > 0; --iterations) {
+      for (float& coordinate : centroids_) coordinate += 1;
+      ++iteration_;
+    }
+  }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    std::copy(centroids_.begin(), centroids_.end(), centroids);
+    for (int i = 0; i < 6; ++i) labels[i] = (iteration_ + i) % 2;
+  }
+  Progress progress() override {
+    const bool content = iteration_ >= 2;
+    return {.movement = content ? 0.0 : 1.0, .changed = content ? 0 : 6, .loss = 5.0};
+  }
+
+ private:
+  std::int64_t d_ = 0;
+  std::int64_t iteration_ = 0;
+  std::vector<float> centroids_;
+};
+
+// A library that stops after three iterations, whatever is asked for; each takes 10 ms.
+class StopsAfterThree final : public Variant<float> {
+ public:
+  void setup(const Problem<float>& problem) override { inner_.setup(problem); }
+  void reset(const float* centroids) override { inner_.reset(centroids); }
+  void step(std::int64_t iterations) override {
+    executed_ = std::min<std::int64_t>(iterations, 3);
+    inner_.step(*executed_);
+  }
+  void fetch(float* centroids, std::int32_t* labels) override { inner_.fetch(centroids, labels); }
+  std::optional<std::int64_t> executed_iterations() const override { return executed_; }
+
+ private:
+  SpinTenMilliseconds inner_;
+  std::optional<std::int64_t> executed_;
+};
+
 }  // namespace
 }  // namespace kmeans
 
+KMEANS_VARIANT(Content, .name = "tests_content", .summary = "says that it has settled")
+KMEANS_VARIANT(StopsAfterThree, .name = "tests_stops_after_three", .summary = "stops early")
 KMEANS_VARIANT(SpinTenMilliseconds, .name = "tests_spin", .summary = "spins 10 ms an iteration")
 KMEANS_VARIANT(Throws, .name = "tests_throws", .summary = "throws in setup")
 KMEANS_VARIANT(TiresWhenTimed, .name = "tests_tires", .summary = "wrong only when timed",
@@ -194,6 +243,20 @@ TEST_F(WorkerTest, LongCellsGetFewerRepetitions) {
   EXPECT_LT(result.samples.size(), 5U);
 }
 
+TEST_F(WorkerTest, TimesOfALibraryAreThoseOfTheIterationsThatItRan) {
+  Job work = job("tests_stops_after_three", {1, 3}, 1, {2});
+  work.iterations = 100;
+  const JobResult result = run_job(work);
+  ASSERT_EQ(result.status, "ok") << result.reason;
+  EXPECT_EQ(result.executed_iterations, 3);
+  // It spins 10 ms in each of three iterations; divided by 100 it would be 0.3 ms.
+  for (const double sample : result.samples) EXPECT_GE(sample, 0.010);
+  EXPECT_EQ(job_result_from_json(to_json(result)).executed_iterations, 3);
+  work.iterations = 2;
+  EXPECT_EQ(run_job(work).executed_iterations, 2);
+  EXPECT_FALSE(run_job(job("tests_spin", {1, 3}, 1, {2})).executed_iterations.has_value());
+}
+
 TEST_F(WorkerTest, HarnessCostsLessThanOnePercentOfTenMilliseconds) {
   Job work = job("tests_spin", {1, 3}, 1, {2});
   work.repetitions = 9;
@@ -263,6 +326,78 @@ TEST_F(WorkerTest, TraceKnowsItsAnswer) {
   EXPECT_EQ(json.at("points").at("rows").size(), 4U);
   trace.expected["inertia"] = {304.0};
   EXPECT_EQ(run_trace(trace).at("status"), "wrong");
+}
+
+TEST_F(WorkerTest, TraceKnowsCentroids) {
+  const Job files = job("reference", kLine, 1, {0, 1});
+  TraceJob trace;
+  trace.variant = "reference";
+  trace.points_file = files.points_file;
+  trace.centroids_file = files.centroids_file;
+  trace.k = 2;
+  trace.iterations = 2;
+  // 0 | 1 2 10 11 12 has its mean at 7.2 after the first iteration.
+  const auto expect = [&](std::int64_t iteration, double second, double tolerance) {
+    trace.expected = {{"inertia", nlohmann::json::array()},
+                      {"centroids",
+                       {{{"iteration", iteration},
+                         {"values", {{0.0}, {second}}},
+                         {"absolute_tolerance", tolerance}}}}};
+    return run_trace(trace_job_from_json(to_json(trace)));
+  };
+  auto json = expect(1, 7.2, 1e-6);
+  EXPECT_EQ(json.at("status"), "ok") << json.at("reason");
+  EXPECT_LE(json.at("expected").at("centroid_error_of_tolerance"), 1.0);
+  json = expect(1, 7.3, 1e-2);
+  EXPECT_EQ(json.at("status"), "wrong");
+  EXPECT_NEAR(json.at("expected").at("centroid_error_of_tolerance").get<double>(), 10, 1e-3);
+  EXPECT_THAT(json.at("reason").get<std::string>(), testing::HasSubstr("centroid"));
+  // An iteration that never came proves nothing.
+  EXPECT_EQ(expect(3, 7.2, 1e-6).at("status"), "wrong");
+}
+
+TEST_F(WorkerTest, TraceIsTimedAgainWarm) {
+  const Job files = job("reference", kLine, 1, {0, 1});
+  TraceJob trace;
+  trace.variant = "reference";
+  trace.points_file = files.points_file;
+  trace.centroids_file = files.centroids_file;
+  trace.k = 2;
+  trace.iterations = 10;
+  trace.stop = "labels";
+  EXPECT_TRUE(run_trace(trace).at("runs_seconds").is_null());
+  trace.runs = 4;
+  const auto json = run_trace(trace_job_from_json(to_json(trace)));
+  EXPECT_EQ(json.at("iterations").size(), 3U);
+  ASSERT_EQ(json.at("runs_seconds").size(), 1U);
+  EXPECT_EQ(json.at("runs_seconds")[0].size(), 4U);
+  for (const double seconds : json.at("runs_seconds")[0]) EXPECT_GT(seconds, 0);
+  trace.runs_of = 3;
+  trace.max_seconds = 0;  // at least one all the same
+  const auto again = run_trace(trace_job_from_json(to_json(trace)));
+  EXPECT_EQ(again.size(), 1U);
+  EXPECT_EQ(again.at("runs_seconds")[0].size(), 1U);
+}
+
+TEST_F(WorkerTest, RulesGoByWhatTheVariantItselfSays) {
+  const Job files = job("tests_content", kLine, 1, {0, 1});
+  TraceJob trace;
+  trace.variant = "tests_content";
+  trace.points_file = files.points_file;
+  trace.centroids_file = files.centroids_file;
+  trace.k = 2;
+  trace.iterations = 5;
+  for (const char* stop : {"movement:0.5", "labels", "loss:0.1"}) {
+    trace.stop = stop;
+    const auto json = run_trace(trace);
+    ASSERT_EQ(json.at("iterations").size(), 2U) << stop;
+    EXPECT_EQ(json.at("iterations")[1].at("movement"), 2) << stop;  // what really happened
+    EXPECT_EQ(json.at("iterations")[1].at("changed"), 6) << stop;
+    EXPECT_EQ(json.at("iterations")[1].at("own_changed"), 0) << stop;
+    EXPECT_EQ(json.at("iterations")[1].at("own_loss"), 5.0) << stop;
+  }
+  trace.stop.clear();
+  EXPECT_EQ(run_trace(trace).at("iterations").size(), 5U);
 }
 
 TEST(Stop, RulesAreParsed) {
