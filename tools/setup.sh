@@ -85,9 +85,14 @@ have_cmake() {
   version_at_least "${version%%[!0-9.]*}" 3.25
 }
 
+# Its own header: cblas.h alone may be another library's.
 have_openblas() {
-  has_header cblas.h || has_header openblas/cblas.h || has_header "$(uname -m)-linux-gnu/cblas.h" ||
-    has_header openblas-pthread/cblas.h
+  local folder
+  for folder in . openblas openblas-pthread "$(uname -m)-linux-gnu" \
+    "$(uname -m)-linux-gnu/openblas-pthread"; do
+    has_header "$folder/openblas_config.h" && return 0
+  done
+  return 1
 }
 
 # By any of the names that tests/plots/browser.py looks for, or as CHROMIUM names it.
