@@ -10,8 +10,9 @@
 #     extremes     experiments/gpu-extremes.json, paper scale
 #     sources      the five sources' experiments, CPU and GPU rows, paper scale
 #     frontier     experiments/frontier.json, paper scale
-#     questions    errata, precision, ladder and map, paper scale
+#     questions    errata, precision, ladder, map and threads, paper scale
 #     experiments  the last four
+#     NAME         one experiment of that name, paper scale
 #     reproduce    the answers of this machine's committed results again, of GPU variants (REPRODUCE:
 #                  the files, all of them by default; REPRODUCE_SECONDS: interrupted after these)
 #
@@ -36,8 +37,11 @@ for step in "${steps[@]}"; do
     experiments) expanded+=(extremes sources questions frontier) ;;
     build | tests | sanitize | extremes | sources | questions | frontier | reproduce) expanded+=("$step") ;;
     *)
-      echo "unknown step '$step'; the head of $0 lists them" >&2
-      exit 2
+      if [ ! -f "experiments/$step.json" ]; then
+        echo "unknown step '$step'; the head of $0 lists them" >&2
+        exit 2
+      fi
+      expanded+=("$step")
       ;;
   esac
 done
@@ -115,7 +119,9 @@ measure() {
   status=$?
   cat "$part" >>"$log"
   tail -n "$((4 + $#))" "$part"
-  rm -f "$part" "$out"/*.journal*.jsonl
+  rm -f "$part"
+  # Ended, or to be resumed: RUN_OPTIONS=--resume goes on where an interruption left off.
+  [ $status -eq 130 ] || for name in "$@"; do rm -f "$out/$name".journal*.jsonl; done
   return $status
 }
 step_extremes() { measure "${ONLY:-}" gpu-extremes; }
@@ -130,7 +136,7 @@ step_sources() {
   measure "${ONLY:-}" goldsborough2017 goldsborough2017-normal minnaar2019 marinai2023 \
     zhihu2023 zechner2009
 }
-step_questions() { measure "${ONLY:-}" errata precision ladder map; }
+step_questions() { measure "${ONLY:-}" errata precision ladder map threads; }
 
 step_reproduce() {
   local status part
@@ -157,7 +163,11 @@ log=$out/evidence.log
 failures=()
 for step in "${expanded[@]}"; do
   printf '\n== %s (after %s s)\n' "$step" "$SECONDS" | tee -a "$log"
-  "step_$step" || failures+=("$step")
+  if declare -F "step_$step" >/dev/null; then
+    "step_$step" || failures+=("$step")
+  else
+    measure "${ONLY:-}" "$step" || failures+=("$step")
+  fi
 done
 
 printf '\n== summary (after %s s)\n' "$SECONDS"
