@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/dataset.h"
 #include "harness/errors.h"
 #include "harness/study.h"
 
@@ -57,14 +58,18 @@ json only_row(const StudyOutput& output, const json& match) {
 
 const std::vector<std::string>& errata_studies() {
   static const std::vector<std::string> names = {
-      "block_race",     "eigen_start",       "empty_cluster", "fine_coarse",   "float_loss",
-      "label_in_float", "operation_count",   "running_sums",  "silent_limits", "split_shuffle",
-      "stale_centroid", "threshold_overrun", "ties",          "zero_count"};
+      "algorithm_two",   "block_race",        "chunk_index",   "eigen_start",
+      "empty_cluster",   "fine_coarse",       "float_loss",    "label_in_float",
+      "operation_count", "running_sums",      "silent_limits", "split_shuffle",
+      "stale_centroid",  "threshold_overrun", "ties",          "zero_count"};
   return names;
 }
 
 /// Small parameters, so that all studies together take a moment.
 json small(const std::string& name) {
+  if (name == "algorithm_two")
+    return {{"n", 60}, {"k", 3}, {"threads", {1, 4}}, {"runs", 4}, {"iterations", 20}};
+  if (name == "chunk_index") return {{"n", {500}}, {"blocks", {1, 8}}};
   if (name == "block_race") return {{"blocks", {1, 4}}, {"schedules", 5}, {"iterations", 2}};
   if (name == "eigen_start") return {{"n", 60}, {"seeds", 3}, {"cluster_sizes", {1, 9}}};
   if (name == "empty_cluster") return {{"n", 30}, {"k", {5}}, {"seeds", 20}};
@@ -146,13 +151,22 @@ TEST(FloatLoss, OneFloatLosesWhatOtherWaysKeep) {
 // Two points and two centroids on top of them: nothing moves, so the loss is 0 from the start.
 TEST(FloatLoss, StopsWhereTheChangeIsBelowTheThreshold) {
   const auto output = run_study("float_loss", json::object(), 1, {0, 8}, {0, 8});
-  // The CPU class starts from a loss of 1e7, the GPU class from 0, as printed.
-  EXPECT_EQ(output.findings["iterations_cpu_one_float"], 1);
-  EXPECT_EQ(output.findings["iterations_gpu_two_steps"], 0);
+  // The CPU class starts from a loss of 1e7, the GPU class from 0, as printed. The iteration that
+  // stops the loop is executed and has no line.
+  EXPECT_EQ(output.findings["executed_iterations_cpu_one_float"], 2);
+  EXPECT_EQ(output.findings["lines_cpu_one_float"], 1);
+  EXPECT_EQ(output.findings["executed_iterations_gpu_two_steps"], 1);
+  EXPECT_EQ(output.findings["lines_gpu_two_steps"], 0);
   EXPECT_EQ(output.findings["labels_settled_cpu"], 2);
+  const auto stop =
+      only_row(output, {{"trajectory", "cpu"}, {"way", "one float"}, {"stops_here", true}});
+  EXPECT_EQ(stop["iteration"], 2);
+  EXPECT_EQ(stop["executed_iterations"], 2);
+  EXPECT_EQ(stop["lines"], 1);
   const auto never =
       run_study("float_loss", {{"threshold", 0}, {"iterations", 4}}, 1, {0, 8}, {0, 8});
-  EXPECT_TRUE(never.findings["iterations_cpu_one_float"].is_null());
+  EXPECT_TRUE(never.findings["executed_iterations_cpu_one_float"].is_null());
+  EXPECT_TRUE(never.findings["lines_cpu_one_float"].is_null());
 }
 
 TEST(FloatLoss, ComparesWithPrintedValuesInSixDigits) {
@@ -162,11 +176,36 @@ TEST(FloatLoss, ComparesWithPrintedValuesInSixDigits) {
       run_study("float_loss",
                 {{"iterations", 2}, {"trajectories", {"cpu"}}, {"printed_cpu", {2411.26, 2411.27}}},
                 1, {x, -x}, {0.0F});
-  EXPECT_EQ(output.findings["printed_lines_cpu"], 2);
-  EXPECT_EQ(output.findings["printed_lines_equal_cpu"], 1);
+  EXPECT_EQ(output.findings["losses_compared_cpu"], 2);
+  EXPECT_EQ(output.findings["losses_equal_cpu"], 1);
   EXPECT_THROW(run_study("float_loss", json::object(), 200, std::vector<float>(400),
                          std::vector<float>(200)),
                InputError);
+}
+
+// The centroids 0 and 8 move to 1 and 9, the means of {0, 2} and {8, 10}, in the first iteration.
+TEST(FloatLoss, FindsTheIterationOfThePrintedCentroids) {
+  const std::vector<float> points = {0, 2, 8, 10};
+  const auto findings = [&](const json& printed_cpu) {
+    return run_study("float_loss",
+                     {{"iterations", 1},
+                      {"trajectories", {"cpu", "gpu", "float64"}},
+                      {"printed_centroids_cpu", printed_cpu},
+                      {"printed_centroids_gpu", {1, 9.5}}},
+                     1, points, {0, 8})
+        .findings;
+  };
+  const auto same = findings({1, 9});
+  EXPECT_EQ(same["centroids_nearest_cpu"], 1);
+  EXPECT_EQ(same["centroids_off_cpu"], 0);
+  EXPECT_EQ(same["coordinates_equal_cpu"], 2);
+  EXPECT_EQ(same["centroids_off_gpu"], 0.5);
+  EXPECT_EQ(same["coordinates_equal_gpu"], 1);
+  EXPECT_FALSE(same.contains("centroids_off_float64"));
+  const auto sixth_digit = findings({1, 9.00001});
+  EXPECT_EQ(sixth_digit["coordinates_equal_cpu"], 1);
+  EXPECT_EQ(findings({1, 9.000001})["coordinates_equal_cpu"], 2);  // the seventh
+  EXPECT_THROW(findings({1, 9, 17}), InputError);
 }
 
 TEST(FineCoarse, OneBlockIsRightAndMoreAreTheFirst1024Points) {
@@ -243,8 +282,10 @@ TEST(ZeroCount, IsWrongWithZerosAlone) {
 
 TEST(EmptyCluster, TheOriginIsASecondChanceOnlyInsideTheData) {
   const auto output = run_study("empty_cluster", {{"k", {10}}, {"seeds", 60}});
-  const auto value = [&](double offset, const char* rule, const char* key) {
-    return only_row(output, {{"offset", offset}, {"empty_cluster", rule}})[key].get<double>();
+  const auto value = [&](double offset, const char* rule, const char* key,
+                         const char* start = "with replacement") {
+    return only_row(output, {{"offset", offset}, {"empty_cluster", rule}, {"start", start}})[key]
+        .get<double>();
   };
   for (const double offset : {0.0, 100.0}) {
     EXPECT_EQ(value(offset, "keeps its centroid", "inertia_ratio"), 1);
@@ -256,6 +297,10 @@ TEST(EmptyCluster, TheOriginIsASecondChanceOnlyInsideTheData) {
   // Far from the data the origin attracts nobody, as NaN does.
   EXPECT_EQ(value(100, "goes to the origin", "inertia_ratio"),
             value(100, "becomes NaN", "inertia_ratio"));
+  // Ten of a hundred points are all different with probability 0.99 ... 0.91 = 0.63; without
+  // replacement they always are, and a cluster goes empty by chance alone.
+  EXPECT_GT(value(0, "keeps its centroid", "runs_with_one"), 0.15);
+  EXPECT_LT(value(0, "keeps its centroid", "runs_with_one", "without"), 0.1);
 }
 
 TEST(BlockRace, OneBlockIsRightAndOneAtATimeIsNever) {
@@ -366,6 +411,8 @@ TEST(SilentLimits, RightUpToThemAndWrongBeyond) {
   EXPECT_EQ(many["streams_past_the_array"], 180);
   EXPECT_GT(many["inertia_ratio"], 1.05);
   EXPECT_EQ(output.findings["first_n_refused_at_100_features"], 5368710);
+  // The last index of 21 474 836 points with 100 features is 2^31 - 49.
+  EXPECT_EQ(output.findings["first_n_index_overflows_at_100_features"], 21474837);
 }
 
 TEST(LabelInFloat, FirstLabelThatIsLostIs2To24Plus1) {
@@ -373,7 +420,90 @@ TEST(LabelInFloat, FirstLabelThatIsLostIs2To24Plus1) {
   EXPECT_EQ(output.findings["first_label_not_exact"], (1 << 24) + 1);
   EXPECT_EQ(only_row(output, {{"k", 1 << 24}})["labels_kept"], 1 << 24);
   EXPECT_EQ(only_row(output, {{"k", 1 << 25}})["share_kept"], 0.75);
+  EXPECT_EQ(only_row(output, {{"k", 1 << 25}})["share_kept_as_bits"], 1);
   EXPECT_EQ(output.wrong, "");
+}
+
+TEST(AlgorithmTwo, OnlyTheMendedReadingIsRight) {
+  const auto output =
+      run_study("algorithm_two", {{"n", 200}, {"k", 4}, {"threads", {1, 8}}, {"runs", 20}});
+  EXPECT_EQ(output.wrong, "");
+  const auto row = [&](const char* reading, int threads) {
+    return only_row(output, {{"reading", reading}, {"threads", threads}});
+  };
+  for (const int threads : {1, 8}) {
+    EXPECT_EQ(row("mended", threads)["right_runs"], 1);
+    EXPECT_EQ(row("mended", threads)["largest_first_error"], 0);
+    EXPECT_EQ(row("as printed", threads)["right_runs"], 0);
+    EXPECT_EQ(row("second barrier", threads)["right_runs"], 0);
+  }
+  EXPECT_EQ(output.findings["largest_share_of_right_runs_as_printed"], 0);
+  // A single thread has nobody to wait for, so that only the clearing matters.
+  EXPECT_EQ(row("own sums", 1)["right_runs"], 1);
+  EXPECT_EQ(row("cleared", 1)["largest_first_error"], 0);
+  auto alone = row("as printed", 1);
+  alone["reading"] = "second barrier";
+  EXPECT_EQ(alone, row("second barrier", 1));
+  // With a barrier the threads' speeds decide nothing; without one they do.
+  EXPECT_EQ(row("second barrier", 8)["median_inertia_ratio"],
+            row("second barrier", 1)["median_inertia_ratio"]);
+  EXPECT_LT(row("own sums", 8)["right_runs"], 1);
+  EXPECT_LT(row("cleared", 8)["right_runs"], row("own sums", 8)["right_runs"]);
+}
+
+// One cluster has no labels to get wrong: what is left is that nothing is cleared. Two points a and
+// b from a: (a + a + b) / 2 in the first update, which is off by a / 2; then (that + a + b) / 4.
+TEST(AlgorithmTwo, SumsThatAreNotClearedHaveAKnownAnswer) {
+  const auto output =
+      run_study("algorithm_two", {{"n", 2}, {"d", 1}, {"k", 1}, {"threads", {1, 2}}, {"runs", 1}});
+  const auto points =
+      generate(parse_dataset({{"generator", "blobs"}, {"n", 2}, {"d", 1}, {"k", 1}, {"seed", 1}}),
+               ScalarType::f64);
+  const double a = points.data<double>()[0];
+  const double b = points.data<double>()[1];
+  const double unit = std::abs(a - b) / 2;
+  const auto ratio = [&](double first) {
+    const double second = ((first + a + b) / 2 + a + b) / 4;
+    return (std::pow(a - second, 2) + std::pow(b - second, 2)) / (2 * unit * unit);
+  };
+  for (const auto& row : rows_with(output, {{"reading", "as printed"}})) {
+    const double error = row["largest_first_error"];
+    const double first = std::abs(error - std::abs(a / 2 / unit)) < 1e-9 ? a : b;
+    EXPECT_NEAR(error, std::abs(first / 2 / unit), 1e-9);
+    EXPECT_EQ(row["mean_iterations"], 2);  // no label ever changes
+    EXPECT_EQ(row["runs_that_stop"], 1);
+    EXPECT_EQ(row["labels_that_differ"], 0);
+    EXPECT_NEAR(row["largest_inertia_ratio"].get<double>(), ratio(first), 1e-9 * ratio(first));
+  }
+  for (const char* reading : {"cleared", "own sums", "mended"}) {
+    for (const auto& row : rows_with(output, {{"reading", reading}})) {
+      EXPECT_EQ(row["right_runs"], 1) << reading;
+    }
+  }
+}
+
+// 64 blocks of 128 threads that begin at block + thread come to the first 191 of each 8 192 points,
+// to all of these but the first and the last several times.
+TEST(ChunkIndex, PrintedIndicesOverlap) {
+  const auto output =
+      run_study("chunk_index", {{"n", {16384, 50000}}, {"blocks", {1, 8, 64, 512}}});
+  EXPECT_EQ(output.wrong, "");
+  const auto row = [&](int n, int blocks) {
+    return only_row(output, {{"n", n}, {"blocks", blocks}});
+  };
+  EXPECT_EQ(row(16384, 64)["labelled_as_printed"], 191.0 / 8192);
+  EXPECT_EQ(row(16384, 64)["labelled_several_times_as_printed"], 189.0 / 8192);
+  EXPECT_EQ(row(16384, 64)["idle_blocks"], 0);  // 128 chunks
+  EXPECT_EQ(row(16384, 64)["most_points_a_thread"], 2);
+  EXPECT_EQ(row(16384, 1)["labelled_as_printed"], 1);
+  EXPECT_EQ(row(50000, 8)["chunks"], 391);
+  EXPECT_EQ(row(50000, 8)["idle_blocks"], 1);  // 391 = 48 * 8 + 7
+  EXPECT_EQ(row(50000, 8)["idle_blocks_printed"], 8 - 391);
+  EXPECT_EQ(row(50000, 8)["most_points_a_thread"], 49);
+  EXPECT_EQ(row(50000, 8)["most_points_a_thread_printed"], 391);
+  EXPECT_EQ(row(50000, 512)["idle_blocks"], 121);  // fewer chunks than blocks: as the text says
+  EXPECT_EQ(row(50000, 512)["idle_blocks_printed"], 121);
+  EXPECT_EQ(output.findings["rows_with_another_number_of_idle_blocks"], 2);  // 391 in 8 and in 64
 }
 
 TEST(OperationCount, Algorithm1TakesTheModelsOperationsKindByKind) {

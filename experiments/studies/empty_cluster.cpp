@@ -4,8 +4,8 @@
 //            instead of staying where it is?
 // Method:    many small sets of blobs, near the origin and away from it. First centroids are points
 //            drawn with replacement, as the listings in NumPy and C++ draw them: where one is drawn
-//            twice, ties leave a cluster empty. Lloyd's algorithm to its end with each of three
-//            rules
+//            twice, ties leave a cluster empty. Beside it, points drawn without replacement.
+//            Lloyd's algorithm to its end with each of three rules
 // Source:    goldsborough2017, plain C++, NumPy and CUDA (origin); minnaar2019, zhihu2023 CPU
 //            (NaN); zhihu2023 GPU (origin)
 #include "experiments/studies/_common.h"
@@ -54,10 +54,14 @@ StudyOutput run(const StudyInput& input) {
   const auto seeds = parameters.integer("seeds", 300, 1, 1000000);
   const auto most = parameters.integer("iterations", 1000, 1, 1000000);
   parameters.finish();
+  std::vector<std::pair<std::int64_t, bool>> starts;  // with each k: drawn with replacement?
+  for (const auto k : ks) starts.insert(starts.end(), {{k, true}, {k, false}});
+
+  if (*std::max_element(ks.begin(), ks.end()) > n) throw InputError("empty_cluster: k exceeds n");
 
   StudyOutput output;
   for (const double offset : offsets) {
-    for (const auto k : ks) {
+    for (const auto& [k, replaced] : starts) {
       std::vector<double> ever[kRules];
       std::vector<double> empty[kRules];
       std::vector<double> inertias[kRules];
@@ -68,9 +72,10 @@ StudyOutput run(const StudyInput& input) {
         for (double& value : points.values) value += offset;
         const CounterRandom random(static_cast<std::uint64_t>(seed), 210);
         std::vector<std::int64_t> rows;
-        for (std::int64_t j = 0; j < k; ++j) {
+        for (std::int64_t j = 0; j < k && replaced; ++j) {
           rows.push_back(random.below(static_cast<std::uint64_t>(j), n));
         }
+        if (!replaced) rows = drawn_rows(n, k, random);
         const auto start = rows_of(points, rows);
         for (int rule = 0; rule < kRules; ++rule) {
           const auto end = follow(points, start, static_cast<Rule>(rule), most);
@@ -86,6 +91,7 @@ StudyOutput run(const StudyInput& input) {
         output.rows.push_back(
             {{"offset", offset},
              {"k", k},
+             {"start", replaced ? "with replacement" : "without"},
              {"empty_cluster", kRuleNames[rule]},
              {"runs_with_one", mean(ever[rule])},
              {"mean_empty_at_the_end", none ? nlohmann::json() : nlohmann::json(mean(empty[rule]))},

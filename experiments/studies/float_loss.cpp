@@ -2,15 +2,19 @@
 //
 // Question:  after how many iterations does the article's program stop, and how far off is its
 //            loss, by the way in which a million distances are added up? It reports 33 iterations
-//            on the CPU and 22 on the GPU, and blames the GPU's single precision
+//            on the CPU and 22 on the GPU, and suspects the GPU's single precision. These are the
+//            lines that it prints: its loop leaves before the line of the iteration that stops it,
+//            when that has already updated the centroids, so 34 and 23 are executed
 // Method:    trajectories from the same first centroids. `cpu` and the three `gpu` ones are in
 //            float32, each distance summed as printed; `float64` is right. In every iteration the
 //            same distances are summed in five ways, and each way has the printed stopping rule: a
 //            change below the threshold. `cpu` with one float is the article's CPU program, a `gpu`
 //            with two steps is its GPU program. There the means are added atomically, in no order
 //            that anybody knows: tried are the points' order, windows of points in an order that a
-//            seed shuffles anew in each iteration, and exact sums that are rounded once
-// Source:    zhihu2023, sections 3.3 to 3.5 and 4.2 to 4.4; threshold and most iterations: appendix
+//            seed shuffles anew in each iteration, and exact sums that are rounded once. The
+//            printed losses and final centroids, if given, are held against each iteration's
+// Source:    zhihu2023, sections 3.3 to 3.5, 3.7 and 4.2 to 4.5; threshold and most iterations:
+//            appendix
 #include <array>
 
 #include "experiments/studies/_common.h"
@@ -259,35 +263,63 @@ struct Rule {
   std::int64_t seed = 0;
   std::vector<double> printed_cpu;  // losses that the article prints, to six digits
   std::vector<double> printed_gpu;
+  std::vector<double> centroids_cpu;  // k x d, likewise; empty: not given
+  std::vector<double> centroids_gpu;
 };
 
-/// What the article prints for the row: its CPU program is `cpu` with one float, its GPU program
-/// a `gpu` with two steps.
+/// The article's CPU program is `cpu` with one float, its GPU program a `gpu` with two steps.
+bool is_printed(Trajectory trajectory, std::int64_t way) {
+  return trajectory == kCpu ? way == kOneFloat : trajectory != kFloat64 && way == kTwoSteps;
+}
+
+/// The loss that the article prints for the row.
 std::optional<double> printed(const Rule& rule, Trajectory trajectory, std::int64_t way,
                               std::int64_t iteration) {
-  const bool cpu = trajectory == kCpu && way == kOneFloat;
-  const bool gpu = trajectory != kCpu && trajectory != kFloat64 && way == kTwoSteps;
-  if (!cpu && !gpu) return {};
-  const auto& values = cpu ? rule.printed_cpu : rule.printed_gpu;
+  if (!is_printed(trajectory, way)) return {};
+  const auto& values = trajectory == kCpu ? rule.printed_cpu : rule.printed_gpu;
   if (iteration > static_cast<std::int64_t>(values.size())) return {};
   return values[static_cast<std::size_t>(iteration - 1)];
 }
 
 /// Does the value become the printed one, in the six digits of a C++ stream?
 bool same_in_six_digits(double value, double printed_value) {
+  if (value == 0) return printed_value == 0;
   double unit = 1;
   while (std::abs(value) >= unit * 1e6) unit *= 10;
-  while (value != 0 && std::abs(value) < unit * 1e5) unit /= 10;
+  while (std::abs(value) < unit * 1e5) unit /= 10;
   return std::abs(value - printed_value) <= unit * (0.5 + 1e-9);
 }
 
 struct Summary {
-  std::array<std::int64_t, kWays> lines{};  // printed before the stop; -1: no stop
-  std::array<double, kWays> largest_error{};
-  std::int64_t printed = 0;          // lines of the article to compare with
-  std::int64_t agree = 0;            // of these
-  std::int64_t labels_settled = -1;  // the first iteration without a changed label; -1: none
+  std::array<std::int64_t, kWays> executed{};  // iterations, with the one that stops; -1: no stop
+  std::array<double, kWays> largest_error{};   // relative
+  std::array<double, kWays> largest_absolute_error{};
+  std::int64_t printed = 0;            // losses of the article to compare with
+  std::int64_t agree = 0;              // of these
+  std::int64_t labels_settled = -1;    // the first iteration without a changed label; -1: none
+  std::int64_t centroids_nearest = 0;  // the iteration whose centroids are nearest to the printed
+  std::int64_t centroids_agree = 0;    // coordinates of these
+  double centroids_difference = std::numeric_limits<double>::infinity();
 };
+
+/// Holds the centroids after an iteration against the printed ones; returns the largest difference.
+template <class T>
+double compare_centroids(const std::vector<T>& centroids, const std::vector<double>& printed_ones,
+                         std::int64_t iteration, Summary& summary) {
+  double difference = 0;
+  std::int64_t agree = 0;
+  for (std::size_t at = 0; at < printed_ones.size(); ++at) {
+    const auto value = static_cast<double>(centroids[at]);
+    difference = std::max(difference, std::abs(value - printed_ones[at]));
+    agree += same_in_six_digits(value, printed_ones[at]) ? 1 : 0;
+  }
+  if (difference < summary.centroids_difference) {
+    summary.centroids_difference = difference;
+    summary.centroids_nearest = iteration;
+    summary.centroids_agree = agree;
+  }
+  return difference;
+}
 
 template <class T>
 Summary follow(const StudyInput& input, const Rule& rule, Trajectory trajectory,
@@ -297,7 +329,7 @@ Summary follow(const StudyInput& input, const Rule& rule, Trajectory trajectory,
   state.labels.assign(static_cast<std::size_t>(input.n), -1);
   state.distances.resize(static_cast<std::size_t>(input.n));
   Summary summary;
-  summary.lines.fill(-1);
+  summary.executed.fill(-1);
   std::array<bool, kWays> stopped{};
   std::array<double, kWays> before;
   before.fill(trajectory == kCpu ? 1e7 : 0);  // as the two classes start
@@ -311,16 +343,23 @@ Summary follow(const StudyInput& input, const Rule& rule, Trajectory trajectory,
     const CounterRandom random(static_cast<std::uint64_t>(rule.seed),
                                static_cast<std::uint64_t>(iteration));
     update(input, trajectory, rule.window, random, state);
+    const auto& printed_ones = trajectory == kCpu ? rule.centroids_cpu : rule.centroids_gpu;
+    nlohmann::json off;  // from the printed centroids
+    if (!printed_ones.empty() && trajectory != kFloat64) {
+      off = compare_centroids(state.centroids, printed_ones, iteration, summary);
+    }
     for (std::int64_t way = 0; way < kWays; ++way) {
       const double error = loss[way] / loss[kDouble] - 1;
       const double change = loss[way] - before[way];  // exact where both are floats
       const bool now = !stopped[way] && std::abs(change) < rule.threshold;
       if (now) {
         stopped[way] = true;
-        summary.lines[way] = iteration - 1;
+        summary.executed[way] = iteration;
       }
       if (!stopped[way] || now) {
         summary.largest_error[way] = std::max(summary.largest_error[way], std::abs(error));
+        summary.largest_absolute_error[way] =
+            std::max(summary.largest_absolute_error[way], std::abs(loss[way] - loss[kDouble]));
       }
       const auto line = printed(rule, trajectory, way, iteration);
       if (line) {
@@ -337,7 +376,9 @@ Summary follow(const StudyInput& input, const Rule& rule, Trajectory trajectory,
                       {"absolute_change",
                        iteration == 1 ? nlohmann::json() : nlohmann::json(std::abs(change))},
                       {"changed_labels", changed},
+                      {"centroids_off", is_printed(trajectory, way) ? off : nlohmann::json()},
                       {"stops_here", now},
+                      {"executed_iterations", now ? nlohmann::json(iteration) : nlohmann::json()},
                       {"lines", now ? nlohmann::json(iteration - 1) : nlohmann::json()}});
     }
     before = loss;
@@ -355,12 +396,20 @@ StudyOutput run(const StudyInput& input) {
   rule.seed = parameters.integer("seed", 1, 0, 1 << 30);
   rule.printed_cpu = parameters.reals("printed_cpu", {}, 0, 1e30);
   rule.printed_gpu = parameters.reals("printed_gpu", {}, 0, 1e30);
+  rule.centroids_cpu = parameters.reals("printed_centroids_cpu", {}, -1e30, 1e30);
+  rule.centroids_gpu = parameters.reals("printed_centroids_gpu", {}, -1e30, 1e30);
   const auto names =
       parameters.texts("trajectories", {kTrajectoryNames.begin(), kTrajectoryNames.end()});
   parameters.finish();
   if (input.d > static_cast<std::int64_t>(kFeatureThreads)) {
     throw InputError("float_loss: d = " + std::to_string(input.d) +
                      ", but the article's kernel sums at most 128 features");
+  }
+  for (const auto* values : {&rule.centroids_cpu, &rule.centroids_gpu}) {
+    if (values->empty() || static_cast<std::int64_t>(values->size()) == input.k * input.d) continue;
+    throw InputError(
+        "float_loss: " + std::to_string(values->size()) +
+        " coordinates of printed centroids, but k d = " + std::to_string(input.k * input.d));
   }
 
   StudyOutput output;
@@ -375,21 +424,32 @@ StudyOutput run(const StudyInput& input) {
       return value < 0 ? nlohmann::json() : nlohmann::json(value);
     };
     for (std::int64_t way = 0; way < kWays; ++way) {
-      output.findings["iterations_" + name + "_" + kWayKeys[way]] = or_null(summary.lines[way]);
-      output.findings["largest_error_" + name + "_" + kWayKeys[way]] = summary.largest_error[way];
+      const std::string key = name + "_" + kWayKeys[way];
+      const std::int64_t executed = summary.executed[way];
+      output.findings["executed_iterations_" + key] = or_null(executed);
+      output.findings["lines_" + key] = or_null(executed < 0 ? executed : executed - 1);
+      output.findings["largest_error_" + key] = summary.largest_error[way];
+      output.findings["largest_absolute_error_" + key] = summary.largest_absolute_error[way];
     }
     output.findings["labels_settled_" + name] = or_null(summary.labels_settled);
     if (summary.printed > 0) {
-      output.findings["printed_lines_" + name] = summary.printed;
-      output.findings["printed_lines_equal_" + name] = summary.agree;
+      output.findings["losses_compared_" + name] = summary.printed;
+      output.findings["losses_equal_" + name] = summary.agree;
+    }
+    if (summary.centroids_nearest > 0) {
+      output.findings["centroids_nearest_" + name] = summary.centroids_nearest;
+      output.findings["centroids_off_" + name] = summary.centroids_difference;
+      output.findings["coordinates_equal_" + name] = summary.centroids_agree;
     }
   }
   output.notes = {
-      "Iterations are counted in lines, as the article prints them: the one that stops the loop "
-      "has "
-      "none.",
-      "Iterations are null where " + std::to_string(rule.iterations) + " did not suffice.",
-      "Relative errors are taken against the same distances summed in float64."};
+      "executed_iterations counts the iteration that stops the loop, lines leaves it out: the "
+      "article's loop ends before it prints that line, and after it has updated the centroids.",
+      "Both are null where " + std::to_string(rule.iterations) + " iterations did not suffice.",
+      "Errors are taken against the same distances summed in float64, up to the iteration that "
+      "stops the loop.",
+      "centroids_nearest: the executed iteration after which the centroids differ least from the "
+      "printed ones; centroids_off: by how much, coordinates_equal: how many agree to six digits."};
   return output;
 }
 

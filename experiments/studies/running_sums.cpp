@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  what if sums and counts are never cleared, because `cudaMemset` got the pointer's
-//            address?
+//            address? The listing is a picture of an editor that adds hints; the & may be one
 // Method:    over many seeds of the source's generator, both loops from the same first centroids to
 //            a tolerance of the movement: one that clears, one whose centroids are running means
 //            over all iterations so far. Inertia at the end over that of the loop that clears
@@ -96,8 +96,8 @@ StudyOutput run(const StudyInput& input) {
   }
   output.findings = {{"largest_inertia_ratio", worst}, {"largest_iterations_ratio", longest}};
   output.notes = {
-      "As printed, `cudaMemset` gets the address of the pointer and returns an error; the "
-      "program that was measured may have been written otherwise."};
+      "In the listing `cudaMemset` gets the address of the pointer and returns an error, but the "
+      "& may be a hint of the editor that it is a picture of; what was measured is not known."};
   return output;
 }
 

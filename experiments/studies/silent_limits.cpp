@@ -109,15 +109,18 @@ StudyOutput run(const StudyInput& input) {
     }
   }
   // Sizes in bytes are kept in an int: negative from 2^31 on, which the allocation refuses, and
-  // small again from 2^32 on, which nobody notices.
+  // small again from 2^32 on, which nobody notices. So is the index of a coordinate, in the CPU
+  // class as well.
   const std::int64_t features = 100;
-  output.findings = {{"largest_deviation_inside_the_limits", inside},
-                     {"largest_share_of_wrong_labels", most_wrong},
-                     {"largest_inertia_ratio", largest_ratio},
-                     {"first_n_refused_at_100_features",
-                      ((std::int64_t{1} << 31) + 4 * features - 1) / (4 * features)},
-                     {"first_n_allocated_too_small_at_100_features",
-                      ((std::int64_t{1} << 32) + 4 * features - 1) / (4 * features)}};
+  output.findings = {
+      {"largest_deviation_inside_the_limits", inside},
+      {"largest_share_of_wrong_labels", most_wrong},
+      {"largest_inertia_ratio", largest_ratio},
+      {"first_n_index_overflows_at_100_features", (std::int64_t{1} << 31) / features + 1},
+      {"first_n_refused_at_100_features",
+       ((std::int64_t{1} << 31) + 4 * features - 1) / (4 * features)},
+      {"first_n_allocated_too_small_at_100_features",
+       ((std::int64_t{1} << 32) + 4 * features - 1) / (4 * features)}};
   output.notes = {
       "wrong_labels: in the first iteration. inertia_ratio: after all of them, over all features.",
       "Streams past the array overwrite what lies behind it; that has no emulation, and such rows "
