@@ -19,9 +19,10 @@
 namespace kmeans {
 namespace {
 
+// Those that take any d; cpu_naive_2d has tests of its own.
 constexpr const char* kNames[] = {
-    "cpu_naive",       "cpu_fused",  "cpu_scalar", "cpu_distance_matrix",
-    "eigen_broadcast", "eigen_gemm", "blas_gemm"};
+    "cpu_naive",           "cpu_fused",       "cpu_scalar", "cpu_simd_rows",
+    "cpu_distance_matrix", "eigen_broadcast", "eigen_gemm", "blas_gemm"};
 
 template <class T>
 constexpr Precision kPrecision = std::is_same_v<T, double> ? Precision::f64 : Precision::f32;
@@ -440,6 +441,7 @@ TYPED_TEST(PlainVariants, EachOffersTheStopRuleOfItsSource) {
   };
   EXPECT_TRUE(progress_of("cpu_fused").movement.has_value());
   EXPECT_EQ(progress_of("cpu_scalar").changed, 50);  // no labels before the first iteration
+  EXPECT_EQ(progress_of("cpu_simd_rows").changed, 50);
   EXPECT_TRUE(progress_of("cpu_distance_matrix").loss.has_value());
 }
 
@@ -486,7 +488,7 @@ TYPED_TEST(PlainVariants, DeclareMemoryAndTraffic) {
 TYPED_TEST(PlainVariants, RefuseClustersThatAFloatSumCannotHold) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
   for (const std::string name : {"cpu_naive", "cpu_scalar", "cpu_fused", "cpu_simd",
-                                 "cpu_distance_matrix", "eigen_broadcast"}) {
+                                 "cpu_simd_rows", "cpu_distance_matrix", "eigen_broadcast"}) {
     const auto& traits = find_variant(name)->traits;
     EXPECT_TRUE(traits.supports({5 * kMost - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
     const auto many = traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>});
@@ -499,6 +501,105 @@ TYPED_TEST(PlainVariants, RefuseClustersThatAFloatSumCannotHold) {
   }
 }
 
+TYPED_TEST(PlainVariants, CpuNaive2dHasTheBitsOfCpuNaive) {
+  for (const auto& [n, k] : {std::pair{1, 1}, {2, 2}, {101, 5}, {67, 67}, {2049, 1}, {4099, 260}}) {
+    for (const bool on_grid : {false, true}) {  // with true ties, and without
+      SCOPED_TRACE("n " + std::to_string(n) + " k " + std::to_string(k));
+      auto input =
+          on_grid ? grid_input<TypeParam>(n, 2, k, 14) : random_input<TypeParam>(n, 2, k, 15);
+      if (k > 3) input.centroids[7] = TypeParam{1000};  // cluster 3 stays empty
+      for (const std::int64_t iterations : {1, 4}) {
+        const auto answer = run("cpu_naive_2d", input, iterations);
+        EXPECT_EQ(answer, run("cpu_naive", input, iterations)) << iterations;
+        if (iterations == 1) expect_a_right_step("cpu_naive_2d", input, answer);
+      }
+    }
+  }
+}
+
+TYPED_TEST(PlainVariants, CpuNaive2dTakesPlanarPointsAlone) {
+  const auto& traits = find_variant("cpu_naive_2d")->traits;
+  EXPECT_TRUE(traits.supports({1000, 2, 5, kPrecision<TypeParam>}).ok);
+  for (const std::int64_t d : {1, 3, 4, 200}) {
+    const auto support = traits.supports({1000, d, 5, kPrecision<TypeParam>});
+    EXPECT_FALSE(support.ok);
+    EXPECT_EQ(support.reason,
+              "d = " + std::to_string(d) + ": its points are pairs of coordinates x and y, d = 2");
+  }
+  const auto many = traits.supports({std::int64_t{1} << 25, 2, 1, kPrecision<TypeParam>});
+  EXPECT_EQ(many.ok, sizeof(TypeParam) == 8);  // a float32 sum cannot hold them
+  EXPECT_LT(
+      traits.traffic({1000, 2, 5, kPrecision<TypeParam>}).read_bytes,
+      find_variant("cpu_naive")->traits.traffic({1000, 2, 5, kPrecision<TypeParam>}).read_bytes)
+      << "a point is read once for all centroids";
+}
+
+// A register holds 4 floats or 2 doubles, and a distance takes 4 registers at a time: d with and
+// without a rest beside registers, and with and without a full set of them.
+TYPED_TEST(PlainVariants, CpuSimdRowsIsRightForEveryRestOfD) {
+  constexpr std::int64_t kLanes = 16 / sizeof(TypeParam);
+  for (const std::int64_t d : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 200, 203}) {
+    SCOPED_TRACE(d);
+    const auto input = random_input<TypeParam>(307, d, 11, 16);
+    const auto answer = run("cpu_simd_rows", input, 1);
+    expect_a_right_step("cpu_simd_rows", input, answer);
+    if (d < kLanes) {  // no register is filled
+      EXPECT_EQ(answer, run("cpu_scalar", input, 1));
+    }
+    // Small integers are summed exactly in any order.
+    const auto grid = grid_input<TypeParam>(307, d, 11, 17);
+    EXPECT_EQ(run("cpu_simd_rows", grid, 1), run("cpu_scalar", grid, 1));
+  }
+}
+
+TYPED_TEST(PlainVariants, OpenmpMasterWorkerHasTheBitsOfCpuScalar) {
+  if (find_variant("openmp_master_worker") == nullptr) GTEST_SKIP() << "built without OpenMP";
+  for (const std::int64_t d : {1, 2, 20, 201}) {
+    const auto input = random_input<TypeParam>(1009, d, 7, 18);
+    const auto right = run("cpu_scalar", input, 5);
+    for (const int threads : {1, 3}) {
+      EXPECT_EQ(run("openmp_master_worker", input, 5, threads), right) << d << ", " << threads;
+    }
+  }
+}
+
+// zechner2009, equations 2 and 3, and the traffic of an iteration as that of its stages.
+TYPED_TEST(PlainVariants, DeclareTheWorkOfTheirStages) {
+  const Shape shape{1000, 20, 8, kPrecision<TypeParam>};
+  for (const std::string name :
+       {"cpu_scalar", "cpu_simd", "cpu_simd_rows", "openmp_master_worker", "cuda_hybrid"}) {
+    const auto* variant = find_variant(name);
+    if (variant == nullptr) continue;  // built without OpenMP or CUDA
+    const bool hybrid = name == "cuda_hybrid";
+    const Traits& traits = variant->traits;
+    ASSERT_TRUE(traits.stage_work) << name;
+    const auto stages = traits.stage_work(shape);
+    ASSERT_EQ(stages.size(), 2U) << name;
+    EXPECT_EQ(stages[0].stage, "assign") << name;
+    EXPECT_EQ(stages[0].operations, 1000 * 8 * (3 * 20 + 2)) << name;
+    EXPECT_EQ(stages[0].gpu, hybrid) << name;
+    EXPECT_EQ(stages[1].stage, "update") << name;
+    EXPECT_EQ(stages[1].operations, 20 * (1000 + 8)) << name;
+    EXPECT_FALSE(stages[1].gpu) << name;
+    // Centroids up and labels down are no stage's: cuda_hybrid's transfers.
+    const double transferred = hybrid ? sizeof(TypeParam) * 8.0 * 20 + 4.0 * 1000 : 0;
+    const Traffic traffic = traits.traffic(shape);
+    EXPECT_EQ(traffic.read_bytes,
+              stages[0].traffic.read_bytes + stages[1].traffic.read_bytes + transferred)
+        << name;
+    EXPECT_EQ(traffic.written_bytes,
+              stages[0].traffic.written_bytes + stages[1].traffic.written_bytes + transferred)
+        << name;
+  }
+  // Every point beside every centroid, old labels; points, the sums they are added to, labels.
+  const double points = sizeof(TypeParam) * 1000.0 * 20;
+  const auto stages = find_variant("cpu_scalar")->traits.stage_work(shape);
+  EXPECT_EQ(stages[0].traffic.read_bytes, 2 * points * 8 + 4000);
+  EXPECT_EQ(stages[0].traffic.written_bytes, 4000);
+  EXPECT_EQ(stages[1].traffic.read_bytes, 2 * points + 4000);
+  EXPECT_EQ(stages[1].traffic.written_bytes, points);
+}
+
 class StageList final : public StageRecorder {
  public:
   void begin(const char* stage) override { stages.emplace_back(stage); }
@@ -508,8 +609,12 @@ class StageList final : public StageRecorder {
 };
 
 TYPED_TEST(PlainVariants, MarkAssignAndUpdateOncePerIteration) {
-  const auto input = random_input<TypeParam>(60, 3, 4, 13);
-  for (const std::string name : kNames) {
+  const auto spatial = random_input<TypeParam>(60, 3, 4, 13);
+  const auto planar = random_input<TypeParam>(60, 2, 4, 13);
+  std::vector<std::string> names(std::begin(kNames), std::end(kNames));
+  names.emplace_back("cpu_naive_2d");
+  for (const std::string& name : names) {
+    const auto& input = name == "cpu_naive_2d" ? planar : spatial;
     StageList recorder;
     auto variant = make<TypeParam>(name);
     variant->setup(problem_of(input));

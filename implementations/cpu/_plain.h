@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/variant.h"
+#include "implementations/_stage_work.h"
 
 namespace kmeans::plain {
 // Unnamed on purpose: variants are compiled with different options, and of one inline function the
@@ -39,6 +40,22 @@ namespace {
   return Support::no("n = " + std::to_string(shape.n) + ", k = " + std::to_string(shape.k) +
                      ": some cluster has " + std::to_string(kMost) +
                      " points or more, and a float32 sum of so many does not grow by another one");
+}
+
+/// What the update of row-major points moves: points and labels, and the sums that they are added
+/// to.
+[[maybe_unused]] inline Traffic update_traffic(const Shape& shape) {
+  const double points = scalar_bytes(shape) * shape.n * shape.d;
+  return {.read_bytes = 2 * points + 4.0 * shape.n, .written_bytes = points};
+}
+
+/// Labelling point by point and comparing each label with its predecessor, then the update.
+[[maybe_unused]] inline std::vector<StageWork> label_and_update_work(const Shape& shape) {
+  // Every point beside every centroid, old and new labels.
+  const double distances = 2 * scalar_bytes(shape) * shape.n * shape.d * shape.k;
+  return {
+      assign_work(shape, {.read_bytes = distances + 4.0 * shape.n, .written_bytes = 4.0 * shape.n}),
+      update_work(shape, update_traffic(shape))};
 }
 
 /// Sums and counts of the points of each cluster; Sum is the scalar that they are summed in.
@@ -131,15 +148,28 @@ class PlainLloyd : public Variant<T> {
   std::vector<std::int32_t> labels_;  // n
 };
 
-/// Squared distance of two rows of d coordinates, summed in their own scalar, t ascending.
+/// Squared distance of two rows of d coordinates, summed in their own scalar, t ascending: one
+/// coordinate after another.
 template <class T>
-T squared_distance(const T* point, const T* centroid, std::int64_t d) {
+T squared_distance_in_order(const T* point, const T* centroid, std::int64_t d) {
   T sum = 0;
   for (std::int64_t t = 0; t < d; ++t) {
     const T difference = point[t] - centroid[t];
     sum += difference * difference;
   }
   return sum;
+}
+
+/// The same. A sum in a fixed order may not be spread over SIMD lanes, but GCC subtracts and
+/// squares in lanes and then adds up lane after lane. Up to three coordinates that costs more than
+/// it gains, most in float32 (docs/variants.md), so these have loops of their own, which have known
+/// lengths.
+template <class T>
+T squared_distance(const T* point, const T* centroid, std::int64_t d) {
+  if (d == 1) return squared_distance_in_order(point, centroid, 1);
+  if (d == 2) return squared_distance_in_order(point, centroid, 2);
+  if (d == 3) return squared_distance_in_order(point, centroid, 3);
+  return squared_distance_in_order(point, centroid, d);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class CpuDistanceMatrix final : public kmeans::plain::PlainLloyd<T> {
     sum_.resize(problem.shape.d);
   }
 
-  // The source stops when the loss hardly changes.
+  // The source stops when the loss hardly changes: this one but for its sum, a float there.
   kmeans::Progress progress() override { return {.movement = {}, .changed = {}, .loss = loss_}; }
 
  private:

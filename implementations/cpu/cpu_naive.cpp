@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      Lloyd's algorithm as it is told: assign every point, then recompute every mean. The
-//            file to copy for a new variant: it shows the whole contract
+// Idea:      Lloyd's algorithm as it is told, for any d: assign every point, then recompute every
+//            mean. The file to copy for a new variant: it shows the whole contract
 // Parallel:  none
 // Memory:    reads every point once for the assignment and once more for the update; centroids and
 //            sums are small and stay in cache
 // Numerics:  everything in the points' scalar, t and i ascending; deterministic
-// Source:    goldsborough2017, plain C++, there for d = 2 in double. Corrected: an empty cluster's
-//            centroid was set to the origin (0/1); here it stays
+// Source:    goldsborough2017, the idea of its plain C++; the program itself is cpu_naive_2d
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -52,11 +51,7 @@ class CpuNaive final : public kmeans::Variant<T> {
       std::int64_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
         const T* centroid = centroids_.data() + j * d;
-        T distance = 0;
-        for (std::int64_t t = 0; t < d; ++t) {
-          const T difference = point[t] - centroid[t];
-          distance += difference * difference;
-        }
+        const T distance = kmeans::plain::squared_distance(point, centroid, d);
         if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
           nearest_distance = distance;
           nearest = j;

@@ -3,15 +3,14 @@
 // Flags: -fno-tree-vectorize -fno-tree-slp-vectorize -ffp-contract=off
 //
 // Idea:      sequential k-means as a compiler without vectorisation builds it: one coordinate at a
-//            time, no SIMD, no fused multiply-add. The baseline under cpu_simd
+//            time, no SIMD, no fused multiply-add. The baseline under cpu_simd_rows and cpu_simd
 // Parallel:  none
 // Memory:    reads every point once for the labels and once more for the means
 // Numerics:  everything in the points' scalar, t and i ascending; each operation rounded on its
 //            own; deterministic
 // Source:    zechner2009, Algorithm 1, its Visual C++ build. The source's model counts a square
-// root
-//            per distance; the nearest centroid does not depend on it and it is left out. An empty
-//            cluster, on which the source is silent, keeps its centroid
+//            root per distance; the nearest centroid does not depend on it, so it is left out. An
+//            empty cluster, on which the source is silent, keeps its centroid
 #include "implementations/cpu/_plain.h"
 
 namespace {
@@ -43,7 +42,8 @@ class CpuScalar final : public kmeans::plain::PlainLloyd<T> {
       T nearest_distance = std::numeric_limits<T>::infinity();
       std::int32_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const T distance = kmeans::plain::squared_distance(this->point(i), this->centroid(j), d);
+        const T distance =
+            kmeans::plain::squared_distance_in_order(this->point(i), this->centroid(j), d);
         if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
           nearest_distance = distance;
           nearest = static_cast<std::int32_t>(j);
@@ -77,12 +77,5 @@ KMEANS_VARIANT(
     .supports = plain::sums_fit,
     .memory_bytes =
         [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
-    .traffic =
-        [](const Shape& s) {
-          const double points = plain::scalar_bytes(s) * s.n * s.d;
-          const double labels = 4.0 * s.n;
-          // Labelling: every point beside every centroid, old and new labels. Update:
-          // points and labels, and the sums that they are added to.
-          return Traffic{.read_bytes = 2 * points * s.k + 2 * points + 2 * labels,
-                         .written_bytes = labels + points};
-        })
+    .traffic = [](const Shape& s) { return total_traffic(plain::label_and_update_work(s)); },
+    .stage_work = plain::label_and_update_work)

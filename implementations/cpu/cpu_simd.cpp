@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Idea:      cpu_scalar with one core's full SIMD width: a lane holds a point, so that the same
-//            operations in the same order label as many points at once as a register has lanes. The
-//            widest instruction set of the processor at hand is chosen at run time
+//            operations in the same order label as many points at once as a register has lanes,
+//            whatever d is (cpu_simd_rows has coordinates in its lanes). The widest instruction set
+//            of the processor at hand is chosen at run time
 // Parallel:  none; 4 (SSE2), 8 (AVX2) or 16 (AVX-512) float32 lanes
 // Memory:    points are transposed once, in setup, into blocks of d x lanes. A block stays in cache
 //            while all centroids pass by; the update reads the rows as given
 // Numerics:  direct differences in the points' scalar, t ascending, fused multiply-add where the
 //            instruction set has it; sums in that scalar, i ascending
-// Source:    zechner2009, Algorithm 1, its hand-optimised SSE build
+// Source:    zechner2009, Algorithm 1; points in lanes and their layout are ours
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -171,13 +172,21 @@ class CpuSimd final : public kmeans::plain::PlainLloyd<T> {
   std::vector<std::int64_t> counts_;  // k
 };
 
+std::vector<kmeans::StageWork> stage_work(const kmeans::Shape& shape) {
+  namespace plain = kmeans::plain;
+  const double points = plain::scalar_bytes(shape) * shape.n * shape.d;
+  const double lanes = 128 * 4 / plain::scalar_bytes(shape);  // a block of AVX-512
+  // Labelling: every block once, and all centroids beside it.
+  return {kmeans::assign_work(shape, {.read_bytes = points + points * shape.k / lanes,
+                                      .written_bytes = 4.0 * shape.n}),
+          kmeans::update_work(shape, plain::update_traffic(shape))};
+}
+
 }  // namespace
 
 KMEANS_VARIANT(
     CpuSimd, .name = "cpu_simd",
-    .summary =
-        "sequential k-means with a point in every SIMD lane; SSE2, AVX2 or AVX-512 at run "
-        "time",
+    .summary = "a point in every SIMD lane on one core; SSE2, AVX2 or AVX-512, chosen at run time",
     .source = "zechner2009", .precisions = {Precision::f32, Precision::f64},
     .supports =
         [](const Shape& s) {
@@ -191,12 +200,5 @@ KMEANS_VARIANT(
         [](const Shape& s) {
           return 4.0 * s.n + plain::scalar_bytes(s) * s.d * (s.n + 128.0 + 2.0 * s.k) + 8.0 * s.k;
         },
-    .traffic =
-        [](const Shape& s) {
-          const double points = plain::scalar_bytes(s) * s.n * s.d;
-          const double lanes = 128 * 4 / plain::scalar_bytes(s);  // a block of AVX-512
-          // Labelling: every block once, and all centroids beside it. Update: points and labels,
-          // and the sums that they are added to.
-          return Traffic{.read_bytes = points + points * s.k / lanes + 2 * points + 4.0 * s.n,
-                         .written_bytes = 4.0 * s.n + points};
-        })
+    .traffic = [](const Shape& s) { return total_traffic(stage_work(s)); },
+    .stage_work = stage_work)

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_own_point.cuh"
 
 namespace kmeans::cuda {
 
@@ -31,18 +31,20 @@ CentroidTile centroid_tile(const Shape& shape) {
   return tile;
 }
 
-/// The label of point i among column-major points; -1 for i >= n. Contains barriers: every thread
-/// of the block calls it, whether or not it has a point. After it, others may still read `shared`.
-template <class T>
-__device__ std::int32_t nearest_through_tiles(const T* __restrict__ dev_points, std::int64_t n,
-                                              std::int64_t d, std::int64_t i,
-                                              const T* __restrict__ dev_centroids, std::int64_t k,
-                                              CentroidTile tile, T* shared) {
+/// The label of `point`; -1 where the thread has none. d is D, but where D is 0. Contains barriers:
+/// every thread of the block calls it, whether or not it has a point. After it, others may still
+/// read `shared`.
+template <class T, int D>
+__device__ std::int32_t nearest_through_tiles(const OwnPoint<T, D>& point, bool has_point,
+                                              std::int64_t d, const T* __restrict__ dev_centroids,
+                                              std::int64_t k, CentroidTile tile, T* shared) {
   T nearest_distance = INFINITY;
   T distance = 0;
-  std::int32_t nearest = i < n ? 0 : -1;
-  for (std::int64_t first_j = 0; first_j < k; first_j += tile.centroids) {
-    const int centroids = static_cast<int>(min(std::int64_t{tile.centroids}, k - first_j));
+  std::int32_t nearest = has_point ? 0 : -1;
+  const auto last_j = static_cast<unsigned>(k);  // labels are 32-bit, and so are these: registers
+  for (unsigned first_j = 0; first_j < last_j; first_j += tile.centroids) {
+    const int centroids =
+        static_cast<int>(min(static_cast<unsigned>(tile.centroids), last_j - first_j));
     for (std::int64_t first_t = 0; first_t < d; first_t += tile.coordinates) {
       const int coordinates = static_cast<int>(min(std::int64_t{tile.coordinates}, d - first_t));
       __syncthreads();  // the tile before is no longer read
@@ -50,17 +52,24 @@ __device__ std::int32_t nearest_through_tiles(const T* __restrict__ dev_points, 
         shared[value] = dev_centroids[first_j * d + first_t + value];
       }
       __syncthreads();
-      if (i >= n) continue;
+      if (!has_point) continue;
       const T* centroid = shared;
       for (int j = 0; j < centroids; ++j) {
         if (first_t == 0) distance = 0;  // else the sum goes on: this is a further part of one
-        const T* coordinate = dev_points + first_t * n + i;
-#pragma unroll 4  // otherwise some compilers spill registers
-        for (int t = 0; t < coordinates; ++t) {
-          const T difference = *coordinate - *centroid;
-          distance += difference * difference;
-          coordinate += n;
-          ++centroid;
+        if constexpr (D > 0) {
+#pragma unroll
+          for (int t = 0; t < D; ++t) {
+            const T difference = point[t] - *centroid++;
+            distance += difference * difference;
+          }
+        } else {
+          const T* coordinate = point.at(first_t);
+#pragma unroll(16 / sizeof(T))  // more, or no word of it, and some compilers spill registers
+          for (int t = 0; t < coordinates; ++t) {
+            const T difference = *coordinate - *centroid++;
+            distance += difference * difference;
+            coordinate += point.stride();
+          }
         }
         // Strictly: the lowest index wins a tie. After a part that is not the last, `distance` is
         // too small yet.
@@ -74,10 +83,12 @@ __device__ std::int32_t nearest_through_tiles(const T* __restrict__ dev_points, 
   return nearest;
 }
 
-/// Bytes read by n threads that call nearest_through_tiles in blocks of `threads`.
-inline double tiled_assignment_bytes(const Shape& shape, int threads) {
+/// Bytes read by n threads that call nearest_through_tiles in blocks of `threads` and use their
+/// point `uses` more times.
+inline double tiled_assignment_bytes(const Shape& shape, int threads, double uses) {
   const double blocks = static_cast<double>(ceil_div(shape.n, threads));
-  return scalar_bytes(shape) * shape.k * shape.d * (shape.n + blocks);
+  return scalar_bytes(shape) * shape.d *
+         (shape.n * own_point_reads(shape, uses) + blocks * shape.k);
 }
 
 }  // namespace kmeans::cuda

@@ -117,7 +117,8 @@ class PerClusterLloyd : public CudaLloyd<T> {
  public:
   PerClusterLloyd() : CudaLloyd<T>(Layout::rows) {}
 
-  /// The source stops when the loss hardly changes.
+  /// The source stops when the loss hardly changes: this one, as its kernels add it, in the points'
+  /// scalar and in two steps; the last iteration has brought it to the host.
   Progress progress() override { return {.movement = {}, .changed = {}, .loss = loss_}; }
 
  protected:

@@ -4,14 +4,15 @@
 //            at once, by atomic additions in global memory
 // Parallel:  a thread owns a point in the first kernel, a coordinate of a centroid in the second;
 //            the host waits after each of them
-// Memory:    column-major points, so that a warp's reads coalesce; every centroid is read from
-//            global memory by every thread; d + 1 contended atomics a point
+// Memory:    column-major points, so that a warp's reads coalesce: read once and kept in registers
+//            where d <= 3 (as printed, for d = 2), else once a centroid and for the sums. Every
+//            centroid is read from global memory by every thread; d + 1 contended atomics a point
 // Numerics:  everything in the points' scalar; the order of the atomic additions, and with it the
 //            last bits of the centroids, changes from run to run
 // Source:    goldsborough2017, its first CUDA version, for any d. Corrected: an empty cluster keeps
 //            its centroid (printed: it moves to the origin); initial centroids are points (printed:
 //            x and y are shuffled independently). Labels are also written out
-#include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_own_point.cuh"
 
 namespace {
 
@@ -19,20 +20,23 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
 constexpr int kThreads = 1024;
 
-template <class T>
+/// D: see OwnPoint; any_d: d where D is 0.
+template <class T, int D>
 __global__ void assign_and_add_kernel(const T* __restrict__ dev_points, std::int64_t n,
-                                      std::int64_t d, const T* __restrict__ dev_centroids,
+                                      std::int64_t any_d, const T* __restrict__ dev_centroids,
                                       std::int64_t k, std::int32_t* __restrict__ dev_labels,
                                       T* __restrict__ dev_sums, std::int64_t pitch,
                                       std::int32_t* __restrict__ dev_counts) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
+  const std::int64_t d = D > 0 ? D : any_d;
+  const OwnPoint<T, D> point(dev_points, n, i);
   T nearest_distance = INFINITY;
   std::int64_t nearest = 0;
   for (std::int64_t j = 0; j < k; ++j) {
     T distance = 0;
     for (std::int64_t t = 0; t < d; ++t) {
-      const T difference = dev_points[t * n + i] - dev_centroids[j * d + t];
+      const T difference = point[t] - dev_centroids[j * d + t];
       distance += difference * difference;
     }
     if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
@@ -41,9 +45,7 @@ __global__ void assign_and_add_kernel(const T* __restrict__ dev_points, std::int
     }
   }
   dev_labels[i] = static_cast<std::int32_t>(nearest);
-  for (std::int64_t t = 0; t < d; ++t) {
-    atomicAdd(&dev_sums[t * pitch + nearest], dev_points[t * n + i]);
-  }
+  for (std::int64_t t = 0; t < d; ++t) atomicAdd(&dev_sums[t * pitch + nearest], point[t]);
   atomicAdd(&dev_counts[nearest], 1);
 }
 
@@ -64,9 +66,11 @@ class CudaAtomic final : public CudaLloyd<T> {
       const auto timed = this->stage("assign");
       dev_counts_.zero();
       dev_sums_.zero();
-      assign_and_add_kernel<<<blocks_for(n, kThreads), kThreads>>>(
-          this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, this->dev_labels_.data(),
-          dev_sums_.data(), column_pitch(k), dev_counts_.data());
+      with_own_coordinates(d, [&](auto own) {
+        assign_and_add_kernel<T, own><<<blocks_for(n, kThreads), kThreads>>>(
+            this->dev_points_.data(), n, d, this->dev_centroids_.data(), k,
+            this->dev_labels_.data(), dev_sums_.data(), column_pitch(k), dev_counts_.data());
+      });
       KMEANS_CUDA_LAUNCHED(assign_and_add_kernel);
       KMEANS_CUDA(cudaDeviceSynchronize());
     }
@@ -89,8 +93,8 @@ KMEANS_VARIANT(
     .traffic = [](const Shape& s) {
       const double scalar = scalar_bytes(s);
       const double points = scalar * s.n * s.d;
-      // Every point beside every centroid, and once more for the sums.
-      return Traffic{.read_bytes = 2 * points * s.k + points,
+      // Every centroid beside every point; the point for each of them and for the sums.
+      return Traffic{.read_bytes = points * s.k + points * own_point_reads(s, 1),
                      .written_bytes = 4.0 * s.n,
                      .atomic_bytes = points + 4.0 * s.n};
     })

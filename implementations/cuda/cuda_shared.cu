@@ -4,9 +4,10 @@
 //            threads read them from there
 // Parallel:  a thread owns a point in the first kernel, a coordinate of a centroid in the second;
 //            all threads of a block copy; the host waits after each kernel
-// Memory:    column-major points; centroids that exceed 48 KB pass through shared memory in tiles
-//            of whole centroids, a centroid that exceeds them in tiles of coordinates; d + 1
-//            contended atomics a point
+// Memory:    column-major points, read once and kept in registers where d <= 3 (as printed, for
+//            d = 2), else once a centroid and for the sums. Centroids that exceed 48 KB pass
+//            through shared memory in tiles of whole centroids, a centroid that exceeds them in
+//            tiles of coordinates; d + 1 contended atomics a point
 // Numerics:  everything in the points' scalar; the order of the atomic additions, and with it the
 //            last bits of the centroids, changes from run to run
 // Source:    goldsborough2017, its shared-memory version, for any d and k. Corrected: all threads
@@ -21,21 +22,22 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
 constexpr int kThreads = 1024;
 
-template <class T>
+/// D: see OwnPoint; any_d: d where D is 0.
+template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
-    assign_and_add_kernel(const T* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+    assign_and_add_kernel(const T* __restrict__ dev_points, std::int64_t n, std::int64_t any_d,
                           const T* __restrict__ dev_centroids, std::int64_t k, CentroidTile tile,
                           std::int32_t* __restrict__ dev_labels, T* __restrict__ dev_sums,
                           std::int64_t pitch, std::int32_t* __restrict__ dev_counts) {
   extern __shared__ double shared[];  // tile.bytes, aligned for either scalar
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int64_t nearest = nearest_through_tiles(dev_points, n, d, i, dev_centroids, k, tile,
-                                                     reinterpret_cast<T*>(shared));
+  const std::int64_t d = D > 0 ? D : any_d;
+  const OwnPoint<T, D> point(dev_points, n, i);
+  const std::int64_t nearest =
+      nearest_through_tiles(point, i < n, d, dev_centroids, k, tile, reinterpret_cast<T*>(shared));
   if (i >= n) return;
   dev_labels[i] = static_cast<std::int32_t>(nearest);
-  for (std::int64_t t = 0; t < d; ++t) {
-    atomicAdd(&dev_sums[t * pitch + nearest], dev_points[t * n + i]);
-  }
+  for (std::int64_t t = 0; t < d; ++t) atomicAdd(&dev_sums[t * pitch + nearest], point[t]);
   atomicAdd(&dev_counts[nearest], 1);
 }
 
@@ -57,9 +59,11 @@ class CudaShared final : public CudaLloyd<T> {
       const auto timed = this->stage("assign");
       dev_counts_.zero();
       dev_sums_.zero();
-      assign_and_add_kernel<<<blocks_for(n, kThreads), kThreads, tile_.bytes>>>(
-          this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, tile_,
-          this->dev_labels_.data(), dev_sums_.data(), column_pitch(k), dev_counts_.data());
+      with_own_coordinates(d, [&](auto own) {
+        assign_and_add_kernel<T, own><<<blocks_for(n, kThreads), kThreads, tile_.bytes>>>(
+            this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, tile_,
+            this->dev_labels_.data(), dev_sums_.data(), column_pitch(k), dev_counts_.data());
+      });
       KMEANS_CUDA_LAUNCHED(assign_and_add_kernel);
       KMEANS_CUDA(cudaDeviceSynchronize());
     }
@@ -82,7 +86,7 @@ KMEANS_VARIANT(
     .deterministic = false, .supports = sums_fit, .device_bytes = plain_device_bytes,
     .traffic = [](const Shape& s) {
       const double points = scalar_bytes(s) * s.n * s.d;
-      return Traffic{.read_bytes = tiled_assignment_bytes(s, kThreads) + points,
+      return Traffic{.read_bytes = tiled_assignment_bytes(s, kThreads, 1),
                      .written_bytes = 4.0 * s.n,
                      .atomic_bytes = points + 4.0 * s.n};
     })

@@ -32,15 +32,18 @@ __global__ void number_points_kernel(std::int32_t* __restrict__ dev_indices, std
   if (i < n) dev_indices[i] = static_cast<std::int32_t>(i);
 }
 
-template <class T>
+/// D: see OwnPoint; any_d: d where D is 0.
+template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
-    assign_kernel(const T* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+    assign_kernel(const T* __restrict__ dev_points, std::int64_t n, std::int64_t any_d,
                   const T* __restrict__ dev_centroids, std::int64_t k, CentroidTile tile,
                   std::int32_t* __restrict__ dev_labels) {
   extern __shared__ double memory[];
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const std::int32_t label = nearest_through_tiles(dev_points, n, d, i, dev_centroids, k, tile,
-                                                   reinterpret_cast<T*>(memory));
+  const std::int64_t d = D > 0 ? D : any_d;
+  const OwnPoint<T, D> point(dev_points, n, i);
+  const std::int32_t label =
+      nearest_through_tiles(point, i < n, d, dev_centroids, k, tile, reinterpret_cast<T*>(memory));
   if (i < n) dev_labels[i] = label;
 }
 
@@ -137,9 +140,11 @@ class CudaSortReduce final : public CudaLloyd<T> {
     const auto [n, d, k, precision] = this->shape();
     {
       const auto timed = this->stage("assign");
-      assign_kernel<<<blocks_for(n, kThreads), kThreads, tile_.bytes>>>(
-          this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, tile_,
-          this->dev_labels_.data());
+      with_own_coordinates(d, [&](auto own) {
+        assign_kernel<T, own><<<blocks_for(n, kThreads), kThreads, tile_.bytes>>>(
+            this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, tile_,
+            this->dev_labels_.data());
+      });
       KMEANS_CUDA_LAUNCHED(assign_kernel);
     }
     {
@@ -189,8 +194,8 @@ KMEANS_VARIANT(
           // The sort reads all labels for its histograms, then labels and indices in every pass.
           // Every chunk ends a segment, and every cluster may end one more.
           const double segments = static_cast<double>(ceil_div(s.n, kChunk) + s.k);
-          return Traffic{
-              .read_bytes = tiled_assignment_bytes(s, kThreads) + points + (12 + 8 * passes) * s.n,
-              .written_bytes = (4 + 8 * passes) * s.n,
-              .atomic_bytes = segments * (scalar_bytes(s) * s.d + 4)};
+          return Traffic{.read_bytes = tiled_assignment_bytes(s, kThreads, 0) + points +
+                                       (12 + 8 * passes) * s.n,
+                         .written_bytes = (4 + 8 * passes) * s.n,
+                         .atomic_bytes = segments * (scalar_bytes(s) * s.d + 4)};
         })

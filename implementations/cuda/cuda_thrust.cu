@@ -4,8 +4,9 @@
 //            and transpose; the two kernels are the same
 // Parallel:  a thread owns a point in the first kernel, a coordinate of a centroid in the second;
 //            the host waits after each of them and, inside Thrust, after each fill
-// Memory:    as cuda_atomic: column-major points, centroids from global memory, d + 1 contended
-//            atomics a point. Without __restrict__, which a device_ptr cannot express
+// Memory:    as cuda_atomic: column-major points, read once where d <= 3; centroids from global
+//            memory; d + 1 contended atomics a point. Without __restrict__, which a device_ptr
+//            cannot express
 // Numerics:  everything in the points' scalar; the order of the atomic additions, and with it the
 //            last bits of the centroids, changes from run to run
 // Source:    goldsborough2017, its Thrust version, for any d; the coordinates' sums are one vector,
@@ -18,7 +19,7 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
-#include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_own_point.cuh"
 
 namespace {
 
@@ -36,20 +37,23 @@ struct IndexInRows {
   }
 };
 
-template <class T>
+/// D: see OwnPoint; any_d: d where D is 0.
+template <class T, int D>
 __global__ void assign_and_add_kernel(thrust::device_ptr<const T> dev_points, std::int64_t n,
-                                      std::int64_t d, thrust::device_ptr<const T> dev_centroids,
+                                      std::int64_t any_d, thrust::device_ptr<const T> dev_centroids,
                                       std::int64_t k, thrust::device_ptr<std::int32_t> dev_labels,
                                       thrust::device_ptr<T> dev_sums, std::int64_t pitch,
                                       thrust::device_ptr<std::int32_t> dev_counts) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
+  const std::int64_t d = D > 0 ? D : any_d;
+  const OwnPoint<T, D, thrust::device_ptr<const T>> point(dev_points, n, i);
   T nearest_distance = INFINITY;
   std::int64_t nearest = 0;
   for (std::int64_t j = 0; j < k; ++j) {
     T distance = 0;
     for (std::int64_t t = 0; t < d; ++t) {
-      const T difference = dev_points[t * n + i] - dev_centroids[j * d + t];
+      const T difference = point[t] - dev_centroids[j * d + t];
       distance += difference * difference;
     }
     if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
@@ -59,7 +63,7 @@ __global__ void assign_and_add_kernel(thrust::device_ptr<const T> dev_points, st
   }
   dev_labels[i] = static_cast<std::int32_t>(nearest);
   for (std::int64_t t = 0; t < d; ++t) {
-    atomicAdd(thrust::raw_pointer_cast(dev_sums + t * pitch + nearest), dev_points[t * n + i]);
+    atomicAdd(thrust::raw_pointer_cast(dev_sums + t * pitch + nearest), point[t]);
   }
   atomicAdd(thrust::raw_pointer_cast(dev_counts + nearest), 1);
 }
@@ -118,9 +122,11 @@ class CudaThrust final : public kmeans::Variant<T> {
       const auto timed = this->stage("assign");
       thrust::fill(dev_sums_.begin(), dev_sums_.end(), T{0});
       thrust::fill(dev_counts_.begin(), dev_counts_.end(), 0);
-      assign_and_add_kernel<T><<<blocks_for(n, kThreads), kThreads>>>(
-          dev_points_.data(), n, d, dev_centroids_.data(), k, dev_labels_.data(), dev_sums_.data(),
-          column_pitch(k), dev_counts_.data());
+      with_own_coordinates(d, [&](auto own) {
+        assign_and_add_kernel<T, own><<<blocks_for(n, kThreads), kThreads>>>(
+            dev_points_.data(), n, d, dev_centroids_.data(), k, dev_labels_.data(),
+            dev_sums_.data(), column_pitch(k), dev_counts_.data());
+      });
       KMEANS_CUDA_LAUNCHED(assign_and_add_kernel);
       KMEANS_CUDA(cudaDeviceSynchronize());
     }
@@ -153,7 +159,7 @@ KMEANS_VARIANT(
     .traffic =
         [](const Shape& s) {
           const double points = scalar_bytes(s) * s.n * s.d;
-          return Traffic{.read_bytes = 2 * points * s.k + points,
+          return Traffic{.read_bytes = points * s.k + points * own_point_reads(s, 1),
                          .written_bytes = 4.0 * s.n,
                          .atomic_bytes = points + 4.0 * s.n};
         })

@@ -5,9 +5,10 @@
 //            block adds them up in a tree. A second launch adds up the blocks' sums in a tree
 // Parallel:  a thread owns a point in the first kernel; a block owns a cluster in the second; the
 //            host waits after each of them
-// Memory:    column-major points; trees of up to 4 values a thread in shared memory, so that a
-//            cluster takes d + 1 values in groups of 4; one set of k x (d + 1) sums a block of
-//            1024 points is written and read once
+// Memory:    column-major points, read once and kept in registers where d <= 3 (as printed, for
+//            d = 2), else once a centroid and for the trees. Trees of up to 4 values a thread in
+//            shared memory, so that a cluster takes d + 1 values in groups of 4; one set of
+//            k x (d + 1) sums a block of 1024 points is written and read once
 // Numerics:  everything in the points' scalar; the trees' shape is fixed: deterministic
 // Source:    goldsborough2017, fine and coarse reduction, for any n, d and k: x, y and the count,
 //            its one group, become groups; its one coarse block becomes one a cluster. Corrected:
@@ -44,17 +45,20 @@ __device__ void add_in_tree(T* shared, int width) {
 
 /// Values v of cluster j: coordinates 0 to d - 1, then the count at v = d.
 /// dev_block_sums: k x d x blocks, dev_block_counts: k x blocks.
-template <class T>
+/// D: see OwnPoint; any_d: d where D is 0.
+template <class T, int D>
 __global__ void __launch_bounds__(kThreads)
-    assign_and_reduce_kernel(const T* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+    assign_and_reduce_kernel(const T* __restrict__ dev_points, std::int64_t n, std::int64_t any_d,
                              const T* __restrict__ dev_centroids, std::int64_t k, CentroidTile tile,
                              std::int32_t* __restrict__ dev_labels, T* __restrict__ dev_block_sums,
                              std::int32_t* __restrict__ dev_block_counts) {
+  static_assert(D < kGroup);          // one group: the indices of `point` are known when unrolled
   extern __shared__ double memory[];  // first a tile of centroids, then kGroup values a thread
   T* shared = reinterpret_cast<T*>(memory);
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const std::int32_t label =
-      nearest_through_tiles(dev_points, n, d, i, dev_centroids, k, tile, shared);
+  const std::int64_t d = D > 0 ? D : any_d;
+  const OwnPoint<T, D> point(dev_points, n, i);
+  const std::int32_t label = nearest_through_tiles(point, i < n, d, dev_centroids, k, tile, shared);
   if (i < n) dev_labels[i] = label;
   __syncthreads();  // centroids are no longer read
 
@@ -64,7 +68,7 @@ __global__ void __launch_bounds__(kThreads)
       const int width = static_cast<int>(min(std::int64_t{kGroup}, d + 1 - first));
       for (int value = 0; value < width; ++value) {
         T summand = 0;
-        if (own) summand = first + value < d ? dev_points[(first + value) * n + i] : T{1};
+        if (own) summand = first + value < d ? point[first + value] : T{1};
         shared[value * kThreads + threadIdx.x] = summand;
       }
       add_in_tree(shared, width);
@@ -133,9 +137,11 @@ class CudaTreeReduce final : public CudaLloyd<T> {
     const auto [n, d, k, precision] = this->shape();
     {
       const auto timed = this->stage("assign and reduce");
-      assign_and_reduce_kernel<<<blocks_, kThreads, shared_bytes_>>>(
-          this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, tile_,
-          this->dev_labels_.data(), dev_block_sums_.data(), dev_block_counts_.data());
+      with_own_coordinates(d, [&](auto own) {
+        assign_and_reduce_kernel<T, own><<<blocks_, kThreads, shared_bytes_>>>(
+            this->dev_points_.data(), n, d, this->dev_centroids_.data(), k, tile_,
+            this->dev_labels_.data(), dev_block_sums_.data(), dev_block_counts_.data());
+      });
       KMEANS_CUDA_LAUNCHED(assign_and_reduce_kernel);
       KMEANS_CUDA(cudaDeviceSynchronize());
     }
@@ -169,8 +175,7 @@ KMEANS_VARIANT(
     .device_bytes = [](const Shape& s) { return plain_device_bytes(s) + block_sums_bytes(s); },
     .traffic =
         [](const Shape& s) {
-          // Every point is read again by the cluster that owns it.
-          return Traffic{.read_bytes = tiled_assignment_bytes(s, kThreads) +
-                                       scalar_bytes(s) * s.n * s.d + block_sums_bytes(s),
+          // The cluster that owns a point uses it once more.
+          return Traffic{.read_bytes = tiled_assignment_bytes(s, kThreads, 1) + block_sums_bytes(s),
                          .written_bytes = 4.0 * s.n + block_sums_bytes(s)};
         })

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
+// Flags: -fno-tree-vectorize -fno-tree-slp-vectorize -ffp-contract=off
+//
 // Idea:      k-means on a shared-memory machine as the source divides it: all threads label, then
-// the
-//            master alone moves the centroids. Relative to cpu_scalar only the labelling is
-//            parallel
+//            the master alone moves the centroids. Relative to cpu_scalar, compiled like it, only
+//            the labelling is parallel
 // Parallel:  each thread labels one contiguous part of the points; thread 0 is the master, which
-// goes
-//            over all labels while the others wait at a barrier
+//            goes over all labels while the others wait at a barrier
 // Memory:    reads every point once for the labels and once more, by the master, for the means
-// Numerics:  everything in the points' scalar, t and i ascending, so that the bits do not depend on
-//            the number of threads
+// Numerics:  everything in the points' scalar, t and i ascending, each operation rounded on its
+//            own: the bits of cpu_scalar, at any number of threads
 // Source:    zechner2009, Algorithm 2. Drawing the first centroids and the test for convergence are
 //            the harness's here
 #include <omp.h>
@@ -69,7 +69,8 @@ class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
       T nearest_distance = std::numeric_limits<T>::infinity();
       std::int32_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const T distance = kmeans::plain::squared_distance(this->point(i), this->centroid(j), d);
+        const T distance =
+            kmeans::plain::squared_distance_in_order(this->point(i), this->centroid(j), d);
         if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
           nearest_distance = distance;
           nearest = static_cast<std::int32_t>(j);
@@ -91,6 +92,14 @@ class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
   double movement_ = 0;
 };
 
+std::vector<kmeans::StageWork> stage_work(const kmeans::Shape& shape) {
+  namespace plain = kmeans::plain;
+  // Labelling: every point beside every centroid; labels are written and not compared.
+  const double distances = 2 * plain::scalar_bytes(shape) * shape.n * shape.d * shape.k;
+  return {kmeans::assign_work(shape, {.read_bytes = distances, .written_bytes = 4.0 * shape.n}),
+          kmeans::update_work(shape, plain::update_traffic(shape))};
+}
+
 }  // namespace
 
 KMEANS_VARIANT(
@@ -100,12 +109,5 @@ KMEANS_VARIANT(
     .supports = plain::labels_fit,
     .memory_bytes =
         [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
-    .traffic =
-        [](const Shape& s) {
-          const double points = plain::scalar_bytes(s) * s.n * s.d;
-          const double labels = 4.0 * s.n;
-          // Labelling: every point beside every centroid. Update: points and labels, and the sums
-          // that they are added to.
-          return Traffic{.read_bytes = 2 * points * s.k + 2 * points + labels,
-                         .written_bytes = labels + points};
-        })
+    .traffic = [](const Shape& s) { return total_traffic(stage_work(s)); },
+    .stage_work = stage_work)

@@ -28,13 +28,18 @@ COMMON_TRAITS = {
     "labels_of": "returned",
     "empty_clusters": "relocate",
     "timing_note": "input checks, a centred copy of the points, and one more assignment after the "
-    "last update",
+    "last update; fit stops when no label changes, which nothing turns off",
     "requires": ["scikit-learn", "numpy", "scipy", "threadpoolctl"],
 }
 
 
 class SklearnKMeans(contract.Variant):
-    """KMeans.fit with a fixed number of iterations; subclasses name the algorithm."""
+    """KMeans.fit with a largest number of iterations; subclasses name the algorithm.
+
+    No public parameter makes it a fixed number. max_iter is a limit; tol, which may not be
+    negative, says at 0 that no movement is too small, but unchanged labels end the loop whatever it
+    is; and T fits of one iteration would check, copy and assign the points anew in each.
+    """
 
     algorithm = ""
 
@@ -52,7 +57,7 @@ class SklearnKMeans(contract.Variant):
         self._centroids = centroids
 
     def step(self, iterations: int) -> int:
-        # tol=0 leaves one reason to stop early: nothing changes any more.
+        # tol=0 leaves two reasons to stop early: no label changed, or no centroid moved.
         fitted = self._kmeans(
             n_clusters=self._k,
             init=self._centroids,

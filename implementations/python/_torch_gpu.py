@@ -51,8 +51,11 @@ class TorchVariant(contract.Variant):
         """Import, allocate, convert; ``points`` (n x d) is on the device and must stay as it is."""
 
     @abstractmethod
-    def _iterate(self, iterations: int) -> None:
-        """Queue this many Lloyd iterations from ``_centroids``."""
+    def _iterate(self, iterations: int) -> int | None:
+        """Queue this many Lloyd iterations from ``_centroids``.
+
+        Returns how many there were, where a library says so.
+        """
 
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
         import torch
@@ -80,10 +83,11 @@ class TorchVariant(contract.Variant):
     def reset(self, centroids: np.ndarray) -> None:
         self._centroids = self._upload(centroids)
 
-    def step(self, iterations: int) -> None:
-        self._iterate(iterations)
+    def step(self, iterations: int) -> int | None:
+        executed = self._iterate(iterations)
         if self.device == "cuda":
             self._torch.cuda.synchronize()
+        return executed
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray]:
         return self._centroids.cpu().numpy(), self._labels.cpu().numpy()

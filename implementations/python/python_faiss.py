@@ -52,12 +52,17 @@ class PythonFaiss(contract.Variant):
         self._faiss = faiss
         self._points = points
         self._k = k
+        self._settings = {}
+        if hasattr(faiss.ClusteringParameters(), "early_stop_threshold"):
+            # At 0, the default, it stops when the objective is what it was an iteration ago; below
+            # 0, outside of what is documented, nothing satisfies it and all iterations are run.
+            self._settings["early_stop_threshold"] = -1
         faiss.omp_set_num_threads(threads)
 
     def reset(self, centroids: np.ndarray) -> None:
         self._centroids = centroids
 
-    def step(self, iterations: int) -> None:
+    def step(self, iterations: int) -> int:
         n, d = self._points.shape
         kmeans = self._faiss.Kmeans(
             d,
@@ -67,9 +72,11 @@ class PythonFaiss(contract.Variant):
             min_points_per_centroid=1,
             max_points_per_centroid=n,  # no sample: all points are used
             check_input_data_for_NaNs=False,
+            **self._settings,
         )
         kmeans.train(self._points, init_centroids=self._centroids)
         self._centroids = kmeans.centroids
+        return len(kmeans.iteration_stats)
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray]:
         index = self._faiss.IndexFlatL2(self._points.shape[1])

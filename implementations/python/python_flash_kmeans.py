@@ -74,16 +74,18 @@ class PythonFlashKmeans(_torch_gpu.TorchVariant):
             self._halves = self._points.half()
             self._norms = self._squared_norms(self._halves[0])[None]  # 1 x n
 
-    def _iterate(self, iterations: int) -> None:
+    def _iterate(self, iterations: int) -> int:
         centroids = self._centroids[None]
+        executed = iterations
         if self.precision == "f16":
             for _ in range(iterations):
                 labels = self._assign(self._halves, centroids.half(), self._norms)
                 centroids = self._update(self._points, labels, centroids)
         else:
             # No movement is below a tolerance of 0, so it never stops early.
-            labels, centroids, _ = self._kmeans(
+            labels, centroids, executed = self._kmeans(
                 self._points, self._k, max_iters=iterations, tol=0.0, init_centroids=centroids
             )
         self._centroids = centroids[0]
         self._labels = labels[0]
+        return executed

@@ -261,6 +261,15 @@ def test_sklearn_tells_how_many_iterations_it_ran():
         assert 1 <= executed < 50
 
 
+def test_faiss_runs_as_many_iterations_as_it_is_asked_for():
+    # By default it stops once its objective stays the same, and does not tell.
+    traits_of("python_faiss")
+    points = groups(90, 2, 3)
+    variant = make_variant("python_faiss", "f32", points, 3)
+    variant.reset(points[:3].astype(np.float32))
+    assert variant.step(50) == 50
+
+
 # The product of rounded halves exists on a GPU only, the other precisions anywhere.
 @pytest.mark.parametrize(
     ("name", "precision"),
