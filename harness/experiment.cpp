@@ -641,7 +641,11 @@ class Parser {
                                  {"prior", Kind::boolean},
                                  {"why", Kind::text}});
       object.choice("quantity", object.text("quantity"), kQuantities);
-      if (object.has("of")) object.choice("of", object.text("of"), kAggregates);
+      if (object.has("of")) {
+        object.choice("of", object.text("of"), kAggregates);
+        if (!object.has("shapes"))
+          object.fail("of", "needs \"shapes\": those that it is taken over");
+      }
       if (object.has("shapes")) check_where(object, "shapes");
       if (object.has("baseline")) {
         static_cast<void>(parse_variant(object.pointer("baseline"), object.at("baseline"), false));
@@ -649,7 +653,7 @@ class Parser {
     }
   }
 
-  /// Statements of a source and how they are tested (plots/claims.py judges them).
+  /// Statements of a source and how they are tested (plots/claims judges them).
   void check_claims(const ObjectReader& top, const Experiment& experiment) const {
     const json& list = top.at("claims");
     std::set<std::string> ids;
@@ -699,6 +703,12 @@ class Parser {
                                {"about", Kind::number},        {"up_to", Kind::number},
                                {"growth", Kind::text},         {"rising", Kind::text},
                                {"falling", Kind::text}});
+    static constexpr std::array<std::pair<const char*, const char*>, 5> kNeeds{
+        {{"stage_share", "stage"},
+         {"stage_speedup", "stage"},
+         {"stage_seconds", "stage"},
+         {"share_of_fma", "stage"},
+         {"ceiling", "ceiling"}}};
     object.choice("quantity", object.text("quantity"), kQuantities);
     for (const char* key : {"variant", "baseline"}) {
       if (object.has(key)) {
@@ -718,6 +728,12 @@ class Parser {
     }
     if (object.has("stage") && !object.at("stage").is_string() && !object.at("stage").is_array()) {
       object.fail("stage", "must be a name or a list of names");
+    }
+    const std::string quantity = object.text("quantity");
+    for (const auto& [needs, key] : kNeeds) {
+      if (quantity == needs && !object.has(key)) {
+        object.fail("", "lacks \"" + std::string(key) + "\", which " + quantity + " is of");
+      }
     }
     for (const char* key : {"about", "up_to"}) {
       if (object.has(key) && object.number(key, 0, -1e300, 1e300) <= 0) {

@@ -314,9 +314,28 @@ TEST(Experiment, RefusesFaultyStudiesAndClaims) {
   claim["tests"] =
       json::parse(R"([{"quantity": "speedup", "variant": "referense", "at_most": 1}])");
   EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("reference"));
+  claim["tests"] = json::parse(R"([{"quantity": "speedup", "variant": "reference", "about": 0}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("must be above 0"));
+  claim["tests"] =
+      json::parse(R"([{"quantity": "stage_share", "variant": "reference", "at_most": 1}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("lacks \"stage\""));
+  claim["tests"] = json::parse(
+      R"([{"quantity": "speedup", "variant": "reference", "about": 2, "growth": "T"}])");
+  EXPECT_THAT(refusal_with("/claims", json::array({claim})), HasSubstr("/claims/0/tests/0/growth"));
+  const json number{{"label", "l"},   {"quantity", "speedup"}, {"value", 4},
+                    {"machine", "m"}, {"where", "p"},          {"of", "largest"}};
+  EXPECT_THAT(refusal_with("/published", json::array({number})), HasSubstr("needs \"shapes\""));
   const json trace{{"name", "t"}, {"variant", "reference"}, {"n", 9},        {"d", 1},
                    {"k", 2},      {"iterations", 2},        {"stop", "soon"}};
   EXPECT_THAT(refusal_with("/traces", json::array({trace})), HasSubstr("movement:E"));
+  json known = trace;
+  known.erase("stop");
+  known["expected"] =
+      json::parse(R"({"centroids": [{"iteration": 2, "values": [[1]], "absolute_tolerance": 1}]})");
+  EXPECT_THAT(refusal_with("/traces", json::array({known})), HasSubstr("k lists of d numbers"));
+  known["expected"]["centroids"][0]["values"] = {{1}, {2}};
+  known["expected"]["centroids"][0]["iteration"] = 3;
+  EXPECT_THAT(refusal_with("/traces", json::array({known})), HasSubstr("iteration"));
 }
 
 TEST(Experiment, MissingScaleNamesTheOthers) {
