@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from plots.load import Cell, Interval, Result
 from plots.metrics import is_unsure, named, speedup
 from plots.select import label_of, reason_of, shape_title, status_of
-from plots.words import count, digits, listed, many, seconds, span
+from plots.words import TIMES, count, digits, listed, many, seconds, span
 
 _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
 _PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
+_EVERY = "*"  # in an experiment's list: every variant that takes the shape
+_NARROWED = re.compile(r"""--only[ =]('[^']*'|"[^"]*"|\S+)""")
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -184,7 +186,75 @@ def doubtful_conditions(result: Result) -> list[str]:
 def partial_text(result: Result) -> str | None:
     if result.complete:
         return None
+    if len(result.cells) >= result.planned_cells:  # what is missing is no cell
+        return "partial run"
     return f"partial: {count(len(result.cells))} of {many(result.planned_cells, 'cell')}"
+
+
+def narrowed_text(result: Result) -> str | None:
+    """The option that made a run leave things out, as it was typed."""
+    line = result.context.get("command_line") or ""
+    line = line if isinstance(line, str) else " ".join(map(str, line))
+    found = _NARROWED.search(line)
+    return f"this run was narrowed by {found[0]}" if found else None
+
+
+def partial_sentence(result: Result) -> str | None:
+    """What is missing from an incomplete file, and why if that is known."""
+    if result.complete:
+        return None
+    text, narrowed = f"Incomplete run, {partial_text(result)}", narrowed_text(result)
+    if len(result.cells) >= result.planned_cells:
+        text = "Incomplete run: traces or studies are missing"
+    return text + (f"; {narrowed}." if narrowed else ".")
+
+
+def early_sentences(cells: Sequence[Cell]) -> list[str]:
+    """Libraries that ran fewer iterations than asked for, and those of which the file does not
+    tell."""
+    stopped: dict[str, list[str]] = {}
+    for cell in cells:
+        if cell.stopped_early:
+            place = f"{count(cell.executed_iterations or 0)} of {count(cell.iterations)}"
+            stopped.setdefault(label_of(cell), []).append(f"{place} at {shape_title(cell)}")
+    sentences = [
+        f"{label} stopped before T, and its time per iteration is over those it ran: "
+        f"{'; '.join(places[:3])}{f'; and {len(places) - 3} more' if len(places) > 3 else ''}."
+        for label, places in stopped.items()
+    ]
+    untold = {label_of(c): None for c in cells if c.ok and c.executed_iterations is None}
+    if untold:
+        sentences.append(
+            "This file of an earlier version does not tell how many of the T iterations libraries "
+            f"ran; their times are over all T: {listed(list(untold), limit=40)}."
+        )
+    return sentences
+
+
+def not_run_sentences(result: Result, figure: dict) -> list[str]:
+    """Variants that the experiment has at this scale and the figure would show, of which the file
+    holds no cell, as after a run that was narrowed."""
+    plan = (result.spec.get("scales") or {}).get(result.scale) or {}
+    where = {
+        key: wanted if isinstance(wanted, list) else [wanted]
+        for key, wanted in (figure.get("where") or {}).items()
+    }
+    absent = []
+    for entry in plan.get("variants") or result.spec.get("variants") or []:
+        wanted = {"variant": entry} if isinstance(entry, str) else entry
+        variant, threads = wanted["variant"], wanted.get("threads")
+        own = {
+            "variant": variant,
+            "backend": variant.split("_")[0],
+            "precision": wanted.get("precision", "f32"),
+            "threads": threads,
+        }
+        shown = all(own[key] in where[key] for key in own if key in where and own[key] is not None)
+        if shown and variant != _EVERY and not named(result.cells, wanted):
+            absent.append(f"{variant} {own['precision']}" + (f" {TIMES}{threads}" * bool(threads)))
+    if not absent:
+        return []
+    return [f"Not in this file, though the experiment has them: {listed(absent, limit=40)}."]
 
 
 def caption(
@@ -196,13 +266,21 @@ def caption(
 ) -> list[str]:
     """The sentences under a figure of cells; `shown` names what shows the intervals."""
     sentences = [*opening(result, figure), samples_sentence(cells, shown)]
-    return [*sentences, *notes, *missing_sentences(cells), *closing(result)]
+    sentences += [*early_sentences(cells), *notes, *missing_sentences(cells)]
+    return [*sentences, *not_run_sentences(result, figure), *closing(result)]
 
 
 def opening(result: Result, figure: dict) -> list[str]:
     """The figure's own words, then the machine."""
     own = [figure["caption"]] if figure.get("caption") else []
     return [*own, machine_sentence(result)]
+
+
+def highlight_sentences(figure: dict, cells: Sequence[Cell]) -> list[str]:
+    """Which variants stand out."""
+    shown = {c.variant for c in cells if c.ok}
+    named = [name for name in figure.get("highlight", []) if name in shown]
+    return [f"Thick: {listed(named)}."] if named else []
 
 
 def unsure_sentence(ratios: Sequence[Interval]) -> str:
@@ -212,8 +290,7 @@ def unsure_sentence(ratios: Sequence[Interval]) -> str:
 
 
 def closing(result: Result) -> list[str]:
-    warning, partial = build_warning(result), partial_text(result)
-    return [*([f"Incomplete run, {partial}."] if partial else []), *([warning] if warning else [])]
+    return [text for text in (partial_sentence(result), build_warning(result)) if text]
 
 
 def share(value: float) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plots import claims, words
-from plots.captions import build_warning
+from plots.captions import build_warning, narrowed_text, partial_text
 from plots.claims import Verdict
 from plots.comparison import Link, comparisons_in
 from plots.load import Cell, Result
@@ -33,6 +33,14 @@ class Run:
     @property
     def unpublishable(self) -> bool:
         return build_warning(self.result) is not None
+
+    @property
+    def partial(self) -> str | None:
+        return partial_text(self.result)
+
+    @property
+    def narrowed(self) -> str | None:
+        return narrowed_text(self.result)
 
     @property
     def numbers(self) -> list[int]:

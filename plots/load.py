@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +43,40 @@ class Interval:
     high: float
     confident: bool  # low and high bound the median with 95 % confidence; else smallest, largest
 
+    def times(self, factor: float) -> Interval:
+        """All of it multiplied; the factor is positive."""
+        return Interval(self.mid * factor, self.low * factor, self.high * factor, self.confident)
+
+    def over(self, divisor: Interval) -> Interval | None:
+        """The ratio of two positive numbers; from the ends, so it is on the wide side."""
+        if min(divisor.low, divisor.mid, self.low) <= 0:
+            return None
+        return Interval(
+            self.mid / divisor.mid,
+            self.low / divisor.high,
+            self.high / divisor.low,
+            self.confident and divisor.confident,
+        )
+
+
+def exactly(value: float) -> Interval:
+    """A number that nothing blurs."""
+    return Interval(value, value, value, False)
+
+
+def median_interval(samples: Sequence[float]) -> Interval:
+    """Median with its 95 % interval from order statistics, as harness/results.cpp forms that of a
+    cell; below six samples the smallest and the largest."""
+    ordered = sorted(samples)
+    count, rank, tail = len(ordered), 0, 0.0
+    while rank < count:
+        tail += math.comb(count, rank) / 2**count
+        if 2 * tail > 0.05:
+            break
+        rank += 1
+    low, high = (ordered[rank - 1], ordered[-rank]) if rank else (ordered[0], ordered[-1])
+    return Interval(statistics.median(ordered), low, high, rank > 0)
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -65,6 +101,19 @@ class Cell:
     @property
     def ok(self) -> bool:
         return self.seconds is not None
+
+    @property
+    def executed_iterations(self) -> int | None:
+        """Those that really ran of the T asked for, which a library may stop before. None where the
+        file does not tell: of a library, in files of earlier versions."""
+        if "executed_iterations" not in self.data and self.backend == "python":
+            return None
+        return self.data.get("executed_iterations") or self.iterations
+
+    @property
+    def stopped_early(self) -> bool:
+        executed = self.executed_iterations
+        return self.ok and executed is not None and executed != self.iterations
 
     @property
     def on_gpu(self) -> bool:

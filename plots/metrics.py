@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import statistics
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from plots.load import Cell, Interval, Result
+from plots.load import Cell, Interval, Result, median_interval
 from plots.select import NothingToDraw
 
 SCALAR_BYTES = {"f64": 8}  # all other precisions read float32 points
 LABEL_BYTES = 4
+# A value of fewer samples (of a trace: whole runs, of a stage: processes) decides no claim, since
+# nothing tells how far from it the next one would lie.
+FEWEST_SAMPLES = 2
 
 
 def scalar_bytes(precision: str) -> int:
@@ -135,14 +139,7 @@ def share_of_limit(result: Result, cell: Cell) -> float | None:
 def speedup(baseline: Cell, cell: Cell) -> Interval | None:
     """Ratio of medians; the interval is that of the two ends, so it is on the safe side."""
     base, own = baseline.seconds, cell.seconds
-    if base is None or own is None or min(own.low, own.mid, base.low) <= 0:
-        return None
-    return Interval(
-        base.mid / own.mid,
-        base.low / own.high,
-        base.high / own.low,
-        base.confident and own.confident,
-    )
+    return None if base is None or own is None else base.over(own)
 
 
 def is_unsure(ratio: Interval) -> bool:
@@ -158,6 +155,135 @@ def scaled_rate(cell: Cell, rate: float | None) -> Interval | None:
     return Interval(
         rate, rate * times.mid / times.high, rate * times.mid / times.low, times.confident
     )
+
+
+def ceiling_at(result: Result, path: str) -> float | None:
+    """A ceiling by its place among them: "gpu.host_to_device_gbytes_per_second.pinned"."""
+    found: Any = ceilings(result)
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, dict) else None
+    number = isinstance(found, int | float) and not isinstance(found, bool)
+    return float(found) if number else None
+
+
+# --- Of many values --------------------------------------------------------------------------
+
+AGGREGATES: dict[str, Callable[[Iterable[float]], float]] = {
+    "mean": statistics.fmean,
+    "median": statistics.median,
+    "smallest": min,
+    "largest": max,
+}
+
+
+def aggregate(of: str, numbers: Sequence[Interval]) -> Interval:
+    """All four grow with every number, so the ends' aggregates bound the aggregate."""
+    rule = AGGREGATES[of]
+    return Interval(
+        rule([n.mid for n in numbers]),
+        rule([n.low for n in numbers]),
+        rule([n.high for n in numbers]),
+        all(n.confident for n in numbers),
+    )
+
+
+# --- Stages of an iteration ------------------------------------------------------------------
+
+Stages = str | Sequence[str]  # one, or several whose times and work are added
+
+
+def _names(stages: Stages) -> list[str]:
+    return [stages] if isinstance(stages, str) else list(stages)
+
+
+def stage_profiles(cell: Cell) -> list[dict[str, float]]:
+    """Seconds per iteration by stage, of each process; files of earlier versions have one alone."""
+    found = cell.data.get("stage_samples_seconds_per_iteration") or {}
+    if not found or len({len(samples) for samples in found.values()}) > 1:
+        medians = cell.data.get("stages") or {}
+        return [medians] if medians else []
+    return [dict(zip(found, values, strict=True)) for values in zip(*found.values(), strict=True)]
+
+
+def stage_seconds(cell: Cell, stages: Stages) -> Interval | None:
+    """Per iteration; None where the variant marks none of them. Of several, those that it marks:
+    variants name and divide their stages differently."""
+    profiles = stage_profiles(cell)
+    names = _names(stages)
+    if not any(name in profile for profile in profiles for name in names):
+        return None
+    return median_interval([sum(p.get(name, 0.0) for name in names) for p in profiles])
+
+
+def stage_share(cell: Cell, stages: Stages) -> Interval | None:
+    """Of the sum of all stages, formed for each process; None where one of the stages is not
+    marked, since nothing tells what it took."""
+    profiles = [p for p in stage_profiles(cell) if sum(p.values()) > 0]
+    names = _names(stages)
+    if not profiles or any(name not in profile for profile in profiles for name in names):
+        return None
+    return median_interval([sum(p[name] for name in names) / sum(p.values()) for p in profiles])
+
+
+def stage_speedup(baseline: Cell, cell: Cell, stages: Stages) -> Interval | None:
+    base, own = stage_seconds(baseline, stages), stage_seconds(cell, stages)
+    return None if base is None or own is None else base.over(own)
+
+
+def _stage_work(cell: Cell, stages: Stages) -> list[dict[str, Any]] | None:
+    """The declared work of the stages that the cell has; None if one of them declares none."""
+    timed = {name for profile in stage_profiles(cell) for name in profile}
+    declared = cell.data.get("stage_work") or {}
+    wanted = [name for name in _names(stages) if name in timed or name in declared]
+    if not wanted or any(name not in declared or name not in timed for name in wanted):
+        return None
+    return [declared[name] for name in wanted]
+
+
+def stage_rate(cell: Cell, stages: Stages, work: str) -> Interval | None:
+    """10^9 "operations" or "bytes_as_written" per second of the stages' own time."""
+    declared, seconds = _stage_work(cell, stages), stage_seconds(cell, stages)
+    if declared is None or seconds is None or min(seconds.low, seconds.mid) <= 0:
+        return None
+    amount = sum(stage[work] for stage in declared) / 1e9
+    return Interval(
+        amount / seconds.mid, amount / seconds.high, amount / seconds.low, seconds.confident
+    )
+
+
+def stage_on_gpu(cell: Cell, stages: Stages) -> bool | None:
+    """Where the stages run; None if that is not declared, or not one place."""
+    places = {bool(stage["gpu"]) for stage in _stage_work(cell, stages) or []}
+    return places.pop() if len(places) == 1 else None
+
+
+def bandwidth_ceiling(result: Result, cell: Cell, on_gpu: bool) -> float | None:
+    """Measured read bandwidth in GB/s of memory, or of the cache that the points fit into."""
+    return gpu_read_ceiling(result, cell) if on_gpu else read_ceiling(result, cell)
+
+
+def multiply_add_ceiling(result: Result, cell: Cell, on_gpu: bool) -> float | None:
+    """Measured multiply-add rate in GFLOP/s of the cell's precision, without matrix units."""
+    if on_gpu:
+        return (gpu_ceilings(result).get("fma_gflops") or {}).get(cell.precision)
+    return fma_ceiling(result, cell.precision, cell.threads)
+
+
+# --- Traces ----------------------------------------------------------------------------------
+
+
+def trace_runs(trace: dict[str, Any]) -> list[float]:
+    """Seconds of its whole runs: those that were timed again, warm, in all processes; otherwise the
+    recorded one, which was cold."""
+    runs = [seconds for process in trace.get("runs_seconds") or [] for seconds in process]
+    each, steps = trace.get("seconds_per_iteration"), len(trace.get("iterations") or [])
+    return runs or ([each * steps] if each and steps else [])
+
+
+def trace_seconds(trace: dict[str, Any]) -> Interval | None:
+    """Of a whole run."""
+    runs = trace_runs(trace)
+    return median_interval(runs) if runs else None
 
 
 def baseline_of(result: Result, figure: dict[str, Any]) -> dict[str, Any] | str:

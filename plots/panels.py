@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,6 +23,34 @@ Value = Callable[[Cell], Interval | None]
 PANEL_WIDTH, PANEL_HEIGHT = 2.75, 2.35  # inches
 LEGEND_WIDTH = 2.35
 GAP_STEP = 0.045  # of the panel's height, between marks that fall on the same x
+FEWEST_JOINED = 3  # places; a line over fewer would show crossings that nobody measured
+_HIGHLIGHT = {"linewidth": 2.4, "markersize": 7.0, "zorder": 4}
+_BACKGROUND = {"linewidth": 0.9, "markersize": 3.5, "zorder": 2.5}
+_ZERO_ROW, _ZERO_MARGIN = 0.05, 0.035  # of the height of what is above the strip
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """A measured limit that a panel shows as a horizontal line."""
+
+    name: str
+    rate: float
+    on_gpu: bool
+    kind: str  # as plots.style knows it
+
+    @property
+    def look(self) -> dict[str, Any]:
+        return style.limit(self.on_gpu, self.kind)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A number of a source that a panel shows as a horizontal line, over the places that it is
+    about or over all."""
+
+    name: str
+    value: float
+    places: tuple[float, float] | None = None
 
 
 def figure_grid(
@@ -77,15 +108,30 @@ def log_y(ax: Axes, unit: Callable[[float], str] = compact) -> None:
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: unit(value)))
 
 
+def joined(cells: Sequence[Cell], x: str) -> bool:
+    """Do the cells of a panel lie at enough places for lines between them?"""
+    return len({getattr(c, x) for c in cells}) >= FEWEST_JOINED
+
+
 def draw_lines(
-    ax: Axes, result: Result, cells: Sequence[Cell], x: str, value: Value
+    ax: Axes,
+    result: Result,
+    cells: Sequence[Cell],
+    x: str,
+    value: Value,
+    highlight: Sequence[str] = (),
 ) -> list[tuple[Series, float]]:
-    """One line per series over x with error bars. A cell without a value breaks its line and leaves
-    a cross at the foot of the panel. Returns each series with its last value."""
+    """One line per series over x with error bars, marks alone where x has fewer than three values.
+    A cell without a value breaks its line and leaves a cross at the foot of the panel. The variants
+    in `highlight` stand out. Returns each series with its last value."""
     ends: list[tuple[Series, float]] = []
     gaps_at: dict[int, int] = {}
-    for series in series_of(cells):
+    lines = joined(cells, x)
+    for series in series_of(cells, x):
         look = style.look_of(result, series.first)
+        weight: dict[str, Any] = {"zorder": 3}
+        if highlight:
+            weight = _HIGHLIGHT if series.first.variant in highlight else _BACKGROUND
         points = sorted(series.cells, key=lambda c: getattr(c, x))
         values = [value(c) for c in points]
         places = [getattr(c, x) for c in points]
@@ -98,10 +144,9 @@ def draw_lines(
                 [max(0.0, v.mid - v.low) if v else nan for v in values],
                 [max(0.0, v.high - v.mid) if v else nan for v in values],
             ],
-            linestyle=look.line,
+            linestyle=look.line if lines else "none",
             elinewidth=1.0,
-            **look.marks,
-            zorder=3,
+            **look.marks | weight,
         )
         for place, v in zip(places, values, strict=True):
             if v is None:
@@ -129,44 +174,47 @@ def mark_gap(ax: Axes, place: float, already: int, look: style.Look) -> None:
     )
 
 
-def draw_ceilings(ax: Axes, ceilings: Sequence[tuple[str, float]]) -> None:
-    """Measured limits as horizontal lines, each named on the line."""
-    dashes = ["--", ":", "-.", (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1))]
-    for index, (_, height) in enumerate(ceilings):
-        ax.axhline(
-            height, color=style.CEILING, linewidth=1.0, linestyle=dashes[index % 5], zorder=2
-        )
+def draw_ceilings(ax: Axes, ceilings: Sequence[Ceiling]) -> None:
+    """Measured limits as horizontal lines, each named in the legend."""
+    for ceiling in ceilings:
+        ax.axhline(ceiling.rate, zorder=2, **ceiling.look)
 
 
-def ceiling_handles(ceilings: Sequence[tuple[str, float]], unit: str) -> list[Line2D]:
-    dashes = ["--", ":", "-.", (0, (6, 1.5)), (0, (3, 1, 1, 1, 1, 1))]
+def ceiling_handles(ceilings: Sequence[Ceiling], unit: str) -> list[Line2D]:
     return [
-        Line2D(
-            [],
-            [],
-            color=style.CEILING,
-            linewidth=1.0,
-            linestyle=dashes[index % 5],
-            label=f"{name}: {digits(height)} {unit}",
-        )
-        for index, (name, height) in enumerate(ceilings)
+        Line2D([], [], label=f"{one.name}: {digits(one.rate)} {unit}", **one.look)
+        for one in ceilings
     ]
 
 
-def series_handles(result: Result, series: Sequence[Series]) -> list[Line2D]:
+def draw_references(ax: Axes, references: Sequence[Reference]) -> None:
+    look = {"color": style.PUBLISHED, "linewidth": 1.0, "linestyle": style.REFERENCE, "zorder": 2}
+    for one in references:
+        if one.places is None:
+            ax.axhline(one.value, **look)
+        else:
+            ax.plot(one.places, [one.value] * 2, **look)
+
+
+def reference_handles(references: Sequence[Reference]) -> list[Line2D]:
+    look = {"color": style.PUBLISHED, "linewidth": 1.0, "linestyle": style.REFERENCE}
+    return [Line2D([], [], label=one.name, **look) for one in references]
+
+
+def series_handles(
+    result: Result, series: Sequence[Series], lines: bool = True, highlight: Sequence[str] = ()
+) -> list[Line2D]:
     """Legend entries that look like the lines."""
     handles = []
     for one in series:
         look = style.look_of(result, one.first)
-        handles.append(
-            Line2D(
-                [],
-                [],
-                linestyle=look.line,
-                label=one.label,
-                **look.marks,
+        line = Line2D([], [], linestyle=look.line if lines else "none", label=one.label)
+        line.set(**look.marks)
+        if highlight:
+            line.set_linewidth(
+                (_HIGHLIGHT if one.first.variant in highlight else _BACKGROUND)["linewidth"]
             )
-        )
+        handles.append(line)
     return handles
 
 
@@ -182,32 +230,53 @@ def gap_handle() -> Line2D:
     )
 
 
-def label_ends(ax: Axes, result: Result, ends: Sequence[tuple[Series, float]]) -> None:
+def label_ends(
+    ax: Axes,
+    result: Result,
+    ends: Sequence[tuple[Series, float]],
+    references: Sequence[Reference] = (),
+    highlight: Sequence[str] = (),
+) -> None:
     """Names the lines where they end; labels that would overlap move apart, led by a thin line.
     Call it when the axis has its final range."""
     to_axes = ax.transData + ax.transAxes.inverted()
     x = ax.get_xlim()[1]
-    wanted = sorted((float(to_axes.transform((x, end))[1]), s.label, s) for s, end in ends)
+    named: list[tuple[float, str, Series | None]] = [(end, s.label, s) for s, end in ends]
+    named += [(one.value, one.name, None) for one in references]
+    wanted = sorted(
+        ((float(to_axes.transform((x, end))[1]), label, s) for end, label, s in named),
+        key=lambda entry: entry[:2],
+    )
     places = spread([y for y, _, _ in wanted], 0.058)
     for (y, label, series), place in zip(wanted, places, strict=True):
-        look = style.look_of(result, series.first)
+        look = style.look_of(result, series.first) if series else None
         ax.plot(
             [1.005, 1.035, 1.05],
             [y, place, place],
             transform=ax.transAxes,
             clip_on=False,
-            color=look.color,
+            color=look.color if look else style.PUBLISHED,
             linewidth=0.9,
         )
-        ax.plot(
-            [1.065],
-            [place],
+        if look:
+            ax.plot(
+                [1.065],
+                [place],
+                transform=ax.transAxes,
+                clip_on=False,
+                markersize=5,
+                **look.marks,
+            )
+        bold = series is not None and series.first.variant in highlight
+        ax.text(
+            1.085 if look else 1.06,
+            place,
+            label,
             transform=ax.transAxes,
-            clip_on=False,
-            markersize=5,
-            **look.marks,
+            va="center",
+            fontsize=style.SMALL,
+            fontweight="bold" if bold else "normal",
         )
-        ax.text(1.085, place, label, transform=ax.transAxes, va="center", fontsize=style.SMALL)
 
 
 def spread(wanted: Sequence[float], step: float) -> list[float]:
@@ -231,15 +300,20 @@ def finish_lines(
     cells: Sequence[Cell],
     ends: Sequence[tuple[Series, float]],
     gaps: bool,
+    x: str,
+    references: Sequence[Reference] = (),
+    highlight: Sequence[str] = (),
 ) -> None:
     """Names the series: at the ends of the lines of a single panel, else in one legend."""
     if len(grid) == len(grid[0]) == 1 and grid[0][0] is not None:
-        label_ends(grid[0][0], result, ends)
+        label_ends(grid[0][0], result, ends, references, highlight)
         if gaps:
             _label_gaps(grid[0][0])
         return
-    extra = [gap_handle()] if gaps else []
-    side_legend(fig, [*series_handles(result, ordered_series(cells, ends)), *extra])
+    handles = series_handles(
+        result, ordered_series(cells, ends, x), joined(cells, x), highlight
+    ) + reference_handles(references)
+    side_legend(fig, handles + [gap_handle()] * gaps)
 
 
 def _label_gaps(ax: Axes) -> None:
@@ -264,11 +338,13 @@ def _label_gaps(ax: Axes) -> None:
     )
 
 
-def ordered_series(cells: Sequence[Cell], ends: Sequence[tuple[Series, float]]) -> list[Series]:
+def ordered_series(
+    cells: Sequence[Cell], ends: Sequence[tuple[Series, float]], x: str
+) -> list[Series]:
     """Series in the order in which their lines end, top to bottom, as a reader's eye meets them;
     those without any value come last."""
     height = {series.label: end for series, end in ends}
-    return sorted(series_of(cells), key=lambda s: -height.get(s.label, float("-inf")))
+    return sorted(series_of(cells, x), key=lambda s: -height.get(s.label, float("-inf")))
 
 
 def side_legend(fig: Figure, handles: Sequence[Line2D]) -> None:
@@ -280,3 +356,41 @@ def side_legend(fig: Figure, handles: Sequence[Line2D]) -> None:
         labelspacing=0.55,
         borderaxespad=0.3,
     )
+
+
+def zero_strip(
+    ax: Axes, rows: Sequence[tuple[Sequence[float], dict[str, Any]]], label: str = "0"
+) -> float:
+    """Below a logarithmic axis, apart from it, what has no place on it: a row of marks per series
+    that has any (places, and a look with colour and marker). Call it when the axis has its final
+    range. Returns the strip's share of the
+    panel's height."""
+    if not rows:
+        return 0.0
+    low, high = ax.get_ylim()
+    above = _ZERO_ROW * len(rows) + _ZERO_MARGIN
+    share = above / (1 + above)
+    foot = 10 ** (math.log10(low) - math.log10(high / low) * above)
+    locator, named = ax.yaxis.get_major_locator(), ax.yaxis.get_major_formatter()
+    ticks = [v for v in locator.tick_values(low, high) if low * 0.999 <= v <= high * 1.001]
+    ax.set_ylim(foot, high)
+    middle = 10 ** ((math.log10(foot) + math.log10(low)) / 2)
+    ax.yaxis.set_major_locator(FixedLocator([middle, *ticks]))
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, place: label if value == middle else named(value, place))
+    )
+    ax.axhspan(foot, low, color=style.ZERO_STRIP, linewidth=0, zorder=0.9)
+    ax.axhline(low, color=style.GREY, linewidth=0.8, zorder=2)
+    step = share / (len(rows) + _ZERO_MARGIN / _ZERO_ROW)
+    for index, (places, look) in enumerate(rows):
+        ax.plot(
+            places,
+            [share - step * (index + 0.5 + _ZERO_MARGIN / _ZERO_ROW / 2)] * len(places),
+            transform=ax.get_xaxis_transform(),
+            linestyle="none",
+            color=look["color"],
+            clip_on=False,
+            zorder=4,
+            **style.ZERO | {"marker": look.get("marker", style.ZERO["marker"])},
+        )
+    return share

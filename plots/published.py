@@ -3,17 +3,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from plots.load import ROOT, Cell, Interval, Result, read_json
-from plots.metrics import named, scaled_rate, speedup
+from plots.metrics import (
+    FEWEST_SAMPLES,
+    aggregate,
+    named,
+    scaled_rate,
+    speedup,
+    stage_rate,
+    trace_runs,
+    trace_seconds,
+)
 from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
 
 PER_ITERATION = ("inertia", "loss")
 EXPERIMENTS = ROOT / "experiments"
+UNTOLD = "how many iterations the library ran is not in this file"
+_IN_SECONDS = ("total_seconds", "seconds_per_iteration")
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 
 @cache
@@ -36,7 +50,15 @@ class Comparison:
     measured: float | None
     remark: str  # how ours was formed, or why it is absent
     interval: Interval | None = None  # of `measured`
-    text: str | None = None  # instead of one number: ours at several shapes
+    text: str | None = None  # instead of one number: ours at several shapes, or what ran
+    once: bool = False  # ours rests on a single sample
+    singles: int = 0  # of several shapes, those of which ours rests on a single sample
+    lacking: int = 0  # of the shapes that the source's number is over, those without ours
+
+    @property
+    def prior(self) -> bool:
+        """Measured by this project, but earlier and elsewhere; no source printed it."""
+        return bool(self.entry.get("prior"))
 
     @property
     def ratio(self) -> float | None:
@@ -52,21 +74,33 @@ class Comparison:
     def measured_text(self) -> str:
         if self.measured is None:
             return self.text or NONE
-        return quantity_text(self.entry["quantity"], self.measured)
+        return self._beside(self.measured)
 
     @property
     def interval_text(self) -> str:
         """The two ends, and whether they are less than a 95 % interval."""
         found = self.interval
         if found is None or found.low == found.high:
-            return NONE
-        low, high = (quantity_text(self.entry["quantity"], end) for end in (found.low, found.high))
+            return "one sample" if self.once else NONE
+        low, high = (self._beside(end) for end in (found.low, found.high))
         return f"{low} {TO} {high}" + ("" if found.confident else f" (min{TO}max)")
 
+    def _beside(self, value: float) -> str:
+        """In the unit of the published number."""
+        return quantity_text(self.entry["quantity"], value, like=self.entry["value"])
 
-def quantity_text(quantity: str, value: float, exact: bool = False) -> str:
-    if quantity in ("total_seconds", "seconds_per_iteration"):
-        return f"{value:.10g} s" if exact else seconds(value)
+
+def quantity_text(
+    quantity: str, value: float, exact: bool = False, like: float | None = None
+) -> str:
+    """`exact`: a number that someone wrote down. Seconds are given in the unit that suits `like`,
+    so that two beside each other can be compared at a glance."""
+    if quantity in _IN_SECONDS:
+        shown = value if like is None else like
+        size, unit = next((u for u in _UNITS if abs(shown) >= u[0]), _UNITS[-1])
+        if exact:
+            return f"{value / size:.10g} {unit}"
+        return seconds(value) if like is None else f"{digits(value / size)} {unit}"
     if quantity == "speedup":
         return f"{value:g}{TIMES}" if exact else factor(value)
     if quantity == "gbytes_per_second":
@@ -79,7 +113,70 @@ def quantity_text(quantity: str, value: float, exact: bool = False) -> str:
 
 
 def shape_text(entry: dict[str, Any]) -> str:
-    return ", ".join(f"{name} = {count(entry[name])}" for name in ("n", "d", "k") if name in entry)
+    """'n = 100, d = 2, k = 5'; of several shapes what is taken of them and their values."""
+    own = [f"{name} = {count(entry[name])}" for name in ("n", "d", "k") if name in entry]
+    shapes = entry.get("shapes") or {}
+    own += [f"{name} = {_values_text(values)}" for name, values in shapes.items()]
+    return (f"{entry['of']} over " if "of" in entry and own else "") + ", ".join(own)
+
+
+def _values_text(values: Sequence[Any]) -> str:
+    """'2', '2 or 20'; of more the ends."""
+    texts = [count(v) if isinstance(v, int) else str(v) for v in values]
+    return " or ".join(texts) if len(texts) < 3 else f"{texts[0]} to {texts[-1]}"
+
+
+@dataclass(frozen=True)
+class Headings:
+    """What a table calls the numbers that ours stand beside."""
+
+    title: str
+    label: str
+    machine: str
+    value: str
+    ratio: str
+
+
+_PUBLISHED = Headings(
+    "Published beside measured", "published as", "published on", "published", "published / ours"
+)
+_PRIOR = Headings(
+    "Prior measurements beside today's",
+    "measured before as",
+    "measured before on",
+    "prior measurement",
+    "prior / ours",
+)
+_BOTH = Headings(
+    "Published and prior numbers beside measured",
+    "published or measured before as",
+    "there on",
+    "published or prior measurement",
+    "theirs / ours",
+)
+COMPARES_ALL = {
+    False: "Published numbers come from the machines named beside them, some of them many years "
+    "older: the ratio compares machines and code together.",
+    True: "Prior measurements were made for this suite, earlier and on the machines named beside "
+    "them; no source prints them and no result file here holds them.",
+}
+
+
+def headings(rows: Iterable[Comparison]) -> Headings:
+    kinds = {row.prior for row in rows}
+    return _BOTH if len(kinds) > 1 else _PRIOR if kinds == {True} else _PUBLISHED
+
+
+def about(rows: Iterable[Comparison]) -> list[str]:
+    """What has to be known before the numbers are compared with ours."""
+    kinds = {row.prior for row in rows}
+    return [COMPARES_ALL[prior] for prior in (False, True) if prior in kinds]
+
+
+def label_text(row: Comparison, rows: Iterable[Comparison]) -> str:
+    """The entry's label; a prior measurement among published numbers says what it is."""
+    told = row.prior and headings(rows) is _BOTH
+    return row.entry["label"] + (" (prior measurement)" if told else "")
 
 
 def comparisons(result: Result) -> list[Comparison]:
@@ -94,22 +191,124 @@ def _compare(result: Result, entry: dict[str, Any]) -> Comparison:
         return _compare_trace(result, entry)
     if quantity == "iterations":
         return _compare_iterations(result, entry)
-    cells = [
-        c
-        for c in named(result.cells, {k: entry[k] for k in ("variant", "precision") if k in entry})
-        if all(entry.get(name, getattr(c, name)) == getattr(c, name) for name in ("n", "d", "k"))
-    ]
+    cells = _cells_of(result, entry)
+    if quantity == "total_seconds":
+        return _compare_total(result, entry, cells)
     if not cells:
         return Comparison(entry, None, "not part of this run")
     if len(cells) > 1 and "iterations" in entry:  # the same problem, timed over several T
         same = [c for c in cells if c.iterations == entry["iterations"]]
         cells = same if len(same) == 1 else cells
+    if "of" in entry:
+        return _compare_aggregate(result, entry, cells)
     if len(cells) > 1:
         return _compare_several(result, entry, cells)
     cell = cells[0]
     if cell.seconds is None:
-        return Comparison(entry, None, f"{cell.status}: {cell.reason or 'no reason given'}")
+        return Comparison(entry, None, _why(cell))
     return _compare_cell(result, entry, cell)
+
+
+def _cells_of(result: Result, entry: dict[str, Any]) -> list[Cell]:
+    """Those of its variant at its shape or shapes."""
+    wanted = {key: [entry[key]] for key in ("n", "d", "k") if key in entry}
+    wanted |= entry.get("shapes") or {}
+    name = {key: entry[key] for key in ("variant", "precision") if key in entry}
+    return [
+        c
+        for c in named(result.cells, name)
+        if all(getattr(c, key, c.data.get(key)) in values for key, values in wanted.items())
+    ]
+
+
+def _why(cell: Cell) -> str:
+    return f"{cell.status}: {cell.reason or 'no reason given'}".rstrip(".")
+
+
+def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
+    """A whole run takes the time of its own iterations, so only a cell or a trace that executed
+    exactly as many is a counterpart."""
+    wanted = entry.get("iterations")
+    timed = [c for c in cells if c.seconds is not None]
+    exact = [c for c in timed if c.executed_iterations and wanted in (None, c.executed_iterations)]
+    if len(exact) == 1:
+        return _whole_cell(entry, exact[0])
+    runs = [t for t in result.traces if _is_program(t, entry)]
+    for trace in runs:
+        if len(trace["iterations"]) == wanted:
+            samples, found = trace_runs(trace), trace_seconds(trace)
+            remark = f"whole runs of trace {trace['name']}, until {trace['stop']}"
+            return Comparison(
+                entry, found and found.mid, remark, found, once=len(samples) < FEWEST_SAMPLES
+            )
+    if not timed and not runs:
+        return Comparison(entry, None, _why(cells[0]) if cells else "not part of this run")
+    if len(exact) > 1:
+        return Comparison(entry, None, f"any of {len(exact)} cells of this run could be meant")
+    if not runs and timed[0].executed_iterations is None:
+        return Comparison(entry, None, UNTOLD)
+    text = _what_the_trace_ran(runs[0], wanted) if runs else _what_ran(timed[0], wanted)
+    return Comparison(entry, None, text, text=text)
+
+
+def _whole_cell(entry: dict[str, Any], cell: Cell) -> Comparison:
+    steps = cell.executed_iterations or cell.iterations
+    total = cell.seconds and cell.seconds.times(steps)
+    remark = f"the {many(steps, 'iteration')} of this run, at the median of one"
+    once = cell.sample_count < FEWEST_SAMPLES
+    return Comparison(entry, total and total.mid, remark, total, once=once)
+
+
+def _is_program(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
+    """Does the trace end as a program would, and was it timed again as a whole?"""
+    timed = trace["status"] == "ok" and trace.get("stop") and trace.get("runs_seconds")
+    return bool(timed) and _fits(trace, entry)
+
+
+def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None) -> str:
+    steps, found = len(trace["iterations"]), trace_seconds(trace)
+    whole = seconds(found.mid if found else None)
+    return (
+        f"trace {trace['name']} ended after {many(steps, 'iteration')}, not "
+        f"{count(wanted or steps)}: {whole} in all"
+    )
+
+
+def _what_ran(cell: Cell, wanted: int | None) -> str:
+    """'stopped after 184 of 300 iterations: 0.144 s for the whole fit'."""
+    steps = cell.executed_iterations or cell.iterations
+    whole = seconds(cell.seconds.mid * steps) if cell.seconds else NONE
+    if cell.stopped_early:
+        asked = many(cell.iterations, "iteration")
+        return f"stopped after {count(steps)} of {asked}: {whole} for the whole fit"
+    return f"ran {many(steps, 'iteration')}, not {count(wanted or steps)}: {whole} in all"
+
+
+def _compare_aggregate(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
+    """One number of the source over many shapes beside the same number of ours."""
+    found = [_compare_cell(result, entry, cell) for cell in cells if cell.seconds is not None]
+    known = [c for c in found if c.interval is not None]
+    if not known:
+        why = found[0].remark if found else _why(cells[0])
+        return Comparison(entry, None, f"none of {many(len(cells), 'shape')} has a value ({why})")
+    number = aggregate(entry["of"], [c.interval for c in known if c.interval is not None])
+    remark = f"{entry['of']} of {many(len(known), 'shape')}, {known[0].remark}"
+    asked = math.prod(len(values) for values in (entry.get("shapes") or {}).values())
+    lacking = max(asked, len(cells)) - len(known)
+    if lacking:
+        remark += f"; {many(lacking, 'shape')} asked for without a value here"
+    singles = sum(c.once for c in known)
+    if singles:
+        remark += f"; {count(singles)} from a single sample"
+    return Comparison(
+        entry,
+        number.mid,
+        remark,
+        number,
+        once=singles == len(known),
+        singles=singles,
+        lacking=lacking,
+    )
 
 
 def _compare_several(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
@@ -127,55 +326,69 @@ def _compare_several(result: Result, entry: dict[str, Any], cells: list[Cell]) -
     )
 
 
-def _times(interval: Interval, times: float) -> Interval:
-    return Interval(
-        interval.mid * times, interval.low * times, interval.high * times, interval.confident
-    )
-
-
 def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparison:
-    found, remark = _measure(result, entry, cell)
+    found, remark, cells = _measure(result, entry, cell)
     if found is None:
         return Comparison(entry, None, remark)
-    return Comparison(entry, found.mid, remark, found)
+    once = any(c.sample_count < FEWEST_SAMPLES for c in cells)
+    if any(c.executed_iterations is None for c in cells):
+        remark += f"; {UNTOLD}"
+    return Comparison(entry, found.mid, remark, found, once=once)
 
 
-def _measure(result: Result, entry: dict[str, Any], cell: Cell) -> tuple[Interval | None, str]:
-    """Our number for an entry at a cell with a time, and how it was formed."""
-    quantity, own = entry["quantity"], cell.seconds
+def _measure(
+    result: Result, entry: dict[str, Any], cell: Cell
+) -> tuple[Interval | None, str, list[Cell]]:
+    """Our number for an entry at a cell with a time, how it was formed, and of which cells."""
+    quantity, own, stage = entry["quantity"], cell.seconds, entry.get("stage")
     if own is None:
-        return None, "without a time"
+        return None, "without a time", []
     if quantity == "seconds_per_iteration":
-        return own, f"median over T = {cell.iterations}"
-    if quantity == "total_seconds":
-        total = entry.get("iterations", cell.iterations)
-        remark = f"{total} times the median iteration of T = {cell.iterations}"
-        return _times(own, total), remark
-    if quantity == "gflops":
-        return scaled_rate(cell, cell.data.get("gflops")), "operation model over the median"
-    if quantity == "gbytes_per_second":
-        rates = cell.data.get("gbytes_per_second") or {}
-        return scaled_rate(cell, rates.get("as_written")), "traffic as written over the median"
+        steps = cell.executed_iterations
+        ran = f"the {count(steps)} executed of T = " if steps and cell.stopped_early else "T = "
+        return own, f"median over {ran}{cell.iterations}", [cell]
+    if quantity in ("gflops", "gbytes_per_second"):
+        return *_rate(cell, quantity, stage), [cell]
     baseline = entry.get("baseline") or result.spec.get("baseline")
     if quantity == "speedup" and baseline:
         base = [c for c in named(result.cells, baseline) if c.shape == cell.shape]
         base = [c for c in base if c.iterations == cell.iterations] or base
         if not base:
-            return None, "the baseline is not part of this run"
+            return None, "the baseline is not part of this run", []
         what = f"{base[0].variant} {base[0].precision}"
         if base[0].seconds is None:
-            return None, f"the baseline {what} has no time here"
-        return speedup(base[0], cell), f"against {what} of this run"
-    return None, "not measured in this form"
+            return None, f"the baseline {what} has no time here", []
+        return speedup(base[0], cell), f"against {what} of this run", [base[0], cell]
+    return None, "not measured in this form", []
+
+
+def _rate(cell: Cell, quantity: str, stage: str | None) -> tuple[Interval | None, str]:
+    """Of an iteration, or of one of its stages over that stage's own time."""
+    operations = quantity == "gflops"
+    model = "operation model" if operations else "traffic as written"
+    if stage is not None:
+        found = stage_rate(cell, stage, "operations" if operations else "bytes_as_written")
+        if found is None:
+            return None, f"no time or no work of the stage {stage} is known"
+        return found, f"{model} of the stage {stage} over its median time"
+    rates = cell.data.get("gbytes_per_second") or {}
+    rate = cell.data.get("gflops") if operations else rates.get("as_written")
+    return scaled_rate(cell, rate), f"{model} over the median"
 
 
 def _compare_iterations(result: Result, entry: dict[str, Any]) -> Comparison:
-    """Against a trace that ended by a rule; one that ran for a set number of iterations tells
-    nothing."""
+    """Executed iterations: of a trace that ended by a rule, or of a library that stops by its own.
+    Whatever ran for a set number of iterations tells nothing."""
     for trace in result.traces:
         if trace.get("stop") and _fits(trace, entry):
             steps = len(trace.get("iterations") or [])
-            return Comparison(entry, steps or None, f"trace {trace['name']}, until {trace['stop']}")
+            remark = f"executed by trace {trace['name']}, until {trace['stop']}"
+            return Comparison(entry, steps or None, remark)
+    for cell in _cells_of(result, entry):
+        if cell.ok and cell.data.get("executed_iterations"):
+            asked = many(cell.iterations, "iteration")
+            remark = f"executed by the library, of {asked} that it was allowed"
+            return Comparison(entry, cell.executed_iterations, remark)
     return Comparison(entry, None, "no trace of this run stops by a rule")
 
 

@@ -22,6 +22,8 @@ from plots.select import NothingToDraw
 _METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 _COMPRESSION = 3  # of 9: as small as 6 for pictures of few colours, and faster
 _LINE = 0.158  # inches per line of caption
+_PARTIAL = "partial"  # what is written across an incomplete run's picture
+_LARGEST_MARK, _MARK = 26.0, 4.0  # its size in points, at most, and per inch of the picture's width
 
 
 @dataclass(frozen=True)
@@ -52,10 +54,11 @@ def draw(result: Result, figure: dict[str, Any]) -> Drawing:
             ha="center",
             va="center",
             rotation=24,
-            fontsize=26,
-            color=style.GREY,
-            alpha=0.28,
+            fontsize=min(_LARGEST_MARK, _MARK * picture.get_size_inches()[0]),
+            color=style.BLACK,  # readable over coloured fields too
+            alpha=0.3,
             zorder=10,
+            gid=_PARTIAL,
         )
     return Drawing(figure, picture, caption)
 
@@ -80,6 +83,8 @@ def with_caption(drawing: Drawing) -> Figure:
     else:
         for ax in picture.axes:
             ax.set_position((0.01, box[1], 0.98, box[3]))
+    for mark in picture.findobj(lambda artist: artist.get_gid() == _PARTIAL):
+        mark.set_y(box[1] + 0.5 * box[3])  # the middle of the panels, not of the file
     picture.text(
         0.08 / width, 1 - 0.1 / total, title, ha="left", va="top", fontsize=11.5, fontweight="bold"
     )

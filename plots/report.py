@@ -17,13 +17,30 @@ import jinja2
 from markupsafe import Markup
 
 from plots import claims, words
-from plots.captions import build_warning, doubtful_conditions, machine_name, partial_text
+from plots.captions import (
+    build_warning,
+    doubtful_conditions,
+    early_sentences,
+    machine_name,
+    narrowed_text,
+    not_run_sentences,
+    partial_sentence,
+    partial_text,
+)
 from plots.comparison import Link, comparisons_in
 from plots.inline import Inline, inline_svg, kind_of, picture_text, renamed, sheet, short_names
 from plots.load import Cell, Result
 from plots.metrics import ceilings, gpu_ceilings, gpu_l2_bytes, limit_seconds, share_of_limit
 from plots.pool import starmap
-from plots.published import PER_ITERATION, Comparison, comparisons, shape_text
+from plots.published import (
+    PER_ITERATION,
+    Comparison,
+    about,
+    comparisons,
+    headings,
+    label_text,
+    shape_text,
+)
 from plots.render import draw, settle
 from plots.select import label_of, reason_of, shape_title, status_of
 
@@ -272,13 +289,24 @@ def _where(results: Sequence[Result], own: Sequence[Result]) -> str:
     return f" ({words.listed([result.experiment for result in own])})"
 
 
+def _not_run(result: Result) -> list[str]:
+    """Variants of which the file holds nothing; those of earlier versions call a narrowed run
+    complete."""
+    narrowed = narrowed_text(result)
+    return [
+        f"{text.rstrip('.')}; {narrowed}." if narrowed else text
+        for text in not_run_sentences(result, {})
+    ]
+
+
 def _notices(results: Sequence[Result]) -> list[str]:
     """Warnings about the runs of the page, the gravest first, each once and with the experiments
     that it is about."""
     told: dict[str, list[Result]] = {}
     by_kind = (
         lambda r: [text] if (text := build_warning(r)) else [],
-        lambda r: [f"Incomplete run, {text}."] if (text := partial_text(r)) else [],
+        lambda r: [text] if (text := partial_sentence(r)) else [],
+        _not_run,
         lambda r: [f"Doubtful conditions. {text}" for text in doubtful_conditions(r)],
         _disturbances,
     )
@@ -411,6 +439,20 @@ def _leftover(result: Result, pictures: Sequence[Picture]) -> list[Comparison]:
     return [row for row in _published(result) if id(row.entry) not in shown]
 
 
+def _by_origin(rows: Sequence[Comparison]) -> list[list[Comparison]]:
+    """Published numbers, then prior measurements: each kind that there is has a table."""
+    groups = [[row for row in rows if row.prior == prior] for prior in (False, True)]
+    return [group for group in groups if group]
+
+
+def _iterations_text(cell: Cell) -> str:
+    """T, and how many of them a library ran."""
+    asked = words.count(cell.iterations)
+    return (
+        f"{words.count(cell.executed_iterations or 0)} of {asked}" if cell.stopped_early else asked
+    )
+
+
 def _pictures(results: Sequence[Result]) -> list[list[Picture]]:
     """Those of each result, drawn on all processors. Tables share their rows with the rest of the
     page, so they are made in this process."""
@@ -430,6 +472,9 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "result": result,
         "file": urllib.parse.quote(result.path.name),
         "partial": partial_text(result),
+        "narrowed": narrowed_text(result),
+        "not_run": _not_run(result),
+        "early": early_sentences(result.cells),
         "warning": build_warning(result),
         "conditions": doubtful_conditions(result),
         "doubts": _doubts(result.cells),
@@ -447,7 +492,7 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
             if cell.ok
             for text in cell.data.get("suspect") or []
         ],
-        "published": _leftover(result, pictures),
+        "published": _by_origin(_leftover(result, pictures)),
         "published_steps": [c for c in comparisons(result) if c.entry["quantity"] in PER_ITERATION],
         "answers": _answers(result),
     }
@@ -488,8 +533,13 @@ def page(template: str, pictures: Iterable[Inline] = (), **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.globals.update(
+        ABOUT=claims.ABOUT,
         CLAIM_WORDS=claims.WORDS,
+        about=about,
+        headings=headings,
+        iterations_text=_iterations_text,
         label_of=label_of,
+        label_text=label_text,
         reason_of=reason_of,
         shape_text=shape_text,
         shape_title=shape_title,

@@ -11,6 +11,7 @@ from plots.load import Cell, Result
 from plots.words import TIMES, count, rounded_count
 
 DIMENSIONS = ("n", "d", "k")
+THREADS = "threads"  # what a figure may go over besides
 
 
 class NothingToDraw(Exception):
@@ -54,17 +55,19 @@ class Series:
         return self.cells[0]
 
 
-def series_of(cells: Iterable[Cell]) -> list[Series]:
-    """One series per variant, precision and, where a variant ran with several, thread count."""
+def series_of(cells: Iterable[Cell], x: str | None = None) -> list[Series]:
+    """One series per variant, precision and, where a variant ran with several, thread count, unless
+    that is what the figure goes over."""
     groups: dict[tuple[str, str, int], list[Cell]] = {}
     for cell in cells:
-        groups.setdefault((cell.variant, cell.precision, cell.threads), []).append(cell)
-    threads: dict[tuple[str, str], set[int]] = {}
+        threads = 0 if x == THREADS else cell.threads
+        groups.setdefault((cell.variant, cell.precision, threads), []).append(cell)
+    counts: dict[tuple[str, str], set[int]] = {}
     for variant, precision, used in groups:
-        threads.setdefault((variant, precision), set()).add(used)
+        counts.setdefault((variant, precision), set()).add(used)
 
     def label(variant: str, precision: str, used: int) -> str:
-        several = len(threads[(variant, precision)]) > 1
+        several = len(counts[(variant, precision)]) > 1
         return f"{variant} {precision}" + (f" {TIMES}{used}" if several else "")
 
     return [Series(label(*key), tuple(group)) for key, group in groups.items()]

@@ -57,8 +57,43 @@ CEILING = BLACK
 BASELINE = GREY
 PUBLISHED = BLACK
 
+# Measured limits as lines, the same in every figure: dashes are the CPU's, dots the GPU's. By kind
+# of limit; a matrix product on a GPU has one for each precision.
+_CPU_LIMITS = {
+    "limit": (0, (4, 2)),
+    "memory": (0, (4, 2)),
+    "copy": (0, (8, 2)),
+    "cache": (0, (8, 2, 2, 2)),
+    "multiply-add f32": (0, (4, 2)),
+    "multiply-add f64": (0, (2.5, 1.2)),
+    "one thread f32": (0, (8, 2, 2, 2)),
+    "one thread f64": (0, (5, 1.2, 1.2, 1.2)),
+    "matrix product f32": (0, (8, 2)),
+    "matrix product f64": (0, (6, 1)),
+}
+_GPU_LIMITS = {
+    "limit": (0, (1, 1.3)),
+    "memory": (0, (1, 1.3)),
+    "cache": (0, (1, 1.3, 1, 4)),
+    "multiply-add f32": (0, (1, 1.3)),
+    "multiply-add f64": (0, (1, 2.2)),
+    "matrix product f64": (0, (1, 6)),
+    "matrix product f32": (0, (1, 4)),
+    "matrix product tf32": (0, (1, 1, 1, 5)),
+    "matrix product f16": (0, (1, 1, 1, 1, 1, 5)),
+    "matrix product bf16": (0, (1, 1, 1, 1, 1, 1, 1, 5)),
+}
+_OTHER_LIMIT = (0, (1, 1, 4, 1))
+REFERENCE = (0, (9, 2, 1, 2, 1, 2))  # a published number as a line
+
 # What became of a statement of a source; the word stands beside the colour.
-VERDICTS = {"holds": _GREEN, "fails": _VERMILION, "partly": "#9a6a00", "untested": GREY}
+VERDICTS = {
+    "holds": _GREEN,
+    "fails": _VERMILION,
+    "partly": "#9a6a00",
+    "few": "#6a3d8a",
+    "untested": GREY,
+}
 
 # What became of a time between two results: colour, marker, filled or not. Arrows point to where
 # the time went.
@@ -68,6 +103,11 @@ COMPARED = {
     "unclear": ("#9a6a00", "D", False),
     "same": (GREY, "o", True),
 }
+
+LEFT_OUT = "/////"  # hatching of a field whose value not every contender could dispute
+# A 0 where an axis is logarithmic: a mark on a strip of its own below the axis.
+ZERO = {"marker": "v", "markersize": 5.0, "markeredgewidth": 1.2, "markerfacecolor": "white"}
+ZERO_STRIP = "#f2f2f2"
 
 # A field or bar that has no value: hatched, with a word.
 GAP: dict[str, Any] = {"facecolor": "#f2f2f2", "edgecolor": "#c4c4c4", "hatch": "////"}
@@ -160,6 +200,17 @@ def backend_color(family: str) -> str:
 def family_of(result: Result, backend: str, variant: str) -> str:
     """The variant's family (see Result.roster); its backend where no cell has run it."""
     return next((owner for owner, name in result.roster if name == variant), backend)
+
+
+def limit(on_gpu: bool, kind: str) -> dict[str, Any]:
+    """The look of a measured limit of the CPU or the GPU, as arguments of lines; the table above
+    has the kinds."""
+    known = _GPU_LIMITS if on_gpu else _CPU_LIMITS
+    return {
+        "color": CEILING,
+        "linewidth": 1.4 if on_gpu else 1.0,  # dots look thinner than dashes
+        "linestyle": known.get(kind, _OTHER_LIMIT),
+    }
 
 
 def ink(color: Color) -> str:

@@ -19,6 +19,7 @@ from plots.metrics import is_unsure
 from plots.words import TIMES, compact, digits
 
 _GAP_PAPER = {"facecolor": style.GAP["facecolor"], "edgecolor": "none", "pad": 0.8}
+_CONTESTED = {"facecolor": "none", "edgecolor": style.BLACK, "hatch": style.LEFT_OUT}
 _SHADES = 256
 _LARGEST_SHADE = 1000.0  # a factor beyond it gets no darker
 UNSURE = "~"  # before a ratio of two times whose intervals overlap
@@ -26,11 +27,13 @@ UNSURE = "~"  # before a ratio of two times whose intervals overlap
 
 @dataclass(frozen=True)
 class Field:
-    """A filled field and its text; without a colour a gap: hatched, its text being a word."""
+    """A filled field and its text; without a colour a gap: hatched, its text being a word. Thin
+    hatching over the colour: not every contender has a time there."""
 
     text: str
     color: style.Color | None = None
     bold: bool = False
+    contested: bool = False
 
 
 def gap(cells: Sequence[Cell]) -> Field:
@@ -52,6 +55,11 @@ def draw_fields(
         face = {"facecolor": field.color, "edgecolor": "none"} if filled else style.GAP
         box = (column - 0.48, row - 0.47)
         ax.add_patch(Rectangle(box, 0.96, 0.94, linewidth=0.0, zorder=1, **face))
+        paper = None if filled else _GAP_PAPER
+        if filled and field.contested:
+            lines = _CONTESTED | {"edgecolor": style.ink(field.color)}
+            ax.add_patch(Rectangle(box, 0.96, 0.94, linewidth=0.0, zorder=1.5, **lines))
+            paper = {"facecolor": field.color, "edgecolor": "none", "pad": 1.2}
         ax.text(
             column,
             row,
@@ -61,7 +69,7 @@ def draw_fields(
             fontsize=size,
             fontweight="bold" if field.bold else "normal",
             color=style.ink(field.color) if field.color is not None else style.GREY,
-            bbox=None if filled else _GAP_PAPER,
+            bbox=paper,
             linespacing=1.15,
             zorder=2,
         )
@@ -122,6 +130,10 @@ def _below(ratio: float) -> str:
 
 def gap_patch() -> Patch:
     return Patch(label="no time (see the notes)", linewidth=0.0, **style.GAP)
+
+
+def contested_patch() -> Patch:
+    return Patch(label="not all contenders\nhave a time", linewidth=0.0, **_CONTESTED)
 
 
 def wrap_name(name: str, width: int) -> list[str]:

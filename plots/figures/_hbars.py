@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -20,16 +21,16 @@ _LOG_FROM_LINE = 100.0  # the same for a line, which is thin and has a name
 _FEW_DECADES = 30.0  # below, there are ticks between the powers of ten
 _FEW_PANELS = 6  # more than these stand three side by side
 _BAR, _AROUND, _LINE_NAME = 0.215, 0.75, 0.15  # inches
-_DASHES = ("--", ":")
 _OVER_LINES = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 
 
 @dataclass(frozen=True)
 class Line:
-    """A vertical line with its name, e.g. a limit or the baseline."""
+    """A vertical line with its name, e.g. a limit or the baseline, and its look."""
 
     place: float
     name: str
+    look: dict[str, Any]
 
 
 def by_shape(cells: Sequence[Cell]) -> list[list[Cell]]:
@@ -153,8 +154,7 @@ def _draw_group(
     high = max(places)
     middle = (low * high) ** 0.5 if logarithmic else high / 2
     for above, line in enumerate(sorted(lines, key=lambda one: -one.place)):
-        dashes = _DASHES[above % len(_DASHES)]
-        ax.axvline(line.place, color=style.CEILING, linestyle=dashes, linewidth=1.0, zorder=2.5)
+        ax.axvline(line.place, zorder=2.5, **line.look)
         ax.annotate(
             line.name,
             (line.place, 1),

@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from plots import captions
+from plots import captions, style
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Result
 from plots.metrics import limit_seconds
@@ -27,9 +27,8 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             own = [c for c in group if c.ok and c.on_gpu == on_gpu and c.precision != "f64"]
             limits = [limit[0] for c in own if (limit := limit_seconds(result, c))]
             if limits:
-                found.append(
-                    Line(min(limits), f"{name if mixed else 'limit'} {seconds(min(limits))}")
-                )
+                text = f"{name if mixed else 'limit'} {seconds(min(limits))}"
+                found.append(Line(min(limits), text, style.limit(on_gpu, "limit")))
         return found
 
     return draw_bars(

@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GB/s over n, d or k, compulsory and as written, under the measured bandwidths."""
+"""GB/s over n, d or k under the measured bandwidths: of iterations, compulsory and as written, or
+of one stage as written."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
 
-from plots import captions
-from plots.figures._rates import draw_rates
-from plots.load import Result
+from plots.figures._rates import Measure, ceilings_of, draw_rates, rate_caption
+from plots.figures._stages import BYTES
+from plots.load import Cell, Result
 from plots.metrics import ceilings, gpu_ceilings
-from plots.select import cells_of
+from plots.panels import Ceiling
 
 
 def _of(kind: str):
@@ -19,40 +21,42 @@ def _of(kind: str):
 
 
 _MEASURES = (
-    ("GB/s, compulsory", _of("compulsory")),
-    ("GB/s, as written", _of("as_written")),
+    Measure("GB/s, compulsory", _of("compulsory"), BYTES, of_stages=False),
+    Measure("GB/s, as written", _of("as_written"), BYTES),
 )
 
 
-def _limits(result: Result, figure: dict[str, Any]) -> list[tuple[str, float]]:
-    used = {c.on_gpu for c in cells_of(result, figure) if c.ok}
-    limits, gpu = ceilings(result), gpu_ceilings(result)
-    found = []
-    if False in used:
-        found += [
-            ("read from memory", limits.get("read_gbytes_per_second")),
-            ("copy in memory", limits.get("copy_gbytes_per_second")),
-            ("read from cache", limits.get("read_gbytes_per_second_cache")),
+def _limits(result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool) -> list[Ceiling]:
+    """Bandwidths of where the cells run; a copy is no limit of one stage, which mostly reads."""
+    if on_gpu:
+        limits = gpu_ceilings(result)
+        found = [
+            ("GPU, read from memory", limits.get("read_gbytes_per_second"), "memory"),
+            ("GPU, read from L2", limits.get("read_gbytes_per_second_l2"), "cache"),
         ]
-    if True in used:
-        found += [
-            ("GPU, read from memory", gpu.get("read_gbytes_per_second")),
-            ("GPU, read from L2", gpu.get("read_gbytes_per_second_l2")),
+    else:
+        limits = ceilings(result)
+        found = [
+            ("read from memory", limits.get("read_gbytes_per_second"), "memory"),
+            ("copy in memory", None if stage else limits.get("copy_gbytes_per_second"), "copy"),
+            ("read from cache", limits.get("read_gbytes_per_second_cache"), "cache"),
         ]
-    return [(name, height) for name, height in found if height]
+    return [Ceiling(name, rate, on_gpu, kind) for name, rate, kind in found if rate]
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    stated = any(_MEASURES[1][1](cell) is not None for cell in cells_of(result, figure))
-    measures = _MEASURES if stated else _MEASURES[:1]
-    return draw_rates(result, figure, measures, _limits(result, figure), "GB/s")
+    return draw_rates(result, figure, _MEASURES, _limits, "GB/s")
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
-    notes = [
-        "Bytes are modelled, time and ceilings measured: compulsory counts each point and label "
-        "once, as written counts what the variant's loops move.",
-    ]
-    if not _limits(result, figure):
+    notes = ["Bytes are modelled, time and ceilings measured."]
+    if figure.get("stage") is None:
+        notes = [
+            "Bytes are modelled, time and ceilings measured: compulsory counts each point and "
+            "label once, as written counts what the variant's loops move."
+        ]
+    else:
+        notes[0] += " Counted are the bytes that the stage's loops move as written."
+    if not ceilings_of(result, figure, _MEASURES, _limits):
         notes.append("The machine's bandwidths were not measured.")
-    return captions.caption(result, figure, cells_of(result, figure), notes)
+    return rate_caption(result, figure, notes)

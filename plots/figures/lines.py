@@ -19,11 +19,10 @@ from plots.figures import _studies as studies
 from plots.figures._studies import Row, is_number, title_of, value_text, values_of
 from plots.load import Result
 from plots.select import NothingToDraw
-from plots.words import compact, short_count
+from plots.words import MINUS, compact, short_count
 
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 _MOST_TICKS = 9
-_ZERO = {"marker": "v", "markersize": 5.5, "markerfacecolor": "white", "markeredgewidth": 1.2}
 _NOTHING = {"marker": "x", "markersize": 5.0, "markeredgewidth": 1.4}
 
 
@@ -81,26 +80,26 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         layout="constrained",
     )
     axes = fig.subplots(lines, width, squeeze=False)
-    marks: set[str] = set()
+    missing = False
     places = values_of(rows, x)
     for index, (ax, (title, group, own)) in enumerate(zip(axes.flat, plan, strict=False)):
         ax.set_title(title, loc="left")
         numeric = all(is_number(v) for v in places)
-        at_foot: dict[float, int] = {}
+        gaps: list[tuple[float, style.Color]] = []
+        zeros: list[tuple[list[float], dict[str, Any]]] = []
         for y in own:
             for name, chosen in _series(group, series, y):
-                _draw_line(
-                    ax,
-                    figure,
-                    places if not numeric else None,
-                    chosen,
-                    y,
-                    names[name],
-                    marks,
-                    at_foot,
+                absent, at_zero = _draw_line(
+                    ax, figure, places if not numeric else None, chosen, y, names[name]
                 )
+                gaps += [(place, names[name]["color"]) for place in absent]
+                if at_zero:
+                    zeros.append((at_zero, names[name]))
         _finish_x(ax, figure, places, numeric)
         _finish_y(ax, figure)
+        share = panels.zero_strip(ax, zeros)
+        _mark_gaps(ax, gaps, share)
+        missing = missing or bool(gaps)
         ax.set_xlabel(figure.get("x_title") or title_of(x))
         titled = len(own) < len(keys)  # then the panel's title names the quantity
         if index % width == 0:
@@ -114,11 +113,9 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             Line2D([], [], label=label, **look)
             for label, look in ((_label(rows, series, n), look) for n, look in names.items())
         ]
-    if "gap" in marks:
+    if missing:
         handles.append(panels.gap_handle())
         handles[-1].set_label("no value")
-    if "zero" in marks:
-        handles.append(_zero_handle())
     if handles:
         panels.side_legend(fig, handles)
     return fig
@@ -159,11 +156,9 @@ def _draw_line(
     rows: Sequence[Row],
     y: str,
     look: dict[str, Any],
-    marks: set[str],
-    at_foot: dict[float, int],
-) -> None:
-    """A row without a number breaks the line and leaves a cross at the panel's foot; a 0 on a
-    logarithmic axis does so too, as a triangle. `at_foot` counts them by place."""
+) -> tuple[list[float], list[float]]:
+    """A row without a number breaks the line, and so does a 0 on a logarithmic axis: returns the
+    places of both, for marks of their own."""
     x = figure["x"]
     points = [
         (named_places.index(r.get(x)) if named_places is not None else r[x], r.get(y))
@@ -172,28 +167,33 @@ def _draw_line(
     ]
     points.sort(key=lambda point: point[0])
     logarithmic = "y" in figure.get("log", [])
-    heights = []
+    heights, absent, zeros = [], [], []
     for place, value in points:
         drawable = is_number(value) and math.isfinite(value) and (value > 0 or not logarithmic)
         heights.append(value if drawable else math.nan)
-        if drawable:
-            continue
-        zero = is_number(value) and value <= 0
-        marks.add("zero" if zero else "gap")
-        at_foot[place] = at_foot.get(place, 0) + 1
-        ax.plot(
-            [place],
-            [0.035 + panels.GAP_STEP * (at_foot[place] - 1)],
-            transform=ax.get_xaxis_transform(),
-            color=look["color"],
-            linestyle="none",
-            clip_on=False,
-            zorder=4,
-            **(_ZERO if zero else _NOTHING),
-        )
+        if not drawable:
+            (zeros if is_number(value) and value <= 0 else absent).append(place)
     places = [place for place, _ in points]
     single = len(set(places)) == len(places)  # else the points of one place are of other problems
     ax.plot(places, heights, zorder=3, **(look if single else look | {"linestyle": "none"}))
+    return absent, zeros
+
+
+def _mark_gaps(ax: Axes, gaps: Sequence[tuple[float, style.Color]], strip: float) -> None:
+    """Crosses at the panel's foot, above the strip of zeros."""
+    already: dict[float, int] = {}
+    for place, color in gaps:
+        ax.plot(
+            [place],
+            [strip + 0.035 + panels.GAP_STEP * already.get(place, 0)],
+            transform=ax.get_xaxis_transform(),
+            color=color,
+            linestyle="none",
+            clip_on=False,
+            zorder=4,
+            **_NOTHING,
+        )
+        already[place] = already.get(place, 0) + 1
 
 
 def _finish_x(ax: Axes, figure: dict[str, Any], places: Sequence[Any], numeric: bool) -> None:
@@ -228,6 +228,10 @@ def _short(value: float) -> str:
     return short_count(int(value)) if float(value).is_integer() and value >= 0 else compact(value)
 
 
+def _tick(value: float) -> str:
+    return (MINUS if value < 0 else "") + compact(abs(value))
+
+
 def _finish_y(ax: Axes, figure: dict[str, Any]) -> None:
     if "y" in figure.get("log", []):
         ax.set_yscale("log")
@@ -239,18 +243,7 @@ def _finish_y(ax: Axes, figure: dict[str, Any]) -> None:
         ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: compact(v)))
     else:
         ax.yaxis.set_major_locator(MaxNLocator(6))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: value_text(round(v, 12))))
-
-
-def _zero_handle() -> Line2D:
-    return Line2D(
-        [],
-        [],
-        color=style.GREY,
-        linestyle="none",
-        label="0 (below the axis)",
-        **_ZERO,
-    )
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda v, _: _tick(float(round(v, 12)))))
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:

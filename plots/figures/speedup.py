@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed-up against a named baseline over n, d or k; where there is nothing to go over, as bars, and
-of many shapes as a table of fields, a row per variant and a column per shape."""
+"""Speed-up against a named baseline over n, d or k; over one or two values as bars, and of many
+shapes as a table of fields, a row per variant and a column per shape. A source's own numbers are
+lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -14,7 +15,9 @@ from plots.figures import _fields as fields
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Interval, Result
 from plots.metrics import baseline_of, named, speedup
+from plots.panels import Reference
 from plots.select import (
+    DIMENSIONS,
     NothingToDraw,
     Series,
     cells_of,
@@ -26,6 +29,7 @@ from plots.select import (
 from plots.words import factor
 
 _MOST_BARS = 6  # shapes side by side as bars
+Entry = dict[str, Any]  # a published number
 _FIELD = (0.62, 0.27)  # inches
 
 
@@ -47,30 +51,77 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     lengths = [len({getattr(c, x) for c in p.cells}) for row in rows for p in row if p]
     if _is_scattered(lengths):
         return _draw_fields(cells, value)
-    if max(lengths) == 1:
-        return draw_bars(
-            result,
-            cells,
-            value,
-            factor,
-            _tick,
-            lambda _: [Line(1.0, "baseline")],
-            best_is_least=False,
-        )
+    published = _published(result, figure)
+    if _as_bars(lengths):
+
+        def lines(group: list[Cell]) -> list[Line]:
+            own = [p for p in published if _applies(p, group)]
+            look = {"color": style.PUBLISHED, "linewidth": 1.0, "linestyle": style.REFERENCE}
+            base_look = {"color": style.BASELINE, "linewidth": 1.2, "linestyle": "-"}
+            return [
+                Line(1.0, "baseline", base_look),
+                *(Line(p["value"], _name(p), look) for p in own),
+            ]
+
+        return draw_bars(result, cells, value, factor, _tick, lines, best_is_least=False)
+    highlight = figure.get("highlight", [])
     fig, grid = panels.figure_grid(rows)
     ends = []
+    drawn = []
     for panel_row, axes_row in zip(rows, grid, strict=True):
         for panel, ax in zip(panel_row, axes_row, strict=True):
             if panel is None or ax is None:
                 continue
             panels.numeric_x(ax, x, [getattr(c, x) for c in panel.cells])
             ax.axhline(1.0, color=style.BASELINE, linewidth=1.2, zorder=1)
-            ends = panels.draw_lines(ax, result, panel.cells, x, value) or ends
+            ends = panels.draw_lines(ax, result, panel.cells, x, value, highlight) or ends
+            own = [p for p in published if _applies(p, panel.cells)]
+            drawn += [p for p in own if p not in drawn]
+            panels.draw_references(ax, [_reference(p, panel.cells, x) for p in own])
             panels.log_y(ax, _tick)
         if axes_row[0] is not None:
             axes_row[0].set_ylabel("speed-up")
-    panels.finish_lines(fig, result, grid, cells, ends, not all(value(c) for c in cells))
+    gaps = not all(value(c) for c in cells)
+    references = [Reference(_name(p), p["value"]) for p in drawn]
+    panels.finish_lines(fig, result, grid, cells, ends, gaps, x, references, highlight)
     return fig
+
+
+def _published(result: Result, figure: dict[str, Any]) -> list[Entry]:
+    """The speed-ups that the source prints and the figure names by their labels."""
+    wanted = figure.get("reference", [])
+    entries = result.spec.get("published") or []
+    return [e for e in entries if e["label"] in wanted and e["quantity"] == "speedup"]
+
+
+def _reference(entry: Entry, cells: Sequence[Cell], x: str) -> Reference:
+    """Over the values of x that the number is about, if those are some of the panel's."""
+    everywhere = sorted({getattr(c, x) for c in cells})
+    places = sorted({getattr(c, x) for c in cells if _applies(entry, [c])})
+    part = (places[0], places[-1]) if len(places) > 1 and places != everywhere else None
+    return Reference(_name(entry), entry["value"], part)
+
+
+def _applies(entry: Entry, cells: Sequence[Cell]) -> bool:
+    """Is the number about any of these cells' shapes?"""
+    shapes = entry.get("shapes") or {}
+    admitted = {name: shapes.get(name) for name in DIMENSIONS}
+    admitted |= {name: [entry[name]] for name in DIMENSIONS if name in entry}
+    return any(
+        all(not values or getattr(c, name) in values for name, values in admitted.items())
+        for c in cells
+    )
+
+
+def _name(entry: Entry) -> str:
+    kind = f" {entry['of']}" if entry.get("of") else ""
+    return f"published{kind}: {factor(entry['value'], ticks=True)}"
+
+
+def _as_bars(lengths: list[int]) -> bool:
+    """Too few values of x for a line, and few enough shapes to stand side by side."""
+    few = max(lengths) < panels.FEWEST_JOINED and sum(lengths) <= _MOST_BARS
+    return few or max(lengths) == 1
 
 
 def _is_scattered(lengths: list[int]) -> bool:
@@ -127,7 +178,18 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     drawn = drawn_of(result, figure)
     x = figure.get("x", "n")
     rows = facet_grid(drawn, figure.get("facets", []), x)
-    if not _is_scattered([len({getattr(c, x) for c in p.cells}) for r in rows for p in r if p]):
+    notes += captions.highlight_sentences(figure, cells)
+    notes += [
+        f"{_name(p)[0].upper()}{_name(p)[1:]}, drawn as a line: {p['label']} ({p['where']}"
+        + (f"; {p['note']}" if p.get("note") else "")
+        + ")."
+        for p in _published(result, figure)
+        if _applies(p, cells)
+    ]
+    lengths = [len({getattr(c, x) for c in p.cells}) for r in rows for p in r if p]
+    if max(lengths) < panels.FEWEST_JOINED and not _as_bars(lengths):
+        notes.append("Marks are not joined where there are fewer than three to a line.")
+    if not _is_scattered(lengths):
         return captions.caption(result, figure, cells, notes)
     base = {c.shape: c for c in named(result.cells, baseline)}
     ratios = [r for c in drawn if c.shape in base and (r := speedup(base[c.shape], c))]

@@ -12,28 +12,17 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import PercentFormatter
 
 from plots import captions, style
+from plots.figures._stages import STAGES, times_of
 from plots.load import Cell, Result
 from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid, series_of
 from plots.words import listed, seconds, short_count
 
-# As they follow one another in an iteration; files hold them by name. Others come last. The second
-# number tells colour and hatching, the same in every figure.
-_STAGES = {
-    "upload": 4,
-    "assign": 0,
-    "label": 2,
-    "assign and reduce": 7,
-    "download": 3,
-    "sort": 5,
-    "update": 1,
-    "converge": 6,
-}
-_ORDER = tuple(_STAGES)
+_ORDER = tuple(STAGES)
 _HATCHES = ("", "///", "...", "\\\\\\", "xx", "++", "--", "||")
 
 
 def _marked(cells: list[Cell]) -> list[Cell]:
-    return [c for c in cells if c.ok and sum((c.data.get("stages") or {}).values()) > 0]
+    return [c for c in cells if c.ok and sum(times_of(c).values()) > 0]
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
@@ -45,7 +34,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     rows = series_of([c for c in cells if c.variant in {m.variant for m in marked}])
     columns = [p for row in facet_grid(cells, figure.get("facets", []), x) for p in row if p]
     names = sorted(
-        dict.fromkeys(name for c in marked for name in c.data["stages"]),
+        dict.fromkeys(name for c in marked for name in times_of(c)),
         key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER),
     )
     if len(columns) == 1:  # variants side by side instead of one below the other
@@ -90,7 +79,7 @@ def _axes(height: int, width: int) -> tuple[Figure, np.ndarray]:
 
 def _look(name: str, names: list[str]) -> dict[str, Any]:
     """Colour and hatching of a stage; an unknown one gets what its place among the others gives."""
-    index = _STAGES.get(name, names.index(name))
+    index = STAGES.get(name, names.index(name))
     return {
         "facecolor": style.category(index),
         "hatch": _HATCHES[index % len(_HATCHES)],
@@ -98,7 +87,7 @@ def _look(name: str, names: list[str]) -> dict[str, Any]:
 
 
 def _draw_bar(ax: Any, place: int, cell: Cell, names: list[str]) -> None:
-    stages = cell.data.get("stages") or {}
+    stages = times_of(cell)
     total = sum(stages.values())
     if not cell.ok or total <= 0:
         word = cell.status if not cell.ok else "no stages"
@@ -133,7 +122,7 @@ def _draw_bar(ax: Any, place: int, cell: Cell, names: list[str]) -> None:
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     cells = cells_of(result, figure)
     marked = _marked(cells)
-    totals = [sum(c.data["stages"].values()) for c in marked]
+    totals = [sum(times_of(c).values()) for c in marked]
     notes = [
         "Shares of the marked stages in a profiling pass of its own, apart from the headline times."
     ]
@@ -144,5 +133,5 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     unmarked = {c.variant for c in cells if c.ok} - {c.variant for c in marked}
     if unmarked:
         notes.append(f"Without stages: {listed(sorted(unmarked))}.")
-    sentences = [*captions.opening(result, figure), *notes]
-    return [*sentences, *captions.missing_sentences(cells), *captions.closing(result)]
+    sentences = [*captions.opening(result, figure), *notes, *captions.missing_sentences(cells)]
+    return [*sentences, *captions.not_run_sentences(result, figure), *captions.closing(result)]

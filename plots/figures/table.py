@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -10,18 +12,34 @@ from matplotlib.figure import Figure
 from plots import captions
 from plots.figures._tables import Column, Row, draw_table
 from plots.load import Result
-from plots.published import PER_ITERATION, Comparison, comparisons, shape_text
+from plots.published import (
+    PER_ITERATION,
+    UNTOLD,
+    Comparison,
+    about,
+    comparisons,
+    headings,
+    label_text,
+    shape_text,
+)
 from plots.select import NothingToDraw
 from plots.words import NONE, factor
 
-_COLUMNS = (
-    Column("published as", 32),
-    Column("problem", 34),
-    Column("published on", 28),
-    Column("published", 13, right=True),
-    Column("measured", 17, right=True),
-    Column("published / ours", 16, right=True),
-)
+_FEW = 4  # remarks that the caption repeats
+_THOUSANDS = re.compile(r"(?<=\d) (?=\d)|(?<==) ")  # blanks at which no line breaks
+
+
+def _columns(rows: Sequence[Comparison]) -> tuple[Column, ...]:
+    words = headings(rows)
+    return (
+        Column(words.label, 32),
+        Column("problem", 30),
+        Column(words.machine, 26),
+        Column(words.value, 13, right=True),
+        Column("measured", 17, right=True),
+        Column("95 % interval", 19, right=True),
+        Column(words.ratio, 11, right=True),
+    )
 
 
 def _rows(result: Result, figure: dict[str, Any]) -> list[Comparison]:
@@ -34,17 +52,18 @@ def _rows(result: Result, figure: dict[str, Any]) -> list[Comparison]:
     ]
 
 
-def _texts(row: Comparison) -> list[str]:
+def _texts(row: Comparison, rows: Sequence[Comparison]) -> list[str]:
     ours = row.entry.get("variant")
-    label = row.entry["label"] + (
+    label = label_text(row, rows) + (
         f" ({ours} {row.entry.get('precision', '')})".replace(" )", ")") if ours else ""
     )
     return [
         label,
-        shape_text(row.entry) or NONE,
+        _THOUSANDS.sub("\N{NO-BREAK SPACE}", shape_text(row.entry)) or NONE,
         row.entry["machine"],
         row.published_text,
         row.measured_text,
+        row.interval_text,
         factor(row.ratio),
     ]
 
@@ -58,18 +77,27 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             if group
             else "the experiment quotes no published number"
         )
-    return draw_table(_COLUMNS, [Row(_texts(row), row.entry.get("why", "")) for row in rows])
+    lines = [Row(_texts(row, rows), row.entry.get("why", "")) for row in rows]
+    return draw_table(_columns(rows), lines)
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     rows = _rows(result, figure)
     sentences = [
         *captions.opening(result, figure),
-        "Published on the machines named here, some of them many years older: the last column "
-        "compares machines and code together.",
+        *about(rows),
+        *_partly(rows),
     ]
-    absent = [row for row in rows if row.measured is None]
-    sentences += [f"{row.entry['label']}: {row.remark.rstrip('.')}." for row in absent[:4]]
-    if len(absent) > 4:
-        sentences.append(f"{len(absent) - 4} more have no counterpart in this run.")
-    return list(dict.fromkeys(sentences))
+    if any(UNTOLD in row.remark for row in rows if row.measured is not None):
+        sentences.append(f"Times of libraries are over all T iterations: {UNTOLD}.")
+    absent = [row for row in rows if row.measured is None and row.text is None]
+    sentences += [f"{row.entry['label']}: {row.remark.rstrip('.')}." for row in absent[:_FEW]]
+    if len(absent) > _FEW:
+        sentences.append(f"{len(absent) - _FEW} more have no counterpart in this run.")
+    return list(dict.fromkeys([*sentences, *captions.closing(result)]))
+
+
+def _partly(rows: Sequence[Comparison]) -> list[str]:
+    """Numbers of ours that are over fewer shapes than those beside them, or rest on single
+    samples."""
+    return [f"{row.entry['label']}: {row.remark}." for row in rows if row.lacking or row.singles]

@@ -18,19 +18,23 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     x = figure.get("x", "n")
     rows = facet_grid(cells, figure.get("facets", []), x)
     fig, grid = panels.figure_grid(rows)
+    highlight = figure.get("highlight", [])
     ends = []
     for panel_row, axes_row in zip(rows, grid, strict=True):
         for panel, ax in zip(panel_row, axes_row, strict=True):
             if panel is None or ax is None:
                 continue
             panels.numeric_x(ax, x, [getattr(c, x) for c in panel.cells])
-            ends = panels.draw_lines(ax, result, panel.cells, x, lambda c: c.seconds) or ends
+            shown = panels.draw_lines(ax, result, panel.cells, x, lambda c: c.seconds, highlight)
+            ends = shown or ends
             panels.log_y(ax, compact_seconds)
         if axes_row[0] is not None:
             axes_row[0].set_ylabel("time per iteration")
-    panels.finish_lines(fig, result, grid, cells, ends, not all(c.ok for c in cells))
+    gaps = not all(c.ok for c in cells)
+    panels.finish_lines(fig, result, grid, cells, ends, gaps, x, highlight=highlight)
     return fig
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
-    return captions.caption(result, figure, cells_of(result, figure))
+    cells = cells_of(result, figure)
+    return captions.caption(result, figure, cells, captions.highlight_sentences(figure, cells))

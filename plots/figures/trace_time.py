@@ -13,11 +13,13 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from plots import captions, panels, style
-from plots.load import Result
+from plots.load import Interval, Result
+from plots.metrics import trace_runs, trace_seconds
 from plots.select import DIMENSIONS, NothingToDraw
-from plots.words import compact_seconds, count, listed, seconds
+from plots.words import compact_seconds, count, listed, many, seconds, span
 
 Trace = dict[str, Any]
+_ENOUGH = 6  # samples for a confidence interval
 
 
 def traces_of(result: Result, figure: dict[str, Any]) -> list[Trace]:
@@ -35,10 +37,13 @@ def traces_of(result: Result, figure: dict[str, Any]) -> list[Trace]:
 
 def total_seconds(trace: Trace) -> float | None:
     """Nothing for a trace that is wrong or was not run."""
-    steps, each = trace.get("iterations"), trace.get("seconds_per_iteration")
-    if trace.get("status") != "ok" or not steps or not each:
-        return None
-    return len(steps) * each
+    found = total_interval(trace)
+    return found.mid if found else None
+
+
+def total_interval(trace: Trace) -> Interval | None:
+    """The same with the spread of the runs that were timed again; of a single run without any."""
+    return trace_seconds(trace) if trace.get("status") == "ok" else None
 
 
 def _facet(trace: Trace, x: str) -> tuple:
@@ -134,11 +139,17 @@ def _draw_line(ax: Axes, result: Result, traces: Sequence[Trace], x: str, order:
         return False
     traces = sorted(traces, key=lambda t: t[x])
     look = _look(result, traces[0]["variant"], traces[0]["precision"])
-    totals = [total_seconds(t) for t in traces]
-    ax.plot(
+    totals = [total_interval(t) for t in traces]
+    nan = float("nan")
+    ax.errorbar(
         [t[x] for t in traces],
-        [float("nan") if v is None else v for v in totals],
-        linestyle=look.line,
+        [v.mid if v else nan for v in totals],
+        yerr=[
+            [max(0.0, v.mid - v.low) if v else nan for v in totals],
+            [max(0.0, v.high - v.mid) if v else nan for v in totals],
+        ],
+        linestyle=look.line if len(traces) >= panels.FEWEST_JOINED else "none",
+        elinewidth=1.0,
         zorder=3,
         **look.marks,
     )
@@ -175,13 +186,38 @@ def _write_iterations(ax: Axes, traces: Sequence[Trace], x: str) -> None:
             )
 
 
+def _samples_sentences(traces: Sequence[Trace]) -> list[str]:
+    """How many runs stand behind each point."""
+    again = [t for t in traces if t.get("runs_seconds")]
+    sentences = []
+    if again:
+        runs = span([len(trace_runs(t)) for t in again])
+        processes = span([len(t["runs_seconds"]) for t in again])
+        loose = sum(len(trace_runs(t)) < _ENOUGH for t in again)
+        kind = "95 % confidence interval of the median"
+        if loose == len(again):
+            kind = "smallest and largest"
+        elif loose:
+            kind += f", or smallest and largest for {loose} of {len(again)} points"
+        sentences.append(
+            f"Medians of {runs} whole {'run' if runs == '1' else 'runs'} "
+            f"({processes} {'process' if processes == '1' else 'processes'}), bars: {kind}."
+        )
+    once = len(traces) - len(again)
+    if once:
+        which = f"{once} of {many(len(traces), 'point')}" if again else "Each point"
+        sentences.append(f"{which} is one run, timed while it was recorded: without an interval.")
+    return sentences
+
+
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     traces = traces_of(result, figure)
     timed = [t for t in traces if total_seconds(t) is not None]
     sentences = [
         *captions.opening(result, figure),
-        "Iterations of a trace times its seconds per iteration, of the steps alone; the small "
+        "Time of the steps alone, from the first to the one that ends the trace; the small "
         "numbers are the iterations.",
+        *_samples_sentences(timed),
     ]
     if timed:
         least = min(timed, key=lambda t: total_seconds(t) or 0.0)

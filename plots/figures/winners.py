@@ -21,6 +21,7 @@ from plots.select import (
     cells_of,
     drawn_of,
     facet_grid,
+    label_of,
     series_of,
     short_shape,
     varying,
@@ -48,6 +49,12 @@ def _ranked(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(timed, key=lambda c: c.seconds.mid if c.seconds else 0.0)
 
 
+def _absent(cells: Sequence[Cell]) -> list[Cell]:
+    """Contenders of a field that might have won it: left out, or ended without an answer. A wrong
+    answer wins nothing."""
+    return [c for c in cells if not c.ok and c.status != "wrong"]
+
+
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
     cells = _among(result, figure, drawn_of(result, figure))
     if not any(c.ok for c in cells):
@@ -66,7 +73,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     )
     axes = fig.subplots(lines, abreast, squeeze=False)
     families: dict[str, None] = {}
-    gaps = False
+    gaps = contested = False
     for index, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
         ax.set_title(panel.title, loc="left")
         shown = {}
@@ -82,7 +89,10 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
                 family = style.family_of(result, ranked[0].backend, ranked[0].variant)
                 families[family] = None
                 text = _text(ranked, labels)
-                shown[row, column] = fields.Field(text, style.backend_color(family))
+                absent = bool(_absent(here))
+                contested = contested or absent
+                color = style.backend_color(family)
+                shown[row, column] = fields.Field(text, color, contested=absent)
         fields.draw_fields(
             ax, [short_count(v) for v in columns], [short_count(v) for v in rows], shown
         )
@@ -94,7 +104,8 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     handles = [
         Patch(facecolor=style.backend_color(family), label=family) for family in sorted(families)
     ]
-    fig.legend(handles=handles + [fields.gap_patch()] * gaps, loc="outside right upper")
+    handles += [fields.contested_patch()] * contested + [fields.gap_patch()] * gaps
+    fig.legend(handles=handles, loc="outside right upper")
     return fig
 
 
@@ -146,4 +157,23 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             f"The largest lead: {labels[largest[1].key]}, {largest[0]:.2g} times at "
             f"{short_shape(largest[1])}."
         )
+    notes += _contested_sentences(result, figure)
     return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)
+
+
+def _contested_sentences(result: Result, figure: dict[str, Any]) -> list[str]:
+    """The hatched fields and who has no time there."""
+    places: dict[tuple[int, int, int], list[Cell]] = {}
+    for cell in _among(result, figure, drawn_of(result, figure)):
+        places.setdefault(cell.shape, []).append(cell)
+    found: dict[tuple[str, ...], list[Cell]] = {}
+    for group in places.values():
+        if _ranked(group) and _absent(group):
+            found.setdefault(tuple(label_of(c) for c in _absent(group)), []).append(group[0])
+    if not found:
+        return []
+    parts = [
+        f"{listed(list(names), limit=40)} at {listed([short_shape(c) for c in cells], limit=6)}"
+        for names, cells in found.items()
+    ]
+    return [f"Hatched: the fastest of those measured, without {'; without '.join(parts)}."]

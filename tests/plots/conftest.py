@@ -135,7 +135,7 @@ def small_experiment() -> dict[str, Any]:
                 "k": 2,
                 "quantity": "total_seconds",
                 "value": 2.5,
-                "iterations": 300,
+                "iterations": 10,
                 "machine": "an old machine",
                 "where": "table 1",
                 "group": "Table 1",

@@ -150,6 +150,26 @@ def _stages(variant: str, seconds: float) -> dict[str, float]:
     return {name: share * seconds for name, share in shares.items()}
 
 
+def stage_samples(stages: dict[str, float]) -> dict[str, list[float]]:
+    """Of three processes, their medians being those given."""
+    return {name: [0.98 * value, value, 1.02 * value] for name, value in stages.items()}
+
+
+def _stage_work(stages: dict[str, float], n: int, d: int, k: int, gpu: bool) -> dict[str, Any]:
+    """Of the stages that share out the operation model; of a hybrid the GPU only labels."""
+    size = 4.0 * n * d
+    work = {
+        "assign": {"operations": n * k * (3.0 * d + 2), "bytes_as_written": k * size, "gpu": gpu},
+        "label": {"operations": n * k * (3.0 * d + 2), "bytes_as_written": k * size, "gpu": gpu},
+        "update": {
+            "operations": d * (n + k) * 1.0,
+            "bytes_as_written": size,
+            "gpu": gpu and "label" not in stages,
+        },
+    }
+    return {name: work[name] for name in stages if name in work}
+
+
 def cell(
     experiment: str,
     variant: str,
@@ -162,13 +182,15 @@ def cell(
     samples: int = 9,
     init: str = "random:1",
     on_gpu: bool | None = None,
+    executed: int | None = None,
+    threads: int | None = None,
 ) -> dict[str, Any]:
     """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend tells whether
-    it ran on a GPU, unless `on_gpu` does."""
+    it ran on a GPU, unless `on_gpu` does. `executed`: iterations of a library that may stop."""
     n, d, k = shape
     rng = random.Random(f"{variant}{precision}{shape}")
     backend = variant.split("_")[0] if "_" in variant else "cpu"
-    threads = 2 if backend in ("openmp", "blas", "python") else 1
+    threads = threads or (2 if backend in ("openmp", "blas", "python") else 1)
     operations = n * k * (3.0 * d + 2) + d * (n + k)
     per_second = _LIBRARY_OPERATIONS.get(backend, 3e9) * rng.uniform(0.4, 2.0)
     median = operations / per_second + rng.uniform(0.2, 40) * 1e-6
@@ -177,6 +199,7 @@ def cell(
     gpu = ok and (backend == "cuda" if on_gpu is None else on_gpu)
     groups, statistics = times(median, samples, rng) if ok else ([], None)
     middle = statistics["median"] if statistics else math.inf
+    stages = _stages(variant, middle) if ok and backend != "python" else {}
     bytes_moved = size * n * d + 4 * n + 2 * size * k * d
     return {
         "key": f"{variant}/{precision}/data-{n}x{d}/k{k}/T{iterations}/t{threads}",
@@ -192,6 +215,7 @@ def cell(
         "threads": threads,
         "init": init,
         "iterations": iterations,
+        "executed_iterations": executed if ok else None,
         "status": status,
         "reason": reason,
         "samples_seconds_per_iteration": groups,
@@ -200,7 +224,9 @@ def cell(
         "repetitions": 3,
         "stopping": "complete",
         "setup_seconds": 0.01 if ok else None,
-        "stages": _stages(variant, middle) if ok and backend != "python" else {},
+        "stages": stages,
+        "stage_samples_seconds_per_iteration": stage_samples(stages),
+        "stage_work": _stage_work(stages, n, d, k, gpu),
         "gflops": operations / middle / 1e9 if ok else None,
         "gflops_2nkd": 2.0 * n * k * d / middle / 1e9 if ok else None,
         "gbytes_per_second": {
@@ -266,7 +292,7 @@ def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, 
     """A converging run; the points are three or more blobs, one per cluster."""
     n, d, k = wanted["n"], wanted["d"], wanted["k"]
     rng = random.Random(wanted["name"])
-    known = (wanted.get("expected") or {}).get("inertia")
+    known = (wanted.get("expected") or {}).get("inertia") or []
     steps = []
     rule = wanted.get("stop") or ""
     length = wanted["iterations"] if not rule else min(wanted["iterations"], 4 + rng.randrange(9))
@@ -275,7 +301,7 @@ def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, 
         steps.append(
             {
                 "iteration": i,
-                "inertia": known[i - 1] if known else 1000.0 * n * (1 + decay),
+                "inertia": known[i - 1] if i <= len(known) else 1000.0 * n * (1 + decay),
                 "loss": 10.8259e6 * (1 + 0.3 * decay),
                 "movement": 50 * decay,
                 "changed": int(n * decay),
@@ -301,10 +327,14 @@ def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, 
         "reason": None,
         "iterations": steps,
         "seconds_per_iteration": n * d * k * rng.uniform(1, 30) * 1e-9,
+        "runs_seconds": None,
         "expected": None,
         "label_hash": "0123456789abcdef",
         "labels_begin": [1, 0, 2],
     }
+    if rule:
+        whole = length * result["seconds_per_iteration"]
+        result["runs_seconds"] = [[0.98 * whole], [whole], [1.02 * whole]]
     if wanted.get("expected"):
         result["expected"] = {
             "inertia_relative_error": 3e-14,
@@ -419,6 +449,7 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
                     reason=reason,
                     samples=samples,
                     init=experiment["init"],
+                    threads=entry.get("threads") if isinstance(entry, dict) else None,
                 )
             )
     traces = [
@@ -431,6 +462,7 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
         for s in experiment.get("studies", [])
         if scale in s.get("scales", [scale])
     ]
+    cells = list({c["key"]: c for c in cells}.values())  # all threads may be as many as named ones
     base = {
         "schema_version": 1,
         "experiment": experiment["name"],

@@ -56,6 +56,10 @@ def _tests(experiment: dict[str, Any]) -> list[dict[str, Any]]:
     return [test for claim in experiment.get("claims", []) for test in claim["tests"]]
 
 
+def _with_threads(entry: str | dict[str, Any]) -> tuple[str, str, int | None]:
+    return *synthetic.named(entry), entry.get("threads") if isinstance(entry, dict) else None
+
+
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
@@ -156,7 +160,7 @@ def test_claims_ask_what_this_experiment_measures(experiment: dict[str, Any]) ->
                     assert synthetic.named(test[key]) in measured, claim["id"]
             if test["quantity"] in ("speedup", "extra_seconds"):
                 assert {"variant", "baseline"} <= set(test), claim["id"]
-                assert synthetic.named(test["variant"]) != synthetic.named(test["baseline"])
+                assert _with_threads(test["variant"]) != _with_threads(test["baseline"])
             if test["quantity"] == "stage_share":
                 assert "stage" in test, claim["id"]
             for key in ("trace", "baseline_trace"):

@@ -22,6 +22,7 @@ from plots import figures
 from plots.__main__ import main
 from plots.claims import verdicts
 from plots.figures._fields import ratio_text
+from plots.figures.convergence import significant_digits
 from plots.load import Cell, Interval, Result, load_result
 from plots.metrics import speedup
 from plots.panels import spread
@@ -308,7 +309,7 @@ def test_stages_stand_in_the_order_of_an_iteration(
     figure = {"id": "x", "kind": "stages", "x": "k", "title": "T"}
     picture = draw(result, figure | {"where": {"variant": "cuda_hybrid"}}).picture
     names = [t.get_text() for t in picture.legends[0].texts]
-    assert names == ["upload", "label", "download", "update"]
+    assert names == ["upload", "assign", "download", "update"]
 
 
 def test_a_baseline_on_the_gpu_is_ranked_among_codes_on_the_gpu(
@@ -506,13 +507,85 @@ def test_lines_join_the_rows_of_one_series_and_break_where_nothing_is(
     figure = _figure(result, "lines", study="spacing", y="error", log=["x", "y"])
     picture = draw(result, figure).picture
     (ax,) = picture.axes
-    lines = {line.get_color(): line for line in ax.lines if len(line.get_xdata()) > 1}
+    lines = {line.get_color(): line for line in ax.lines if len(line.get_xdata()) == 3}
     floats, doubles = lines.values()
     assert list(floats.get_xdata()) == [1, 10, 100]
     assert [None if math.isnan(y) else y for y in floats.get_ydata()] == [1.0, None, 3.0]
     assert [None if math.isnan(y) else y for y in doubles.get_ydata()] == [0.25, 0.5, None]
     names = [t.get_text() for t in picture.legends[0].texts]
-    assert names == ["float", "double", "no value", "0 (below the axis)"]
+    assert names == ["float", "double", "no value"]
+
+
+def test_a_zero_stands_on_a_strip_below_the_axis_and_over_no_line(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    """Nine series that are 0 at every place but one: once these stood over the lines."""
+    rows = [
+        {"arithmetic": f"way {i}", "length": x, "error": 0 if x < 100 else 0.1 * (i + 1)}
+        for i in range(9)
+        for x in (1, 10, 100)
+    ]
+    result = _load(tmp_path, _with_rows(data, rows))
+    figure = _figure(result, "lines", study="spacing", y="error", log=["x", "y"])
+    picture = draw(result, figure).picture
+    settle(picture)
+    (ax,) = picture.axes
+    (edge,) = (line for line in ax.lines if list(line.get_xdata()) == [0, 1])
+    (boundary, _) = edge.get_ydata()
+    height = ax.transData + ax.transAxes.inverted()
+    border = height.transform((10, boundary))[1]
+    zeros = [line for line in ax.lines if line.get_linestyle() == "None"]
+    values = [y for line in ax.lines if line.get_linestyle() != "None" for y in line.get_ydata()]
+    assert len(zeros) == 9
+    assert [list(line.get_xdata()) for line in zeros] == [[1, 10]] * 9
+    rows_of_marks = [line.get_ydata()[0] for line in zeros]
+    assert len(set(rows_of_marks)) == 9
+    assert 0 < min(rows_of_marks) < max(rows_of_marks) < border  # in parts of the panel's height
+    assert all(y >= boundary for y in values if not math.isnan(y))
+    labels = [t.get_text() for t in ax.get_yticklabels()]
+    assert labels.count("0") == 1
+    ticks = ax.get_yticks()
+    assert [t for t in ticks if t < boundary] == [ticks[labels.index("0")]]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [((0.2, 0.4, 0.8), "0.6"), ((-1.0, 0.5, 1.0), "\u22120.8"), ((1e5, 2e5, 3e5), "200 000")],
+)
+def test_ticks_of_a_linear_axis_have_no_needless_digits(
+    tmp_path: Path, data: dict[str, Any], values: tuple[float, ...], expected: str
+) -> None:
+    rows = [
+        {"arithmetic": "float", "length": x, "error": y}
+        for x, y in zip((1, 10, 100), values, strict=True)
+    ]
+    result = _load(tmp_path, _with_rows(data, rows))
+    picture = draw(result, _figure(result, "lines", study="spacing", y="error", log=[])).picture
+    FigureCanvasAgg(picture).draw()
+    labels = [t.get_text() for t in picture.axes[0].get_yticklabels()]
+    assert expected in labels
+    assert not [label for label in labels if label.endswith("00") and "." in label]
+
+
+def test_headings_of_a_table_keep_apart(tmp_path: Path, data: dict[str, Any]) -> None:
+    """A bold heading that is longer than its column's texts, before one aligned to the right."""
+    rows = [{"a": "cpu", "b": "one float", "c": 22, "d": 0.08726}] * 2
+    result = _load(tmp_path, _with_rows(data, rows))
+    columns = [
+        {"key": "a", "title": "distances and means"},
+        {"key": "b", "title": "loss summed in"},
+        {"key": "c", "title": "iterations"},
+        {"key": "d", "title": "error of the loss"},
+    ]
+    figure = _figure(result, "rows", columns=columns, where={})
+    picture = draw(result, figure).picture
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()
+    heads = [t for t in picture.axes[0].texts if t.get_fontweight() == "bold"]
+    boxes = [t.get_window_extent(canvas.get_renderer()) for t in heads]
+    assert len(boxes) == 4
+    letter = 0.06 * picture.dpi
+    assert all(right.x0 - left.x1 > letter for left, right in itertools.pairwise(boxes))
 
 
 def test_rows_that_share_a_place_are_points_without_a_line(
@@ -630,6 +703,455 @@ def test_a_table_of_a_group_shows_that_group_and_why(tmp_path: Path, data: dict[
     assert "their GPU" in _texts(draw(result, _figure(result, "table")).picture)
     absent = draw(result, _figure(result, "table", group="Table 9")).absent
     assert absent == "the experiment quotes no published number of the group 'Table 9'"
+
+
+def _with_stage_work(data: dict[str, Any], on_gpu: bool = True) -> dict[str, Any]:
+    """Every cell with a time states what its labelling does, three processes have timed it."""
+    for cell in data["cells"]:
+        if cell["status"] != "ok":
+            continue
+        name = "label" if "label" in cell["stages"] else "assign"  # as in files of all versions
+        n, d, k = cell["n"], cell["d"], cell["k"]
+        seconds = cell["stages"][name]
+        cell["stage_samples_seconds_per_iteration"] = {
+            stage: [value, 2 * value, 4 * value] for stage, value in cell["stages"].items()
+        }
+        cell["stages"] = {stage: 2 * value for stage, value in cell["stages"].items()}
+        assert cell["stages"][name] == 2 * seconds
+        cell["stage_work"] = {
+            name: {
+                "operations": n * k * (3.0 * d + 2),
+                "bytes_as_written": 4.0 * n * k * d,
+                "gpu": on_gpu and cell["gpu"] is not None,
+            }
+        }
+    return data
+
+
+def _points(picture: Figure) -> set[tuple[int, float]]:
+    """Of lines with error bars."""
+    return {
+        (round(float(x)), round(float(y), 9))
+        for ax in picture.axes
+        for container in ax.containers
+        for x, y in zip(*container.lines[0].get_data(), strict=True)
+        if not math.isnan(y)
+    }
+
+
+@pytest.mark.parametrize("kind", ["gbytes", "gflops"])
+def test_rates_of_a_stage_are_its_work_over_its_own_time(
+    tmp_path: Path, small_experiment: dict[str, Any], kind: str
+) -> None:
+    data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
+    result = _load(tmp_path, data)
+    where = {"variant": ["cuda_hybrid", "cpu_a"], "precision": ["f32"]}
+    drawing = draw(result, _figure(result, kind, stage="assign", where=where))
+    quantity = "bytes_as_written" if kind == "gbytes" else "operations"
+    cells = [c for c in result.cells if c.variant in where["variant"] and c.precision == "f32"]
+    expected = set()
+    for cell in filter(lambda c: c.ok, cells):
+        (name,) = cell.data["stage_work"]
+        rate = cell.data["stage_work"][name][quantity] / cell.data["stages"][name] / 1e9
+        expected.add((cell.k, round(rate, 9)))
+    assert _points(drawing.picture) == expected
+    assert len(expected) >= len(cells) - 1 == 7
+    names = [t.get_text() for t in drawing.picture.legends[0].texts]
+    ceilings = {
+        "gbytes": [
+            "read from memory: 72.0 GB/s",
+            "read from cache: 230 GB/s",
+            "GPU, read from memory: 4 000 GB/s",
+            "GPU, read from L2: 8 000 GB/s",
+        ],
+        "gflops": [
+            "multiply-add f32, one thread: 270 GFLOP/s",
+            "GPU, multiply-add f32: 60 000 GFLOP/s",
+        ],
+    }
+    assert [name for name in names if "/s" in name] == ceilings[kind]
+    text = " ".join(drawing.caption)
+    assert "The stage 'assign' alone, in the profiling pass: medians of 3 processes" in text
+    assert "smallest and largest" in text
+
+
+def test_a_stage_stands_under_the_limits_of_where_it_runs_alone(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    """A panel of the CPU's lines has the CPU's ceilings, one of the GPU's the GPU's."""
+    data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
+    result = _load(tmp_path, data)
+    where = {"variant": ["cuda_hybrid", "cpu_a"], "precision": ["f32"]}
+    picture = draw(result, _figure(result, "gbytes", stage="assign", where=where)).picture
+    heights = {
+        ax.get_ylabel()[:3]: {
+            line.get_ydata()[0] for line in ax.lines if list(line.get_xdata()) == [0, 1]
+        }
+        for ax in picture.axes
+        if ax.get_ylabel()
+    }
+    assert heights == {"CPU": {72.0, 230.0}, "GPU": {4000.0, 8000.0}}
+    alone = draw(
+        result, _figure(result, "gbytes", stage="assign", where={"variant": ["cuda_hybrid"]})
+    ).picture
+    assert [ax.get_ylabel() for ax in alone.axes] == ["GB/s, as written", ""]
+    # The same stage of the same variant, if it declares the CPU: the flag decides, not the backend.
+    data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)), on_gpu=False)
+    result = _load(tmp_path, data)
+    figure = _figure(result, "gbytes", stage="assign", where={"variant": ["cuda_hybrid"]})
+    names = [t.get_text() for t in draw(result, figure).picture.legends[0].texts]
+    assert [n for n in names if "/s" in n] == [
+        "read from memory: 72.0 GB/s",
+        "read from cache: 230 GB/s",
+    ]
+
+
+def test_a_stage_without_stated_work_is_not_drawn_and_says_so(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    for cell in data["cells"]:
+        cell.pop("stage_work", None)  # as in files of earlier versions
+    result = _load(tmp_path, data)
+    absent = draw(result, _figure(result, "gbytes", stage="assign")).absent
+    assert absent == "no cell of this figure states the work of its stage 'assign'"
+    for cell in _with_stage_work(data)["cells"]:
+        if cell["variant"] == "openmp_b":
+            cell["stage_work"] = {}
+    drawing = draw(_load(tmp_path, data), _figure(result, "gflops", stage="assign"))
+    assert "State no work of this stage: openmp_b." in drawing.caption
+    assert not [t for t in drawing.picture.legends[0].texts if "openmp" in t.get_text()]
+
+
+def test_iterations_on_cpu_and_gpu_have_panels_and_ceilings_of_their_own(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    picture = draw(_load(tmp_path, data), _figure(_load(tmp_path, data), "gflops")).picture
+    for ax in picture.axes:
+        label = ax.get_ylabel()
+        limits = {line.get_ydata()[0] for line in ax.lines if list(line.get_xdata()) == [0, 1]}
+        if label.startswith("CPU"):
+            assert limits == {538.0, 270.0, 476.0}
+        elif label.startswith("GPU"):
+            assert limits == {60_000.0, 51_000.0, 400_000.0, 700_000.0, 800_000.0}
+
+
+def test_one_stage_under_two_names_is_one(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+    """Files of earlier versions call the labelling of a hybrid `label`."""
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    for cell in data["cells"]:
+        if cell["variant"] == "cuda_hybrid" and cell["status"] == "ok":
+            cell["stages"] = {"upload": 1e-6, "label": 3e-6, "update": 4e-6, "download": 2e-6}
+    figure = {"id": "x", "kind": "stages", "x": "k", "title": "T"}
+    figure["where"] = {"variant": ["cuda_hybrid", "cpu_a"], "precision": ["f32"]}
+    picture = draw(_load(tmp_path, data), figure).picture
+    legend = picture.legends[0]
+    names = [t.get_text() for t in legend.texts]
+    assert names == ["upload", "assign", "download", "update"]
+    color = legend.get_patches()[1].get_facecolor()
+    bars = [p for ax in picture.axes for p in ax.patches if p.get_facecolor() == color]
+    shares = {round(bar.get_height(), 9) for bar in bars}
+    assert shares == {0.3, 0.9}
+
+
+def _at_sizes(experiment: dict[str, Any], sizes: list[int]) -> dict[str, Any]:
+    experiment["scales"]["quick"]["sweep"] = {"n": sizes, "d": [2], "k": [2]}
+    return experiment
+
+
+def test_no_line_joins_fewer_than_three_places(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    def styles(sizes: list[int], kind: str) -> set[str]:
+        result = _load(tmp_path, synthetic.result(_at_sizes(small_experiment, sizes)))
+        figure = {"id": "x", "kind": kind, "x": "n", "title": "T"}
+        (ax,) = draw(result, figure).picture.axes
+        return {container.lines[0].get_linestyle() for container in ax.containers}
+
+    assert styles([100, 1000], "time") == {"None"}
+    assert styles([100, 1000, 10_000], "time") == {"-", "--"}
+    assert styles([100, 1000, 10_000], "speedup") == {"-", "--"}
+
+
+def test_speedups_at_two_places_are_bars(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+    result = _load(tmp_path, synthetic.result(_at_sizes(small_experiment, [100, 1000])))
+    figure = {"id": "x", "kind": "speedup", "x": "n", "title": "T"}
+    drawing = draw(result, figure)
+    titles = [ax.get_title(loc="left") for ax in drawing.picture.axes]
+    assert titles == ["n = 100, d = 2, k = 2", "n = 1 000, d = 2, k = 2"]
+    cells = {c.variant + c.precision + str(c.n): c for c in result.cells}
+    ratio = speedup(cells["cpu_af32100"], cells["openmp_bf32100"])
+    assert factor(ratio.mid) in _texts(drawing.picture)
+
+
+def _published_speedup(**changes: Any) -> dict[str, Any]:
+    return {
+        "label": "their mean",
+        "variant": "openmp_b",
+        "quantity": "speedup",
+        "value": 51,
+        "machine": "an old machine",
+        "where": "figure 13",
+        "note": "over values that are not printed",
+    } | changes
+
+
+def test_a_published_speedup_is_a_line_with_its_name(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    small_experiment["published"] += [
+        _published_speedup(of="mean", shapes={"n": [100, 1000, 10_000], "k": [2]}),
+        _published_speedup(label="of others", value=7, shapes={"k": [3]}),
+        _published_speedup(label="of large ones", value=9, shapes={"n": [1000, 10_000]}),
+        _published_speedup(label="not asked for", value=8),
+    ]
+    data = synthetic.result(_at_sizes(small_experiment, [100, 1000, 10_000]))
+    result = _load(tmp_path, data)
+    figure = {"id": "x", "kind": "speedup", "x": "n", "title": "T"}
+    figure["reference"] = ["their mean", "of others", "of large ones"]
+    drawing = draw(result, figure)
+    (ax,) = drawing.picture.axes
+    lines = {
+        tuple(map(float, line.get_xdata())): float(line.get_ydata()[0])
+        for line in ax.lines
+        if float(line.get_ydata()[0]) in (51.0, 9.0, 8.0, 7.0)
+        and line.get_transform() != ax.transAxes
+    }
+    assert lines == {(0.0, 1.0): 51.0, (1000.0, 10_000.0): 9.0}
+    texts = _texts(drawing.picture)
+    assert "published mean: 51\u00d7" in texts
+    assert "published: 9\u00d7" in texts
+    caption = (
+        "Published mean: 51\u00d7, drawn as a line: their mean (figure 13; over values that are "
+        "not printed)."
+    )
+    assert caption in drawing.caption
+    assert not [s for s in drawing.caption if "of others" in s or "not asked for" in s]
+
+
+def test_highlighted_variants_stand_out(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+    result = _load(tmp_path, synthetic.result(_at_sizes(small_experiment, [100, 1000, 10_000])))
+    for kind in ("speedup", "time"):
+        figure = {"id": "x", "kind": kind, "x": "n", "title": "T", "highlight": ["openmp_b"]}
+        drawing = draw(result, figure)
+        (ax,) = drawing.picture.axes
+        widths = [container.lines[0].get_linewidth() for container in ax.containers]
+        assert max(widths) > 2 * sorted(widths)[-2]
+        bold = [t.get_text() for t in ax.texts if t.get_fontweight() == "bold"]
+        assert bold == ["openmp_b f32"]
+        assert "Thick: openmp_b." in drawing.caption
+
+
+def test_a_speedup_over_threads_joins_the_threads_of_a_variant(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    data = synthetic.result(_at_sizes(small_experiment, [1000]))
+    first = next(c for c in data["cells"] if c["variant"] == "openmp_b")
+    data["cells"] = []
+    for threads in (1, 2, 4):
+        cell = copy.deepcopy(first) | {"threads": threads, "key": f"key {threads}"}
+        times = cell["seconds_per_iteration"]
+        cell["seconds_per_iteration"] = {k: v and v / threads for k, v in times.items()}
+        data["cells"].append(cell)
+    result = _load(tmp_path, data)
+    figure = {"id": "x", "kind": "speedup", "x": "threads", "title": "T"}
+    figure["baseline"] = {"variant": "openmp_b", "threads": 1}
+    picture = draw(result, figure).picture
+    assert _points(picture) == {(1, 1.0), (2, 2.0), (4, 4.0)}
+    assert "openmp_b f32" in _texts(picture)
+
+
+def test_limits_of_cpu_and_gpu_look_the_same_in_every_bar_chart(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    """Whichever is the larger, and whether the other is there."""
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    figure = next(f for f in small_experiment["figures"] if f["kind"] == "bars")
+
+    def looks(changed: dict[str, Any]) -> dict[str, str]:
+        (ax,) = draw(_load(tmp_path, changed), figure).picture.axes
+        found = [line for line in ax.lines if list(line.get_ydata()) == [0, 1]]
+        names = [t.get_text() for t in ax.texts if "limit" in t.get_text()]
+        assert len(found) == len(names)
+        # Names stand in the order of the places, from the right.
+        found.sort(key=lambda line: -line.get_xdata()[0])
+        return dict(
+            zip(
+                [n.split("'")[0] for n in names],
+                [str(line._unscaled_dash_pattern) for line in found],
+                strict=True,
+            )
+        )
+
+    both = looks(copy.deepcopy(data))
+    assert set(both) == {"CPU", "GPU"}
+    assert both["CPU"] != both["GPU"]
+    slow = copy.deepcopy(data)
+    slow["context"]["ceilings"]["gpu"]["grid_barrier_seconds"] = 1e-3
+    assert looks(slow) == both
+    alone = copy.deepcopy(data)
+    alone["cells"] = [c for c in alone["cells"] if c["backend"] == "cuda"]
+    (look,) = looks(alone).values()
+    assert look == both["GPU"]
+
+
+def test_runs_of_a_trace_give_its_time_an_interval(tmp_path: Path, data: dict[str, Any]) -> None:
+    traces = {t["name"]: t for t in data["traces"]}
+    for trace in traces.values():
+        trace["runs_seconds"] = None
+    steps = len(traces["end-a-100"]["iterations"])
+    runs = [[5e-3, 1e-3, 2e-3], [3e-3, 9e-3, 4e-3]]
+    traces["end-a-100"] |= {"runs_seconds": runs, "seconds_per_iteration": 3.5e-3 / steps}
+    result = _load(tmp_path, data)
+    drawing = draw(result, _figure(result, "trace-time"))
+    (ax,) = drawing.picture.axes
+    segments = {
+        tuple(round(float(y), 9) for y in segment[:, 1])
+        for container in ax.containers
+        for bars in container.lines[2]
+        for segment in bars.get_segments()
+        if len(segment)
+    }
+    assert (1e-3, 9e-3) in segments  # of six samples, the interval of the median is all of them
+    assert (100, 0.0035) in _points(drawing.picture)
+    text = " ".join(drawing.caption)
+    assert "Medians of 6 whole runs (2 processes), bars: 95 % confidence interval" in text
+    assert "3 of 4 points is one run" in text
+
+
+def test_a_convergence_shows_every_printed_value_and_what_is_zero(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    trace = data["traces"][0]
+    trace["iterations"] = [
+        {
+            "iteration": i,
+            "inertia": v,
+            "loss": v,
+            "movement": 0.0,
+            "changed": c,
+            "empty_clusters": 0,
+        }
+        for i, v, c in ((1, 4.0, 9), (2, 2.0, 0), (3, 2.0, 0))
+    ]
+    trace.pop("points", None)
+    printed = [("theirs", "inertia", i, v) for i, v in ((1, 4.0), (2, 2.1), (7, 2.0))]
+    printed += [("others'", "loss", i, v) for i, v in ((1, 4.01), (2, 2.02))]
+    data["spec"]["published"] = [
+        _published_speedup(label=label, quantity=key, iteration=i, value=v) | {"n": 100, "d": 2}
+        for label, key, i, v in printed
+    ]
+    for entry in data["spec"]["published"]:
+        entry["k"] = 3
+    result = _load(tmp_path, data)
+    drawing = draw(result, _figure(result, "convergence", trace="run"))
+    axes = {ax.get_title(loc="left").split(":")[0]: ax for ax in drawing.picture.axes}
+    low, high = axes["inertia"].get_xlim()
+    assert low < 1
+    assert high > 7
+    crosses = [line for line in axes["inertia"].lines if line.get_marker() == "x"]
+    assert {float(x) for line in crosses for x in line.get_xdata()} == {1.0, 2.0, 7.0}
+    strip = [line for line in axes["inertia"].lines if line.get_transform() != crosses]
+    zeros = [line for line in strip if line.get_markerfacecolor() == "white"]
+    assert [list(line.get_xdata()) for line in zeros] == [[2, 3], [7]]
+    changed = [
+        line for line in axes["labels changed"].lines if line.get_markerfacecolor() == "white"
+    ]
+    assert [list(line.get_xdata()) for line in changed] == [[2, 3]]
+    handles = drawing.picture.legends[0].legend_handles
+    markers = {h.get_label(): h.get_marker() for h in handles}
+    assert markers["printed: theirs"] != markers["printed: others'"]
+    text = " ".join(drawing.caption)
+    assert "Printed theirs: 3 values of 2 digits, so their steps are 5.0e-02 of the value" in text
+
+
+def test_the_variants_own_loss_has_a_panel_with_the_printed_values(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    trace = data["traces"][0]
+    for step in trace["iterations"]:
+        step["own_loss"] = step["loss"] * 1.5
+    entry = _published_speedup(quantity="loss", iteration=1, value=2.0, n=100, d=2, k=3)
+    data["spec"]["published"] = [entry]
+    result = _load(tmp_path, data)
+    picture = draw(result, _figure(result, "convergence", trace="run")).picture
+    axes = {ax.get_title(loc="left").split(":")[0]: ax for ax in picture.axes}
+    own, loss = axes["loss as the variant sums it"], axes["loss"]
+    assert [line for line in own.lines if line.get_marker() == "x"]
+    assert not [line for line in loss.lines if line.get_marker() == "x"]
+
+
+def test_digits_of_printed_values() -> None:
+    assert significant_digits([1.08259e7, 1.0826e7]) == 6
+    assert significant_digits([100.0]) == 1
+    assert significant_digits([208029133.74340856]) == 17
+
+
+def test_a_field_whose_contenders_were_left_out_is_hatched(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    places = {}
+    for cell in data["cells"]:
+        places[cell["variant"], cell["precision"], cell["n"], cell["k"]] = cell
+    synthetic.fail(places["cpu_a", "f64", 1000, 5], "skipped", "n k d = 10000 is more than 5")
+    synthetic.fail(places["openmp_b", "f32", 100, 2], "wrong", "labels differ")
+    result = _load(tmp_path, data)
+    drawing = draw(result, _figure(result, "winners"))
+    ax = drawing.picture.axes[0]
+    hatched = [p.get_xy() for p in ax.patches if p.get_hatch()]
+    assert hatched == [(1 - 0.48, 0 - 0.47)]  # k = 5 right, n = 1 000 on top
+    sentence = "Hatched: the fastest of those measured, without cpu_a f64 at n=1000, d=2, k=5."
+    assert sentence in drawing.caption
+    legend = [t.get_text() for t in drawing.picture.legends[0].texts]
+    assert "not all contenders\nhave a time" in legend
+    clean = draw(_load(tmp_path, synthetic.result(data["spec"])), _figure(result, "winners"))
+    assert not [s for s in clean.caption if s.startswith("Hatched")]
+
+
+def test_every_figure_of_a_narrowed_run_says_that_it_is_partial(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    """As `--only cpu_a` leaves a file: cells of the others are absent."""
+    planned = len(data["cells"])
+    data["cells"] = [c for c in data["cells"] if c["variant"] == "cpu_a"]
+    data |= {"complete": False, "planned_cells": planned}
+    result = _load(tmp_path, data)
+    text = f"partial: {len(data['cells'])} of {planned} cells"
+    for figure in result.figures:
+        drawing = draw(result, figure)
+        if drawing.picture is None:
+            continue
+        picture = with_caption(drawing)
+        marks = [t for t in picture.texts if t.get_text() == text]
+        assert len(marks) == 1, figure["id"]
+        settle(picture)
+        foot = min(ax.get_position().y0 for ax in picture.axes if ax.get_visible())
+        assert marks[0].get_position()[1] > foot, figure["id"]  # over the panels, not the caption
+        assert any(text in sentence for sentence in drawing.caption), figure["id"]
+        if figure["kind"] in ("time", "gflops", "stages", "heatmap"):
+            absent = "Not in this file, though the experiment has them: openmp_b f32."
+            assert absent in drawing.caption, figure["id"]
+
+
+def test_variants_that_a_figure_would_not_show_are_not_missed(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    data["cells"] = [c for c in data["cells"] if c["variant"] == "cpu_a"]
+    result = _load(tmp_path, data)
+    for where in ({"variant": ["cpu_a"]}, {"backend": ["cpu"]}, {"precision": ["f64"]}):
+        caption = draw(result, _figure(result, "time", where=where)).caption
+        assert not [s for s in caption if "Not in this file" in s]
+
+
+def test_references_name_published_numbers_and_highlights_variants() -> None:
+    for experiment in synthetic.experiments():
+        labels = {p["label"] for p in experiment["published"] if p["quantity"] == "speedup"}
+        lists = [experiment["variants"]]
+        lists += [scale.get("variants", []) for scale in experiment["scales"].values()]
+        variants = {synthetic.named(entry)[0] for entries in lists for entry in entries}
+        for figure in experiment["figures"]:
+            assert set(figure.get("reference", [])) <= labels, figure["id"]
+            assert set(figure.get("highlight", [])) <= variants, figure["id"]
 
 
 def test_several_traces_are_drawn_in_the_order_named(tmp_path: Path, data: dict[str, Any]) -> None:

@@ -30,6 +30,15 @@ from plots.render import draw, settle
 
 IMAGES = Path(__file__).parent / "images"
 COMPARED = ("ordered", "ratio-small", "ceilings")
+# Other faces of a kind: what they change about its figure. Their sweep has three sizes.
+FACES = {
+    "speedup-lines": (
+        "speedup",
+        {"reference": ["their GPU"], "highlight": ["openmp_b"], "where": {"k": [2]}},
+    ),
+    "gbytes-stage": ("gbytes", {"stage": "assign", "x": "n", "where": {"precision": ["f32"]}}),
+    "winners-contested": ("winners", {}),
+}
 DPI = 45
 LARGEST_FILE = 40_000  # bytes
 # Of 255 levels, over all pixels. Fonts and rasteriser come with matplotlib, so the pinned version
@@ -107,6 +116,25 @@ def test_a_kind_looks_as_it_did(
     _judge(kind, _pixels(_load(tmp_path, data), kind), tmp_path, request)
 
 
+@pytest.mark.parametrize("name", sorted(FACES))
+def test_another_face_of_a_kind_looks_as_it_did(
+    tmp_path: Path, experiment: dict[str, Any], name: str, request: pytest.FixtureRequest
+) -> None:
+    """The last is of a run that was narrowed, and so says that it is partial."""
+    experiment["scales"]["quick"]["sweep"] = {"n": [100, 1000, 10_000], "d": [2], "k": [2, 5]}
+    found = synthetic.result(experiment)
+    for cell in found["cells"]:
+        if (cell["variant"], cell["n"]) == ("openmp_b", 10_000):
+            synthetic.fail(cell, "skipped")
+    if name == "winners-contested":
+        found |= {"complete": False, "planned_cells": 2 * len(found["cells"])}
+    kind, changes = FACES[name]
+    figure = next(f for f in experiment["figures"] if f["kind"] == kind) | changes
+    drawing = draw(_load(tmp_path, found), figure)
+    assert drawing.picture is not None, drawing.absent
+    _judge(name, _raster(drawing.picture), tmp_path, request)
+
+
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_figure_of_a_comparison_looks_as_it_did(
     tmp_path: Path, data: dict[str, Any], name: str, request: pytest.FixtureRequest
@@ -150,7 +178,7 @@ def _judge(kind: str, actual: np.ndarray, tmp_path: Path, request: pytest.Fixtur
 
 def test_pictures_are_small_and_of_kinds_that_exist() -> None:
     files = sorted(IMAGES.glob("*"))
-    names = [*KINDS, *(f"compare-{name}" for name in COMPARED)]
+    names = [*KINDS, *FACES, *(f"compare-{name}" for name in COMPARED)]
     assert {f.name for f in files} == {f"{name}.png" for name in names}
     for file in files:
         assert file.stat().st_size < LARGEST_FILE, file.name

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import synthetic
 
-from plots.load import ResultError, load_folder, load_result
+from plots.load import Interval, ResultError, load_folder, load_result
 
 pytest.importorskip("jsonschema", reason="results are not checked without it")
 
@@ -88,6 +88,28 @@ def test_below_six_samples_the_interval_is_smallest_to_largest(
     assert times["ci95_low"] is None
     assert not cell.seconds.confident
     assert (cell.seconds.low, cell.seconds.high) == (times["min"], times["max"])
+
+
+def test_executed_iterations_are_those_that_really_ran(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    library = synthetic.cell("small", "python_x", "f64", (100, 2, 2), 300, executed=184)
+    free = synthetic.cell("small", "python_y", "f64", (100, 2, 2), 300)
+    old = synthetic.cell("small", "python_z", "f64", (100, 2, 2), 300)
+    compiled = synthetic.cell("small", "cpu_z", "f64", (100, 2, 2), 300)
+    failed = synthetic.cell("small", "python_f", "f64", (100, 2, 2), 300, status="error", reason="")
+    del old["executed_iterations"], compiled["executed_iterations"]  # of an earlier version
+    data["cells"] = [library, free, old, compiled, failed]
+    cells = load_result(synthetic.write(tmp_path, data)).cells
+    assert [c.executed_iterations for c in cells] == [184, 300, None, 300, 300]
+    assert [c.stopped_early for c in cells] == [True, False, False, False, False]
+
+
+def test_ratios_of_intervals_are_on_the_wide_side() -> None:
+    ratio = Interval(6.0, 5.0, 8.0, True).over(Interval(2.0, 1.0, 4.0, False))
+    assert ratio == Interval(3.0, 1.25, 8.0, False)
+    assert Interval(6.0, 0.0, 8.0, True).over(Interval(2.0, 1.0, 4.0, True)) is None
+    assert Interval(1.0, 0.5, 2.0, True).times(4) == Interval(4.0, 2.0, 8.0, True)
 
 
 def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ import pytest
 import synthetic
 
 from plots import words
-from plots.load import Result, load_result
+from plots.load import Cell, Interval, Result, load_result, median_interval
 from plots.metrics import (
     baseline_of,
+    ceiling_at,
     compulsory_bytes,
     gpu_l2_bytes,
     gpu_read_ceiling,
@@ -23,6 +24,13 @@ from plots.metrics import (
     scaled_rate,
     share_of_limit,
     speedup,
+    stage_on_gpu,
+    stage_profiles,
+    stage_rate,
+    stage_seconds,
+    stage_share,
+    trace_runs,
+    trace_seconds,
 )
 from plots.published import comparisons
 from plots.select import NothingToDraw
@@ -195,6 +203,85 @@ def test_a_failed_cell_has_no_rate_and_no_speedup(
     assert speedup(failed, result.cells[0]) is None
 
 
+def test_an_interval_of_a_median_is_that_of_the_harness() -> None:
+    """Ranks of the tightest pair of order statistics with 95 %, from binomial tables."""
+    for count, low, high in ((6, 1, 6), (8, 1, 8), (9, 2, 8), (12, 3, 10), (20, 6, 15)):
+        found = median_interval([float(value) for value in range(count, 0, -1)])
+        assert (found.low, found.high, found.confident) == (low, high, True), count
+        assert found.mid == (count + 1) / 2
+    for count in (1, 2, 5):
+        found = median_interval([float(value) for value in range(count, 0, -1)])
+        assert (found.low, found.high, found.confident) == (1, count, False)
+
+
+def _profiled(result: Result, **changes: Any) -> Cell:
+    cell = _cell(result, "cpu_a", "f32", 100, 2)
+    return replace(cell, data=cell.data | changes)
+
+
+def test_a_share_of_stages_is_formed_for_each_process(result: Result) -> None:
+    samples = {"assign": [3.0, 1.0, 1.0], "update": [1.0, 1.0, 3.0]}
+    cell = _profiled(result, stage_samples_seconds_per_iteration=samples)
+    assert stage_share(cell, "assign") == Interval(0.5, 0.25, 0.75, False)
+    assert stage_share(cell, ["assign", "update"]) == Interval(1.0, 1.0, 1.0, False)
+    assert stage_share(cell, ["assign", "sort"]) is None
+    assert stage_seconds(cell, "assign") == Interval(1.0, 1.0, 3.0, False)
+    assert stage_seconds(cell, ["assign", "sort"]) == stage_seconds(cell, "assign")
+    assert stage_seconds(cell, "sort") is None
+    assert len(stage_profiles(cell)) == 3
+
+
+def test_stages_of_files_of_earlier_versions_are_of_one_process(result: Result) -> None:
+    cell = _profiled(result, stages={"assign": 3.0, "update": 1.0})
+    del cell.data["stage_samples_seconds_per_iteration"]
+    assert len(stage_profiles(cell)) == 1
+    assert stage_share(cell, "assign") == Interval(0.75, 0.75, 0.75, False)
+    # A stage that not every process marked cannot be paired with the others.
+    uneven = {"assign": [3.0, 3.0], "update": [1.0]}
+    cell = _profiled(result, stages={"assign": 3.0}, stage_samples_seconds_per_iteration=uneven)
+    assert stage_profiles(cell) == [{"assign": 3.0}]
+
+
+def test_a_stage_without_declared_work_has_no_rate(result: Result) -> None:
+    samples = {"assign": [1.0, 2.0, 4.0], "update": [1.0, 1.0, 1.0]}
+    one = {"operations": 6e9, "bytes_as_written": 2e9, "gpu": False}
+    cell = _profiled(
+        result, stage_samples_seconds_per_iteration=samples, stage_work={"assign": one}
+    )
+    assert stage_rate(cell, "assign", "operations") == Interval(3.0, 1.5, 6.0, False)
+    assert stage_rate(cell, "assign", "bytes_as_written") == Interval(1.0, 0.5, 2.0, False)
+    assert stage_rate(cell, "update", "operations") is None
+    assert stage_rate(cell, ["assign", "update"], "operations") is None
+    assert stage_on_gpu(cell, "assign") is False
+    assert stage_on_gpu(cell, "update") is None
+    both = {"assign": one, "update": one | {"gpu": True}}
+    cell = _profiled(result, stage_samples_seconds_per_iteration=samples, stage_work=both)
+    # Per process 2, 3 and 5 seconds for twice 6 G operations.
+    assert stage_rate(cell, ["assign", "update"], "operations") == Interval(4.0, 2.4, 6.0, False)
+    assert stage_on_gpu(cell, ["assign", "update"]) is None
+
+
+def test_the_time_of_a_trace_is_that_of_its_whole_runs() -> None:
+    trace = {"iterations": [{}] * 5, "seconds_per_iteration": 0.3, "runs_seconds": None}
+    assert trace_runs(trace) == [1.5]  # recorded while it was cold
+    assert trace_seconds(trace) == Interval(1.5, 1.5, 1.5, False)
+    again = trace | {"runs_seconds": [[1.0, 1.2], [1.1, 1.4], [1.3, 1.05]]}
+    assert trace_seconds(again) == Interval(pytest.approx(1.15), 1.0, 1.4, True)
+    assert trace_seconds({"iterations": [], "seconds_per_iteration": None}) is None
+
+
+def test_limits_are_found_by_their_path(result: Result) -> None:
+    assert ceiling_at(result, "read_gbytes_per_second") == 72.0
+    assert ceiling_at(result, "fma_gflops.f32_one_thread") == 270.0
+    for absent in (
+        "fma_gflops",
+        "fma_gflops.f16",
+        "gpu.read_gbytes_per_second",
+        "gemm_gflops.library",
+    ):
+        assert ceiling_at(result, absent) is None
+
+
 def test_a_variant_named_without_precision_is_its_f32_one(result: Result) -> None:
     assert {c.precision for c in named(result.cells, "cpu_a")} == {"f32"}
     wanted = {"variant": "cpu_a", "precision": "f64"}
@@ -205,7 +292,7 @@ def test_a_variant_named_without_precision_is_its_f32_one(result: Result) -> Non
 def test_published_totals_meet_the_same_number_of_iterations(result: Result) -> None:
     total, gpu, inertia = comparisons(result)
     cell = _cell(result, "cpu_a", "f32", 100, 2)
-    assert total.measured == pytest.approx(300 * cell.seconds.mid)
+    assert total.measured == pytest.approx(10 * cell.seconds.mid)
     assert total.ratio == pytest.approx(2.5 / total.measured)
     assert gpu.measured is None
     assert gpu.measured_text == words.NONE

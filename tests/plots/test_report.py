@@ -192,6 +192,84 @@ def test_an_incomplete_run_is_marked_in_page_figures_and_captions(
     assert page.count("Incomplete run, partial: 12 of 99 cells.") == 3  # notice and two captions
 
 
+ONLY = "--only 'cpu_a|openmp_b'"
+
+
+def test_a_narrowed_run_says_what_was_left_out_and_why(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    data |= {"complete": False, "planned_cells": 16}
+    data["spec"]["variants"].append("openmp_absent")
+    data["context"]["command_line"] = f"kmeans-bench run small {ONLY} --scale quick"
+    reason = f"this run was narrowed by {ONLY}"
+    text = _render(tmp_path, data)
+    page = _words(text)
+    sentence = f"Incomplete run, partial: 12 of 16 cells; {reason}."
+    assert page.count(sentence) == 3  # on top and below two figures
+    assert f"partial: 12 of 16 cells; {reason} A small sweep" in page  # above the experiment
+    absent = f"Not in this file, though the experiment has them: openmp_absent f32; {reason}."
+    assert page.count(absent) == 2  # on top and at the experiment
+    pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+    assert len(pictures) == 2
+    for picture in pictures:  # across the picture, short
+        assert "partial: 12 of 16 cells" in picture
+        assert "narrowed" not in picture
+    row = _folders(tmp_path, ("alpha", data))
+    assert "partial: 12 of 16 cells" in _words(row)
+
+
+def test_a_run_without_traces_or_studies_is_incomplete_too(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    data |= {"complete": False}
+    page = _words(_render(tmp_path, data))
+    assert "Incomplete run: traces or studies are missing." in page
+
+
+def test_a_complete_file_of_a_narrowed_run_names_what_it_lacks(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    """Earlier versions called such a run complete."""
+    data["spec"]["variants"].append("openmp_absent")
+    data["context"]["command_line"] = f"kmeans-bench run small {ONLY}"
+    page = _words(_render(tmp_path, data))
+    assert f"has them: openmp_absent f32; this run was narrowed by {ONLY}." in page
+    assert "Incomplete" not in page
+
+
+def test_a_library_that_stopped_early_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
+    data["cells"] += [
+        synthetic.cell("small", "python_x", "f64", (n, 2, 2), 300, executed=executed)
+        for n, executed in ((100, 183), (1000, 300))
+    ]
+    older = synthetic.cell("small", "python_y", "f64", (100, 2, 2), 300)
+    del older["executed_iterations"]
+    data["cells"].append(older)
+    text = _render(tmp_path, data)
+    assert '<td class=n data-order="300">183 of 300<' in text
+    assert text.count("183 of 300<") == 1
+    page = _words(text)
+    assert (
+        "python_x f64 stopped before T, and its time per iteration is over those it ran: 183 of "
+        "300 at n = 100, d = 2, k = 2." in page
+    )
+    assert "how many of the T iterations libraries ran; their times are over all T: python_y" in (
+        page
+    )
+
+
+def test_prior_measurements_have_a_table_of_their_own(tmp_path: Path, data: dict[str, Any]) -> None:
+    data["spec"]["figures"] = [f for f in data["spec"]["figures"] if f["kind"] != "table"]
+    data["spec"]["published"][0] |= {"prior": True, "label": "ours of last year"}
+    page = _words(_render(tmp_path, data))
+    published, prior = (page.index(t) for t in ("their GPU", "Prior measurements beside today's"))
+    assert page.index("Published beside measured") < published < prior
+    assert prior < page.index("ours of last year")
+    assert "measured before as, and variant here" in page
+    assert "prior / ours" in page
+    assert "no source prints them" in page
+
+
 @pytest.mark.parametrize(
     ("where", "change", "words"),
     [
@@ -332,14 +410,24 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: dict[
     slow["tests"] = [CLAIM["tests"][0] | {"at_least": 1e9}]
     absent = CLAIM | {"id": "absent", "statement": "A GPU is faster."}
     absent["tests"] = [CLAIM["tests"][0] | {"variant": "cuda_z"}]
-    data["spec"]["claims"] = [CLAIM, slow, absent]
+    once = CLAIM | {"id": "once", "statement": "At ten thousand clusters too."}
+    once["tests"] = [CLAIM["tests"][0] | {"where": {"k": [2], "n": [100]}}]
+    data["spec"]["claims"] = [CLAIM, slow, once, absent]
+    for cell in data["cells"]:
+        if (cell["variant"], cell["n"], cell["k"]) == ("openmp_b", 100, 2):
+            cell["samples_seconds_per_iteration"] = [[1.0]]
+    data["spec"]["claims"][0]["tests"][0]["where"] = {"n": [1000]}
     text = _render(tmp_path, data)
     page = _words(text)
-    assert "3 claims: 1 holds, 1 does not, 0 in part, 1 not tested here" in page
+    assert (
+        "4 claims: 1 holds, 1 does not, 0 in part, 1 without enough samples, 1 not tested here"
+        in page
+    )
+    assert "? not enough samples one sample of openmp_b f32 speed-up of openmp_b" in page
     assert re.search(r"faster\. section 3 . holds speed-up of openmp_b over cpu_a: [\d.]+", page)
     assert "✗ does not hold" in page
     assert "○ not tested here no cell of cuda_z in this run" in page
-    assert page.count("It uses all cores.") == 3
+    assert page.count("It uses all cores.") == 4
     assert 'id="claim-small-slow"' in text
     # What was not tested does not stand in the way of what was.
     folded = text.index("<summary>1 claim not tested here, and why</summary>")

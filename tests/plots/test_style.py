@@ -41,6 +41,7 @@ _TO_XYZ = np.array(
         [0.0193339, 0.1191920, 0.9503041],
     ]
 )
+_ARITHMETIC = ("multiply-add", "one thread", "matrix product")
 _TOGETHER = ("cpu", "openmp", "python", "cuda", "python" + ON_GPU)
 
 
@@ -137,3 +138,19 @@ def test_every_verdict_has_a_colour_that_reads_on_paper() -> None:
     assert set(style.VERDICTS) == set(KINDS)
     for color in style.VERDICTS.values():
         assert _contrast(color, "white") >= 3.0
+
+
+def test_measured_limits_differ_without_colour_and_dots_are_the_gpus() -> None:
+    """Those that one panel may show."""
+    for on_gpu, kinds in (
+        (False, ("memory", "copy", "cache")),
+        (False, [f"{what} {p}" for what in _ARITHMETIC for p in ("f32", "f64")]),
+        (True, ("memory", "cache")),
+        (True, ["multiply-add f32", "multiply-add f64"]),
+        (True, [f"matrix product {p}" for p in ("f64", "f32", "tf32", "f16", "bf16")]),
+    ):
+        lines = [str(style.limit(on_gpu, kind)["linestyle"]) for kind in kinds]
+        assert len(set(lines)) == len(kinds), kinds
+        for kind in kinds:
+            _, dashes = style.limit(on_gpu, kind)["linestyle"]
+            assert (max(dashes[::2]) == 1) == on_gpu, kind

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From what became of each test to the verdict on a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plots.words import listed, many
+
+HOLDS, FAILS, PARTLY, TOO_FEW, UNTESTED = "holds", "fails", "partly", "few", "untested"
+KINDS = (HOLDS, FAILS, PARTLY, TOO_FEW, UNTESTED)
+# What a reader sees of a kind: a sign and a word, so that nothing rests on colour.
+SIGNS = {HOLDS: "✓", FAILS: "✗", PARTLY: "◐", TOO_FEW: "?", UNTESTED: "○"}
+WORDS = {
+    HOLDS: "holds",
+    FAILS: "does not hold",
+    PARTLY: "holds in part",
+    TOO_FEW: "not enough samples",
+    UNTESTED: "not tested here",
+}
+WITHIN = ", within the interval"
+ONLY_FOR = "holds here only for"
+
+# A claim is as good as its worst test: one that fails decides, one without data leaves it open.
+_DECIDES = (FAILS, PARTLY, UNTESTED, TOO_FEW, HOLDS)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim and what became of it in this run."""
+
+    claim: dict[str, Any]
+    verdict: str  # "holds", "does not hold", "holds here only for ...", "not tested here: ..."
+    kind: str  # one of KINDS
+    measured: str  # the numbers found, and what was asked of them
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.kind]
+
+    @property
+    def detail(self) -> str:
+        """What the sentence says beyond the kind's own words."""
+        return self.verdict.removeprefix(WORDS[self.kind]).removeprefix(":").strip(" ,")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one thing that a test asks."""
+
+    kind: str
+    detail: str = ""  # what is missing, or which step fails
+    places: str = ""  # where it holds, if that is not everywhere
+    close: bool = False  # the verdict would be another one inside of the interval
+    found: str = ""  # the numbers
+    claimed: str = ""  # what was asked of them: "about 23x"
+    notes: str = ""  # beside the numbers; begins with "; "
+    magnitude: bool = False  # asks how large, not which way
+    phrase: str = ""  # what is so: "faster", or of a missed magnitude "39.7x, not about 23x"
+    part: str = ""  # of the run, that the test looks at: "n = 100"
+
+
+def untested(why: str) -> Outcome:
+    return Outcome(UNTESTED, why.rstrip("."))
+
+
+def combined(claim: dict[str, Any], outcomes: Sequence[Outcome]) -> Verdict:
+    """All must hold. Where the direction does and a magnitude does not, the claim holds in part."""
+    direction = [o for o in outcomes if not o.magnitude]
+    missed = [o for o in outcomes if o.magnitude and o.kind in (FAILS, PARTLY)]
+    standing = [o for o in direction if o.kind in (HOLDS, PARTLY)]
+    fails = any(o.kind == FAILS for o in direction)
+    measured = _measured(outcomes)
+    if missed and standing and not fails:
+        sizes = sum(o.magnitude for o in outcomes)
+        text = f"{WORDS[PARTLY]}: {_but(standing, missed, several=sizes > 1)}"
+        return Verdict(claim, text, PARTLY, measured)
+    judges = direction if direction and (missed or fails) else outcomes
+    kind = next(kind for kind in _DECIDES if any(o.kind == kind for o in judges))
+    text = _sentence(kind, [o for o in judges if o.kind == kind])
+    return Verdict(claim, text, kind, measured)
+
+
+def _sentence(kind: str, deciding: Sequence[Outcome]) -> str:
+    if kind == HOLDS:
+        return WORDS[HOLDS] + (WITHIN if any(o.close for o in deciding) else "")
+    if kind == PARTLY:
+        texts = [_where_it_holds(o) for o in deciding]
+        return f"{ONLY_FOR} {'; and '.join(dict.fromkeys(texts))}"
+    details = list(dict.fromkeys(o.detail for o in deciding if o.detail))
+    text = WORDS[kind]
+    if kind == FAILS:
+        text += WITHIN if all(o.close for o in deciding) else ""
+        return text + (f": {'; '.join(details)}" if details else "")
+    return f"{text}: {'; and '.join(details)}"
+
+
+def _where_it_holds(outcome: Outcome) -> str:
+    text = outcome.places + (f"; {outcome.detail}" if outcome.detail else "")
+    return text + ("; elsewhere within the interval" if outcome.close else "")
+
+
+def _but(standing: Sequence[Outcome], missed: Sequence[Outcome], several: bool) -> str:
+    """'faster, but 39.7x, not about 23x': what holds, and what does not."""
+    holds = [
+        o.phrase + (f" only for {_where_it_holds(o)}" if o.kind == PARTLY else "") for o in standing
+    ]
+    lacks = []
+    for one in missed:
+        text = one.phrase
+        if one.kind == PARTLY:
+            text = f"{one.claimed} only for {_where_it_holds(one)}"
+        elif one.close:
+            text += WITHIN
+        lacks.append(text + (f" ({one.part})" if several and one.part else ""))
+    both = (listed(list(dict.fromkeys(holds))), "; ".join(dict.fromkeys(lacks)))
+    return ", but ".join(both)
+
+
+def _measured(outcomes: Sequence[Outcome]) -> str:
+    """The numbers once, with all that is claimed of them."""
+    claimed: dict[str, list[str]] = {}
+    notes: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.found:
+            claimed.setdefault(one.found, []).append(one.claimed)
+            notes.setdefault(one.found, []).append(one.notes)
+    return "; ".join(
+        f"{found} (claimed: {', '.join(dict.fromkeys(asked))})"
+        + "".join(dict.fromkeys(note for note in notes[found] if note))
+        for found, asked in claimed.items()
+    )
+
+
+def tally(found: Iterable[Verdict]) -> dict[str, int]:
+    """How many claims came out as what; every kind is a key."""
+    kinds = [verdict.kind for verdict in found]
+    return {kind: kinds.count(kind) for kind in KINDS}
+
+
+def tally_text(counts: dict[str, int]) -> str:
+    """'3 claims: 1 holds, 1 does not, 0 in part, 0 without enough samples, 1 not tested here'."""
+    total = sum(counts.values())
+    return (
+        f"{many(total, 'claim')}: {counts[HOLDS]} {'holds' if counts[HOLDS] == 1 else 'hold'}, "
+        f"{counts[FAILS]} {'does' if counts[FAILS] == 1 else 'do'} not, "
+        f"{counts[PARTLY]} in part, {counts[TOO_FEW]} without enough samples, "
+        f"{counts[UNTESTED]} not tested here"
+    )
