@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Rewrites the variant table of README.md from `kmeans-bench list --json`.
+"""Writes what README.md must not be typed with: the variant table, numbers and pictures.
 
     tools/update_readme.py [--check] [--program build/kmeans-bench] [--readme README.md]
 
-The table holds what is true on every machine: a variant that is not available here, or whose
-backend was left out of this build, keeps the row it has. With --check nothing is written, and the
-exit code is 1 when the table would change.
+The variant table comes from `kmeans-bench list --json`. It holds what is true on every machine: a
+variant that is not available here, or whose backend was left out of this build, keeps the row it
+has. Without a built program the table stays as it is, which is said.
+
+Numbers and pictures come from the results that lie in the repository, as tools/readme.json
+describes them (tools/readme_numbers.py): after new results, run this once.
+
+With --check nothing is written, and the exit code is 1 when something would change.
 """
 
 from __future__ import annotations
@@ -18,6 +23,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import readme_numbers
+
+ROOT = Path(__file__).resolve().parent.parent
 BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
@@ -74,30 +82,58 @@ def replace_table(readme: str, table: str) -> str:
     return f"{before}{BEGIN}\n{table}{END}{after}"
 
 
+def listing_of(program: Path) -> dict:
+    output = subprocess.run(
+        [program, "list", "--json"], check=True, capture_output=True, text=True
+    ).stdout
+    return json.loads(output)
+
+
 def main() -> int:
-    root = Path(__file__).resolve().parent.parent
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if different")
-    parser.add_argument("--program", type=Path, default=root / "build" / "kmeans-bench")
-    parser.add_argument("--readme", type=Path, default=root / "README.md")
+    parser.add_argument("--program", type=Path, help="default: build/kmeans-bench, if it is there")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     arguments = parser.parse_args()
+    name = arguments.readme.name
 
-    output = subprocess.run(
-        [arguments.program, "list", "--json"], check=True, capture_output=True, text=True
-    ).stdout
     readme = arguments.readme.read_text(encoding="utf-8")
-    updated = replace_table(readme, render_table(json.loads(output), readme))
-    if updated == readme:
-        return 0
+    updated, stale = readme, []
+    program = arguments.program or ROOT / "build" / "kmeans-bench"
+    if arguments.program or program.exists():
+        updated = replace_table(readme, render_table(listing_of(program), readme))
+        stale += [f"{name}: variant table"] if updated != readme else []
+    else:
+        print(f"{name}: variant table left as it is, {program.name} is not built", file=sys.stderr)
+
+    blocks = readme_numbers.description()
+    machines = readme_numbers.Machines(ROOT / "results")
+    folder = ROOT / readme_numbers.PICTURES
+    try:
+        numbered = readme_numbers.render(updated, blocks, machines)
+        not_drawn = readme_numbers.why_not_drawn()
+        pictures = {} if not_drawn else readme_numbers.draw(blocks, machines)
+    except readme_numbers.DescriptionError as error:
+        print(f"update_readme: {error}", file=sys.stderr)
+        return 2
+    stale += [f"{name}: numbers"] if numbered != updated else []
+    if not_drawn:
+        print(f"pictures not drawn: {not_drawn}", file=sys.stderr)
+    else:
+        names = readme_numbers.stale_pictures(pictures, folder)
+        stale += [f"{readme_numbers.PICTURES / picture}" for picture in names]
     if arguments.check:
-        print(
-            f"{arguments.readme.name}: variant table out of date; run tools/update_readme.py",
-            file=sys.stderr,
-        )
-        return 1
-    arguments.readme.write_text(updated, encoding="utf-8")
-    print(f"{arguments.readme.name}: variant table rewritten")
-    return 0
+        for what in stale:
+            print(f"{what} out of date; run tools/update_readme.py", file=sys.stderr)
+        return 1 if stale else 0
+    if numbered != readme:
+        arguments.readme.write_text(numbered, encoding="utf-8")
+    if not not_drawn:
+        readme_numbers.write_pictures(pictures, folder)
+    for what in stale:
+        print(f"{what} rewritten")
+    # A README whose numbers are new and whose pictures are old is only half rewritten.
+    return 1 if not_drawn else 0
 
 
 if __name__ == "__main__":

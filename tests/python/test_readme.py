@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README.md says what the committed results give: its numbers, tables and pictures."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(ROOT / "tests" / "plots"))
+
+import readme_numbers  # noqa: E402
+import synthetic  # noqa: E402
+import update_readme  # noqa: E402
+from readme_numbers import DescriptionError, Machines  # noqa: E402
+
+from plots import claims, words  # noqa: E402
+
+SHAPE = (1000, 2, 5)
+SLOW, FAST = {"variant": "python_sklearn_lloyd", "precision": "f32"}, {"variant": "openmp_simd"}
+
+
+# --- What is committed -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def committed() -> Machines:
+    return Machines(ROOT / "results")
+
+
+@pytest.fixture(scope="module")
+def readme() -> str:
+    return (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_numbers_are_those_of_the_results(committed: Machines, readme: str) -> None:
+    blocks = readme_numbers.description()
+    assert readme_numbers.render(readme, blocks, committed) == readme, "run tools/update_readme.py"
+
+
+def test_a_changed_digit_is_found(committed: Machines, readme: str) -> None:
+    blocks = readme_numbers.description()
+    begin = readme.index(readme_numbers.BEGIN.format("tally"))
+    end = readme.index(readme_numbers.END, begin)
+    digit = re.search(r"\| (\d)", readme[begin:end])
+    place = begin + digit.start(1)
+    other = "1" if digit[1] != "1" else "2"
+    changed = readme[:place] + other + readme[place + 1 :]
+    assert readme_numbers.render(changed, blocks, committed) == readme
+
+
+def test_pictures_are_those_of_the_results(committed: Machines) -> None:
+    if why := readme_numbers.why_not_drawn():
+        pytest.skip(why)
+    pictures = readme_numbers.draw(readme_numbers.description(), committed)
+    folder = ROOT / readme_numbers.PICTURES
+    assert readme_numbers.stale_pictures(pictures, folder) == [], "run tools/update_readme.py"
+
+
+def test_tables_and_pictures_stand_in_blocks_alone(readme: str) -> None:
+    """No picture and no folder of results is named outside of what is generated."""
+    typed = readme_numbers._BLOCK.sub("", readme)
+    assert f"{readme_numbers.PICTURES}/" not in typed
+    for folder in (ROOT / "results").iterdir():
+        if folder.is_dir():
+            assert f"results/{folder.name}`" not in typed
+
+
+# --- Blocks ----------------------------------------------------------------------------------
+
+
+def _cell(variant: str, median: float, precision: str = "f32", **changes: Any) -> dict[str, Any]:
+    """A cell with this time per iteration, from 9 samples of 3 processes."""
+    made = synthetic.cell("trial", variant, precision, SHAPE, 300)
+    made["executed_iterations"] = 300
+    made["seconds_per_iteration"] |= {
+        "median": median,
+        "ci95_low": 0.9 * median,
+        "ci95_high": 1.2 * median,
+    }
+    return made | changes
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Callable[..., Machines]:
+    """Makes a folder of results, and one of experiments, with a single experiment."""
+    spec = {
+        "name": "trial",
+        "title": "A trial",
+        "data": {"generator": "blobs", "seed": 1},
+        "init": "random:1",
+        "variants": [SLOW, "openmp_simd", "cuda_atomic"],
+        "baseline": SLOW,
+        "scales": {"quick": {"sweep": [{"n": 1000, "d": 2, "k": 5}], "iterations": 300}},
+        "traces": [],
+        "published": [
+            {
+                "label": "Theirs",
+                "variant": "openmp_simd",
+                "quantity": "total_seconds",
+                "value": 1.25,
+                "iterations": 300,
+                "machine": "an abacus",
+                "where": "table 3",
+            }
+        ],
+        "claims": [
+            {
+                "id": "faster",
+                "statement": "It is faster.",
+                "where": "section 1",
+                "tests": [
+                    {
+                        "quantity": "speedup",
+                        "variant": "openmp_simd",
+                        "baseline": SLOW,
+                        "at_least": 1,
+                    }
+                ],
+                "why": "It does less.",
+            }
+        ],
+        "figures": [{"id": "bars", "kind": "bars", "title": "Bars"}],
+    }
+    experiments = tmp_path / "experiments"
+    experiments.mkdir()
+    (experiments / "trial.json").write_text(json.dumps(spec))
+
+    def make(cells: list[dict[str, Any]] | None, folder: str = "small-1", **changes: Any):
+        if cells is not None:
+            about = synthetic.context() | changes.pop("context", {})
+            data = {
+                "schema_version": 1,
+                "experiment": "trial",
+                "scale": "quick",
+                "complete": True,
+                "planned_cells": len(cells),
+                "context": about,
+                "spec": spec,
+                "cells": cells,
+                "traces": [],
+            }
+            synthetic.write(tmp_path / "results" / folder, data | changes)
+        return Machines(tmp_path / "results", experiments)
+
+    return make
+
+
+TIMES = {
+    "kind": "times",
+    "machine": "small-*",
+    "experiment": "trial",
+    "columns": [{"title": "library", **SLOW}, FAST],
+    "fast": FAST,
+}
+
+
+def test_times_are_in_milliseconds_with_their_ratio(place: Callable[..., Machines]) -> None:
+    machines = place([_cell(SLOW["variant"], 0.0125), _cell("openmp_simd", 0.00025)])
+    text = readme_numbers.times(machines, TIMES)
+    assert text.splitlines()[2:] == [
+        "| n | d | k | library | `openmp_simd` | library / `openmp_simd` |",
+        "| ---: | ---: | ---: | ---: | ---: | ---: |",
+        f"| 1 000 | 2 | 5 | 12.5 | 0.250 | 50.0{words.TIMES} |",
+    ]
+    about = text.splitlines()[0]
+    assert "300 iterations a repetition" in about
+    assert "`results/small-1`: Synthetic Processor (synthetic-2core), 2 threads; quick scale." in (
+        about
+    )
+    assert "Medians of 9 samples from 3 processes." in about
+
+
+def test_a_library_that_ended_early_is_named(place: Callable[..., Machines]) -> None:
+    early = _cell(SLOW["variant"], 0.0125, executed_iterations=4)
+    text = readme_numbers.times(place([early, _cell("openmp_simd", 0.1)]), TIMES)
+    assert "python_sklearn_lloyd f32 stopped before T" in text
+    assert "4 of 300 at n = 1 000, d = 2, k = 5." in text
+    assert "does not tell" not in text
+
+
+def test_a_library_that_ran_all_is_not_named(place: Callable[..., Machines]) -> None:
+    for ran in (300, None):
+        cells = [_cell(SLOW["variant"], 0.0125, executed_iterations=ran)]
+        text = readme_numbers.times(place(cells), TIMES)
+        assert "stopped before" not in text
+        assert "does not tell" not in text
+
+
+def test_files_that_cannot_tell_what_a_library_ran_say_so(place: Callable[..., Machines]) -> None:
+    cell = _cell(SLOW["variant"], 0.0125)
+    cell.pop("executed_iterations", None)
+    text = readme_numbers.times(place([cell]), TIMES)
+    assert "does not tell how many of the T iterations libraries ran" in text
+    assert "python_sklearn_lloyd f32." in text
+
+
+def test_what_has_no_time_says_why(place: Callable[..., Machines]) -> None:
+    slow = _cell(SLOW["variant"], 0.0125)
+    synthetic.fail(slow, "wrong", "labels")
+    row = readme_numbers.times(place([slow]), TIMES).splitlines()[-1]
+    assert row == "| 1 000 | 2 | 5 | wrong | not measured yet | " + words.NONE + " |"
+
+
+def test_incomplete_and_modified_runs_are_named(place: Callable[..., Machines]) -> None:
+    suite = synthetic.context()["suite"] | {"git_dirty": True}
+    machines = place(
+        [_cell(SLOW["variant"], 0.0125)],
+        complete=False,
+        planned_cells=7,
+        context={"suite": suite},
+    )
+    about = readme_numbers.times(machines, TIMES).splitlines()[0]
+    assert "`trial`: Incomplete run, partial: 1 of 7 cells." in about
+    assert "`trial`: Not for publication: built from a modified working tree." in about
+
+
+TOTALS = {
+    "kind": "totals",
+    "machine": "small-*",
+    "experiments": {"trial": "blobs"},
+    "shape": {"n": 1000, "d": 2, "k": 5},
+    "variants": ["openmp_simd", "python_sklearn_lloyd", "cuda_atomic"],
+}
+
+
+def test_totals_are_of_all_iterations(place: Callable[..., Machines]) -> None:
+    early = _cell(SLOW["variant"], 0.0125, executed_iterations=4)
+    machines = place([_cell("openmp_simd", 0.0001), early])
+    text = readme_numbers.totals(machines, TOTALS)
+    assert "Time of 300 iterations over 1 000 points, d = 2, k = 5." in text
+    assert text.splitlines()[2:] == [
+        "| variant | blobs |",
+        "| --- | ---: |",
+        "| `openmp_simd` | 30.0 ms |",
+        "| `python_sklearn_lloyd` | stopped after 4 |",
+        "| `cuda_atomic` | not measured yet |",
+    ]
+
+
+NUMBERS = {
+    "kind": "numbers",
+    "machine": "small-*",
+    "rows": [{"experiment": "trial", "number": {"label": "Theirs"}}],
+}
+STATEMENTS = {
+    "kind": "statements",
+    "machine": "small-*",
+    "rows": [{"experiment": "trial", "claim": "faster"}],
+}
+
+
+def test_published_numbers_stand_beside_ours(
+    place: Callable[..., Machines],
+) -> None:
+    machines = place([_cell("openmp_simd", 0.001)])
+    row = readme_numbers.numbers(machines, NUMBERS).splitlines()[-1]
+    fields = [field.strip() for field in row.strip("| ").split(" | ")]
+    assert fields[:4] == ["`trial`", "Theirs", "1.25 s", "table 3; machine: an abacus"]
+    assert fields[4] == f"0.300 s, 0.270 s {words.TO} 0.360 s"
+    assert fields[5].startswith("`openmp_simd`: ")
+
+
+@pytest.mark.parametrize(("fast", "kind"), [(0.001, claims.HOLDS), (0.1, claims.FAILS)])
+def test_verdicts_are_those_of_the_claims(
+    place: Callable[..., Machines], fast: float, kind: str
+) -> None:
+    machines = place([_cell(SLOW["variant"], 0.01), _cell("openmp_simd", fast)])
+    row = readme_numbers.statements(machines, STATEMENTS).splitlines()[-1]
+    assert f"| `trial` | It is faster. | {claims.SIGNS[kind]} {claims.WORDS[kind]}" in row
+    assert f": {words.factor(0.01 / fast)} (" in row
+    table = readme_numbers.tally(machines, {"kind": "tally"}).splitlines()
+    counts = dict(zip(table[0].split(" | ")[3:], table[2].split(" | ")[3:], strict=True))
+    assert counts.pop(f"{claims.SIGNS[kind]} {claims.WORDS[kind]}") == "1"
+    assert {count.strip(" |") for count in counts.values()} == {"0"}
+
+
+def test_how_long_it_took_is_read_from_the_files(place: Callable[..., Machines]) -> None:
+    times = {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:07:00Z"}
+    machines = place([_cell("openmp_simd", 0.001)], context=times)
+    block = {"kind": "duration", "machine": "small-*"}
+    assert "1 experiment took 7 minutes at quick scale." in readme_numbers.duration(machines, block)
+
+
+@pytest.mark.parametrize("block", [TIMES, TOTALS, NUMBERS, STATEMENTS], ids=lambda b: b["kind"])
+def test_without_results_every_block_says_so(
+    place: Callable[..., Machines], block: dict[str, Any]
+) -> None:
+    text = readme_numbers.KINDS[block["kind"]](place(None), block)
+    assert "has not been measured here yet" in text
+
+
+@pytest.mark.parametrize("block", [TIMES, TOTALS, NUMBERS, STATEMENTS], ids=lambda b: b["kind"])
+def test_an_experiment_that_a_machine_lacks_is_named(
+    place: Callable[..., Machines], block: dict[str, Any]
+) -> None:
+    machines = place([_cell("openmp_simd", 0.001)])
+    (machines.results / "small-1" / "trial.json").rename(
+        machines.results / "small-1" / "other.json"
+    )
+    text = (machines.results / "small-1" / "other.json").read_text()
+    other = text.replace('"experiment": "trial"', '"experiment": "other"')
+    (machines.results / "small-1" / "other.json").write_text(other)
+    text = readme_numbers.KINDS[block["kind"]](machines, block)
+    assert "`trial` has not been measured on this machine (`results/small-1`) yet" in text
+
+
+PICTURE = {
+    "kind": "picture",
+    "machine": "small-*",
+    "experiment": "trial",
+    "figure": "bars",
+    "file": "bars.svg",
+    "alt": "Bars",
+}
+
+
+def test_a_picture_is_the_file_that_figures_are(
+    place: Callable[..., Machines], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    from plots.load import load_folder
+    from plots.render import write_figures
+
+    machines = place([_cell(SLOW["variant"], 0.01), _cell("openmp_simd", 0.001)])
+    assert readme_numbers.picture(machines, PICTURE) == "![Bars](docs/figures/bars.svg)\n"
+    drawn = readme_numbers.draw({"one": PICTURE}, machines)
+    write_figures(load_folder(machines.results / "small-1"), tmp_path / "figures")
+    assert drawn == {"bars.svg": (tmp_path / "figures" / "trial-bars.svg").read_bytes()}
+
+
+def test_a_picture_without_a_result_is_no_link(place: Callable[..., Machines]) -> None:
+    assert readme_numbers.picture(place(None), PICTURE) == "Bars: not measured yet.\n"
+    assert readme_numbers.draw({"one": PICTURE}, place(None)) == {}
+
+
+def test_pictures_are_compared_byte_by_byte(tmp_path: Path) -> None:
+    wanted = {"a.svg": b"<svg/>", "b.svg": b"<svg></svg>"}
+    assert readme_numbers.stale_pictures(wanted, tmp_path / "none") == ["a.svg", "b.svg"]
+    assert readme_numbers.write_pictures(wanted, tmp_path) == ["a.svg", "b.svg"]
+    assert readme_numbers.stale_pictures(wanted, tmp_path) == []
+    (tmp_path / "a.svg").write_bytes(b"<svg />")
+    (tmp_path / "drawn-by-nothing.svg").write_bytes(b"")
+    assert readme_numbers.stale_pictures(wanted, tmp_path) == ["a.svg", "drawn-by-nothing.svg"]
+    readme_numbers.write_pictures(wanted, tmp_path)
+    assert {f.name: f.read_bytes() for f in tmp_path.iterdir()} == wanted
+
+
+# --- What a description may not ask for -------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("block", "names"),
+    [
+        (TIMES | {"experiment": "tiral"}, "no experiment tiral"),
+        (TIMES | {"fast": {"variant": "openmp_smid"}}, "no variant openmp_smid"),
+        (TOTALS | {"variants": ["cuda_atmoic"]}, "no variant cuda_atmoic"),
+        (NUMBERS | {"rows": [{"experiment": "trial", "number": {"label": "Ours"}}]}, "0 published"),
+        (STATEMENTS | {"rows": [{"experiment": "trial", "claim": "slower"}]}, "no claim slower"),
+        (PICTURE | {"figure": "pie"}, "no figure pie"),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+def test_a_slip_in_the_description_is_no_missing_result(
+    place: Callable[..., Machines], block: dict[str, Any], names: str
+) -> None:
+    with pytest.raises(DescriptionError, match=names):
+        readme_numbers.KINDS[block["kind"]](place(None), block)
+
+
+def test_a_pattern_that_fits_two_machines_is_refused(place: Callable[..., Machines]) -> None:
+    place([_cell("openmp_simd", 0.001)])
+    machines = place([_cell("openmp_simd", 0.001)], folder="small-2")
+    with pytest.raises(DescriptionError, match="small-1 and small-2"):
+        readme_numbers.times(machines, TIMES)
+
+
+def test_blocks_and_description_name_each_other(place: Callable[..., Machines]) -> None:
+    readme = f"{readme_numbers.BEGIN.format('one')}\nold\n{readme_numbers.END}\n"
+    machines = place([_cell("openmp_simd", 0.001)])
+    updated = readme_numbers.render(readme, {"one": TOTALS}, machines)
+    assert "old" not in updated
+    assert "| `openmp_simd` | 300 ms |" in updated
+    assert readme_numbers.render(updated, {"one": TOTALS}, machines) == updated
+    with pytest.raises(DescriptionError, match=r"one.*describes one and two"):
+        readme_numbers.render(readme, {"one": TOTALS, "two": TIMES}, machines)
+
+
+# --- The command -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(
+    place: Callable[..., Machines], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., int]:
+    """update_readme.py on a small README, without a built program."""
+    machines = place([_cell("openmp_simd", 0.001)])
+    monkeypatch.setattr(update_readme, "ROOT", tmp_path)
+    monkeypatch.setattr(readme_numbers, "description", lambda: {"one": TOTALS})
+    monkeypatch.setattr(readme_numbers, "Machines", lambda _: machines)
+    monkeypatch.setattr(readme_numbers, "why_not_drawn", lambda: "")
+
+    def run(*options: str) -> int:
+        arguments = ["update_readme.py", "--readme", str(tmp_path / "README.md"), *options]
+        monkeypatch.setattr(sys, "argv", arguments)
+        return update_readme.main()
+
+    return run
+
+
+def test_the_check_fails_until_the_numbers_are_written(
+    command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{readme_numbers.BEGIN.format('one')}\n{readme_numbers.END}\n")
+    before = readme.read_text()
+    assert command("--check") == 1
+    assert readme.read_text() == before
+    assert "README.md: numbers out of date" in capsys.readouterr().err
+    assert command() == 0
+    assert command("--check") == 0
+    readme.write_text(readme.read_text().replace("300 ms", "299 ms"))
+    assert command("--check") == 1
+
+
+def test_the_check_fails_for_a_picture_that_nothing_draws(
+    command: Callable[..., int], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{readme_numbers.BEGIN.format('one')}\n{readme_numbers.END}\n")
+    assert command() == 0
+    figures = tmp_path / readme_numbers.PICTURES
+    (figures / "old.svg").write_bytes(b"")
+    assert command("--check") == 1
+    assert "docs/figures/old.svg out of date" in capsys.readouterr().err

@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The numbers and pictures of README.md, from the results that lie in the repository.
+
+tools/readme.json says which: a block is what stands between two markers of README.md, of one of the
+kinds below. Machines are named by a pattern, so that no folder's name is typed; processors, numbers
+of threads and commits are what the result files say. What has not been measured yet gives a
+sentence or a row that says so.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from plots import captions, claims, published  # noqa: E402
+from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
+from plots.metrics import named, speedup  # noqa: E402
+from plots.words import NONE, count, digits, factor, listed, many, seconds, span  # noqa: E402
+
+DESCRIPTION = Path(__file__).resolve().with_name("readme.json")
+PICTURES = Path("docs/figures")
+NOT_MEASURED = "not measured yet"
+BEGIN, END = "<!-- numbers:begin {} -->", "<!-- numbers:end -->"
+_BLOCK = re.compile(r"<!-- numbers:begin (\S+) -->\n(.*?)<!-- numbers:end -->", re.DOTALL)
+
+
+class DescriptionError(Exception):
+    """tools/readme.json asks for something that does not exist; the text says what."""
+
+
+class Machines:
+    """The folders of results/, each loaded once, whole, since colours follow from all of it."""
+
+    def __init__(self, results: Path, experiments: Path = published.EXPERIMENTS) -> None:
+        self.results = results
+        self._experiments = experiments
+        self.load = cache(self._load)
+        self.spec = cache(self._spec)
+
+    def _load(self, folder: Path) -> dict[str, Result]:
+        return {result.experiment: result for result in load_folder(folder)}
+
+    def _spec(self, experiment: str) -> dict[str, Any]:
+        path = self._experiments / f"{experiment}.json"
+        if not path.is_file():
+            raise DescriptionError(f"there is no experiment {experiment}")
+        return read_json(path)
+
+    def folders(self, pattern: str = "*") -> list[Path]:
+        found = self.results.glob(pattern)
+        return sorted(p for p in found if p.is_dir() and any(p.glob("*.json")))
+
+    def folder(self, pattern: str) -> Path | None:
+        """The one that the pattern fits; None if there is none yet."""
+        found = self.folders(pattern)
+        if len(found) > 1:
+            names = listed([folder.name for folder in found])
+            raise DescriptionError(f"{pattern!r} fits several folders of results: {names}")
+        return found[0] if found else None
+
+    def result(self, pattern: str, experiment: str) -> Result | None:
+        self.spec(experiment)
+        folder = self.folder(pattern)
+        return self.load(folder).get(experiment) if folder else None
+
+
+# --- Words -----------------------------------------------------------------------------------
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterable[int]) -> str:
+    """A Markdown table; `right` are the columns of numbers."""
+    to_the_right = set(right)
+    rule = ["---:" if i in to_the_right else "---" for i in range(len(headings))]
+    lines = [headings, rule, *rows]
+    return "".join("| " + " | ".join(map(_escape, line)) + " |\n" for line in lines)
+
+
+def _escape(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _missing(machines: Machines, block: dict[str, Any], experiment: str) -> str:
+    folder = machines.folder(block["machine"])
+    where = f"on this machine (`results/{folder.name}`)" if folder else "here"
+    return f"`{experiment}` has not been measured {where} yet.\n"
+
+
+def _source(results: Sequence[Result]) -> str:
+    """Which folder and machine, at which scale, and what speaks against trusting it."""
+    first = results[0]
+    scales = listed(list(dict.fromkeys(result.scale for result in results)))
+    text = f"`results/{first.path.parent.name}`: {captions.machine_name(first)}"
+    if first.context.get("threads"):
+        text += f", {many(first.context['threads'], 'thread')}"
+    text += f"; {scales} scale."
+    for result in results:
+        warnings = [
+            captions.partial_sentence(result),
+            *captions.not_run_sentences(result, {}),
+            captions.build_warning(result),
+        ]
+        text += "".join(f" `{result.experiment}`: {warning}" for warning in warnings if warning)
+    return text
+
+
+def _samples(cells: Sequence[Cell]) -> str:
+    timed = [cell for cell in cells if cell.ok]
+    if not timed:
+        return "No cell has a time."
+    sizes = [cell.sample_count for cell in timed]
+    processes = [cell.data.get("processes") or 1 for cell in timed]
+    samples = f"{span(sizes)} {'sample' if max(sizes) == 1 else 'samples'}"
+    return f"Medians of {samples} from {span(processes)} " + (
+        "process." if max(processes) == 1 else "processes."
+    )
+
+
+def _time(cell: Cell | None, text: Callable[[float], str]) -> str:
+    """Of a cell, per iteration; in its place what became of it."""
+    if cell is None:
+        return NOT_MEASURED
+    return text(cell.seconds.mid) if cell.seconds else cell.status
+
+
+def _total(cell: Cell | None) -> str:
+    """Of all iterations; a library that ended before them has no such time."""
+    if cell and cell.stopped_early:
+        return f"stopped after {count(cell.executed_iterations)}"
+    return _time(cell, lambda value: seconds(value * cell.iterations))
+
+
+def _cell(result: Result, name: dict[str, Any] | str, shape: tuple[int, int, int]) -> Cell | None:
+    found = [cell for cell in named(result.cells, name) if cell.shape == shape]
+    timed = [cell for cell in found if cell.ok]
+    return next(iter(timed or found), None)
+
+
+def _known_variant(machines: Machines, experiment: str, name: dict[str, Any] | str) -> None:
+    """A name that no scale of the experiment has would stay `not measured yet` for ever."""
+    spec = machines.spec(experiment)
+    lists = [spec["variants"], *(scale.get("variants", []) for scale in spec["scales"].values())]
+    known = {v if isinstance(v, str) else v["variant"] for entries in lists for v in entries}
+    variant = name if isinstance(name, str) else name["variant"]
+    if variant not in known and "*" not in known:
+        raise DescriptionError(f"experiment {experiment} has no variant {variant}")
+
+
+# --- Blocks ----------------------------------------------------------------------------------
+
+
+def times(machines: Machines, block: dict[str, Any]) -> str:
+    """Milliseconds per iteration, a row for each shape of the run, a column for each variant."""
+    columns = block["columns"]
+    names = [{k: v for k, v in column.items() if k != "title"} for column in columns]
+    for name in [*names, block["fast"]]:
+        _known_variant(machines, block["experiment"], name)
+    result = machines.result(block["machine"], block["experiment"])
+    if result is None:
+        return _missing(machines, block, block["experiment"])
+    titles = [column.get("title") or f"`{column['variant']}`" for column in columns]
+    base, fast = result.spec["baseline"], block["fast"]
+    slow = base if isinstance(base, str) else base["variant"]
+    shown = {column["variant"]: title for column, title in zip(columns, titles, strict=True)}
+    ratio = f"{shown.get(slow, f'`{slow}`')} / `{fast['variant']}`"
+    rows, used = [], []
+    for shape in dict.fromkeys(cell.shape for cell in result.cells):
+        cells = [_cell(result, name, shape) for name in names]
+        used += [cell for cell in cells if cell]
+        pair = _cell(result, base, shape), _cell(result, fast, shape)
+        gain = speedup(*pair) if all(pair) else None
+        rows.append(
+            [
+                *(count(size) for size in shape),
+                *(_time(cell, lambda value: digits(1e3 * value)) for cell in cells),
+                factor(gain.mid) if gain else NONE,
+            ]
+        )
+    about = [
+        f"Milliseconds per iteration, experiment `{result.experiment}`, "
+        f"{_iterations(used)}. {_source([result])}",
+        _samples(used),
+        *captions.early_sentences(used),
+    ]
+    table = _table(["n", "d", "k", *titles, ratio], rows, range(4 + len(columns)))
+    return " ".join(filter(None, about)) + "\n\n" + table
+
+
+def _iterations(cells: Sequence[Cell]) -> str:
+    return f"{span([cell.iterations for cell in cells])} iterations a repetition"
+
+
+def totals(machines: Machines, block: dict[str, Any]) -> str:
+    """The time of all T iterations at one shape: a row for each variant, a column for each
+    experiment."""
+    shape = tuple(block["shape"][axis] for axis in ("n", "d", "k"))
+    found = {}
+    for name in block["experiments"]:
+        for variant in block["variants"]:
+            _known_variant(machines, name, variant)
+        found[name] = machines.result(block["machine"], name)
+    present = [result for result in found.values() if result]
+    if not present:
+        return _missing(machines, block, next(iter(found)))
+    rows, used = [], []
+    for variant in block["variants"]:
+        row = [f"`{variant}`"]
+        for result in found.values():
+            cell = _cell(result, variant, shape) if result else None
+            if cell:
+                used.append(cell)
+            row.append(_total(cell))
+        rows.append(row)
+    iterations = {cell.iterations for cell in used}
+    about = (
+        f"Time of {span(sorted(iterations))} iterations over {count(shape[0])} points, "
+        f"d = {shape[1]}, k = {shape[2]}. " + _source(present)
+        if used
+        else _source(present)
+    )
+    about = " ".join(filter(None, [about, _samples(used), *captions.early_sentences(used)]))
+    headings = ["variant", *block["experiments"].values()]
+    return about + "\n\n" + _table(headings, rows, range(1, len(headings)))
+
+
+def _chosen(machines: Machines, row: dict[str, Any]) -> dict[str, Any]:
+    """The published number of the experiment that has all keys of the row's `number`."""
+    entries = machines.spec(row["experiment"]).get("published", [])
+    wanted = row["number"]
+    found = [e for e in entries if all(e.get(key) == value for key, value in wanted.items())]
+    if len(found) != 1:
+        raise DescriptionError(
+            f"{len(found)} published numbers of {row['experiment']} have {wanted}, not one"
+        )
+    return found[0]
+
+
+def _rows_of_source(names: Sequence[str], rows: Sequence[list[str]]) -> list[list[str]]:
+    """Each source named once."""
+    first = dict.fromkeys(names)
+    seen: set[str] = set()
+    lines = []
+    for name in first:
+        for own, row in zip(names, rows, strict=True):
+            if own == name:
+                lines.append(["" if name in seen else f"`{name}`", *row])
+                seen.add(name)
+    return lines
+
+
+def numbers(machines: Machines, block: dict[str, Any]) -> str:
+    """Published numbers beside ours, both as plots/published.py forms them."""
+    rows, used = [], []
+    for row in block["rows"]:
+        entry = _chosen(machines, row)
+        result = machines.result(block["machine"], row["experiment"])
+        what = ", ".join(filter(None, [entry["label"], published.shape_text(entry)]))
+        printed = published.quantity_text(entry["quantity"], entry["value"], exact=True)
+        if entry.get("prior"):
+            printed += " (prior measurement)"
+        machine = f"machine: {entry['machine']}"
+        theirs = "; ".join(filter(None, [entry["where"], machine, entry.get("note")]))
+        if result is None:
+            rows.append([what, printed, theirs, NOT_MEASURED, NONE])
+            continue
+        used.append(result)
+        found = next(c for c in published.comparisons(result) if c.entry == entry)
+        ours = found.measured_text
+        if found.interval_text != NONE:
+            ours += f", {found.interval_text}"
+        name = " ".join(entry[key] for key in ("variant", "precision") if key in entry)
+        how = f"`{name}`" if found.measured_text == found.remark else f"`{name}`: {found.remark}"
+        rows.append([what, printed, theirs, ours, how])
+    names = [row["experiment"] for row in block["rows"]]
+    table = _table(
+        ["source", "number", "published", "where, on what", "here", "how ours is formed"],
+        _rows_of_source(names, rows),
+        [2, 4],
+    )
+    return _with_source(machines, block, used, names) + table
+
+
+def statements(machines: Machines, block: dict[str, Any]) -> str:
+    """Statements of the sources with the verdicts of plots/claims."""
+    rows, used = [], []
+    for row in block["rows"]:
+        known = machines.spec(row["experiment"]).get("claims", [])
+        claim = next((claim for claim in known if claim["id"] == row["claim"]), None)
+        if claim is None:
+            raise DescriptionError(f"experiment {row['experiment']} has no claim {row['claim']}")
+        result = machines.result(block["machine"], row["experiment"])
+        if result is None:
+            rows.append([claim["statement"], NOT_MEASURED, NONE])
+            continue
+        used.append(result)
+        found = claims.verdict_of(result, claim)
+        rows.append([claim["statement"], f"{found.sign} {found.verdict}", found.measured or NONE])
+    names = [row["experiment"] for row in block["rows"]]
+    table = _table(
+        ["experiment", "statement of the source", "verdict", "measured here"],
+        _rows_of_source(names, rows),
+        [],
+    )
+    return _with_source(machines, block, used, names) + table
+
+
+def _with_source(
+    machines: Machines, block: dict[str, Any], used: Sequence[Result], names: Sequence[str]
+) -> str:
+    if not used:
+        return _missing(machines, block, names[0]) + "\n"
+    one_each = list({result.experiment: result for result in used}.values())
+    return f"{_source(one_each)}\n\n"
+
+
+def tally(machines: Machines, block: dict[str, Any]) -> str:
+    """How many claims came out as what, on every machine."""
+    rows = []
+    for folder in machines.folders(block.get("machine", "*")):
+        results = list(machines.load(folder).values())
+        counts = dict.fromkeys(claims.KINDS, 0)
+        for result in results:
+            for kind, number in claims.tally(claims.verdicts(result)).items():
+                counts[kind] += number
+        scales = listed(sorted({result.scale for result in results}))
+        machine = f"`{folder.name}` ({captions.machine_name(results[0])})"
+        rows.append([machine, scales, str(sum(counts.values())), *map(str, counts.values())])
+    if not rows:
+        return "No results lie under `results/` yet.\n"
+    kinds = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in claims.KINDS]
+    headings = ["machine", "scale", "claims", *kinds]
+    return _table(headings, rows, range(2, len(headings)))
+
+
+def duration(machines: Machines, block: dict[str, Any]) -> str:
+    """How long all experiments of a folder took, from their own clocks."""
+    folder = machines.folder(block["machine"])
+    if folder is None:
+        return "How long that takes has not been measured yet.\n"
+    results = list(machines.load(folder).values())
+    spent = 0.0
+    for result in results:
+        ends = [result.context.get(key) for key in ("started", "finished")]
+        if not all(ends):
+            return f"The files of `results/{folder.name}` do not tell how long they took.\n"
+        first, last = (datetime.fromisoformat(end) for end in ends)
+        spent += (last - first).total_seconds()
+    return (
+        f"On the machine of `results/{folder.name}` ({captions.machine_name(results[0])}, "
+        f"{many(results[0].context['threads'], 'thread')}) measuring its "
+        f"{many(len(results), 'experiment')} took {many(round(spent / 60), 'minute')} "
+        f"at {listed(sorted({result.scale for result in results}))} scale.\n"
+    )
+
+
+def picture(machines: Machines, block: dict[str, Any]) -> str:
+    _figure_spec(machines, block)
+    if _figure(machines, block) is None:
+        return f"{block['alt']}: {NOT_MEASURED}.\n"
+    return f"![{block['alt']}]({PICTURES / block['file']})\n"
+
+
+KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
+    "times": times,
+    "totals": totals,
+    "numbers": numbers,
+    "statements": statements,
+    "tally": tally,
+    "duration": duration,
+    "picture": picture,
+}
+
+
+def _figure_spec(machines: Machines, block: dict[str, Any]) -> None:
+    figures = machines.spec(block["experiment"])["figures"]
+    if not any(figure["id"] == block["figure"] for figure in figures):
+        raise DescriptionError(f"{block['experiment']} has no figure {block['figure']}")
+
+
+def _figure(machines: Machines, block: dict[str, Any]) -> tuple[Result, dict[str, Any]] | None:
+    """The result and its own description of the figure; None if it cannot be drawn from it."""
+    result = machines.result(block["machine"], block["experiment"])
+    if result is None:
+        return None
+    figure = next((f for f in result.figures if f["id"] == block["figure"]), None)
+    return (result, figure) if figure else None
+
+
+# --- README and pictures ---------------------------------------------------------------------
+
+
+def description(path: Path = DESCRIPTION) -> dict[str, dict[str, Any]]:
+    return read_json(path)
+
+
+def render(readme: str, blocks: dict[str, dict[str, Any]], machines: Machines) -> str:
+    """The same README with every block as the results give it."""
+    present = [found[1] for found in _BLOCK.finditer(readme)]
+    if sorted(present) != sorted(blocks):
+        raise DescriptionError(
+            f"README.md has the blocks {listed(sorted(present), 20)}; "
+            f"{DESCRIPTION.name} describes {listed(sorted(blocks), 20)}"
+        )
+
+    def written(found: re.Match[str]) -> str:
+        block = blocks[found[1]]
+        text = KINDS[block["kind"]](machines, block)
+        return f"{BEGIN.format(found[1])}\n{text}{END}"
+
+    return _BLOCK.sub(written, readme)
+
+
+def draw(blocks: dict[str, dict[str, Any]], machines: Machines) -> dict[str, bytes]:
+    """Every picture by its file's name: the bytes that `make figures` writes for its result."""
+    from plots import render as drawing
+
+    pictures = {}
+    for block in blocks.values():
+        chosen = _figure(machines, block) if block["kind"] == "picture" else None
+        if chosen is None:
+            continue
+        drawn = drawing.draw(*chosen)
+        if drawn.picture is None:
+            raise DescriptionError(f"{block['file']} cannot be drawn: {drawn.absent}")
+        page = drawing.with_caption(drawn)
+        drawing.settle(page)
+        pictures[block["file"]] = drawing.encode(page, "svg")
+    return pictures
+
+
+def why_not_drawn(requirements: Path = ROOT / "requirements.txt") -> str:
+    """Empty if pictures come out of this Python as they do everywhere: another version of
+    matplotlib may write other bytes for the same picture."""
+    try:
+        import matplotlib
+    except ImportError:
+        return "matplotlib is missing; make setup installs it"
+    pinned = re.search(r"^matplotlib==(\S+)", requirements.read_text(encoding="utf-8"), re.M)
+    if pinned and matplotlib.__version__ != pinned[1]:
+        return f"matplotlib is {matplotlib.__version__}, not the pinned {pinned[1]}"
+    return ""
+
+
+def stale_pictures(pictures: dict[str, bytes], folder: Path) -> list[str]:
+    """Names of files that differ from what was drawn, are missing, or are drawn by nothing."""
+    there = {file.name for file in folder.iterdir() if file.is_file()} if folder.is_dir() else set()
+    differing = [
+        name
+        for name, data in pictures.items()
+        if name not in there or (folder / name).read_bytes() != data
+    ]
+    return sorted([*differing, *(there - set(pictures))])
+
+
+def write_pictures(pictures: dict[str, bytes], folder: Path) -> list[str]:
+    """Makes the folder hold exactly these; returns what changed."""
+    changed = stale_pictures(pictures, folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in changed:
+        if name in pictures:
+            (folder / name).write_bytes(pictures[name])
+        else:
+            (folder / name).unlink()
+    return changed
