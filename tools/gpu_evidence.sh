@@ -76,7 +76,7 @@ step_sanitize() {
   variants=$("$program" list | sed -nE 's/^(cuda_[a-z0-9_]+) .*/\1/p' | grep -E "${SANITIZE_ONLY:-.}" |
     grep -v '_as_printed$') # kept as printed, uninitialised shared memory included
   for tool in memcheck initcheck racecheck; do
-    work=1e6
+    work=${MEMCHECK_WORK:-1e5}
     [ "$tool" = racecheck ] && work=${RACECHECK_WORK:-2e4}
     for variant in $variants; do
       # initcheck's own memory goes with a stream that is destroyed while it works, as this variant
