@@ -100,7 +100,8 @@ def _source(results: Sequence[Result]) -> str:
     text = f"`results/{first.path.parent.name}`: {captions.machine_name(first)}"
     if first.context.get("threads"):
         text += f", {many(first.context['threads'], 'thread')}"
-    text += f"; {scales} scale."
+    commits = listed(sorted({_commit(result) for result in results}))
+    text += f"; {scales} scale, measured at commit {commits}."
     for result in results:
         warnings = [
             captions.partial_sentence(result),
@@ -109,6 +110,12 @@ def _source(results: Sequence[Result]) -> str:
         ]
         text += "".join(f" `{result.experiment}`: {warning}" for warning in warnings if warning)
     return text
+
+
+def _commit(result: Result) -> str:
+    """What was measured: variants may have changed since."""
+    suite = result.context.get("suite") or {}
+    return str(suite.get("git_commit", "unknown"))[:7]
 
 
 def _samples(cells: Sequence[Cell]) -> str:

@@ -20,7 +20,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
-RESULTS = ROOT / "results" / "reference-xeon-2core-avx512"
+RESULTS = ROOT / "results" / "reference-epyc-2core-avx2"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
 SLOWER = 2.0
 
