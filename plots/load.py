@@ -116,6 +116,12 @@ class Cell:
         return self.ok and executed is not None and executed != self.iterations
 
     @property
+    def may_stop(self) -> bool:
+        """Could it have ended before T? Of a library also where the file does not tell."""
+        told = "executed_iterations" in self.data
+        return self.data["executed_iterations"] is not None if told else self.backend == "python"
+
+    @property
     def on_gpu(self) -> bool:
         """Was it measured on a GPU? (The backend alone does not tell: Python libraries do both.)"""
         return self.data.get("gpu") is not None

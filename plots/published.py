@@ -226,8 +226,9 @@ def _why(cell: Cell) -> str:
 
 
 def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
-    """A whole run takes the time of its own iterations, so only a cell or a trace that executed
-    exactly as many is a counterpart."""
+    """A cell or a trace that executed exactly as many iterations is a counterpart. So is a multiple
+    of one iteration of a variant that always runs as many as it is asked for: they take the same.
+    Of a library that may stop no more is known than what it ran."""
     wanted = entry.get("iterations")
     timed = [c for c in cells if c.seconds is not None]
     exact = [c for c in timed if c.executed_iterations and wanted in (None, c.executed_iterations)]
@@ -241,6 +242,9 @@ def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> 
             return Comparison(
                 entry, found and found.mid, remark, found, once=len(samples) < FEWEST_SAMPLES
             )
+    steady = [c for c in timed if not c.may_stop]
+    if wanted and len(steady) == 1:
+        return _scaled_cell(entry, steady[0], wanted)
     if not timed and not runs:
         return Comparison(entry, None, _why(cells[0]) if cells else "not part of this run")
     if len(exact) > 1:
@@ -255,6 +259,14 @@ def _whole_cell(entry: dict[str, Any], cell: Cell) -> Comparison:
     steps = cell.executed_iterations or cell.iterations
     total = cell.seconds and cell.seconds.times(steps)
     remark = f"the {many(steps, 'iteration')} of this run, at the median of one"
+    once = cell.sample_count < FEWEST_SAMPLES
+    return Comparison(entry, total and total.mid, remark, total, once=once)
+
+
+def _scaled_cell(entry: dict[str, Any], cell: Cell, wanted: int) -> Comparison:
+    total = cell.seconds and cell.seconds.times(wanted)
+    length = many(cell.iterations, "iteration")
+    remark = f"{count(wanted)} times the median iteration of runs of {length}"
     once = cell.sample_count < FEWEST_SAMPLES
     return Comparison(entry, total and total.mid, remark, total, once=once)
 

@@ -898,9 +898,15 @@ def test_a_published_total_needs_a_run_of_as_many_iterations(bench: Bench) -> No
     assert found.measured == pytest.approx(5.0)
     assert found.interval_text == "4.95 s \N{EN DASH} 5.05 s"
     assert found.ratio == pytest.approx(0.5)
+    # It never stops early, so 300 iterations take 300 times as long as one.
     other = _compare(result, **entry, iterations=300)
-    assert (other.measured, other.ratio, other.interval) == (None, None, None)
-    assert other.measured_text == "ran 10 iterations, not 300: 5.00 s in all"
+    assert other.measured == pytest.approx(150.0)
+    assert other.remark == "300 times the median iteration of runs of 10 iterations"
+    # A library that may stop before is known for what it ran alone.
+    cell = _cell("python_x", GRID[0], 0.5, executed_iterations=10)
+    library = _compare(bench.result([cell]), **entry | {"variant": "python_x"}, iterations=300)
+    assert (library.measured, library.ratio, library.interval) == (None, None, None)
+    assert library.measured_text == "ran 10 iterations, not 300: 5.00 s in all"
     several = [_cell("cpu_a", GRID[0], 0.5), _cell("cpu_a", GRID[0], 0.1, iterations=300)]
     several[1]["key"] += "/long"
     assert _compare(bench.result(several), **entry, iterations=300).measured == pytest.approx(30)
@@ -933,6 +939,10 @@ def test_a_published_total_may_be_that_of_a_trace_that_ended_by_a_rule(bench: Be
     assert found.measured == pytest.approx(2.0)
     assert found.interval_text == "1.96 s \N{EN DASH} 2.04 s (min\N{EN DASH}max)"
     assert found.remark == "whole runs of trace program, until loss:0.1"
+    # Of other lengths a multiple of an iteration is known, if the variant never stops by itself.
+    other = _compare(bench.result(cells, traces=[trace]), **entry | {"iterations": 33})
+    assert other.measured == pytest.approx(33.0)
+    cells[0]["executed_iterations"] = 10
     other = _compare(bench.result(cells, traces=[trace]), **entry | {"iterations": 33})
     assert other.measured is None
     assert other.measured_text == ("trace program ended after 20 iterations, not 33: 2.00 s in all")

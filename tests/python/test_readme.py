@@ -173,8 +173,8 @@ def test_times_are_in_milliseconds_with_their_ratio(place: Callable[..., Machine
     about = text.splitlines()[0]
     assert "300 iterations a repetition" in about
     assert (
-        "`results/small-1`: Synthetic Processor (synthetic-2core), 2 threads; quick scale, measured "
-        "at commit 0123456."
+        "`results/small-1`: Synthetic Processor (synthetic-2core), 2 threads; quick scale, "
+        "measured at commit 0123456."
     ) in about
     assert "Medians of 9 samples from 3 processes." in about
 
