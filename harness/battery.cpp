@@ -63,6 +63,16 @@ BatteryCase uniform_case(std::string name, std::int64_t n, std::int64_t d, std::
   });
 }
 
+/// From the fourth on, first centroids so far away that no point is theirs.
+BatteryCase with_far_centroids(BatteryCase data) {
+  for (std::int64_t j = 3; j < data.k; ++j) {
+    for (std::int64_t t = 0; t < data.d; ++t) {
+      data.centroids[j * data.d + t] = 1000.0F + static_cast<float>(j * 10 + t);
+    }
+  }
+  return data;
+}
+
 template <class T>
 BatteryResult run_typed(const RegisteredVariant& variant, const BatteryCase& test,
                         Precision precision, int threads) {
@@ -178,13 +188,7 @@ std::vector<BatteryCase> make_battery() {
     return i < 2980 ? random.bell() : 50 + random.bell();
   }));
 
-  BatteryCase empties = uniform_case("empty clusters", 900, 3, 8, 20);
-  for (std::int64_t j = 3; j < 8; ++j) {
-    for (std::int64_t t = 0; t < 3; ++t) {
-      empties.centroids[j * 3 + t] = 1000.0F + static_cast<float>(j * 10 + t);
-    }
-  }
-  cases.push_back(std::move(empties));
+  cases.push_back(with_far_centroids(uniform_case("empty clusters", 900, 3, 8, 20)));
   BatteryCase same = uniform_case("identical centroids", 1100, 4, 7, 21);
   for (std::int64_t j = 1; j < 4; ++j) {
     for (std::int64_t t = 0; t < 4; ++t) same.centroids[j * 4 + t] = same.centroids[t];
@@ -207,13 +211,7 @@ std::vector<BatteryCase> make_battery() {
   cases.push_back(
       make_case("plane, one far outlier", 1000, 2, 4,
                 [&](std::int64_t i, std::int64_t) { return i == 999 ? 1e7 : random.uniform(); }));
-  BatteryCase lost = uniform_case("plane, empty clusters", 900, 2, 8, 30);
-  for (std::int64_t j = 3; j < 8; ++j) {
-    for (std::int64_t t = 0; t < 2; ++t) {
-      lost.centroids[j * 2 + t] = 1000.0F + static_cast<float>(j * 10 + t);
-    }
-  }
-  cases.push_back(std::move(lost));
+  cases.push_back(with_far_centroids(uniform_case("plane, empty clusters", 900, 2, 8, 30)));
   return cases;
 }
 

@@ -133,6 +133,8 @@ KMEANS_VARIANT(TiresWhenTimed, .name = "tests_tires", .summary = "wrong only whe
 namespace kmeans {
 namespace {
 
+const std::vector<float> kLine{0, 1, 2, 10, 11, 12};
+
 class WorkerTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -157,10 +159,20 @@ class WorkerTest : public testing::Test {
     return result;
   }
 
+  /// Two clusters of the six points on a line, whose first centroids are 0 and 1.
+  TraceJob trace_on_line(const std::string& variant, std::int64_t iterations) {
+    const Job files = job(variant, kLine, 1, {0, 1});
+    TraceJob trace;
+    trace.variant = variant;
+    trace.points_file = files.points_file;
+    trace.centroids_file = files.centroids_file;
+    trace.k = files.k;
+    trace.iterations = iterations;
+    return trace;
+  }
+
   std::filesystem::path folder_;
 };
-
-const std::vector<float> kLine{0, 1, 2, 10, 11, 12};
 
 TEST_F(WorkerTest, TimesAndCertifiesTheReference) {
   Job work = job("reference", kLine, 1, {0, 1});
@@ -301,13 +313,7 @@ TEST_F(WorkerTest, JobsAndResultsSurviveJson) {
 }
 
 TEST_F(WorkerTest, TraceKnowsItsAnswer) {
-  const Job files = job("reference", kLine, 1, {0, 1});
-  TraceJob trace;
-  trace.variant = "reference";
-  trace.points_file = files.points_file;
-  trace.centroids_file = files.centroids_file;
-  trace.k = 2;
-  trace.iterations = 10;
+  TraceJob trace = trace_on_line("reference", 10);
   trace.stop = "labels";
   trace.keep_points = 4;
   trace.keep_centroids = true;
@@ -329,13 +335,7 @@ TEST_F(WorkerTest, TraceKnowsItsAnswer) {
 }
 
 TEST_F(WorkerTest, TraceKnowsCentroids) {
-  const Job files = job("reference", kLine, 1, {0, 1});
-  TraceJob trace;
-  trace.variant = "reference";
-  trace.points_file = files.points_file;
-  trace.centroids_file = files.centroids_file;
-  trace.k = 2;
-  trace.iterations = 2;
+  TraceJob trace = trace_on_line("reference", 2);
   // 0 | 1 2 10 11 12 has its mean at 7.2 after the first iteration.
   const auto expect = [&](std::int64_t iteration, double second, double tolerance) {
     trace.expected = {{"inertia", nlohmann::json::array()},
@@ -357,13 +357,7 @@ TEST_F(WorkerTest, TraceKnowsCentroids) {
 }
 
 TEST_F(WorkerTest, TraceIsTimedAgainWarm) {
-  const Job files = job("reference", kLine, 1, {0, 1});
-  TraceJob trace;
-  trace.variant = "reference";
-  trace.points_file = files.points_file;
-  trace.centroids_file = files.centroids_file;
-  trace.k = 2;
-  trace.iterations = 10;
+  TraceJob trace = trace_on_line("reference", 10);
   trace.stop = "labels";
   EXPECT_TRUE(run_trace(trace).at("runs_seconds").is_null());
   trace.runs = 4;
@@ -380,13 +374,7 @@ TEST_F(WorkerTest, TraceIsTimedAgainWarm) {
 }
 
 TEST_F(WorkerTest, RulesGoByWhatTheVariantItselfSays) {
-  const Job files = job("tests_content", kLine, 1, {0, 1});
-  TraceJob trace;
-  trace.variant = "tests_content";
-  trace.points_file = files.points_file;
-  trace.centroids_file = files.centroids_file;
-  trace.k = 2;
-  trace.iterations = 5;
+  TraceJob trace = trace_on_line("tests_content", 5);
   for (const char* stop : {"movement:0.5", "labels", "loss:0.1"}) {
     trace.stop = stop;
     const auto json = run_trace(trace);
