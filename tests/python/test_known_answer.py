@@ -84,6 +84,8 @@ def test_exact_variants_agree_to_the_bit(small_set: tuple[Path, Any]) -> None:
             file, "--variant", "openmp_exact", "--iterations", "8", "--threads", threads
         )
         assert exact["label_hash"] == reference["label_hash"]
+        # What a variant counts for itself stands beside what the harness counts.
+        assert [row.pop("own_changed") for row in second] == [row["changed"] for row in first]
         assert second == first
 
 
@@ -101,4 +103,5 @@ def test_the_articles_22_inertia_values(tmp_path: Path) -> None:
     assert trace["expected"]["passed"] is True
     assert trace["expected"]["inertia_relative_error"] <= 1e-9
     assert trace["labels_begin"] == [1, 0, 2, 1, 0, 3, 2, 0, 2, 2]
-    assert len(trace["iterations"]) == 22
+    assert len(trace["iterations"]) == 34  # the last printed centroids are those of the 34th
+    assert trace["expected"]["centroid_error_of_tolerance"] <= 1
