@@ -10,7 +10,7 @@ namespace kmeans {
 struct BuildInfo {
   std::string version;        ///< of the suite, from VERSION
   std::string git_commit;     ///< full hash, or "unknown"
-  bool git_dirty = true;      ///< tracked files outside results/ differed from the commit
+  bool git_dirty = true;      ///< files outside results/ differed, or sources were unknown to git
   std::string build_type;     ///< "Release", ...
   std::string sanitizers;     ///< empty, or "address,undefined"
   std::string compiler;       ///< "GNU 12.2.0"
