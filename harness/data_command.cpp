@@ -129,7 +129,7 @@ int verify_catalogue() {
   std::printf("%d of %d catalogue entries are right, %d wrong, %d skipped\n",
               count - wrong - skipped, count, wrong, skipped);
   if (entries.empty()) {
-    throw EnvironmentError("there is no catalogue at " + source_root() +
+    throw EnvironmentError("there is no catalogue at " + require_source_root() +
                            "/datasets/catalogue.json; set KMEANS_BENCH_ROOT to the source tree");
   }
   return wrong > 0 ? kExitUnusableEnvironment : kExitOk;
