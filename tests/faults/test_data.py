@@ -394,6 +394,41 @@ def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path)
     assert {file: file.read_bytes() for file in made_again} == {f: whole[f] for f in made_again}
 
 
+def test_links_to_themselves_and_folders_in_the_cache_make_way(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    own = bench.other_cache(cache)
+    described = write(experiment())
+
+    def measured(number: int) -> tuple[str, str]:
+        out = tmp_path / f"out{number}"
+        run = bench("run", described, "--out", out, environment=own, timeout=120)
+        assert run.returncode == 0, run.stderr
+        cell = json.loads((out / "demo.json").read_text(encoding="utf-8"))["cells"][0]
+        return cell["label_hash"], run.stderr
+
+    answer, _ = measured(0)
+    (centroids,) = cache.glob("centroids/*.npy")
+    entries = [
+        *cache.glob("uniform-*.npy"),
+        *cache.glob("uniform-*.json"),
+        centroids,
+        centroids.with_suffix(".sha256"),
+        *cache.glob("trajectories/*.json"),
+        *cache.glob("machine/*.json"),
+    ]
+    assert len(entries) >= 5
+    for number, make in enumerate((lambda f: f.symlink_to(f), Path.mkdir, os.mkfifo), 1):
+        for entry in entries:
+            entry.unlink(missing_ok=True)
+            make(entry)
+        again, said = measured(number)
+        assert again == answer
+        assert f"{centroids.name} in the cache is made again" in said
+        assert all(entry.is_file() for entry in entries[:5])
+
+
 # ---- 24 to 30: awkward points ----
 
 
