@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
+
 SIX = np.arange(12, dtype="<f4").reshape(6, 2)
 
 
@@ -685,3 +687,74 @@ def test_overflow_is_wrong_and_never_published(
             assert cell["reason"]
             assert cell["seconds_per_iteration"] is None
             assert cell["samples_seconds_per_iteration"] == []
+
+
+def test_traces_that_are_wrong_have_no_time_and_decide_nothing(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    # Squares of 1e30 are beyond float32: cpu_naive gives labels that are not the nearest.
+    trace = {"n": 1000, "d": 3, "k": 5, "iterations": 30, "stop": "labels"}
+    described = experiment(
+        data={"generator": "uniform", "seed": 1, "low": -1e30, "high": 1e30},
+        traces=[
+            {"name": "bad", "variant": "cpu_naive", **trace},
+            {"name": "good", "variant": "reference", **trace},
+            {
+                "name": "missed",
+                "variant": "reference",
+                **trace,
+                "expected": {"inertia": [0], "relative_tolerance": 1},
+            },
+        ],
+        figures=[{"id": "time", "kind": "trace-time", "title": "Time"}],
+        claims=[
+            {
+                "id": "faster",
+                "statement": "One is faster.",
+                "where": "nowhere",
+                "why": "Nothing was wrong with it.",
+                "tests": [
+                    {
+                        "quantity": "trace_speedup",
+                        "trace": "good",
+                        "baseline_trace": "bad",
+                        "at_least": 1,
+                    }
+                ],
+            }
+        ],
+    )
+    out = tmp_path / "some-machine"
+    result = bench.measure(write(described), out, "--check-seconds", "0", code=4)
+    traces = {trace["name"]: trace for trace in result["traces"]}
+    assert {name: trace["status"] for name, trace in traces.items()} == {
+        "bad": "wrong",
+        "good": "ok",
+        "missed": "wrong",
+    }
+    for name in ("bad", "missed"):
+        assert traces[name]["seconds_per_iteration"] is None
+        assert traces[name]["runs_seconds"] is None
+    assert traces["good"]["seconds_per_iteration"] > 0
+    assert not traces["bad"]["verification"]["passed"]
+    assert "labels" in traces["bad"]["reason"]
+    checks = {check["name"] for check in traces["good"]["verification"]["checks"]}
+    assert "inertia on the exact trajectory" in checks
+    assert any(name.startswith("last iteration: ") for name in checks)
+    assert "null" not in traces["missed"]["reason"]
+    assert "infinite" in traces["missed"]["reason"]
+
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    drawn = subprocess.run(
+        [sys.executable, "-m", "plots", "report", out],
+        cwd=ROOT,
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert drawn.returncode == 0, drawn.stderr
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "not tested here: trace bad is wrong" in page
+    assert "holds:" not in page
