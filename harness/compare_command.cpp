@@ -27,6 +27,7 @@ struct CompareOptions {
   std::string effect = "5%";
   std::string false_discovery_rate = "5%";
   std::string only;
+  std::string undecided;
   int markdown_kib = kMarkdownKib;
   bool gate = false;
   bool all = false;
@@ -77,6 +78,15 @@ std::pair<std::string, std::string> labels_of(const std::string& base, const std
   return {label_of(base, parts), label_of(changed, parts)};
 }
 
+int exit_status(GateOutcome outcome, const std::string& undecided) {
+  switch (outcome) {
+    case GateOutcome::passed: return kExitOk;
+    case GateOutcome::failed: return kExitGateFailed;
+    case GateOutcome::undecided: break;
+  }
+  return undecided == "pass" ? kExitOk : undecided == "fail" ? kExitGateFailed : kExitUndecided;
+}
+
 int compare_files(const CompareOptions& options) {
   if (options.markdown == "-" && options.json_file == "-") {
     throw InputError(
@@ -124,7 +134,7 @@ int compare_files(const CompareOptions& options) {
                            : json_alone   ? presentable(to_json(comparison)).dump(1) + "\n"
                                           : to_text(comparison, options.all);
   std::fputs(text.c_str(), stdout);
-  return options.gate && !comparison.gate.passed ? kExitGateFailed : kExitOk;
+  return options.gate ? exit_status(comparison.gate.outcome, options.undecided) : kExitOk;
 }
 
 }  // namespace
@@ -144,7 +154,12 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--json", options->json_file,
                       "Also write everything to this file; - prints it instead of the text");
   command->add_flag("--gate", options->gate,
-                    "Exit 1 when a cell is slower, an answer broken, or a cell missing");
+                    "Exit 1 when something is slower, an answer broken or a cell missing, 6 when "
+                    "that\ncould not be told of all cells");
+  command
+      ->add_option("--undecided", options->undecided,
+                   "pass or fail: exit 0 or 1 instead of 6 under --gate")
+      ->check(CLI::IsMember({"pass", "fail"}));
   command->add_option("--effect", options->effect, "Differences up to this do not matter")
       ->capture_default_str();
   command
