@@ -115,16 +115,28 @@ const GroupVerdict* group_of(const Comparison& comparison, const std::string& va
 }
 
 /// A condition that one run met and the other did not explains a difference; one that met two
-/// binaries taking turns at random does not.
+/// binaries taking turns at random does not. Processes that disagree are another matter: there a
+/// cell has to show more.
 bool is_doubtful(const Comparison& comparison, const ComparedCell& cell) {
-  return cell.unsteady() || (cell.noted() && !comparison.interleaved);
+  return !comparison.interleaved && (cell.unsteady() || cell.noted());
+}
+
+/// Is the whole interval beyond the effect?
+bool surely_beyond(const CompareSettings& settings, const TimeVerdict& times) {
+  return times.low && *times.low >= 1 + settings.effect;
+}
+
+bool counts_as_slower(const Comparison& comparison, const ComparedCell& cell) {
+  if (cell.times->clearly_slower) return true;
+  if (is_doubtful(comparison, cell)) return false;
+  return !cell.unsteady() || surely_beyond(comparison.settings, *cell.times);
 }
 
 GateOutcome outcome_of(const Comparison& comparison, ComparedCell& cell) {
   const double limit = 1 + comparison.settings.effect;
   const TimeVerdict& times = *cell.times;
   if (cell.verdict == CellVerdict::slower) {
-    if (!is_doubtful(comparison, cell) || times.clearly_slower) return GateOutcome::failed;
+    if (counts_as_slower(comparison, cell)) return GateOutcome::failed;
     cell.outcome_why = "slower, but its measurement is doubtful";
     return GateOutcome::undecided;
   }
@@ -323,7 +335,8 @@ void judge_groups(const std::vector<TimePair>& pairs, const std::vector<std::siz
   std::vector<Member> undoubted;
   for (std::size_t i = 0; i < timed.size(); ++i) {
     const ComparedCell& cell = comparison.cells[timed[i]];
-    if (cell.unsteady()) continue;
+    // Ranks within a cell bear any spread, if both sides met the same conditions.
+    if (cell.unsteady() && !comparison.interleaved) continue;
     const Member member{timed[i],
                         {process_medians(pairs[i].base), process_medians(pairs[i].changed)}};
     steady.push_back(member);

@@ -446,7 +446,10 @@ TEST(CompareGate, TakesNoSpreadAsAnExcuseWhereAllProcessesAreFarSlower) {
 TEST(CompareGate, BlamesNoConditionThatMetBothSidesInTurns) {
   EXPECT_EQ(doubted(1.2, "the machine was busy").gate.outcome, GateOutcome::undecided);
   EXPECT_EQ(doubted(1.2, "the machine was busy", true).gate.outcome, GateOutcome::failed);
-  EXPECT_EQ(doubted(1.2, kSpread, true).gate.outcome, GateOutcome::undecided) << "disagreement";
+  EXPECT_EQ(doubted(1.2, kSpread).gate.outcome, GateOutcome::undecided);
+  EXPECT_EQ(doubted(1.2, kSpread, true).gate.outcome, GateOutcome::failed) << "1.19 to 1.21";
+  EXPECT_EQ(doubted(1.052, kSpread, true).gate.outcome, GateOutcome::undecided)
+      << "an interval from below 1.05 is no evidence where processes disagree";
 }
 
 TEST(CompareGate, PassesOnlyWhatIsShown) {

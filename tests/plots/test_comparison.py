@@ -382,7 +382,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]])
         data[side] |= {"label": HOSTILE, "machine": HOSTILE, "cpu": HOSTILE, "gpu": HOSTILE}
         data[side]["files"][0] |= {"git_commit": HOSTILE, "started": HOSTILE}
     data["differences"] = [HOSTILE]
-    sentences = dict.fromkeys(("reasons", "undecided", "notes"), [HOSTILE])
+    sentences = {key: [HOSTILE] for key in ("reasons", "undecided", "notes")}
     data["gate"] = {"outcome": "failed"} | sentences
     data["sees"] = HOSTILE
     data["groups"][0]["variant"] = HOSTILE
