@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/compare_gate.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/registry.h"
@@ -118,6 +119,24 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
   } else {
     result.why = by + "; the interval reaches beyond " + percent(settings.effect);
   }
+}
+
+/// By which share new could have been slower as a whole, with the spread that both sides have, and
+/// be called so, as the only slow one of `family` cells.
+std::optional<double> smallest_seen(const TimePair& pair, const CompareSettings& settings,
+                                    std::size_t family, double ratio) {
+  if (std::min(pair.base.size(), pair.changed.size()) < 2) return std::nullopt;
+  const double limit = 1 + settings.effect;
+  // By the gap: new would have to be moved until its quickest sample is that far off.
+  double factor =
+      std::max(kClearGap, limit) * ratio * pooled(pair.base).back() / pooled(pair.changed).front();
+  // By the test: it rejects where its interval does not hold 1.
+  const double rate = settings.false_discovery_rate / std::max<double>(1, family);
+  if (const auto interval =
+          ratio_interval(process_medians(pair.base), process_medians(pair.changed), 1 - rate)) {
+    factor = std::min(factor, ratio / interval->first);
+  }
+  return std::max(factor, limit) - 1;
 }
 
 // --- Machines and builds ---
@@ -385,7 +404,13 @@ std::string incomparable(const ResultFile& base_file, const CellResult& base,
   }
   const json before = dataset_hash(base_file, base);
   const json after = dataset_hash(new_file, changed);
-  // A cell that never ran may have no data set on file.
+  // A cell that never ran may have no data set on file; one that did computed with something.
+  for (const auto& [side, cell, hash] :
+       {std::tuple{"base", &base, &before}, std::tuple{"new", &changed, &after}}) {
+    if (hash->is_null() && cell->status == "ok") {
+      return std::string("the SHA-256 of its data is not on record in ") + side;
+    }
+  }
   if (!before.is_null() && !after.is_null() && before != after) {
     return "the data differ: SHA-256 " + before.get<std::string>().substr(0, 12) + " in base, " +
            after.get<std::string>().substr(0, 12) + " in new";
@@ -421,7 +446,9 @@ ComparedSide side_of(const CellResult& cell) {
   side.seconds = cell.median;
   side.processes = cell.samples.size();
   for (const auto& process : cell.samples) side.samples += process.size();
-  side.suspect = cell.suspect;
+  Doubts doubts = doubts_of(cell);
+  side.unsteady = std::move(doubts.unsteady);
+  side.noted = std::move(doubts.noted);
   const json summary = part(cell.data, "seconds_per_iteration");
   if (summary.is_object()) {
     const json low = part(summary, "ci95_low");
@@ -461,6 +488,22 @@ bool bits_vary(const CellResult& base, const CellResult& changed) {
   return !base.exact && (varies(base) || varies(changed));
 }
 
+/// Names of the checks that did not pass, of a cell that says it is right.
+std::vector<std::string> failed_checks(const CellResult& cell) {
+  std::vector<std::string> names;
+  const json verification = part(cell.data, "verification");
+  if (!verification.is_object()) return names;
+  if (part(verification, "passed") == false) names.emplace_back("the verification as a whole");
+  const json checks = part(verification, "checks");
+  if (!checks.is_array()) return names;
+  for (const auto& check : checks) {
+    if (!check.is_object() || part(check, "passed") != false) continue;
+    const std::string name = text_at(check, "name");
+    names.push_back(name.empty() ? "one without a name" : valid_utf8(name));
+  }
+  return names;
+}
+
 /// Answers of two certified runs. Those of exact variants are defined to the last bit, on every
 /// machine; of all others each side has passed its certificate, and other bits are but news: none
 /// at all where they differ within one side.
@@ -472,6 +515,7 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
   std::string others;
   const auto compare_hash = [&](const char* what, const std::optional<std::string>& before,
                                 const std::optional<std::string>& after) {
+    if (before && !after) add(std::string("the hash of its ") + what + " is missing", true);
     if (!before || !after || *before == *after) return;
     if (base.exact) {
       add(formatted("other %s: hash %s in base, %s in new, of an exact variant", what,
@@ -494,6 +538,12 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
     }
   } else if (base.inertia && !changed.inertia) {
     add("the inertia is no longer finite", true);
+  }
+  if (base.empty_clusters && !changed.empty_clusters) {
+    add("the count of empty clusters is missing", true);
+  }
+  for (const auto& check : failed_checks(changed)) {
+    add("called verified although a check did not pass: " + check, true);
   }
   if (base.empty_clusters && changed.empty_clusters &&
       *base.empty_clusters != *changed.empty_clusters) {
@@ -543,8 +593,43 @@ struct MatchedCell {
   const CellResult* changed;
 };
 
-/// Pairs by key, and across hardware what is left by the key without its threads, where that is
-/// unmistakable. What finds no partner has a null.
+/// A cell's key with the hash of its points instead of the name of the file that they came from;
+/// empty where they came from no file. The same file at another place is the same work.
+std::string key_by_content(const ResultFile& file, const CellResult& cell) {
+  const json hash = dataset_hash(file, cell);
+  const std::string name = "/" + cell.dataset + "/";
+  const auto at = cell.key.find(name);
+  if (!hash.is_string() || at == std::string::npos) return "";
+  const std::string label = cell.precision == "f64" ? cell.dataset + "/f64" : cell.dataset;
+  const json spec = part(file.context.at("datasets").at(label), "spec");
+  if (!spec.is_object() || !spec.contains("file")) return "";
+  std::string key = cell.key;
+  return key.replace(at + 1, cell.dataset.size(), hash.get<std::string>());
+}
+
+/// Pairs what is left by `name`, where that is unmistakable; what has no name is left.
+template <class NameInBase, class NameInNew>
+void match_rest(std::vector<MatchedCell>& matches, std::map<std::string, const CellResult*>& rest,
+                const NameInBase& in_base, const NameInNew& in_new) {
+  std::map<std::string, std::vector<const CellResult*>> offered;
+  std::map<std::string, int> wanted;
+  for (const auto& [key, cell] : rest) offered[in_new(*cell)].push_back(cell);
+  for (const auto& match : matches) {
+    if (match.changed == nullptr) ++wanted[in_base(*match.base)];
+  }
+  for (auto& match : matches) {
+    if (match.changed != nullptr) continue;
+    const std::string name = in_base(*match.base);
+    const auto found = offered.find(name);
+    if (name.empty() || found == offered.end()) continue;
+    if (found->second.size() != 1 || wanted[name] != 1) continue;
+    match.changed = found->second.front();
+    rest.erase(match.changed->key);
+  }
+}
+
+/// Pairs by key; what is left by the contents of the data file; and across hardware by the key
+/// without its threads. What finds no partner has a null.
 std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& changed,
                                      bool cross_hardware) {
   std::map<std::string, const CellResult*> rest;
@@ -555,21 +640,12 @@ std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& c
     matches.push_back({&cell, found == rest.end() ? nullptr : found->second});
     if (found != rest.end()) rest.erase(found);
   }
+  match_rest(
+      matches, rest, [&](const CellResult& cell) { return key_by_content(base, cell); },
+      [&](const CellResult& cell) { return key_by_content(changed, cell); });
   if (cross_hardware) {
-    std::map<std::string, std::vector<const CellResult*>> by_work;
-    std::map<std::string, int> wanted;
-    for (const auto& [key, cell] : rest) by_work[key_without_threads(key)].push_back(cell);
-    for (const auto& match : matches) {
-      if (match.changed == nullptr) ++wanted[key_without_threads(match.base->key)];
-    }
-    for (auto& match : matches) {
-      if (match.changed != nullptr) continue;
-      const auto work = key_without_threads(match.base->key);
-      const auto found = by_work.find(work);
-      if (found == by_work.end() || found->second.size() != 1 || wanted[work] != 1) continue;
-      match.changed = found->second.front();
-      rest.erase(match.changed->key);
-    }
+    const auto work = [](const CellResult& cell) { return key_without_threads(cell.key); };
+    match_rest(matches, rest, work, work);
   }
   for (const auto& cell : changed.cells) {
     if (rest.contains(cell.key)) matches.push_back({nullptr, &cell});
@@ -627,7 +703,10 @@ void compare_trace(const ResultFile& file, const json& base, const json& changed
   }
   const json hash_before = part(base, "label_hash");
   const json hash_after = part(changed, "label_hash");
-  if (!hash_before.is_null() && !hash_after.is_null() && hash_before != hash_after) {
+  if (!hash_before.is_null() && hash_after.is_null()) {
+    add("the hash of its labels is missing");
+    record.correctness_regression = true;
+  } else if (!hash_before.is_null() && hash_before != hash_after) {
     add(spoken("label hash", hash_before, hash_after));
   }
 }
@@ -735,81 +814,15 @@ void sort_cells(std::vector<ComparedCell>& cells) {
   });
 }
 
-void judge_gate(Comparison& comparison) {
-  GateResult& gate = comparison.gate;
-  const auto fail = [&](const std::string& reason) {
-    gate.passed = false;
-    gate.reasons.push_back(reason);
+/// The two were measured by `compare --run`, which names the session in both command lines.
+bool took_turns(const ResultFile& base, const ResultFile& changed) {
+  const auto session = [](const ResultFile& file) {
+    const std::string line = text_at(file.context, "command_line");
+    static const std::regex kTurns(" --turns ([0-9a-f]{8,32})( |$)");
+    std::smatch found;
+    return std::regex_search(line, found, kTurns) ? found[1].str() : std::string();
   };
-  if (const std::size_t wrong = comparison.correctness_regressions(); wrong > 0) {
-    fail(counted(wrong, "answer is no longer what it was", "answers are no longer what they were"));
-  }
-  std::size_t slower = 0;
-  std::size_t lost = 0;
-  std::size_t untested = 0;
-  std::size_t broken = 0;
-  for (const auto& cell : comparison.cells) {
-    if (cell.still_broken) ++broken;
-    if (cell.lost) ++lost;
-    if (cell.times && cell.verdict == CellVerdict::unclear && !cell.times->p_adjusted) ++untested;
-    if (cell.verdict != CellVerdict::slower) continue;
-    if (cell.suspect()) {
-      gate.excluded.push_back(cell.key);
-    } else {
-      ++slower;
-    }
-  }
-  const auto lost_records = static_cast<std::size_t>(
-      std::count_if(comparison.records.begin(), comparison.records.end(),
-                    [](const ComparedRecord& record) { return record.lost; }));
-  if (slower > 0) fail(counted(slower, "cell is", "cells are") + " slower");
-  const auto tolerable = [&](const std::string& reason) {
-    if (comparison.settings.allow_missing) {
-      gate.notes.push_back(reason + ", as --allow-missing allows");
-    } else {
-      fail(reason);
-    }
-  };
-  if (!comparison.missing.empty()) {
-    const auto records =
-        static_cast<std::size_t>(std::count_if(comparison.missing.begin(), comparison.missing.end(),
-                                               [](const MissingCell& one) { return one.record; }));
-    const std::size_t cells = comparison.missing.size() - records;
-    std::string what = cells > 0 ? counted(cells, "cell", "cells") : "";
-    if (records > 0) {
-      what +=
-          (what.empty() ? "" : " and ") + counted(records, "trace or study", "traces and studies");
-    }
-    tolerable(what + " of base " + (comparison.missing.size() == 1 ? "is" : "are") +
-              " missing or not comparable");
-  }
-  if (lost > 0) {
-    tolerable(counted(lost, "cell", "cells") + " measured in base " + (lost == 1 ? "is" : "are") +
-              " skipped in new");
-  }
-  if (lost_records > 0) {
-    tolerable(counted(lost_records, "trace or study of base is", "traces and studies of base are") +
-              " skipped in new");
-  }
-  // A run that --only narrowed has ended; what it lacks of base's cells is missing above.
-  for (const auto& file : comparison.changed.at("files")) {
-    if (file.at("complete") == false && file.at("ended") == false) {
-      tolerable("new is incomplete: " + file.at("experiment").get<std::string>());
-    }
-  }
-  if (comparison.cells.empty()) fail("no cell is in both");
-  if (!gate.excluded.empty()) {
-    gate.notes.push_back(counted(gate.excluded.size(), "slower cell does", "slower cells do") +
-                         " not count, since the measurement is suspect: measure again");
-  }
-  if (broken > 0) {
-    gate.notes.push_back(counted(broken, "cell is", "cells are") +
-                         " wrong or failed on both sides, which is no regression");
-  }
-  if (untested > 0) {
-    gate.notes.push_back(counted(untested, "cell has", "cells have") +
-                         " too few processes for a test");
-  }
+  return !session(base).empty() && session(base) == session(changed);
 }
 
 }  // namespace
@@ -852,6 +865,8 @@ std::vector<TimeVerdict> judge_times(const std::vector<TimePair>& pairs,
   for (std::size_t i = 0; i < tested.size(); ++i) results[tested[i]].p_adjusted = adjusted[i];
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     decide(pairs[i], settings, tested.size(), results[i]);
+    results[i].clearly_slower = clearly_slower(pairs[i], settings);
+    results[i].sees = smallest_seen(pairs[i], settings, tested.size(), results[i].ratio);
   }
   return results;
 }
@@ -952,11 +967,13 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   std::vector<TimePair> times;
   std::vector<std::size_t> timed;
   std::size_t at_one_pace = 0;
+  bool turns = true;
   std::map<std::string, std::set<std::string>> library_changes;
   for (const auto& [base_file, new_file] : pairs) {
     Sentences own;
     list_differences(*base_file, *new_file, own);
     found.emplace_back(base_file->experiment, own.take());
+    turns = turns && took_turns(*base_file, *new_file);
     const auto matches = match_cells(*base_file, *new_file, settings.cross_hardware);
     for (const auto& match : matches) {
       if (match.base == nullptr) {
@@ -1030,6 +1047,8 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   if (settings.geometric_mean && !timed.empty()) {
     comparison.geometric_mean_ratio = std::exp(log_sum / static_cast<double>(timed.size()));
   }
+  comparison.interleaved = turns;
+  judge_groups(times, timed, comparison);
   sort_cells(comparison.cells);
   judge_gate(comparison);
   return comparison;
@@ -1047,7 +1066,8 @@ json to_json(const Comparison& comparison) {
                 {"ci95_high", number(one.high)},
                 {"processes", one.processes},
                 {"samples", one.samples},
-                {"suspect", one.suspect}};
+                {"unsteady", one.unsteady},
+                {"noted", one.noted}};
   };
   json cells = json::array();
   for (const auto& cell : comparison.cells) {
@@ -1071,8 +1091,11 @@ json to_json(const Comparison& comparison) {
                      {"ratio_high", timed ? number(cell.times->high) : json(nullptr)},
                      {"p", timed ? json(cell.times->p) : json(nullptr)},
                      {"p_adjusted", timed ? number(cell.times->p_adjusted) : json(nullptr)},
+                     {"sees", timed ? number(cell.times->sees) : json(nullptr)},
                      {"verdict", to_string(cell.verdict)},
                      {"why", cell.why},
+                     {"outcome", cell.outcome ? json(to_string(*cell.outcome)) : json(nullptr)},
+                     {"outcome_why", cell.outcome_why},
                      {"correctness", cell.correctness},
                      {"correctness_regression", cell.correctness_regression},
                      {"still_broken", cell.still_broken}});
@@ -1086,6 +1109,19 @@ json to_json(const Comparison& comparison) {
                        {"correctness_regression", record.correctness_regression},
                        {"lost", record.lost}});
   }
+  json groups = json::array();
+  for (const auto& group : comparison.groups) {
+    groups.push_back({{"variant", group.variant.empty() ? json(nullptr) : json(group.variant)},
+                      {"cells", group.cells},
+                      {"verdict", to_string(group.verdict)},
+                      {"ratio", group.ratio},
+                      {"ratio_low", number(group.low)},
+                      {"ratio_high", number(group.high)},
+                      {"p", group.p},
+                      {"p_adjusted", group.p_adjusted},
+                      {"sees", number(group.sees)},
+                      {"doubtful", group.doubtful}});
+  }
   json missing = json::array();
   for (const auto& cell : comparison.missing) {
     missing.push_back(
@@ -1096,7 +1132,7 @@ json to_json(const Comparison& comparison) {
     added.push_back({{"experiment", cell.experiment}, {"key", cell.key}});
   }
   const CompareSettings& settings = comparison.settings;
-  return {{"comparison_version", 1},
+  return {{"comparison_version", 2},
           {"base", comparison.base},
           {"new", comparison.changed},
           {"settings",
@@ -1106,6 +1142,7 @@ json to_json(const Comparison& comparison) {
             {"steady_clock", settings.steady_clock},
             {"cross_hardware", settings.cross_hardware},
             {"allow_missing", settings.allow_missing}}},
+          {"interleaved", comparison.interleaved},
           {"differences", comparison.differences},
           {"bits_vary", comparison.bits_vary},
           {"counts",
@@ -1120,13 +1157,15 @@ json to_json(const Comparison& comparison) {
             {"added", comparison.added.size()}}},
           {"geometric_mean_ratio", number(comparison.geometric_mean_ratio)},
           {"cells", cells},
+          {"groups", groups},
+          {"sees", sees_line(comparison)},
           {"records", records},
           {"missing", missing},
           {"added", added},
           {"gate",
-           {{"passed", comparison.gate.passed},
+           {{"outcome", to_string(comparison.gate.outcome)},
             {"reasons", comparison.gate.reasons},
-            {"excluded", comparison.gate.excluded},
+            {"undecided", comparison.gate.undecided},
             {"notes", comparison.gate.notes}}}};
 }
 

@@ -35,6 +35,10 @@ struct CompareSettings {
 enum class CellVerdict { slower, faster, unclear, same, untimed };
 const char* to_string(CellVerdict verdict);
 
+/// Of the gate, and of each cell with times under it.
+enum class GateOutcome { passed, failed, undecided };
+const char* to_string(GateOutcome outcome);
+
 /// Samples of one cell on both sides, by process; in the same unit, positive.
 struct TimePair {
   std::vector<std::vector<double>> base;
@@ -50,6 +54,24 @@ struct TimeVerdict {
   double p = 1;                ///< Mann-Whitney over the processes' medians.
   /// After correction; absent where p could not have been small enough, whatever was measured.
   std::optional<double> p_adjusted;
+  /// From which share on this cell alone would have been called slower; absent where nothing would
+  /// have been enough.
+  std::optional<double> sees;
+  bool clearly_slower = false;  ///< So far that no spread of the processes is an excuse.
+};
+
+/// The cells of a variant, or all, as one.
+struct GroupVerdict {
+  std::string variant;  ///< Empty: all cells.
+  std::size_t cells = 0;
+  CellVerdict verdict = CellVerdict::unclear;
+  double ratio = 1;
+  std::optional<double> low;
+  std::optional<double> high;
+  double p = 1;
+  double p_adjusted = 1;
+  std::optional<double> sees;  ///< As in a cell, for a slowdown that all of them share.
+  bool doubtful = false;       ///< The verdict rests on cells that are in doubt.
 };
 
 /// Judges all cells of a comparison together: the correction needs all of them.
@@ -65,7 +87,8 @@ struct ComparedSide {
   std::optional<double> high;  ///< Its 95 % interval, as the result file has it.
   std::size_t processes = 0;
   std::size_t samples = 0;
-  std::vector<std::string> suspect;
+  std::vector<std::string> unsteady;  ///< Why its processes disagree.
+  std::vector<std::string> noted;     ///< Conditions to be known.
 };
 
 struct ComparedCell {
@@ -91,7 +114,13 @@ struct ComparedCell {
   bool lost = false;          ///< Measured in base, skipped in new.
   bool still_broken = false;  ///< Wrong or failed on both sides, and not known to be.
 
-  [[nodiscard]] bool suspect() const { return !base.suspect.empty() || !changed.suspect.empty(); }
+  std::optional<GateOutcome> outcome;  ///< Where both sides have times.
+  std::string outcome_why;             ///< Where the verdict alone does not say it.
+
+  [[nodiscard]] bool unsteady() const {
+    return !base.unsteady.empty() || !changed.unsteady.empty();
+  }
+  [[nodiscard]] bool noted() const { return !base.noted.empty() || !changed.noted.empty(); }
 };
 
 /// A trace or a study on both sides; only those that changed.
@@ -112,9 +141,9 @@ struct MissingCell {
 };
 
 struct GateResult {
-  bool passed = true;
-  std::vector<std::string> reasons;   ///< Why it did not pass.
-  std::vector<std::string> excluded;  ///< Slower cells that do not count, being suspect.
+  GateOutcome outcome = GateOutcome::passed;
+  std::vector<std::string> reasons;    ///< Why it failed.
+  std::vector<std::string> undecided;  ///< What could not be told.
   std::vector<std::string> notes;
 };
 
@@ -123,7 +152,9 @@ struct Comparison {
   nlohmann::json base;  ///< As in the JSON of a comparison.
   nlohmann::json changed;
   std::vector<std::string> differences;
-  std::vector<ComparedCell> cells;  ///< Worst first.
+  std::vector<ComparedCell> cells;   ///< Worst first.
+  std::vector<GroupVerdict> groups;  ///< By variant; all cells last.
+  bool interleaved = false;          ///< The two took turns, process by process.
   std::vector<ComparedRecord> records;
   std::vector<MissingCell> missing;
   std::vector<MissingCell> added;
@@ -145,6 +176,9 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
 /// Sentences on what differs in hardware between the machines of two contexts; empty: the same.
 std::vector<std::string> hardware_differences(const nlohmann::json& base,
                                               const nlohmann::json& changed);
+
+/// What this pair of results could have seen: "A slowdown is seen from 22 % on in ...".
+std::string sees_line(const Comparison& comparison);
 
 /// docs/comparing.md has its fields.
 nlohmann::json to_json(const Comparison& comparison);

@@ -10,7 +10,9 @@
 
 #include "harness/compare.h"
 #include "harness/errors.h"
+#include "harness/interleave.h"
 #include "harness/json_file.h"
+#include "harness/process.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -27,7 +29,16 @@ struct CompareOptions {
   std::string effect = "5%";
   std::string false_discovery_rate = "5%";
   std::string only;
+  std::string undecided;
   int markdown_kib = kMarkdownKib;
+  std::string experiment;
+  std::string scale = "quick";
+  std::string out = "compared";
+  double minutes = 10;
+  std::uint64_t order_seed = 1;
+  int threads = 0;
+  bool run = false;
+  bool resume = false;
   bool gate = false;
   bool all = false;
   bool cross_hardware = false;
@@ -77,7 +88,40 @@ std::pair<std::string, std::string> labels_of(const std::string& base, const std
   return {label_of(base, parts), label_of(changed, parts)};
 }
 
+int exit_status(GateOutcome outcome, const std::string& undecided) {
+  switch (outcome) {
+    case GateOutcome::passed: return kExitOk;
+    case GateOutcome::failed: return kExitGateFailed;
+    case GateOutcome::undecided: break;
+  }
+  return undecided == "pass" ? kExitOk : undecided == "fail" ? kExitGateFailed : kExitUndecided;
+}
+
+/// False when interrupted.
+bool measured_in_turns(const CompareOptions& options, const CompareSettings& settings) {
+  InterleaveSettings turns;
+  turns.base_program = options.base;
+  turns.new_program = options.changed;
+  turns.experiment = options.experiment;
+  turns.scale = options.scale;
+  turns.only = options.only;
+  turns.out = options.out;
+  turns.minutes = options.minutes;
+  turns.order_seed = options.order_seed;
+  turns.threads = options.threads;
+  turns.resume = options.resume;
+  turns.compare = settings;
+  const InterruptGuard guard;
+  return measure_in_turns(turns);
+}
+
 int compare_files(const CompareOptions& options) {
+  if (options.run == options.experiment.empty()) {
+    throw InputError(options.run
+                         ? "--run needs two programs and an experiment: compare --run OLD NEW "
+                           "EXPERIMENT"
+                         : "compare takes two results; an experiment is for compare --run");
+  }
   if (options.markdown == "-" && options.json_file == "-") {
     throw InputError(
         "--markdown - and --json - would both go to standard output; name a file for "
@@ -98,9 +142,21 @@ int compare_files(const CompareOptions& options) {
                        "' is no regular expression: " + error.what());
     }
   }
-  const auto base = load_results(options.base);
-  const auto changed = load_results(options.changed);
-  const auto [base_label, new_label] = labels_of(options.base, options.changed);
+  std::string base_place = options.base;
+  std::string new_place = options.changed;
+  if (options.run) {
+    if (!measured_in_turns(options, settings)) {
+      std::fprintf(stderr, "interrupted; continue with --resume\n");
+      return kExitInterrupted;
+    }
+    base_place = (std::filesystem::path(options.out) / "base").string();
+    new_place = (std::filesystem::path(options.out) / "new").string();
+    // What both were told to leave out is in neither.
+    settings.only.reset();
+  }
+  const auto base = load_results(base_place);
+  const auto changed = load_results(new_place);
+  const auto [base_label, new_label] = labels_of(base_place, new_place);
   const Comparison comparison = compare_results(base, base_label, changed, new_label, settings);
   if (comparison.cells.empty() && comparison.records.empty() && comparison.missing.empty() &&
       comparison.added.empty()) {
@@ -124,7 +180,7 @@ int compare_files(const CompareOptions& options) {
                            : json_alone   ? presentable(to_json(comparison)).dump(1) + "\n"
                                           : to_text(comparison, options.all);
   std::fputs(text.c_str(), stdout);
-  return options.gate && !comparison.gate.passed ? kExitGateFailed : kExitOk;
+  return options.gate ? exit_status(comparison.gate.outcome, options.undecided) : kExitOk;
 }
 
 }  // namespace
@@ -133,9 +189,28 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
   auto options = std::make_shared<CompareOptions>();
   auto* command = app.add_subcommand(
       "compare", "Compare results cell by cell: slower, faster, same or unclear; wrong answers");
-  command->add_option("base", options->base, "Result file, or folder results/<machine>")
+  command
+      ->add_option("base", options->base,
+                   "Result file, or folder results/<machine>; with --run a program")
       ->required();
   command->add_option("new", options->changed, "The same, of what is to be judged")->required();
+  command->add_option("experiment", options->experiment, "With --run: what both are to run");
+  command->add_flag("--run", options->run,
+                    "base and new are two builds of kmeans-bench: measure them in\nturns, process "
+                    "by process, until every cell is decided");
+  command->add_option("--minutes", options->minutes, "Of --run: at most so long")
+      ->check(CLI::Range(0.01, 10000.0))
+      ->capture_default_str();
+  command->add_option("--out", options->out, "Of --run: gets the results, base and new")
+      ->capture_default_str();
+  command->add_option("--scale", options->scale, "Of --run: quick or paper")
+      ->check(CLI::IsMember({"quick", "paper"}))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Of --run: CPU threads of parallel variants")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--order-seed", options->order_seed, "Of --run: seed of the order of turns")
+      ->capture_default_str();
+  command->add_flag("--resume", options->resume, "Of --run: go on with what lies in --out");
   command->add_option("--markdown", options->markdown,
                       "Also write Markdown to this file; - prints it instead of the text");
   command->add_option("--markdown-limit", options->markdown_kib, "Its largest size in KiB")
@@ -144,7 +219,12 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--json", options->json_file,
                       "Also write everything to this file; - prints it instead of the text");
   command->add_flag("--gate", options->gate,
-                    "Exit 1 when a cell is slower, an answer broken, or a cell missing");
+                    "Exit 1 when something is slower, an answer broken or a cell missing, 6 when "
+                    "that\ncould not be told of all cells");
+  command
+      ->add_option("--undecided", options->undecided,
+                   "pass or fail: exit 0 or 1 instead of 6 under --gate")
+      ->check(CLI::IsMember({"pass", "fail"}));
   command->add_option("--effect", options->effect, "Differences up to this do not matter")
       ->capture_default_str();
   command

@@ -102,24 +102,50 @@ std::string counts_line(const Comparison& comparison) {
 }
 
 std::string gate_line(const GateResult& gate) {
-  if (gate.passed) return "Gate: passed";
-  std::string line = "Gate: failed: ";
-  for (const auto& reason : gate.reasons) {
-    line += (&reason == &gate.reasons.front() ? "" : "; ") + reason;
-  }
+  std::string line = std::string("Gate: ") + to_string(gate.outcome);
+  const auto list = [&](const char* before, const std::vector<std::string>& sentences) {
+    for (const auto& sentence : sentences) {
+      line += (&sentence == &sentences.front() ? before : "; ") + sentence;
+    }
+  };
+  list(": ", gate.reasons);
+  list(gate.reasons.empty() ? ": " : "; undecided besides: ", gate.undecided);
   return line;
 }
 
+std::string share_text(double share) { return formatted("%.2g %%", 100 * share); }
+
+/// "5 %", or "5 to 22 %"; the shares are not empty.
+std::string share_range(const std::vector<double>& shares) {
+  const auto [least, most] = std::minmax_element(shares.begin(), shares.end());
+  const std::string from = share_text(*least);
+  const std::string to = share_text(*most);
+  return from == to ? from : from.substr(0, from.find(' ')) + " to " + to;
+}
+
+std::string group_line(const GroupVerdict& group) {
+  std::string line =
+      formatted("%-7s %s  %.3f", to_string(group.verdict), group.doubtful ? "?" : " ", group.ratio);
+  line += group.low ? formatted("  %.3f .. %.3f", *group.low, *group.high) : "  -";
+  line += formatted("  p corr. %.2g", group.p_adjusted);
+  if (group.sees) line += ", sees " + share_text(*group.sees);
+  return line + "  " + (group.variant.empty() ? "all" : group.variant) + " (" +
+         counted(group.cells, "cell", "cells") + ")";
+}
+
 struct Row {
-  std::string verdict, ratio, interval, base, changed, p, samples, key, why, doubt;
+  std::string verdict, ratio, interval, base, changed, p, samples, key, why, doubt, mark;
 };
 
 std::string cell_name(const ComparedCell& cell, bool with_experiment) {
   std::string name = with_experiment ? cell.experiment + ": " + cell.key : cell.key;
-  if (cell.new_key != cell.key) {
-    name += " (new: " + cell.new_key.substr(cell.new_key.rfind('/') + 1) + ")";
+  if (cell.new_key == cell.key) return name;
+  // The part that differs: the threads on other hardware, the name of a data file elsewhere.
+  std::size_t first = 0;
+  for (std::size_t i = 0; cell.key.compare(0, i, cell.new_key, 0, i) == 0; ++i) {
+    if (cell.key[i] == '/') first = i + 1;
   }
-  return name;
+  return name + " (new: " + cell.new_key.substr(first, cell.new_key.find('/', first) - first) + ")";
 }
 
 Row row_of(const ComparedCell& cell, bool with_experiment) {
@@ -146,8 +172,20 @@ Row row_of(const ComparedCell& cell, bool with_experiment) {
       row.doubt += (&sentence == &sentences.front() ? "" : "; ") + sentence;
     }
   };
-  doubt("base", cell.base.suspect);
-  doubt("new", cell.changed.suspect);
+  for (const auto* side : {&cell.base, &cell.changed}) {
+    const char* name = side == &cell.base ? "base" : "new";
+    doubt(name, side->unsteady);
+    doubt(name, side->noted);
+  }
+  if (cell.unsteady()) {
+    row.mark = "unsteady";
+  } else if (cell.noted()) {
+    row.mark = "noted";
+  }
+  if (!cell.outcome_why.empty() && cell.outcome) {
+    row.why += (row.why.empty() ? "" : "; ") + std::string(to_string(*cell.outcome)) + ": " +
+               cell.outcome_why;
+  }
   return row;
 }
 
@@ -156,7 +194,9 @@ constexpr std::array<const char*, 8> kHeadings{"verdict", "new/base", "interval"
 constexpr std::size_t kRightAligned = 7;  // all but the last, and but the verdict
 
 std::array<std::string, 8> columns(const Row& row) {
-  return {row.verdict + (row.doubt.empty() ? "" : " ?"),
+  return {row.verdict + (row.mark.empty()         ? ""
+                         : row.mark == "unsteady" ? " ?"
+                                                  : " *"),
           row.ratio,
           row.interval,
           row.base,
@@ -316,6 +356,42 @@ std::string markdown_escaped(std::string_view text) {
   return result;
 }
 
+std::string sees_line(const Comparison& comparison) {
+  std::vector<double> cells;
+  std::size_t blind = 0;
+  for (const auto& cell : comparison.cells) {
+    if (!cell.times) continue;
+    if (cell.times->sees) {
+      cells.push_back(*cell.times->sees);
+    } else {
+      ++blind;
+    }
+  }
+  if (cells.empty() && blind == 0) return "";
+  std::vector<double> variants;
+  std::optional<double> whole;
+  for (const auto& group : comparison.groups) {
+    if (!group.sees) continue;
+    if (group.variant.empty()) {
+      whole = group.sees;
+    } else {
+      variants.push_back(*group.sees);
+    }
+  }
+  std::string line;
+  const auto add = [&](const std::string& what) { line += (line.empty() ? "" : ", ") + what; };
+  if (!cells.empty()) {
+    std::sort(cells.begin(), cells.end());
+    const double middle = cells[(cells.size() - 1) / 2];
+    add("from " + share_text(middle) + " on in one cell alone" +
+        (cells.size() > 1 ? " (half of them; " + share_range(cells) + ")" : ""));
+  }
+  if (blind > 0) add("never in " + counted(blind, "cell", "cells") + " of a single process");
+  if (!variants.empty()) add("from " + share_range(variants) + " on in all cells of a variant");
+  if (whole) add("from " + share_text(*whole) + " on in all cells");
+  return "This pair sees a slowdown " + line;
+}
+
 std::string to_text(const Comparison& comparison, bool all) {
   std::string text = "base  " + plain(side_line(comparison.base)) + "\nnew   " +
                      plain(side_line(comparison.changed)) + "\n";
@@ -385,19 +461,28 @@ std::string to_text(const Comparison& comparison, bool all) {
     std::array<std::string, kHeadings.size()> headings;
     std::copy(kHeadings.begin(), kHeadings.end(), headings.begin());
     text += "\n" + line(headings);
-    bool doubtful = false;
+    bool unsteady = false;
+    bool noted = false;
     for (const auto& row : rows) {
       auto cells = columns(row);
       cells.back() = plain(cells.back());
       text += line(cells);
       if (row.verdict == "unclear" && all) text += "           " + plain(row.why) + "\n";
-      doubtful = doubtful || !row.doubt.empty();
+      if (!row.doubt.empty() && all) text += "           " + plain(row.doubt) + "\n";
+      unsteady = unsteady || row.mark == "unsteady";
+      noted = noted || row.mark == "noted";
     }
-    if (doubtful) text += "  ?  suspect in base or new, and no matter of the gate\n";
+    if (unsteady) text += "  ?  unsteady: the processes of base or new disagree\n";
+    if (noted) text += "  *  noted: measured under conditions that --all and the JSON name\n";
   }
   for (const auto& line : {silence(comparison, all), geometric_mean_line(comparison)}) {
     if (!line.empty()) text += line + "\n";
   }
+  if (!comparison.groups.empty()) {
+    text += "\nCells together, new/base\n";
+    for (const auto& group : comparison.groups) text += "  " + plain(group_line(group)) + "\n";
+  }
+  if (const auto line = sees_line(comparison); !line.empty()) text += "\n" + plain(line) + "\n";
   text += "\n";
   for (const auto& note : comparison.gate.notes) text += plain(note) + "\n";
   return text + plain(gate_line(comparison.gate)) + "\n";
@@ -408,11 +493,15 @@ std::string to_markdown(const Comparison& comparison, bool all, std::size_t limi
   const auto safe = markdown_escaped;
   const std::string tail_where = safe(whole);
   LimitedText out(limit, tail_where.size() + 200);
-  out.row("## k-means comparison: " +
-          std::string(comparison.gate.passed ? "gate passed" : "gate failed") + "\n\n");
+  out.row(std::string("## k-means comparison: gate ") + to_string(comparison.gate.outcome) +
+          "\n\n");
   for (const auto& reason : comparison.gate.reasons) out.row("- **" + safe(reason) + "**\n");
+  for (const auto& reason : comparison.gate.undecided) {
+    out.row("- **undecided:** " + safe(reason) + "\n");
+  }
   for (const auto& note : comparison.gate.notes) out.row("- " + safe(note) + "\n");
   out.row("- " + safe(counts_line(comparison)) + "\n");
+  if (const auto sees = sees_line(comparison); !sees.empty()) out.row("- " + safe(sees) + "\n");
   if (const auto mean = geometric_mean_line(comparison); !mean.empty()) {
     out.row("- " + safe(mean) + "\n");
   }
@@ -457,8 +546,8 @@ std::string to_markdown(const Comparison& comparison, bool all, std::size_t limi
     for (const auto& row : rows) {
       out.row("| " + row.verdict + " | " + row.ratio + " | " + row.interval + " | " + row.base +
               " | " + row.changed + " | " + row.p + " | " + row.samples + " | " + safe(row.key) +
-              " | " + safe(row.why) + (row.doubt.empty() ? "" : "; suspect: " + safe(row.doubt)) +
-              " |\n");
+              " | " + safe(row.why) +
+              (row.doubt.empty() ? "" : "; " + row.mark + ": " + safe(row.doubt)) + " |\n");
     }
   }
   if (const auto line = silence(comparison, all); !line.empty()) {

@@ -7,7 +7,9 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,6 +19,7 @@
 #include "harness/build_info.h"
 #include "harness/errors.h"
 #include "harness/fit.h"
+#include "harness/interleave.h"
 #include "harness/job.h"
 #include "harness/journal.h"
 #include "harness/json_file.h"
@@ -132,7 +135,11 @@ class Run {
     agree_with_journal();
     collect();
     prepare();
-    measure();
+    if (settings_.turns) {
+      if (!take_turns()) return conclude();
+    } else {
+      measure();
+    }
     record_traces();
     carry_out_studies();
     return conclude();
@@ -356,6 +363,49 @@ class Run {
                                      reply.result.at("any_empty_clusters").get<bool>()};
     preparation_.keep_trajectory(task, files, iterations, trajectory);
     return trajectory;
+  }
+
+  /// A line for whoever holds the other end of standard output.
+  static void say(const json& line) {
+    const std::string text = presentable(line).dump() + "\n";
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  [[nodiscard]] json told(const CellState& state) const {
+    json samples = json::array();
+    for (const int process : state.done) {
+      const json& result = record_of(*state.cell, process)->result;
+      if (status_of(result) == "ok") samples.push_back(result.at("samples"));
+    }
+    return {{"key", state.cell->key}, {"stopped", state.stopped}, {"samples", samples}};
+  }
+
+  /// One process at a time, of the cell whose key is read as JSON from standard input, answered by
+  /// what is known of it (harness/interleave.h). An empty key ends it. False when broken off.
+  bool take_turns() {
+    json cells = json::array();
+    for (const auto& state : states_) cells.push_back(told(state));
+    say({{"turns", kTurnsVersion}, {"cells", cells}});
+    std::string line;
+    while (!interrupted() && std::getline(std::cin, line)) {
+      const json wanted = json::parse(line, nullptr, false);
+      if (wanted == "") {
+        for (auto& state : states_) state.processes = static_cast<int>(state.done.size());
+        return !interrupted();
+      }
+      const auto state = std::find_if(states_.begin(), states_.end(),
+                                      [&](const auto& one) { return wanted == one.cell->key; });
+      if (state == states_.end())
+        throw InputError("--turns: no cell has the key " + to_line(wanted));
+      if (!state->stopped) {
+        run_process_of(*state, state->done.empty() ? 0 : *state->done.rbegin() + 1);
+      }
+      say(told(*state));
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    abandoned_ = true;
+    return false;
   }
 
   /// Rounds: process r of every cell before process r + 1 of any, so that a machine that drifts
@@ -836,7 +886,7 @@ class Run {
 
   RunSummary conclude() {
     RunSummary summary;
-    summary.interrupted = interrupted();
+    summary.interrupted = interrupted() || abandoned_;
     const json result = assemble(!summary.interrupted);
     summary.file = result_file();
     summary.complete = result.at("complete");
@@ -873,6 +923,7 @@ class Run {
   std::map<int, double> best_paces_;  // seconds, by the number of threads
   std::set<std::pair<std::string, int>> retry_;
   Clock::time_point assembled_ = Clock::now();
+  bool abandoned_ = false;  // whoever asked for turns is gone
 };
 
 }  // namespace

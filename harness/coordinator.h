@@ -37,6 +37,7 @@ struct RunSettings {
   bool resume = false;
   bool force = false;
   bool keep_environment = false;
+  bool turns = false;  ///< Processes one by one, as standard input asks (harness/interleave.h).
   /// Seconds that a process may spend on waiting for cores that nothing slows down
   /// (harness/pace.h). With any, processes that were disturbed all the same get further attempts.
   double patience = 0;

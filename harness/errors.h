@@ -15,6 +15,7 @@ enum ExitCode : int {
   kExitUnusableEnvironment = 3,
   kExitCellsFailed = 4,
   kExitOutputFailed = 5,
+  kExitUndecided = 6,
   kExitInterrupted = 130,
 };
 

@@ -612,6 +612,10 @@ class FileReproduction {
     }
     const auto differences = answer_differences(cell, here);
     if (differences.empty()) return {Reproduced::equal, ""};
+    // Without what was found there, nothing here can agree with it.
+    if (const auto absent = absent_answers(cell); !absent.empty()) {
+      return {Reproduced::differs, "not on record: " + joined(absent, ", ")};
+    }
     if (!cell.inertia || !std::isfinite(here.inertia)) {
       return {Reproduced::differs,
               was_and_is("inertia", number_or_null(cell.inertia), number_or_null(here.inertia))};
@@ -925,6 +929,14 @@ std::vector<std::string> answer_differences(const CellResult& recorded, const Jo
   return differences;
 }
 
+std::vector<std::string> absent_answers(const CellResult& recorded) {
+  std::vector<std::string> absent;
+  if (!recorded.label_hash) absent.emplace_back("the hash of its labels");
+  if (!recorded.centroid_hash) absent.emplace_back("the hash of its centroids");
+  if (!recorded.empty_clusters) absent.emplace_back("its empty clusters");
+  return absent;
+}
+
 Judgement judge_trace(const json& recorded, const json& here, bool promised,
                       const std::function<InertiaFloor()>& floor) {
   const json before = member(recorded, "iterations");
@@ -932,6 +944,9 @@ Judgement judge_trace(const json& recorded, const json& here, bool promised,
   if (!before.is_array() || !now.is_array() || now.empty()) {
     return {Reproduced::differs,
             "no iterations " + std::string(now.is_array() ? "here" : "at all")};
+  }
+  if (member(recorded, "label_hash").is_null() && !member(here, "label_hash").is_null()) {
+    return {Reproduced::differs, "not on record: the hash of its labels"};
   }
   std::vector<std::string> differences;
   if (before.size() != now.size()) {

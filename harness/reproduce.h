@@ -74,6 +74,9 @@ nlohmann::json to_json(const std::vector<FileReport>& reports);
 /// The outcome of a cell against the recorded one: what is not the same, a clause each.
 std::vector<std::string> answer_differences(const CellResult& recorded, const JobResult& here);
 
+/// What of the answer of an `ok` cell its record lacks: nothing, in a file that is whole.
+std::vector<std::string> absent_answers(const CellResult& recorded);
+
 /// A trace against the recorded one, iteration by iteration. `promised`: its bits are.
 /// `floor` is asked only when an inertia is beyond the relative bound: it may be rounding alone.
 Judgement judge_trace(const nlohmann::json& recorded, const nlohmann::json& here, bool promised,

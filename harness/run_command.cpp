@@ -33,6 +33,7 @@ struct RunOptions {
   std::string scale = "quick";
   std::string only;
   std::string out;
+  std::string turns;  ///< Name of a session of compare --run.
   bool resume = false;
   bool force = false;
   bool dry_run = false;
@@ -288,6 +289,10 @@ int run(const RunOptions& options) {
   settings.force = options.force;
   settings.keep_environment = options.keep_environment;
   settings.patience = options.patience;
+  settings.turns = !options.turns.empty();
+  if (settings.turns && planned.size() != 1) {
+    throw InputError("--turns is of one experiment; this names " + std::to_string(planned.size()));
+  }
   check_writable(settings.out);
   const RunSurroundings surroundings = look_around(options, threads);
 
@@ -300,7 +305,10 @@ int run(const RunOptions& options) {
     const RunSummary& summary = summaries.back().second;
     failed = failed || summary.wrong > summary.wrong_as_expected || summary.failed > 0;
   }
-  print_summary(summaries);
+  if (settings.turns && !summaries.empty() && summaries.front().second.interrupted) {
+    return kExitInterrupted;
+  }
+  if (!settings.turns) print_summary(summaries);
   if (InterruptGuard::interrupted()) {
     std::fprintf(stderr, "interrupted; continue with --resume\n");
     return kExitInterrupted;
@@ -357,6 +365,8 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
                     "Refuse (exit status 3) when something spoils measurements now; see "
                     "'machine --check'");
   add_check_options(*command, options->check);
+  command->add_option("--turns", options->turns, "Name of a session of compare --run")
+      ->group("");  // between two programs, not for people
   command->add_flag("--yes", options->yes,
                     "Run sweeps of more than " + std::to_string(kManyCells) + " cells");
   command->footer(

@@ -61,6 +61,15 @@ std::vector<double> sum_distribution(const std::vector<std::int64_t>& ranks, std
   return chances;
 }
 
+/// Pairs in which the second sample is larger, ties counted half.
+double mann_whitney_u(const std::vector<double>& a, const std::vector<double>& b) {
+  double u = 0;
+  for (const double first : a) {
+    for (const double second : b) u += second > first ? 1 : second == first ? 0.5 : 0;
+  }
+  return u;
+}
+
 double normal_tail(double z) { return 0.5 * std::erfc(z / std::sqrt(2.0)); }
 
 /// p of the normal approximation, corrected for ties and continuity.
@@ -113,6 +122,112 @@ std::size_t critical_pairs(std::size_t m, std::size_t n, double tail) {
     ++c;
   }
   return c;
+}
+
+// Up to so many processes in all strata the chances of a stratified sum are exact. Beyond, its
+// normal approximation puts more into the tails than there is: a bounded sum has light ones.
+constexpr std::size_t kLargestExactStrata = 240;
+constexpr double kWeightScale = 60;
+
+/// Van Elteren's weight 1 / (m + n + 1), in steps that keep all sums whole. Any weights that do not
+/// look at the times give a valid test.
+std::size_t weight_of(const Stratum& stratum) {
+  const auto all = static_cast<double>(stratum.base.size() + stratum.changed.size());
+  return static_cast<std::size_t>(std::max(1.0, std::round(kWeightScale / (all + 1))));
+}
+
+/// The chances of the weighted sum of U over all strata, without ties (with them it varies less).
+class StratifiedNull {
+ public:
+  explicit StratifiedNull(const std::vector<Stratum>& strata) {
+    std::size_t processes = 0;
+    double variance = 0;
+    for (const auto& stratum : strata) {
+      const std::size_t pairs = stratum.base.size() * stratum.changed.size();
+      const std::size_t all = stratum.base.size() + stratum.changed.size();
+      const std::size_t weight = weight_of(stratum);
+      processes += all;
+      largest_ += weight * pairs;
+      step_ = step_ == 0 ? weight : std::min(step_, weight);
+      variance += static_cast<double>(weight * weight * pairs * (all + 1)) / 12;
+    }
+    deviation_ = std::sqrt(variance);
+    if (processes > kLargestExactStrata) return;
+    chances_ = {1};
+    for (const auto& stratum : strata) add(stratum);
+  }
+
+  [[nodiscard]] std::size_t largest() const { return largest_; }
+
+  /// P(sum <= at most).
+  [[nodiscard]] double at_most(std::size_t most) const {
+    if (most >= largest_) return 1;
+    if (chances_.empty()) {
+      const double from = static_cast<double>(largest_) / 2 - static_cast<double>(most) -
+                          static_cast<double>(step_) / 2;
+      return from > 0 ? normal_tail(from / deviation_) : 1 - normal_tail(-from / deviation_);
+    }
+    const auto end = chances_.begin() + static_cast<std::ptrdiff_t>(most) + 1;
+    return std::accumulate(chances_.begin(), end, 0.0);
+  }
+
+  /// The largest sum s such that P(sum < s) is at most `tail`.
+  [[nodiscard]] std::size_t critical(double tail) const {
+    std::size_t low = 0;  // P(sum < 0) = 0
+    std::size_t high = largest_ + 1;
+    while (high - low > 1) {
+      const std::size_t middle = low + (high - low) / 2;
+      (at_most(middle - 1) <= tail ? low : high) = middle;
+    }
+    return low;
+  }
+
+ private:
+  void add(const Stratum& stratum) {
+    const std::size_t m = stratum.base.size();
+    const std::size_t n = stratum.changed.size();
+    const std::size_t weight = weight_of(stratum);
+    std::vector<std::int64_t> ranks(m + n);
+    std::iota(ranks.begin(), ranks.end(), std::int64_t{1});
+    const auto own = sum_distribution(ranks, m);
+    const std::size_t lowest = m * (m + 1) / 2;
+    std::vector<double> sums(chances_.size() + weight * m * n, 0.0);
+    for (std::size_t u = 0; u <= m * n; ++u) {
+      for (std::size_t s = 0; s < chances_.size(); ++s) {
+        sums[s + weight * u] += chances_[s] * own[lowest + u];
+      }
+    }
+    chances_ = std::move(sums);
+  }
+
+  std::vector<double> chances_;  // empty: approximate
+  std::size_t largest_ = 0;
+  std::size_t step_ = 0;
+  double deviation_ = 0;
+};
+
+/// Every quotient of a new process over a base process of its cell, ascending, with its weight.
+std::vector<std::pair<double, std::size_t>> weighted_ratios(const std::vector<Stratum>& strata) {
+  std::vector<std::pair<double, std::size_t>> ratios;
+  for (const auto& stratum : strata) {
+    for (const double before : stratum.base) {
+      for (const double after : stratum.changed) {
+        ratios.emplace_back(after / before, weight_of(stratum));
+      }
+    }
+  }
+  std::sort(ratios.begin(), ratios.end());
+  return ratios;
+}
+
+/// The first ratio up to which the weights add up to `wanted`.
+double ratio_at(const std::vector<std::pair<double, std::size_t>>& ratios, std::size_t wanted) {
+  std::size_t sum = 0;
+  for (const auto& [ratio, weight] : ratios) {
+    sum += weight;
+    if (sum >= wanted) return ratio;
+  }
+  return ratios.back().first;
 }
 
 }  // namespace
@@ -187,6 +302,34 @@ std::optional<std::pair<double, double>> ratio_interval(const std::vector<double
   }
   std::sort(ratios.begin(), ratios.end());
   return std::pair{ratios[c - 1], ratios[ratios.size() - c]};
+}
+
+StratifiedTest stratified_test(const std::vector<Stratum>& strata) {
+  const StratifiedNull null(strata);
+  double sum = 0;
+  for (const auto& stratum : strata) {
+    sum += static_cast<double>(weight_of(stratum)) * mann_whitney_u(stratum.base, stratum.changed);
+  }
+  // Half a count, of ties, is rounded towards the middle.
+  const double away = std::max(sum, static_cast<double>(null.largest()) - sum);
+  const auto nearer =
+      static_cast<std::size_t>(std::ceil(static_cast<double>(null.largest()) - away));
+  StratifiedTest test;
+  test.p = std::min(1.0, 2 * null.at_most(nearer));
+  const auto ratios = weighted_ratios(strata);
+  const std::size_t half = null.largest() / 2;
+  test.ratio = std::sqrt(ratio_at(ratios, half + null.largest() % 2) * ratio_at(ratios, half + 1));
+  return test;
+}
+
+std::optional<std::pair<double, double>> stratified_interval(const std::vector<Stratum>& strata,
+                                                             double confidence) {
+  const StratifiedNull null(strata);
+  const std::size_t sum = null.critical((1 - confidence) / 2);
+  if (sum == 0) return std::nullopt;
+  const auto ratios = weighted_ratios(strata);
+  const double low = ratio_at(ratios, sum);
+  return std::pair{low, ratio_at(ratios, null.largest() - sum + 1)};
 }
 
 }  // namespace kmeans

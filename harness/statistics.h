@@ -45,4 +45,27 @@ std::optional<std::pair<double, double>> ratio_interval(const std::vector<double
                                                         const std::vector<double>& changed,
                                                         double confidence);
 
+/// One cell among several that are judged together.
+struct Stratum {
+  std::vector<double> base;  ///< Medians of its processes.
+  std::vector<double> changed;
+};
+
+/// What several cells say together of a factor that they have in common. Processes are compared
+/// within their cell only: van Elteren's (1960) sum of Mann-Whitney statistics, whose chances are
+/// those of dealing out every cell's processes to the two sides anew. A cell counts with ranks, so
+/// one whose processes lie far apart cannot outshout the others.
+struct StratifiedTest {
+  double p = 1;      ///< Two-sided.
+  double ratio = 1;  ///< Weighted median of all quotients within the cells (Hodges-Lehmann).
+};
+
+/// No stratum may be empty on a side.
+StratifiedTest stratified_test(const std::vector<Stratum>& strata);
+
+/// Interval of the common factor, by inverting that test as ratio_interval does for one cell.
+/// Absent where there are too few processes in all.
+std::optional<std::pair<double, double>> stratified_interval(const std::vector<Stratum>& strata,
+                                                             double confidence);
+
 }  // namespace kmeans

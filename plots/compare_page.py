@@ -13,7 +13,7 @@ from typing import Any
 
 from plots import words
 from plots.compare_figures import draw_all
-from plots.comparison import PAGE, SIGNS, VERDICTS, WORDS, Comparison, Pair
+from plots.comparison import OUTCOMES, PAGE, SIGNS, VERDICTS, WORDS, Comparison, Pair
 from plots.inline import Inline, inline_svg, kind_of, picture_text
 from plots.load import Result, ResultError, load_folder, load_result, together
 from plots.render import Drawing, encode, settle, with_caption
@@ -193,7 +193,7 @@ def render(
         )
     ]
     pairs = _worst_first(comparison.pairs)
-    doubtful = [p for p in pairs if p.suspect]
+    doubtful = [p for p in pairs if p.unsteady or p.noted]
     return page(
         "comparison.html.j2",
         [p.source for p in pictures if p.source],
@@ -208,6 +208,7 @@ def render(
         matrix=_matrix(comparison),
         VERDICTS=VERDICTS,
         SIGNS=SIGNS,
+        OUTCOMES=OUTCOMES,
         WORDS=WORDS,
         ratio_text=ratio_text,
         summary=_link(folder / "summary.md", folder),

@@ -12,12 +12,14 @@ from typing import Any
 from plots.load import ROOT, Interval, ResultError, read_checked
 from plots.words import count, many
 
-COMPARISON_VERSION = 1
+COMPARISON_VERSION = 2
 PAGE = "comparison.html"
 SCHEMA_FILE = ROOT / "results" / "comparison.schema.json"
 
 # The worst first: the order of tables and legends.
 VERDICTS = ("slower", "faster", "unclear", "same", "untimed")
+# Of the gate, with a sign for each, so that nothing rests on colour.
+OUTCOMES = {"passed": "✓", "failed": "✗", "undecided": "?"}
 # What a reader sees beside the word, so that nothing rests on colour: where the time went.
 SIGNS = {"slower": "↑", "faster": "↓", "unclear": "~", "same": "=", "untimed": "○"}
 WORDS = {
@@ -54,6 +56,9 @@ class Pair:
     still_broken: bool  # wrong or failed on both sides, and not known to be
     base: dict[str, Any] = field(repr=False)  # the sides as they stand in the file
     new: dict[str, Any] = field(repr=False)
+    sees: float | None = None  # from which share on it alone would have been called slower
+    outcome: str | None = None  # what the gate makes of it
+    outcome_why: str = ""
 
     @property
     def label(self) -> str:
@@ -63,13 +68,20 @@ class Pair:
     def shape(self) -> tuple[int, int, int]:
         return (self.n, self.d, self.k)
 
-    @property
-    def suspect(self) -> list[str]:
+    def _doubts(self, name: str) -> list[str]:
         return [
             f"{side}: {text}"
             for side, found in (("base", self.base), ("new", self.new))
-            for text in found["suspect"]
+            for text in found[name]
         ]
+
+    @property
+    def unsteady(self) -> list[str]:
+        return self._doubts("unsteady")
+
+    @property
+    def noted(self) -> list[str]:
+        return self._doubts("noted")
 
     @property
     def certified(self) -> bool:
@@ -101,10 +113,13 @@ class Comparison:
     missing: tuple[dict[str, str], ...] = field(repr=False)
     added: tuple[dict[str, str], ...] = field(repr=False)
     gate: dict[str, Any] = field(repr=False)
+    groups: tuple[dict[str, Any], ...] = field(repr=False)
+    sees: str
 
     @property
-    def passed(self) -> bool:
-        return bool(self.gate["passed"])
+    def outcome(self) -> str:
+        """passed, failed or undecided: the word of terminal and Markdown."""
+        return str(self.gate["outcome"])
 
     @property
     def lost(self) -> tuple[int, int]:
@@ -152,6 +167,7 @@ def _ratio(cell: dict[str, Any]) -> Interval | None:
 def _pair(cell: dict[str, Any]) -> Pair:
     same = ("experiment", "key", "new_key", "variant", "backend", "precision", "dataset")
     same += ("n", "d", "k", "iterations", "threads", "verdict", "why", "p_adjusted", "base", "new")
+    same += ("sees", "outcome", "outcome_why")
     return Pair(
         **{name: cell[name] for name in same},
         ratio=_ratio(cell),
@@ -180,8 +196,16 @@ def _contradiction(data: dict[str, Any]) -> str | None:
             medians = cell["new"]["seconds"] / cell["base"]["seconds"]
             if abs(medians / mid - 1) > 1e-6:
                 return f"at /cells/{place}/ratio: {mid}, but the medians give {medians:.9g}"
+        if (cell["outcome"] is None) != (cell["verdict"] == "untimed"):
+            return (
+                f"at /cells/{place}/outcome: {cell['outcome']} of a cell that is {cell['verdict']}"
+            )
         if cell["correctness_regression"] and not cell["correctness"]:
             return f"at /cells/{place}: a regression of correctness without a sentence"
+    gate = data["gate"]
+    expected = "failed" if gate["reasons"] else "undecided" if gate["undecided"] else "passed"
+    if gate["outcome"] != expected:
+        return f"at /gate/outcome: {gate['outcome']}, but its sentences say {expected}"
     return None
 
 
@@ -205,6 +229,8 @@ def load_comparison(path: Path) -> Comparison:
         missing=tuple(data["missing"]),
         added=tuple(data["added"]),
         gate=data["gate"],
+        groups=tuple(data["groups"]),
+        sees=data["sees"],
     )
 
 
@@ -215,7 +241,7 @@ class Link:
     base: str
     href: str
     text: str
-    passed: bool
+    outcome: str
 
 
 def comparisons_in(folder: Path) -> list[Link]:
@@ -237,7 +263,7 @@ def comparisons_in(folder: Path) -> list[Link]:
                 comparison.base["label"],
                 urllib.parse.quote(f"{path.parent.name}/{PAGE}"),
                 ", ".join(parts),
-                comparison.passed,
+                comparison.outcome,
             )
         )
     return found

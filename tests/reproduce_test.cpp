@@ -54,6 +54,27 @@ TEST(Reproduce, AnswersAreComparedBitForBit) {
               ElementsAre("labels: aa on record, ab here", "empty clusters: 0 on record, 1 here"));
 }
 
+TEST(Reproduce, AnAbsentAnswerIsNoAnswer) {
+  CellResult recorded;
+  recorded.label_hash = "aa";
+  recorded.centroid_hash = "bb";
+  recorded.empty_clusters = 0;
+  EXPECT_THAT(absent_answers(recorded), IsEmpty());
+  recorded.label_hash.reset();
+  recorded.empty_clusters.reset();
+  EXPECT_THAT(absent_answers(recorded),
+              ElementsAre("the hash of its labels", "its empty clusters"));
+
+  json trace = trace_of({5.0, 4.0});
+  const json here = trace;
+  trace["label_hash"] = nullptr;
+  for (const bool promised : {true, false}) {
+    const auto judgement = judge_trace(trace, here, promised);
+    EXPECT_EQ(judgement.verdict, Reproduced::differs);
+    EXPECT_EQ(judgement.detail, "not on record: the hash of its labels");
+  }
+}
+
 TEST(Reproduce, EqualTracesAreEqual) {
   const json trace = trace_of({5.0, 4.0, 3.5});
   EXPECT_EQ(judge_trace(trace, trace, true).verdict, Reproduced::equal);

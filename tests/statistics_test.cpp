@@ -181,5 +181,67 @@ TEST(RatioInterval, HoldsTheTrueFactorAsOftenAsItSays) {
   }
 }
 
+// --- Several cells together ---
+
+TEST(Stratified, OfOneCellIsMannWhitney) {
+  std::mt19937 random(6);
+  for (int trial = 0; trial < 200; ++trial) {
+    Stratum one{std::vector<double>(4), std::vector<double>(5)};
+    for (double& value : one.base) value = 1 + (random() % 100000) * 1e-5;
+    for (double& value : one.changed) value = 1.2 + (random() % 100000) * 1e-5;
+    EXPECT_NEAR(stratified_test({one}).p, mann_whitney(one.base, one.changed).p, 1e-12);
+    EXPECT_EQ(stratified_interval({one}, 0.9), ratio_interval(one.base, one.changed, 0.9));
+  }
+}
+
+TEST(Stratified, KnownChances) {
+  // Three against three, all larger, in two cells: one way of 20 in each, and the other tail.
+  const Stratum apart{{1, 2, 3}, {4, 5, 6}};
+  EXPECT_NEAR(stratified_test({apart}).p, 2.0 / 20, 1e-12);
+  EXPECT_NEAR(stratified_test({apart, apart}).p, 2.0 / 400, 1e-12);
+  EXPECT_FALSE(stratified_interval({apart}, 0.95).has_value());
+  EXPECT_TRUE(stratified_interval({apart, apart}, 0.95).has_value());
+  const Stratum back{{4, 5, 6}, {1, 2, 3}};
+  EXPECT_NEAR(stratified_test({apart, back}).p, 1, 1e-12) << "they cancel";
+  EXPECT_NEAR(stratified_test({Stratum{{1, 1}, {1, 1}}}).p, 1, 1e-12) << "ties alone";
+}
+
+TEST(Stratified, ACellFarOffDoesNotOutshoutTheOthers) {
+  std::vector<Stratum> strata(5, Stratum{{1.00, 1.01, 1.02}, {1.10, 1.11, 1.12}});
+  strata.push_back({{1.0, 80.0, 1.1}, {1.05, 0.9, 1.2}});
+  EXPECT_NEAR(stratified_test(strata).ratio, 1.10, 0.02);
+}
+
+TEST(Stratified, RejectsEqualCellsAsOftenAsItSaysAndHoldsTheTrueFactor) {
+  // Exact below 240 processes, approximate above; sizes of the cells differ.
+  std::mt19937 random(12);
+  constexpr int kTrials = 1500;
+  for (const int cells : {2, 10, 60}) {
+    int rejected = 0;
+    int held = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      std::vector<Stratum> equal;
+      std::vector<Stratum> slower;
+      for (int c = 0; c < cells; ++c) {
+        Stratum one{std::vector<double>(c % 2 == 0 ? 3 : 5), std::vector<double>(3)};
+        const double spread = c % 3 == 0 ? 0.3 : 0.03;
+        for (auto* side : {&one.base, &one.changed}) {
+          for (double& value : *side) value = std::exp(spread * normal(random));
+        }
+        equal.push_back(one);
+        for (double& value : one.changed) value *= 1.1;
+        slower.push_back(std::move(one));
+      }
+      rejected += stratified_test(equal).p <= 0.05 ? 1 : 0;
+      const auto interval = stratified_interval(slower, 0.95);
+      ASSERT_TRUE(interval.has_value());
+      held += interval->first <= 1.1 && 1.1 <= interval->second ? 1 : 0;
+    }
+    // 5 %, and three standard errors of the count.
+    EXPECT_LE(rejected, 0.067 * kTrials) << cells;
+    EXPECT_GE(held, 0.933 * kTrials) << cells;
+  }
+}
+
 }  // namespace
 }  // namespace kmeans

@@ -12,6 +12,13 @@ from pathlib import Path
 from typing import Any
 
 EFFECT = 0.05
+OUTCOMES = {
+    "slower": "failed",
+    "faster": "passed",
+    "same": "passed",
+    "unclear": "undecided",
+    "untimed": None,
+}
 
 
 def _side(label: str, results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -46,7 +53,10 @@ def _measured(cell: dict[str, Any]) -> dict[str, Any]:
         "ci95_high": times.get("ci95_high"),
         "processes": len(cell["samples_seconds_per_iteration"]),
         "samples": sum(map(len, cell["samples_seconds_per_iteration"])),
-        "suspect": cell["suspect"],
+        "unsteady": [text for text in cell.get("suspect", ()) if "spread" in text]
+        + list(cell.get("unsteady", ())),
+        "noted": [text for text in cell.get("suspect", ()) if "spread" not in text]
+        + list(cell.get("noted", ())),
     }
 
 
@@ -99,11 +109,19 @@ def _pair(base: dict[str, Any], new: dict[str, Any], rng: random.Random) -> dict
         "ratio_high": high,
         "p": p,
         "p_adjusted": p,
+        "sees": None if verdict == "untimed" else 0.22,
         "verdict": verdict,
         "why": why,
+        "outcome": OUTCOMES[verdict],
+        "outcome_why": "too little is known of it" if verdict == "unclear" else "",
         "correctness": correctness,
         "correctness_regression": regression,
     }
+
+
+def gate(reasons: list[str], undecided: list[str]) -> dict[str, Any]:
+    outcome = "failed" if reasons else "undecided" if undecided else "passed"
+    return {"outcome": outcome, "reasons": reasons, "undecided": undecided}
 
 
 def comparison(
@@ -130,7 +148,7 @@ def comparison(
     reasons += [f"{c['key']}: {c['correctness'][0]}" for c in cells if c["correctness_regression"]]
     reasons += [f"{m['key']} is missing" for m in missing]
     made = {
-        "comparison_version": 1,
+        "comparison_version": 2,
         "base": _side(labels[0], base),
         "new": _side(labels[1], new),
         "settings": {
@@ -153,7 +171,24 @@ def comparison(
         "cells": cells,
         "missing": missing,
         "added": added,
-        "gate": {"passed": not reasons, "reasons": reasons},
+        "groups": [
+            {
+                "variant": None,
+                "cells": len(ratios),
+                "verdict": "unclear",
+                "ratio": 1.01,
+                "ratio_low": 0.99,
+                "ratio_high": 1.06,
+                "p": 0.2,
+                "p_adjusted": 0.2,
+                "sees": 0.07,
+                "doubtful": False,
+            }
+        ]
+        if len(ratios) > 1
+        else [],
+        "sees": "This pair sees a slowdown from 22 % on in one cell alone" if ratios else "",
+        "gate": gate(reasons, [c["key"] for c in cells if c["outcome"] == "undecided"]),
     }
     return made | changes
 

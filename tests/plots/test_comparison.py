@@ -64,7 +64,7 @@ def test_reads_what_it_holds(tmp_path: Path, data: dict[str, Any]) -> None:
     assert few.verdict in ("same", "unclear")
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, True])
+@pytest.mark.parametrize("version", [0, 1, 3, "2", None, True])
 def test_refuses_other_versions(tmp_path: Path, data: dict[str, Any], version: Any) -> None:
     path = made.write(tmp_path, data | {"comparison_version": version})
     with pytest.raises(ResultError, match="comparison_version"):
@@ -266,7 +266,7 @@ def test_correctness_comes_first_and_everything_is_there(
     write_report(load_folder(tmp_path / "a"), tmp_path / "a")
     html = _page(tmp_path, *sides)
     text = re.sub(r"\s+", " ", _Text(html).text)
-    order = ["the gate fails", "Why the gate fails", "status: ok before, wrong now"]
+    order = ["gate failed", "Why the gate failed", "status: ok before, wrong now"]
     order += ["Missing from the new result (1)", "What differs besides the times"]
     order += ["git commit: 0123456 before", "All ratios in order", "The worst first"]
     places = [text.index(part) for part in order]
@@ -285,6 +285,32 @@ def test_correctness_comes_first_and_everything_is_there(
     assert "Geometric mean of the ratios" in text
 
 
+@pytest.mark.parametrize(
+    ("outcome", "sign"), [("passed", "✓"), ("failed", "✗"), ("undecided", "?")]
+)
+def test_the_page_says_the_word_of_the_gate(
+    tmp_path: Path, results: list[dict[str, Any]], outcome: str, sign: str
+) -> None:
+    reasons = ["1 cell is slower"] if outcome == "failed" else []
+    undecided = ["2 cells could not be told"] if outcome == "undecided" else []
+    path = _write(tmp_path, results, results)
+    data = json.loads(path.read_text())
+    made.write(path.parent, data | {"gate": made.gate(reasons, undecided)})
+    html = _page(tmp_path)
+    text = re.sub(r"\s+", " ", _Text(html).text)
+    assert f"{sign} gate {outcome}" in text
+    assert [f"gate {word}" in html for word in ("passed", "failed", "undecided")].count(True) == 1
+    for sentence in reasons + undecided:
+        assert sentence in text
+    assert data["sees"] in text
+    contradicting = made.gate(reasons, undecided) | {
+        "outcome": "undecided" if outcome == "passed" else "passed"
+    }
+    made.write(path.parent, data | {"gate": contradicting})
+    with pytest.raises(ResultError, match="at /gate/outcome"):
+        load_comparison(path)
+
+
 def test_head_section_and_column_count_answers_alike(
     tmp_path: Path, results: list[dict[str, Any]]
 ) -> None:
@@ -299,7 +325,10 @@ def test_head_section_and_column_count_answers_alike(
     gone = ("ratio", "ratio_low", "ratio_high", "p", "p_adjusted")
     data["counts"][skipped["verdict"]] -= 1
     data["counts"]["untimed"] += 1
-    skipped |= dict.fromkeys(gone) | {"verdict": "untimed", "correctness": ["was ok, is skipped"]}
+    skipped |= dict.fromkeys((*gone, "outcome", "sees")) | {
+        "verdict": "untimed",
+        "correctness": ["was ok, is skipped"],
+    }
     for cell in data["cells"]:
         cell["correctness_regression"] = False
     made.write(path.parent, data)
@@ -329,7 +358,8 @@ def test_page_tells_what_is_broken_on_both_sides_and_which_bits_are_not_compared
     data["counts"][cell["verdict"]] -= 1
     data["counts"]["untimed"] += 1
     gone = ("ratio", "ratio_low", "ratio_high", "p", "p_adjusted")
-    cell |= dict.fromkeys(gone) | {"verdict": "untimed", "correctness": [], "still_broken": True}
+    cell |= dict.fromkeys((*gone, "outcome", "sees")) | {"verdict": "untimed"}
+    cell |= {"correctness": [], "still_broken": True}
     for side in ("base", "new"):
         cell[side] |= {"status": "wrong", "reason": f"labels of {side}", "seconds": None}
         cell[side] |= {"ci95_low": None, "ci95_high": None}
@@ -352,7 +382,10 @@ def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]])
         data[side] |= {"label": HOSTILE, "machine": HOSTILE, "cpu": HOSTILE, "gpu": HOSTILE}
         data[side]["files"][0] |= {"git_commit": HOSTILE, "started": HOSTILE}
     data["differences"] = [HOSTILE]
-    data["gate"] = {"passed": False, "reasons": [HOSTILE], "notes": [HOSTILE]}
+    sentences = {key: [HOSTILE] for key in ("reasons", "undecided", "notes")}
+    data["gate"] = {"outcome": "failed"} | sentences
+    data["sees"] = HOSTILE
+    data["groups"][0]["variant"] = HOSTILE
     data["missing"] = [{"experiment": HOSTILE, "key": HOSTILE, "reason": HOSTILE}]
     data["records"] = [
         {
@@ -365,7 +398,8 @@ def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]])
     ]
     data["counts"]["missing"] = 1
     data["cells"][0] |= {"why": HOSTILE, "variant": HOSTILE, "correctness": [HOSTILE]}
-    data["cells"][0]["base"]["suspect"] = [HOSTILE]
+    data["cells"][0]["base"] |= {"unsteady": [HOSTILE], "noted": [HOSTILE]}
+    data["cells"][0]["outcome_why"] = HOSTILE
     data["cells"][0] |= {"still_broken": True}
     data["cells"][0]["new"]["reason"] = HOSTILE
     made.write(path.parent, data)
