@@ -235,6 +235,13 @@ std::vector<Condition> look_for_disturbances(const RunOptions& options, int thre
   return conditions;
 }
 
+bool cores_are_shared(const nlohmann::json& conditions) {
+  return std::any_of(conditions.begin(), conditions.end(), [](const nlohmann::json& one) {
+    const std::string check = one.at("check");
+    return (check == "cpu_use" || check == "load") && one.at("state") == "doubtful";
+  });
+}
+
 RunSurroundings look_around(const RunOptions& options, int threads) {
   RunSurroundings surroundings;
   surroundings.machine_id = machine_id();
@@ -242,6 +249,13 @@ RunSurroundings look_around(const RunOptions& options, int threads) {
   surroundings.environment = inspect_environment();
   for (const auto& warning : surroundings.environment.warnings) warn(warning);
   surroundings.conditions = to_json(look_for_disturbances(options, threads, surroundings.machine));
+  surroundings.environment.waiting =
+      suitable_waiting(surroundings.environment, cores_are_shared(surroundings.conditions));
+  if (surroundings.environment.waiting == "passive") {
+    warn(
+        "other work shares the cores: OpenMP threads sleep while they wait for each other "
+        "(OMP_WAIT_POLICY=passive); your own OMP_WAIT_POLICY=active or passive decides otherwise");
+  }
   std::fprintf(stderr, "machine %s: looking up its measured ceilings\n",
                surroundings.machine_id.c_str());
   surroundings.limits.ceilings = measured_ceilings(false);
@@ -266,6 +280,19 @@ void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summar
                 : summary.interrupted ? " (incomplete)"
                                       : " (partial: --only left something out)");
   }
+  std::fflush(stdout);
+}
+
+/// What the counts of cells that are ok do not tell.
+void print_doubts(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
+  std::size_t unsteady = 0;
+  std::size_t noted = 0;
+  for (const auto& [name, summary] : summaries) {
+    unsteady += summary.unsteady;
+    noted += summary.noted;
+  }
+  std::printf("of the timed cells %zu %s unsteady (no headline number), %zu %s a note\n", unsteady,
+              unsteady == 1 ? "is" : "are", noted, noted == 1 ? "has" : "have");
   std::fflush(stdout);
 }
 
@@ -301,6 +328,7 @@ int run(const RunOptions& options) {
     failed = failed || summary.wrong > summary.wrong_as_expected || summary.failed > 0;
   }
   print_summary(summaries);
+  print_doubts(summaries);
   if (InterruptGuard::interrupted()) {
     std::fprintf(stderr, "interrupted; continue with --resume\n");
     return kExitInterrupted;
