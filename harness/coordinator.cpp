@@ -408,8 +408,11 @@ class Run {
     }
     order.shuffle(turn);
     if (!turn.empty() && affords_further() && !interrupted()) {
-      progress_.note(experiment_.name + ": one more process for each of " +
-                     std::to_string(turn.size()) + " cells whose processes disagree");
+      progress_.note(experiment_.name + ": one more process " +
+                     (turn.size() == 1
+                          ? "for a cell whose"
+                          : "each for " + std::to_string(turn.size()) + " cells whose") +
+                     " processes disagree");
     }
     for (auto* state : turn) {
       if (interrupted()) return false;

@@ -33,6 +33,7 @@ constexpr double kStagesApart = 2;
 // Processes beyond those planned, of a cell whose processes disagree, may take so many times the
 // time of the planned ones; all of a run's together this share of it, or so many seconds.
 constexpr double kFurtherOfCell = 2;
+constexpr double kFurtherOfCellAtLeast = 5;  // seconds
 constexpr double kFurtherOfRun = 0.5;
 constexpr double kFurtherAtLeast = 30;
 // Iterations of the whole calls that are told: one, as many as a clustering of well-placed seeds
@@ -484,7 +485,7 @@ bool wants_further_process(const std::vector<const ProcessRecord*>& processes, i
   if (agreement_of(medians).settled(static_cast<std::size_t>(planned))) return false;
   if (static_cast<int>(processes.size()) >= 2 * planned + 1) return false;
   const auto [of_planned, of_further] = planned_and_further_seconds(processes, planned);
-  return of_further <= kFurtherOfCell * of_planned;
+  return of_further <= std::max(kFurtherOfCellAtLeast, kFurtherOfCell * of_planned);
 }
 
 bool affords_further_process(double planned_seconds, double further_seconds) {

@@ -17,6 +17,7 @@
 #include "harness/ceilings.h"
 #include "harness/coordinator.h"
 #include "harness/errors.h"
+#include "harness/estimate.h"
 #include "harness/gpu.h"
 #include "harness/gpu_option.h"
 #include "harness/machine.h"
@@ -177,9 +178,10 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   planned = std::move(kept);
 }
 
-int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
+int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int threads) {
   std::size_t runs = 0;
   std::size_t skips = 0;
+  std::size_t studies = 0;
   double seconds = 0;
   double waiting = 0;
   for (const auto& one : planned) {
@@ -196,7 +198,6 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
       if (!cell.selected) continue;
       show(cell.key, cell.skip_reason);
       if (cell.skip_reason.empty()) {
-        seconds += rough_seconds(cell.task.shape, cell.iterations, cell.sampling);
         waiting += patience * cell.sampling.processes;
       }
     }
@@ -204,11 +205,17 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
       if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
     }
     for (const auto& study : one.plan.studies) {
-      if (study.selected) show("study " + study.spec.name, "");
+      if (!study.selected) continue;
+      show("study " + study.spec.name, "");
+      ++studies;
     }
+    seconds += estimated_seconds(one.plan, threads);
   }
-  std::printf("%zu to run, %zu to skip, very roughly %s", runs, skips,
-              format_duration(seconds).c_str());
+  std::printf("%zu to run, %zu to skip, roughly %s", runs, skips, format_duration(seconds).c_str());
+  if (studies > 0) {
+    std::printf(" without the %s", counted(studies, "study", "studies").c_str());
+  }
+  std::printf("; up to half as much again where processes disagree");
   if (patience > 0) {
     std::printf("; on a restless host up to %s more for patience, before further attempts",
                 format_duration(waiting).c_str());
@@ -300,7 +307,7 @@ int run(const RunOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   auto planned = plan_all(options, threads);
   narrow(planned, options.only);
-  if (options.dry_run) return dry_run(planned, options.patience);
+  if (options.dry_run) return dry_run(planned, options.patience, threads);
 
   const InterruptGuard guard;
   RunSettings settings;

@@ -40,12 +40,12 @@ TEST(Agreement, IsSettledByThreeOrByAllThatWerePlanned) {
 TEST(Agreement, SaysTheGroups) {
   const auto split = agreement_of({9e-5, 1e-2, 9.2e-5, 1.01e-2});
   EXPECT_EQ(unsteadiness(split),
-            "its processes disagree: 2 processes near 91.0 us, 2 near 10.1 ms");
+            "its processes disagree: 2 processes near 91 us, 2 near 10.1 ms");
   EXPECT_EQ(outlying_processes(split), "") << "of two halves neither lies apart";
   const auto majority = agreement_of({9e-5, 9e-5, 9e-5, 1e-2});
   EXPECT_EQ(unsteadiness(majority), "");
   EXPECT_EQ(outlying_processes(majority),
-            "1 of 4 processes lies apart from the others: 3 processes near 90.0 us, 1 at 10.0 ms");
+            "1 of 4 processes lies apart from the others: 3 processes near 90 us, 1 at 10 ms");
   EXPECT_EQ(outlying_processes(agreement_of({1.0, 1.1, 1.2})), "");
 }
 
