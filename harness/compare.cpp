@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/agreement.h"
 #include "harness/compare_gate.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
@@ -348,6 +349,8 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
   sentences.compare("environment variables overridden for workers",
                     before.at("environment").at("neutralised"),
                     after.at("environment").at("neutralised"));
+  sentences.compare("how OpenMP threads wait", part(before.at("environment"), "openmp_waiting"),
+                    part(after.at("environment"), "openmp_waiting"));
 }
 
 /// The differences of all experiments; those that not all of them share say whose they are.
@@ -434,7 +437,7 @@ CellResult at_pace(const CellResult& cell, double pace) {
     const double slower = std::min(cell.paces[process] / pace, kSlowestClock);
     for (double& sample : result.samples[process]) sample /= slower;
   }
-  result.median = percentile(pooled(result.samples), 0.5);
+  result.median = headline_median(result.samples);
   result.data.erase("seconds_per_iteration");  // its interval is that of the times as measured
   return result;
 }
@@ -443,12 +446,11 @@ ComparedSide side_of(const CellResult& cell) {
   ComparedSide side;
   side.status = cell.status;
   side.reason = cell.reason;
-  side.seconds = cell.median;
+  if (!cell.samples.empty()) side.seconds = headline_median(cell.samples);
   side.processes = cell.samples.size();
   for (const auto& process : cell.samples) side.samples += process.size();
-  Doubts doubts = doubts_of(cell);
-  side.unsteady = std::move(doubts.unsteady);
-  side.noted = std::move(doubts.noted);
+  side.unsteady = cell.unsteady;
+  side.noted = cell.noted;
   const json summary = part(cell.data, "seconds_per_iteration");
   if (summary.is_object()) {
     const json low = part(summary, "ci95_low");
@@ -847,11 +849,10 @@ std::vector<TimeVerdict> judge_times(const std::vector<TimePair>& pairs,
     const auto base = process_medians(pairs[i].base);
     const auto changed = process_medians(pairs[i].changed);
     TimeVerdict& result = results[i];
-    result.ratio =
-        percentile(pooled(pairs[i].changed), 0.5) / percentile(pooled(pairs[i].base), 0.5);
+    result.ratio = headline_median(pairs[i].changed) / headline_median(pairs[i].base);
     result.p = mann_whitney(base, changed).p;
     if (const auto interval = ratio_interval(base, changed, settings.confidence)) {
-      // It belongs to the processes' medians; the ratio is that of all samples, which is printed.
+      // Of a few processes the interval may miss the ratio of their medians, which is printed.
       result.low = std::min(interval->first, result.ratio);
       result.high = std::max(interval->second, result.ratio);
     }

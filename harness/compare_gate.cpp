@@ -311,15 +311,6 @@ const char* to_string(GateOutcome outcome) {
   return "?";
 }
 
-Doubts doubts_of(const CellResult& cell) {
-  Doubts doubts;
-  for (const auto& sentence : cell.suspect) {
-    const bool spread = sentence.starts_with("samples spread widely");
-    (spread ? doubts.unsteady : doubts.noted).push_back(sentence);
-  }
-  return doubts;
-}
-
 bool clearly_slower(const TimePair& pair, const CompareSettings& settings) {
   if (std::min(pair.base.size(), pair.changed.size()) < kFewestForClearGap) return false;
   const auto base = process_medians(pair.base);

@@ -11,13 +11,6 @@
 
 namespace kmeans {
 
-/// What speaks against a cell's times. The one place that knows how result files say it.
-struct Doubts {
-  std::vector<std::string> unsteady;  ///< Its processes disagree.
-  std::vector<std::string> noted;     ///< It was measured under conditions to be known.
-};
-Doubts doubts_of(const CellResult& cell);
-
 /// Do all process medians of new exceed all of base by the factor of a clear gap, in so many
 /// processes that chance is no excuse?
 bool clearly_slower(const TimePair& pair, const CompareSettings& settings);

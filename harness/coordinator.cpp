@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -112,8 +113,9 @@ struct CellState {
   [[nodiscard]] bool wants(int process) const {
     return !stopped && process < processes && done.count(process) == 0;
   }
+  /// All that were planned; processes that disagree may get more.
   [[nodiscard]] bool finished() const {
-    return stopped || static_cast<int>(done.size()) >= processes;
+    return stopped || std::distance(done.begin(), done.lower_bound(processes)) >= processes;
   }
 };
 
@@ -127,7 +129,8 @@ class Run {
         settings_(settings),
         build_(build_identity()),
         journal_(settings.out / (experiment.name + ".journal.jsonl"), settings.resume),
-        workers_(settings.worker_command, surroundings.environment, settings.keep_environment),
+        environment_(agreed_environment()),
+        workers_(settings.worker_command, environment_, settings.keep_environment),
         preparation_(settings.cache, build_),
         progress_(stderr) {}
 
@@ -160,7 +163,18 @@ class Run {
             {"sanitizers", build.sanitizers},
             {"compiler", build.compiler},
             {"variant_flags", build.variant_flags},
-            {"keep_environment", settings_.keep_environment}};
+            {"keep_environment", settings_.keep_environment},
+            {"openmp_waiting", environment_.waiting}};
+  }
+
+  /// A resumed run lets OpenMP's threads wait as it began, whoever shares the cores by now.
+  [[nodiscard]] EnvironmentReport agreed_environment() const {
+    EnvironmentReport environment = surroundings_.environment;
+    const json& header = journal_.content().header;
+    if (!header.is_object() || environment.waiting == "set") return environment;
+    const std::string began = header.at("identity").value("openmp_waiting", std::string());
+    if (began == "passive" || began == "default") environment.waiting = began;
+    return environment;
   }
 
   void agree_with_journal() {
@@ -207,14 +221,25 @@ class Run {
     return found == processes.end() ? nullptr : &found->second;
   }
 
+  /// All that the journal holds of a cell, in order.
+  [[nodiscard]] std::vector<const ProcessRecord*> processes_of(const Cell& cell) const {
+    std::vector<const ProcessRecord*> found;
+    const auto& processes = journal_.content().processes;
+    for (auto one = processes.lower_bound({cell.key, 0});
+         one != processes.end() && one->first.first == cell.key; ++one) {
+      found.push_back(&one->second);
+    }
+    return found;
+  }
+
   /// Brings a cell's state in line with the journal.
   void review(CellState& state) {
     state.done.clear();
     state.certified.clear();
     state.wall_seconds = 0;
-    for (int process = 0; process < state.cell->sampling.processes; ++process) {
-      const auto* record = record_of(*state.cell, process);
-      if (record == nullptr || retry_.count({state.cell->key, process}) != 0) continue;
+    for (const auto* record : processes_of(*state.cell)) {
+      const int process = record->process;
+      if (retry_.count({state.cell->key, process}) != 0) continue;
       state.done.insert(process);
       learn_pace(state.cell->threads, *record);
       state.wall_seconds += record->wall_seconds;
@@ -413,11 +438,56 @@ class Run {
   void measure() {
     OrderStream order(settings_.order_seed);
     measure_rounds(order);
-    if (settings_.patience <= 0) return;
-    for (int attempt = 0; attempt < kMostRetries; ++attempt) {
-      if (!measure_disturbed_again(order)) return;
+    for (int attempt = 0; settings_.patience > 0 && attempt < kMostRetries; ++attempt) {
+      if (!measure_disturbed_again(order)) break;
       measure_rounds(order);  // a first process that was quicker now leaves time for more
     }
+    while (measure_further(order)) continue;
+  }
+
+  [[nodiscard]] bool wants_further(const CellState& state) const {
+    return !state.stopped && state.finished() &&
+           wants_further_process(processes_of(*state.cell), state.processes);
+  }
+
+  [[nodiscard]] bool affords_further() const {
+    double planned = 0;
+    double further = 0;
+    for (const auto& state : states_) {
+      const auto [of_planned, of_further] =
+          planned_and_further_seconds(processes_of(*state.cell), state.processes);
+      planned += of_planned;
+      further += of_further;
+    }
+    return affords_further_process(planned, further);
+  }
+
+  /// One more process for every cell whose processes disagree, while the run's budget lasts: what
+  /// is measured further is chosen by disagreement alone, whichever side would gain by it. False
+  /// when there is nothing to do any more.
+  bool measure_further(OrderStream& order) {
+    std::vector<CellState*> turn;
+    for (auto& state : states_) {
+      if (wants_further(state)) turn.push_back(&state);
+    }
+    order.shuffle(turn);
+    if (!turn.empty() && affords_further() && !interrupted()) {
+      progress_.note(experiment_.name + ": one more process " +
+                     (turn.size() == 1
+                          ? "for a cell whose"
+                          : "each for " + std::to_string(turn.size()) + " cells whose") +
+                     " processes disagree");
+    }
+    for (auto* state : turn) {
+      if (interrupted()) return false;
+      if (!affords_further()) {
+        show(description(*state, record_of(*state->cell, *state->done.rbegin())->result));
+        continue;
+      }
+      run_process_of(*state, *state->done.rbegin() + 1);
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    return !turn.empty() && affords_further();
   }
 
   void measure_rounds(OrderStream& order) {
@@ -564,7 +634,7 @@ class Run {
     remember(state, process, result, reply.wall_seconds, load);
     review(state);
     if (written_to) restore_inputs(state);
-    if (progress_.rewrites() || (earlier == nullptr && state.finished())) {
+    if (progress_.rewrites() || (earlier == nullptr && state.finished() && !wants_further(state))) {
       show(description(state, result));
     }
   }
@@ -613,12 +683,33 @@ class Run {
     retry_.erase({state.cell->key, process});
   }
 
-  static std::string description(const CellState& state, const json& result) {
+  /// A word on a finished cell's headline number.
+  [[nodiscard]] std::string headline_of(const CellState& state) const {
+    const json cell = assemble_cell(experiment_.name, *state.cell, evidence_of(*state.cell),
+                                    surroundings_.limits);
+    if (status_of(cell) != "ok") return "";
+    if (!cell.at("unsteady").empty()) {
+      return ": unsteady: " + cell.at("unsteady").front().get<std::string>();
+    }
+    std::string text =
+        ": " + format_seconds(cell.at("seconds_per_iteration").at("median").get<double>());
+    const json& whole = cell.at("whole_call_seconds").at("20");
+    if (whole.is_number()) {
+      text += ", " + format_seconds(whole.get<double>()) + " for a call of 20 with setup";
+    }
+    if (!cell.at("noted").empty()) {
+      text += ", noted: " + cell.at("noted").front().get<std::string>();
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::string description(const CellState& state, const json& result) const {
     std::string text = state.cell->key;
     if (status_of(result) != "ok") {
       const std::string reason = result.value("reason", std::string("no reason given"));
       return text + ": " + status_of(result) + ": " + reason.substr(0, reason.find('\n'));
     }
+    if (state.finished()) return text + headline_of(state);
     std::vector<double> samples;
     for (const auto& sample : result.at("samples")) {
       if (sample.is_number()) samples.push_back(sample.get<double>());
@@ -785,11 +876,7 @@ class Run {
 
   [[nodiscard]] CellEvidence evidence_of(const Cell& cell) const {
     CellEvidence evidence;
-    const auto& processes = journal_.content().processes;
-    for (auto found = processes.lower_bound({cell.key, 0});
-         found != processes.end() && found->first.first == cell.key; ++found) {
-      evidence.processes.push_back(&found->second);
-    }
+    evidence.processes = processes_of(cell);
     for (const auto& state : states_) {
       if (state.cell == &cell) evidence.finished = state.finished();
     }
@@ -857,8 +944,8 @@ class Run {
     for (const auto& [label, dataset] : datasets.items()) {
       if (dataset.at("spec").contains("seed")) data_seeds[label] = dataset.at("spec").at("seed");
     }
-    const auto changes = worker_environment(surroundings_.environment, settings_.threads,
-                                            settings_.keep_environment);
+    const auto changes =
+        worker_environment(environment_, settings_.threads, settings_.keep_environment);
     return {{"suite",
              {{"version", build.version},
               {"git_commit", build.git_commit},
@@ -876,7 +963,7 @@ class Run {
             {"conditions",
              surroundings_.conditions.is_array() ? surroundings_.conditions : json::array()},
             {"ceilings", surroundings_.limits.ceilings},
-            {"environment", environment_context(surroundings_.environment, changes)},
+            {"environment", environment_context(environment_, changes)},
             {"threads", settings_.threads},
             {"datasets", datasets},
             {"seeds",
@@ -890,6 +977,13 @@ class Run {
     const json result = assemble(!summary.interrupted);
     summary.file = result_file();
     summary.complete = result.at("complete");
+    for (const auto& cell : result.at("cells")) {
+      if (!cell.at("unsteady").empty()) {
+        ++summary.unsteady;
+      } else if (status_of(cell) == "ok" && !cell.at("noted").empty()) {
+        ++summary.noted;
+      }
+    }
     for (const char* part : {"cells", "traces", "studies"}) {
       for (const auto& entry : result.at(part)) {
         const std::string status = status_of(entry);
@@ -913,6 +1007,7 @@ class Run {
   std::string build_;
   CheckScope metered_{{}, allowed_cpus(), 1, {}};
   Journal journal_;
+  EnvironmentReport environment_;
   Workers workers_;
   Preparation preparation_;
   ProgressLine progress_;

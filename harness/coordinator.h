@@ -49,7 +49,9 @@ struct RunSummary {
   std::size_t wrong = 0;
   std::size_t wrong_as_expected = 0;  ///< Of those, cells of variants that are kept wrong.
   std::size_t skipped = 0;
-  std::size_t failed = 0;  ///< status `error`
+  std::size_t failed = 0;    ///< status `error`
+  std::size_t unsteady = 0;  ///< Cells with status `ok` whose processes disagree.
+  std::size_t noted = 0;     ///< Others with a note.
   bool interrupted = false;
   bool complete = false;  ///< The file holds the whole experiment.
 };

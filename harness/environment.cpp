@@ -190,7 +190,7 @@ Judgement judge(std::string_view name, std::string_view value, int usable) {
   }
   if (name == "OMP_WAIT_POLICY" || name == "GOMP_SPINCOUNT" || name == "KMP_BLOCKTIME" ||
       name == "KMP_LIBRARY") {
-    return {"changes how threads wait for each other", true};
+    return {"changes how threads wait for each other", false};
   }
   if (name == "OMP_SCHEDULE" || name == "OMP_NESTED" || name == "OMP_MAX_ACTIVE_LEVELS" ||
       name == "OMP_STACKSIZE" || name == "GOMP_STACKSIZE" || name == "KMP_STACKSIZE" ||
@@ -282,8 +282,16 @@ EnvironmentReport inspect_environment() {
   return report;
 }
 
+std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_shared) {
+  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY"}) {
+    if (report.variables.contains(name)) return "set";
+  }
+  return cores_are_shared ? "passive" : "default";
+}
+
 EnvironmentChanges worker_environment(const EnvironmentReport& report, int threads, bool keep) {
   EnvironmentChanges changes;
+  if (report.waiting == "passive") changes.emplace_back("OMP_WAIT_POLICY", "passive");
   for (const auto name : kThreadCounts) {
     if (keep && report.variables.contains(std::string(name))) continue;
     changes.emplace_back(name, std::to_string(threads));
@@ -313,8 +321,10 @@ nlohmann::json environment_context(const EnvironmentReport& report,
       neutralised.push_back(name);
     }
   }
-  return {
-      {"variables", report.variables}, {"neutralised", neutralised}, {"warnings", report.warnings}};
+  return {{"variables", report.variables},
+          {"neutralised", neutralised},
+          {"warnings", report.warnings},
+          {"openmp_waiting", report.waiting}};
 }
 
 std::vector<std::string> changed_environment(const EnvironmentChanges& changes) {

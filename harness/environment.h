@@ -15,7 +15,15 @@ struct EnvironmentReport {
   nlohmann::json variables = nlohmann::json::object();  ///< name -> value, allow-listed names only
   std::vector<std::string> warnings;                    ///< sentences
   std::vector<std::string> crippling;  ///< names of the variables that hold a baseline back
+  /// How OpenMP threads of workers wait for each other: "passive", asleep; "default", as their
+  /// runtime likes, which spins; "set", as a variable of the user's says.
+  std::string waiting = "default";
 };
+
+/// How they should wait where other work shares the cores, or not: a thread that spins at a barrier
+/// keeps the core that another thread of the team is waiting for (docs/openmp.md). What the user
+/// has set wins.
+std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_shared);
 
 /// Looks at this process's environment. Paths inside values are shortened to their last part.
 EnvironmentReport inspect_environment();

@@ -76,12 +76,32 @@ std::vector<Chosen> choose(const std::vector<ResultFile>& results, const std::st
   return chosen;
 }
 
-// Splits off what has no time, counted by status.
+/// The headline number, which processes that disagree do not have.
+std::optional<double> headline(const CellResult& cell) {
+  return cell.unsteady.empty() ? cell.median : std::nullopt;
+}
+
+void count_doubts(const std::vector<Chosen>& chosen, Export& result) {
+  for (const auto& one : chosen) {
+    result.unsteady += one.cell->unsteady.empty() ? 0 : 1;
+    result.noted += one.cell->noted.empty() ? 0 : 1;
+  }
+}
+
+std::string joined(const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const auto& sentence : sentences) text += (text.empty() ? "" : "; ") + sentence;
+  return text;
+}
+
+// Splits off what has no time to rely on, counted by status.
 std::vector<Chosen> timed_only(const std::vector<Chosen>& chosen, Export& result) {
   std::vector<Chosen> timed;
   for (const auto& one : chosen) {
-    if (one.cell->status == "ok" && one.cell->median) {
+    if (one.cell->status == "ok" && headline(*one.cell)) {
       timed.push_back(one);
+    } else if (one.cell->status == "ok" && !one.cell->unsteady.empty()) {
+      ++result.omitted["ok, but unsteady"];
     } else {
       ++result.omitted[one.cell->status];
     }
@@ -89,7 +109,7 @@ std::vector<Chosen> timed_only(const std::vector<Chosen>& chosen, Export& result
   if (timed.empty()) {
     throw InputError("nothing to export: of the " +
                      format_count(static_cast<std::int64_t>(chosen.size())) +
-                     " cells chosen none is ok, and only those have times");
+                     " cells chosen none is ok and steady, and only those have times to rely on");
   }
   return timed;
 }
@@ -320,7 +340,7 @@ json rates(const std::vector<Chosen>& chosen, Export& result) {
     std::string extra = "median of " + counted(sample_count(cell), "sample", "samples") + ", " +
                         counted(cell.samples.size(), "process", "processes") +
                         "\nthreads: " + std::to_string(cell.threads);
-    for (const auto& doubt : cell.suspect) extra += "\nsuspect: " + doubt;
+    for (const auto& note : cell.noted) extra += "\nnoted: " + note;
     const auto append = [&](const char* unit, std::optional<double> value) {
       if (!value || !std::isfinite(*value) || *value <= 0) return false;
       json entry{{"name", one.name + " (" + unit + ")"},
@@ -351,6 +371,9 @@ std::string csv(const std::vector<Chosen>& chosen) {
   static const auto number = [](const json& value) {
     return value.is_number() ? value.dump() : std::string();
   };
+  static const auto when_steady = [](const Chosen& one, const json& value) {
+    return headline(*one.cell) ? number(value) : std::string();
+  };
   static const auto optional_number = [](const auto& value) {
     return value ? json(*value).dump() : std::string();
   };
@@ -378,30 +401,47 @@ std::string csv(const std::vector<Chosen>& chosen) {
       {"status", [](const Chosen& one) { return one.cell->status; }},
       {"reason", [](const Chosen& one) { return one.cell->reason; }},
       {"seconds_per_iteration",
-       [](const Chosen& one) { return optional_number(one.cell->median); }},
+       [](const Chosen& one) { return optional_number(headline(*one.cell)); }},
       {"ci95_low",
        [](const Chosen& one) {
-         return number(at_path(one.cell->data, {"seconds_per_iteration", "ci95_low"}));
+         return when_steady(one, at_path(one.cell->data, {"seconds_per_iteration", "ci95_low"}));
        }},
       {"ci95_high",
        [](const Chosen& one) {
-         return number(at_path(one.cell->data, {"seconds_per_iteration", "ci95_high"}));
+         return when_steady(one, at_path(one.cell->data, {"seconds_per_iteration", "ci95_high"}));
        }},
       {"processes", [](const Chosen& one) { return std::to_string(one.cell->samples.size()); }},
       {"samples", [](const Chosen& one) { return std::to_string(sample_count(*one.cell)); }},
-      {"gflops", [](const Chosen& one) { return optional_number(one.cell->gflops); }},
+      {"gflops",
+       [](const Chosen& one) {
+         return headline(*one.cell) ? optional_number(one.cell->gflops) : std::string();
+       }},
       {"gbytes_per_second_compulsory",
-       [](const Chosen& one) { return optional_number(one.cell->compulsory_gbytes_per_second); }},
+       [](const Chosen& one) {
+         return headline(*one.cell) ? optional_number(one.cell->compulsory_gbytes_per_second)
+                                    : std::string();
+       }},
       {"inertia", [](const Chosen& one) { return optional_number(one.cell->inertia); }},
       {"empty_clusters",
        [](const Chosen& one) { return optional_number(one.cell->empty_clusters); }},
       {"label_hash", [](const Chosen& one) { return one.cell->label_hash.value_or(""); }},
       {"centroid_hash", [](const Chosen& one) { return one.cell->centroid_hash.value_or(""); }},
-      {"suspect", [](const Chosen& one) {
-         std::string text;
-         for (const auto& doubt : one.cell->suspect) text += (text.empty() ? "" : "; ") + doubt;
-         return text;
-       }}};
+      {"setup_seconds",
+       [](const Chosen& one) { return number(at_path(one.cell->data, {"setup_seconds"})); }},
+      {"whole_call_seconds_1",
+       [](const Chosen& one) {
+         return number(at_path(one.cell->data, {"whole_call_seconds", "1"}));
+       }},
+      {"whole_call_seconds_20",
+       [](const Chosen& one) {
+         return number(at_path(one.cell->data, {"whole_call_seconds", "20"}));
+       }},
+      {"whole_call_seconds_300",
+       [](const Chosen& one) {
+         return number(at_path(one.cell->data, {"whole_call_seconds", "300"}));
+       }},
+      {"unsteady", [](const Chosen& one) { return joined(one.cell->unsteady); }},
+      {"noted", [](const Chosen& one) { return joined(one.cell->noted); }}};
   std::string text;
   for (const auto& column : kColumns) text += (text.empty() ? "" : ",") + std::string(column.first);
   text += '\n';
@@ -468,13 +508,13 @@ Export export_results(const std::vector<ResultFile>& results, ExportFormat forma
   if (format == ExportFormat::csv) {
     result.cells = chosen.size();
     result.text = csv(chosen);
-    for (const auto& one : chosen) result.suspect += one.cell->suspect.empty() ? 0 : 1;
+    count_doubts(chosen, result);
     return result;
   }
   require_one_machine(chosen);
   require_unique_names(chosen);
   const auto timed = timed_only(chosen, result);
-  for (const auto& one : timed) result.suspect += one.cell->suspect.empty() ? 0 : 1;
+  count_doubts(timed, result);
   if (format == ExportFormat::tracker_rates) {
     result.text = as_text(rates(timed, result));
     return result;

@@ -35,7 +35,8 @@ struct Export {
   std::string text;                            ///< The whole file.
   std::size_t cells = 0;                       ///< That are in it.
   std::map<std::string, std::size_t> omitted;  ///< Cells that are not, by status.
-  std::size_t suspect = 0;                     ///< Cells in it that a result file casts doubt on.
+  std::size_t unsteady = 0;                    ///< Cells in it without a headline number.
+  std::size_t noted = 0;                       ///< Cells in it with a note.
   Unfit not_for_publication;
 };
 

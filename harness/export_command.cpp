@@ -74,8 +74,12 @@ int run_export(const ExportOptions& options) {
     which += (which.empty() ? "" : ", ") + std::to_string(count) + " " + status;
   }
   if (omitted > 0) text += "; left out " + counted(omitted, "cell", "cells") + ": " + which;
-  if (exported.suspect > 0) {
-    text += "; of those exported, " + std::to_string(exported.suspect) + " marked suspect";
+  if (exported.unsteady > 0) {
+    text +=
+        "; of those exported, " + std::to_string(exported.unsteady) + " unsteady, without a number";
+  }
+  if (exported.noted > 0) {
+    text += "; of those exported, " + std::to_string(exported.noted) + " with a note";
   }
   std::fprintf(stderr, "%s\n", text.c_str());
   return kExitOk;

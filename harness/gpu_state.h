@@ -18,7 +18,7 @@ namespace kmeans {
 /// first call of a process also loads and starts NVML.
 nlohmann::json gpu_state(const std::string& uuid);
 
-/// Sentences for a result's `suspect` list, from the states before and after its measurement;
+/// Sentences for a result's `noted` list, from the states before and after its measurement;
 /// either may be null. A slow clock alone is no reason: a GPU without work lowers it.
 std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
                                           const nlohmann::json& after);

@@ -84,6 +84,7 @@ nlohmann::json list_variants() {
          {"labels_of", traits.labels_of == LabelsOf::starting ? "starting" : "returned"},
          {"empty_clusters", traits.empty_clusters == EmptyClusters::keep ? "keep" : "relocate"},
          {"timing_note", traits.timing_note},
+         {"setup_note", traits.setup_note},
          {"gpu", traits.gpu},
          {"wrong_because", traits.wrong_because},
          {"available", available.ok},

@@ -57,7 +57,7 @@ Activity read_activity(const CheckScope& scope);
 nlohmann::json activity_between(const Activity& before, const Activity& after, double seconds,
                                 int threads, std::size_t cpus);
 
-/// Sentences for a cell's `suspect` list from what happened around each of its processes.
+/// Sentences for a cell's `noted` list from what happened around each of its processes.
 std::vector<std::string> activity_doubts(const std::vector<nlohmann::json>& activities);
 
 /// Watches the machine from its construction on.

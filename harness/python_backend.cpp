@@ -153,6 +153,10 @@ Traits parse_traits(const std::string& name, const json& json_traits) {
   traits.empty_clusters = choose(json_traits, "empty_clusters", "keep", EmptyClusters::keep,
                                  "relocate", EmptyClusters::relocate);
   traits.timing_note = json_traits.at("timing_note").get<std::string>();
+  traits.setup_note = "an interpreter's start, imports, and the way of the points to it";
+  if (const auto own = json_traits.at("setup_note").get<std::string>(); !own.empty()) {
+    traits.setup_note += "; " + own;
+  }
   traits.gpu = json_traits.at("gpu").get<bool>();
 
   std::vector<Limit> limits;

@@ -10,9 +10,11 @@
 #include <string_view>
 #include <utility>
 
+#include "harness/agreement.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/results.h"
+#include "harness/statistics.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -143,7 +145,7 @@ class Node {
 
 constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
 
-void read_times(const Node& node, CellResult& cell) {
+void read_times(const Node& node, CellResult& cell, std::int64_t version) {
   const Node samples = node.at("samples_seconds_per_iteration");
   std::vector<double> pooled;
   for (const Node& process : samples.elements()) {
@@ -166,10 +168,10 @@ void read_times(const Node& node, CellResult& cell) {
   const Node median = summary->at("median");
   cell.median = median.positive();
   std::sort(pooled.begin(), pooled.end());
-  const double expected = percentile(pooled, 0.5);
+  const double expected = version == 1 ? percentile(pooled, 0.5) : headline_median(cell.samples);
   if (std::abs(*cell.median - expected) > kMedianTolerance * expected) {
-    median.fail(shortened(median.value()) + " is not the median of the samples, " +
-                shortened(json(expected)));
+    median.fail(shortened(median.value()) + " is not the median of the " +
+                (version == 1 ? "samples, " : "processes' medians, ") + shortened(json(expected)));
   }
   if (gflops) cell.gflops = gflops->not_negative();
   if (const auto rates = node.maybe("gbytes_per_second")) {
@@ -200,7 +202,41 @@ void read_paces(const Node& node, CellResult& cell) {
   if (!whole) cell.paces.clear();
 }
 
-CellResult read_cell(const Node& node) {
+std::vector<std::string> sentences(const Node& list) {
+  std::vector<std::string> texts;
+  for (const Node& sentence : list.elements()) texts.push_back(sentence.text());
+  return texts;
+}
+
+/// What version 1 calls suspect in one list. Its word on samples that spread makes a cell unsteady
+/// where its processes disagree as those of later versions would.
+void read_suspect(const Node& node, CellResult& cell) {
+  for (auto& sentence : sentences(node.at("suspect"))) {
+    const bool spread = sentence.rfind("samples spread widely", 0) == 0;
+    const std::string disagree = spread && !cell.samples.empty()
+                                     ? unsteadiness(agreement_of(process_medians(cell.samples)))
+                                     : std::string();
+    if (disagree.empty()) {
+      cell.noted.push_back(std::move(sentence));
+    } else {
+      cell.unsteady.push_back(disagree);
+    }
+  }
+}
+
+void read_doubts(const Node& node, CellResult& cell, std::int64_t version) {
+  if (version == 1) {
+    read_suspect(node, cell);
+    return;
+  }
+  cell.unsteady = sentences(node.at("unsteady"));
+  cell.noted = sentences(node.at("noted"));
+  if (cell.status != "ok" && !cell.unsteady.empty()) {
+    node.at("unsteady").fail("only times can be unsteady, and they belong to status \"ok\" alone");
+  }
+}
+
+CellResult read_cell(const Node& node, std::int64_t version) {
   CellResult cell;
   cell.key = node.at("key").name();
   cell.variant = node.at("variant").name();
@@ -229,7 +265,7 @@ CellResult read_cell(const Node& node) {
                                ? "a cell that is \"ok\" has no reason"
                                : "must say why the cell is \"" + cell.status + "\"");
   }
-  read_times(node, cell);
+  read_times(node, cell, version);
   read_paces(node, cell);
   if (const auto inertia = node.maybe("inertia")) cell.inertia = inertia->not_negative();
   if (const auto hash = node.maybe("label_hash")) cell.label_hash = hash->hash();
@@ -238,9 +274,7 @@ CellResult read_cell(const Node& node) {
     cell.empty_clusters = count->integer(0, kMany);
   }
   if (const auto reason = node.maybe("wrong_because")) cell.wrong_because = reason->text();
-  for (const Node& sentence : node.at("suspect").elements()) {
-    cell.suspect.push_back(sentence.text());
-  }
+  read_doubts(node, cell, version);
   if (const auto verification = node.maybe("verification")) {
     const bool passed = verification->at("passed").boolean();
     if (cell.status == "ok" && !passed) {
@@ -313,9 +347,11 @@ ResultFile from_document(const JsonDocument& document) {
   const Node root(document, "", document.value);
   root.require_object();
   const Node version = root.at("schema_version");
-  if (version.integer(0, kMany) != kResultSchemaVersion) {
+  const std::int64_t schema = version.integer(0, kMany);
+  if (schema < kOldestResultSchemaVersion || schema > kResultSchemaVersion) {
     version.fail("this result file has schema version " + shortened(version.value()) +
-                 ", this program reads version " + std::to_string(kResultSchemaVersion));
+                 ", this program reads versions " + std::to_string(kOldestResultSchemaVersion) +
+                 " to " + std::to_string(kResultSchemaVersion));
   }
   ResultFile file;
   file.path = document.source;
@@ -332,7 +368,7 @@ ResultFile from_document(const JsonDocument& document) {
   file.spec = spec.value();
   std::set<std::string> keys;
   for (const Node& node : root.at("cells").elements()) {
-    CellResult cell = read_cell(node);
+    CellResult cell = read_cell(node, schema);
     if (!keys.insert(cell.key).second) {
       node.at("key").fail(shortened(node.at("key").value()) + " appears twice");
     }

@@ -41,7 +41,8 @@ struct CellResult {
   std::optional<std::string> centroid_hash;
   std::optional<std::int64_t> empty_clusters;
   std::optional<std::string> wrong_because;  ///< A variant that is kept although it is wrong.
-  std::vector<std::string> suspect;
+  std::vector<std::string> unsteady;         ///< Not empty: it has no headline number.
+  std::vector<std::string> noted;
   nlohmann::json data;  ///< The whole cell.
 };
 

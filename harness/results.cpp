@@ -9,11 +9,13 @@
 #include <numeric>
 #include <set>
 
+#include "harness/agreement.h"
 #include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/machine_check.h"
 #include "harness/pace.h"
 #include "harness/registry.h"
+#include "harness/statistics.h"
 #include "harness/study.h"
 #include "harness/text.h"
 
@@ -23,7 +25,21 @@ namespace {
 using nlohmann::json;
 
 constexpr double kCeilingTolerance = 1.05;
-constexpr double kWideSpread = 1.5;
+// Samples of one process that are farther apart are noted. On a shared machine one process in ten
+// is above 1.6 without more to be told than its interval tells.
+constexpr double kWideSpread = 2;
+// The profiling pass does what the timed part does, once more: farther apart than this, one of the
+// two was disturbed (docs/metrics.md).
+constexpr double kStagesApart = 2;
+// Processes beyond those planned, of a cell whose processes disagree, may take so many times the
+// time of the planned ones; all of a run's together this share of it, or so many seconds.
+constexpr double kFurtherOfCell = 2;
+constexpr double kFurtherOfCellAtLeast = 5;  // seconds
+constexpr double kFurtherOfRun = 0.5;
+constexpr double kFurtherAtLeast = 30;
+// Iterations of the whole calls that are told: one, as many as a clustering of well-placed seeds
+// takes, and scikit-learn's default limit.
+constexpr std::array kWholeCalls{1, 20, 300};
 // Processes of a GPU's cell agree up to this factor; what a comparison calls the same by default.
 constexpr double kAgreement = 1.05;
 // Device events and the host's clock must agree on steps that are long beside a launch.
@@ -128,6 +144,15 @@ double traffic_bytes(const json& result) {
          number_at(*found, "atomic_bytes");
 }
 
+/// Seconds of a call that sets up and runs so many iterations.
+json whole_calls(double setup, double per_iteration) {
+  json calls = json::object();
+  for (const int iterations : kWholeCalls) {
+    calls[std::to_string(iterations)] = number_or_null(setup + iterations * per_iteration);
+  }
+  return calls;
+}
+
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values.empty() ? std::nan("") : percentile(values, 0.5);
@@ -140,17 +165,16 @@ double largest_number(const json& object, const std::vector<const char*>& keys) 
   return largest;
 }
 
-void doubt_ceiling(const char* what, const char* unit, double value, double ceiling,
-                   json& suspect) {
+void doubt_ceiling(const char* what, const char* unit, double value, double ceiling, json& noted) {
   if (std::isfinite(value) && std::isfinite(ceiling) && value > kCeilingTolerance * ceiling) {
-    suspect.push_back(formatted("%s of %.3g %s is above the measured ceiling of %.3g %s", what,
-                                value, unit, ceiling, unit));
+    noted.push_back(formatted("%s of %.3g %s is above the measured ceiling of %.3g %s", what, value,
+                              unit, ceiling, unit));
   }
 }
 
 /// Of a GPU cell: ceilings, the GPU's state around it, and the second clock.
 void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
-               const json& device_times, const json& ceilings, json& suspect) {
+               const json& device_times, const json& ceilings, json& noted) {
   const Shape& shape = cell.task.shape;
   if (ceilings.is_object() && !cell.skips_work) {
     const auto part = [&](const char* key) {
@@ -160,17 +184,17 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
     const char* scalar = shape.precision == Precision::f64 ? "f64" : "f32";
     const double rate = std::fmax(largest_number(part("gemm_gflops"), {name}),
                                   largest_number(part("fma_gflops"), {scalar}));
-    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, rate, suspect);
+    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, rate, noted);
     doubt_ceiling("compulsory traffic", "GB/s", compulsory_bytes(shape) / seconds * 1e-9,
                   largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_l2"}),
-                  suspect);
+                  noted);
   }
   const double step = seconds * static_cast<double>(cell.iterations);
   if (device_times.is_object() && step >= kLongStepSeconds) {
     const double device = device_times.at("median");
     if (std::abs(device / seconds - 1) > kClockTolerance) {
-      suspect.push_back(formatted("device events say %.4g s per iteration, the host's clock %.4g s",
-                                  device, seconds));
+      noted.push_back(formatted("device events say %.4g s per iteration, the host's clock %.4g s",
+                                device, seconds));
     }
   }
   std::set<std::string> said;
@@ -178,7 +202,7 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
     const auto gpu = process->result.find("gpu");
     if (gpu == process->result.end() || !gpu->is_object()) continue;
     for (auto& sentence : gpu_state_doubts(gpu->at("before"), gpu->at("after"))) {
-      if (said.insert(sentence).second) suspect.push_back(std::move(sentence));
+      if (said.insert(sentence).second) noted.push_back(std::move(sentence));
     }
   }
 }
@@ -215,17 +239,44 @@ bool follows_pace(const CellEvidence& evidence) {
   return *slowest > kAgreement * *fastest;
 }
 
+/// Within one process: processes that lie apart have a sentence of their own.
+void note_spread(const CellEvidence& evidence, json& noted) {
+  double widest = 1;
+  for (const auto* process : evidence.processes) {
+    const auto samples = samples_of(process->result);
+    const auto [fastest, slowest] = std::minmax_element(samples.begin(), samples.end());
+    widest = std::max(widest, *slowest / *fastest);
+  }
+  if (widest > kWideSpread) {
+    noted.push_back(formatted(
+        "samples of one process spread widely: the slowest is %.2f times the fastest", widest));
+  }
+}
+
+/// Where a single sample was disturbed, nothing but the profiling pass can tell.
+void note_stages(const Cell& cell, double seconds, const json& stages, json& noted) {
+  // Every stage on a GPU waits at both ends, which tells little of short iterations.
+  if (stages.empty() || (cell.gpu && seconds < kLongStepSeconds)) return;
+  double sum = 0;
+  for (const auto& stage : stages) sum += stage.get<double>();
+  if (sum > kStagesApart * seconds || sum * kStagesApart < seconds) {
+    noted.push_back(
+        formatted("its stages take %.3g times the median iteration: timed part or profiling pass "
+                  "was disturbed",
+                  sum / seconds));
+  }
+}
+
 json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
-            const json& device_times, const std::vector<double>& samples,
-            const MachineLimits& limits) {
-  json suspect = json::array();
+            const json& device_times, const json& stages, const MachineLimits& limits) {
+  json noted = json::array();
   const Shape& shape = cell.task.shape;
   const double seconds = times.at("median");
   const json& ceilings = limits.ceilings;
   const auto part = [&](const char* key) {
     return ceilings.is_object() && ceilings.contains(key) ? ceilings.at(key) : json();
   };
-  if (cell.gpu) doubt_gpu(cell, evidence, seconds, device_times, part("gpu"), suspect);
+  if (cell.gpu) doubt_gpu(cell, evidence, seconds, device_times, part("gpu"), noted);
   // Ceilings are those of the processor; a variant that skips work does less than is modelled. 2nkd
   // is what a matrix product needs, so it bounds the work of every other variant from below.
   if (!cell.gpu && !cell.skips_work) {
@@ -237,7 +288,7 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     if (cell.threads > 1) {
       ceiling = std::fmax(ceiling, largest_number(part("gemm_gflops"), {wide ? "f64" : "f32"}));
     }
-    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, ceiling, suspect);
+    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, ceiling, noted);
     const double point_bytes = static_cast<double>(shape.n) * static_cast<double>(shape.d) *
                                static_cast<double>(size_of(points_scalar(shape.precision)));
     const bool cached = !limits.cache_bytes || point_bytes <= *limits.cache_bytes;
@@ -246,51 +297,47 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
             ? largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_cache"})
             : largest_number(ceilings, {"read_gbytes_per_second"});
     doubt_ceiling("compulsory traffic", "GB/s", compulsory_bytes(shape) / seconds * 1e-9, bandwidth,
-                  suspect);
+                  noted);
   }
-  const double smallest = times.at("min");
-  const double largest = times.at("max");
-  if (samples.size() >= kFewestForSpread && largest > kWideSpread * smallest) {
-    suspect.push_back(formatted("samples spread widely: the slowest is %.2f times the fastest",
-                                largest / smallest));
-  }
+  note_spread(evidence, noted);
+  note_stages(cell, seconds, stages, noted);
   if (cell.deterministic &&
       !(same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash"))) {
-    suspect.push_back("declared deterministic, but its processes gave different bits");
+    noted.push_back("declared deterministic, but its processes gave different bits");
   }
   double load = 0;
   for (const auto* process : evidence.processes) load = std::max(load, process->load_before);
   // One worker runs at a time and may keep all processors busy, so only more than that is foreign.
   if (load > limits.cpus + 1.0) {
-    suspect.push_back(
+    noted.push_back(
         formatted("the machine was busy: load average %.1f on %d processors", load, limits.cpus));
   }
   if (limits.usable_threads > 0 && cell.threads > limits.usable_threads) {
-    suspect.push_back(std::to_string(cell.threads) + " threads shared " +
-                      std::to_string(limits.usable_threads) + " that can run at once here");
+    noted.push_back(std::to_string(cell.threads) + " threads shared " +
+                    std::to_string(limits.usable_threads) + " that can run at once here");
   }
   std::set<std::string> said;
   for (const auto* process : evidence.processes) {
     for (const auto& sentence : process->result.value("doubts", json::array())) {
-      if (sentence.is_string() && said.insert(sentence).second) suspect.push_back(sentence);
+      if (sentence.is_string() && said.insert(sentence).second) noted.push_back(sentence);
     }
   }
   std::vector<json> activities;
   for (const auto* process : evidence.processes) {
     activities.push_back(process->result.value("activity", json()));
   }
-  for (auto& sentence : activity_doubts(activities)) suspect.push_back(std::move(sentence));
+  for (auto& sentence : activity_doubts(activities)) noted.push_back(std::move(sentence));
   double slowest = 1;
   for (const auto* process : evidence.processes) {
     slowest = std::max(slowest, pace_ratio(*process, evidence).value_or(1));
   }
-  if (slowest > kDoubtfulPace && (!cell.gpu || follows_pace(evidence))) {
-    suspect.push_back(
+  if (slowest > kNotedPace && (!cell.gpu || follows_pace(evidence))) {
+    noted.push_back(
         formatted("something on the same cores, or a lower clock, made a fixed computation beside "
                   "it take %.2f times as long as at its best",
                   slowest));
   }
-  return suspect;
+  return noted;
 }
 
 }  // namespace
@@ -331,6 +378,20 @@ json summarise(std::vector<double> samples) {
           {"p25", percentile(samples, 0.25)},
           {"p75", percentile(samples, 0.75)},
           {"mean", sum / static_cast<double>(samples.size())}};
+}
+
+json summarise_processes(const std::vector<std::vector<double>>& samples) {
+  std::vector<double> all;
+  for (const auto& process : samples) all.insert(all.end(), process.begin(), process.end());
+  json summary = summarise(std::move(all));
+  const double median = headline_median(samples);
+  summary["median"] = median;
+  // The ranks enclose the median of the samples; of few samples it may be another one.
+  if (!summary.at("ci95_low").is_null()) {
+    summary["ci95_low"] = std::min(median, summary.at("ci95_low").get<double>());
+    summary["ci95_high"] = std::max(median, summary.at("ci95_high").get<double>());
+  }
+  return summary;
 }
 
 double operations_zechner(const Shape& shape) {
@@ -405,6 +466,33 @@ SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations
   return decision;
 }
 
+std::pair<double, double> planned_and_further_seconds(
+    const std::vector<const ProcessRecord*>& processes, int planned) {
+  std::pair<double, double> seconds{0, 0};
+  for (const auto* process : processes) {
+    (process->process < planned ? seconds.first : seconds.second) += process->wall_seconds;
+  }
+  return seconds;
+}
+
+bool wants_further_process(const std::vector<const ProcessRecord*>& processes, int planned) {
+  // One process was asked for: nothing can disagree.
+  if (planned < 2 || static_cast<int>(processes.size()) < planned) return false;
+  std::vector<double> medians;
+  for (const auto* process : processes) {
+    medians.push_back(median_of(samples_of(process->result)));
+    if (!std::isfinite(medians.back())) return false;
+  }
+  if (agreement_of(medians).settled(static_cast<std::size_t>(planned))) return false;
+  if (static_cast<int>(processes.size()) >= 2 * planned + 1) return false;
+  const auto [of_planned, of_further] = planned_and_further_seconds(processes, planned);
+  return of_further <= std::max(kFurtherOfCellAtLeast, kFurtherOfCell * of_planned);
+}
+
+bool affords_further_process(double planned_seconds, double further_seconds) {
+  return further_seconds < std::max(kFurtherAtLeast, kFurtherOfRun * planned_seconds);
+}
+
 json assemble_cell(const std::string& experiment, const Cell& cell, const CellEvidence& evidence,
                    const MachineLimits& limits) {
   const Shape& shape = cell.task.shape;
@@ -433,11 +521,14 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"stage_samples_seconds_per_iteration", json::object()},
               {"stage_work", json::object()},
               {"gbytes_per_second", {{"compulsory", nullptr}, {"as_written", nullptr}}},
-              {"suspect", json::array()},
+              {"unsteady", json::array()},
+              {"noted", json::array()},
               {"library", json::object()},
               {"gpu", nullptr},
               {"pace", nullptr},
               {"device_seconds_per_iteration", nullptr},
+              {"whole_call_seconds", whole_calls(std::nan(""), std::nan(""))},
+              {"setup_includes", cell.includes.empty() ? json() : json(cell.includes)},
               {"wrong_because", cell.wrong_because.empty() ? json() : json(cell.wrong_because)},
               {"verification", certificate_of(evidence, verdict)}};
   for (const char* absent :
@@ -454,8 +545,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   if (first.result.contains("library")) result["library"] = first.result.at("library");
   if (!ok) return result;
 
-  std::vector<double> samples;
-  std::vector<double> device_samples;
+  std::vector<std::vector<double>> samples;
+  std::vector<std::vector<double>> device_samples;
   std::vector<double> setups;
   std::map<std::string, std::vector<double>> stage_samples;
   std::set<std::int64_t> stopped_after;
@@ -463,10 +554,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   bool cut_short = static_cast<int>(evidence.processes.size()) < cell.sampling.processes;
   for (const auto* process : evidence.processes) {
     const auto own = samples_of(process->result);
-    result["samples_seconds_per_iteration"].push_back(own);
-    samples.insert(samples.end(), own.begin(), own.end());
-    const auto by_events = samples_of(process->result, "device_samples");
-    device_samples.insert(device_samples.end(), by_events.begin(), by_events.end());
+    samples.push_back(own);
+    device_samples.push_back(samples_of(process->result, "device_samples"));
     repetitions = std::max(repetitions, own.size());
     cut_short = cut_short || static_cast<int>(own.size()) < cell.sampling.repetitions;
     setups.push_back(number_at(process->result, "setup_seconds"));
@@ -485,7 +574,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   }
   result["stage_work"] = first.result.value("stage_work", json::object());
   if (!stopped_after.empty()) result["executed_iterations"] = *stopped_after.begin();
-  const json times = summarise(samples);
+  result["samples_seconds_per_iteration"] = samples;
+  const json times = summarise_processes(samples);
   const double seconds = times.at("median");
   result["seconds_per_iteration"] = times;
   result["repetitions"] = repetitions;
@@ -504,20 +594,37 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     result["bit_equal_across_processes"] =
         same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash");
   }
-  const bool events_tell = std::all_of(device_samples.begin(), device_samples.end(),
-                                       [](double sample) { return std::isfinite(sample); });
-  if (device_samples.size() == samples.size() && events_tell) {
-    result["device_seconds_per_iteration"] = summarise(device_samples);
+  bool events_tell = true;
+  bool events_for_all = true;
+  for (std::size_t p = 0; p < samples.size(); ++p) {
+    for (const double sample : device_samples[p])
+      events_tell = events_tell && std::isfinite(sample);
+    events_for_all = events_for_all && device_samples[p].size() == samples[p].size();
+  }
+  if (events_for_all && events_tell) {
+    result["device_seconds_per_iteration"] = summarise_processes(device_samples);
   }
   if (first.result.contains("gpu")) result["gpu"] = first.result.at("gpu");
   result["pace"] = paces(evidence);
-  result["suspect"] =
-      doubts(cell, evidence, times, result["device_seconds_per_iteration"], samples, limits);
-  if (result["inertia"].is_null()) result["suspect"].push_back("the inertia is not finite");
-  if (stopped_after.size() > 1) {
-    result["suspect"].push_back("its processes stopped after different numbers of iterations");
+  const Agreement agreement = agreement_of(process_medians(samples));
+  if (auto sentence = unsteadiness(agreement); !sentence.empty()) {
+    result["unsteady"].push_back(std::move(sentence));
+  } else {
+    result["whole_call_seconds"] = whole_calls(median_of(setups), seconds);
   }
-  if (!events_tell) result["suspect"].push_back("device events measured no duration");
+  json& noted = result["noted"];
+  noted = doubts(cell, evidence, times, result["device_seconds_per_iteration"], result["stages"],
+                 limits);
+  if (auto sentence = outlying_processes(agreement); !sentence.empty()) {
+    noted.push_back(std::move(sentence));
+  }
+  if (samples.size() == 1)
+    noted.push_back("measured in one process: nothing tells whether another would agree");
+  if (result["inertia"].is_null()) noted.push_back("the inertia is not finite");
+  if (stopped_after.size() > 1) {
+    noted.push_back("its processes stopped after different numbers of iterations");
+  }
+  if (!events_tell) noted.push_back("device events measured no duration");
   return result;
 }
 

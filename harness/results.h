@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// From what the workers reported to a result file (docs/results.md, schema version 1).
+// From what the workers reported to a result file (docs/results.md, schema version 2).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,9 @@
 
 namespace kmeans {
 
-inline constexpr int kResultSchemaVersion = 1;
+inline constexpr int kResultSchemaVersion = 2;
+/// The oldest that is still read: with `suspect` in place of `unsteady` and `noted`.
+inline constexpr int kOldestResultSchemaVersion = 1;
 
 /// Value below which a share p of the sorted samples lies, linear between neighbours. Not empty.
 double percentile(const std::vector<double>& sorted, double p);
@@ -25,8 +27,12 @@ double percentile(const std::vector<double>& sorted, double p);
 /// whatever the distribution; absent below 6 samples, where no pair does.
 std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted);
 
-/// The `seconds_per_iteration` of a cell. Not empty, all finite.
+/// Median with its interval, and the spread. Not empty, all finite.
 nlohmann::json summarise(std::vector<double> samples);
+
+/// The `seconds_per_iteration` of a cell: the same of all samples, but for the median, which is
+/// that of the processes' medians (harness/agreement.h). No process may be empty.
+nlohmann::json summarise_processes(const std::vector<std::vector<double>>& samples);
 
 /// Operation models of one Lloyd iteration (docs/metrics.md).
 double operations_zechner(const Shape& shape);
@@ -44,7 +50,19 @@ struct SamplingDecision {
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
                                  const ProcessRecord& first);
 
-/// What a number is held against to find it suspect.
+/// Does a cell whose processes disagree get one more, as far as
+/// its own budget goes: as many again as planned and one more, and twice their time? Depends on
+/// nothing but its arguments: all processes so far, in order, and how many were planned.
+bool wants_further_process(const std::vector<const ProcessRecord*>& processes, int planned);
+
+/// Seconds of the processes that were planned, and of those beyond.
+std::pair<double, double> planned_and_further_seconds(
+    const std::vector<const ProcessRecord*>& processes, int planned);
+
+/// Does a run that spent so long on planned and on further processes afford one more of them?
+bool affords_further_process(double planned_seconds, double further_seconds);
+
+/// What a number is held against to find it doubtful.
 struct MachineLimits {
   nlohmann::json ceilings;
   std::optional<double> cache_bytes;  ///< Of the last-level cache.

@@ -17,6 +17,7 @@
 #include "harness/ceilings.h"
 #include "harness/coordinator.h"
 #include "harness/errors.h"
+#include "harness/estimate.h"
 #include "harness/gpu.h"
 #include "harness/gpu_option.h"
 #include "harness/machine.h"
@@ -178,9 +179,10 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   planned = std::move(kept);
 }
 
-int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
+int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int threads) {
   std::size_t runs = 0;
   std::size_t skips = 0;
+  std::size_t studies = 0;
   double seconds = 0;
   double waiting = 0;
   for (const auto& one : planned) {
@@ -197,7 +199,6 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
       if (!cell.selected) continue;
       show(cell.key, cell.skip_reason);
       if (cell.skip_reason.empty()) {
-        seconds += rough_seconds(cell.task.shape, cell.iterations, cell.sampling);
         waiting += patience * cell.sampling.processes;
       }
     }
@@ -205,11 +206,17 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience) {
       if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
     }
     for (const auto& study : one.plan.studies) {
-      if (study.selected) show("study " + study.spec.name, "");
+      if (!study.selected) continue;
+      show("study " + study.spec.name, "");
+      ++studies;
     }
+    seconds += estimated_seconds(one.plan, threads);
   }
-  std::printf("%zu to run, %zu to skip, very roughly %s", runs, skips,
-              format_duration(seconds).c_str());
+  std::printf("%zu to run, %zu to skip, roughly %s", runs, skips, format_duration(seconds).c_str());
+  if (studies > 0) {
+    std::printf(" without the %s", counted(studies, "study", "studies").c_str());
+  }
+  std::printf("; up to half as much again where processes disagree");
   if (patience > 0) {
     std::printf("; on a restless host up to %s more for patience, before further attempts",
                 format_duration(waiting).c_str());
@@ -236,6 +243,13 @@ std::vector<Condition> look_for_disturbances(const RunOptions& options, int thre
   return conditions;
 }
 
+bool cores_are_shared(const nlohmann::json& conditions) {
+  return std::any_of(conditions.begin(), conditions.end(), [](const nlohmann::json& one) {
+    const std::string check = one.at("check");
+    return (check == "cpu_use" || check == "load") && one.at("state") == "doubtful";
+  });
+}
+
 RunSurroundings look_around(const RunOptions& options, int threads) {
   RunSurroundings surroundings;
   surroundings.machine_id = machine_id();
@@ -243,6 +257,13 @@ RunSurroundings look_around(const RunOptions& options, int threads) {
   surroundings.environment = inspect_environment();
   for (const auto& warning : surroundings.environment.warnings) warn(warning);
   surroundings.conditions = to_json(look_for_disturbances(options, threads, surroundings.machine));
+  surroundings.environment.waiting =
+      suitable_waiting(surroundings.environment, cores_are_shared(surroundings.conditions));
+  if (surroundings.environment.waiting == "passive") {
+    warn(
+        "other work shares the cores: OpenMP threads sleep while they wait for each other "
+        "(OMP_WAIT_POLICY=passive); your own OMP_WAIT_POLICY=active or passive decides otherwise");
+  }
   std::fprintf(stderr, "machine %s: looking up its measured ceilings\n",
                surroundings.machine_id.c_str());
   surroundings.limits.ceilings = measured_ceilings(false);
@@ -270,11 +291,24 @@ void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summar
   std::fflush(stdout);
 }
 
+/// What the counts of cells that are ok do not tell.
+void print_doubts(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
+  std::size_t unsteady = 0;
+  std::size_t noted = 0;
+  for (const auto& [name, summary] : summaries) {
+    unsteady += summary.unsteady;
+    noted += summary.noted;
+  }
+  std::printf("of the timed cells %zu %s unsteady (no headline number), %zu %s a note\n", unsteady,
+              unsteady == 1 ? "is" : "are", noted, noted == 1 ? "has" : "have");
+  std::fflush(stdout);
+}
+
 int run(const RunOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   auto planned = plan_all(options, threads);
   narrow(planned, options.only);
-  if (options.dry_run) return dry_run(planned, options.patience);
+  if (options.dry_run) return dry_run(planned, options.patience, threads);
 
   const InterruptGuard guard;
   RunSettings settings;
@@ -308,7 +342,10 @@ int run(const RunOptions& options) {
   if (settings.turns && !summaries.empty() && summaries.front().second.interrupted) {
     return kExitInterrupted;
   }
-  if (!settings.turns) print_summary(summaries);
+  if (!settings.turns) {
+    print_summary(summaries);
+    print_doubts(summaries);
+  }
   if (InterruptGuard::interrupted()) {
     std::fprintf(stderr, "interrupted; continue with --resume\n");
     return kExitInterrupted;

@@ -82,6 +82,16 @@ std::vector<ResolvedVariant> resolve_all(const std::vector<VariantChoice>& choic
   return result;
 }
 
+/// What a reader of its times should know is in them besides; empty where there is nothing to say.
+std::string what_is_inside(const Traits& traits) {
+  std::string text;
+  if (!traits.setup_note.empty()) text = "setup: " + traits.setup_note;
+  if (!traits.timing_note.empty()) {
+    text += (text.empty() ? "iterations: " : "; iterations: ") + traits.timing_note;
+  }
+  return text;
+}
+
 /// "2.75e+11"
 std::string short_number(double value) {
   std::array<char, 32> text{};
@@ -237,6 +247,7 @@ class Planner {
       cell.skips_work = traits.skips_work;
       cell.gpu = traits.gpu;
       cell.wrong_because = traits.wrong_because;
+      cell.includes = what_is_inside(traits);
     }
     bool not_taken = false;
     cell.skip_reason = reason_to_skip(variant, cell.task, not_taken);

@@ -35,6 +35,7 @@ struct Cell {
   bool skips_work = false;
   bool gpu = false;
   std::string wrong_because;  ///< Of Traits: not empty where a wrong answer is expected.
+  std::string includes;       ///< Of Traits: what its setup and iterations contain besides.
   Task task;
   std::int64_t iterations = 1;
   int threads = 1;

@@ -126,6 +126,7 @@ struct Traits {
   LabelsOf labels_of = LabelsOf::starting;
   EmptyClusters empty_clusters = EmptyClusters::keep;
   std::string timing_note{};  ///< What an iteration's time contains beyond Lloyd's two steps.
+  std::string setup_note{};   ///< What setup contains beyond allocating and arranging its data.
   bool gpu = false;           ///< Runs on a GPU. Set by the registry for the backend "cuda".
   /// Not empty: kept although its answers are wrong, and why ("the second launch reads ..."). It is
   /// run and reported as wrong, never timed, and no failure of the suite.

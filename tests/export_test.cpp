@@ -168,7 +168,7 @@ TEST(Export, TrackerTimesHaveOneRowACellAndUniqueNames) {
 TEST(Export, TrackerRatesLeaveOutWhatDoesNotExist) {
   auto without_bytes = cell_of("cpu_naive", {{0.002}});
   without_bytes.compulsory_gbytes_per_second.reset();
-  without_bytes.suspect = {"samples spread widely"};
+  without_bytes.noted = {"samples spread widely"};
   auto infinite = cell_of("cpu_simd", {{0.002}});
   infinite.gflops = std::numeric_limits<double>::infinity();
   infinite.data = json::object();
@@ -193,7 +193,7 @@ TEST(Export, TrackerRatesLeaveOutWhatDoesNotExist) {
   EXPECT_FALSE(entries[1].contains("range"));
   for (const auto& entry : entries) EXPECT_TRUE(entry.at("value").is_number());
   EXPECT_EQ(exported.cells, 2U);
-  EXPECT_EQ(exported.suspect, 1U);
+  EXPECT_EQ(exported.noted, 1U);
   EXPECT_EQ(exported.omitted.at("wrong"), 1U);
   EXPECT_EQ(exported.omitted.at("ok, without a rate"), 1U);
 }

@@ -490,7 +490,7 @@ TEST_F(MachineCheckTest, ARunRefusesOrRecordsABusyNeighbour) {
   EXPECT_EQ(conditions.at(0).at("check"), "cpu_use");
   EXPECT_EQ(conditions.at(0).at("state"), "doubtful");
   // And what happened while the worker ran.
-  EXPECT_THAT(result.at("cells").at(0).at("suspect").dump(), HasSubstr("other processes used"));
+  EXPECT_THAT(result.at("cells").at(0).at("noted").dump(), HasSubstr("other processes used"));
 }
 
 TEST_F(MachineCheckTest, OnlyKnownChecksCanBeAccepted) {

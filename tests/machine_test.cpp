@@ -362,6 +362,29 @@ TEST_F(MachineTest, CripplingVariablesAreFoundAndRemovedForWorkers) {
   EXPECT_EQ(context["variables"]["OPENBLAS_CORETYPE"], "Haswell");
 }
 
+TEST_F(MachineTest, OpenMpThreadsSleepOnSharedCoresUnlessTheUserSaysHow) {
+  const ScopedVariable policy("OMP_WAIT_POLICY", std::nullopt);
+  const ScopedVariable count("GOMP_SPINCOUNT", std::nullopt);
+  auto report = inspect_environment();
+  EXPECT_EQ(suitable_waiting(report, false), "default");
+  EXPECT_FALSE(as_map(worker_environment(report, 2, false)).contains("OMP_WAIT_POLICY"));
+  report.waiting = suitable_waiting(report, true);
+  EXPECT_EQ(report.waiting, "passive");
+  for (const bool keep : {false, true}) {
+    EXPECT_EQ(as_map(worker_environment(report, 2, keep)).at("OMP_WAIT_POLICY"), "passive");
+  }
+  EXPECT_EQ(environment_context(report, {})["openmp_waiting"], "passive");
+
+  const ScopedVariable own("GOMP_SPINCOUNT", "77");
+  report = inspect_environment();
+  report.waiting = suitable_waiting(report, true);
+  EXPECT_EQ(report.waiting, "set");
+  const auto changes = worker_environment(report, 2, false);
+  EXPECT_FALSE(as_map(changes).contains("OMP_WAIT_POLICY"));
+  EXPECT_THAT(changed_environment(changes), Contains("GOMP_SPINCOUNT=77"));
+  EXPECT_THAT(report.warnings, Contains(HasSubstr("GOMP_SPINCOUNT=77 changes how threads wait")));
+}
+
 TEST_F(MachineTest, UsersMayInsist) {
   const ScopedVariable core("OPENBLAS_CORETYPE", "Haswell");
   const ScopedVariable omp("OMP_NUM_THREADS", "1");

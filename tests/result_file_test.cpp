@@ -97,7 +97,8 @@ TEST(ResultFileReader, GivesTheCellsTyped) {
   EXPECT_EQ(cell.label_hash, "0123456789abcdef");
   EXPECT_FALSE(cell.centroid_hash.has_value());
   EXPECT_EQ(cell.empty_clusters, 0);
-  EXPECT_EQ(cell.suspect, (std::vector<std::string>{"busy"}));
+  EXPECT_EQ(cell.noted, (std::vector<std::string>{"busy"}));
+  EXPECT_THAT(cell.unsteady, IsEmpty());
   EXPECT_EQ(cell.data.at("exact"), false);
 }
 
@@ -114,8 +115,8 @@ TEST(ResultFileReader, ReadsEveryCommittedFile) {
 
 TEST(ResultFileReader, NamesBothVersionsOfAnUnknownSchema) {
   json file = small_file();
-  file["schema_version"] = 2;
-  EXPECT_THAT(complaint(file), HasSubstr("schema version 2, this program reads version 1"));
+  file["schema_version"] = 3;
+  EXPECT_THAT(complaint(file), HasSubstr("schema version 3, this program reads versions 1 to 2"));
 }
 
 TEST(ResultFileReader, SaysWhereAndWhat) {

@@ -23,7 +23,9 @@ def line(cell: dict[str, Any]) -> str:
     times = cell["seconds_per_iteration"]
     device = cell.get("device_seconds_per_iteration")
     by_events = f"{1e3 * device['median']:>10.4f}" if device else f"{'':>10}"
-    doubt = f"  ! {cell['suspect'][0][:60]}" if cell["suspect"] else ""
+    # Version 1 has one list, later ones two.
+    doubts = cell.get("suspect", cell.get("unsteady", []) + cell.get("noted", []))
+    doubt = f"  ! {doubts[0][:60]}" if doubts else ""
     return f"  {shape}  {name:<32} {1e3 * times['median']:>10.4f} {by_events} ms{doubt}"
 
 

@@ -38,6 +38,7 @@ DEFAULTS: dict[str, Any] = {
     "labels_of": "starting",  # or "returned"
     "empty_clusters": "keep",  # or "relocate"
     "timing_note": "",
+    "setup_note": "",  # the start of Python and the imports apart, which the suite tells itself
     # Distributions, as pip names them, without which the variant cannot run; their versions are
     # recorded with every result.
     "requires": [],

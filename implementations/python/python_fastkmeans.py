@@ -35,6 +35,7 @@ TRAITS = {
     "per run; in every iteration all labels to the host and a wait for the movement; the points "
     "stay on the device, where its train() would send them in every iteration; the assignment to "
     "the returned centroids is not timed",
+    "setup_note": "upload of the points; one iteration, which compiles and loads kernels",
     "requires": ["fastkmeans", "torch", "triton", "numpy"],
     # Labels twice, a permutation, the squares that predict() forms; CUDA's and PyTorch's own state.
     "memory_bytes": {"n*d*scalar": 1, "n": 36, "1": 3e9},

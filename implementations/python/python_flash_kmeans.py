@@ -32,6 +32,7 @@ TRAITS = {
     "distance": "expanded",
     "timing_note": "tf32: squared norms of the points once per run, the largest movement and a "
     "wait for it in every iteration; f16: a loop of ours around its kernels, without these",
+    "setup_note": "upload of the points; one iteration, which compiles and loads kernels",
     # Without tqdm it falls back silently to an implementation without its kernels.
     "requires": ["flash-kmeans", "torch", "triton", "tqdm", "numpy"],
     "memory_bytes": {"1": 3e9},  # CUDA's, PyTorch's and Triton's own state

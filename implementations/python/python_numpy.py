@@ -23,6 +23,7 @@ TRAITS = {
     "summary": "NumPy broadcasting over an n x d x k tensor",
     "source": "goldsborough2017",
     "precisions": ["f64", "f32"],
+    "setup_note": "the points repeated for every centroid, n x d x k",
     "requires": ["numpy"],
     # The repeated points and, at the peak, the difference and its square; distances and markers.
     "memory_bytes": {"n*d*k*scalar": 3, "n*k*scalar": 1, "n*k": 1, "n": 24},

@@ -31,6 +31,7 @@ TRAITS = {
     "gpu": True,
     "deterministic": False,  # atomic sums
     "distance": "expanded",
+    "setup_note": "upload of the points; one iteration, which compiles and loads kernels",
     "requires": ["torch", "numpy"],
     "memory_bytes": {"1": 2e9},  # CUDA's and PyTorch's own state
     # Points, and their copy in half precision where there is one; the product; CUDA's own.

@@ -199,8 +199,8 @@ def test_more_threads_than_processors_are_told(bench, experiment, write, tmp_pat
     cells = cells_of(tmp_path / "out")
     assert cells["openmp_exact"]["threads"] == 4 * usable
     words = f"{4 * usable} threads shared"
-    assert any(words in sentence for sentence in cells["openmp_exact"]["suspect"])
-    assert not any("threads shared" in sentence for sentence in cells["reference"]["suspect"])
+    assert any(words in sentence for sentence in cells["openmp_exact"]["noted"])
+    assert not any("threads shared" in sentence for sentence in cells["reference"]["noted"])
 
 
 # --- With a GPU -----------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_gpu_that_others_use_is_told(gpu, faults, bench, experiment, write, tmp_
         cell = cells_of(tmp_path / "out")["cuda_exact"]
         if cell["gpu"]["before"] is None or cell["gpu"]["before"]["other_processes"] is None:
             pytest.skip("the driver does not tell of other processes here")
-        assert any("other process" in sentence for sentence in cell["suspect"]), cell["suspect"]
+        assert any("other process" in sentence for sentence in cell["noted"]), cell["noted"]
     finally:
         other.terminate()
         other.wait(30)

@@ -446,16 +446,16 @@ def plots_refusal(path: Path) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None])
+@pytest.mark.parametrize("version", [3, 0, "1", None])
 def test_other_schema_versions_are_refused_by_every_reader(bench, good_result, tmp_path, version):
     file = tmp_path / "demo.json"
     file.write_text(json.dumps({**good_result, "schema_version": version}))
     for reader, (code, message) in readers(bench, file).items():
         assert code == 2, (reader, message)
         assert "demo.json" in message, reader
-        words = {2: "version 2", 0: "version 0", "1": '"1"', None: "null"}[version]
+        words = {3: "version 3", 0: "version 0", "1": '"1"', None: "null"}[version]
         assert words in message, (reader, message)
-        assert "version 1" in message or version not in (2, 0), (reader, message)
+        assert "versions 1 to 2" in message or version not in (3, 0), (reader, message)
     assert f"schema_version is {version!r}; this reader knows 1 only" in plots_refusal(file)
 
 

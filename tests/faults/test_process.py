@@ -185,8 +185,8 @@ def test_a_faulty_variant_has_a_reason_and_no_time(misbehaved, name):
 
 @pytest.mark.parametrize(("name", "words"), [item for item in MANNERS.items() if item[1]])
 def test_what_a_variant_changes_in_its_process_is_told(misbehaved, name, words):
-    suspect = cells_of(misbehaved[2])[name]["suspect"]
-    assert any(words in sentence for sentence in suspect), suspect
+    noted = cells_of(misbehaved[2])[name]["noted"]
+    assert any(words in sentence for sentence in noted), noted
 
 
 def test_the_journal_of_misbehaving_variants_is_whole(misbehaved):
@@ -305,7 +305,7 @@ def test_a_variant_cannot_change_the_locale_of_results(faults, tmp_path, comma_l
     cells = cells_of(result_of(tmp_path, "locale"))
     changed, plain = cells["fault_changes_the_locale"], cells["reference"]
     assert changed["label_hash"] == plain["label_hash"]
-    assert any("locale" in sentence for sentence in changed["suspect"])
+    assert any("locale" in sentence for sentence in changed["noted"])
     assert changed["verification"].keys() == plain["verification"].keys()
     assert changed["inertia"] == plain["inertia"]
 

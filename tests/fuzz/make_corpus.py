@@ -294,7 +294,7 @@ def of_json() -> dict[str, bytes]:
     written = {f"result/{value['experiment']}": text(value) for value in files}
     first = files[0]
     written["result/without-cells"] = text(first | {"cells": [], "planned_cells": 0})
-    written["result/of-the-future"] = text(first | {"schema_version": 2})
+    written["result/of-the-future"] = text(first | {"schema_version": 3})
     written["result/cell-twice"] = text(first | {"cells": first["cells"][:1] * 2})
     written["result/nothing"] = b""
     written["journal/whole"] = b"".join(lines)

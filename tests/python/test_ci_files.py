@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -300,10 +301,11 @@ def retime(cell: dict, factor: float) -> None:
         for process in range(6)
     ]
     flat = sorted(sample for process in samples for sample in process)
-    middle = (flat[8] + flat[9]) / 2
+    middle = statistics.median(statistics.median(process) for process in samples)
     cell["samples_seconds_per_iteration"] = samples
     cell["pace"] = None
-    cell["suspect"] = []
+    cell["unsteady"] = []
+    cell["noted"] = []
     cell["seconds_per_iteration"] |= {
         "median": middle,
         "mean": sum(flat) / 18,

@@ -213,7 +213,7 @@ def test_an_exact_cell_that_cannot_run_is_judged_by_openmp_exact(
 def test_a_cell_recorded_as_wrong_must_be_wrong_again(changed: Any, tmp_path: Path) -> None:
     def change(record: dict[str, Any]) -> None:
         naive = cell(record, "cpu_naive")
-        naive.update(status="wrong", reason="once", samples_seconds_per_iteration=[], suspect=[])
+        naive.update(status="wrong", reason="once", samples_seconds_per_iteration=[], unsteady=[])
         for key in (
             "seconds_per_iteration",
             "gflops",
