@@ -26,6 +26,10 @@ constexpr double kGpuExactFrom = 1e11;
 // then stand alone.
 constexpr double kExactLimit = 1e14;
 
+// Beyond this many the float64 trajectory, which only the harness's own plain code follows, would
+// take longer than a minute.
+constexpr double kFloat64Limit = 1e11;
+
 std::string short_hash(const json& identity) {
   const std::string text = to_line(identity);
   return sha256_hex(text.data(), text.size()).substr(0, 32);
@@ -121,15 +125,18 @@ TaskFiles Preparation::files_anew(const Task& task, ScalarType scalar) {
   return files(task, scalar);
 }
 
-std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles& float_files,
+std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles& files,
                                                std::int64_t iterations, int threads) {
   Shape shape = task.shape;
-  shape.precision = Precision::f32;
+  const bool float64 = files.points.scalar == ScalarType::f64;
+  shape.precision = float64 ? Precision::f64 : Precision::f32;
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
-  if (work > kExactLimit) return std::nullopt;
+  if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
   Job job;
-  if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
+  if (float64) {
+    job.variant = kFloat64Trajectory;
+  } else if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
     job.variant = kGpuExact;
   } else if (runs(kFastExact, shape)) {
     job.variant = kFastExact;
@@ -138,9 +145,9 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   } else {
     return std::nullopt;
   }
-  job.precision = Precision::f32;
-  job.points_file = float_files.points.file.string();
-  job.centroids_file = float_files.centroids.string();
+  job.precision = shape.precision;
+  job.points_file = files.points.file.string();
+  job.centroids_file = files.centroids.string();
   job.k = shape.k;
   job.iterations = iterations;
   job.threads = threads;
@@ -148,26 +155,27 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   return job;
 }
 
-json Preparation::trajectory_identity(const Task& task, const TaskFiles& float_files,
+json Preparation::trajectory_identity(const Task& task, const TaskFiles& files,
                                       std::int64_t iterations) const {
-  return {{"points", float_files.points.sha256},
-          {"centroids", float_files.centroids.stem().string()},
+  return {{"points", files.points.sha256},
+          {"centroids", files.centroids.stem().string()},
           {"k", task.shape.k},
           {"iterations", iterations},
           {"build", build_}};
 }
 
 std::optional<ExactTrajectory> Preparation::kept_trajectory(const Task& task,
-                                                            const TaskFiles& float_files,
+                                                            const TaskFiles& files,
                                                             std::int64_t iterations) const {
-  const json identity = trajectory_identity(task, float_files, iterations);
+  const json identity = trajectory_identity(task, files, iterations);
   try {
     const json kept = read_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"));
     json said = kept;
     said.erase("sha256");
     if (kept.at("identity") != identity || sealed(said) != kept) return std::nullopt;
     return ExactTrajectory{kept.at("inertia").get<double>(),
-                           kept.at("met_empty_clusters").get<bool>()};
+                           kept.at("met_empty_clusters").get<bool>(),
+                           scale_from_json(kept.at("scale")), files.points.scalar};
   } catch (const InputError&) {
     return std::nullopt;  // none, or damaged: computed again
   } catch (const json::exception&) {
@@ -175,14 +183,14 @@ std::optional<ExactTrajectory> Preparation::kept_trajectory(const Task& task,
   }
 }
 
-void Preparation::keep_trajectory(const Task& task, const TaskFiles& float_files,
-                                  std::int64_t iterations,
+void Preparation::keep_trajectory(const Task& task, const TaskFiles& files, std::int64_t iterations,
                                   const ExactTrajectory& trajectory) const {
-  const json identity = trajectory_identity(task, float_files, iterations);
+  const json identity = trajectory_identity(task, files, iterations);
   write_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"),
                   sealed({{"identity", identity},
                           {"inertia", trajectory.inertia},
-                          {"met_empty_clusters", trajectory.met_empty_clusters}}));
+                          {"met_empty_clusters", trajectory.met_empty_clusters},
+                          {"scale", to_json(trajectory.scale)}}));
 }
 
 json Preparation::datasets() const {

@@ -35,6 +35,8 @@ class NoInitialCentroids : public std::runtime_error {
 struct ExactTrajectory {
   double inertia = 0;
   bool met_empty_clusters = false;
+  TrajectoryScale scale{};
+  ScalarType scalar = ScalarType::f32;  ///< In which it was followed.
 };
 
 class Preparation {
@@ -50,14 +52,15 @@ class Preparation {
   TaskFiles files_anew(const Task& task, ScalarType scalar);
 
   /// A job for the exact trajectory's last inertia: by the fast exact variant, by the reference
-  /// where that is quick enough, or none.
-  static std::optional<Job> trajectory_job(const Task& task, const TaskFiles& float_files,
+  /// where that is quick enough, or none. Of float64 files: the float64 trajectory, if it is quick
+  /// enough.
+  static std::optional<Job> trajectory_job(const Task& task, const TaskFiles& files,
                                            std::int64_t iterations, int threads);
 
   /// The kept answer; absent when there is none or it is damaged.
-  std::optional<ExactTrajectory> kept_trajectory(const Task& task, const TaskFiles& float_files,
+  std::optional<ExactTrajectory> kept_trajectory(const Task& task, const TaskFiles& files,
                                                  std::int64_t iterations) const;
-  void keep_trajectory(const Task& task, const TaskFiles& float_files, std::int64_t iterations,
+  void keep_trajectory(const Task& task, const TaskFiles& files, std::int64_t iterations,
                        const ExactTrajectory& trajectory) const;
 
   /// All data sets that files() was asked for, as result files name them: the label, for float64
@@ -66,7 +69,7 @@ class Preparation {
 
  private:
   const StoredDataset& stored(const Task& task, ScalarType scalar);
-  [[nodiscard]] nlohmann::json trajectory_identity(const Task& task, const TaskFiles& float_files,
+  [[nodiscard]] nlohmann::json trajectory_identity(const Task& task, const TaskFiles& files,
                                                    std::int64_t iterations) const;
 
   struct Known {

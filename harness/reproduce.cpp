@@ -644,6 +644,7 @@ class FileReproduction {
       if (const auto exact = exact_answer(cell, subject, seconds, why_not)) {
         job.exact_inertia = exact->inertia;
         job.exact_had_empty_clusters = exact->any_empty_clusters;
+        job.exact_scale = exact->scale;
       }
     }
     job.repetitions = 1;
