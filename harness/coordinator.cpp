@@ -245,7 +245,7 @@ class Run {
           found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations, scalar)).first;
         }
         state.exact = found->second;
-      } catch (const NoInitialCentroids& error) {
+      } catch (const NotMeasurable& error) {
         stop(state, {{"status", "skipped"}, {"reason", error.what()}, {"samples", json::array()}});
       } catch (const EnvironmentError& error) {
         stop(state, failure(std::string("the data could not be made: ") + error.what()));
@@ -271,7 +271,7 @@ class Run {
       trace_files_[trace.spec.name] =
           preparation_.files(trace.task, points_scalar(trace.precision));
       return;
-    } catch (const NoInitialCentroids& error) {
+    } catch (const NotMeasurable& error) {
       result = {{"status", "skipped"}, {"reason", error.what()}};
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
@@ -284,7 +284,7 @@ class Run {
     try {
       study_files_[study.spec.name] = preparation_.files(*study.task, ScalarType::f32);
       return;
-    } catch (const NoInitialCentroids& error) {
+    } catch (const NotMeasurable& error) {
       result = {{"status", "skipped"}, {"reason", error.what()}};
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
@@ -342,6 +342,8 @@ class Run {
         return exact_trajectory(task, iterations, ScalarType::f32);
       } catch (const InputError&) {
         return std::nullopt;  // the points leave float32's range
+      } catch (const NotMeasurable&) {
+        return std::nullopt;
       }
     }
     const auto reply =

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/preparation.h"
 
+#include "harness/machine.h"
+#include "harness/resolution.h"
+
 #include <cmath>
 #include <fstream>
 #include <string>
@@ -72,18 +75,30 @@ Preparation::Preparation(std::filesystem::path cache, std::string build)
   create_folder(cache_ / "trajectories");
 }
 
-const StoredDataset& Preparation::stored(const Task& task, ScalarType scalar) {
+Preparation::Known& Preparation::known(const Task& task, ScalarType scalar) {
   const auto key = std::pair{task.label, scalar};
   auto found = datasets_.find(key);
   if (found == datasets_.end()) {
     found = datasets_.emplace(key, Known{task.dataset, materialise(task.dataset, scalar, cache_)})
                 .first;
   }
-  return found->second.stored;
+  return found->second;
+}
+
+void Preparation::check_resolution(const Task& task) {
+  Known& set = known(task, ScalarType::f32);
+  if (!set.lost) {
+    LoadOptions as_stored;
+    as_stored.check_finite = false;  // checked when the data set was made
+    const Points points = load_points(set.stored.file, as_stored);
+    set.lost = lost_by_fixed_point(points.data<float>(), points.n(), points.d(), usable_threads());
+  }
+  if (!set.lost->empty()) throw PointsBeyondExactStep(*set.lost);
 }
 
 TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
-  TaskFiles files{stored(task, scalar), {}};
+  TaskFiles files{known(task, scalar).stored, {}};
+  if (scalar == ScalarType::f32) check_resolution(task);
   const InitSpec init = parse_init(task.init);
   // n and d too: sets of one generator with equal n * d can hold the same bytes.
   json identity{{"points", files.points.sha256},

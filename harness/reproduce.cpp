@@ -355,7 +355,7 @@ class FileReproduction {
     }
     try {
       return preparation_.files(task, scalar);
-    } catch (const NoInitialCentroids& error) {
+    } catch (const NotMeasurable& error) {
       why_not = error.what();
     } catch (const EnvironmentError& error) {
       why_not = error.what();
