@@ -705,9 +705,7 @@ def test_cells_on_points_that_nothing_could_certify_are_skipped(bench, tmp_path:
     both = [{"variant": "cpu_naive", "precision": p} for p in ("f32", "f64")]
     variants = [*both, "openmp_exact", {"variant": "openmp_simd", "precision": "f64"}]
     data = {"generator": "outlier", "distance": 1e14}
-    cells = {
-        (c["variant"], c["precision"]): c for c in _cells(bench, tmp_path, data, variants, 10)
-    }
+    cells = {(c["variant"], c["precision"]): c for c in _cells(bench, tmp_path, data, variants, 10)}
     for single in (("cpu_naive", "f32"), ("openmp_exact", "f32")):
         assert cells[single]["status"] == "skipped"
         assert "the exact step cannot resolve these points" in cells[single]["reason"]
@@ -719,10 +717,10 @@ def test_cells_on_points_that_nothing_could_certify_are_skipped(bench, tmp_path:
 
 @pytest.mark.parametrize("scale", [1e-50, 1e50])
 def test_float64_cells_are_right_where_float32_vanishes_or_overflows(
-    bench, put, tmp_path: Path, scale: float
+    bench, tmp_path: Path, scale: float
 ) -> None:
-    points = np.random.default_rng(2).random((500, 3)) * scale
-    file = put("range.npy", _npy_of(points))
+    file = tmp_path / "range.npy"
+    np.save(file, np.random.default_rng(2).random((500, 3)) * scale)
     names = ("cpu_naive", "openmp_simd", "eigen_gemm")
     variants = [{"variant": name, "precision": "f64"} for name in names]
     for cell in _cells(bench, tmp_path, {"file": str(file)}, variants, 4):
@@ -739,7 +737,7 @@ def test_a_wrong_inertia_far_from_the_origin_is_called_wrong(bench, tmp_path: Pa
     assert "inertia on the exact trajectory" in status["cpu_naive"]["reason"]
 
 
-def test_fit_says_when_squares_leave_the_range(bench, put) -> None:
+def test_fit_says_when_squares_leave_the_range(bench, tmp_path: Path) -> None:
     points = np.random.default_rng(3).normal(size=(200, 2))
     for name, scale, precision, said in (
         ("large", 1e20, "f32", "may exceed the range of float32"),
@@ -748,7 +746,8 @@ def test_fit_says_when_squares_leave_the_range(bench, put) -> None:
         ("tiny", 1e-170, "f64", "vanish in float64"),
         ("fine", 1.0, "f32", ""),
     ):
-        file = put(f"{name}.npy", _npy_of(points * scale))
+        file = tmp_path / f"{name}.npy"
+        np.save(file, points * scale)
         fit = ("fit", file, "-k", "3", "--variant", "cpu_naive", "--precision", precision)
         run = bench(*fit, "--init", "first")
         assert (said in run.stderr) if said else run.stderr == "", run.stderr
