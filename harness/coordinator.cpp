@@ -272,14 +272,15 @@ class Run {
       try {
         state.files = preparation_.files(cell.task, points_scalar(cell.task.shape.precision));
         if (state.finished()) continue;
+        const ScalarType scalar = points_scalar(cell.task.shape.precision);
         const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k) + "/" +
-                                 std::to_string(cell.iterations);
+                                 std::to_string(cell.iterations) + "/" + to_string(scalar);
         auto found = exact.find(name);
         if (found == exact.end()) {
-          found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations)).first;
+          found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations, scalar)).first;
         }
         state.exact = found->second;
-      } catch (const NoInitialCentroids& error) {
+      } catch (const NotMeasurable& error) {
         stop(state, {{"status", "skipped"}, {"reason", error.what()}, {"samples", json::array()}});
       } catch (const EnvironmentError& error) {
         stop(state, failure(std::string("the data could not be made: ") + error.what()));
@@ -306,7 +307,7 @@ class Run {
           preparation_.files(trace.task, points_scalar(trace.precision));
       prepare_comparison(trace.task);
       return;
-    } catch (const NoInitialCentroids& error) {
+    } catch (const NotMeasurable& error) {
       result = {{"status", "skipped"}, {"reason", error.what()}};
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
@@ -329,7 +330,7 @@ class Run {
     try {
       study_files_[study.spec.name] = preparation_.files(*study.task, ScalarType::f32);
       return;
-    } catch (const NoInitialCentroids& error) {
+    } catch (const NotMeasurable& error) {
       result = {{"status", "skipped"}, {"reason", error.what()}};
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
@@ -374,18 +375,31 @@ class Run {
     state.stopped = true;
   }
 
-  std::optional<ExactTrajectory> exact_trajectory(const Task& task, std::int64_t iterations) {
-    const TaskFiles files = preparation_.files(task, ScalarType::f32);
+  /// Float64 cells get a trajectory of their own, or, where that would take too long, that of the
+  /// points rounded to float32.
+  std::optional<ExactTrajectory> exact_trajectory(const Task& task, std::int64_t iterations,
+                                                  ScalarType scalar) {
+    const TaskFiles files = preparation_.files(task, scalar);
     if (auto kept = preparation_.kept_trajectory(task, files, iterations)) return kept;
     const auto job = Preparation::trajectory_job(task, files, iterations, settings_.threads);
-    if (!job) return std::nullopt;
+    if (!job) {
+      if (scalar == ScalarType::f32) return std::nullopt;
+      try {
+        return exact_trajectory(task, iterations, ScalarType::f32);
+      } catch (const InputError&) {
+        return std::nullopt;  // the points leave float32's range
+      } catch (const NotMeasurable&) {
+        return std::nullopt;
+      }
+    }
     const auto reply =
         workers_.run("worker", to_json(*job), settings_.threads, plan_.timeout_seconds);
     if (status_of(reply.result) != "ok" || !reply.result.at("inertia").is_number()) {
       return std::nullopt;
     }
     const ExactTrajectory trajectory{reply.result.at("inertia").get<double>(),
-                                     reply.result.at("any_empty_clusters").get<bool>()};
+                                     reply.result.at("any_empty_clusters").get<bool>(),
+                                     scale_from_json(reply.result.value("scale", json())), scalar};
     preparation_.keep_trajectory(task, files, iterations, trajectory);
     return trajectory;
   }
@@ -609,6 +623,8 @@ class Run {
     if (state.exact) {
       job.exact_inertia = state.exact->inertia;
       job.exact_had_empty_clusters = state.exact->met_empty_clusters;
+      job.exact_scale = state.exact->scale;
+      job.exact_scalar = state.exact->scalar;
     }
     job.verify_threads = settings_.threads;
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;

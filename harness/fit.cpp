@@ -17,6 +17,7 @@
 #include "harness/json_integer.h"
 #include "harness/machine.h"
 #include "harness/python_backend.h"
+#include "harness/resolution.h"
 #include "harness/session.h"
 #include "harness/text.h"
 
@@ -398,6 +399,55 @@ struct FitOptions {
   bool json = false;
 };
 
+// Says what the precision, or the exact step, cannot do with these points. Throws InputError where
+// the answer would be none.
+template <class T>
+void check_range(const Problem<T>& problem, const Traits& traits) {
+  const auto [n, d, k, precision] = problem.shape;
+  if constexpr (std::is_same_v<T, float>) {
+    const std::string lost = lost_by_fixed_point(problem.points, n, d, problem.threads);
+    if (!lost.empty() && traits.exact) throw InputError(lost);
+    if (!lost.empty()) {
+      std::fprintf(stderr, "kmeans-bench: note: %s; %s is none\n", lost.c_str(),
+                   traits.name.c_str());
+    }
+  }
+  // Exact variants form distances in float64 whatever their points are.
+  const bool wide = traits.exact || precision == Precision::f64;
+  const double largest = wide ? std::numeric_limits<double>::max()
+                              : static_cast<double>(std::numeric_limits<float>::max());
+  const double smallest = wide ? std::numeric_limits<double>::min()
+                               : static_cast<double>(std::numeric_limits<float>::min());
+  const auto max_abs = static_cast<double>(problem.max_abs);
+  // Squared distances are at most d (2 max|x|)^2; where max|x| squared underflows, all do.
+  if (max_abs > std::sqrt(largest / static_cast<double>(d)) / 2) {
+    std::fprintf(
+        stderr,
+        "kmeans-bench: warning: coordinates up to %.3g: their squared distances may exceed "
+        "the range of %s (%.2g); rescale the points%s\n",
+        max_abs, wide ? "float64" : "float32", largest, wide ? "" : ", or use f64");
+  } else if (max_abs > 0 && max_abs * 0x1p-12 < std::sqrt(smallest)) {
+    std::fprintf(stderr,
+                 "kmeans-bench: warning: coordinates of at most %.3g: squares of their differences "
+                 "vanish in %s (below %.2g); rescale the points%s\n",
+                 max_abs, wide ? "float64" : "float32", smallest, wide ? "" : ", or use f64");
+  }
+}
+
+// What of an answer is not finite; empty if all is.
+template <class T>
+std::string not_finite(const IterationRecord& last, const std::vector<T>& centroids) {
+  std::string what;
+  const auto add = [&](bool finite, const char* name) {
+    if (!finite) what += (what.empty() ? "" : ", ") + std::string(name);
+  };
+  add(std::all_of(centroids.begin(), centroids.end(), [](T c) { return std::isfinite(c); }),
+      "centroids");
+  add(std::isfinite(last.inertia), "inertia");
+  add(std::isfinite(last.loss), "loss");
+  return what;
+}
+
 template <class T>
 int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Precision precision) {
   LoadOptions load;
@@ -414,6 +464,7 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     throw InputError(support.reason);
   }
+  check_range(problem, registered.traits);
   const Points initial = initial_centroids(points, options.k, parse_init(options.init));
 
   Session<T> session(registered, problem, initial.data<T>());
@@ -476,6 +527,14 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
     if (!options.out.empty()) {
       std::printf("wrote centroids.npy, labels.npy and summary.json to %s\n", options.out.c_str());
     }
+  }
+  if (const std::string what = not_finite(last, followed.outcome.centroids); !what.empty()) {
+    std::fprintf(stderr,
+                 "kmeans-bench: the answer is none: %s not finite after iteration %lld; the points "
+                 "leave the range of %s, or changed meanwhile%s\n",
+                 what.c_str(), static_cast<long long>(last.iteration), to_string(precision),
+                 options.out.empty() ? "" : "; it was written all the same");
+    return kExitCellsFailed;
   }
   return kExitOk;
 }

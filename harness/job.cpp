@@ -2,6 +2,7 @@
 #include "harness/job.h"
 
 #include <array>
+#include <limits>
 
 #include "harness/errors.h"
 #include "harness/json_integer.h"
@@ -16,6 +17,20 @@ Precision parse_precision(const std::string& text) {
     if (text == to_string(precision)) return precision;
   }
   throw InputError("unknown precision '" + text + "'; known: f64, f32, tf32, f16, bf16");
+}
+
+// A number that overflowed is null in JSON, and grants nothing; no scale does neither.
+nlohmann::json to_json(const TrajectoryScale& scale) {
+  return {{"weight", scale.weight}, {"scatter", scale.scatter}};
+}
+
+TrajectoryScale scale_from_json(const nlohmann::json& json) {
+  if (!json.is_object()) return {};
+  const auto number = [&](const char* key) {
+    const auto& value = json.at(key);
+    return value.is_number() ? value.get<double>() : std::numeric_limits<double>::infinity();
+  };
+  return {number("weight"), number("scatter")};
 }
 
 nlohmann::json to_json(const Job& job) {
@@ -39,6 +54,8 @@ nlohmann::json to_json(const Job& job) {
       {"verify_budget", job.verify_budget},
       {"verify_seed", job.verify_seed},
   };
+  json["exact_scale"] = to_json(job.exact_scale);
+  json["exact_scalar"] = to_string(job.exact_scalar);
   json["exact_inertia"] = job.exact_inertia ? nlohmann::json(*job.exact_inertia) : nullptr;
   return json;
 }
@@ -63,6 +80,8 @@ Job job_from_json(const nlohmann::json& json) {
   job.verify_threads = integer_at<int>(json, "verify_threads");
   json.at("verify_budget").get_to(job.verify_budget);
   job.verify_seed = integer_at<std::uint64_t>(json, "verify_seed");
+  job.exact_scale = scale_from_json(json.value("exact_scale", nlohmann::json()));
+  job.exact_scalar = json.value("exact_scalar", "f32") == "f64" ? ScalarType::f64 : ScalarType::f32;
   if (!json.at("exact_inertia").is_null()) job.exact_inertia = json.at("exact_inertia");
   return job;
 }
@@ -82,6 +101,7 @@ nlohmann::json to_json(const JobResult& result) {
       {"centroid_hash", result.centroid_hash},
       {"empty_clusters", result.empty_clusters},
       {"any_empty_clusters", result.any_empty_clusters},
+      {"scale", to_json(result.scale)},
       {"outcome", result.outcome},
       {"verification", result.verification},
       {"library", library},
@@ -115,6 +135,7 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   json.at("centroid_hash").get_to(result.centroid_hash);
   result.empty_clusters = integer_at<std::int64_t>(json, "empty_clusters");
   json.at("any_empty_clusters").get_to(result.any_empty_clusters);
+  result.scale = scale_from_json(json.value("scale", nlohmann::json()));
   json.at("outcome").get_to(result.outcome);
   result.verification = json.at("verification");
   json.at("device_samples").get_to(result.device_samples);

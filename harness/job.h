@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/variant.h"
+#include "harness/verify.h"
 
 namespace kmeans {
 
@@ -38,6 +39,8 @@ struct Job {
   /// Inertia after T iterations on the exact trajectory, and whether it met empty clusters.
   std::optional<double> exact_inertia;
   bool exact_had_empty_clusters = false;
+  TrajectoryScale exact_scale;                ///< of that trajectory's end
+  ScalarType exact_scalar = ScalarType::f32;  ///< in which it stores its centroids
   int verify_threads = 0;      ///< CPU threads of the verifier; 0: as many as the variant has
   double verify_budget = 2e9;  ///< multiply-adds that the label check may spend; beyond: a sample
   std::uint64_t verify_seed = 1;
@@ -58,6 +61,7 @@ struct JobResult {
   std::string centroid_hash;
   std::int64_t empty_clusters = 0;
   bool any_empty_clusters = false;  ///< in the first or the last iteration
+  TrajectoryScale scale;            ///< of the last iteration's starting centroids
   std::string outcome;          ///< hashes after 1, T-1 and T iterations, for certified_outcomes
   nlohmann::json verification;  ///< as in docs/results.md, or {"reused": outcome}
   std::optional<Traffic> traffic;
@@ -71,10 +75,16 @@ struct JobResult {
   nlohmann::json gpu;  ///< which GPU and its state around the timed part, as in docs/results.md
 };
 
+nlohmann::json to_json(const TrajectoryScale& scale);
+TrajectoryScale scale_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const Job& job);
 Job job_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const JobResult& result);
 JobResult job_result_from_json(const nlohmann::json& json);
+
+/// Instead of a variant's name: no variant, but the float64 trajectory (float64_step), whose result
+/// is the inertia, whether it met empty clusters, and the scale.
+inline constexpr const char* kFloat64Trajectory = "float64_trajectory";
 
 /// Parses "f64", "f32", ...; throws InputError naming the admitted ones.
 Precision parse_precision(const std::string& text);

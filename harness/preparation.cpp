@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/preparation.h"
 
+#include "harness/machine.h"
+#include "harness/resolution.h"
+
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -28,6 +31,10 @@ constexpr double kGpuExactFrom = 1e11;
 // Beyond this many the exact trajectory takes minutes even there; the certificates of single steps
 // then stand alone.
 constexpr double kExactLimit = 1e14;
+
+// Beyond this many the float64 trajectory, which only the harness's own plain code follows, would
+// take longer than a minute.
+constexpr double kFloat64Limit = 1e11;
 
 std::string short_hash(const json& identity) {
   const std::string text = to_line(identity);
@@ -93,18 +100,30 @@ Preparation::Preparation(std::filesystem::path cache, std::string build)
   create_folder(cache_ / "trajectories");
 }
 
-const StoredDataset& Preparation::stored(const Task& task, ScalarType scalar) {
+Preparation::Known& Preparation::known(const Task& task, ScalarType scalar) {
   const auto key = std::pair{task.label, scalar};
   auto found = datasets_.find(key);
   if (found == datasets_.end()) {
     found = datasets_.emplace(key, Known{task.dataset, materialise(task.dataset, scalar, cache_)})
                 .first;
   }
-  return found->second.stored;
+  return found->second;
+}
+
+void Preparation::check_resolution(const Task& task) {
+  Known& set = known(task, ScalarType::f32);
+  if (!set.lost) {
+    LoadOptions as_stored;
+    as_stored.check_finite = false;  // checked when the data set was made
+    const Points points = load_points(set.stored.file, as_stored);
+    set.lost = lost_by_fixed_point(points.data<float>(), points.n(), points.d(), usable_threads());
+  }
+  if (!set.lost->empty()) throw PointsBeyondExactStep(*set.lost);
 }
 
 TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
-  TaskFiles files{stored(task, scalar), {}};
+  TaskFiles files{known(task, scalar).stored, {}};
+  if (scalar == ScalarType::f32) check_resolution(task);
   const InitSpec init = parse_init(task.init);
   // n and d too: sets of one generator with equal n * d can hold the same bytes.
   json identity{{"points", files.points.sha256},
@@ -138,15 +157,18 @@ TaskFiles Preparation::files_anew(const Task& task, ScalarType scalar) {
   return files(task, scalar);
 }
 
-std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles& float_files,
+std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles& files,
                                                std::int64_t iterations, int threads) {
   Shape shape = task.shape;
-  shape.precision = Precision::f32;
+  const bool float64 = files.points.scalar == ScalarType::f64;
+  shape.precision = float64 ? Precision::f64 : Precision::f32;
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
-  if (work > kExactLimit) return std::nullopt;
+  if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
   Job job;
-  if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
+  if (float64) {
+    job.variant = kFloat64Trajectory;
+  } else if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
     job.variant = kGpuExact;
   } else if (runs(kFastExact, shape)) {
     job.variant = kFastExact;
@@ -155,9 +177,9 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   } else {
     return std::nullopt;
   }
-  job.precision = Precision::f32;
-  job.points_file = float_files.points.file.string();
-  job.centroids_file = float_files.centroids.string();
+  job.precision = shape.precision;
+  job.points_file = files.points.file.string();
+  job.centroids_file = files.centroids.string();
   job.k = shape.k;
   job.iterations = iterations;
   job.threads = threads;
@@ -165,26 +187,27 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   return job;
 }
 
-json Preparation::trajectory_identity(const Task& task, const TaskFiles& float_files,
+json Preparation::trajectory_identity(const Task& task, const TaskFiles& files,
                                       std::int64_t iterations) const {
-  return {{"points", float_files.points.sha256},
-          {"centroids", float_files.centroids.stem().string()},
+  return {{"points", files.points.sha256},
+          {"centroids", files.centroids.stem().string()},
           {"k", task.shape.k},
           {"iterations", iterations},
           {"build", build_}};
 }
 
 std::optional<ExactTrajectory> Preparation::kept_trajectory(const Task& task,
-                                                            const TaskFiles& float_files,
+                                                            const TaskFiles& files,
                                                             std::int64_t iterations) const {
-  const json identity = trajectory_identity(task, float_files, iterations);
+  const json identity = trajectory_identity(task, files, iterations);
   try {
     const json kept = read_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"));
     json said = kept;
     said.erase("sha256");
     if (kept.at("identity") != identity || sealed(said) != kept) return std::nullopt;
     return ExactTrajectory{kept.at("inertia").get<double>(),
-                           kept.at("met_empty_clusters").get<bool>()};
+                           kept.at("met_empty_clusters").get<bool>(),
+                           scale_from_json(kept.at("scale")), files.points.scalar};
   } catch (const InputError&) {
     return std::nullopt;  // none, or damaged: computed again
   } catch (const json::exception&) {
@@ -192,15 +215,15 @@ std::optional<ExactTrajectory> Preparation::kept_trajectory(const Task& task,
   }
 }
 
-void Preparation::keep_trajectory(const Task& task, const TaskFiles& float_files,
-                                  std::int64_t iterations,
+void Preparation::keep_trajectory(const Task& task, const TaskFiles& files, std::int64_t iterations,
                                   const ExactTrajectory& trajectory) const {
-  const json identity = trajectory_identity(task, float_files, iterations);
+  const json identity = trajectory_identity(task, files, iterations);
   const auto file = cache_ / "trajectories" / (short_hash(identity) + ".json");
   make_way(file);
   write_json_file(file, sealed({{"identity", identity},
                                 {"inertia", trajectory.inertia},
-                                {"met_empty_clusters", trajectory.met_empty_clusters}}));
+                                {"met_empty_clusters", trajectory.met_empty_clusters},
+                                {"scale", to_json(trajectory.scale)}}));
 }
 
 json Preparation::datasets() const {

@@ -355,7 +355,7 @@ class FileReproduction {
     }
     try {
       return preparation_.files(task, scalar);
-    } catch (const NoInitialCentroids& error) {
+    } catch (const NotMeasurable& error) {
       why_not = error.what();
     } catch (const EnvironmentError& error) {
       why_not = error.what();
@@ -648,6 +648,7 @@ class FileReproduction {
       if (const auto exact = exact_answer(cell, subject, seconds, why_not)) {
         job.exact_inertia = exact->inertia;
         job.exact_had_empty_clusters = exact->any_empty_clusters;
+        job.exact_scale = exact->scale;
       }
     }
     job.repetitions = 1;

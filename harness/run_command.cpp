@@ -87,8 +87,20 @@ std::string typed_command() {
 
 std::pair<std::int64_t, std::int64_t> size_of_stored(const DatasetSpec& spec,
                                                      const std::filesystem::path& cache) {
-  const auto stored = materialise(spec, ScalarType::f32, cache);
-  return {stored.n, stored.d};
+  const auto size = [&](ScalarType scalar) {
+    const auto stored = materialise(spec, scalar, cache);
+    return std::pair{stored.n, stored.d};
+  };
+  try {
+    return size(ScalarType::f32);
+  } catch (const InputError&) {
+    // Outside of float32's range? An experiment whose cells are all in float64 can still run.
+    try {
+      return size(ScalarType::f64);
+    } catch (const InputError&) {  // NOLINT(bugprone-empty-catch): the first refusal says it
+    }
+    throw;
+  }
 }
 
 void warn(const std::string& text) {

@@ -860,6 +860,85 @@ InertiaFloor inertia_floor(const Traits& traits, const Shape& shape, double max_
   return floor;
 }
 
+template <class T>
+TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
+                                 const Shape& shape) {
+  const auto [n, d, k, precision] = shape;
+  std::vector<std::int64_t> counts(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) counts[labels[i]] += 1;
+  double total = 0;
+  std::vector<double> mean(d, 0.0);
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (counts[j] < 2) continue;
+    total += static_cast<double>(counts[j]);
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double step = static_cast<double>(centroids[j * d + t]) - mean[t];
+      mean[t] += step * (static_cast<double>(counts[j]) / total);
+    }
+  }
+  const std::vector<double> origin(d, 0.0);
+  TrajectoryScale scale;
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (counts[j] < 2) continue;
+    const auto count = static_cast<double>(counts[j]);
+    scale.weight += count * exact::squared_distance(centroids + j * d, origin.data(), d);
+    scale.scatter += count * exact::squared_distance(centroids + j * d, mean.data(), d);
+  }
+  return scale;
+}
+
+InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarType trajectory,
+                              const TrajectoryScale& scale, double max_abs) {
+  // However many points are summed in the working precision: what is off by more is no mean.
+  constexpr double kLargestMeanError = 1e-2;
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  const double storage = trajectory == ScalarType::f32 ? 0x1p-24 : kUnit64;
+  // Half a unit in the last place of every stored centroid, and of the quantum of integer sums.
+  const double quantum = trajectory == ScalarType::f32 ? n * max_abs * 0x1p-61 : 0;
+  InertiaFloor floor;
+  floor.exact = 1.01 * storage * storage * scale.weight + n * d * quantum * quantum;
+  const double own_storage = shape.precision == Precision::f64 ? kUnit64 : 0x1p-24;
+  const double sum_unit = traits.sums == Sums::working ? own_storage : kUnit64;
+  const double mean_error =
+      std::min(kLargestMeanError, gamma(2 * n + 8, sum_unit) + 4 * std::max(own_storage, storage));
+  // A point may carry the label of another centroid within the bound, too.
+  const double norms = 2 * std::sqrt(scale.weight / n);
+  floor.granted = 4 * mean_error * mean_error * scale.weight + 4 * floor.exact +
+                  2 * n * distance_bound(traits, shape.precision, shape.d, 0, norms);
+  // Worst cases grow with the distance from the origin, and would soon explain any answer. Where
+  // centroids are further apart than rounding moves them, an answer that leaves a share of that
+  // scatter has points at the wrong place.
+  if (scale.scatter > 64 * floor.exact) {
+    floor.granted = std::min(floor.granted, kTrajectoryTolerance * scale.scatter);
+  }
+  if (!std::isfinite(floor.exact) || !std::isfinite(floor.granted)) return {};
+  return floor;
+}
+
+void float64_step(const double* points, const Shape& shape, int threads,
+                  std::vector<double>& centroids, std::vector<std::int32_t>& labels) {
+  const auto [n, d, k, precision] = shape;
+  const std::int64_t columns = d;
+  labels.resize(n);
+  const ExactDistances<double> exact_distances(centroids.data(), k, d);
+  for_blocks(n, threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    std::vector<double> distances;
+    for (std::int64_t i = begin; i < end; ++i) {
+      labels[i] = static_cast<std::int32_t>(exact_distances.to(points + i * columns, distances));
+    }
+  });
+  StepEvidence<double> step;
+  step.shape = shape;
+  step.points = points;
+  step.threads = threads;
+  const ClusterMeans means = means_of(step, labels.data());
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (means.counts[j] == 0) continue;
+    std::copy_n(means.mean.begin() + j * d, d, centroids.begin() + j * d);
+  }
+}
+
 void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
                         bool met_empty_clusters, Certificate& certificate,
                         const InertiaFloor& floor) {
@@ -879,9 +958,13 @@ void certify_trajectory(const Traits& traits, double inertia, double exact_inert
       exact_inertia > 0 ? (inertia - exact_inertia) / exact_inertia : (inertia > 0 ? 1.0 : 0.0);
   certificate.inertia_relative_difference = difference;
   // Labels that belong to the returned centroids are one assignment ahead: lower inertia is right.
-  const bool ok = traits.labels_of == LabelsOf::returned
-                      ? difference <= kTrajectoryTolerance
-                      : std::abs(difference) <= (traits.exact ? 1e-12 : kTrajectoryTolerance);
+  // Rounded centroids add to inertia what they add, however little there is else.
+  const double tolerance = traits.exact ? 1e-12
+                           : exact_inertia > 0
+                               ? kTrajectoryTolerance + 4 * floor.exact / exact_inertia
+                               : kTrajectoryTolerance;
+  const bool ok = traits.labels_of == LabelsOf::returned ? difference <= tolerance
+                                                         : std::abs(difference) <= tolerance;
   certificate.add("inertia on the exact trajectory", ok,
                   "relative difference " + format("%.3g", difference));
 }
@@ -944,6 +1027,8 @@ template Certificate certify_step<float>(const Traits&, const StepEvidence<float
                                          const VerifyOptions&);
 template Certificate certify_step<double>(const Traits&, const StepEvidence<double>&,
                                           const VerifyOptions&);
+template TrajectoryScale trajectory_scale<float>(const float*, const std::int32_t*, const Shape&);
+template TrajectoryScale trajectory_scale<double>(const double*, const std::int32_t*, const Shape&);
 template float largest_abs<float>(const float*, std::int64_t, int);
 template double largest_abs<double>(const double*, std::int64_t, int);
 template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/points.h"
 #include "harness/variant.h"
 
 namespace kmeans {
@@ -86,8 +87,30 @@ struct InertiaFloor {
 };
 InertiaFloor inertia_floor(const Traits& traits, const Shape& shape, double max_abs);
 
+/// How large the centroids are at the end of a trajectory, weighted by their points. Clusters of
+/// one point are left out: their mean is that point and not rounded, so that an outlier, which ends
+/// alone, says nothing about the rounding of the others.
+struct TrajectoryScale {
+  double weight = 0;   ///< Sum over clusters of count * |centroid|^2.
+  double scatter = 0;  ///< Of count * |centroid - their mean|^2.
+};
+template <class T>
+TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
+                                 const Shape& shape);
+
+/// The floor for a comparison with a trajectory of this scale whose centroids are stored in float32
+/// or float64. What is granted is never more than a hundredth of the scatter of distinct places.
+InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarType trajectory,
+                              const TrajectoryScale& scale, double max_abs);
+
+/// One Lloyd step in float64, the yardstick of float64 cells: labels as in the exact step, means
+/// from compensated sums with i ascending, so the same for any number of threads.
+void float64_step(const double* points, const Shape& shape, int threads,
+                  std::vector<double>& centroids, std::vector<std::int32_t>& labels);
+
 /// Compares the inertia after T iterations with the exact trajectory's. Where that is below the
-/// floor, a variant's only has to be within what is granted there.
+/// floor, a variant's only has to be within what is granted there. `met_empty_clusters`: the exact
+/// trajectory did; that a variant's own clusters went empty by rounding is no excuse.
 void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
                         bool met_empty_clusters, Certificate& certificate,
                         const InertiaFloor& floor = {});

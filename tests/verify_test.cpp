@@ -310,6 +310,78 @@ TEST(Verify, TrajectoryThatLeavesNothingButRoundingIsHeldToRounding) {
   EXPECT_EQ(inertia_floor(Traits{}, {60, 3, 5, Precision::f64}, 1e300).granted, 0);
 }
 
+// Points around `places` of a line, `apart` from each other and `offset` from the origin.
+TrajectoryScale places_on_a_line(double offset, double apart, std::int64_t places,
+                                 std::int64_t each, const std::vector<double>& outliers) {
+  std::vector<double> centroids;
+  std::vector<std::int32_t> labels;
+  for (std::int64_t j = 0; j < places; ++j) {
+    centroids.push_back(offset + apart * static_cast<double>(j));
+    labels.insert(labels.end(), each, static_cast<std::int32_t>(j));
+  }
+  for (const double outlier : outliers) {
+    labels.push_back(static_cast<std::int32_t>(centroids.size()));
+    centroids.push_back(outlier);
+  }
+  const Shape shape{static_cast<std::int64_t>(labels.size()), 1,
+                    static_cast<std::int64_t>(centroids.size()), Precision::f32};
+  return trajectory_scale(centroids.data(), labels.data(), shape);
+}
+
+TEST(Verify, TheScaleOfATrajectoryLeavesOutClustersOfOnePoint) {
+  const auto scale = places_on_a_line(100, 10, 3, 5, {1e30, -7});
+  EXPECT_DOUBLE_EQ(scale.weight, 5 * (100.0 * 100 + 110.0 * 110 + 120.0 * 120));
+  EXPECT_DOUBLE_EQ(scale.scatter, 5 * 200);
+}
+
+TEST(Verify, TrajectoriesFarFromTheOriginOrBesideAnOutlierAreStillCompared) {
+  const auto judged = [](const TrajectoryScale& scale, double n, double max_abs, double inertia,
+                         double exact) {
+    const Shape shape{static_cast<std::int64_t>(n), 1, 10, Precision::f32};
+    const auto floor = trajectory_floor(Traits{}, shape, ScalarType::f32, scale, max_abs);
+    Certificate certificate;
+    certify_trajectory(Traits{}, inertia, exact, false, certificate, floor);
+    return certificate.passed;
+  };
+  // 10 000 points around 1e6 with a scatter of one: what is right leaves 252, of which rounding the
+  // centroids explains 35; a float32 sum that puts all in one cluster leaves five millions.
+  const auto far = places_on_a_line(1e6, 0.4, 10, 1000, {});
+  EXPECT_FALSE(judged(far, 10000, 1e6, 5035929, 251.9));
+  EXPECT_TRUE(judged(far, 10000, 1e6, 251.9 + 30, 251.9));
+  // With a hundred clusters the right one is less than rounding explains; not so the wrong one.
+  EXPECT_FALSE(judged(far, 10000, 1e6, 8498, 25.5));
+  EXPECT_TRUE(judged(far, 10000, 1e6, 30, 25.5));
+  // One point at 1e8 beside a thousand within one.
+  const auto beside = places_on_a_line(0, 0.2, 9, 111, {1e8});
+  EXPECT_FALSE(judged(beside, 1000, 1e8, 3215, 1002));
+  EXPECT_FALSE(judged(beside, 1000, 1e8, 1020, 1002));
+  EXPECT_TRUE(judged(beside, 1000, 1e8, 1002.1, 1002));
+  // No number that overflows grants anything.
+  const Shape shape{1000, 1, 10, Precision::f64};
+  EXPECT_EQ(trajectory_floor(Traits{}, shape, ScalarType::f64, places_on_a_line(1e200, 1, 2, 5, {}),
+                             1e200)
+                .granted,
+            0);
+}
+
+TEST(Verify, AFloat64TrajectoryIsTheOneOfTheFivePoints) {
+  // In the second iteration 0 is as far from both, and goes to the first.
+  const std::vector<double> points{0, 2, 4, -3, -1};
+  for (const double scale : {1.0, 0x1p-500, 0x1p400}) {
+    for (const int threads : {1, 3}) {
+      std::vector<double> scaled;
+      for (const double point : points) scaled.push_back(point * scale);
+      std::vector<double> centroids{-2.5 * scale, 1 * scale};
+      std::vector<std::int32_t> labels;
+      float64_step(scaled.data(), {5, 1, 2, Precision::f64}, threads, centroids, labels);
+      EXPECT_EQ(centroids, (std::vector<double>{-2 * scale, 2 * scale}));
+      EXPECT_EQ(labels, (std::vector<std::int32_t>{1, 1, 1, 0, 0}));
+      float64_step(scaled.data(), {5, 1, 2, Precision::f64}, threads, centroids, labels);
+      EXPECT_EQ(labels, (std::vector<std::int32_t>{0, 1, 1, 0, 0}));
+    }
+  }
+}
+
 TEST(Quality, DoesNotDependOnThreads) {
   const auto& test = battery_case("one past a block");
   std::vector<std::int32_t> labels(test.n);

@@ -758,3 +758,109 @@ def test_traces_that_are_wrong_have_no_time_and_decide_nothing(
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "not tested here: trace bad is wrong" in page
     assert "holds:" not in page
+
+
+# ---- beyond the range of a precision, or of the exact step ----
+
+
+def _blobs_with_a_fill_value() -> np.ndarray:
+    rng = np.random.default_rng(1)
+    blobs = [rng.normal(size=(1000, 2)) + 20 * i for i in range(3)]
+    return np.concatenate([*blobs, np.array([[0, 9.97e36]])]).astype(np.float32)
+
+
+def test_an_exact_variant_refuses_points_that_its_integers_cannot_resolve(bench, put) -> None:
+    file = put("fill.npy", _npy_of(_blobs_with_a_fill_value()))
+    init = ("-k", "4", "--init", "rows:0,1000,2000,3000", "--iterations", "10")
+    for variant in ("reference", "openmp_exact"):
+        said = bench.refusal("fit", file, *init, "--variant", variant)
+        assert "beside the value 9.97e+36 (point 3000, coordinate 1" in said
+        assert "round coordinate 0 by up to" in said
+        assert "remove that point" in said
+    run = bench("fit", file, *init, "--variant", "cpu_naive")
+    assert run.returncode == 0, run.stderr
+    assert "note: the exact step cannot resolve these points" in run.stderr
+
+
+def _cells(bench, folder: Path, data: dict[str, Any], variants: list[Any], k: int) -> list[Any]:
+    file = folder / "range.json"
+    description = {
+        "name": "range",
+        "title": "range",
+        "data": data,
+        "init": "random:1",
+        "variants": variants,
+        "scales": {
+            "quick": {
+                "sweep": {"k": [k]} | ({} if "file" in data else {"n": [1000], "d": [3]}),
+                "iterations": 10,
+                "processes": 1,
+                "repetitions": 1,
+                "min_seconds": 0,
+            }
+        },
+    }
+    file.write_text(json.dumps(description), encoding="utf-8")
+    run = bench("run", file, "--out", folder / "out", timeout=400)
+    assert run.returncode in (0, 4), run.stdout + run.stderr
+    written = json.loads((folder / "out" / "range.json").read_text(encoding="utf-8"))
+    cells: list[Any] = written["cells"]
+    return cells
+
+
+def test_cells_on_points_that_nothing_could_certify_are_skipped(bench, tmp_path: Path) -> None:
+    """But those in float64, which the float64 trajectory judges: wrong where they are wrong."""
+    both = [{"variant": "cpu_naive", "precision": p} for p in ("f32", "f64")]
+    variants = [*both, "openmp_exact", {"variant": "openmp_simd", "precision": "f64"}]
+    data = {"generator": "outlier", "distance": 1e14}
+    cells = {(c["variant"], c["precision"]): c for c in _cells(bench, tmp_path, data, variants, 10)}
+    for single in (("cpu_naive", "f32"), ("openmp_exact", "f32")):
+        assert cells[single]["status"] == "skipped"
+        assert "the exact step cannot resolve these points" in cells[single]["reason"]
+    assert cells["cpu_naive", "f64"]["status"] == "ok", cells["cpu_naive", "f64"]["reason"]
+    assert cells["cpu_naive", "f64"]["inertia"] == pytest.approx(1002.2, abs=0.1)
+    assert cells["openmp_simd", "f64"]["status"] == "wrong"
+    assert "inertia on the exact trajectory" in cells["openmp_simd", "f64"]["reason"]
+
+
+@pytest.mark.parametrize("scale", [1e-50, 1e50])
+def test_float64_cells_are_right_where_float32_vanishes_or_overflows(
+    bench, tmp_path: Path, scale: float
+) -> None:
+    file = tmp_path / "range.npy"
+    np.save(file, np.random.default_rng(2).random((500, 3)) * scale)
+    names = ("cpu_naive", "openmp_simd", "eigen_gemm")
+    variants = [{"variant": name, "precision": "f64"} for name in names]
+    for cell in _cells(bench, tmp_path, {"file": str(file)}, variants, 4):
+        assert cell["status"] == "ok", f"{cell['key']}: {cell['reason']}"
+        assert cell["inertia"] > 0
+
+
+def test_a_wrong_inertia_far_from_the_origin_is_called_wrong(bench, tmp_path: Path) -> None:
+    """At 1e6 float32 has steps of 1/16, and sums of a thousand points are off by more than one."""
+    cells = _cells(bench, tmp_path, {"generator": "offset"}, ["cpu_naive", "openmp_exact"], 10)
+    status = {cell["variant"]: cell for cell in cells}
+    assert status["openmp_exact"]["status"] == "ok"
+    assert status["cpu_naive"]["status"] == "wrong"
+    assert "inertia on the exact trajectory" in status["cpu_naive"]["reason"]
+
+
+def test_fit_says_when_squares_leave_the_range(bench, tmp_path: Path) -> None:
+    points = np.random.default_rng(3).normal(size=(200, 2))
+    for name, scale, precision, said in (
+        ("large", 1e20, "f32", "may exceed the range of float32"),
+        ("small", 1e-25, "f32", "vanish in float32"),
+        ("huge", 1e155, "f64", "may exceed the range of float64"),
+        ("tiny", 1e-170, "f64", "vanish in float64"),
+        ("fine", 1.0, "f32", ""),
+    ):
+        file = tmp_path / f"{name}.npy"
+        np.save(file, points * scale)
+        fit = ("fit", file, "-k", "3", "--variant", "cpu_naive", "--precision", precision)
+        run = bench(*fit, "--init", "first")
+        assert (said in run.stderr) if said else run.stderr == "", run.stderr
+        if name == "huge":
+            assert run.returncode == 4
+            assert "not finite after iteration" in run.stderr
+        else:
+            assert run.returncode == 0, run.stderr

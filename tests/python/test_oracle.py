@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`fit` against an oracle of its own: exact rationals, none of the program's code.
+
+More fits than a test may take: KMEANS_BENCH_ORACLE_FITS=2000.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = os.environ.get("KMEANS_BENCH", str(ROOT / "build" / "kmeans-bench"))
+FITS = int(os.environ.get("KMEANS_BENCH_ORACLE_FITS", "60"))
+EXACT = ("reference", "openmp_exact")
+OTHERS = (
+    "cpu_naive",
+    "cpu_fused",
+    "cpu_simd",
+    "cpu_simd_rows",
+    "cpu_scalar",
+    "openmp_simd",
+    "openmp_master_worker",
+    "cpu_distance_matrix",
+    "eigen_broadcast",
+    "eigen_gemm",
+)
+
+
+def _exponent(n: int, largest: Fraction) -> int:
+    """The largest s with n * largest * 2^s <= 2^62."""
+    if largest == 0:
+        return 0
+    s = 0
+    while n * largest * Fraction(2) ** s > Fraction(2) ** 62:
+        s -= 1
+    while n * largest * Fraction(2) ** (s + 1) <= Fraction(2) ** 62:
+        s += 1
+    return s
+
+
+def _nearest(point: np.ndarray, centroids: np.ndarray) -> tuple[int, list[np.float64]]:
+    """The lowest index of the least distance, float64 operation by operation."""
+    distances = []
+    for centroid in centroids:
+        total = np.float64(0)
+        for a, b in zip(point, centroid, strict=True):
+            difference = np.float64(a) - np.float64(b)
+            total = total + difference * difference
+        distances.append(total)
+    return distances.index(min(distances)), distances
+
+
+def _step(points: np.ndarray, centroids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    n, d = points.shape
+    scale = Fraction(2) ** _exponent(n, max(abs(Fraction(float(v))) for v in points.flat))
+    labels = np.array([_nearest(point, centroids)[0] for point in points], dtype=np.int32)
+    after = centroids.copy()
+    for j in range(len(centroids)):
+        mine = points[labels == j]
+        for t in range(d) if len(mine) else ():
+            total = sum(round(Fraction(float(v)) * scale) for v in mine[:, t])  # ties to even
+            mean = np.float64(total) / np.float64(len(mine))
+            after[j, t] = np.float32(mean * np.float64(float(1 / scale)))
+    return labels, after
+
+
+def _awkward(rng: np.random.Generator, kind: int) -> np.ndarray:
+    n, d = int(rng.integers(1, 40)), int(rng.choice([1, 1, 2, 3, 5, 17]))
+    if kind == 0:  # ties
+        points = rng.integers(-3, 4, (n, d))
+    elif kind == 1:  # duplicates
+        points = rng.normal(size=(3, d))[rng.integers(0, 3, n)]
+    elif kind == 2:
+        points = rng.normal(size=(n, d)) + rng.choice([1e3, 1e6, -1e8])
+    elif kind == 3:
+        points = rng.normal(size=(n, d)) * rng.choice([1e-30, 1e-12, 1e12, 1e17])
+    elif kind == 4:  # halves: rounding of means
+        points = rng.integers(0, 9, (n, d)) / 2
+    else:
+        points = rng.normal(size=(n, d))
+        points[rng.integers(0, n)] *= 1e4
+    return np.ascontiguousarray(points, dtype=np.float32)
+
+
+def _fit(folder: Path, variant: str, precision: str, k: int, threads: int, iterations: int):
+    run = subprocess.run(
+        [
+            PROGRAM,
+            "fit",
+            str(folder / "points.npy"),
+            "-k",
+            str(k),
+            "--variant",
+            variant,
+            "--precision",
+            precision,
+            "--init",
+            str(folder / "init.npy"),
+            "--threads",
+            str(threads),
+            "--iterations",
+            str(iterations),
+            "--out",
+            str(folder / "out"),
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert run.returncode == 0, f"{variant}: {run.stderr}"
+    summary = json.loads(run.stdout.splitlines()[-1])
+    return (
+        np.load(folder / "out" / "labels.npy"),
+        np.load(folder / "out" / "centroids.npy"),
+        summary,
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fits_agree_with_the_oracle(tmp_path: Path, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    for case in range(max(1, FITS // 4)):
+        points = _awkward(rng, case % 6)
+        n = len(points)
+        k = int(rng.choice([1, n, rng.integers(1, n + 1)]))
+        start = points[rng.choice(n, k, replace=False)].copy()
+        if case % 5 == 4:  # far away: empty clusters
+            start[k // 2 :] = np.abs(points).max() * 3 + 1
+        np.save(tmp_path / "points.npy", points)
+        np.save(tmp_path / "init.npy", start)
+        threads = (1, 2, 3, 7)[case % 4]
+        if case % 3 == 0:  # exact: bit for bit after several iterations
+            iterations = int(rng.integers(1, 6))
+            centroids, labels = start, np.zeros(n, np.int32)
+            for _ in range(iterations):
+                labels, centroids = _step(points, centroids)
+            found = _fit(tmp_path, EXACT[case % 2], "f32", k, threads, iterations)
+            assert np.array_equal(found[0], labels), (seed, case)
+            assert found[1].tobytes() == centroids.tobytes(), (seed, case)
+            continue
+        variant = OTHERS[int(rng.integers(len(OTHERS)))]
+        precision = ("f32", "f64")[case % 2]
+        found = _fit(tmp_path, variant, precision, k, threads, 1)
+        _judge(points, start, found, variant, precision, f"{seed}, {case}: {variant} {precision}")
+
+
+def _judge(points, start, found, variant: str, precision: str, where: str) -> None:
+    """Within the rounding of one step, by rationals: labels nearly nearest, means of own labels."""
+    labels, centroids, _ = found
+    d = points.shape[1]
+    unit = 2.0**-24 if precision == "f32" else 2.0**-53
+    for point, label in zip(points, labels, strict=True):
+        best, distances = _nearest(point, start)
+        if label == best:
+            continue
+        size = float(distances[label] + distances[best])
+        if variant == "eigen_gemm":
+            norms = [np.linalg.norm(np.float64(start[j])) for j in (label, best)]
+            size = 2 * (np.linalg.norm(np.float64(point)) + max(norms)) ** 2
+        tiny = 4 * d * (2.0**-126 if precision == "f32" else 2.0**-1022)
+        assert float(distances[label] - distances[best]) <= 1.01 * (d + 8) * unit * size + tiny, (
+            where
+        )
+    for j, centroid in enumerate(centroids):
+        mine = points[labels == j]
+        if not len(mine):
+            assert np.array_equal(np.float32(centroid), start[j]), where
+            continue
+        for t in range(d):
+            mean = sum(Fraction(float(v)) for v in mine[:, t]) / len(mine)
+            size = float(sum(abs(Fraction(float(v))) for v in mine[:, t]) / len(mine))
+            error = abs(float(Fraction(float(centroid[t])) - mean))
+            assert error <= (2 * len(mine) + 14) * unit * size + 2.0**-126, where
