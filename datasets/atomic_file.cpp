@@ -8,16 +8,22 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "harness/errors.h"
+#include "harness/process.h"
 #include "harness/text.h"
 
 namespace kmeans {
 namespace {
+
+constexpr std::chrono::milliseconds kLockPoll{50};
+constexpr int kSayAfter = 20;  // polls
 
 [[noreturn]] void fail(const std::filesystem::path& file, const std::string& what, int error) {
   throw OutputError(file.string() + ": " + what + ": " + std::generic_category().message(error));
@@ -120,11 +126,21 @@ void make_way(const std::filesystem::path& file) {
 FileLock::FileLock(const std::filesystem::path& file) {
   descriptor_ = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(file, "cannot be created", errno);
-  while (flock(descriptor_, LOCK_EX) != 0) {
-    if (errno == EINTR) continue;
+  for (int waited = 0; flock(descriptor_, LOCK_EX | LOCK_NB) != 0; ++waited) {
     const int error = errno;
-    close(descriptor_);
-    fail(file, "cannot be locked", error);
+    if (error != EWOULDBLOCK && error != EINTR) {
+      close(descriptor_);
+      fail(file, "cannot be locked", error);
+    }
+    if (InterruptGuard::interrupted()) {
+      close(descriptor_);
+      throw EnvironmentError(file.string() + ": interrupted while another process held this lock");
+    }
+    if (waited == kSayAfter) {
+      std::fprintf(stderr, "waiting for another process, which holds %s\n",
+                   printable(file.string()).c_str());
+    }
+    std::this_thread::sleep_for(kLockPoll);
   }
 }
 

@@ -35,7 +35,9 @@ void remove_stale_temporaries(const std::filesystem::path& file);
 /// says so.
 void make_way(const std::filesystem::path& file);
 
-/// An advisory lock on `file` (created if missing), held until destruction. Waits for its turn.
+/// An advisory lock on `file` (created if missing), held until destruction. Waits for its turn, and
+/// says so on standard error after a second. Throws EnvironmentError when a signal ends the wait
+/// (an InterruptGuard must live for that).
 class FileLock {
  public:
   explicit FileLock(const std::filesystem::path& file);

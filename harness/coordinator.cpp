@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/coordinator.h"
 
+#include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -20,6 +24,7 @@
 #include "harness/build_info.h"
 #include "harness/errors.h"
 #include "harness/fit.h"
+#include "harness/gpu.h"
 #include "harness/interleave.h"
 #include "harness/job.h"
 #include "harness/journal.h"
@@ -43,6 +48,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::string_view kProbe = ".writable-";
 constexpr double kAssembleEverySeconds = 10;
 // Further attempts at a process that was disturbed although it waited.
 constexpr int kMostRetries = 3;
@@ -68,6 +74,16 @@ struct FileStamp {
     return bytes == other.bytes && modified == other.modified;
   }
 };
+
+/// Is this the experiment itself, beside which its result is asked for?
+bool is_experiment(const std::filesystem::path& file) {
+  try {
+    const json value = read_json_file(file);
+    return value.is_object() && value.contains("scales") && !value.contains("schema_version");
+  } catch (const InputError&) {
+    return false;
+  }
+}
 
 /// A number stream that is the same everywhere, for the order of runs (splitmix64).
 class OrderStream {
@@ -138,13 +154,18 @@ class Run {
     agree_with_journal();
     collect();
     prepare();
-    if (settings_.turns) {
-      if (!take_turns()) return conclude();
-    } else {
-      measure();
+    try {
+      if (settings_.turns) {
+        if (!take_turns()) return conclude();
+      } else {
+        measure();
+      }
+      record_traces();
+      carry_out_studies();
+    } catch (const InputError&) {
+      assemble(false);  // what was measured before is on file
+      throw;
     }
-    record_traces();
-    carry_out_studies();
     return conclude();
   }
 
@@ -154,17 +175,29 @@ class Run {
   [[nodiscard]] json identity() const {
     const BuildInfo& build = build_info();
     const std::string spec = to_line(experiment_.document.value);
-    return {{"experiment", experiment_.name},
-            {"scale", plan_.scale},
-            {"spec_sha256", sha256_hex(spec.data(), spec.size())},
-            {"machine", surroundings_.machine_id},
-            {"build", build_},
-            {"build_type", build.build_type},
-            {"sanitizers", build.sanitizers},
-            {"compiler", build.compiler},
-            {"variant_flags", build.variant_flags},
-            {"keep_environment", settings_.keep_environment},
-            {"openmp_waiting", environment_.waiting}};
+    const GpuDevice* gpu = current_gpu();
+    // What --processes, --repetitions and --max-seconds have made of the experiment's own.
+    const Sampling& sampling = plan_.cells.empty() ? plan_.sampling : plan_.cells.front().sampling;
+    json all{{"experiment", experiment_.name},
+             {"scale", plan_.scale},
+             {"spec_sha256", sha256_hex(spec.data(), spec.size())},
+             {"machine", surroundings_.machine_id},
+             {"build", build_},
+             {"build_type", build.build_type},
+             {"sanitizers", build.sanitizers},
+             {"compiler", build.compiler},
+             {"variant_flags", build.variant_flags},
+             {"keep_environment", settings_.keep_environment},
+             {"threads", settings_.threads},
+             {"processes", sampling.processes},
+             {"repetitions", sampling.repetitions},
+             {"max_seconds", sampling.max_seconds},
+             {"openmp_waiting", environment_.waiting},
+             {"gpu", gpu != nullptr ? json(gpu->uuid) : json()}};
+    const json environment =
+        lasting_environment(surroundings_.environment, settings_.keep_environment);
+    for (const auto& [name, value] : environment.items()) all["variable " + name] = value;
+    return all;
   }
 
   /// A resumed run lets OpenMP's threads wait as it began, whoever shares the cores by now.
@@ -182,6 +215,7 @@ class Run {
     const json& header = journal_.content().header;
     if (header.is_null()) {
       started_ = utc_now();
+      keep_earlier_result();
       journal_.write_header(started_, now);
       return;
     }
@@ -196,6 +230,31 @@ class Run {
     }
     progress_.note("warning: resuming a run although" + text);
     journal_.write_header(started_, now);
+  }
+
+  /// A run that continues nothing replaces nothing either: the result file of an earlier one gets
+  /// another name, which no reader takes for a result.
+  void keep_earlier_result() {
+    const auto file = result_file();
+    std::error_code error;
+    if (!std::filesystem::exists(file, error) || is_experiment(file)) return;
+    std::string stamp = started_;
+    stamp.erase(
+        std::remove_if(stamp.begin(), stamp.end(), [](char c) { return c == '-' || c == ':'; }),
+        stamp.end());
+    std::filesystem::path kept;
+    for (int attempt = 0; attempt == 0 || std::filesystem::exists(kept, error); ++attempt) {
+      kept =
+          file.string() + ".before-" + stamp + (attempt == 0 ? "" : "-" + std::to_string(attempt));
+    }
+    std::filesystem::rename(file, kept, error);
+    if (error) {
+      throw OutputError("cannot keep the earlier " + file.string() + " as " + kept.string() + ": " +
+                        error.message());
+    }
+    progress_.note("the earlier " + file.filename().string() + " is kept as " +
+                   kept.filename().string() +
+                   (settings_.resume ? "" : "; --resume continues a run"));
   }
 
   /// The cells to run, and what the journal knows of them.
@@ -938,12 +997,15 @@ class Run {
       }
       studies.push_back(assemble_study(study, found->second));
     }
+    mark_wrong_elsewhere(cells);
+    json surroundings = context(ended);
+    tell_of_planted(cells, surroundings);
     const json result{{"schema_version", kResultSchemaVersion},
                       {"experiment", experiment_.name},
                       {"scale", plan_.scale},
                       {"complete", complete},
                       {"planned_cells", plan_.cells.size()},
-                      {"context", context(ended)},
+                      {"context", surroundings},
                       {"spec", experiment_.document.value},
                       {"cells", cells},
                       {"traces", traces},
@@ -951,6 +1013,32 @@ class Run {
     write_json_file(result_file(), result);
     assembled_ = Clock::now();
     return result;
+  }
+
+  /// A variant that is wrong somewhere may be wrong unseen elsewhere: its other cells say so.
+  static void mark_wrong_elsewhere(json& cells) {
+    std::map<std::string, std::vector<std::string>> wrong;
+    for (const auto& cell : cells) {
+      if (status_of(cell) == "wrong") wrong[cell.at("variant")].push_back(cell.at("key"));
+    }
+    for (auto& cell : cells) {
+      const auto found = wrong.find(cell.at("variant"));
+      if (status_of(cell) != "ok" || found == wrong.end()) continue;
+      const std::size_t others = found->second.size() - 1;
+      cell["noted"].push_back(
+          "the variant is wrong at " + found->second.front() +
+          (others > 0 ? " and in " + std::to_string(others) + " more" : "") + " in this run");
+    }
+  }
+
+  /// A slowdown that an earlier part of the run was measured with is no longer in the environment.
+  static void tell_of_planted(const json& cells, json& context) {
+    std::size_t planted = 0;
+    for (const auto& cell : cells) planted += cell.at("library").contains("planted slowdown");
+    if (planted == 0) return;
+    context["environment"]["warnings"].push_back(
+        "A slowdown was planted on purpose in " + std::to_string(planted) + " of " +
+        std::to_string(cells.size()) + " cells: these times only calibrate `compare`.");
   }
 
   [[nodiscard]] json context(bool ended) const {
@@ -1037,12 +1125,47 @@ class Run {
   bool abandoned_ = false;  // whoever asked for turns is gone
 };
 
+/// Removes what processes that were killed left half written: NAME.tmp-PID and .writable-PID.
+void remove_abandoned_files(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const auto mark = name.rfind(".tmp-");
+    const std::string number = name.rfind(kProbe, 0) == 0  ? name.substr(kProbe.size())
+                               : mark != std::string::npos ? name.substr(mark + 5)
+                                                           : "";
+    long pid = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
+    struct stat status {};
+    if (number.empty() || error != std::errc{} || end != number.data() + number.size() ||
+        ::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
+    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) ::unlink(entry.path().c_str());
+  }
+}
+
 }  // namespace
 
 RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
                           const RunSurroundings& surroundings, const RunSettings& settings) {
   check_writable(settings.out);
-  return Run(experiment, plan, surroundings, settings).run();
+  const auto file = settings.out / (experiment.name + ".json");
+  if (std::filesystem::is_directory(file)) {
+    throw OutputError(file.string() + " is a folder, where the result file belongs; move it, or " +
+                      "choose another --out");
+  }
+  try {
+    Run run(experiment, plan, surroundings, settings);
+    remove_abandoned_files(settings.out);
+    return run.run();
+  } catch (const json::exception& error) {
+    if (!settings.resume) throw;
+    throw InputError("the journal of " + file.string() +
+                     " holds what this program does not write (" + error.what() +
+                     "); start anew without --resume");
+  }
 }
 
 void check_writable(const std::filesystem::path& folder) {
@@ -1051,7 +1174,7 @@ void check_writable(const std::filesystem::path& folder) {
   if (error) {
     throw OutputError("cannot create the folder " + folder.string() + ": " + error.message());
   }
-  const auto probe = folder / (".writable-" + std::to_string(static_cast<long>(::getpid())));
+  const auto probe = folder / (std::string(kProbe) + std::to_string(static_cast<long>(::getpid())));
   write_file_atomically(probe, "x");
   std::filesystem::remove(probe, error);
 }

@@ -10,6 +10,7 @@
 
 #include "harness/errors.h"
 #include "harness/machine.h"
+#include "harness/stack_size.h"
 #include "harness/text.h"
 
 extern char** environ;  // NOLINT(readability-redundant-declaration): not declared everywhere
@@ -45,6 +46,11 @@ constexpr std::string_view kRecordedNames[] = {
 };
 constexpr const char* kPlantedSlowdown = "KMEANS_BENCH_PLANT_SLOWDOWN";
 constexpr double kLargestSlowdown = 10;
+/// Variables that change neither what is computed nor how fast.
+constexpr std::string_view kPlaces[] = {"KMEANS_BENCH_CACHE", "KMEANS_BENCH_MACHINE",
+                                        "KMEANS_BENCH_KILLS", "KMEANS_BENCH_FAULTS"};
+/// What a thread of a variant and the libraries below it need at least.
+constexpr double kSmallestStack = 256 * 1024;
 /// A name with one of these in it is never recorded, whatever it begins with.
 constexpr std::string_view kSecretParts[] = {"TOKEN", "SECRET", "PASSW", "CREDENTIAL", "KEY"};
 
@@ -130,6 +136,20 @@ int leading_count(std::string_view value) {
   return result.ec == std::errc{} && count > 0 ? count : 0;
 }
 
+/// "16k" in bytes, as OpenMP reads it: in KiB unless a letter says otherwise. 0 if it is no size.
+double stack_bytes(std::string_view value) {
+  while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
+  double count = 0;
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+  if (error != std::errc{}) return 0;
+  auto unit = lower(value.substr(static_cast<std::size_t>(stop - value.data())));
+  unit.erase(std::remove(unit.begin(), unit.end(), ' '), unit.end());
+  if (unit.empty() || unit == "k") return count * 1024;
+  if (unit == "b") return count;
+  if (unit == "m") return count * 1024 * 1024;
+  return unit == "g" ? count * 1024 * 1024 * 1024 : 0;
+}
+
 struct Judgement {
   std::string warning;     ///< a sentence without its subject, or empty
   bool crippling = false;  ///< does it make a library slower than it can be, or its numbers others?
@@ -192,8 +212,12 @@ Judgement judge(std::string_view name, std::string_view value, int usable) {
       name == "KMP_LIBRARY") {
     return {"changes how threads wait for each other", false};
   }
+  if (name == "OMP_STACKSIZE" || name == "GOMP_STACKSIZE" || name == "KMP_STACKSIZE") {
+    const double bytes = stack_bytes(value);
+    if (bytes <= 0 || bytes >= kSmallestStack) return {};
+    return {"gives threads too small a stack to start", true};
+  }
   if (name == "OMP_SCHEDULE" || name == "OMP_NESTED" || name == "OMP_MAX_ACTIVE_LEVELS" ||
-      name == "OMP_STACKSIZE" || name == "GOMP_STACKSIZE" || name == "KMP_STACKSIZE" ||
       name == "OMP_TARGET_OFFLOAD") {
     return {};
   }
@@ -262,6 +286,17 @@ double planted_slowdown() {
   return share;
 }
 
+void refuse_small_stacks() {
+  for (const char* name : {"OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr && !judge(name, value, usable_threads()).warning.empty()) {
+      throw EnvironmentError(std::string(name) + "=" + valid_utf8(value) +
+                             " gives threads too small a stack to start: unset it, or give at " +
+                             "least 256k");
+    }
+  }
+}
+
 EnvironmentReport inspect_environment() {
   EnvironmentReport report;
   const int usable = usable_threads();
@@ -310,6 +345,13 @@ EnvironmentChanges worker_environment(const EnvironmentReport& report, int threa
     }
   }
   return changes;
+}
+
+nlohmann::json lasting_environment(const EnvironmentReport& report, bool keep) {
+  nlohmann::json lasting = report.variables;
+  for (const auto& [name, value] : worker_environment(report, 1, keep)) lasting.erase(name);
+  for (const auto name : kPlaces) lasting.erase(std::string(name));
+  return lasting;
 }
 
 nlohmann::json environment_context(const EnvironmentReport& report,

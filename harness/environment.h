@@ -32,6 +32,10 @@ EnvironmentReport inspect_environment();
 /// calibrate `compare`; 0 unless set. Throws InputError for what is no number from 0 to 10.
 double planted_slowdown();
 
+/// What workers see of the recorded variables, name -> value: without those that are set or removed
+/// for each worker, and those that only name places or the machine.
+nlohmann::json lasting_environment(const EnvironmentReport& report, bool keep);
+
 /// Name and new value, or nothing for "remove it".
 using EnvironmentChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
 

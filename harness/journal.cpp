@@ -14,7 +14,9 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 
+#include "datasets/dataset.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/json_integer.h"
@@ -62,7 +64,11 @@ ProcessRecord process_from_json(const json& line) {
   return record;
 }
 
-constexpr int kJournalVersion = 1;
+// 2: lines carry a checksum.
+constexpr int kJournalVersion = 2;
+constexpr std::string_view kSealBegin = ",\"sum\":\"";
+constexpr std::string_view kSealEnd = "\"}";
+constexpr std::size_t kSealDigits = 16;
 
 void take_line(const json& line, JournalContent& content) {
   if (line.contains("journal")) {
@@ -94,10 +100,26 @@ json parse_line(std::string text) {
   }
 }
 
+/// Throws Damage where a line's checksum is missing or does not fit.
+void check_seal(const std::string& text) {
+  const std::size_t length = kSealBegin.size() + kSealDigits + kSealEnd.size();
+  if (text.size() < length ||
+      text.compare(text.size() - length, kSealBegin.size(), kSealBegin) != 0) {
+    throw Damage("it has no checksum");
+  }
+  if (sealed_line(text.substr(0, text.size() - length) + "}") != text) {
+    throw Damage("its checksum does not fit");
+  }
+}
+
 /// Throws Damage, or InputError for a version that is not known.
-void read_line(std::string text, JournalContent& content) {
+void read_line(const std::string& text, JournalContent& content) {
   try {
-    take_line(parse_line(std::move(text)), content);
+    const json line = parse_line(text);
+    // Journals of earlier versions have no checksums; their header says what they are.
+    const bool known = !line.contains("journal") || line.at("journal") == kJournalVersion;
+    if (known) check_seal(text);
+    take_line(line, content);
   } catch (const json::exception& error) {
     throw Damage(error.what());
   }
@@ -113,6 +135,12 @@ std::string time_stamp() {
 }
 
 }  // namespace
+
+std::string sealed_line(const std::string& line) {
+  if (line.empty() || line.back() != '}') return line;
+  return line.substr(0, line.size() - 1) + std::string(kSealBegin) +
+         sha256_hex(line.data(), line.size()).substr(0, kSealDigits) + std::string(kSealEnd);
+}
 
 void JournalContent::add(const ProcessRecord& record) {
   if (std::find(run_order.begin(), run_order.end(), record.cell) == run_order.end()) {
@@ -224,7 +252,7 @@ void Journal::load() {
 }
 
 void Journal::append_line(const json& line) {
-  const std::string text = to_line(line) + "\n";
+  const std::string text = sealed_line(to_line(line)) + "\n";
   const off_t before = ::lseek(descriptor_, 0, SEEK_END);
   std::size_t done = 0;
   while (done < text.size()) {

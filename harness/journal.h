@@ -13,6 +13,10 @@
 
 namespace kmeans {
 
+/// A line of a journal (a JSON object) with the checksum that it carries: its last member, the
+/// beginning of the SHA-256 of the line without it.
+std::string sealed_line(const std::string& line);
+
 /// What one worker process of a cell reported.
 struct ProcessRecord {
   std::string cell;
@@ -41,7 +45,8 @@ class Journal {
  public:
   /// Opens and locks the file. `resume`: keeps its entries, a torn last line dropped; otherwise an
   /// earlier journal that holds entries is renamed, never lost. Throws OutputError when it cannot
-  /// be written or another run holds it, InputError when a line before the last is damaged.
+  /// be written or another run holds it, InputError when a line before the last is damaged: its
+  /// checksum tells.
   Journal(std::filesystem::path file, bool resume);
   ~Journal();
   Journal(const Journal&) = delete;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@
 #include "harness/python_backend.h"
 #include "harness/reproduce_command.h"
 #include "harness/run_command.h"
+#include "harness/stack_size.h"
 #include "harness/study_job.h"
 #include "harness/text.h"
 #include "harness/verify_command.h"
@@ -133,6 +135,8 @@ int run(int argc, char** argv) {
       app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
+  // `run` and `reproduce` hand work to processes whose environment they set.
+  if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();
   const int code = action();
   // A worker's answer is a file, and its standard output what a variant has made of it.
   const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
@@ -144,7 +148,23 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace kmeans
 
+namespace {
+
+/// Whoever started the program may have closed its standard streams. The next file opened would get
+/// their numbers, and what is printed would land in it.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF) {
+      // The lowest free number is given out, which is this one.
+      [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
+    }
+  }
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
+  open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
   kmeans::honour_denormals_from_the_start();

@@ -37,7 +37,7 @@ constexpr int kPollMilliseconds = 50;
 
 volatile sig_atomic_t interrupt_count = 0;
 std::array<int, 2> interrupt_pipe{-1, -1};
-struct sigaction previous_int, previous_term, previous_pipe;
+struct sigaction previous_int, previous_term, previous_hup, previous_pipe;
 
 extern "C" void note_interrupt(int signal_number) {
   if (interrupt_count > 0) ::_exit(128 + signal_number);  // the user insists
@@ -291,12 +291,16 @@ InterruptGuard::InterruptGuard() {
   const auto ignore = action_of(SIG_IGN);
   ::sigaction(SIGINT, &note, &previous_int);
   ::sigaction(SIGTERM, &note, &previous_term);
+  // nohup has it ignored, so that the run outlives its terminal.
+  ::sigaction(SIGHUP, nullptr, &previous_hup);
+  if (previous_hup.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &note, nullptr);
   ::sigaction(SIGPIPE, &ignore, &previous_pipe);
 }
 
 InterruptGuard::~InterruptGuard() {
   ::sigaction(SIGINT, &previous_int, nullptr);
   ::sigaction(SIGTERM, &previous_term, nullptr);
+  ::sigaction(SIGHUP, &previous_hup, nullptr);
   ::sigaction(SIGPIPE, &previous_pipe, nullptr);
   for (int& descriptor : interrupt_pipe) {
     if (descriptor >= 0) ::close(descriptor);

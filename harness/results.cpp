@@ -137,6 +137,32 @@ bool same_everywhere(const CellEvidence& evidence, const char* key) {
       });
 }
 
+/// What every process says of its library: where they differ, all values. A slowdown that was
+/// planted in one of them stays to be seen.
+json libraries(const CellEvidence& evidence, bool& same) {
+  std::map<std::string, std::vector<std::string>> said;
+  for (const auto* process : evidence.processes) {
+    const auto library = process->result.value("library", json::object());
+    for (const auto& [key, value] : library.items()) {
+      if (!value.is_string()) continue;
+      auto& values = said[key];
+      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+    }
+  }
+  json all = json::object();
+  for (const auto& [key, values] : said) {
+    std::string text;
+    for (const auto& value : values) text += (text.empty() ? "" : "; ") + value;
+    all[key] = text;
+  }
+  for (const auto* process : evidence.processes) {
+    // A process that came to no answer may not have come to its library.
+    if (text_at(process->result, "status") != "ok") continue;
+    same = same && process->result.value("library", json::object()) == all;
+  }
+  return all;
+}
+
 double traffic_bytes(const json& result) {
   const auto found = result.find("traffic");
   if (found == result.end() || !found->is_object()) return std::nan("");
@@ -542,7 +568,8 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   const ProcessRecord& first = *evidence.processes.front();
   result["load_average"] = {{"before", first.load_before},
                             {"after", evidence.processes.back()->load_after}};
-  if (first.result.contains("library")) result["library"] = first.result.at("library");
+  bool same_library = true;
+  result["library"] = libraries(evidence, same_library);
   if (!ok) return result;
 
   std::vector<std::vector<double>> samples;
@@ -625,6 +652,10 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     noted.push_back("its processes stopped after different numbers of iterations");
   }
   if (!events_tell) noted.push_back("device events measured no duration");
+  if (!same_library) {
+    noted.push_back("its processes ran with other libraries or settings; library " +
+                    std::string("names all of them"));
+  }
   return result;
 }
 

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/workers.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cstddef>
 #include <cstdlib>
 #include <system_error>
@@ -27,22 +32,53 @@ std::string without_folder(std::string message, const std::filesystem::path& fol
   return message;
 }
 
+constexpr const char* kScratchPrefix = "kmeans-bench-";
+constexpr const char* kOwnerLock = ".owner";
+
+/// The descriptor of a lock that no other process holds, or -1.
+int try_lock(const std::filesystem::path& file, int flags) {
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
+
+/// Removes this user's scratch folders whose owners are gone.
+void remove_orphaned_folders(const std::filesystem::path& base) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(base, ignored)) {
+    struct stat status {};
+    if (entry.path().filename().string().rfind(kScratchPrefix, 0) != 0 ||
+        ::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
+    const int lock = try_lock(entry.path() / kOwnerLock, 0);
+    if (lock < 0) continue;  // its owner lives, or it is none of ours
+    std::filesystem::remove_all(entry.path(), ignored);
+    ::close(lock);
+  }
+}
+
 }  // namespace
 
 ScratchFolder::ScratchFolder() {
   std::error_code error;
   auto base = std::filesystem::temp_directory_path(error);
   if (error) base = "/tmp";
-  std::string pattern = (base / "kmeans-bench-XXXXXX").string();
+  remove_orphaned_folders(base);
+  std::string pattern = (base / (std::string(kScratchPrefix) + "XXXXXX")).string();
   if (::mkdtemp(pattern.data()) == nullptr) {
     throw OutputError("cannot create a folder for job files in " + base.string());
   }
   path_ = pattern;
+  lock_ = try_lock(path_ / kOwnerLock, O_CREAT);
 }
 
 ScratchFolder::~ScratchFolder() {
   std::error_code ignored;
   std::filesystem::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 Workers::Reply Workers::run(const char* role, const json& job, int threads,

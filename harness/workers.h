@@ -13,7 +13,8 @@
 
 namespace kmeans {
 
-/// A folder for job and result files that goes when its owner does.
+/// A folder for job and result files that goes when its owner does. Those of owners that were
+/// killed go when the next one is made: a lock that the owner holds tells them from living ones.
 class ScratchFolder {
  public:
   /// Throws OutputError.
@@ -25,6 +26,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
+  int lock_ = -1;
 };
 
 /// Runs one worker process at a time.

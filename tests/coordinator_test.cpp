@@ -464,6 +464,87 @@ TEST_F(CoordinatorTest, ResumeOnAnotherMachineIsRefused) {
   EXPECT_NO_THROW(run());
 }
 
+TEST_F(CoordinatorTest, ResumeInOtherCircumstancesIsRefused) {
+  use({10});
+  surroundings_.environment.variables = {{"KMEANS_BENCH_CACHE", "here"}};
+  run();
+  settings_.resume = true;
+  const auto refusal = [&] {
+    try {
+      run();
+    } catch (const InputError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  surroundings_.environment.variables = {{"KMEANS_BENCH_CACHE", "there"}};
+  EXPECT_EQ(refusal(), "");  // a place changes no time
+  surroundings_.environment.variables = {{"KMEANS_BENCH_SIMD", "sse2"}};
+  EXPECT_THAT(refusal(), HasSubstr("variable KMEANS_BENCH_SIMD was null, is \"sse2\""));
+  surroundings_.environment.variables = {{"KMEANS_BENCH_PLANT_SLOWDOWN", "3"}};
+  EXPECT_THAT(refusal(), HasSubstr("variable KMEANS_BENCH_PLANT_SLOWDOWN was null, is \"3\""));
+  surroundings_.environment.variables = json::object();
+  settings_.threads = 3;
+  EXPECT_THAT(refusal(), HasSubstr("threads was 2, is 3"));
+  settings_.threads = 2;
+  plan_.cells.front().sampling.repetitions = 7;
+  EXPECT_THAT(refusal(), HasSubstr("repetitions was 3, is 7"));
+}
+
+TEST_F(CoordinatorTest, ARunThatContinuesNothingKeepsTheEarlierResult) {
+  use({10, 11});
+  EXPECT_TRUE(run().complete);
+  const json whole = result();
+  plan_.cells[1].selected = false;
+  EXPECT_FALSE(run().complete);
+  EXPECT_EQ(result().at("cells").size(), 1U);
+  // Nor does a resumed one whose journal is gone.
+  std::filesystem::remove(journal_);
+  settings_.resume = true;
+  run();
+  std::vector<json> kept;
+  for (const auto& entry : std::filesystem::directory_iterator(settings_.out)) {
+    const std::string name = entry.path().filename().string();
+    if (name.rfind("demo.json.before-", 0) == 0) kept.push_back(read_json_file(entry.path()));
+  }
+  ASSERT_EQ(kept.size(), 2U);
+  EXPECT_THAT(kept, ::testing::Contains(whole));
+}
+
+TEST_F(CoordinatorTest, AVariantThatIsWrongSomewhereIsMarkedElsewhere) {
+  use({4, 10});
+  run();
+  EXPECT_EQ(cell_with(4).at("status"), "wrong");
+  const json other = cell_with(10);
+  EXPECT_EQ(other.at("status"), "ok");
+  const json& said = other.at(other.contains("noted") ? "noted" : "suspect");
+  EXPECT_THAT(said.dump(),
+              HasSubstr("the variant is wrong at " + cell_with(4).at("key").get<std::string>()));
+}
+
+TEST_F(CoordinatorTest, AFolderInPlaceOfTheResultFileIsFoundFirst) {
+  use({10});
+  std::filesystem::create_directories(settings_.out / "demo.json");
+  EXPECT_THROW(run(), OutputError);
+  EXPECT_THAT(calls(), IsEmpty());
+}
+
+TEST_F(CoordinatorTest, WhatKilledProcessesLeftIsRemoved) {
+  use({10});
+  std::filesystem::create_directories(settings_.out);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);  // nobody has this number now
+  const auto dead = settings_.out / ("demo.json.tmp-" + std::to_string(child));
+  const auto living = settings_.out / ("other.json.tmp-" + std::to_string(::getppid()));
+  const auto foreign = settings_.out / "notes.tmp-mine";
+  for (const auto& file : {dead, living, foreign}) write_text(file, "half");
+  run();
+  EXPECT_FALSE(std::filesystem::exists(dead));
+  EXPECT_TRUE(std::filesystem::exists(living));
+  EXPECT_TRUE(std::filesystem::exists(foreign));
+}
+
 TEST_F(CoordinatorTest, ResumeOfAnotherExperimentIsRefused) {
   use({10});
   run();

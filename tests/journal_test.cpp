@@ -122,7 +122,7 @@ TEST_F(JournalTest, EveryTornEndIsSurvived) {
 }
 
 TEST_F(JournalTest, DamageBeforeTheLastLineIsRefusedWithItsNumber) {
-  append_text("{\"cell\": broken}\n{\"trace\": \"t\", \"result\": {}}\n");
+  append_text("{\"cell\": broken}\n" + sealed_line(R"({"trace":"t","result":{}})") + "\n");
   try {
     const Journal journal(file_, true);
     FAIL() << "accepted a damaged journal";
@@ -131,14 +131,45 @@ TEST_F(JournalTest, DamageBeforeTheLastLineIsRefusedWithItsNumber) {
   }
 }
 
+TEST_F(JournalTest, EveryChangedCharacterIsFound) {
+  {
+    Journal journal(file_, false);
+    journal.write_header("2026-01-01T00:00:00Z", {{"machine", "a"}});
+    journal.append(record("a", 0, 1.0));
+    journal.append_dataset("uniform", {{"sha256", "00"}});
+  }
+  const std::string whole = text();
+  const auto last_line = whole.rfind('\n', whole.size() - 2) + 1;
+  for (std::size_t at = 0; at < last_line; ++at) {
+    std::string changed = whole;
+    changed[at] = changed[at] == '1' ? '2' : '1';
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << changed;
+    EXPECT_THROW(Journal(file_, true), InputError) << changed.substr(0, at + 1);
+  }
+}
+
+TEST_F(JournalTest, AKeyThatWasTakenOutIsFound) {
+  const std::string whole = sealed_line(R"({"dataset":"x","description":{"sha256":"00"}})");
+  std::string less = whole;
+  less.erase(less.find(R"("sha256":"00")"), 13);
+  append_text(less + "\n" + whole + "\n");
+  try {
+    const Journal journal(file_, true);
+    FAIL() << "accepted a damaged journal";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("demo.journal.jsonl:1:"));
+    EXPECT_THAT(error.what(), HasSubstr("checksum"));
+  }
+}
+
 TEST_F(JournalTest, OtherVersionsAreRefused) {
-  std::ofstream(file_) << R"({"journal": 2, "started": "2030-01-01T00:00:00Z", "identity": {}})"
+  std::ofstream(file_) << R"({"journal": 1, "started": "2025-01-01T00:00:00Z", "identity": {}})"
                        << "\n";
   try {
     const Journal journal(file_, true);
     FAIL() << "a journal of the future was read";
   } catch (const InputError& error) {
-    EXPECT_THAT(error.what(), HasSubstr(":1: journal version 2; this program knows 1"));
+    EXPECT_THAT(error.what(), HasSubstr(":1: journal version 1; this program knows 2"));
   }
 }
 

@@ -98,7 +98,7 @@ inline double blocked_memory_bytes(const Shape& shape, bool with_norms) {
               ? PackedPoints<float>::bytes(shape, with_norms) + PackedCentroids<float>::bytes(shape)
               : PackedPoints<double>::bytes(shape, with_norms) +
                     PackedCentroids<double>::bytes(shape)) +
-         FixedPointSums<float>::bytes(shape, omp_get_max_threads()) +
+         FixedPointSums<float>::bytes(shape, omp_get_num_procs()) +
          scalar * static_cast<double>(shape.k) * static_cast<double>(shape.d) +
          4.0 * static_cast<double>(shape.n);
 }

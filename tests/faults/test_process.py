@@ -8,6 +8,8 @@ workers are itself, so a fault happens where a faulty variant of anybody's would
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import json
 import os
 import random
@@ -63,6 +65,12 @@ def options(file: Path, out: Path, *more: str) -> list[str]:
 
 def result_of(out: Path, name: str) -> dict[str, Any]:
     return json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def sealed(line: dict[str, Any]) -> str:
+    """A line of a journal with its checksum, as the program would have written it."""
+    text = json.dumps(line)
+    return f'{text[:-1]},"sum":"{hashlib.sha256(text.encode()).hexdigest()[:16]}"}}\n'
 
 
 def journal_of(out: Path, name: str) -> list[dict[str, Any]]:
@@ -441,7 +449,7 @@ def test_a_torn_last_line_is_dropped(bench, undisturbed, tmp_path):
     assert len(journal.read_bytes().splitlines()) == len(whole.splitlines())
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupted_run_leaves_a_valid_incomplete_file(bench, tmp_path, name):
     file = save(tmp_path, tiny("slow", ["reference", "cpu_naive"], CLUSTERS, min_seconds=0.2))
     process = start(bench, options(file, tmp_path), stderr=subprocess.PIPE)
@@ -487,7 +495,8 @@ def test_a_run_of_another_machine_is_not_resumed(bench, undisturbed, tmp_path, p
     header = json.loads(lines[0])
     assert place in header["identity"]
     header["identity"][place] = other
-    journal.write_text(json.dumps(header) + "\n" + "".join(lines[1:]), encoding="utf-8")
+    del header["sum"]
+    journal.write_text(sealed(header) + "".join(lines[1:]), encoding="utf-8")
     message = bench.refusal(*options(file, tmp_path, "--resume", *select))
     assert words in message
     assert "--force" in message
@@ -519,6 +528,136 @@ def test_a_changed_experiment_is_not_resumed(bench, tmp_path):
     assert bench(*options(file, tmp_path / "out")).returncode == 0
     save(tmp_path, tiny("changes", ["reference"], processes=1, iterations=5))
     assert "spec_sha256 was" in bench.refusal(*options(file, tmp_path / "out", "--resume"))
+
+
+def test_other_instruction_sets_and_planted_slowdowns_are_not_resumed(bench, tmp_path):
+    file = save(tmp_path, tiny("mix", ["cpu_simd"], (3, 4)))
+    out = tmp_path / "out"
+    assert bench(*options(file, out, "--only", "k3/")).returncode == 0
+    slower = {"KMEANS_BENCH_SIMD": "sse2", "KMEANS_BENCH_PLANT_SLOWDOWN": "3"}
+    message = bench.refusal(
+        *options(file, out, "--resume", "--repetitions", "7"), environment=slower
+    )
+    assert 'variable KMEANS_BENCH_SIMD was null, is "sse2"' in message
+    assert 'variable KMEANS_BENCH_PLANT_SLOWDOWN was null, is "3"' in message
+    assert "repetitions was 2, is 7" in message
+    # Mixed knowingly, the file says so, also after a run without them.
+    forced = ("--resume", "--force")
+    assert bench(*options(file, out, *forced), environment=slower).returncode == 0
+    assert bench(*options(file, out, *forced)).returncode == 0
+    cells = result_of(out, "mix")["cells"]
+    assert [cell["library"].get("planted slowdown") for cell in cells] == [None, "3"]
+    warnings = result_of(out, "mix")["context"]["environment"]["warnings"]
+    assert any("planted on purpose in 1 of 2 cells" in warning for warning in warnings)
+    exported = bench("export", out / "mix.json", "--format", "csv", "--out", tmp_path / "mix.csv")
+    assert "planted slowdown" in exported.stderr
+
+
+def test_a_second_run_keeps_what_the_first_one_found(bench, undisturbed, tmp_path):
+    file, good, _ = undisturbed
+    assert bench(*options(file, tmp_path)).returncode == 0
+    whole = (tmp_path / "steady.json").read_bytes()
+    again = bench(*options(file, tmp_path, "--only", "reference/f32/.*/k2/"))
+    assert again.returncode == 0
+    (kept,) = tmp_path.glob("steady.json.before-*")
+    assert kept.name in again.stderr
+    assert kept.read_bytes() == whole
+    assert result_of(tmp_path, "steady")["complete"] is False
+
+
+@pytest.mark.parametrize("damage", ["truncate", "not a number", "unlink"])
+def test_a_users_file_that_is_spoilt_during_a_run_ends_it_with_a_file(bench, tmp_path, damage):
+    points = tmp_path / "points.npy"
+    np.save(points, np.random.default_rng(1).uniform(size=(200, 2)).astype("<f4"))
+    described = tiny("spoilt", ["reference"], min_seconds=0.5, processes=1)
+    described["data"] = {"file": str(points)}
+    described["scales"]["quick"]["sweep"] = {"k": [2, 3, 4, 5]}
+    out = tmp_path / "out"
+    process = start(bench, options(save(tmp_path, described), out), stderr=subprocess.PIPE)
+    assert wait_until(lambda: processes_in(out, "spoilt") >= 1)
+    if damage == "truncate":
+        os.truncate(points, 600)
+    elif damage == "unlink":
+        points.unlink()
+    else:
+        with points.open("r+b") as file:
+            file.seek(-8, os.SEEK_END)
+            file.write(np.full(2, np.nan, "<f4").tobytes())
+    _, messages = process.communicate(timeout=120)
+    assert process.returncode == 2, messages
+    result = result_of(out, "spoilt")
+    assert not result["complete"]
+    assert [cell for cell in result["cells"] if cell["status"] == "ok"]
+
+
+def test_closed_standard_streams_do_not_reach_the_journal(bench, tmp_path):
+    file = save(tmp_path, tiny("closed", ["reference"], CLUSTERS))
+    words = " ".join(f"'{word}'" for word in [bench.program, *options(file, tmp_path / "out")])
+    for closed in (">&- 2>&- <&-", ">&- 2>&-", "<&-"):
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+        subprocess.run(["sh", "-c", f"{words} {closed}"], env=bench.environment(), timeout=120)
+        lines = journal_of(tmp_path / "out", "closed")  # each of them is JSON
+        assert sum("cell" in line for line in lines) == 2 * len(CLUSTERS), closed
+        assert bench(*options(file, tmp_path / "out", "--resume")).returncode == 0
+        assert result_of(tmp_path / "out", "closed")["complete"]
+
+
+def test_folders_of_killed_runs_are_removed(bench, tmp_path):
+    file = save(tmp_path, tiny("left", ["reference"], CLUSTERS, min_seconds=0.2))
+    place = tmp_path / "tmp"
+    place.mkdir()
+    (place / "kmeans-bench-of-mine").mkdir()
+    there = {"TMPDIR": str(place)}
+    process = start(bench, options(file, tmp_path / "out"), environment=there)
+    assert wait_until(lambda: processes_in(tmp_path / "out", "left") >= 1)
+    kill_tree(process)
+    assert len(list(place.iterdir())) == 2
+    assert bench(*options(file, tmp_path / "out", "--resume"), environment=there).returncode == 0
+    assert [one.name for one in place.iterdir()] == ["kmeans-bench-of-mine"]
+
+
+def test_waiting_for_a_lock_is_said_and_can_be_ended(bench, tmp_path):
+    file = save(tmp_path, tiny("waits", ["reference"]))
+    cache = tmp_path / "cache"
+    there = bench.other_cache(cache)
+    assert bench(*options(file, tmp_path / "out"), environment=there).returncode == 0
+    (lock,) = cache.glob("*.lock")
+    for made in cache.glob("uniform*.npy"):
+        made.unlink()
+    with lock.open("r+b") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        process = start(
+            bench, options(file, tmp_path / "out2"), environment=there, stderr=subprocess.PIPE
+        )
+        said = ""
+        while "waiting for another process" not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 130
+
+
+def test_a_stack_too_small_is_taken_away(bench, tmp_path):
+    file = save(tmp_path, tiny("stack", ["openmp_exact"]))
+    small = {"OMP_STACKSIZE": "16k"}
+    run = bench(*options(file, tmp_path / "out"), environment=small)
+    assert run.returncode == 0, run.stderr
+    assert "OMP_STACKSIZE=16k gives threads too small a stack" in run.stderr
+    result = result_of(tmp_path / "out", "stack")
+    assert [cell["status"] for cell in result["cells"]] == ["ok"]
+    assert "OMP_STACKSIZE" in result["context"]["environment"]["neutralised"]
+    points = tmp_path / "points.csv"
+    points.write_text("0,0\n1,1\n8,8\n", encoding="utf-8")
+    message = bench.refusal("fit", points, "-k", "2", code=3, environment=small)
+    assert "OMP_STACKSIZE=16k gives threads too small a stack" in message
+
+
+def test_an_absurd_number_of_threads_in_the_environment_skips_nothing(bench, tmp_path):
+    file = save(tmp_path, tiny("many", ["openmp_exact"]))
+    run = bench(*options(file, tmp_path), environment={"OMP_NUM_THREADS": "99999999999"})
+    assert run.returncode == 0, run.stderr
+    assert [cell["status"] for cell in result_of(tmp_path, "many")["cells"]] == ["ok"]
 
 
 def test_python_is_started_for_python_variants_alone(bench, tmp_path):

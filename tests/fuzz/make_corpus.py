@@ -149,7 +149,7 @@ def results() -> tuple[list[dict], list[bytes], dict]:
         value["planned_cells"] = len(kept)
         files.append(value)
     lines = [
-        text({"journal": 1, "started": "2026-01-31T12:00:00Z", "identity": {"git_commit": "1"}})
+        text({"journal": 2, "started": "2026-01-31T12:00:00Z", "identity": {"git_commit": "1"}})
     ]
     label = min(datasets)
     lines.append(text({"dataset": label, "description": datasets[label]}))

@@ -367,10 +367,23 @@ inline bool same(const JournalContent& a, const JournalContent& b) {
                     });
 }
 
+/// Whole lines get the checksum that the program would have given them: behind a wrong one nothing
+/// of the reader would be tried.
+inline std::string sealed_lines(std::string_view text) {
+  std::string sealed;
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    sealed += end == std::string_view::npos ? std::string(text)
+                                            : sealed_line(std::string(text.substr(0, end))) + "\n";
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return sealed;
+}
+
 /// A run that finds such a journal must resume from it, lose nothing, and come to a result.
 inline Answer read_journal(std::string_view text) {
   static const ScratchFile file;
-  file.write(text);
+  file.write(sealed_lines(text));
   JournalContent content;
   try {
     content = Journal(file.path(), true).content();
