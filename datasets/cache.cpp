@@ -22,6 +22,7 @@
 #include "datasets/scikit_learn.h"
 #include "datasets/sha256.h"
 #include "harness/errors.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -143,8 +144,8 @@ class CacheEntry {
     } catch (const std::exception& error) {
       // Half a file, a record cut short, a changed byte: whatever it is, it is made again.
       if (reporting == Reporting::aloud) {
-        std::fprintf(stderr, "kmeans-bench: %s is made again: %s\n", data_.filename().c_str(),
-                     error.what());
+        std::fprintf(stderr, "kmeans-bench: %s is made again: %s\n",
+                     printable(data_.filename().string()).c_str(), printable(error.what()).c_str());
       }
       return std::nullopt;
     }
