@@ -3,14 +3,19 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -37,20 +42,86 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
 
+/// The file that a chain of symbolic links leads to, which need not exist. The links stay.
+std::filesystem::path followed(std::filesystem::path file) {
+  constexpr int kMostLinks = 40;  // as the system's own limit
+  const std::filesystem::path given = file;
+  for (int links = 0;; ++links) {
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink(file, error);
+    if (error) return file;  // no link
+    if (links == kMostLinks) fail(given, "cannot be written", ELOOP);
+    file = folder_of(file) / target;  // an absolute target replaces the folder
+  }
+}
+
+/// The number of a descriptor of this process that the path names, as /dev/stdout does. Such a name
+/// is a link to whatever is open there, which has to be continued, not replaced.
+std::optional<int> descriptor_named(const std::filesystem::path& file) {
+  const std::string name = file.lexically_normal().string();
+  if (name == "/dev/stdout") return STDOUT_FILENO;
+  if (name == "/dev/stderr") return STDERR_FILENO;
+  static constexpr std::array<std::string_view, 2> kFolders{"/dev/fd/", "/proc/self/fd/"};
+  for (const std::string_view folder : kFolders) {
+    if (name.rfind(folder, 0) != 0) continue;
+    int descriptor = -1;
+    const char* end = name.data() + name.size();
+    const auto [stop, error] = std::from_chars(name.data() + folder.size(), end, descriptor);
+    if (error == std::errc() && stop == end) return descriptor;
+  }
+  return std::nullopt;
+}
+
+/// One regular file under whatever names, or one that both would create. What is no regular file,
+/// such as /dev/null, takes any number of outputs.
+bool same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
+  if (one.empty() || other.empty() || descriptor_named(one) || descriptor_named(other))
+    return false;
+  std::error_code error;
+  const bool exists = std::filesystem::exists(one, error);
+  if (exists != std::filesystem::exists(other, error)) return false;
+  if (exists) {
+    return std::filesystem::is_regular_file(one, error) &&
+           std::filesystem::equivalent(one, other, error);
+  }
+  const auto place = [&error](const std::filesystem::path& file) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(followed(file)), error);
+  };
+  return place(one) == place(other);
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(std::filesystem::path file) : file_(std::move(file)) {
+  if (const auto open_already = descriptor_named(file_)) {
+    std::fflush(nullptr);  // what was printed before comes first
+    descriptor_ = fcntl(*open_already, F_DUPFD_CLOEXEC, 0);
+    if (descriptor_ < 0) fail(file_, "cannot be written", errno);
+    return;
+  }
+  struct stat there {};
+  const bool exists = stat(file_.c_str(), &there) == 0;
+  if (exists && !S_ISREG(there.st_mode)) {
+    // A rename would put a file in place of a device, and leave a pipe's reader waiting for ever.
+    descriptor_ = open(file_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (descriptor_ < 0) fail(file_, "cannot be written", errno);
+    return;
+  }
+  file_ = followed(file_);
   static std::atomic<unsigned> counter{0};
   temporary_ = folder_of(file_) / (temporary_prefix(file_) + std::to_string(getpid()) + "-" +
                                    std::to_string(counter++));
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(file_, "cannot be created", errno);
+  constexpr mode_t kPermissions = 07777;
+  // Whoever may read the old file may read the new one; where that cannot be set, it is no failure.
+  if (exists) static_cast<void>(fchmod(descriptor_, there.st_mode & kPermissions));
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   close(descriptor_);
-  unlink(temporary_.c_str());
+  if (!temporary_.empty()) unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(const void* data, std::size_t bytes) {
@@ -68,13 +139,17 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
 }
 
 void AtomicFile::commit() {
-  if (fsync(descriptor_) != 0) fail(file_, "cannot be flushed to disk", errno);
+  const bool written_through = temporary_.empty();
+  if (!written_through && fsync(descriptor_) != 0) {
+    fail(file_, "cannot be flushed to disk", errno);
+  }
   const int descriptor = std::exchange(descriptor_, -1);
   if (close(descriptor) != 0) {
     const int error = errno;
-    unlink(temporary_.c_str());
+    if (!written_through) unlink(temporary_.c_str());
     fail(file_, "cannot be closed", error);
   }
+  if (written_through) return;
   if (rename(temporary_.c_str(), file_.c_str()) != 0) {
     const int error = errno;
     unlink(temporary_.c_str());
@@ -85,6 +160,30 @@ void AtomicFile::commit() {
   if (folder >= 0) {
     fsync(folder);
     close(folder);
+  }
+}
+
+void write_atomically(const std::filesystem::path& file, std::string_view text) {
+  AtomicFile out(file);
+  out.write(text.data(), text.size());
+  out.commit();
+}
+
+void check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    for (const auto& input : inputs) {
+      if (same_file(outputs[i].file, input.file)) {
+        throw InputError(outputs[i].name + " would overwrite " + input.file.string() + ", " +
+                         input.name + "; give another name");
+      }
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (same_file(outputs[i].file, outputs[j].file)) {
+        throw InputError(outputs[j].name + " and " + outputs[i].name +
+                         " would both be written to " + outputs[i].file.string() +
+                         "; give each a name of its own");
+      }
+    }
   }
 }
 

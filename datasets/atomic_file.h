@@ -5,11 +5,16 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace kmeans {
 
 /// Writes to a temporary neighbour; commit() flushes it to disk and renames it. Without commit()
-/// the temporary file is removed. All functions throw OutputError with the system's reason.
+/// the temporary file is removed. A symbolic link stays, and what it leads to is replaced. What is
+/// no regular file (a device, a pipe, /dev/stdout) is written through as the bytes come. All
+/// functions throw OutputError with the system's reason.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path file);
@@ -22,9 +27,22 @@ class AtomicFile {
 
  private:
   std::filesystem::path file_;
-  std::filesystem::path temporary_;
+  std::filesystem::path temporary_;  ///< Empty: written through.
   int descriptor_ = -1;
 };
+
+/// Replaces `file` by `text` as AtomicFile does: a reader sees the old or the new text, also after
+/// a power cut.
+void write_atomically(const std::filesystem::path& file, std::string_view text);
+
+/// A file of a command, with what to call it in a message: "--out", "the points".
+struct NamedFile {
+  std::string name;
+  std::filesystem::path file;
+};
+
+/// Throws InputError where an output is one of the inputs, or two outputs are one file.
+void check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
 /// Removes what killed processes left of temporary neighbours of `file`. Only where a lock makes
 /// sure that nobody is writing it.

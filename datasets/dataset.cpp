@@ -107,9 +107,17 @@ json parse_generated(const json& given, const std::string& where) {
   return spec;
 }
 
-json parse_file(const json& given, const std::string& where) {
-  refuse_unknown_keys(given, {"file", "format", "n", "csv_drop_last", "drop_nonfinite"}, where,
-                      "a file");
+json parse_file(json given, const std::string& where) {
+  refuse_unknown_keys(given,
+                      {"file", "format", "n", "drop_last", "csv_drop_last", "drop_nonfinite"},
+                      where, "a file");
+  // As the options are called; the older name stays that of records, which must not change.
+  if (given.contains("drop_last")) {
+    if (given.contains("csv_drop_last")) {
+      throw InputError(pointer(where, "drop_last") + ": csv_drop_last means the same; give one");
+    }
+    given["csv_drop_last"] = given.at("drop_last");
+  }
   if (!given.at("file").is_string() || given.at("file").get<std::string>().empty()) {
     throw InputError(pointer(where, "file") + ": must be the path of a file");
   }

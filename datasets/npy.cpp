@@ -63,7 +63,8 @@ class HeaderParser {
   }
 
   char peek() {
-    while (position_ < text_.size() && (text_[position_] == ' ' || text_[position_] == '\n')) {
+    while (position_ < text_.size() &&
+           std::string_view(" \t\r\n").find(text_[position_]) != std::string_view::npos) {
       ++position_;
     }
     return position_ < text_.size() ? text_[position_] : '\0';
@@ -109,6 +110,7 @@ class HeaderParser {
       }
       position_ += static_cast<std::size_t>(end - begin);
       lengths.push_back(length);
+      if (position_ < text_.size() && text_[position_] == 'L') ++position_;  // Python 2 wrote 3L
       if (!accept(',')) {
         expect(')');
         break;

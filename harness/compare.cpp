@@ -716,8 +716,8 @@ void compare_trace(const ResultFile& file, const json& base, const json& changed
 void compare_records(const ResultFile& base, const ResultFile& changed,
                      const CompareSettings& settings, Comparison& comparison) {
   const auto selected = [&](const std::string& name) {
-    return !settings.only || std::regex_search(name, *settings.only) ||
-           std::regex_search(base.experiment, *settings.only);
+    return !settings.only || settings.only->found_in(name) ||
+           settings.only->found_in(base.experiment);
   };
   const auto compare_list = [&](const char* kind, const json& before, const json& after) {
     std::map<std::string, const json*> by_name;
@@ -946,8 +946,8 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   refuse_other_hardware(pairs, settings);
 
   const auto selected = [&](const ResultFile& file, const CellResult& cell) {
-    return !settings.only || std::regex_search(cell.key, *settings.only) ||
-           std::regex_search(file.experiment, *settings.only);
+    return !settings.only || settings.only->found_in(cell.key) ||
+           settings.only->found_in(file.experiment);
   };
   const auto miss = [&](const ResultFile& file, const CellResult& cell, const std::string& reason) {
     if (selected(file, cell) && cell.status != "skipped") {

@@ -7,11 +7,11 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "harness/pattern.h"
 #include "harness/result_file.h"
 
 namespace kmeans {
@@ -29,7 +29,7 @@ struct CompareSettings {
   bool cross_hardware = false;         ///< Other hardware is allowed.
   bool allow_missing = false;          ///< Missing cells do not fail the gate.
   bool geometric_mean = false;         ///< Also summarise all ratios in one.
-  std::optional<std::regex> only;      ///< Cells whose key or experiment it is found in.
+  std::optional<Pattern> only;         ///< Cells whose key or experiment it is found in.
 };
 
 enum class CellVerdict { slower, faster, unclear, same, untimed };

@@ -7,7 +7,10 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "datasets/atomic_file.h"
+#include "datasets/number.h"
 #include "harness/compare.h"
 #include "harness/errors.h"
 #include "harness/interleave.h"
@@ -49,19 +52,14 @@ struct CompareOptions {
 
 /// "5%" or "0.05" -> 0.05.
 double share(const std::string& option, const std::string& text, double most) {
-  std::size_t used = 0;
+  const auto percent = text.find('%');
+  const bool in_percent = percent != std::string::npos && percent + 1 == text.size();
+  std::string digits = in_percent ? text.substr(0, percent) : text;
+  if (in_percent && !digits.empty() && digits.back() == ' ') digits.pop_back();
   double value = std::nan("");
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    used = 0;
-  }
-  std::string rest = text.substr(used);
-  if (rest == "%" || rest == " %") {
-    value /= 100;
-    rest.clear();
-  }
-  if (used == 0 || !rest.empty() || !(value > 0) || value > most) {
+  const bool is_number = parse_number(digits, value);
+  if (in_percent) value /= 100;
+  if (!is_number || !(value > 0) || value > most) {
     throw InputError(option + " " + valid_utf8(text) + ": give a share such as 5% or 0.05, above " +
                      "0 and at most " + std::to_string(static_cast<int>(100 * most)) + "%");
   }
@@ -134,14 +132,7 @@ int compare_files(const CompareOptions& options) {
   settings.allow_missing = options.allow_missing;
   settings.geometric_mean = options.geometric_mean;
   settings.steady_clock = options.steady_clock;
-  if (!options.only.empty()) {
-    try {
-      settings.only = std::regex(options.only);
-    } catch (const std::regex_error& error) {
-      throw InputError("--only '" + valid_utf8(options.only) +
-                       "' is no regular expression: " + error.what());
-    }
-  }
+  if (!options.only.empty()) settings.only = Pattern(options.only);
   std::string base_place = options.base;
   std::string new_place = options.changed;
   if (options.run) {
@@ -156,6 +147,10 @@ int compare_files(const CompareOptions& options) {
   }
   const auto base = load_results(base_place);
   const auto changed = load_results(new_place);
+  std::vector<NamedFile> inputs;
+  for (const auto& file : base) inputs.push_back({"which is compared", file.path});
+  for (const auto& file : changed) inputs.push_back({"which is compared", file.path});
+  check_outputs({{"--json", options.json_file}, {"--markdown", options.markdown}}, inputs);
   const auto [base_label, new_label] = labels_of(base_place, new_place);
   const Comparison comparison = compare_results(base, base_label, changed, new_label, settings);
   if (comparison.cells.empty() && comparison.records.empty() && comparison.missing.empty() &&

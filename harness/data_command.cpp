@@ -17,6 +17,7 @@
 #include "datasets/points.h"
 #include "harness/build_info.h"
 #include "harness/errors.h"
+#include "harness/option_checks.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -80,13 +81,13 @@ std::pair<double, double> extremes(const Points& points) {
   return {static_cast<double>(*low), static_cast<double>(*high)};
 }
 
-void describe(const Points& points) {
+void describe(const Points& points, std::FILE* to = stdout) {
   const auto [low, high] =
       points.scalar() == ScalarType::f32 ? extremes<float>(points) : extremes<double>(points);
-  std::printf("n       %s\nd       %s\nscalar  %s\nmin     %s\nmax     %s\nsha256  %s\n",
-              std::to_string(points.n()).c_str(), std::to_string(points.d()).c_str(),
-              to_string(points.scalar()), number(low).c_str(), number(high).c_str(),
-              sha256_of(points).c_str());
+  std::fprintf(to, "n       %s\nd       %s\nscalar  %s\nmin     %s\nmax     %s\nsha256  %s\n",
+               std::to_string(points.n()).c_str(), std::to_string(points.d()).c_str(),
+               to_string(points.scalar()), number(low).c_str(), number(high).c_str(),
+               sha256_of(points).c_str());
 }
 
 int inspect(const DataOptions& options) {
@@ -158,15 +159,18 @@ int make_dataset(const DataOptions& options) {
   const bool converted = is_made_in_f64(options);
   const Points points = converted ? load_points(materialise(spec, scalar, cache_root()).file)
                                   : generate(spec, scalar);
-  write_npy(options.out, points);
+  // Points on standard output are not to be mixed with words about them.
+  const bool piped = options.out == "-" || options.out == "/dev/stdout";
+  write_npy(piped ? "/dev/stdout" : options.out, points);
   if (converted && scalar == ScalarType::f32) {
     std::fprintf(stderr,
                  "kmeans-bench: the source of %s is float64; these points are rounded to float32 "
                  "(without --precision f32 they are not)\n",
-                 options.generator.c_str());
+                 printable(options.generator).c_str());
   }
-  std::printf("file    %s\n", options.out.c_str());
-  describe(points);
+  std::FILE* to = piped ? stderr : stdout;
+  std::fprintf(to, "file    %s\n", printable(options.out).c_str());
+  describe(points, to);
   return kExitOk;
 }
 
@@ -215,7 +219,8 @@ void add_data_command(CLI::App& app, std::function<int()>& action) {
                    "f32 or f64; without it f64 for zhihu2023, whose source is float64 (f32 rounds "
                    "it), and f32 for the others, which are generated in either")
       ->check(CLI::IsMember({"f32", "f64"}));
-  command->add_option("--out", options->out, "npy file to write")->type_name("FILE");
+  command->add_option("--out", options->out, "npy file to write; - for standard output")
+      ->type_name("FILE");
   command->add_flag("--list", options->list, "list the generators and their parameters");
   command->add_flag("--catalogue", options->catalogue,
                     "make every set of the catalogue and compare its SHA-256");
@@ -227,8 +232,10 @@ void add_data_command(CLI::App& app, std::function<int()>& action) {
   inspector->add_option("file", options->inspected, "npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM")
       ->required()
       ->type_name("FILE");
-  inspector->add_option("--drop-last", options->drop_last,
-                        "columns of a CSV file to leave out at the end (1 for labels)");
+  inspector
+      ->add_option("--drop-last,--drop-last-columns", options->drop_last,
+                   "columns of a CSV file to leave out at the end (1 for labels)")
+      ->transform(whole_number(0));
   inspector->add_flag("--drop-nonfinite", options->drop_nonfinite,
                       "leave out points with NaN or infinity, and say how many");
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <limits>
 #include <set>
 #include <utility>
@@ -869,6 +870,51 @@ std::vector<std::string> known_experiments() {
   return names;
 }
 
+namespace {
+
+/// A relative path is one from the experiment's own folder, wherever the command was given. One
+/// that is there not, but in the current folder, is taken with a note: so it was meant once.
+std::string found_file(const std::string& name, const std::filesystem::path& folder) {
+  const std::filesystem::path file = name;
+  if (file.is_absolute()) return name;
+  const auto beside = (folder / file).lexically_normal();
+  std::error_code ignored;
+  if (beside == file.lexically_normal() || std::filesystem::exists(beside, ignored) ||
+      !std::filesystem::exists(file, ignored)) {
+    return beside.string();
+  }
+  std::fprintf(stderr,
+               "note: %s is not beside the experiment; that of the current folder is read\n",
+               printable(name).c_str());
+  return name;
+}
+
+void find_data(json& data, const std::filesystem::path& folder) {
+  if (!takes_points_from_file(data) || !data.at("file").is_string()) return;
+  data["file"] = found_file(data.at("file").get<std::string>(), folder);
+}
+
+void find_init(std::string& init, const std::filesystem::path& folder) {
+  // A name without a folder or ending is a file only where there is one.
+  if (init.find_first_of("/.") == std::string::npos || init.find(':') != std::string::npos) return;
+  init = found_file(init, folder);
+}
+
+void find_files(Experiment& experiment, const std::filesystem::path& folder) {
+  find_data(experiment.data, folder);
+  find_init(experiment.init, folder);
+  for (auto& trace : experiment.traces) {
+    find_data(trace.data, folder);
+    find_init(trace.init, folder);
+  }
+  for (auto& study : experiment.studies) {
+    find_data(study.data, folder);
+    find_init(study.init, folder);
+  }
+}
+
+}  // namespace
+
 Experiment load_experiment(const std::string& name_or_path) {
   std::filesystem::path file = name_or_path;
   const bool is_path = file.has_parent_path() || file.extension() == ".json";
@@ -882,6 +928,7 @@ Experiment load_experiment(const std::string& name_or_path) {
     file = std::filesystem::path(source_root()) / "experiments" / (name_or_path + ".json");
   }
   Experiment experiment = parse_experiment(read_json_document(file));
+  find_files(experiment, file.parent_path());
   if (file.stem() != experiment.name) {
     throw InputError(experiment.document.where("/name") + ": /name: \"" + experiment.name +
                      "\" must be the file's stem, \"" + file.stem().string() + "\"");

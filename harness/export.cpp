@@ -5,12 +5,12 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
-#include <regex>
 #include <set>
 #include <utility>
 
 #include "harness/errors.h"
 #include "harness/json_file.h"
+#include "harness/pattern.h"
 #include "harness/results.h"
 #include "harness/text.h"
 
@@ -45,23 +45,15 @@ std::string name_of(const ResultFile& file, const CellResult& cell) {
   return valid_utf8(file.experiment + "/" + cell.key);
 }
 
-std::regex compile(const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    throw InputError("--only '" + pattern + "' is no regular expression: " + error.what());
-  }
-}
-
 std::vector<Chosen> choose(const std::vector<ResultFile>& results, const std::string& only) {
-  const std::regex expression = compile(only);
+  const Pattern expression(only);
   std::vector<Chosen> chosen;
   std::set<std::string> experiments;
   for (const auto& file : results) {
     experiments.insert(file.experiment);
-    const bool all = std::regex_search(file.experiment, expression);
+    const bool all = expression.found_in(file.experiment);
     for (const auto& cell : file.cells) {
-      if (all || std::regex_search(cell.key, expression)) {
+      if (all || expression.found_in(cell.key)) {
         chosen.push_back({&file, &cell, name_of(file, cell)});
       }
     }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/atomic_file.h"
 #include "harness/errors.h"
 #include "harness/export.h"
 #include "harness/json_file.h"
@@ -56,6 +57,9 @@ int run_export(const ExportOptions& options) {
   for (const auto& path : options.results) {
     for (auto& file : load_results(path)) results.push_back(std::move(file));
   }
+  std::vector<NamedFile> inputs;
+  for (const auto& file : results) inputs.push_back({"which is exported", file.path});
+  check_outputs({{"--out", options.out}}, inputs);
   const Export exported = export_results(results, format, options.only);
   write_out(options.out, exported.text);
 

@@ -9,13 +9,16 @@
 #include <limits>
 #include <set>
 
+#include "datasets/atomic_file.h"
 #include "datasets/dataset.h"
+#include "harness/coordinator.h"
 #include "harness/errors.h"
 #include "harness/gpu_option.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/json_integer.h"
 #include "harness/machine.h"
+#include "harness/option_checks.h"
 #include "harness/python_backend.h"
 #include "harness/resolution.h"
 #include "harness/session.h"
@@ -448,24 +451,38 @@ std::string not_finite(const IterationRecord& last, const std::vector<T>& centro
   return what;
 }
 
+/// Nothing that is read may be replaced by what is written.
+void check_fit_outputs(const FitOptions& options, const InitSpec& init) {
+  if (options.out.empty()) return;
+  std::vector<NamedFile> inputs{{"the points", options.file}};
+  if (init.method == InitSpec::Method::file) inputs.push_back({"the initial centroids", init.file});
+  std::vector<NamedFile> outputs;
+  for (const char* name : {"centroids.npy", "labels.npy", "summary.json"}) {
+    outputs.push_back({std::string("--out: ") + name, std::filesystem::path(options.out) / name});
+  }
+  check_outputs(outputs, inputs);
+}
+
 template <class T>
 int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Precision precision) {
   LoadOptions load;
   load.scalar = scalar_of<T>;
   load.csv_drop_last = options.drop_last_columns;
+  const InitSpec init = parse_init(options.init);
+  check_fit_outputs(options, init);
   const Points points = load_points(options.file, load);
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   if (options.k < 1 || options.k > points.n()) {
     throw InputError("-k " + std::to_string(options.k) + ": must be from 1 to n = " +
                      std::to_string(points.n()) + " (the points of " + options.file + ")");
   }
-  if (!options.out.empty()) std::filesystem::create_directories(options.out);
+  if (!options.out.empty()) check_writable(options.out);
   const auto problem = make_problem<T>(points, options.k, precision, threads, "");
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
-  const Points initial = initial_centroids(points, options.k, parse_init(options.init));
+  const Points initial = initial_centroids(points, options.k, init);
 
   Session<T> session(registered, problem, initial.data<T>());
   StopRule rule = parse_stop(options.stop);
@@ -632,7 +649,9 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("file", options->file,
                   "Points: npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM (docs/datasets.md)")
       ->required();
-  fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")->required();
+  fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")
+      ->required()
+      ->transform(whole_number(std::numeric_limits<std::int64_t>::min()));
   fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
       ->capture_default_str();
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
@@ -643,16 +662,16 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("--iterations", options->iterations,
                   "Exactly this many (at most this many with --stop); default: until no label "
                   "changes, at most 300")
-      ->check(CLI::PositiveNumber);
+      ->transform(whole_number(1));
   fit->add_option("--stop", options->stop,
                   "labels (none changes), movement:E (summed squared movement <= E), loss:E (loss "
                   "changes by less than E)");
   fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
-      ->check(CLI::PositiveNumber);
+      ->transform(whole_number(1, kMostThreads));
   add_device_option(*fit);
-  fit->add_option("--drop-last-columns", options->drop_last_columns,
+  fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
                   "Columns of a csv to leave out at the end (1 for a label column)")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(whole_number(0));
   fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
   fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
   fit->callback([options, &action] { action = [options] { return run_fit(*options); }; });

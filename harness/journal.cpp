@@ -90,7 +90,8 @@ void take_line(const json& line, JournalContent& content) {
 }
 
 /// A line may be long, but values nested without end would exhaust the stack.
-constexpr JsonLimits kLineLimits{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth};
+constexpr JsonLimits kLineLimits{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth,
+                                 std::numeric_limits<std::size_t>::max()};
 
 json parse_line(std::string text) {
   try {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/json_file.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -16,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/atomic_file.h"
 #include "harness/errors.h"
 #include "harness/text.h"
 
@@ -179,8 +176,22 @@ class Builder : public nlohmann::json_sax<json> {
   std::vector<Level> levels_;
 };
 
-[[noreturn]] void output_error(const std::filesystem::path& file, const char* what, int error) {
-  throw OutputError("cannot write " + file.string() + ": " + what + ": " + std::strerror(error));
+/// No fewer values than the document holds, at the cost of looking at every byte once: one, and one
+/// more for every comma and opening bracket outside of strings.
+std::size_t most_values(const std::string& text) {
+  std::size_t count = 1;
+  bool in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\') ++i;
+      in_string = c != '"';
+    } else {
+      in_string = c == '"';
+      count += c == ',' || c == '[' || c == '{' ? 1 : 0;
+    }
+  }
+  return count;
 }
 
 }  // namespace
@@ -202,6 +213,11 @@ JsonDocument parse_json(std::string text, const std::string& source, const JsonL
   if (document.text.size() > limits.bytes) {
     throw InputError(document.source + ": larger than " +
                      format_bytes(static_cast<double>(limits.bytes)) + ", the most that is read");
+  }
+  if (most_values(document.text) > limits.values) {
+    throw InputError(document.source + ": holds more than " +
+                     format_count(static_cast<std::int64_t>(limits.values)) +
+                     " values, the most that are read");
   }
   std::size_t read = 0;
   Builder builder(document, limits, read);
@@ -275,43 +291,7 @@ json presentable(const json& value) {
 std::string to_line(const json& value) { return presentable(value).dump(); }
 
 void write_file_atomically(const std::filesystem::path& file, std::string_view text) {
-  const std::filesystem::path temporary =
-      file.string() + ".tmp-" + std::to_string(static_cast<long>(::getpid()));
-  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-                                S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH);
-  if (descriptor < 0) output_error(temporary, "open", errno);
-  const auto give_up = [&](const char* what, int error) {
-    ::close(descriptor);
-    ::unlink(temporary.c_str());
-    output_error(file, what, error);
-  };
-  for (std::size_t done = 0; done < text.size();) {
-    const auto written = ::write(descriptor, text.data() + done, text.size() - done);
-    if (written < 0) {
-      if (errno == EINTR) continue;
-      give_up("write", errno);
-    }
-    done += static_cast<std::size_t>(written);
-  }
-  if (::fsync(descriptor) != 0) give_up("fsync", errno);
-  if (::close(descriptor) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    output_error(file, "close", error);
-  }
-  if (::rename(temporary.c_str(), file.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    output_error(file, "rename", error);
-  }
-  // The rename itself must survive a power cut; a file system that cannot sync a folder is no
-  // fault.
-  const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
-  const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder_descriptor >= 0) {
-    ::fsync(folder_descriptor);
-    ::close(folder_descriptor);
-  }
+  write_atomically(file, text);
 }
 
 void write_json_file(const std::filesystem::path& file, const json& value) {

@@ -24,6 +24,7 @@
 #include "harness/gpu.h"
 #include "harness/gpu_state.h"
 #include "harness/machine.h"
+#include "harness/option_checks.h"
 #include "harness/process.h"
 #include "harness/text.h"
 
@@ -813,7 +814,7 @@ void add_check_options(CLI::App& command, CheckOptions& options) {
   command
       .add_option("--check-seconds", options.seconds,
                   "How long to watch the machine before; 0: only its settings are looked at")
-      ->check(CLI::Range(0.0, 600.0))
+      ->check(number_within(0, 600))
       ->capture_default_str();
   command
       .add_option("--accept", options.accepted,

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -12,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -99,8 +101,31 @@ std::string what_was_meant(const CLI::App& app) {
          closest_names(word.substr(0, word.find('=')), known);
 }
 
+/// The arguments, where `help` and `help COMMAND` mean --help.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.resize(std::min<std::size_t>(words.size(), 1));
+  words.emplace_back("--help");
+  return words;
+}
+
+/// What was most likely meant comes first; the parser's own words only where that is not known.
+int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
+  const auto meant = what_was_meant(app);
+  if (meant.empty() || !app.get_subcommands().empty()) {
+    std::ostringstream out;
+    std::ostringstream text;
+    app.exit(error, out, text);
+    std::fputs(printable(text.str()).c_str(), stderr);
+  }
+  if (!meant.empty()) std::fprintf(stderr, "%s\n", meant.c_str());
+  return kExitBadInput;
+}
+
 int run(int argc, char** argv) {
-  CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)"};
+  CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)", "kmeans-bench"};
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -120,15 +145,13 @@ int run(int argc, char** argv) {
   add_reproduce_command(app, action);
   add_worker_commands(app, action);
   try {
-    app.parse(argc, argv);
+    // CLI11 takes them from the back.
+    const auto words = words_of(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
   } catch (const CLI::Success& help) {
     return app.exit(help);
   } catch (const CLI::ParseError& error) {
-    app.exit(error);
-    if (const auto meant = what_was_meant(app); !meant.empty()) {
-      std::fprintf(stderr, "%s\n", meant.c_str());
-    }
-    return kExitBadInput;
+    return refuse_words(app, error);
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||

@@ -143,6 +143,8 @@ TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
   try {
     write_npy(files.centroids, initial_centroids(points, task.shape.k, init));
   } catch (const InputError& error) {
+    // What the user wrote down is wrong; a method that finds no centroids in these points is not.
+    if (init.method == InitSpec::Method::file || init.method == InitSpec::Method::rows) throw;
     throw NoInitialCentroids(std::string("no initial centroids: ") + error.what());
   }
   write_file_atomically(hash_file(files.centroids), sha256_file(files.centroids) + "\n");

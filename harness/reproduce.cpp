@@ -166,8 +166,8 @@ struct Subject {
 
 class FileReproduction {
  public:
-  FileReproduction(const ResultFile& file, const std::regex& only,
-                   const ReproduceSettings& settings, const ReproduceProgress& progress)
+  FileReproduction(const ResultFile& file, const Pattern& only, const ReproduceSettings& settings,
+                   const ReproduceProgress& progress)
       : file_(file),
         only_(only),
         settings_(settings),
@@ -206,10 +206,8 @@ class FileReproduction {
   // --- What there is to do -------------------------------------------------------------------
 
   void collect() {
-    const bool all = std::regex_search(file_.experiment, only_);
-    const auto chosen = [&](const std::string& name) {
-      return all || std::regex_search(name, only_);
-    };
+    const bool all = only_.found_in(file_.experiment);
+    const auto chosen = [&](const std::string& name) { return all || only_.found_in(name); };
     std::vector<Item> items;
     std::set<std::string> labels;
     for (const auto& cell : file_.cells) {
@@ -812,7 +810,7 @@ class FileReproduction {
   }
 
   const ResultFile& file_;
-  const std::regex& only_;
+  const Pattern& only_;
   const ReproduceSettings& settings_;
   const ReproduceProgress& progress_;
   Preparation preparation_;
@@ -1026,8 +1024,8 @@ Judgement judge_study(const json& recorded, const json& here) {
           "without the rows of " + joined({variants.begin(), variants.end()}, ", ")};
 }
 
-FileReport reproduce(const ResultFile& file, const std::regex& only,
-                     const ReproduceSettings& settings, const ReproduceProgress& progress) {
+FileReport reproduce(const ResultFile& file, const Pattern& only, const ReproduceSettings& settings,
+                     const ReproduceProgress& progress) {
   return FileReproduction(file, only, settings, progress).run();
 }
 

@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "harness/job.h"
+#include "harness/pattern.h"
 #include "harness/result_file.h"
 #include "harness/verify.h"
 
@@ -65,8 +65,8 @@ using ReproduceProgress = std::function<void(std::size_t, std::size_t, const std
 
 /// Repeats what `only` is found in: a cell's key, a trace's or a study's name, or the experiment's.
 /// An InterruptGuard should live; an interrupted report ends early. Throws OutputError.
-FileReport reproduce(const ResultFile& file, const std::regex& only,
-                     const ReproduceSettings& settings, const ReproduceProgress& progress);
+FileReport reproduce(const ResultFile& file, const Pattern& only, const ReproduceSettings& settings,
+                     const ReproduceProgress& progress);
 
 /// The report of all files as JSON (docs/reproducing.md).
 nlohmann::json to_json(const std::vector<FileReport>& reports);

@@ -6,17 +6,18 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "datasets/atomic_file.h"
 #include "harness/build_info.h"
 #include "harness/coordinator.h"
 #include "harness/errors.h"
 #include "harness/gpu_option.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
+#include "harness/option_checks.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
 #include "harness/reproduce.h"
@@ -37,14 +38,6 @@ struct ReproduceOptions {
   std::string json;
   bool verbose = false;
 };
-
-std::regex compile(const std::string& pattern) {
-  try {
-    return std::regex(pattern);
-  } catch (const std::regex_error& error) {
-    throw InputError("--only '" + pattern + "' is no regular expression: " + error.what());
-  }
-}
 
 // "3 equal, 1 agrees"; empty for nothing.
 std::string counts_of(const FileReport& report, const std::string& part) {
@@ -149,8 +142,11 @@ int conclude(const std::vector<FileReport>& reports, const ReproduceOptions& opt
                          : "--only '" + options.only +
                                "' matches no cell, trace, study or experiment of these results");
   }
-  std::printf("\n%zu equal, %zu agree, %zu differ, %zu not run\n", counts[Reproduced::equal],
-              counts[Reproduced::agrees], counts[Reproduced::differs], counts[Reproduced::not_run]);
+  if (options.json != "-") {
+    std::printf("\n%zu equal, %zu agree, %zu differ, %zu not run\n", counts[Reproduced::equal],
+                counts[Reproduced::agrees], counts[Reproduced::differs],
+                counts[Reproduced::not_run]);
+  }
   if (std::fflush(stdout) != 0) throw OutputError("cannot write to standard output");
   if (counts[Reproduced::differs] > 0) return kExitGateFailed;
   if (answers == 0) throw EnvironmentError("none of the answers could be repeated here");
@@ -158,7 +154,7 @@ int conclude(const std::vector<FileReport>& reports, const ReproduceOptions& opt
 }
 
 int run_reproduce(const ReproduceOptions& options) {
-  const std::regex only = compile(options.only);
+  const Pattern only(options.only);
   std::vector<ResultFile> files;
   for (const auto& path : options.results) {
     for (auto& file : load_results(path)) files.push_back(std::move(file));
@@ -170,9 +166,14 @@ int run_reproduce(const ReproduceOptions& options) {
       options.all ? std::numeric_limits<double>::infinity() : options.at_most;
 
   // Before minutes of work, not after.
-  if (!options.json.empty()) {
-    const std::filesystem::path folder = std::filesystem::path(options.json).parent_path();
-    check_writable(folder.empty() ? "." : folder);
+  const bool json_alone = options.json == "-";
+  if (!options.json.empty() && !json_alone) {
+    std::vector<NamedFile> inputs;
+    for (const auto& file : files) inputs.push_back({"which is repeated", file.path});
+    check_outputs({{"--json", options.json}}, inputs);
+    const std::filesystem::path json = options.json;
+    const bool through = std::filesystem::exists(json) && !std::filesystem::is_regular_file(json);
+    if (!through) check_writable(json.has_parent_path() ? json.parent_path() : ".");
   }
 
   const InterruptGuard guard;
@@ -192,10 +193,16 @@ int run_reproduce(const ReproduceOptions& options) {
       }
     };
     reports.push_back(reproduce(file, only, settings, show));
-    if (!reports.back().findings.empty()) print_file(reports.back(), options.verbose);
+    if (!reports.back().findings.empty() && !json_alone) {
+      print_file(reports.back(), options.verbose);
+    }
   }
-  if (!options.json.empty()) write_json_file(options.json, to_json(reports));
-  print_not_run(reports, settings.at_most_seconds, options.verbose);
+  if (json_alone) {
+    std::printf("%s\n", presentable(to_json(reports)).dump(1).c_str());
+  } else {
+    if (!options.json.empty()) write_json_file(options.json, to_json(reports));
+    print_not_run(reports, settings.at_most_seconds, options.verbose);
+  }
   return conclude(reports, options);
 }
 
@@ -213,12 +220,13 @@ void add_reproduce_command(CLI::App& app, std::function<int()>& action) {
   command
       ->add_option("--at-most", options->at_most,
                    "Leave out what is estimated to take more seconds than this")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
   command->add_flag("--all", options->all, "Leave out nothing for its length");
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
-      ->check(CLI::Range(1, 4096));
-  command->add_option("--json", options->json, "Also write the report to this file");
+      ->transform(whole_number(1, kMostThreads));
+  command->add_option("--json", options->json,
+                      "Also write the report to this file; - prints it instead of the\ntext");
   command->add_flag("--verbose", options->verbose, "Say what became of every answer");
   add_device_option(*command);
   command->footer(

@@ -24,7 +24,7 @@ using nlohmann::json;
 
 // Traces hold an object for every iteration, studies a row for every point of a line; the largest
 // file so far has 1.2 MB.
-constexpr JsonLimits kResultLimits{std::size_t{128} << 20, 32};
+constexpr JsonLimits kResultLimits{std::size_t{128} << 20, 32, 5'000'000};
 // The median is computed from the samples: more than rounding between them is damage.
 constexpr double kMedianTolerance = 1e-6;
 

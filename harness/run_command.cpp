@@ -7,12 +7,13 @@
 #include <cstdio>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
 
+#include "datasets/atomic_file.h"
 #include "harness/build_info.h"
 #include "harness/ceilings.h"
 #include "harness/coordinator.h"
@@ -20,10 +21,14 @@
 #include "harness/estimate.h"
 #include "harness/gpu.h"
 #include "harness/gpu_option.h"
+#include "harness/json_file.h"
 #include "harness/machine.h"
 #include "harness/machine_check.h"
+#include "harness/option_checks.h"
+#include "harness/overrides.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
+#include "harness/run_table.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -35,6 +40,8 @@ struct RunOptions {
   std::string only;
   std::string out;
   std::string turns;  ///< Name of a session of compare --run.
+  Overrides overrides;
+  bool list = false;
   bool resume = false;
   bool force = false;
   bool dry_run = false;
@@ -138,6 +145,7 @@ std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) 
   std::vector<PlannedExperiment> planned;
   for (const auto& name : options.experiments) {
     Experiment experiment = load_experiment(name);
+    if (options.overrides.any()) experiment = overridden(experiment, options.overrides);
     const auto known = std::find_if(planned.begin(), planned.end(), [&](const auto& other) {
       return other.experiment.name == experiment.name;
     });
@@ -167,12 +175,7 @@ std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) 
 /// Narrows the plans to --only; drops experiments that nothing of is left.
 void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   if (only.empty()) return;
-  std::regex expression;
-  try {
-    expression = std::regex(only);
-  } catch (const std::regex_error& error) {
-    throw InputError("--only '" + only + "' is no regular expression: " + error.what());
-  }
+  const Pattern expression(only);
   std::vector<PlannedExperiment> kept;
   std::string candidates;
   for (auto& one : planned) {
@@ -316,7 +319,52 @@ void print_doubts(const std::vector<std::pair<std::string, RunSummary>>& summari
   std::fflush(stdout);
 }
 
+/// The results of an experiment must not take the place of its own file or of its points.
+void check_results(const std::vector<PlannedExperiment>& planned,
+                   const std::filesystem::path& out) {
+  for (const auto& one : planned) {
+    const Experiment& experiment = one.experiment;
+    std::vector<NamedFile> inputs{{"the experiment", experiment.document.source}};
+    if (takes_points_from_file(experiment.data)) {
+      inputs.push_back({"its points", experiment.data.at("file").get<std::string>()});
+    }
+    check_outputs({{"the result file", out / (experiment.name + ".json")},
+                   {"the journal", out / (experiment.name + ".journal.jsonl")}},
+                  inputs);
+  }
+}
+
+int list_experiments() {
+  std::size_t width = 0;
+  const auto names = known_experiments();
+  for (const auto& name : names) width = std::max(width, name.size());
+  for (const auto& name : names) {
+    std::printf("%-*s  %s\n", static_cast<int>(width), name.c_str(),
+                printable(load_experiment(name).title).c_str());
+  }
+  return kExitOk;
+}
+
+/// Our own file, however long.
+constexpr JsonLimits kAnySize{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth,
+                              std::numeric_limits<std::size_t>::max()};
+
+/// The measured cells of an experiment, from its result file. What was measured is safe by then, so
+/// nothing that happens here may end the command.
+void print_table(const std::string& name, const std::filesystem::path& file) {
+  try {
+    const std::string table = run_table(read_json_file(file, kAnySize));
+    if (!table.empty()) std::printf("%s\n%s\n", name.c_str(), printable(table).c_str());
+  } catch (const std::exception& error) {
+    warn("no table of " + name + ": " + error.what());
+  }
+}
+
 int run(const RunOptions& options) {
+  if (options.list) return list_experiments();
+  if (options.experiments.empty()) {
+    throw InputError("run: name an experiment (`kmeans-bench run --list`), or give its file");
+  }
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   auto planned = plan_all(options, threads);
   narrow(planned, options.only);
@@ -339,6 +387,7 @@ int run(const RunOptions& options) {
   if (settings.turns && planned.size() != 1) {
     throw InputError("--turns is of one experiment; this names " + std::to_string(planned.size()));
   }
+  check_results(planned, settings.out);
   check_writable(settings.out);
   const RunSurroundings surroundings = look_around(options, threads);
 
@@ -355,6 +404,7 @@ int run(const RunOptions& options) {
     return kExitInterrupted;
   }
   if (!settings.turns) {
+    for (const auto& [name, summary] : summaries) print_table(name, summary.file);
     print_summary(summaries);
     print_doubts(summaries);
   }
@@ -370,16 +420,34 @@ int run(const RunOptions& options) {
 void add_run_command(CLI::App& app, std::function<int()>& action) {
   auto options = std::make_shared<RunOptions>();
   auto* command = app.add_subcommand("run", "Measure experiments and write result files");
-  command
-      ->add_option("experiments", options->experiments,
-                   "Names (experiments/NAME.json) or paths of experiment files")
-      ->required();
+  command->add_option("experiments", options->experiments,
+                      "Names (experiments/NAME.json) or paths of experiment files");
+  command->add_flag("--list", options->list, "Show the experiments that come with the suite");
   command->add_option("--scale", options->scale, "quick or paper")
       ->check(CLI::IsMember({"quick", "paper"}))
       ->capture_default_str();
   command->add_option("--only", options->only,
                       "Regular expression, found in a cell's key (variant/precision/data/k/T/"
                       "threads), a trace's, a study's or an experiment's name");
+  Overrides& overrides = options->overrides;
+  command
+      ->add_option("--add-variant", overrides.add_variants,
+                   "Also this variant; results then go to\n<experiment>-changed.json, as with the "
+                   "next four")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--variant", overrides.variants, "This variant in place of all others")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  for (const auto& [axis, values] : {std::pair{"--n", &overrides.n}, std::pair{"--d", &overrides.d},
+                                     std::pair{"--k", &overrides.k}}) {
+    command
+        ->add_option(axis, *values,
+                     "Replaces this axis of the sweep; a number or several, comma-separated")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->transform(whole_number(1));
+  }
   command->add_option("--out", options->out, "Folder of result files [results/<machine>]");
   command->add_flag("--resume", options->resume,
                     "Continue a run that was broken off: finished processes are kept");
@@ -388,25 +456,26 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--dry-run", options->dry_run, "Show what would run and write no results");
   add_device_option(*command);
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
-      ->check(CLI::Range(1, 4096));
+      ->transform(whole_number(1, kMostThreads));
   command
       ->add_option("--processes", options->processes,
                    "Worker processes per cell; more than\nthe experiment's raise its time budget "
                    "in proportion")
-      ->check(CLI::Range(1, 1000));
+      ->transform(whole_number(1, 1000));
   command->add_option("--repetitions", options->repetitions, "Timed repetitions per process")
-      ->check(CLI::Range(1, 10000));
+      ->transform(whole_number(1, 10000));
   command
       ->add_option("--patience", options->patience,
                    "Seconds that a process may wait for\nmoments in which nothing slows its cores "
                    "down")
-      ->check(CLI::Range(0.0, 3600.0))
+      ->check(number_within(0, 3600))
       ->capture_default_str();
   command
       ->add_option("--max-seconds", options->max_seconds,
                    "Time budget of a cell, over all its processes [the experiment's]")
-      ->check(CLI::Range(1e-3, 1e6));
+      ->check(number_within(1e-3, 1e6));
   command->add_option("--order-seed", options->order_seed, "Seed of the order of runs")
+      ->transform(whole_number(0, kLargestSeed))
       ->capture_default_str();
   command->add_flag("--keep-environment", options->keep_environment,
                     "Leave variables that cripple libraries as they are");

@@ -319,19 +319,19 @@ double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling
   return timed + sampling.processes * (kProcessSeconds + std::min(work, repetition));
 }
 
-std::size_t select(Plan& plan, const std::string& experiment, const std::regex& only) {
-  const bool all = std::regex_search(experiment, only);
+std::size_t select(Plan& plan, const std::string& experiment, const Pattern& only) {
+  const bool all = only.found_in(experiment);
   std::size_t count = 0;
   for (auto& cell : plan.cells) {
-    cell.selected = all || std::regex_search(cell.key, only);
+    cell.selected = all || only.found_in(cell.key);
     count += cell.selected ? 1 : 0;
   }
   for (auto& trace : plan.traces) {
-    trace.selected = all || std::regex_search(trace.spec.name, only);
+    trace.selected = all || only.found_in(trace.spec.name);
     count += trace.selected ? 1 : 0;
   }
   for (auto& study : plan.studies) {
-    study.selected = all || std::regex_search(study.spec.name, only);
+    study.selected = all || only.found_in(study.spec.name);
     count += study.selected ? 1 : 0;
   }
   return count;

@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "datasets/dataset.h"
 #include "harness/experiment.h"
+#include "harness/pattern.h"
 #include "harness/variant.h"
 
 namespace kmeans {
@@ -99,6 +99,6 @@ Plan plan_experiment(const Experiment& experiment, const PlanOptions& options);
 
 /// Selects the cells, traces and studies whose key or name, or whose experiment's name, the
 /// expression is found in. Returns how many these are.
-std::size_t select(Plan& plan, const std::string& experiment, const std::regex& only);
+std::size_t select(Plan& plan, const std::string& experiment, const Pattern& only);
 
 }  // namespace kmeans

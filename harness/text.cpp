@@ -93,6 +93,21 @@ std::string valid_utf8(std::string_view text) {
   return result;
 }
 
+namespace {
+/// The code of a character that turns the direction of what follows, or shows nothing at all; 0 for
+/// any other. Such a one makes a name look like another. `valid` is UTF-8.
+unsigned invisible_at(std::string_view valid, std::size_t i) {
+  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(valid[at]); };
+  if (byte(i) == 0xD8 && byte(i + 1) == 0x9C) return 0x061C;
+  if (byte(i) != 0xE2 && byte(i) != 0xEF) return 0;
+  const unsigned code =
+      (byte(i) & 0x0Fu) << 12 | (byte(i + 1) & 0x3Fu) << 6 | (byte(i + 2) & 0x3Fu);
+  const bool invisible = (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||
+                         (code >= 0x2060 && code <= 0x2069) || code == 0xFEFF;
+  return invisible ? code : 0;
+}
+}  // namespace
+
 std::string printable(std::string_view text) {
   const std::string valid = valid_utf8(text);
   std::string result;
@@ -110,6 +125,11 @@ std::string printable(std::string_view text) {
     } else if (byte == 0xC2 && next < 0xA0) {  // U+0080 to U+009F control terminals as well
       spell_out(next);
       ++i;
+    } else if (const auto code = invisible_at(valid, i); code != 0) {
+      std::array<char, 8> escape{};
+      std::snprintf(escape.data(), escape.size(), "\\u%04x", code);
+      result += escape.data();
+      i += code < 0x800 ? 1 : 2;
     } else {
       result += valid[i];
     }

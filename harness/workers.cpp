@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 #include <system_error>
 
 #include "harness/errors.h"
@@ -21,7 +22,8 @@ using nlohmann::json;
 
 constexpr std::size_t kReportedOutput = 2048;
 // A result of a worker; a trace with centroids and sample points can be long.
-constexpr JsonLimits kResultLimits{std::size_t{1} << 30, 32};
+constexpr JsonLimits kResultLimits{std::size_t{1} << 30, 32,
+                                   std::numeric_limits<std::size_t>::max()};
 
 /// A message with the scratch folder taken out of file names: it says nothing to a reader.
 std::string without_folder(std::string message, const std::filesystem::path& folder) {

@@ -980,7 +980,7 @@ TEST(CompareResults, HaveAGeometricMeanOnlyOnRequest) {
 TEST(CompareResults, NarrowToACellsKey) {
   const json file = result({cell("cpu_a", 0.01), cell("cpu_b", 0.01)});
   CompareSettings settings;
-  settings.only = std::regex("cpu_b");
+  settings.only = Pattern("cpu_b");
   EXPECT_EQ(compared(file, file, settings).cells.size(), 1U);
 }
 

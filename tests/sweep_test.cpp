@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <regex>
-
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/registry.h"
@@ -180,14 +178,14 @@ TEST(Plan, DataFilesGiveTheirOwnSize) {
 
 TEST(Select, MatchesKeysTracesAndTheExperiment) {
   Plan whole = plan(description());
-  EXPECT_EQ(select(whole, "demo", std::regex("k150")), 2U);
+  EXPECT_EQ(select(whole, "demo", Pattern("k150")), 2U);
   EXPECT_FALSE(whole.cells[0].selected);
   EXPECT_TRUE(whole.cells[1].selected);
   EXPECT_FALSE(whole.traces[0].selected);
-  EXPECT_EQ(select(whole, "demo", std::regex("^path$")), 1U);
+  EXPECT_EQ(select(whole, "demo", Pattern("^path$")), 1U);
   EXPECT_TRUE(whole.traces[0].selected);
-  EXPECT_EQ(select(whole, "demo", std::regex("^demo$")), 5U);
-  EXPECT_EQ(select(whole, "demo", std::regex("nothing")), 0U);
+  EXPECT_EQ(select(whole, "demo", Pattern("^demo$")), 5U);
+  EXPECT_EQ(select(whole, "demo", Pattern("nothing")), 0U);
 }
 
 }  // namespace
