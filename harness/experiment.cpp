@@ -758,7 +758,8 @@ class Parser {
     static const std::vector<std::string> kKinds{
         "time",        "bars",    "speedup", "gflops",   "gbytes",    "stages",
         "table",       "scatter", "heatmap", "roofline", "winners",   "ladder",
-        "convergence", "lines",   "rows",    "claims",   "trace-time"};
+        "convergence", "lines",   "rows",    "claims",   "trace-time",
+        "whole-call"};
     std::set<std::string> ids;
     const json& list = top.at("figures");
     for (std::size_t i = 0; i < list.size(); ++i) {

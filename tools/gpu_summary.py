@@ -23,7 +23,12 @@ def line(cell: dict[str, Any]) -> str:
     times = cell["seconds_per_iteration"]
     device = cell.get("device_seconds_per_iteration")
     by_events = f"{1e3 * device['median']:>10.4f}" if device else f"{'':>10}"
-    doubt = f"  ! {cell['suspect'][0][:60]}" if cell["suspect"] else ""
+    # Files of version 1 have one list for both.
+    found = [*cell.get("unsteady", ()), *cell.get("noted", cell.get("suspect", ()))]
+    doubt = f"  ! {found[0][:60]}" if found else ""
+    if cell.get("unsteady"):  # no one number speaks for it
+        span = f"{1e3 * times['min']:.4g} to {1e3 * times['max']:.4g} ms"
+        return f"  {shape}  {name:<32} unsteady, {span}{doubt}"
     return f"  {shape}  {name:<32} {1e3 * times['median']:>10.4f} {by_events} ms{doubt}"
 
 
