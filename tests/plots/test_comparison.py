@@ -261,6 +261,7 @@ def test_correctness_comes_first_and_everything_is_there(
     synthetic.fail(new[0]["cells"][3], "wrong", "3 labels differ")
     new[0]["cells"][0]["noted"] = ["the GPU was throttled"]
     lost = new[0]["cells"].pop()
+    new[0]["planned_cells"] = len(new[0]["cells"])
     path = _write(tmp_path, results, new)
     data = json.loads(path.read_text())
     sides = ["--base", str(tmp_path / "a"), "--new", str(tmp_path / "b")]
