@@ -9,11 +9,12 @@ BASE    ?=
 NEW     ?=
 SECONDS ?=
 PRESET  ?= release
+TARGET  := all
 BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 export BUILD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu build test check format run-experiments figures report compare \
+.PHONY: help setup setup-gpu program build test check format run-experiments figures report compare \
   reproduce selftest soak fuzz clean distclean
 
 help:
@@ -22,7 +23,8 @@ help:
 	@echo '       ONLY=regex          only the cells whose name matches'
 	@echo '       RESUME=1            continue an interrupted run'
 	@echo 'make test              set up, build, and run all tests'
-	@echo 'make build             set up the C++ side and build $(BUILD)/kmeans-bench'
+	@echo 'make program           set up the C++ side and build $(BUILD)/kmeans-bench, nothing else'
+	@echo 'make build             the same with its tests (TARGET=name: that target alone)'
 	@echo 'make figures           draw all figures, reports and results/index.html again, of all machines'
 	@echo 'make report            the same without figure files'
 	@echo '       MACHINE=folder      only of this folder under results/'
@@ -42,9 +44,13 @@ setup:
 setup-gpu:
 	@tools/setup.sh --retry python gpu
 
+program:
+	@tools/setup.sh build
+	@tools/build.sh $(PRESET) kmeans-bench
+
 build:
 	@tools/setup.sh build
-	@tools/build.sh $(PRESET)
+	@tools/build.sh $(PRESET) $(TARGET)
 
 test:
 	@tools/setup.sh build python browser test

@@ -8,11 +8,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
 #include <string>
 #include <system_error>
 #include <utility>
 
 #include "harness/errors.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -88,6 +90,31 @@ void remove_stale_temporaries(const std::filesystem::path& file) {
       std::filesystem::remove(entry.path(), ignored);
     }
   }
+}
+
+void make_way(const std::filesystem::path& file) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto own = fs::symlink_status(file, error);
+  if (!fs::exists(own) || fs::is_regular_file(fs::status(file, error))) return;
+  std::string now = "is removed";
+  if (fs::is_directory(own)) {
+    // Whoever put it there may want it back.
+    fs::path aside;
+    int number = 0;
+    do {
+      aside = file;
+      aside += ".aside-" + std::to_string(number++);
+    } while (fs::exists(fs::symlink_status(aside, error)));
+    fs::rename(file, aside, error);
+    now = "is now " + aside.filename().string();
+  } else {
+    fs::remove(file, error);
+  }
+  if (error) fail(file, "is no regular file, and cannot be removed", error.value());
+  std::fprintf(stderr,
+               "kmeans-bench: %s in the cache is made again: what was there is no file, and %s\n",
+               printable(file.filename().string()).c_str(), printable(now).c_str());
 }
 
 FileLock::FileLock(const std::filesystem::path& file) {

@@ -30,6 +30,11 @@ class AtomicFile {
 /// sure that nobody is writing it.
 void remove_stale_temporaries(const std::filesystem::path& file);
 
+/// For files of the cache: where `file` is to lie, nothing but a regular file may stay. A link that
+/// leads to none and a pipe are removed, a folder is moved aside, and a sentence on standard error
+/// says so.
+void make_way(const std::filesystem::path& file);
+
 /// An advisory lock on `file` (created if missing), held until destruction. Waits for its turn.
 class FileLock {
  public:

@@ -22,6 +22,7 @@
 #include "datasets/scikit_learn.h"
 #include "datasets/sha256.h"
 #include "harness/errors.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -89,7 +90,11 @@ class CacheEntry {
       throw OutputError(record_.parent_path().string() +
                         ": the cache folder cannot be created: " + error.message());
     }
+    make_way(lock_);
     const FileLock lock(lock_);
+    make_way(record_);
+    // The user's own file is not ours to move.
+    if (data_.parent_path() == record_.parent_path()) make_way(data_);
     if (auto stored = valid(Reporting::aloud)) return *stored;
     fs::remove(record_, error);
     remove_stale_temporaries(data_);
@@ -109,6 +114,8 @@ class CacheEntry {
   // The entry, if data and record fit each other. The whole data are hashed only when the file's
   // time has changed since its record was written; else size, header and samples are compared.
   [[nodiscard]] std::optional<StoredDataset> valid(Reporting reporting) const {
+    std::error_code ignored;
+    if (!fs::is_regular_file(record_, ignored)) return std::nullopt;  // a pipe would not end
     std::ifstream in(record_);
     if (!in) return std::nullopt;
     try {
@@ -143,8 +150,8 @@ class CacheEntry {
     } catch (const std::exception& error) {
       // Half a file, a record cut short, a changed byte: whatever it is, it is made again.
       if (reporting == Reporting::aloud) {
-        std::fprintf(stderr, "kmeans-bench: %s is made again: %s\n", data_.filename().c_str(),
-                     error.what());
+        std::fprintf(stderr, "kmeans-bench: %s is made again: %s\n",
+                     printable(data_.filename().string()).c_str(), printable(error.what()).c_str());
       }
       return std::nullopt;
     }

@@ -57,7 +57,7 @@ std::string read_tail(int descriptor) {
 
 void make_zhihu2023(const std::filesystem::path& out) {
   const std::string python = python_program();
-  const std::string script = source_root() + "/datasets/make_zhihu2023.py";
+  const std::string script = require_source_root() + "/datasets/make_zhihu2023.py";
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
     fail(python, "no pipe: " + std::generic_category().message(errno));

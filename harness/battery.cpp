@@ -73,6 +73,109 @@ BatteryCase with_far_centroids(BatteryCase data) {
   return data;
 }
 
+// Ties that only an update makes. Five points on a line: from centroids -2.5 and 1 the point 0 goes
+// to the second. Their means are -2 and 2, so in the second iteration it is as far from both, and
+// must go to the first: one that is only left where it is, because no bound says that it is nearer
+// to another, ends in another answer. Copies of the line lie `kApart` from each other, in the plane
+// or along it. In every other copy the clusters are exchanged, and the point must stay.
+constexpr std::int64_t kApart = 16;
+
+BatteryCase late_ties(std::string name, std::int64_t copies, std::int64_t d) {
+  constexpr double kLine[5] = {0, 2, 4, -3, -1};
+  constexpr double kStart[2] = {-2.5, 1};
+  BatteryCase test;
+  test.name = std::move(name);
+  test.n = 5 * copies;
+  test.d = d;
+  test.k = 2 * copies;
+  test.iterations = 2;
+  const std::int64_t row = d == 1 ? copies : 8;
+  // Along the first coordinate; in the others copies have places of their own.
+  const auto push = [&](std::vector<float>& to, std::int64_t copy, double along) {
+    to.push_back(static_cast<float>(static_cast<double>(copy % row * kApart) + along));
+    for (std::int64_t t = 1; t < d; ++t) {
+      to.push_back(static_cast<float>(t == 1 ? copy / row * kApart : copy % 3));
+    }
+  };
+  for (std::int64_t copy = 0; copy < copies; ++copy) {
+    for (const double along : kLine) push(test.points, copy, along);
+    const bool exchanged = copy % 2 == 1;
+    push(test.centroids, copy, kStart[exchanged ? 1 : 0]);
+    push(test.centroids, copy, kStart[exchanged ? 0 : 1]);
+  }
+  return test;
+}
+
+// The same with 2 d arms: in the second iteration the origin is as far from the centroids of all of
+// them, having been nearest to the last one. Means of 1 and 3, and of 0, 2 and 4, are 2.
+BatteryCase late_tie_of_many(std::string name, std::int64_t d) {
+  BatteryCase test;
+  test.name = std::move(name);
+  test.n = 4 * d + 1;
+  test.d = d;
+  test.k = 2 * d;
+  test.iterations = 2;
+  const auto push = [&](std::vector<float>& to, std::int64_t arm, double along) {
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double sign = arm % 2 == 0 ? 1 : -1;
+      to.push_back(t == arm / 2 ? static_cast<float>(sign * along) : 0.0F);
+    }
+  };
+  push(test.points, 0, 0);
+  for (std::int64_t arm = 0; arm < 2 * d; ++arm) {
+    const bool last = arm == 2 * d - 1;
+    push(test.points, arm, last ? 2 : 1);
+    push(test.points, arm, last ? 4 : 3);
+    push(test.centroids, arm, last ? 1 : 2.25);
+  }
+  return test;
+}
+
+// A grid of integers, `side` places along each coordinate, and first centroids that differ in the
+// first coordinate alone. Every cluster is then a stretch of whole slices of the grid in every
+// iteration, so every mean is a whole number or a half, and where two of them are an even number of
+// halves apart the slice between them is tied: anew in each iteration, in favour of a lower or a
+// higher index as it comes. No operation rounds.
+BatteryCase grid_ties(std::string name, std::int64_t side, std::int64_t d, std::int64_t k,
+                      std::int64_t iterations, std::uint64_t seed) {
+  Random random(seed);
+  BatteryCase test;
+  test.name = std::move(name);
+  test.n = 1;
+  for (std::int64_t t = 0; t < d; ++t) test.n *= side;
+  test.d = d;
+  test.k = k;
+  test.iterations = iterations;
+  for (std::int64_t i = 0; i < test.n; ++i) {
+    std::int64_t rest = i;
+    for (std::int64_t t = 0; t < d; ++t, rest /= side) {
+      test.points.push_back(static_cast<float>(rest % side));
+    }
+  }
+  for (std::int64_t j = 0; j < k; ++j) {
+    test.centroids.push_back(static_cast<float>(random.below(2 * side - 1)) / 2);
+    for (std::int64_t t = 1; t < d; ++t) {
+      test.centroids.push_back(static_cast<float>(side - 1) / 2);
+    }
+  }
+  return test;
+}
+
+// All first centroids at one end of the data, so that they wander for many iterations: bounds that
+// a variant keeps from iteration to iteration and moves along by less than the centroids moved are
+// wrong a little more after each.
+BatteryCase slow_drift(std::string name, std::int64_t n, std::int64_t d, std::int64_t k,
+                       std::int64_t iterations, std::uint64_t seed) {
+  BatteryCase test = uniform_case(std::move(name), n, d, k, seed);
+  test.iterations = iterations;
+  for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t t = 0; t < d; ++t) {
+      test.centroids[j * d + t] = -0.5F + 0.002F * static_cast<float>((j * 7 + t * 3) % (2 * k));
+    }
+  }
+  return test;
+}
+
 template <class T>
 BatteryResult run_typed(const RegisteredVariant& variant, const BatteryCase& test,
                         Precision precision, int threads) {
@@ -212,6 +315,21 @@ std::vector<BatteryCase> make_battery() {
       make_case("plane, one far outlier", 1000, 2, 4,
                 [&](std::int64_t i, std::int64_t) { return i == 999 ? 1e7 : random.uniform(); }));
   cases.push_back(with_far_centroids(uniform_case("plane, empty clusters", 900, 2, 8, 30)));
+
+  // What goes wrong only after an update.
+  cases.push_back(late_ties("late tie", 1, 1));
+  cases.push_back(late_ties("late ties on a line", 20, 1));
+  cases.push_back(late_ties("late ties, plane", 160, 2));
+  cases.push_back(late_ties("late ties in many coordinates", 64, 5));
+  cases.push_back(late_tie_of_many("late tie of four", 2));
+  cases.push_back(late_tie_of_many("late tie of many", 9));
+  cases.push_back(grid_ties("grid on a line, third iteration", 200, 1, 13, 3, 32));
+  cases.push_back(grid_ties("grid on a line, tenth iteration", 200, 1, 23, 10, 31));
+  cases.push_back(grid_ties("grid in the plane, fourth iteration", 61, 2, 11, 4, 34));
+  cases.push_back(grid_ties("grid in space, sixth iteration", 15, 3, 5, 6, 31));
+  cases.push_back(slow_drift("slow drift", 3000, 3, 2, 12, 35));
+  cases.push_back(slow_drift("plane, slow drift", 3000, 2, 2, 12, 36));
+  cases.push_back(slow_drift("slow drift of many clusters", 1500, 3, 12, 60, 37));
   return cases;
 }
 

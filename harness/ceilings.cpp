@@ -17,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <iostream>
 #include <limits>
@@ -31,6 +30,7 @@
 #include "harness/ceilings_kernels.h"
 #include "harness/environment.h"
 #include "harness/gpu.h"
+#include "harness/kept_ceilings.h"
 #include "harness/machine.h"
 #include "harness/machine_process.h"
 #include "harness/text.h"
@@ -40,8 +40,8 @@ namespace {
 
 using nlohmann::json;
 
-// Part of the name of kept measurements: raise it when the way of measuring changes.
-constexpr int kRevision = 1;
+// Part of the name of kept measurements: raise it when the way of measuring or keeping changes.
+constexpr int kRevision = 2;
 
 // A repetition shorter than this would also measure how unevenly threads leave a barrier.
 constexpr double kSecondsPerRepetition = 0.01;
@@ -515,42 +515,10 @@ std::string build_key() {
   return digits;
 }
 
-/// The kept measurements {fingerprint, ceilings, gpus: {key: ceilings}}, of which only the first is
-/// sure to be there; those of another machine are forgotten.
-json read_kept(const std::filesystem::path& file, const std::string& fingerprint) {
-  const json nothing{{"fingerprint", fingerprint}};
-  std::ifstream stream(file);
-  if (!stream) return nothing;
-  const auto kept = json::parse(stream, nullptr, false);
-  if (!kept.is_object() || !kept.contains("fingerprint") || kept["fingerprint"] != fingerprint) {
-    return nothing;
-  }
-  return kept;
-}
-
 /// A kept object, or null.
 json kept_object(const json& parent, const std::string& key) {
   if (!parent.is_object() || !parent.contains(key) || !parent[key].is_object()) return nullptr;
   return parent[key];
-}
-
-void keep(const std::filesystem::path& file, const json& measurements) {
-  // Nothing depends on it: without a cache the next run measures again.
-  std::error_code error;
-  std::filesystem::create_directories(file.parent_path(), error);
-  auto temporary = file;
-  temporary += ".";
-  temporary += std::to_string(getpid());
-  {
-    std::ofstream stream(temporary);
-    stream << measurements.dump(2) << "\n";
-    if (!stream.flush()) {
-      std::filesystem::remove(temporary, error);
-      return;
-    }
-  }
-  std::filesystem::rename(temporary, file, error);
-  if (error) std::filesystem::remove(temporary, error);
 }
 
 bool disturbed(const json& ceilings) { return ceilings.at("details").value("disturbed", false); }
@@ -751,7 +719,7 @@ std::string kept_ceilings_file() {
 nlohmann::json measured_ceilings(bool force, double effort) {
   const auto machine = machine_fingerprint();
   const auto file = kept_ceilings_file();
-  auto kept = read_kept(file, fingerprint_hash(machine));
+  auto kept = read_kept_ceilings(file, fingerprint_hash(machine));
   bool changed = false;
 
   auto ceilings = force ? json(nullptr) : kept_object(kept, "ceilings");
@@ -782,7 +750,7 @@ nlohmann::json measured_ceilings(bool force, double effort) {
       }
     }
   }
-  if (changed) keep(file, kept);
+  if (changed) keep_ceilings(file, kept);
 
   const bool gpu_there = !gpu_status().devices.empty() || !machine.at("gpus").empty();
   if (gpu_ceilings.is_null() && gpu_there && ceilings.contains("details")) {

@@ -24,7 +24,8 @@ nlohmann::json measure_ceilings(double effort = 1);
 /// The `context.ceilings` of a result file: the same, and `gpu`, what measure_gpu_ceilings() tells
 /// of the GPU in use, or null. Both are kept in <cache_root()>/machine/ for this fingerprint and
 /// build, and the latter for the GPU and its driver; measured again when forced or when any of
-/// these has changed. A disturbed measurement is not kept.
+/// these has changed, or when what is kept is damaged or beyond reason (harness/kept_ceilings.h). A
+/// disturbed measurement is not kept.
 nlohmann::json measured_ceilings(bool force, double effort = 1);
 
 /// Where they are kept: <cache_root()>/machine/<machine id>-<build>.json.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -25,9 +26,11 @@
 #include "harness/preparation.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"
+#include "harness/registry.h"
 #include "harness/study.h"
 #include "harness/study_job.h"
 #include "harness/text.h"
+#include "harness/verify.h"
 #include "harness/workers.h"
 
 namespace kmeans {
@@ -269,6 +272,7 @@ class Run {
     try {
       trace_files_[trace.spec.name] =
           preparation_.files(trace.task, points_scalar(trace.precision));
+      prepare_comparison(trace.task);
       return;
     } catch (const NoInitialCentroids& error) {
       result = {{"status", "skipped"}, {"reason", error.what()}};
@@ -276,6 +280,16 @@ class Run {
       result = failure(std::string("the data could not be made: ") + error.what());
     }
     journal_.append_trace(trace.spec.name, without_places(result));
+  }
+
+  /// The points that the exact trajectory follows. Where they cannot be had there is none.
+  void prepare_comparison(const Task& task) {
+    try {
+      preparation_.files(task, ScalarType::f32);
+    } catch (const InputError&) {
+      progress_.note("warning: " + task.label + " does not fit float32: its traces are not " +
+                     "compared with the exact trajectory");
+    }
   }
 
   void prepare_study(const PlannedStudy& study) {
@@ -603,6 +617,36 @@ class Run {
     }
   }
 
+  /// Holds the inertia after the last iteration against the exact trajectory's, as for a cell.
+  void check_trajectory(const PlannedTrace& trace, json& result) {
+    const auto told = result.find("trajectory");
+    const auto* variant = find_variant(trace.spec.variant.name);
+    if (told == result.end() || variant == nullptr || status_of(result) == "wrong") return;
+    const json& iterations = result.at("iterations");
+    std::optional<ExactTrajectory> exact;
+    try {
+      exact = exact_trajectory(trace.task, static_cast<std::int64_t>(iterations.size()));
+    } catch (const InputError&) {
+      // Beyond float32, as prepare_comparison has said.
+    }
+    const json& inertia = iterations.back().at("inertia");
+    if (!exact) return;
+    const json& floor = told->at("floor");
+    Certificate certificate;
+    certify_trajectory(variant->traits, inertia.is_number() ? inertia.get<double>() : std::nan(""),
+                       exact->inertia,
+                       exact->met_empty_clusters || told->at("met_empty_clusters").get<bool>(),
+                       certificate, {floor.at("exact"), floor.at("granted")});
+    const json compared = to_json(certificate);
+    json& verification = result["verification"];
+    for (const auto& check : compared.at("checks")) verification["checks"].push_back(check);
+    verification["inertia_relative_difference"] = compared.at("inertia_relative_difference");
+    if (certificate.passed) return;
+    verification["passed"] = false;
+    result["status"] = "wrong";
+    result["reason"] = certificate.failure();
+  }
+
   /// Null when interrupted.
   json record_trace(const PlannedTrace& trace, const TaskFiles& files) {
     TraceJob job;
@@ -616,6 +660,7 @@ class Run {
     job.keep_points = trace.spec.keep_points;
     job.keep_centroids = trace.spec.keep_centroids;
     job.expected = trace.spec.expected;
+    job.verify_threads = settings_.threads;
     job.stop = trace.spec.stop;
     if (job.expected.is_object() && !job.expected.contains("inertia")) {
       job.expected["inertia"] = json::array();
@@ -637,6 +682,8 @@ class Run {
       if (!reply.result.is_object()) return failure(reply.problem);
       if (process == 0) {
         result = reply.result;
+        check_trajectory(trace, result);
+        if (interrupted()) return nullptr;
         if (status_of(result) != "ok" || job.runs == 0) return result;
         job.runs_of = static_cast<std::int64_t>(result.at("iterations").size());
       }
@@ -722,7 +769,8 @@ class Run {
     for (const auto& trace : plan_.traces) {
       const auto found = journal_.content().traces.find(trace.spec.name);
       const bool recorded = found != journal_.content().traces.end();
-      if (!recorded && (!trace.selected || trace.skip_reason.empty())) {
+      const bool skipped = !trace.skip_reason.empty() && (trace.selected || settings_.resume);
+      if (!recorded && !skipped) {
         complete = false;
         continue;
       }

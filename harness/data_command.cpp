@@ -27,7 +27,7 @@ using nlohmann::json;
 struct DataOptions {
   std::string generator;
   std::map<std::string, std::string> values;  ///< Parameters as typed, by name.
-  std::string precision = "f32";
+  std::string precision;                      ///< Empty: that of the source.
   std::string out;
   bool list = false;
   bool catalogue = false;
@@ -37,8 +37,14 @@ struct DataOptions {
   bool drop_nonfinite = false;
 };
 
-ScalarType scalar_named(const std::string& name) {
-  return name == "f64" ? ScalarType::f64 : ScalarType::f32;
+/// Another program makes zhihu2023, in float64; ours make either.
+bool is_made_in_f64(const DataOptions& options) {
+  return require_generator(options.generator, "").prepare == nullptr;
+}
+
+ScalarType scalar_to_write(const DataOptions& options) {
+  if (options.precision.empty()) return is_made_in_f64(options) ? ScalarType::f64 : ScalarType::f32;
+  return options.precision == "f64" ? ScalarType::f64 : ScalarType::f32;
 }
 
 // The shortest text that reads back as the same number; whole numbers without a fraction.
@@ -129,7 +135,7 @@ int verify_catalogue() {
   std::printf("%d of %d catalogue entries are right, %d wrong, %d skipped\n",
               count - wrong - skipped, count, wrong, skipped);
   if (entries.empty()) {
-    throw EnvironmentError("there is no catalogue at " + source_root() +
+    throw EnvironmentError("there is no catalogue at " + require_source_root() +
                            "/datasets/catalogue.json; set KMEANS_BENCH_ROOT to the source tree");
   }
   return wrong > 0 ? kExitUnusableEnvironment : kExitOk;
@@ -148,11 +154,17 @@ int make_dataset(const DataOptions& options) {
     description[name] = value.is_discarded() ? json(text) : std::move(value);
   }
   const DatasetSpec spec = parse_dataset(description);
-  const ScalarType scalar = scalar_named(options.precision);
-  const Points points = require_generator(options.generator, "").prepare
-                            ? generate(spec, scalar)
-                            : load_points(materialise(spec, scalar, cache_root()).file);
+  const ScalarType scalar = scalar_to_write(options);
+  const bool converted = is_made_in_f64(options);
+  const Points points = converted ? load_points(materialise(spec, scalar, cache_root()).file)
+                                  : generate(spec, scalar);
   write_npy(options.out, points);
+  if (converted && scalar == ScalarType::f32) {
+    std::fprintf(stderr,
+                 "kmeans-bench: the source of %s is float64; these points are rounded to float32 "
+                 "(without --precision f32 they are not)\n",
+                 options.generator.c_str());
+  }
   std::printf("file    %s\n", options.out.c_str());
   describe(points);
   return kExitOk;
@@ -198,9 +210,11 @@ void add_data_command(CLI::App& app, std::function<int()>& action) {
           ->group("Parameters (which generator takes which: --list)");
     }
   }
-  command->add_option("--precision", options->precision, "f32 or f64")
-      ->check(CLI::IsMember({"f32", "f64"}))
-      ->capture_default_str();
+  command
+      ->add_option("--precision", options->precision,
+                   "f32 or f64; without it f64 for zhihu2023, whose source is float64 (f32 rounds "
+                   "it), and f32 for the others, which are generated in either")
+      ->check(CLI::IsMember({"f32", "f64"}));
   command->add_option("--out", options->out, "npy file to write")->type_name("FILE");
   command->add_flag("--list", options->list, "list the generators and their parameters");
   command->add_flag("--catalogue", options->catalogue,

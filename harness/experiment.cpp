@@ -873,6 +873,7 @@ Experiment load_experiment(const std::string& name_or_path) {
   std::filesystem::path file = name_or_path;
   const bool is_path = file.has_parent_path() || file.extension() == ".json";
   if (!is_path) {
+    require_source_root();
     const auto names = known_experiments();
     if (std::find(names.begin(), names.end(), name_or_path) == names.end()) {
       throw InputError("unknown experiment '" + valid_utf8(name_or_path) + "'; " +

@@ -131,6 +131,21 @@ nlohmann::json nested_rows(const T* values, std::int64_t rows, std::int64_t colu
   return json;
 }
 
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+// Infinite beside a known zero, and where what was found is no number: neither may pass for small.
+double relative_error(double found, double known) {
+  const double difference = std::abs(found - known);
+  if (difference == 0) return 0;
+  const double error = difference / std::abs(known);
+  return std::isfinite(error) ? error : kInfinite;
+}
+
+std::string error_text(double error) {
+  return std::isfinite(error) ? nlohmann::json(error).dump()
+                              : "infinite (a known value is 0, or a found one is no number)";
+}
+
 // Centroids after an iteration against known ones: the largest error as a share of the tolerance.
 template <class T>
 void judge_centroids(const nlohmann::json& expected, std::int64_t iteration,
@@ -142,13 +157,13 @@ void judge_centroids(const nlohmann::json& expected, std::int64_t iteration,
     std::size_t at = 0;
     for (const auto& row : known.at("values")) {
       for (const auto& value : row) {
-        const double found = at < centroids.size() ? static_cast<double>(centroids[at])
-                                                   : std::numeric_limits<double>::infinity();
-        worst = std::max(worst, std::abs(found - value.get<double>()) / tolerance);
+        const double found = at < centroids.size() ? static_cast<double>(centroids[at]) : kInfinite;
+        const double error = std::abs(found - value.get<double>()) / tolerance;
+        worst = std::max(worst, std::isnan(error) ? kInfinite : error);
         ++at;
       }
     }
-    if (at != centroids.size()) worst = std::numeric_limits<double>::infinity();
+    if (at != centroids.size()) worst = kInfinite;
   }
 }
 
@@ -162,7 +177,7 @@ nlohmann::json judge_expected(const nlohmann::json& expected,
   bool enough = records.size() >= inertia.size();
   for (std::size_t i = 0; i < std::min(records.size(), inertia.size()); ++i) {
     const double value = inertia[i];
-    worst = std::max(worst, std::abs(records[i].inertia - value) / std::abs(value));
+    worst = std::max(worst, relative_error(records[i].inertia, value));
   }
   bool labels_equal = true;
   if (expected.contains("labels_begin")) {
@@ -179,6 +194,64 @@ nlohmann::json judge_expected(const nlohmann::json& expected,
       {"passed", enough && worst <= tolerance && labels_equal && centroid_error_of_tolerance <= 1}};
   if (centroids > 0) judged["centroid_error_of_tolerance"] = centroid_error_of_tolerance;
   return judged;
+}
+
+std::string why_missed(const nlohmann::json& judged) {
+  std::string text = "the known answer was missed: largest relative error of the inertia " +
+                     error_text(judged.at("inertia_relative_error"));
+  if (!judged.at("labels_begin_equal").get<bool>()) text += ", other first labels";
+  if (judged.contains("centroid_error_of_tolerance")) {
+    text += ", largest error of a centroid as a multiple of its tolerance " +
+            error_text(judged.at("centroid_error_of_tolerance"));
+  }
+  return text;
+}
+
+/// Between which centroids the first and the last step of a trace led: what a certificate needs.
+template <class T>
+struct Ends {
+  Outcome<T> first;
+  std::vector<T> before;  // centroids that the last step started from
+  std::vector<T> latest;  // and those that it led to
+  bool any_empty = false;
+
+  void see(const Session<T>& session, const IterationRecord& record, const Outcome<T>& outcome) {
+    if (record.iteration == 1) first = outcome;
+    before = record.iteration == 1 ? session.initial() : std::move(latest);
+    latest = outcome.centroids;
+    any_empty = any_empty || record.empty_clusters > 0;
+  }
+};
+
+/// The certificate that a cell would need, of the first and the last step.
+template <class T>
+Certificate certify_ends(const Session<T>& session, const Ends<T>& ends, const Outcome<T>& last,
+                         std::size_t iterations) {
+  Certificate certificate;
+  certificate.merge(
+      certify_step(session.traits(), session.evidence(session.initial(), ends.first), {}),
+      "first iteration: ");
+  if (iterations > 1) {
+    certificate.merge(certify_step(session.traits(), session.evidence(ends.before, last), {}),
+                      "last iteration: ");
+  }
+  return certificate;
+}
+
+/// Status and reason of a trace by its certificate, the known answer, and what its variant says of
+/// itself.
+void settle_status(const Certificate& certificate, const Traits& traits, nlohmann::json& trace) {
+  if (!certificate.passed) {
+    trace["status"] = "wrong";
+    trace["reason"] = certificate.failure();
+  } else if (trace["expected"].is_object() && !trace["expected"].at("passed").get<bool>()) {
+    trace["status"] = "wrong";
+    trace["reason"] = why_missed(trace["expected"]);
+  } else if (!traits.wrong_because.empty()) {
+    trace["status"] = "skipped";
+    trace["reason"] =
+        "kept although wrong (" + traits.wrong_because + "): right on this input, but never timed";
+  }
 }
 
 // Rows of a random sample without replacement, in ascending order.
@@ -240,6 +313,7 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
                        {"reason", nullptr},
                        {"iterations", nlohmann::json::array()},
                        {"expected", nullptr},
+                       {"verification", nullptr},
                        {"seconds_per_iteration", nullptr},
                        {"runs_seconds", nullptr},
                        {"label_hash", nullptr},
@@ -255,11 +329,14 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
     session.step(std::min(job.runs_of, kWarmUpIterations));
     return {{"runs_seconds", {time_runs(session, job.runs_of, job.runs, job.max_seconds)}}};
   }
+  if (job.verify_threads > 0) session.set_verify_threads(job.verify_threads);
   double centroid_error = 0;
   std::size_t centroids_judged = 0;
+  Ends<T> ends;
   const auto followed =
       follow(session, job.iterations, parse_stop(job.stop),
              [&](const IterationRecord& record, const Outcome<T>& outcome) {
+               ends.see(session, record, outcome);
                if (!job.expected.is_null()) {
                  judge_centroids(job.expected, record.iteration, outcome.centroids, centroid_error,
                                  centroids_judged);
@@ -271,24 +348,23 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
                trace["iterations"].push_back(row);
              });
   const auto& labels = followed.outcome.labels;
-  trace["seconds_per_iteration"] =
-      followed.step_seconds / static_cast<double>(followed.records.size());
   trace["label_hash"] = followed.outcome.label_hash();
   trace["labels_begin"] = std::vector<std::int32_t>(
       labels.begin(), labels.begin() + std::min<std::int64_t>(10, points.n()));
   if (!job.expected.is_null()) {
     trace["expected"] =
         judge_expected(job.expected, followed.records, labels, centroid_error, centroids_judged);
-    if (!trace["expected"]["passed"].template get<bool>()) {
-      trace["status"] = "wrong";
-      trace["reason"] = "the known answer was missed: largest relative error of the inertia " +
-                        trace["expected"]["inertia_relative_error"].dump();
-      if (trace["expected"].contains("centroid_error_of_tolerance")) {
-        trace["reason"] = trace["reason"].template get<std::string>() +
-                          ", largest error of a centroid as a multiple of its tolerance " +
-                          trace["expected"]["centroid_error_of_tolerance"].dump();
-      }
-    }
+  }
+  const Certificate certificate =
+      certify_ends(session, ends, followed.outcome, followed.records.size());
+  trace["verification"] = to_json(certificate);
+  const InertiaFloor floor = inertia_floor(registered.traits, problem.shape, problem.max_abs);
+  trace["trajectory"] = {{"met_empty_clusters", ends.any_empty},
+                         {"floor", {{"exact", floor.exact}, {"granted", floor.granted}}}};
+  settle_status(certificate, registered.traits, trace);
+  if (trace["status"] == "ok") {
+    trace["seconds_per_iteration"] =
+        followed.step_seconds / static_cast<double>(followed.records.size());
   }
   if (job.runs > 0 && trace["status"] == "ok") {
     const auto executed = static_cast<std::int64_t>(followed.records.size());
@@ -444,7 +520,8 @@ nlohmann::json to_json(const TraceJob& job) {
           {"stop", job.stop},
           {"runs", job.runs},
           {"max_seconds", job.max_seconds},
-          {"runs_of", job.runs_of}};
+          {"runs_of", job.runs_of},
+          {"verify_threads", job.verify_threads}};
 }
 
 TraceJob trace_job_from_json(const nlohmann::json& json) {
@@ -464,6 +541,7 @@ TraceJob trace_job_from_json(const nlohmann::json& json) {
   job.runs = integer_at<int>(json, "runs");
   json.at("max_seconds").get_to(job.max_seconds);
   job.runs_of = integer_at<std::int64_t>(json, "runs_of");
+  if (json.contains("verify_threads")) job.verify_threads = integer_at<int>(json, "verify_threads");
   return job;
 }
 

@@ -56,13 +56,16 @@ struct TraceJob {
   double max_seconds = 10;  ///< budget of these runs; at least one
   /// Not 0: the trace is known and has so many iterations; only time whole runs, after a warm-up.
   std::int64_t runs_of = 0;
+  int verify_threads = 0;  ///< CPU threads of the verifier; 0: as many as the variant has
 };
 
 nlohmann::json to_json(const TraceJob& job);
 TraceJob trace_job_from_json(const nlohmann::json& json);
 
-/// The trace object of docs/results.md without name, dataset and init; with runs_of, nothing but
-/// its runs_seconds. Throws what the variant throws.
+/// The trace object of docs/results.md without name, dataset and init, but with `trajectory`: what
+/// a comparison with the exact trajectory has to know. Its first and last step are certified;
+/// without status ok there is no time. With runs_of, nothing but its runs_seconds. Throws what the
+/// variant throws.
 nlohmann::json run_trace(const TraceJob& job);
 
 /// The trace-worker subcommand: never throws; 0 if a result was written.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "harness/build_info.h"
 #include "harness/errors.h"
 #include "harness/gpu.h"
 #include "harness/registry.h"
@@ -47,6 +48,9 @@ int print_list() {
   }
   const GpuStatus& status = gpu_status();
   std::printf("\n");
+  if (const std::string missing = missing_source_tree(); !missing.empty()) {
+    std::printf("Python variants: none, since %s\n", missing.c_str());
+  }
   for (const auto& device : status.devices) {
     std::printf("GPU %d: %s, compute capability %d.%d, %s, %s\n", device.index, device.name.c_str(),
                 device.major, device.minor,

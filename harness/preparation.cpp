@@ -2,13 +2,16 @@
 #include "harness/preparation.h"
 
 #include <cmath>
+#include <cstdio>
 #include <fstream>
 #include <string>
 
+#include "datasets/atomic_file.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/registry.h"
 #include "harness/session.h"
+#include "harness/text.h"
 
 namespace kmeans {
 namespace {
@@ -48,9 +51,31 @@ std::filesystem::path hash_file(const std::filesystem::path& file) {
 }
 
 bool is_as_it_was_made(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(hash_file(file), ignored))
+    return false;  // a pipe would not end
   std::ifstream in(hash_file(file));
   std::string kept;
   return std::getline(in, kept) && kept == sha256_file(file);
+}
+
+/// Whether k x d centroids lie there as they were made. What does not fit is said.
+bool is_kept(const std::filesystem::path& file, std::int64_t k, std::int64_t d,
+             const LoadOptions& options) {
+  make_way(file);
+  make_way(hash_file(file));
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return false;
+  std::string why = "it does not fit its hash";
+  try {
+    const Points kept = load_points(file, options);
+    if (kept.n() == k && kept.d() == d && is_as_it_was_made(file)) return true;
+  } catch (const InputError& error) {
+    why = printable(error.what());
+  }
+  std::fprintf(stderr, "kmeans-bench: initial centroids in the cache are made again: %s\n",
+               why.c_str());
+  return false;
 }
 
 /// A kept trajectory with the hash of what it says.
@@ -93,15 +118,7 @@ TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
   files.centroids = cache_ / "centroids" / (short_hash(identity) + ".npy");
   LoadOptions as_stored;
   as_stored.scalar = scalar;
-  if (std::filesystem::exists(files.centroids)) {
-    try {
-      const Points kept = load_points(files.centroids, as_stored);
-      const bool fits = kept.n() == task.shape.k && kept.d() == files.points.d;
-      if (fits && is_as_it_was_made(files.centroids)) return files;
-    } catch (const InputError&) {
-      // Damaged: made again below.
-    }
-  }
+  if (is_kept(files.centroids, task.shape.k, files.points.d, as_stored)) return files;
   as_stored.check_finite = false;  // checked when the data set was made
   const Points points = load_points(files.points.file, as_stored);
   try {
@@ -179,10 +196,11 @@ void Preparation::keep_trajectory(const Task& task, const TaskFiles& float_files
                                   std::int64_t iterations,
                                   const ExactTrajectory& trajectory) const {
   const json identity = trajectory_identity(task, float_files, iterations);
-  write_json_file(cache_ / "trajectories" / (short_hash(identity) + ".json"),
-                  sealed({{"identity", identity},
-                          {"inertia", trajectory.inertia},
-                          {"met_empty_clusters", trajectory.met_empty_clusters}}));
+  const auto file = cache_ / "trajectories" / (short_hash(identity) + ".json");
+  make_way(file);
+  write_json_file(file, sealed({{"identity", identity},
+                                {"inertia", trajectory.inertia},
+                                {"met_empty_clusters", trajectory.met_empty_clusters}}));
 }
 
 json Preparation::datasets() const {

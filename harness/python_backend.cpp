@@ -289,6 +289,8 @@ PythonLocation find_python() {
   const fs::path root = source_root();
   const fs::path folder = root / "implementations" / "python";
   PythonLocation location{"", (folder / "worker.py").string(), folder.string()};
+  location.missing = missing_source_tree();
+  if (!location.missing.empty()) return location;
   const char* chosen = std::getenv("KMEANS_BENCH_PYTHON");
   if (chosen != nullptr && *chosen != '\0') {
     location.interpreter = find_executable(chosen);  // no fall-back: it was asked for by name

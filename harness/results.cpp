@@ -13,6 +13,7 @@
 #include "harness/job.h"
 #include "harness/machine_check.h"
 #include "harness/pace.h"
+#include "harness/registry.h"
 #include "harness/study.h"
 #include "harness/text.h"
 
@@ -536,14 +537,25 @@ json assemble_trace(const PlannedTrace& trace, const json& recorded) {
               {"seconds_per_iteration", nullptr},
               {"runs_seconds", nullptr},
               {"expected", nullptr},
+              {"verification", nullptr},
+              {"wrong_because", nullptr},
               {"label_hash", nullptr},
               {"labels_begin", nullptr}};
+  const auto* variant = find_variant(trace.spec.variant.name);
+  if (variant != nullptr && !variant->traits.wrong_because.empty()) {
+    result["wrong_because"] = variant->traits.wrong_because;
+  }
   if (!recorded.is_object()) return result;
   for (const char* key : {"status", "reason", "iterations", "seconds_per_iteration", "runs_seconds",
-                          "expected", "label_hash", "labels_begin", "points"}) {
+                          "expected", "verification", "label_hash", "labels_begin", "points"}) {
     if (recorded.contains(key)) result[key] = recorded.at(key);
   }
-  if (result["status"] == "ok") result["reason"] = nullptr;
+  if (result["status"] == "ok") {
+    result["reason"] = nullptr;
+  } else {  // nothing that is not right has a time
+    result["seconds_per_iteration"] = nullptr;
+    result["runs_seconds"] = nullptr;
+  }
   return result;
 }
 

@@ -278,7 +278,7 @@ int run(const RunOptions& options) {
   const InterruptGuard guard;
   RunSettings settings;
   settings.out = options.out.empty()
-                     ? std::filesystem::path(source_root()) / "results" / machine_id()
+                     ? std::filesystem::path(require_source_root()) / "results" / machine_id()
                      : std::filesystem::path(options.out);
   settings.cache = cache_root();
   settings.command_line = typed_command();

@@ -81,24 +81,38 @@ double norm_of(const T* row, std::int64_t d) {
   return std::sqrt(sum);
 }
 
-// Integers small enough that no operation of any formula rounds: then every variant must give the
-// exact labels, ties included, whatever its precision.
+// The smallest q up to 4 for which all values times 2^q are integers; nothing if there is none.
+template <class T>
+std::optional<int> binary_places(const T* values, std::int64_t count, int least) {
+  constexpr int kMost = 4;
+  int places = least;
+  for (std::int64_t i = 0; i < count; ++i) {
+    while (std::ldexp(values[i], places) != std::nearbyint(std::ldexp(values[i], places))) {
+      if (++places > kMost) return std::nullopt;
+    }
+  }
+  return places;
+}
+
+// Integers (of one power of two) small enough that no operation of any formula rounds: then every
+// variant must give the exact labels, ties included, whatever its precision.
 template <class T>
 bool arithmetic_is_exact(const StepEvidence<T>& step, const T* centroids, Precision precision) {
   if (step.max_abs > 2048) return false;
-  const auto is_integer = [](T value) { return value == std::nearbyint(value); };
   const std::int64_t kd = step.shape.k * step.shape.d;
-  T largest = step.max_abs;
-  for (std::int64_t i = 0; i < kd; ++i) {
-    if (!is_integer(centroids[i])) return false;
-    largest = std::max(largest, std::abs(centroids[i]));
-  }
-  const double operand_limit = precision == Precision::bf16 ? 256 : 2048;
+  const T largest = std::max(step.max_abs, largest_abs(centroids, kd, 1));
   // Up to 2^20 the float32 square roots of different integers differ too.
   const double sum_limit = precision == Precision::f64 ? 0x1p48 : 0x1p20;
-  if (largest > operand_limit || 4.0 * step.shape.d * largest * largest > sum_limit) return false;
-  const std::int64_t nd = step.shape.n * step.shape.d;
-  return std::all_of(step.points, step.points + nd, is_integer);
+  const auto fits = [&](int places) {
+    const double integer = std::ldexp(largest, places);
+    return integer <= (precision == Precision::bf16 ? 256 : 2048) &&
+           4.0 * static_cast<double>(step.shape.d) * integer * integer <= sum_limit;
+  };
+  // Cheap refusals before the points are looked at.
+  auto places = binary_places(centroids, kd, 0);
+  if (!places || !fits(*places)) return false;
+  places = binary_places(step.points, step.shape.n * step.shape.d, *places);
+  return places && fits(*places);
 }
 
 // Mean of the points, and the root of their mean squared distance from it.
@@ -142,9 +156,20 @@ struct LabelTally {
   std::int64_t out_of_range = 0;
   std::int64_t tie_broken_high = 0;
   std::int64_t first_bad = -1;
+  std::int64_t last_bad = -1;
+  std::int64_t exact_label_of_first = -1;
   double largest_excess = 0;
   double largest_of_bound = 0;
 };
+
+// Points come in ascending order.
+void note_bad(LabelTally& tally, std::int64_t point, std::int64_t exact_label) {
+  if (tally.first_bad < 0) {
+    tally.first_bad = point;
+    tally.exact_label_of_first = exact_label;
+  }
+  tally.last_bad = point;
+}
 
 void merge_tally(LabelTally& into, const LabelTally& from) {
   into.differing += from.differing;
@@ -153,7 +178,9 @@ void merge_tally(LabelTally& into, const LabelTally& from) {
   into.tie_broken_high += from.tie_broken_high;
   if (from.first_bad >= 0 && (into.first_bad < 0 || from.first_bad < into.first_bad)) {
     into.first_bad = from.first_bad;
+    into.exact_label_of_first = from.exact_label_of_first;
   }
+  into.last_bad = std::max(into.last_bad, from.last_bad);
   into.largest_excess = std::max(into.largest_excess, from.largest_excess);
   into.largest_of_bound = std::max(into.largest_of_bound, from.largest_of_bound);
 }
@@ -307,7 +334,7 @@ LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const
       tally.differing += 1;
       if (label < 0 || label >= k) {
         tally.out_of_range += 1;
-        if (tally.first_bad < 0) tally.first_bad = i;
+        note_bad(tally, i, exact_label);
         continue;
       }
       const double nearest = distances[exact_label];
@@ -328,7 +355,7 @@ LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const
         } else {
           tally.beyond_bound += 1;
         }
-        if (tally.first_bad < 0) tally.first_bad = i;
+        note_bad(tally, i, exact_label);
       }
     }
   });
@@ -527,6 +554,20 @@ std::string place(std::int64_t j, std::int64_t t) {
   return "cluster " + std::to_string(j) + ", coordinate " + std::to_string(t);
 }
 
+// Where the wrong labels are, since mistakes live at the end: a tail that was left out, the last
+// point.
+std::string whereabouts(const LabelTally& tally, std::int64_t bad, std::int64_t n) {
+  const std::string point = "point " + std::to_string(tally.first_bad);
+  if (n > 1 && tally.first_bad == n - 1) {
+    return "only the last of the " + std::to_string(n) + " points, " + point;
+  }
+  if (bad > 1 && tally.last_bad - tally.first_bad == bad - 1 && tally.last_bad == n - 1) {
+    return "the last " + std::to_string(bad) + " of the " + std::to_string(n) +
+           " points; first: " + point;
+  }
+  return "first: " + point;
+}
+
 template <class T>
 void certify_labels(const Traits& traits, const StepEvidence<T>& step, const VerifyOptions& options,
                     Certificate& certificate) {
@@ -558,9 +599,10 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
   std::string detail = std::to_string(tally.differing) + " of " + std::to_string(indices.size()) +
                        " checked labels differ from the exact ones";
   if (bad > 0) {
-    detail += ", " + std::to_string(bad) + " of them more than rounding explains (first: point " +
-              std::to_string(tally.first_bad) + ", label " +
-              std::to_string(step.labels[tally.first_bad]) + ")";
+    detail += ", " + std::to_string(bad) + " of them more than rounding explains (" +
+              whereabouts(tally, bad, n) + ", label " +
+              std::to_string(step.labels[tally.first_bad]) + "; the exact label is " +
+              std::to_string(tally.exact_label_of_first) + ")";
     if (tally.tie_broken_high > 0) {
       detail +=
           "; " + std::to_string(tally.tie_broken_high) + " ties did not go to the lowest index";

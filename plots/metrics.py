@@ -288,7 +288,9 @@ def multiply_add_ceiling(result: Result, cell: Cell, on_gpu: bool) -> float | No
 
 def trace_runs(trace: dict[str, Any]) -> list[float]:
     """Seconds of its whole runs: those that were timed again, warm, in all processes; otherwise the
-    recorded one, which was cold."""
+    recorded one, which was cold. None of a trace that is not ok, which older files timed too."""
+    if trace.get("status") != "ok":
+        return []
     runs = [seconds for process in trace.get("runs_seconds") or [] for seconds in process]
     each, steps = trace.get("seconds_per_iteration"), len(trace.get("iterations") or [])
     return runs or ([each * steps] if each and steps else [])

@@ -393,7 +393,7 @@ def _compare_iterations(result: Result, entry: dict[str, Any]) -> Comparison:
     """Executed iterations: of a trace that ended by a rule, or of a library that stops by its own.
     Whatever ran for a set number of iterations tells nothing."""
     for trace in result.traces:
-        if trace.get("stop") and _fits(trace, entry):
+        if trace.get("status") == "ok" and trace.get("stop") and _fits(trace, entry):
             steps = len(trace.get("iterations") or [])
             remark = f"executed by trace {trace['name']}, until {trace['stop']}"
             return Comparison(entry, steps or None, remark)
@@ -414,7 +414,8 @@ def _fits(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
 
 def _compare_trace(result: Result, entry: dict[str, Any]) -> Comparison:
     for trace in result.traces:
-        for step in trace.get("iterations") or [] if _fits(trace, entry) else []:
+        right = trace.get("status") == "ok" and _fits(trace, entry)
+        for step in trace.get("iterations") or [] if right else []:
             if step["iteration"] == entry.get("iteration"):
                 return Comparison(entry, step.get(entry["quantity"]), f"trace {trace['name']}")
     return Comparison(entry, None, "no trace of this run has this iteration")

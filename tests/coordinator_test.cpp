@@ -39,6 +39,10 @@ k=$(value k)
 repetitions=$(value repetitions)
 echo "$role k=$k repetitions=$repetitions threads=$OMP_NUM_THREADS" >> "$(dirname "$0")/calls.log"
 status=ok reason= pace= samples=0.001,0.0011,0.0012 hash=0123456789abcdef
+if [ "$role" = trace-worker ] && [ -f "$0.trace" ]; then
+  cat "$0.trace" > "$result"
+  exit 0
+fi
 if [ "$role" = trace-worker ]; then
   echo '{"status": "ok", "reason": null, "iterations": [], "label_hash": null}' > "$result"
   exit 0
@@ -479,6 +483,42 @@ TEST_F(CoordinatorTest, ALeftOutTraceIsMissing) {
   EXPECT_EQ(result().at("complete"), false);
   EXPECT_THAT(result().at("traces"), IsEmpty());
   EXPECT_EQ(calls().size(), 3U);
+}
+
+TEST_F(CoordinatorTest, AResumedNarrowedRunKeepsSkippedTraces) {
+  use({7});
+  plan_.traces.front().skip_reason = "no such device";
+  EXPECT_TRUE(run().complete);
+  settings_.resume = true;
+  plan_.traces.front().selected = false;  // as --only leaves it
+  EXPECT_TRUE(run().complete);
+  EXPECT_EQ(result().at("traces").at(0).at("status"), "skipped");
+}
+
+TEST_F(CoordinatorTest, ATraceOffTheExactTrajectoryIsWrongAndHasNoTime) {
+  use({7});
+  const auto trace_with = [&](double inertia) {
+    json reply = json::parse(R"({
+      "status": "ok", "reason": null, "seconds_per_iteration": 0.5, "runs_seconds": [[1.0]],
+      "label_hash": null, "verification": {"passed": true, "checks": []},
+      "trajectory": {"met_empty_clusters": false, "floor": {"exact": 0, "granted": 0}},
+      "iterations": [{"iteration": 1}, {"iteration": 2}]})");
+    reply["iterations"][1]["inertia"] = inertia;
+    write_text(script_.string() + ".trace", reply.dump());
+    std::filesystem::remove_all(settings_.out);
+    run();
+    return result().at("traces").at(0);
+  };
+  const json right = trace_with(12.5);  // as the fake worker says of the exact one
+  EXPECT_EQ(right.at("status"), "ok") << right.dump();
+  EXPECT_EQ(right.at("seconds_per_iteration"), 0.5);
+  EXPECT_TRUE(right.at("verification").at("passed").get<bool>());
+  const json wrong = trace_with(14);
+  EXPECT_EQ(wrong.at("status"), "wrong");
+  EXPECT_THAT(wrong.at("reason").get<std::string>(), HasSubstr("exact trajectory"));
+  EXPECT_FALSE(wrong.at("verification").at("passed").get<bool>());
+  EXPECT_TRUE(wrong.at("seconds_per_iteration").is_null());
+  EXPECT_TRUE(wrong.at("runs_seconds").is_null());
 }
 
 TEST_F(CoordinatorTest, SecondRunOnOneResultFileIsRefused) {

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <thread>
 
 #include "datasets/atomic_file.h"
@@ -95,6 +96,48 @@ TEST_F(Cache, ChangedByteIsFoundWithAndWithoutANewTime) {
   damage();
   fs::last_write_time(stored.file, time);
   expect_good(stored);
+}
+
+TEST_F(Cache, WhatIsNoFileInItsPlaceMakesWay) {
+  const auto stored = get();
+  const auto record = record_of(stored);
+  const auto lock = fs::path(stored.file).replace_extension(".lock");
+  const std::vector<std::function<void(const fs::path&)>> obstacles{
+      [](const fs::path& file) { fs::create_directory(file); },
+      [](const fs::path& file) { fs::create_symlink(file, file); },
+      [](const fs::path& file) { ASSERT_EQ(mkfifo(file.c_str(), 0600), 0); },
+  };
+  for (const auto& file : {stored.file, record, lock}) {
+    for (const auto& obstacle : obstacles) {
+      fs::remove(file);
+      fs::remove(record);  // else nobody needs the lock
+      obstacle(file);
+      ::testing::internal::CaptureStderr();
+      expect_good(stored);
+      EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                  HasSubstr(file.filename().string() + " in the cache is made again"));
+    }
+  }
+}
+
+TEST_F(Cache, FolderInItsPlaceIsMovedAsideWithWhatItHolds) {
+  const auto stored = get();
+  fs::remove(stored.file);
+  fs::create_directory(stored.file);
+  std::ofstream(stored.file / "kept") << "text";
+  ::testing::internal::CaptureStderr();
+  expect_good(stored);
+  const std::string aside = stored.file.filename().string() + ".aside-0";
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("and is now " + aside));
+  EXPECT_EQ(content_of(stored.file.parent_path() / aside / "kept"), "text");
+}
+
+TEST_F(Cache, LinkToAFileElsewhereIsAsGoodAsTheFile) {
+  const auto stored = get();
+  fs::rename(stored.file, folder_ / "elsewhere.npy");
+  fs::create_symlink(folder_ / "elsewhere.npy", stored.file);
+  expect_good(stored);
+  EXPECT_TRUE(fs::is_symlink(stored.file));
 }
 
 TEST_F(Cache, TouchedButIntactFileIsKept) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "datasets/dataset.h"
 #include "datasets_test_tools.h"
 #include "harness/data_command.h"
 
@@ -54,6 +55,38 @@ TEST(DataCommand, InspectsCsvWithLabels) {
 TEST(DataCommand, ListsEveryGeneratorWithItsParameters) {
   EXPECT_THAT(output_of({"data", "--list"}),
               AllOf(HasSubstr("globular: "), HasSubstr("--sigma"), HasSubstr("zhihu2023: ")));
+}
+
+// A source of float64 that stands in for scikit-learn, and a tree without a catalogue to hold it
+// to.
+TEST(DataCommand, WritesThePrecisionOfTheSourceOrSaysThatItRounds) {
+  const TemporaryFolder folder;
+  const std::vector<double> source{0.1, 0.2, 0.3, 0.4};
+  write_npy(folder / "source.npy", make_points(source.data(), 2, 2));
+  const auto python =
+      folder.write("python", "#!/bin/sh\ncp '" + (folder / "source.npy").string() + "' \"$3\"\n");
+  std::filesystem::permissions(python, std::filesystem::perms::owner_all);
+  const auto said = [&](const std::string& name, const std::string& options) {
+    const std::string command =
+        "KMEANS_BENCH_ROOT='" + folder.path().string() + "' KMEANS_BENCH_CACHE='" +
+        (folder / "cache").string() + "' KMEANS_BENCH_PYTHON='" + python.string() + "' '" +
+        KMEANS_BENCH_PROGRAM + "' data " + options + " --out '" + (folder / name).string() +
+        "' > '" + (folder / "out").string() + "' 2> '" + (folder / "err").string() + "'";
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), kExitOk);
+    return test::content_of(folder / "err");
+  };
+  EXPECT_EQ(said("a.npy", "zhihu2023"), "");
+  const Points as_made = load_points(folder / "a.npy");
+  ASSERT_EQ(as_made.scalar(), ScalarType::f64);
+  EXPECT_EQ(test::values_of<double>(as_made), source);
+  EXPECT_EQ(said("b.npy", "zhihu2023 --precision f64"), "");
+  EXPECT_EQ(load_points(folder / "b.npy").scalar(), ScalarType::f64);
+  EXPECT_THAT(said("c.npy", "zhihu2023 --precision f32"),
+              HasSubstr("the source of zhihu2023 is float64; these points are rounded to float32"));
+  EXPECT_EQ(load_points(folder / "c.npy").scalar(), ScalarType::f32);
+  // What is generated here has no precision of its own.
+  EXPECT_EQ(said("d.npy", "uniform --n 3 --d 2"), "");
+  EXPECT_EQ(load_points(folder / "d.npy").scalar(), ScalarType::f32);
 }
 
 // In a process of its own: a program reads its catalogue once.

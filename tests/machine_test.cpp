@@ -22,6 +22,7 @@
 #include "harness/environment.h"
 #include "harness/errors.h"
 #include "harness/gpu.h"
+#include "harness/kept_ceilings.h"
 #include "harness/machine_process.h"
 
 namespace kmeans {
@@ -494,40 +495,130 @@ TEST_F(MachineTest, OpenBlasIsSeenWithoutCripplingVariables) {
 }
 #endif
 
-TEST_F(MachineTest, KeptCeilingsAreUsedUntilForcedStaleOrDamaged) {
-  set_worker_program("");
-  const ScopedVariable cache("KMEANS_BENCH_CACHE", folder_.string());
-  const ScopedVariable id("KMEANS_BENCH_MACHINE", "test-machine");
-  const fs::path file = kept_ceilings_file();
-  EXPECT_EQ(file.parent_path(), folder_ / "machine");
-  EXPECT_TRUE(file.filename().string().starts_with("test-machine-")) << file;
+/// Ceilings as they are kept, with a mark by which they are known again.
+nlohmann::json some_ceilings() {
+  return {{"read_gbytes_per_second", 12.5},
+          {"read_gbytes_per_second_cache", 98.7},
+          {"copy_gbytes_per_second", nullptr},
+          {"fma_gflops", {{"f32_one_thread", 70.1}, {"f64_one_thread", 35}}},
+          {"gemm_gflops", {{"f32", 120}, {"f64", nullptr}, {"library", "OpenBLAS 0.3.21"}}},
+          {"timer", {{"resolution_seconds", 1e-9}, {"overhead_seconds", 2.5e-8}}},
+          {"details", {{"disturbed", false}, {"notes", {"a note"}}, {"from_file", true}}}};
+}
 
-  const auto keep = [&](const std::string& text) {
-    fs::create_directories(file.parent_path());
-    std::ofstream(file) << text;
-  };
-  const auto kept = [](const std::string& fingerprint) {
-    return nlohmann::json{{"fingerprint", fingerprint}, {"ceilings", {{"from_file", true}}}}.dump();
-  };
-  constexpr double kEffort = 0.01;
-  const auto is_from_file = [](const nlohmann::json& c) { return c.contains("from_file"); };
-  const auto hash = fingerprint_hash(machine_fingerprint());
-  keep(kept(hash));
-  EXPECT_TRUE(is_from_file(measured_ceilings(false, kEffort)));
-  EXPECT_FALSE(is_from_file(measured_ceilings(true, kEffort)));
-  keep(kept("0123456789abcdef"));
-  EXPECT_FALSE(is_from_file(measured_ceilings(false, kEffort)));
+bool is_from_file(const nlohmann::json& c) { return c.at("details").contains("from_file"); }
+
+class KeptCeilings : public MachineTest {
+ protected:
+  void SetUp() override {
+    MachineTest::SetUp();
+    set_worker_program("");
+    cache_.emplace("KMEANS_BENCH_CACHE", folder_.string());
+    id_.emplace("KMEANS_BENCH_MACHINE", "test-machine");
+    file_ = kept_ceilings_file();
+    fs::create_directories(file_.parent_path());
+  }
+
+  void keep(const std::string& text) const { std::ofstream(file_) << text; }
+
+  /// Whether the kept ones are used, and what is said meanwhile.
+  static std::pair<bool, std::string> read() {
+    ::testing::internal::CaptureStderr();
+    const bool kept = is_from_file(measured_ceilings(false, 0.01));
+    return {kept, ::testing::internal::GetCapturedStderr()};
+  }
+
+  nlohmann::json good_{{"fingerprint", fingerprint_hash(machine_fingerprint())},
+                       {"ceilings", some_ceilings()}};
+  fs::path file_;
+  std::optional<ScopedVariable> cache_;
+  std::optional<ScopedVariable> id_;
+};
+
+TEST_F(KeptCeilings, AreUsedUntilForcedStaleOrDamaged) {
+  EXPECT_EQ(file_.parent_path(), folder_ / "machine");
+  EXPECT_TRUE(file_.filename().string().starts_with("test-machine-")) << file_;
+  keep(detail::sealed(good_).dump());
+  EXPECT_EQ(read(), std::pair(true, std::string()));
+  EXPECT_FALSE(is_from_file(measured_ceilings(true, 0.01)));
+  auto of_another = good_;
+  of_another["fingerprint"] = "0123456789abcdef";
+  keep(detail::sealed(of_another).dump());
+  EXPECT_EQ(read(), std::pair(false, std::string()));
   for (const std::string damaged : {"", "{\"fingerprint\": ", "[1]", "{\"fingerprint\": 7}"}) {
     keep(damaged);
-    EXPECT_FALSE(is_from_file(measured_ceilings(false, kEffort))) << damaged;
+    const auto [kept, said] = read();
+    EXPECT_FALSE(kept) << damaged;
+    EXPECT_THAT(said, HasSubstr("kept ceilings are not used, and measured again")) << damaged;
   }
 
   // Only a measurement that nothing disturbed is worth keeping.
-  fs::remove(file);
-  const auto measured = measured_ceilings(false, kEffort);
-  EXPECT_EQ(fs::exists(file), !measured["details"]["disturbed"].get<bool>());
-  if (fs::exists(file)) {
-    EXPECT_EQ(measured_ceilings(false, kEffort), measured);
+  fs::remove(file_);
+  const auto measured = measured_ceilings(false, 0.01);
+  EXPECT_EQ(fs::exists(file_), !measured["details"]["disturbed"].get<bool>());
+  if (fs::exists(file_)) {
+    EXPECT_EQ(measured_ceilings(false, 0.01), measured);
+  }
+}
+
+TEST_F(KeptCeilings, EditedOnesAreMeasuredAgain) {
+  auto edited = detail::sealed(good_);
+  edited["ceilings"]["read_gbytes_per_second"] = 13;
+  keep(edited.dump());
+  EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("its hash does not fit what it says")));
+  keep(good_.dump());
+  EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("its hash is missing")));
+  // By somebody who makes a hash for it.
+  edited["ceilings"]["read_gbytes_per_second"] = -5;
+  keep(detail::sealed(edited).dump());
+  EXPECT_THAT(read(),
+              ::testing::Pair(false, HasSubstr("read_gbytes_per_second is -5, outside of")));
+  edited = good_;
+  edited["gpus"] = {{"GPU-1, driver 13000", {{"read_gbytes_per_second", "<b>"}}}};
+  keep(detail::sealed(edited).dump());
+  EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("of a GPU, ")));
+}
+
+TEST_F(KeptCeilings, WhatIsNoFileInTheirPlaceIsNoHindrance) {
+  fs::create_directory(file_);
+  std::ofstream(file_ / "somebody's") << "text";
+  EXPECT_FALSE(read().first);
+  fs::remove_all(file_);
+  fs::create_symlink(file_, file_);
+  EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("measured again")));
+}
+
+TEST(CeilingsInReason, AreToldFromOthers) {
+  EXPECT_EQ(detail::unreasonable_ceilings(some_ceilings()), "");
+  const std::vector<std::pair<std::string, nlohmann::json>> wrong{
+      {"/read_gbytes_per_second", -5},
+      {"/read_gbytes_per_second", "<b>"},
+      {"/read_gbytes_per_second", 1e308},
+      {"/read_gbytes_per_second", 0},
+      {"/read_gbytes_per_second", nlohmann::json::array({1})},
+      {"/copy_gbytes_per_second", true},
+      {"/fma_gflops", 5},
+      {"/fma_gflops/f32_one_thread", 0},
+      {"/fma_gflops/f32_one_thread", 1e10},
+      {"/gemm_gflops/f32", "fast"},
+      {"/gemm_gflops/library", 3},
+      {"/timer/overhead_seconds", -1e-9},
+      {"/timer/overhead_seconds", 3600},
+      {"/details/disturbed", true},
+      {"/details/disturbed", "no"},
+      {"/details/notes", "none"},
+      {"/details", nullptr},
+      {"/more", "text"},
+  };
+  for (const auto& [place, value] : wrong) {
+    auto ceilings = some_ceilings();
+    ceilings[nlohmann::json::json_pointer(place)] = value;
+    EXPECT_NE(detail::unreasonable_ceilings(ceilings), "") << place << " = " << value;
+  }
+  for (const char* key : {"read_gbytes_per_second", "fma_gflops", "gemm_gflops", "details"}) {
+    auto ceilings = some_ceilings();
+    ceilings.erase(key);
+    EXPECT_NE(detail::unreasonable_ceilings(ceilings), "") << key;
   }
 }
 

@@ -29,6 +29,8 @@ enum class Fault {
   stale_centroids,     // the update uses the labels of the iteration before
   forgets_reset,       // keeps the sums of earlier runs
   unwritten_label,     // does not write the last label
+  last_label_zero,     // the last point is never labelled
+  last_labels_zero,    // nor are the points after the last full block of 16
   label_out_of_range,
   nan_centroid,
 };
@@ -53,6 +55,9 @@ class Faulty final : public Variant<float> {
     std::copy(centroids_.begin(), centroids_.end(), centroids);
     const auto& shown = fault == Fault::stale_labels ? before_ : labels_;
     std::copy(shown.begin(), shown.end() - (fault == Fault::unwritten_label ? 1 : 0), labels);
+    const std::int64_t n = problem_.shape.n;
+    if (fault == Fault::last_label_zero) labels[n - 1] = 0;
+    if (fault == Fault::last_labels_zero) std::fill(labels + n / 16 * 16, labels + n, 0);
     if (fault == Fault::label_out_of_range) labels[0] = static_cast<std::int32_t>(problem_.shape.k);
   }
 
@@ -184,6 +189,16 @@ TEST(Verify, CatchesUnwrittenAndImpossibleOutput) {
   expect_caught(judge<Fault::unwritten_label>("prime sizes"), "labels in range");
   expect_caught(judge<Fault::label_out_of_range>("prime sizes"), "labels in range");
   EXPECT_EQ(judge<Fault::nan_centroid>("prime sizes").verdict, Verdict::failed);
+}
+
+TEST(Verify, SaysWhichLabelIsRightAndThatItIsTheLastPoint) {
+  // 1009 points: the last one, and the last one after 63 full blocks of 16.
+  expect_caught(judge<Fault::last_label_zero>("prime sizes"),
+                "(only the last of the 1009 points, point 1008, label 0; the exact label is ");
+  // 61 points and as many clusters, each its own: no point but the first has the label 0.
+  expect_caught(judge<Fault::last_labels_zero>("k = n"),
+                "(the last 13 of the 61 points; first: point 48, label 0; the exact label is 48)");
+  expect_caught(judge<Fault::one_label>("k = n"), "(first: point 30, label ");
 }
 
 TEST(Verify, ExactVariantsAreHeldToBits) {

@@ -74,6 +74,33 @@ class TiresWhenTimed final : public Variant<float> {
   int resets_ = 0;
 };
 
+// Right after one step, wrong after more.
+class ForgetsLater final : public Variant<float> {
+ public:
+  void setup(const Problem<float>& problem) override {
+    inner_ = require_variant("reference").factory.make_float(Precision::f32);
+    inner_->setup(problem);
+    n_ = problem.shape.n;
+  }
+  void reset(const float* centroids) override {
+    steps_ = 0;
+    inner_->reset(centroids);
+  }
+  void step(std::int64_t iterations) override {
+    steps_ += iterations;
+    inner_->step(iterations);
+  }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    inner_->fetch(centroids, labels);
+    if (steps_ > 1) std::fill(labels, labels + n_, 0);
+  }
+
+ private:
+  std::unique_ptr<Variant<float>> inner_;
+  std::int64_t n_ = 0;
+  std::int64_t steps_ = 0;
+};
+
 // By its own sums: says that nothing moves and no label changes, from the second iteration on.
 class Content final : public Variant<float> {
  public:
@@ -124,6 +151,7 @@ class StopsAfterThree final : public Variant<float> {
 }  // namespace kmeans
 
 KMEANS_VARIANT(Content, .name = "tests_content", .summary = "says that it has settled")
+KMEANS_VARIANT(ForgetsLater, .name = "tests_forgets", .summary = "wrong from the second step on")
 KMEANS_VARIANT(StopsAfterThree, .name = "tests_stops_after_three", .summary = "stops early")
 KMEANS_VARIANT(SpinTenMilliseconds, .name = "tests_spin", .summary = "spins 10 ms an iteration")
 KMEANS_VARIANT(Throws, .name = "tests_throws", .summary = "throws in setup")
@@ -354,6 +382,33 @@ TEST_F(WorkerTest, TraceKnowsCentroids) {
   EXPECT_THAT(json.at("reason").get<std::string>(), testing::HasSubstr("centroid"));
   // An iteration that never came proves nothing.
   EXPECT_EQ(expect(3, 7.2, 1e-6).at("status"), "wrong");
+}
+
+TEST_F(WorkerTest, TraceIsCertifiedAsACellIs) {
+  const auto right = run_trace(trace_on_line("reference", 3));
+  EXPECT_EQ(right.at("status"), "ok") << right.dump();
+  EXPECT_TRUE(right.at("verification").at("passed").get<bool>());
+  EXPECT_EQ(right.at("verification").at("points_checked"), 6);
+  EXPECT_GT(right.at("seconds_per_iteration"), 0.0);
+  // Wrong from the second step on: only the certificate of the last one sees it.
+  TraceJob trace = trace_on_line("tests_forgets", 4);
+  trace.stop = "labels";
+  trace.runs = 2;
+  const auto wrong = run_trace(trace);
+  EXPECT_EQ(wrong.at("status"), "wrong") << wrong.dump();
+  EXPECT_THAT(wrong.at("reason").get<std::string>(), testing::HasSubstr("last iteration"));
+  EXPECT_FALSE(wrong.at("verification").at("passed").get<bool>());
+  EXPECT_TRUE(wrong.at("seconds_per_iteration").is_null());
+  EXPECT_TRUE(wrong.at("runs_seconds").is_null());
+}
+
+TEST_F(WorkerTest, AKnownAnswerOfZeroIsMissedInWords) {
+  TraceJob trace = trace_on_line("reference", 2);
+  trace.expected = {{"inertia", {0.0}}, {"relative_tolerance", 1e300}};
+  const auto json = run_trace(trace);
+  EXPECT_EQ(json.at("status"), "wrong");
+  EXPECT_THAT(json.at("reason").get<std::string>(), testing::HasSubstr("inertia infinite"));
+  EXPECT_TRUE(json.at("seconds_per_iteration").is_null());
 }
 
 TEST_F(WorkerTest, TraceIsTimedAgainWarm) {

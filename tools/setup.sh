@@ -85,11 +85,11 @@ have_cmake() {
   version_at_least "${version%%[!0-9.]*}" 3.25
 }
 
-# Its own header: cblas.h alone may be another library's.
+# By its own header, as cmake/KmeansBlas.cmake looks for it: cblas.h alone may be another library's.
 have_openblas() {
-  local folder
-  for folder in . openblas openblas-pthread "$(uname -m)-linux-gnu" \
-    "$(uname -m)-linux-gnu/openblas-pthread"; do
+  local folder machine
+  machine=$(uname -m)-linux-gnu
+  for folder in . "$machine" {,"$machine/"}openblas{,-pthread,-openmp,-serial}; do
     has_header "$folder/openblas_config.h" && return 0
   done
   return 1
@@ -192,7 +192,10 @@ setup_system() {
     return 0
   fi
   mkdir -p .setup
-  if install_packages "${missing[@]}"; then hash -r; fi
+  if install_packages "${missing[@]}"; then
+    hash -r
+    : >.setup/installed # tools/build.sh configures again
+  fi
   collect_missing <<<"$table"
   if [ ${#required[@]} -gt 0 ]; then
     say "missing, and could not be installed from here: ${required[*]}"
@@ -252,9 +255,35 @@ if sys.prefix != sys.base_prefix: print("\n".join(site.getsitepackages()))' \
   say "versions are not the pinned ones; 'make setup' tries again"
 }
 
+# Empty, or the other folder that .venv was made in. Its scripts begin with that absolute path, which a
+# copied or moved clone takes along: they would run what lies in the old place, or nothing.
+other_place_of_venv() {
+  local place
+  place=$(sed -n 's/^command = .* -m venv\( --[a-z-]*\)* //p' .venv/pyvenv.cfg 2>/dev/null || true)
+  [ -z "$place" ] || [ "$place" -ef .venv ] || printf '%s\n' "$place"
+}
+
+# Forgets a .venv of another place, unless it works and there would be nothing to make a new one from.
+leave_moved_venv() {
+  local given_up=.setup/moved-venv place
+  place=$(other_place_of_venv)
+  [ -z "$place" ] && return 0
+  [ "$retry" = no ] && [ -f $given_up ] && [ "$(<$given_up)" = "$place" ] && return 0
+  mkdir -p .setup
+  if .venv/bin/python -c '' 2>/dev/null && ! registry_answers; then
+    say ".venv was made in $place, with which its scripts begin, and no package registry answers to make"
+    say "it anew: it stays as it is, and its scripts may run what lies there; 'make setup' tries again"
+    printf '%s\n' "$place" >$given_up
+    return 0
+  fi
+  say ".venv was made in $place, with which its scripts begin, so it is made anew"
+  rm -f "$stamp" "$gpu_stamp" $given_up
+}
+
 setup_python() {
   local wanted python
   wanted=$(wanted_stamp requirements.txt)
+  leave_moved_venv
   if [ -x .venv/bin/python ] && [ -f "$stamp" ]; then
     case $(<"$stamp") in
       "$wanted") return 0 ;;

@@ -7,7 +7,12 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-changes=$(git status --porcelain --untracked-files=no -- . ':(exclude)results')
+# Unknown files count where the build would compile or load them, as in cmake/GitInfo.cmake.
+changes=$(
+  git status --porcelain --untracked-files=no -- . ':(exclude)results'
+  git status --porcelain --untracked-files=all -- cmake datasets experiments harness implementations |
+    grep '^??' || true
+)
 if [ -n "$changes" ]; then
   printf 'these files differ from the commit, so the copy will count as changed:\n%s\n' "$changes" >&2
 fi

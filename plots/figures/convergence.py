@@ -36,9 +36,10 @@ def traces_of(result: Result, figure: dict[str, Any]) -> list[Trace]:
     if not traces:
         named = listed([repr(name) for name in wanted])
         raise NothingToDraw(f"this run has no trace {named}" if wanted else "no trace was run")
-    if not any(t.get("iterations") for t in traces):
+    right = [t for t in traces if t.get("status") == "ok" and t.get("iterations")]
+    if not right:
         raise NothingToDraw("; ".join(f"{t['name']}: {t.get('reason')}" for t in traces))
-    return [t for t in traces if t.get("iterations")]
+    return right
 
 
 def names_of(figure: dict[str, Any]) -> list[str]:

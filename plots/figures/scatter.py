@@ -23,7 +23,7 @@ _MOST_NAMED = 12  # clusters in the legend
 def _traces(result: Result, figure: dict[str, Any]) -> list[Trace]:
     """The figure's traces that kept points; the first one of the run if it names none."""
     wanted = names_of(figure)
-    kept = {t["name"]: t for t in result.traces if t.get("points")}
+    kept = {t["name"]: t for t in result.traces if t.get("points") and t.get("status") == "ok"}
     if not wanted and kept:
         return [next(iter(kept.values()))]
     found = [kept[name] for name in wanted if name in kept]
@@ -149,8 +149,6 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             sentences.append(f"{named}the first two of {trace['d']} coordinates are shown.")
         if coordinates.shape[1] == 1:
             sentences.append("The height of a point means nothing.")
-        if trace.get("status") != "ok":
-            sentences.append(f"{trace['name']} is {trace['status']}: {trace.get('reason')}.")
     absent = [name for name in names_of(figure) if name not in {t["name"] for t in traces}]
     if absent:
         sentences.append(f"Without points in this run: {listed(absent)}.")

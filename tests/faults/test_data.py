@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+ROOT = Path(__file__).resolve().parents[2]
+
 SIX = np.arange(12, dtype="<f4").reshape(6, 2)
 
 
@@ -394,6 +396,41 @@ def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path)
     assert {file: file.read_bytes() for file in made_again} == {f: whole[f] for f in made_again}
 
 
+def test_links_to_themselves_and_folders_in_the_cache_make_way(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    own = bench.other_cache(cache)
+    described = write(experiment())
+
+    def measured(number: int) -> tuple[str, str]:
+        out = tmp_path / f"out{number}"
+        run = bench("run", described, "--out", out, environment=own, timeout=120)
+        assert run.returncode == 0, run.stderr
+        cell = json.loads((out / "demo.json").read_text(encoding="utf-8"))["cells"][0]
+        return cell["label_hash"], run.stderr
+
+    answer, _ = measured(0)
+    (centroids,) = cache.glob("centroids/*.npy")
+    entries = [
+        *cache.glob("uniform-*.npy"),
+        *cache.glob("uniform-*.json"),
+        centroids,
+        centroids.with_suffix(".sha256"),
+        *cache.glob("trajectories/*.json"),
+        *cache.glob("machine/*.json"),
+    ]
+    assert len(entries) >= 5
+    for number, make in enumerate((lambda f: f.symlink_to(f), Path.mkdir, os.mkfifo), 1):
+        for entry in entries:
+            entry.unlink(missing_ok=True)
+            make(entry)
+        again, said = measured(number)
+        assert again == answer
+        assert f"{centroids.name} in the cache is made again" in said
+        assert all(entry.is_file() for entry in entries[:5])
+
+
 # ---- 24 to 30: awkward points ----
 
 
@@ -650,3 +687,74 @@ def test_overflow_is_wrong_and_never_published(
             assert cell["reason"]
             assert cell["seconds_per_iteration"] is None
             assert cell["samples_seconds_per_iteration"] == []
+
+
+def test_traces_that_are_wrong_have_no_time_and_decide_nothing(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    # Squares of 1e30 are beyond float32: cpu_naive gives labels that are not the nearest.
+    trace = {"n": 1000, "d": 3, "k": 5, "iterations": 30, "stop": "labels"}
+    described = experiment(
+        data={"generator": "uniform", "seed": 1, "low": -1e30, "high": 1e30},
+        traces=[
+            {"name": "bad", "variant": "cpu_naive", **trace},
+            {"name": "good", "variant": "reference", **trace},
+            {
+                "name": "missed",
+                "variant": "reference",
+                **trace,
+                "expected": {"inertia": [0], "relative_tolerance": 1},
+            },
+        ],
+        figures=[{"id": "time", "kind": "trace-time", "title": "Time"}],
+        claims=[
+            {
+                "id": "faster",
+                "statement": "One is faster.",
+                "where": "nowhere",
+                "why": "Nothing was wrong with it.",
+                "tests": [
+                    {
+                        "quantity": "trace_speedup",
+                        "trace": "good",
+                        "baseline_trace": "bad",
+                        "at_least": 1,
+                    }
+                ],
+            }
+        ],
+    )
+    out = tmp_path / "some-machine"
+    result = bench.measure(write(described), out, "--check-seconds", "0", code=4)
+    traces = {trace["name"]: trace for trace in result["traces"]}
+    assert {name: trace["status"] for name, trace in traces.items()} == {
+        "bad": "wrong",
+        "good": "ok",
+        "missed": "wrong",
+    }
+    for name in ("bad", "missed"):
+        assert traces[name]["seconds_per_iteration"] is None
+        assert traces[name]["runs_seconds"] is None
+    assert traces["good"]["seconds_per_iteration"] > 0
+    assert not traces["bad"]["verification"]["passed"]
+    assert "labels" in traces["bad"]["reason"]
+    checks = {check["name"] for check in traces["good"]["verification"]["checks"]}
+    assert "inertia on the exact trajectory" in checks
+    assert any(name.startswith("last iteration: ") for name in checks)
+    assert "null" not in traces["missed"]["reason"]
+    assert "infinite" in traces["missed"]["reason"]
+
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    drawn = subprocess.run(
+        [sys.executable, "-m", "plots", "report", out],
+        cwd=ROOT,
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert drawn.returncode == 0, drawn.stderr
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "not tested here: trace bad is wrong" in page
+    assert "holds:" not in page

@@ -263,11 +263,13 @@ def test_a_stage_without_declared_work_has_no_rate(result: Result) -> None:
 
 def test_the_time_of_a_trace_is_that_of_its_whole_runs() -> None:
     trace = {"iterations": [{}] * 5, "seconds_per_iteration": 0.3, "runs_seconds": None}
+    trace |= {"status": "ok"}
     assert trace_runs(trace) == [1.5]  # recorded while it was cold
     assert trace_seconds(trace) == Interval(1.5, 1.5, 1.5, False)
     again = trace | {"runs_seconds": [[1.0, 1.2], [1.1, 1.4], [1.3, 1.05]]}
     assert trace_seconds(again) == Interval(pytest.approx(1.15), 1.0, 1.4, True)
     assert trace_seconds({"iterations": [], "seconds_per_iteration": None}) is None
+    assert trace_seconds(again | {"status": "wrong"}) is None  # as older files timed them
 
 
 def test_limits_are_found_by_their_path(result: Result) -> None:
