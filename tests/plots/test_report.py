@@ -361,7 +361,7 @@ def test_setup_and_whole_calls_stand_beside_the_iteration(
     row = text[text.index("<tbody>", text.index("All cells (")) :].split("<tr>")[1]
     for value in ("500 ms", "750 ms", "5.50 s", "75.5 s"):
         assert value in row
-    assert "Setup of cpu_a: the copy to float64 and the tree" in _words(text)
+    assert "cpu_a: the copy to float64 and the tree" in _words(text)
 
 
 def test_what_all_pictures_share_is_said_once(tmp_path: Path, data: dict[str, Any]) -> None:
