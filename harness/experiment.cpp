@@ -757,9 +757,9 @@ class Parser {
 
   void check_figures(const ObjectReader& top, const Experiment& experiment) const {
     static const std::vector<std::string> kKinds{
-        "time",        "bars",    "speedup", "gflops",   "gbytes",    "stages",
-        "table",       "scatter", "heatmap", "roofline", "winners",   "ladder",
-        "convergence", "lines",   "rows",    "claims",   "trace-time"};
+        "time",        "bars",    "speedup", "gflops",   "gbytes",     "stages",
+        "table",       "scatter", "heatmap", "roofline", "winners",    "ladder",
+        "convergence", "lines",   "rows",    "claims",   "trace-time", "whole-call"};
     std::set<std::string> ids;
     const json& list = top.at("figures");
     for (std::size_t i = 0; i < list.size(); ++i) {

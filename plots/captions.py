@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from plots.load import Cell, Interval, Result
 from plots.metrics import is_unsure, named, speedup
-from plots.select import label_of, reason_of, shape_title, status_of
+from plots.select import UNSTEADY, label_of, reason_of, shape_title, status_of
 from plots.words import TIMES, count, digits, listed, many, seconds, span
 
+_MANY_NOTES = 2  # kinds of conditions that a footnote names
 _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
 _PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
@@ -86,10 +87,36 @@ def missing_sentences(cells: Sequence[Cell]) -> list[str]:
         if len(shapes) > 1 and set(shapes) == everywhere:
             places = "all shapes"
         reasons = list(dict.fromkeys(reason_of(c) for group in members for c in group))
-        text = f"No time: {labels}, {status}, at {places}"
+        text = f"{_nothing(status)}: {labels}, {status}, at {places}"
         text += f": {reasons[0]}" if reasons[0] else ""
         sentences.append(text + (", and so on." if len(reasons) > 1 else "."))
     return sentences
+
+
+def _nothing(status: str) -> str:
+    return "No one number" if status == UNSTEADY else "No time"
+
+
+def noted_sentences(cells: Sequence[Cell]) -> list[str]:
+    """A footnote: how many of the times were taken under which conditions, the numbers of the first
+    standing for all."""
+    timed = [c for c in cells if c.ok]
+    kinds: dict[str, list[str]] = {}
+    for cell in timed:
+        for pattern, text in {_NUMBER.sub("#", t): t for t in cell.noted}.items():
+            kinds.setdefault(pattern, []).append(text)
+    noted = sum(bool(c.noted) for c in timed)
+    if not noted:
+        return []
+    most = sorted(kinds.values(), key=lambda texts: -len(texts))
+    shown = [f"{texts[0].rstrip('.')} ({count(len(texts))})" for texts in most[:_MANY_NOTES]]
+    rest = len(most) - len(shown)
+    return [
+        f"Noted: {count(noted)} of {many(len(timed), 'time')} were taken under conditions such as "
+        + "; ".join(shown)
+        + (f"; and {many(rest, 'other')}" if rest else "")
+        + "."
+    ]
 
 
 def _gaps_in_short(alike: dict[tuple, list[list[Cell]]]) -> list[str]:
@@ -105,7 +132,7 @@ def _gaps_in_short(alike: dict[tuple, list[list[Cell]]]) -> list[str]:
             found[label] = found.get(label, 0) + len(group)
         labels = listed([f"{label} ({number})" for label, number in found.items()], limit=40)
         reasons = list(dict.fromkeys(reason_of(c) for group in groups for c in group))
-        text = f"No time: {labels}, {status}, at so many shapes"
+        text = f"{_nothing(status)}: {labels}, {status}, at so many shapes"
         text += f": {reasons[0]}" if reasons[0] else ""
         sentences.append(text + (", and so on." if len(reasons) > 1 else "."))
     return sentences
@@ -267,6 +294,7 @@ def caption(
     """The sentences under a figure of cells; `shown` names what shows the intervals."""
     sentences = [*opening(result, figure), samples_sentence(cells, shown)]
     sentences += [*early_sentences(cells), *notes, *missing_sentences(cells)]
+    sentences += noted_sentences(cells)
     return [*sentences, *not_run_sentences(result, figure), *closing(result)]
 
 
@@ -287,6 +315,25 @@ def unsure_sentence(ratios: Sequence[Interval]) -> str:
     """What ~ means before a ratio in a field, and how many have it."""
     unsure = sum(map(is_unsure, ratios))
     return f"~: the intervals of the two times overlap ({unsure} of {len(ratios)} fields)."
+
+
+def setup_sentences(cells: Sequence[Cell]) -> list[str]:
+    """Where times per iteration leave out a setup that is longer than one of them."""
+    timed = [c for c in cells if c.seconds is not None and c.data.get("setup_seconds") is not None]
+    long = {c.key: r for c in timed if c.seconds and (r := _setup_over_step(c)) > 1}
+    if not long:
+        return []
+    most = max((c for c in timed if c.key in long), key=lambda c: long[c.key])
+    return [
+        f"Setup, once a call, is outside of these times: it takes longer than an iteration at "
+        f"{count(len(long))} of {many(len(timed), 'point')}, at most as long as "
+        f"{digits(long[most.key])} of them ({label_of(most)}, {shape_title(most)}: "
+        f"{seconds(most.data['setup_seconds'])})."
+    ]
+
+
+def _setup_over_step(cell: Cell) -> float:
+    return cell.data["setup_seconds"] / cell.seconds.mid if cell.seconds else 0.0
 
 
 def closing(result: Result) -> list[str]:

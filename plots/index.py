@@ -70,7 +70,7 @@ class Machine:
     @property
     def numbers(self) -> list[int]:
         """In the order of the template's headings."""
-        return [*self.counts.values(), self.doubts, *self.tally.values()]
+        return [*self.counts.values(), *self.doubts, *self.tally.values()]
 
     @property
     def dates(self) -> str:
@@ -84,10 +84,10 @@ class Machine:
         return list(dict.fromkeys(commit[:12] for commit in found if commit))
 
     @property
-    def doubts(self) -> int:
-        """Cells with a time that are marked as suspect."""
-        cells = [cell for run in self.runs for cell in run.result.cells]
-        return sum(bool(cell.ok and cell.data.get("suspect")) for cell in cells)
+    def doubts(self) -> list[int]:
+        """Of the cells that were measured, those that are unsteady and those that are noted."""
+        cells = [c for run in self.runs for c in run.result.cells if c.status == "ok"]
+        return [sum(bool(c.unsteady) for c in cells), sum(bool(c.noted) for c in cells)]
 
     @property
     def scales(self) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import stat
 import statistics
 import sys
 from collections.abc import Sequence
@@ -19,10 +20,14 @@ try:
 except ImportError:  # on a machine without network; the suite's own files are still drawn
     jsonschema = None
 
-SCHEMA_VERSION = 1
+from plots.consistency import problem
+from plots.formats import VERSIONS, today
+from plots.patterns import fault
+
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA_FILE = ROOT / "results" / "schema.json"
+EXPERIMENT_SCHEMA_FILE = ROOT / "experiments" / "schema.json"
 
 
 _ORDERS = re.compile(
@@ -94,13 +99,30 @@ class Cell:
     iterations: int
     status: str
     reason: str | None
-    seconds: Interval | None  # per iteration; None unless status is "ok"
+    # Per iteration, where one number speaks for the cell: None unless status is "ok" and its
+    # processes agree. So an unsteady cell has no headline number, wins nothing, is no baseline and
+    # no side of a verdict.
+    seconds: Interval | None
     sample_count: int
-    data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file
+    data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file, in today's form
+    unsteady: tuple[str, ...] = ()  # why no one number speaks for it
+    noted: tuple[str, ...] = ()  # conditions that are worth a footnote
 
     @property
     def ok(self) -> bool:
+        """Is there a time that may be held against others?"""
         return self.seconds is not None
+
+    @property
+    def measured(self) -> Interval | None:
+        """Where the samples lie, of an unsteady cell from the smallest to the largest: to be shown
+        as that alone."""
+        if self.seconds is not None or self.status != "ok":
+            return self.seconds
+        times = self.data.get("seconds_per_iteration") or {}
+        if times.get("median") is None:
+            return None
+        return Interval(times["median"], times["min"], times["max"], False)
 
     @property
     def executed_iterations(self) -> int | None:
@@ -191,8 +213,10 @@ def _plain(value: Any) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Strict JSON: no NaN, no duplicate keys; texts are plain."""
+    """Strict JSON of a regular file: no NaN, no duplicate keys; texts are plain."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a FIFO would wait for ever
+            raise ResultError(f"{path}: is no regular file, so it is not read")
         text = path.read_text(encoding="utf-8")
         data = json.loads(
             text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
@@ -217,17 +241,35 @@ def _validator(schema_file: Path) -> Any:
     return jsonschema.validators.validator_for(schema)(schema)
 
 
+def _best_error(schema_file: Path, data: Any) -> tuple[str, str] | None:
+    """Where the data leaves its schema, and how; None where it does not."""
+    validator = _validator(schema_file)
+    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
+    if error is None:
+        return None
+    return "/".join(str(part) for part in error.absolute_path), error.message[:300]
+
+
+def check_version(path: Path, data: Any, version_key: str, known: Sequence[int]) -> None:
+    version = data.get(version_key) if isinstance(data, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int) or version not in known:
+        versions = " and ".join(str(one) for one in known)
+        raise ResultError(
+            f"{path}: {version_key} is {version!r}; this reader knows {versions} only"
+        )
+
+
+def check_schema(path: Path, data: Any, schema_file: Path) -> None:
+    error = _best_error(schema_file, data)
+    if error is not None:
+        raise ResultError(f"{path}: at /{error[0]}: {error[1]}")
+
+
 def read_checked(path: Path, schema_file: Path, version_key: str, known: int) -> dict[str, Any]:
     """A file of a known version that keeps to its schema; raises ResultError."""
     data = read_json(path)
-    version = data.get(version_key) if isinstance(data, dict) else None
-    if version != known or isinstance(version, bool):
-        raise ResultError(f"{path}: {version_key} is {version!r}; this reader knows {known} only")
-    validator = _validator(schema_file)
-    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
-    if error is not None:
-        where = "/".join(str(part) for part in error.absolute_path)
-        raise ResultError(f"{path}: at /{where}: {error.message[:300]}")
+    check_version(path, data, version_key, (known,))
+    check_schema(path, data, schema_file)
     return data
 
 
@@ -245,6 +287,7 @@ def _interval(times: dict[str, Any] | None) -> Interval | None:
 def _cell(data: dict[str, Any]) -> Cell:
     ok = data["status"] == "ok"
     samples = data.get("samples_seconds_per_iteration") or []
+    unsteady = tuple(data.get("unsteady") or ()) if ok else ()
     return Cell(
         key=data["key"],
         variant=data["variant"],
@@ -259,15 +302,41 @@ def _cell(data: dict[str, Any]) -> Cell:
         status=data["status"],
         reason=data.get("reason"),
         # Whatever a file may hold: only a verified cell has a time.
-        seconds=_interval(data.get("seconds_per_iteration")) if ok else None,
+        seconds=_interval(data.get("seconds_per_iteration")) if ok and not unsteady else None,
         sample_count=sum(len(process) for process in samples) if ok else 0,
         data=data,
+        unsteady=unsteady,
+        noted=tuple(data.get("noted") or ()),
     )
+
+
+def _read_result(path: Path) -> dict[str, Any]:
+    """A result file in today's form, whole and without contradictions; raises ResultError."""
+    data = read_json(path)
+    check_version(path, data, "schema_version", VERSIONS)
+    data = today(data)
+    check_schema(path, data, SCHEMA_FILE)
+    error = _best_error(EXPERIMENT_SCHEMA_FILE, data["spec"])
+    if error is not None:
+        raise ResultError(f"{path}: at /spec/{error[0]}: {error[1]}")
+    found = _pattern_fault(data["spec"]) or problem(data)
+    if found is not None:
+        raise ResultError(f"{path}: {found}")
+    return data
+
+
+def _pattern_fault(spec: dict[str, Any]) -> str | None:
+    for index, figure in enumerate(spec.get("figures") or []):
+        for pattern in figure.get("traces") or []:
+            found = fault(pattern)
+            if found is not None:
+                return f"at /spec/figures/{index}/traces: {found}"
+    return None
 
 
 def load_result(path: Path) -> Result:
     """Reads and checks one result file; raises ResultError."""
-    data = read_checked(path, SCHEMA_FILE, "schema_version", SCHEMA_VERSION)
+    data = _read_result(path)
     cells = tuple(_cell(cell) for cell in data["cells"])
     seen: set[str] = set()
     for cell in cells:

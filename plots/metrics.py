@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from plots.formats import WHOLE_CALLS as WHOLE_CALLS
 from plots.load import Cell, Interval, Result, median_interval
 from plots.select import NothingToDraw
 
@@ -134,6 +135,19 @@ def share_of_limit(result: Result, cell: Cell) -> float | None:
     if limit is None or cell.seconds is None or cell.seconds.mid <= 0:
         return None
     return limit[0] / cell.seconds.mid
+
+
+def setup_seconds(cell: Cell) -> float | None:
+    """Once a call, before its iterations; None where there is no time."""
+    return cell.data.get("setup_seconds") if cell.ok else None
+
+
+def whole_call_seconds(cell: Cell, iterations: int) -> float | None:
+    """Set-up and so many iterations at the median."""
+    setup = setup_seconds(cell)
+    if setup is None or cell.seconds is None:
+        return None
+    return setup + iterations * cell.seconds.mid
 
 
 def speedup(baseline: Cell, cell: Cell) -> Interval | None:

@@ -19,10 +19,12 @@ from plots.select import Panel, Series, series_of
 from plots.words import compact, digits, short_count
 
 Value = Callable[[Cell], Interval | None]
+Gaps = Sequence[tuple[float, style.Color]]  # places without a value, each in its series' colour
 
 PANEL_WIDTH, PANEL_HEIGHT = 2.75, 2.35  # inches
 LEGEND_WIDTH = 2.35
-GAP_STEP = 0.045  # of the panel's height, between marks that fall on the same x
+GAP_LABEL = "no time"
+_CROSS: dict[str, Any] = {"marker": "x", "markersize": 5.0, "markeredgewidth": 1.4}
 FEWEST_JOINED = 3  # places; a line over fewer would show crossings that nobody measured
 _HIGHLIGHT = {"linewidth": 2.4, "markersize": 7.0, "zorder": 4}
 _BACKGROUND = {"linewidth": 0.9, "markersize": 3.5, "zorder": 2.5}
@@ -120,12 +122,12 @@ def draw_lines(
     x: str,
     value: Value,
     highlight: Sequence[str] = (),
-) -> list[tuple[Series, float]]:
+) -> tuple[list[tuple[Series, float]], Gaps]:
     """One line per series over x with error bars, marks alone where x has fewer than three values.
-    A cell without a value breaks its line and leaves a cross at the foot of the panel. The variants
-    in `highlight` stand out. Returns each series with its last value."""
+    A cell without a value breaks its line. The variants in `highlight` stand out. Returns each
+    series with its last value, and the gaps, for gap_strip."""
     ends: list[tuple[Series, float]] = []
-    gaps_at: dict[int, int] = {}
+    gaps: list[tuple[float, style.Color]] = []
     lines = joined(cells, x)
     for series in series_of(cells, x):
         look = style.look_of(result, series.first)
@@ -148,30 +150,11 @@ def draw_lines(
             elinewidth=1.0,
             **look.marks | weight,
         )
-        for place, v in zip(places, values, strict=True):
-            if v is None:
-                mark_gap(ax, place, gaps_at.get(place, 0), look)
-                gaps_at[place] = gaps_at.get(place, 0) + 1
+        gaps += [(p, look.color) for p, v in zip(places, values, strict=True) if v is None]
         known = [v.mid for v in values if v]
         if known:
             ends.append((series, known[-1]))
-    return ends
-
-
-def mark_gap(ax: Axes, place: float, already: int, look: style.Look) -> None:
-    """A cross at the foot of the panel: measured was wanted, nothing came."""
-    ax.plot(
-        [place],
-        [0.035 + GAP_STEP * already],
-        transform=ax.get_xaxis_transform(),
-        marker="x",
-        markersize=5,
-        markeredgewidth=1.4,
-        color=look.color,
-        linestyle="none",
-        clip_on=False,
-        zorder=4,
-    )
+    return ends, gaps
 
 
 def draw_ceilings(ax: Axes, ceilings: Sequence[Ceiling]) -> None:
@@ -360,37 +343,72 @@ def side_legend(fig: Figure, handles: Sequence[Line2D]) -> None:
 
 def zero_strip(
     ax: Axes, rows: Sequence[tuple[Sequence[float], dict[str, Any]]], label: str = "0"
-) -> float:
+) -> None:
     """Below a logarithmic axis, apart from it, what has no place on it: a row of marks per series
-    that has any (places, and a look with colour and marker). Call it when the axis has its final
-    range. Returns the strip's share of the
-    panel's height."""
-    if not rows:
-        return 0.0
-    low, high = ax.get_ylim()
-    above = _ZERO_ROW * len(rows) + _ZERO_MARGIN
-    share = above / (1 + above)
-    foot = 10 ** (math.log10(low) - math.log10(high / low) * above)
-    locator, named = ax.yaxis.get_major_locator(), ax.yaxis.get_major_formatter()
-    ticks = [v for v in locator.tick_values(low, high) if low * 0.999 <= v <= high * 1.001]
-    ax.set_ylim(foot, high)
-    middle = 10 ** ((math.log10(foot) + math.log10(low)) / 2)
-    ax.yaxis.set_major_locator(FixedLocator([middle, *ticks]))
-    ax.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, place: label if value == middle else named(value, place))
-    )
-    ax.axhspan(foot, low, color=style.ZERO_STRIP, linewidth=0, zorder=0.9)
-    ax.axhline(low, color=style.GREY, linewidth=0.8, zorder=2)
-    step = share / (len(rows) + _ZERO_MARGIN / _ZERO_ROW)
-    for index, (places, look) in enumerate(rows):
+    that has any (places, and a look with colour and marker)."""
+    for (places, look), height in zip(rows, _strip(ax, len(rows), label), strict=True):
         ax.plot(
             places,
-            [share - step * (index + 0.5 + _ZERO_MARGIN / _ZERO_ROW / 2)] * len(places),
-            transform=ax.get_xaxis_transform(),
+            [height] * len(places),
             linestyle="none",
             color=look["color"],
             clip_on=False,
             zorder=4,
             **style.ZERO | {"marker": look.get("marker", style.ZERO["marker"])},
         )
-    return share
+
+
+def gap_strip(ax: Axes, gaps: Gaps, label: str = GAP_LABEL) -> None:
+    """Below an axis, apart from it, a cross for each value that was wanted and did not come: at the
+    foot of a panel it would read as the least."""
+    rows: list[list[tuple[float, style.Color]]] = []
+    already: dict[float, int] = {}
+    for place, color in gaps:
+        row = already.get(place, 0)
+        already[place] = row + 1
+        if row == len(rows):
+            rows.append([])
+        rows[row].append((place, color))
+    for row, height in zip(rows, _strip(ax, len(rows), label), strict=True):
+        for place, color in row:
+            ax.plot(
+                [place], [height], linestyle="none", color=color, clip_on=False, zorder=4, **_CROSS
+            )
+
+
+def _strip(ax: Axes, rows: int, label: str) -> list[float]:
+    """Makes room below an axis for so many rows of marks, from the top, and returns their heights.
+    Call it when the axis has its final range; a second strip goes below the first."""
+    if not rows:
+        return []
+    logarithmic = ax.get_yscale() == "log"
+    low, high = ax.get_ylim()
+    bottom, top = (math.log10(low), math.log10(high)) if logarithmic else (low, high)
+    depth = (top - bottom) * (_ZERO_ROW * rows + _ZERO_MARGIN)
+
+    def height(share: float) -> float:
+        """Of the strip, from its top."""
+        place = bottom - share * depth
+        return 10**place if logarithmic else place
+
+    locator, named = ax.yaxis.get_major_locator(), ax.yaxis.get_major_formatter()
+    ticks = [v for v in locator.tick_values(low, high) if _within(v, low, high, logarithmic)]
+    ax.set_ylim(height(1.0), high)
+    middle = height(0.5)
+    ax.yaxis.set_major_locator(FixedLocator([middle, *ticks]))
+    ax.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, place: label if value == middle else named(value, place))
+    )
+    ax.axhspan(height(1.0), low, color=style.ZERO_STRIP, linewidth=0, zorder=0.9)
+    ax.hlines(
+        low, 0, 1, transform=ax.get_yaxis_transform(), color=style.GREY, linewidth=0.8, zorder=2
+    )
+    step = 1.0 / (rows + _ZERO_MARGIN / _ZERO_ROW)
+    return [height(step * (index + 0.5 + _ZERO_MARGIN / _ZERO_ROW / 2)) for index in range(rows)]
+
+
+def _within(value: float, low: float, high: float, logarithmic: bool) -> bool:
+    if logarithmic:
+        return low * 0.999 <= value <= high * 1.001
+    slack = 0.001 * (high - low)
+    return low - slack <= value <= high + slack

@@ -21,6 +21,7 @@ from plots.metrics import (
     trace_runs,
     trace_seconds,
 )
+from plots.select import reason_of, status_of
 from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
 
 PER_ITERATION = ("inertia", "loss")
@@ -222,7 +223,7 @@ def _cells_of(result: Result, entry: dict[str, Any]) -> list[Cell]:
 
 
 def _why(cell: Cell) -> str:
-    return f"{cell.status}: {cell.reason or 'no reason given'}".rstrip(".")
+    return f"{status_of(cell)}: {reason_of(cell) or 'no reason given'}"
 
 
 def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:

@@ -22,6 +22,7 @@ from plots.captions import (
     doubtful_conditions,
     early_sentences,
     machine_name,
+    machine_sentence,
     narrowed_text,
     not_run_sentences,
     partial_sentence,
@@ -30,7 +31,15 @@ from plots.captions import (
 from plots.comparison import Link, comparisons_in
 from plots.inline import Inline, inline_svg, kind_of, picture_text, renamed, sheet, short_names
 from plots.load import Cell, Result
-from plots.metrics import ceilings, gpu_ceilings, gpu_l2_bytes, limit_seconds, share_of_limit
+from plots.metrics import (
+    WHOLE_CALLS,
+    ceilings,
+    gpu_ceilings,
+    gpu_l2_bytes,
+    limit_seconds,
+    share_of_limit,
+    whole_call_seconds,
+)
 from plots.pool import starmap
 from plots.published import (
     PER_ITERATION,
@@ -42,12 +51,13 @@ from plots.published import (
     shape_text,
 )
 from plots.render import draw, settle
-from plots.select import label_of, reason_of, shape_title, status_of
+from plots.select import UNSTEADY, label_of, reason_of, shape_title, short_shape, status_of
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Better as HTML, which can be sorted and searched, than as a picture of a table.
 _TABLES = ("table", "rows", "claims")
 _FIELDS_SHOWN = 1000  # of the rows of a study; the result file holds all
+_FIRST_NOTICES = 3  # on the first screen, the gravest; the others fold away
 _DIFFERS_FROM_OK = ("wrong", "error", "wrong as expected", "skipped")
 
 
@@ -73,8 +83,8 @@ class Row:
     does not read as one."""
 
     cell: Cell
-    texts: list[tuple[str, str | None]]
-    suspect: list[str]
+    first: list[tuple[str, str | None]]  # the columns that every screen has room for
+    texts: list[tuple[str, str | None]]  # those behind the problem
 
 
 def picture_of(result: Result, figure: dict[str, Any], place: int = 0) -> Picture:
@@ -86,7 +96,9 @@ def picture_of(result: Result, figure: dict[str, Any], place: int = 0) -> Pictur
     settle(drawing.picture)
     kind = kind_of(drawing.picture)
     source = inline_svg(picture_text(drawing.picture), f"f{place}-", figure["title"], kind)
-    return Picture(*about, drawing.caption, source, file=_file_of(result, figure))
+    # The section says once what all of its pictures have in common.
+    caption = [text for text in drawing.caption if text != machine_sentence(result)]
+    return Picture(*about, caption, source, file=_file_of(result, figure))
 
 
 def _table_of(result: Result, figure: dict[str, Any]) -> Picture:
@@ -138,7 +150,7 @@ def _verification_text(cell: Cell) -> str:
 
 
 def _interval_text(cell: Cell) -> str:
-    times = cell.seconds
+    times = cell.measured
     if times is None:
         return words.NONE
     text = f"{words.seconds(times.low)} {words.TO} {words.seconds(times.high)}"
@@ -166,18 +178,23 @@ def row_of(result: Result, cell: Cell, with_device: bool = False) -> Row:
     differing = (cell.data.get("verification") or {}).get("labels_differing")
     binding = f" of {limit[1]}" if limit and share else ""
     times = cell.seconds
-    texts = [
+    first = [
         _ordered_seconds(times.mid if times else None),
-        (_interval_text(cell), f"{times.low:.5g}" if times else ""),
-        *([_ordered_seconds(_device_seconds(cell))] if with_device else []),
-        (str(cell.sample_count) if cell.ok else words.NONE, None),
-        (words.rate(cell.data.get("gflops") if cell.ok else None), None),
-        (words.rate(rates.get("compulsory")), None),
-        (words.rate(rates.get("as_written")), None),
         (words.percent(share) + binding, None),
         (_verification_text(cell), "" if differing is None else f"{differing:.5g}"),
     ]
-    return Row(cell, texts, list(cell.data.get("suspect") or []))
+    setup = cell.data.get("setup_seconds") if cell.status == "ok" else None
+    texts = [
+        (_interval_text(cell), f"{cell.measured.low:.5g}" if cell.measured else ""),
+        _ordered_seconds(setup),
+        *(_ordered_seconds(whole_call_seconds(cell, steps)) for steps in WHOLE_CALLS),
+        *([_ordered_seconds(_device_seconds(cell))] if with_device else []),
+        (str(cell.sample_count) if cell.status == "ok" else words.NONE, None),
+        (words.rate(cell.data.get("gflops") if cell.ok else None), None),
+        (words.rate(rates.get("compulsory")), None),
+        (words.rate(rates.get("as_written")), None),
+    ]
+    return Row(cell, first, texts)
 
 
 def _machine_rows(machine: dict[str, Any]) -> list[tuple[str, str]]:
@@ -335,21 +352,40 @@ def _disturbances(result: Result) -> list[str]:
     return notices
 
 
-def _doubts(cells: Sequence[Cell]) -> str | None:
-    """How many cells with a time are marked as suspect."""
-    timed = [cell for cell in cells if cell.ok]
-    suspect = sum(bool(cell.data.get("suspect")) for cell in timed)
-    if not suspect:
+def _unsteady(cells: Sequence[Cell]) -> str | None:
+    """How many of the cells that were measured have no one number that speaks for them."""
+    measured = [cell for cell in cells if cell.status == "ok"]
+    found = sum(bool(cell.unsteady) for cell in measured)
+    return _of_measured(found, measured, UNSTEADY)
+
+
+def _noted(cells: Sequence[Cell]) -> str | None:
+    """How many of the cells that were measured have a footnote."""
+    measured = [cell for cell in cells if cell.status == "ok"]
+    return _of_measured(sum(bool(cell.noted) for cell in measured), measured, "noted")
+
+
+def _of_measured(found: int, measured: Sequence[Cell], word: str) -> str | None:
+    if not found:
         return None
-    return f"{words.count(suspect)} of {words.many(len(timed), 'timed cell')} suspect"
+    return f"{words.count(found)} of {words.many(len(measured), 'measured cell')} {word}"
 
 
 def _tally(cells: Sequence[Cell]) -> str:
-    counts = {status: 0 for status in ("ok", *_DIFFERS_FROM_OK)}
+    counts = {status: 0 for status in ("ok", UNSTEADY, *_DIFFERS_FROM_OK)}
     for cell in cells:
         status = status_of(cell)
         counts[status] = counts.get(status, 0) + 1
     return ", ".join(f"{number} {status}" for status, number in counts.items() if number)
+
+
+def _setup_sentences(cells: Sequence[Cell]) -> list[str]:
+    """What libraries' set-up or iterations contain, as they state it."""
+    stated: dict[str, dict[str, None]] = {}
+    for cell in cells:
+        if cell.data.get("setup_includes"):
+            stated.setdefault(str(cell.data["setup_includes"]), {})[cell.variant] = None
+    return [f"{words.listed(list(names))}: {text}" for text, names in stated.items()]
 
 
 def _answers(result: Result) -> list[dict[str, Any]]:
@@ -381,7 +417,7 @@ def _answers(result: Result) -> list[dict[str, Any]]:
 def _failures(result: Result) -> list[Cell]:
     """Cells without a time, the unexpected ones first."""
     order = {status: place for place, status in enumerate(_DIFFERS_FROM_OK)}
-    failed = [cell for cell in result.cells if not cell.ok]
+    failed = [cell for cell in result.cells if cell.status != "ok"]
     return sorted(failed, key=lambda cell: order.get(status_of(cell), 0))
 
 
@@ -477,7 +513,10 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "early": early_sentences(result.cells),
         "warning": build_warning(result),
         "conditions": doubtful_conditions(result),
-        "doubts": _doubts(result.cells),
+        "unsteady": _unsteady(result.cells),
+        "noted": _noted(result.cells),
+        "about": machine_sentence(result) if any(p.source for p in pictures) else None,
+        "includes": _setup_sentences(result.cells),
         "tally": _tally(result.cells),
         "claims": found,
         "claims_tally": claims.tally_text(claims.tally(found)),
@@ -486,11 +525,12 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "rows": [row_of(result, cell, with_device) for cell in result.cells],
         "with_device": with_device,
         "failures": _failures(result),
-        "suspects": [
-            (cell, text)
+        "doubts": [
+            (cell, word, text)
             for cell in result.cells
-            if cell.ok
-            for text in cell.data.get("suspect") or []
+            if cell.status == "ok"
+            for word, texts in ((UNSTEADY, cell.unsteady), ("noted", cell.noted))
+            for text in texts
         ],
         "published": _by_origin(_leftover(result, pictures)),
         "published_steps": [c for c in comparisons(result) if c.entry["quantity"] in PER_ITERATION],
@@ -543,8 +583,10 @@ def page(template: str, pictures: Iterable[Inline] = (), **values: Any) -> str:
         reason_of=reason_of,
         shape_text=shape_text,
         shape_title=shape_title,
+        short_shape=short_shape,
         status_of=status_of,
         unbroken=_unbroken,
+        whole_calls=WHOLE_CALLS,
         words=words,
     )
     text = environment.get_template(template).render(
@@ -587,7 +629,9 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
         first=first,
         compared=compared,
         notices=_notices(results),
-        doubts=_doubts([cell for result in results for cell in result.cells]),
+        first_notices=_FIRST_NOTICES,
+        unsteady=_unsteady([cell for result in results for cell in result.cells]),
+        noted=_noted([cell for result in results for cell in result.cells]),
         sections=sections,
         total=sum(len(result.cells) for result in results),
         tally=_tally([cell for result in results for cell in result.cells]),

@@ -11,6 +11,7 @@ from plots.load import Cell, Result
 from plots.words import TIMES, count, rounded_count
 
 DIMENSIONS = ("n", "d", "k")
+UNSTEADY = "unsteady"  # measured and right, but no one number speaks for it
 THREADS = "threads"  # what a figure may go over besides
 
 
@@ -34,9 +35,9 @@ def drawn_of(result: Result, figure: dict[str, Any]) -> list[Cell]:
     e.g. for want of a GPU. The caption names those too. Raises NothingToDraw."""
     cells = cells_of(result, figure)
     if not any(c.ok for c in cells):
-        statuses = [c.status for c in cells]
+        statuses = [status_of(c) for c in cells]
         counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
-        reasons = list(dict.fromkeys(c.reason.rstrip(".") for c in cells if c.reason))
+        reasons = list(dict.fromkeys(text for c in cells if (text := reason_of(c))))
         text = f"none of the {len(cells)} cells has a time ({', '.join(counts)})"
         raise NothingToDraw(text + (f": {'; '.join(reasons[:2])}" if reasons else ""))
     tried = {(c.variant, c.precision) for c in cells if c.status != "skipped"}
@@ -79,11 +80,15 @@ def label_of(cell: Cell) -> str:
 
 def status_of(cell: Cell) -> str:
     """The status as readers see it."""
+    if cell.unsteady:
+        return UNSTEADY
     return "wrong as expected" if cell.expected_wrong else cell.status
 
 
 def reason_of(cell: Cell) -> str:
     """Why a cell has no time; for one that is kept although wrong, why that is."""
+    if cell.unsteady:
+        return "; ".join(text.rstrip(".") for text in cell.unsteady)
     reason = (cell.reason or "").rstrip(".")
     if cell.expected_wrong:
         kept = f"kept as printed: {cell.expected_wrong.rstrip('.')}"

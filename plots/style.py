@@ -9,13 +9,15 @@ nothing rests on colour alone, so the figures survive a black-and-white printer.
 from __future__ import annotations
 
 import math
+import zlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 from matplotlib.colors import to_rgb
 
-from plots.load import ON_GPU, Cell, Result
+from plots.load import ON_GPU, Cell, Result, read_json
 
 Color = str | tuple[float, float, float]
 
@@ -35,6 +37,10 @@ _BACKENDS = {
     "nccl": _SKY,
     "mpi": BLACK,
 }
+# The suite's own variants by family. A variant's place gives it lightness and marker, the same on
+# every machine and in every figure: new ones are added at the end, and none ever moves. Those that
+# are not there find a place by their name.
+_PLACES: dict[str, list[str]] = read_json(Path(__file__).resolve().parent / "variants.json")
 _MARKERS = "os^DvPX<>*hd8p"
 # Of a precision: line, the part of a marker that is filled, hatching of bars.
 _PRECISIONS = {
@@ -104,7 +110,8 @@ COMPARED = {
     "same": (GREY, "o", True),
 }
 
-LEFT_OUT = "/////"  # hatching of a field whose value not every contender could dispute
+# Hatching of a field of a map: a contender that might have won was left out; one was wrong there.
+LEFT_OUT, LEFT_OUT_WRONG = "/////", "...."
 # A 0 where an axis is logarithmic: a mark on a strip of its own below the axis.
 ZERO = {"marker": "v", "markersize": 5.0, "markeredgewidth": 1.2, "markerfacecolor": "white"}
 ZERO_STRIP = "#f2f2f2"
@@ -198,8 +205,32 @@ def backend_color(family: str) -> str:
 
 
 def family_of(result: Result, backend: str, variant: str) -> str:
-    """The variant's family (see Result.roster); its backend where no cell has run it."""
-    return next((owner for owner, name in result.roster if name == variant), backend)
+    """The variant's family (see Result.roster), that of the suite's own variants on every machine;
+    of others where no cell has run them their backend."""
+    known = next((family for family, names in _PLACES.items() if variant in names), None)
+    return known or next((owner for owner, name in result.roster if name == variant), backend)
+
+
+def _place(result: Result, family: str, variant: str) -> int:
+    """The variant's place in its family. One that the table above does not have takes a place by
+    its name, or the next whose marker no other variant of the results loaded together has."""
+    own = _PLACES.get(family, [])
+    if variant in own:
+        return own.index(variant)
+    names = {name for _, name in result.roster} | {variant}
+    family_names = [n for n in sorted(names) if family_of(result, family, n) == family]
+    taken = {own.index(name) for name in family_names if name in own}
+    looks = math.lcm(len(_MARKERS), len(_TONES))  # pairs of the two that differ
+    for name in (n for n in family_names if n not in own):
+        first = zlib.crc32(name.encode()) % looks
+        order = [(first + step) % looks for step in range(looks)]
+        used = {place % len(_MARKERS) for place in taken}
+        free = [place for place in order if place not in taken] or order
+        place = next((p for p in free if p % len(_MARKERS) not in used), free[0])
+        if name == variant:
+            return place
+        taken.add(place)
+    return 0
 
 
 def limit(on_gpu: bool, kind: str) -> dict[str, Any]:
@@ -227,10 +258,10 @@ def warmth(ratio: float, largest: float) -> Color:
 
 
 def look(result: Result, backend: str, variant: str, precision: str) -> Look:
-    """The look of a series: the same in every figure of the results loaded together."""
+    """The look of a series: the same in every figure, and of the suite's own variants on every
+    machine."""
     family = family_of(result, backend, variant)
-    siblings = [name for owner, name in result.roster if owner == family]
-    order = siblings.index(variant) if variant in siblings else len(siblings)
+    order = _place(result, family, variant)
     first = list(_BACKENDS).index(family) if family in _BACKENDS else 0
     base = backend_color(family)
     tones = _TONES_OF_LIGHT if _luminance(base) > _LIGHT else _TONES

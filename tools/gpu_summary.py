@@ -23,9 +23,12 @@ def line(cell: dict[str, Any]) -> str:
     times = cell["seconds_per_iteration"]
     device = cell.get("device_seconds_per_iteration")
     by_events = f"{1e3 * device['median']:>10.4f}" if device else f"{'':>10}"
-    # Version 1 has one list, later ones two.
-    doubts = cell.get("suspect", cell.get("unsteady", []) + cell.get("noted", []))
-    doubt = f"  ! {doubts[0][:60]}" if doubts else ""
+    # Files of version 1 have one list for both.
+    found = [*cell.get("unsteady", ()), *cell.get("noted", cell.get("suspect", ()))]
+    doubt = f"  ! {found[0][:60]}" if found else ""
+    if cell.get("unsteady"):  # no one number speaks for it
+        span = f"{1e3 * times['min']:.4g} to {1e3 * times['max']:.4g} ms"
+        return f"  {shape}  {name:<32} unsteady, {span}{doubt}"
     return f"  {shape}  {name:<32} {1e3 * times['median']:>10.4f} {by_events} ms{doubt}"
 
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 from plots import captions, claims, published  # noqa: E402
 from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
 from plots.metrics import named, speedup  # noqa: E402
+from plots.select import UNSTEADY  # noqa: E402
 from plots.words import NONE, count, digits, factor, listed, many, seconds, span  # noqa: E402
 
 DESCRIPTION = Path(__file__).resolve().with_name("readme.json")
@@ -134,7 +135,7 @@ def _time(cell: Cell | None, text: Callable[[float], str]) -> str:
     """Of a cell, per iteration; in its place what became of it."""
     if cell is None:
         return NOT_MEASURED
-    return text(cell.seconds.mid) if cell.seconds else cell.status
+    return text(cell.seconds.mid) if cell.seconds else UNSTEADY if cell.unsteady else cell.status
 
 
 def _total(cell: Cell | None) -> str:

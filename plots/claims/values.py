@@ -23,6 +23,7 @@ from plots.claims.wording import (
 from plots.load import Cell, Interval, Result, exactly
 from plots.metrics import FEWEST_SAMPLES
 from plots.published import UNTOLD
+from plots.select import UNSTEADY
 from plots.words import count, listed, many
 
 _NEED_A_STAGE = ("stage_seconds", "stage_share", "stage_speedup", "share_of_fma")
@@ -148,7 +149,8 @@ def _of_cells(result: Result, test: dict[str, Any]) -> Sample:
         return sample
     baselines = metrics.named(result.cells, test["baseline"]) if "baseline" in test else []
     for cell in cells:
-        if cell.seconds is None:
+        counted = test["quantity"] == "executed_iterations" and cell.status == "ok"  # exact
+        if cell.seconds is None and not counted:
             sample.missing.append(_why(cell))
             continue
         if cell.executed_iterations is None:
@@ -228,8 +230,10 @@ def _place(cell: Cell) -> dict[str, Any]:
 
 
 def _why(cell: Cell) -> str:
-    reason = (cell.reason or "no reason given").rstrip(".")
-    return f"{label(cell.variant, cell.precision)} {cell.status}: {reason}"
+    """An unsteady cell decides nothing, and its reason begins with that word."""
+    reason = "; ".join(cell.unsteady) or cell.reason or "no reason given"
+    status = UNSTEADY if cell.unsteady else cell.status
+    return f"{label(cell.variant, cell.precision)} {status}: {reason.rstrip('.')}"
 
 
 Found = Interval | str  # or why there is none

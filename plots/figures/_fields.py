@@ -16,10 +16,11 @@ from matplotlib.patches import Patch, Rectangle
 from plots import style
 from plots.load import Cell, Interval
 from plots.metrics import is_unsure
+from plots.select import UNSTEADY
 from plots.words import TIMES, compact, digits
 
 _GAP_PAPER = {"facecolor": style.GAP["facecolor"], "edgecolor": "none", "pad": 0.8}
-_CONTESTED = {"facecolor": "none", "edgecolor": style.BLACK, "hatch": style.LEFT_OUT}
+_WORST_FIRST = ("wrong", "error", UNSTEADY, "skipped")
 _SHADES = 256
 _LARGEST_SHADE = 1000.0  # a factor beyond it gets no darker
 UNSURE = "~"  # before a ratio of two times whose intervals overlap
@@ -27,19 +28,19 @@ UNSURE = "~"  # before a ratio of two times whose intervals overlap
 
 @dataclass(frozen=True)
 class Field:
-    """A filled field and its text; without a colour a gap: hatched, its text being a word. Thin
-    hatching over the colour: not every contender has a time there."""
+    """A filled field and its text; without a colour a gap: hatched, its text being a word. Hatching
+    over the colour tells what was left out of the field."""
 
     text: str
     color: style.Color | None = None
     bold: bool = False
-    contested: bool = False
+    hatch: str | None = None
 
 
 def gap(cells: Sequence[Cell]) -> Field:
     """The field of cells none of which has a value; the worst of them gives the word."""
-    statuses = {cell.status for cell in cells}
-    return Field(next((s for s in ("wrong", "error", "skipped") if s in statuses), "no value"))
+    statuses = {UNSTEADY if cell.unsteady else cell.status for cell in cells}
+    return Field(next((s for s in _WORST_FIRST if s in statuses), "no value"))
 
 
 def draw_fields(
@@ -56,8 +57,8 @@ def draw_fields(
         box = (column - 0.48, row - 0.47)
         ax.add_patch(Rectangle(box, 0.96, 0.94, linewidth=0.0, zorder=1, **face))
         paper = None if filled else _GAP_PAPER
-        if filled and field.contested:
-            lines = _CONTESTED | {"edgecolor": style.ink(field.color)}
+        if filled and field.hatch:
+            lines = {"facecolor": "none", "edgecolor": style.ink(field.color), "hatch": field.hatch}
             ax.add_patch(Rectangle(box, 0.96, 0.94, linewidth=0.0, zorder=1.5, **lines))
             paper = {"facecolor": field.color, "edgecolor": "none", "pad": 1.2}
         ax.text(
@@ -132,8 +133,8 @@ def gap_patch() -> Patch:
     return Patch(label="no time (see the notes)", linewidth=0.0, **style.GAP)
 
 
-def contested_patch() -> Patch:
-    return Patch(label="not all contenders\nhave a time", linewidth=0.0, **_CONTESTED)
+def hatch_patch(hatch: str, label: str) -> Patch:
+    return Patch(label=label, linewidth=0.0, facecolor="none", edgecolor=style.BLACK, hatch=hatch)
 
 
 def wrap_name(name: str, width: int) -> list[str]:

@@ -14,7 +14,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from plots import style
 from plots.load import Cell, Interval, Result
 from plots.select import series_of, shape_title, status_of
-from plots.words import TIMES
 
 LOG_FROM = 25.0  # largest over smallest beyond which bars from zero would hide the small ones
 _LOG_FROM_LINE = 100.0  # the same for a line, which is thin and has a name
@@ -138,12 +137,14 @@ def _draw_group(
             zorder=2.8,
         )
     for row, cell in enumerate(missing, start=len(known)):
-        ax.annotate(
-            f"{TIMES} {status_of(cell) if not cell.ok else 'no value'}",
-            (0, row),
-            xycoords=("axes fraction", "data"),
-            xytext=(4, 0),
-            textcoords="offset points",
+        # Over the whole width and in its middle: at an end it would read as the least or the most.
+        ax.axhspan(row - 0.42, row + 0.42, linewidth=0, zorder=0.5, **style.GAP)
+        ax.text(
+            0.5,
+            row,
+            status_of(cell) if not cell.ok else "no value",
+            transform=ax.get_yaxis_transform(),
+            ha="center",
             va="center",
             color=style.GREY,
             fontsize=style.SMALL,

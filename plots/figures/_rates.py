@@ -121,19 +121,21 @@ def draw_rates(
                 continue
             missing = missing or any(not c.ok for c in panel.cells)
             panels.numeric_x(ax, x, [getattr(c, x) for c in panel.cells])
-            ends = panels.draw_lines(ax, result, panel.cells, x, block.rate) or ends
+            shown, absent = panels.draw_lines(ax, result, panel.cells, x, block.rate)
+            ends = shown or ends
             panels.draw_ceilings(ax, block.ceilings)
             ax.set_yscale("log")
             low, high = ax.get_ylim()
             ax.set_ylim(min(low, high / _DECADES), high)
             panels.log_y(ax)
+            panels.gap_strip(ax, absent)
         if axes_row[0] is not None:
             axes_row[0].set_ylabel(block.label)
     drawn = {c.key for block in blocks for c in block.cells}
-    shown = [c for c in cells if c.key in drawn]
+    cells_drawn = [c for c in cells if c.key in drawn]
     ceilings = list(dict.fromkeys(c for block in blocks for c in block.ceilings))
     handles = panels.series_handles(
-        result, panels.ordered_series(shown, ends, x), panels.joined(shown, x)
+        result, panels.ordered_series(cells_drawn, ends, x), panels.joined(cells_drawn, x)
     )
     handles += panels.ceiling_handles(ceilings, unit)
     panels.side_legend(fig, handles + [panels.gap_handle()] * missing)

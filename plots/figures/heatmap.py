@@ -127,4 +127,5 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     )
     if missing:
         notes.append(f"Fields with the word 'no value': {missing[0]} has no time there.")
+    notes += captions.setup_sentences(cells)
     return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)

@@ -19,7 +19,7 @@ from plots.figures._hbars import by_shape
 from plots.load import Cell, Result
 from plots.metrics import named, speedup
 from plots.select import NothingToDraw, cells_of, drawn_of, label_of, shape_title, status_of
-from plots.words import TIMES, compact_seconds, factor, seconds
+from plots.words import compact_seconds, factor, seconds
 
 _RUNG, _AROUND = 0.44, 1.0  # inches
 _LETTERS = 40
@@ -118,10 +118,11 @@ def _draw_group(ax: Axes, result: Result, rungs: Sequence[Rung]) -> None:
         if cell.seconds is None:
             ax.axhspan(y - 0.26, y + 0.26, linewidth=0, zorder=0.5, **style.GAP)
             ax.text(
-                0.015,
+                0.5,
                 y,
-                f"{TIMES} {status_of(cell)}",
+                status_of(cell),
                 transform=ax.get_yaxis_transform(),
+                ha="center",
                 va="center",
                 fontsize=style.SMALL,
                 color=style.GREY,

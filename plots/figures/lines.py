@@ -23,7 +23,6 @@ from plots.words import MINUS, compact, short_count
 
 _DASHES = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (5, 1.5, 1, 1.5)))
 _MOST_TICKS = 9
-_NOTHING = {"marker": "x", "markersize": 5.0, "markeredgewidth": 1.4}
 
 
 def _keys(figure: dict[str, Any]) -> list[str]:
@@ -97,8 +96,8 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
                     zeros.append((at_zero, names[name]))
         _finish_x(ax, figure, places, numeric)
         _finish_y(ax, figure)
-        share = panels.zero_strip(ax, zeros)
-        _mark_gaps(ax, gaps, share)
+        panels.zero_strip(ax, zeros)
+        panels.gap_strip(ax, gaps, "none")
         missing = missing or bool(gaps)
         ax.set_xlabel(figure.get("x_title") or title_of(x))
         titled = len(own) < len(keys)  # then the panel's title names the quantity
@@ -177,23 +176,6 @@ def _draw_line(
     single = len(set(places)) == len(places)  # else the points of one place are of other problems
     ax.plot(places, heights, zorder=3, **(look if single else look | {"linestyle": "none"}))
     return absent, zeros
-
-
-def _mark_gaps(ax: Axes, gaps: Sequence[tuple[float, style.Color]], strip: float) -> None:
-    """Crosses at the panel's foot, above the strip of zeros."""
-    already: dict[float, int] = {}
-    for place, color in gaps:
-        ax.plot(
-            [place],
-            [strip + 0.035 + panels.GAP_STEP * already.get(place, 0)],
-            transform=ax.get_xaxis_transform(),
-            color=color,
-            linestyle="none",
-            clip_on=False,
-            zorder=4,
-            **_NOTHING,
-        )
-        already[place] = already.get(place, 0) + 1
 
 
 def _finish_x(ax: Axes, figure: dict[str, Any], places: Sequence[Any], numeric: bool) -> None:

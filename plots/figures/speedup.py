@@ -74,11 +74,13 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
                 continue
             panels.numeric_x(ax, x, [getattr(c, x) for c in panel.cells])
             ax.axhline(1.0, color=style.BASELINE, linewidth=1.2, zorder=1)
-            ends = panels.draw_lines(ax, result, panel.cells, x, value, highlight) or ends
+            shown, missing = panels.draw_lines(ax, result, panel.cells, x, value, highlight)
+            ends = shown or ends
             own = [p for p in published if _applies(p, panel.cells)]
             drawn += [p for p in own if p not in drawn]
             panels.draw_references(ax, [_reference(p, panel.cells, x) for p in own])
             panels.log_y(ax, _tick)
+            panels.gap_strip(ax, missing)
         if axes_row[0] is not None:
             axes_row[0].set_ylabel("speed-up")
     gaps = not all(value(c) for c in cells)
@@ -189,6 +191,7 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     lengths = [len({getattr(c, x) for c in p.cells}) for r in rows for p in r if p]
     if max(lengths) < panels.FEWEST_JOINED and not _as_bars(lengths):
         notes.append("Marks are not joined where there are fewer than three to a line.")
+    notes += captions.setup_sentences(cells)
     if not _is_scattered(lengths):
         return captions.caption(result, figure, cells, notes)
     base = {c.shape: c for c in named(result.cells, baseline)}

@@ -14,7 +14,7 @@ from matplotlib.ticker import PercentFormatter
 from plots import captions, style
 from plots.figures._stages import STAGES, times_of
 from plots.load import Cell, Result
-from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid, series_of
+from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid, series_of, status_of
 from plots.words import listed, seconds, short_count
 
 _ORDER = tuple(STAGES)
@@ -90,7 +90,7 @@ def _draw_bar(ax: Any, place: int, cell: Cell, names: list[str]) -> None:
     stages = times_of(cell)
     total = sum(stages.values())
     if not cell.ok or total <= 0:
-        word = cell.status if not cell.ok else "no stages"
+        word = status_of(cell) if not cell.ok else "no stages"
         ax.bar(place, 1.0, width=0.82, linewidth=0.0, **style.GAP)
         ax.text(
             place,

@@ -25,9 +25,12 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             if panel is None or ax is None:
                 continue
             panels.numeric_x(ax, x, [getattr(c, x) for c in panel.cells])
-            shown = panels.draw_lines(ax, result, panel.cells, x, lambda c: c.seconds, highlight)
+            shown, missing = panels.draw_lines(
+                ax, result, panel.cells, x, lambda c: c.seconds, highlight
+            )
             ends = shown or ends
             panels.log_y(ax, compact_seconds)
+            panels.gap_strip(ax, missing)
         if axes_row[0] is not None:
             axes_row[0].set_ylabel("time per iteration")
     gaps = not all(c.ok for c in cells)

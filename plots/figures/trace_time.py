@@ -4,7 +4,6 @@ variant, the number of iterations at each point."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from matplotlib.lines import Line2D
 from plots import captions, panels, style
 from plots.load import Interval, Result
 from plots.metrics import trace_runs, trace_seconds
+from plots.patterns import matches
 from plots.select import DIMENSIONS, NothingToDraw
 from plots.words import compact_seconds, count, listed, many, seconds, span
 
@@ -26,9 +26,7 @@ def traces_of(result: Result, figure: dict[str, Any]) -> list[Trace]:
     """Those whose whole name is or matches one of the figure's; raises NothingToDraw."""
     wanted = figure.get("traces")
     found = [
-        t
-        for t in result.traces
-        if wanted is None or any(t["name"] == w or re.fullmatch(w, t["name"]) for w in wanted)
+        t for t in result.traces if wanted is None or any(matches(w, t["name"]) for w in wanted)
     ]
     if not found:
         raise NothingToDraw(f"this run has no trace {listed(wanted or [])}".rstrip())
@@ -98,17 +96,20 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         layout="constrained",
     )
     axes = fig.subplots(lines, width, squeeze=False)
-    gaps = False
+    any_gap = False
     for index, (ax, facet) in enumerate(zip(axes.flat, facets, strict=False)):
         chosen = [t for t in traces if _facet(t, x) == facet]
         ax.set_title(_title(chosen[0], facets, x), loc="left")
         panels.numeric_x(ax, x, [t[x] for t in chosen])
-        for order, name in enumerate(series):
+        gaps: list[tuple[float, style.Color]] = []
+        for name in series:
             own = [t for t in chosen if (t["variant"], t["precision"]) == name]
-            gaps = _draw_line(ax, result, own, x, order) or gaps
+            gaps += _draw_line(ax, result, own, x)
+        any_gap = any_gap or bool(gaps)
         _write_iterations(ax, chosen, x)
         ax.margins(y=0.12)
         panels.log_y(ax, compact_seconds)
+        panels.gap_strip(ax, gaps)
         if index % width == 0:
             ax.set_ylabel("time until the end")
     for ax in axes.flat[len(facets) :]:
@@ -123,7 +124,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         )
         for v, p in series
     ]
-    if gaps:
+    if any_gap:
         handles.append(panels.gap_handle())
     panels.side_legend(fig, handles)
     return fig
@@ -133,10 +134,10 @@ def _look(result: Result, variant: str, precision: str) -> style.Look:
     return style.look(result, variant.split("_")[0], variant, precision)
 
 
-def _draw_line(ax: Axes, result: Result, traces: Sequence[Trace], x: str, order: int) -> bool:
-    """Says whether a trace has no time."""
+def _draw_line(ax: Axes, result: Result, traces: Sequence[Trace], x: str) -> panels.Gaps:
+    """Returns where a trace has no time."""
     if not traces:
-        return False
+        return []
     traces = sorted(traces, key=lambda t: t[x])
     look = _look(result, traces[0]["variant"], traces[0]["precision"])
     totals = [total_interval(t) for t in traces]
@@ -153,10 +154,7 @@ def _draw_line(ax: Axes, result: Result, traces: Sequence[Trace], x: str, order:
         zorder=3,
         **look.marks,
     )
-    for trace, value in zip(traces, totals, strict=True):
-        if value is None:
-            panels.mark_gap(ax, trace[x], order, look)
-    return None in totals
+    return [(t[x], look.color) for t, v in zip(traces, totals, strict=True) if v is None]
 
 
 def _write_iterations(ax: Axes, traces: Sequence[Trace], x: str) -> None:

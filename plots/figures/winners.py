@@ -5,7 +5,7 @@ two of n, d and k, coloured by family; a panel per value of the third."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -13,9 +13,11 @@ from matplotlib.patches import Patch
 
 from plots import captions, style
 from plots.figures import _fields as fields
+from plots.figures._hbars import by_shape
 from plots.load import Cell, Result
 from plots.metrics import named, speedup
 from plots.select import (
+    UNSTEADY,
     NothingToDraw,
     axes_of,
     cells_of,
@@ -24,6 +26,7 @@ from plots.select import (
     label_of,
     series_of,
     short_shape,
+    status_of,
     varying,
 )
 from plots.words import listed, many, seconds, short_count
@@ -49,10 +52,42 @@ def _ranked(cells: Sequence[Cell]) -> list[Cell]:
     return sorted(timed, key=lambda c: c.seconds.mid if c.seconds else 0.0)
 
 
-def _absent(cells: Sequence[Cell]) -> list[Cell]:
-    """Contenders of a field that might have won it: left out, or ended without an answer. A wrong
-    answer wins nothing."""
-    return [c for c in cells if not c.ok and c.status != "wrong"]
+NOT_MEASURED = "not measured"
+
+
+def _left_out(here: Sequence[Cell], contenders: Sequence[str]) -> dict[str, list[str]]:
+    """The contenders that a field was judged without, by what became of them."""
+    found: dict[str, list[str]] = {}
+    for cell in here:
+        if not cell.ok:
+            found.setdefault(status_of(cell), []).append(label_of(cell))
+    there = {label_of(cell) for cell in here}
+    absent = [label for label in contenders if label not in there]
+    return found | ({NOT_MEASURED: absent} if absent else {})
+
+
+def _hatch(left_out: Iterable[str]) -> str | None:
+    """Of a field with a winner: who is wrong there could not have won, all others might have."""
+    kinds = {status.startswith("wrong") for status in left_out}
+    if False in kinds:
+        return style.LEFT_OUT
+    return style.LEFT_OUT_WRONG if kinds else None
+
+
+def _contenders(cells: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(label_of(cell) for cell in cells))
+
+
+def _legend_of(hatch: str, cells: Sequence[Cell]) -> str:
+    if hatch == style.LEFT_OUT_WRONG:
+        return "another is wrong there"
+    kinds: dict[str, None] = {}
+    contenders = _contenders(cells)
+    for here in by_shape(cells):
+        if _ranked(here):
+            kinds |= dict.fromkeys(k for k in _left_out(here, contenders) if k[:5] != "wrong")
+    words = [kind for kind in (UNSTEADY, NOT_MEASURED, "skipped", "error") if kind in kinds]
+    return "left out there:\n" + ", ".join(words)
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
@@ -73,7 +108,9 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     )
     axes = fig.subplots(lines, abreast, squeeze=False)
     families: dict[str, None] = {}
-    gaps = contested = False
+    contenders = _contenders(cells)
+    gaps = False
+    hatches: dict[str, None] = {}
     for index, (ax, panel) in enumerate(zip(axes.flat, panels, strict=False)):
         ax.set_title(panel.title, loc="left")
         shown = {}
@@ -89,10 +126,11 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
                 family = style.family_of(result, ranked[0].backend, ranked[0].variant)
                 families[family] = None
                 text = _text(ranked, labels)
-                absent = bool(_absent(here))
-                contested = contested or absent
+                hatch = _hatch(_left_out(here, contenders))
+                if hatch:
+                    hatches[hatch] = None
                 color = style.backend_color(family)
-                shown[row, column] = fields.Field(text, color, contested=absent)
+                shown[row, column] = fields.Field(text, color, hatch=hatch)
         fields.draw_fields(
             ax, [short_count(v) for v in columns], [short_count(v) for v in rows], shown
         )
@@ -104,7 +142,8 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     handles = [
         Patch(facecolor=style.backend_color(family), label=family) for family in sorted(families)
     ]
-    handles += [fields.contested_patch()] * contested + [fields.gap_patch()] * gaps
+    handles += [fields.hatch_patch(hatch, _legend_of(hatch, cells)) for hatch in sorted(hatches)]
+    handles += [fields.gap_patch()] * gaps
     fig.legend(handles=handles, loc="outside right upper")
     return fig
 
@@ -132,10 +171,7 @@ def _text(ranked: Sequence[Cell], labels: dict[str, tuple[str, str]]) -> str:
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     cells = _among(result, figure, cells_of(result, figure))
-    places: dict[tuple[int, int, int], list[Cell]] = {}
-    for cell in cells:
-        places.setdefault(cell.shape, []).append(cell)
-    ranked = [order for group in places.values() if (order := _ranked(group))]
+    ranked = [order for group in by_shape(cells) if (order := _ranked(group))]
     labels = {c.key: s.label for s in series_of(cells) for c in s.cells}
     wins = Counter(labels[order[0].key] for order in ranked)
     leads = [r for order in ranked if len(order) > 1 and (r := speedup(order[1], order[0]))]
@@ -157,23 +193,24 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             f"The largest lead: {labels[largest[1].key]}, {largest[0]:.2g} times at "
             f"{short_shape(largest[1])}."
         )
-    notes += _contested_sentences(result, figure)
+    notes += _left_out_sentences(_among(result, figure, drawn_of(result, figure)))
+    notes += captions.setup_sentences(cells)
     return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)
 
 
-def _contested_sentences(result: Result, figure: dict[str, Any]) -> list[str]:
-    """The hatched fields and who has no time there."""
-    places: dict[tuple[int, int, int], list[Cell]] = {}
-    for cell in _among(result, figure, drawn_of(result, figure)):
-        places.setdefault(cell.shape, []).append(cell)
-    found: dict[tuple[str, ...], list[Cell]] = {}
-    for group in places.values():
-        if _ranked(group) and _absent(group):
-            found.setdefault(tuple(label_of(c) for c in _absent(group)), []).append(group[0])
+def _left_out_sentences(cells: Sequence[Cell]) -> list[str]:
+    """The hatched fields, and who was left out of them for what."""
+    contenders = _contenders(cells)
+    found: dict[tuple[str, tuple[str, ...]], list[Cell]] = {}
+    for here in by_shape(cells):
+        if _ranked(here):
+            for status, names in _left_out(here, contenders).items():
+                found.setdefault((status, tuple(names)), []).append(here[0])
     if not found:
         return []
     parts = [
-        f"{listed(list(names), limit=40)} at {listed([short_shape(c) for c in cells], limit=6)}"
-        for names, cells in found.items()
+        f"{listed(list(names), limit=40)} ({status}) at "
+        f"{listed([short_shape(c) for c in places], limit=6)}"
+        for (status, names), places in found.items()
     ]
-    return [f"Hatched: the fastest of those measured, without {'; without '.join(parts)}."]
+    return [f"Hatched: the fastest of those that are steady, without {'; without '.join(parts)}."]

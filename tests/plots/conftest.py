@@ -210,6 +210,7 @@ def small_experiment() -> dict[str, Any]:
                 "traces": ["end-.*"],
                 "title": "Seconds until the end",
             },
+            {"id": "whole-call", "kind": "whole-call", "title": "A whole call"},
             {"id": "claims", "kind": "claims", "title": "What the source says"},
         ],
     }

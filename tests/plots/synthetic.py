@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import random
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,7 @@ def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[f
     groups = [flat[i::3] for i in range(3) if flat[i::3]]
     enough = samples >= 6
     return groups, {
-        "median": flat[samples // 2],
+        "median": statistics.median(statistics.median(group) for group in groups),
         "ci95_low": flat[1] if enough else None,
         "ci95_high": flat[-2] if enough else None,
         "min": flat[0],
@@ -233,7 +234,12 @@ def cell(
             "compulsory": bytes_moved / middle / 1e9 if ok else None,
             "as_written": 1.3 * bytes_moved / middle / 1e9 if ok and backend != "python" else None,
         },
-        "suspect": [],
+        "unsteady": [],
+        "noted": [],
+        "whole_call_seconds": {
+            str(steps): 0.01 + steps * middle if ok else None for steps in (1, 20, 300)
+        },
+        "setup_includes": None,
         "inertia": 123.5 if ok else None,
         "label_hash": "0123456789abcdef" if ok else None,
         "centroid_hash": "0123456789abcdef" if ok else None,
@@ -464,7 +470,7 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
     ]
     cells = list({c["key"]: c for c in cells}.values())  # all threads may be as many as named ones
     base = {
-        "schema_version": 1,
+        "schema_version": 2,
         "experiment": experiment["name"],
         "scale": scale,
         "complete": True,
@@ -481,6 +487,57 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
         base["context"]["machine"]["gpus"] = [gpu]
     base["context"]["run_order"] = [c["key"] for c in cells]
     return base | changes
+
+
+def retime(record: dict[str, Any], seconds: float, spread: float = 0.0) -> None:
+    """Gives a cell another median, with samples of three processes that fit, in place."""
+    samples = [[seconds * factor for factor in (1 - spread, 1.0, 1 + spread)]] * 3
+    resample(record, samples)
+
+
+def resample(record: dict[str, Any], samples: list[list[float]]) -> None:
+    """Gives a cell these samples, a list per process, and all that follows from them, in place."""
+    flat = sorted(x for process in samples for x in process)
+    median = statistics.median(statistics.median(process) for process in samples)
+    enough = len(flat) >= 6
+    record["samples_seconds_per_iteration"] = samples
+    record["processes"] = len(samples)
+    record["seconds_per_iteration"] = {
+        "median": median,
+        "ci95_low": min(median, flat[1]) if enough else None,
+        "ci95_high": max(median, flat[-2]) if enough else None,
+        "min": flat[0],
+        "max": flat[-1],
+        "p25": flat[len(flat) // 4],
+        "p75": flat[(3 * len(flat)) // 4],
+        "mean": sum(flat) / len(flat),
+    }
+    agree(record)
+
+
+def agree(record: dict[str, Any]) -> None:
+    """What follows from other fields of a cell with a time: key, rate, whole calls; in place."""
+    n, d, k, setup = (record[name] for name in ("n", "d", "k", "setup_seconds"))
+    record["key"] = (
+        f"{record['variant']}/{record['precision']}/{record['dataset']}/k{k}"
+        f"/T{record['iterations']}/t{record['threads']}"
+    )
+    median = record["seconds_per_iteration"]["median"]
+    record["gflops"] = (n * k * (3.0 * d + 2) + d * (n + k)) / median / 1e9
+    record["whole_call_seconds"] = {
+        str(steps): None if setup is None else setup + steps * median for steps in (1, 20, 300)
+    }
+
+
+def version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """The same file as the first version would hold it, what is noted being suspect."""
+    later = ("unsteady", "noted", "whole_call_seconds", "setup_includes")
+    cells = [
+        {key: value for key, value in c.items() if key not in later}
+        | {"suspect": [*c["unsteady"], *c["noted"]]}
+        for c in data["cells"]
+    ]
+    return data | {"schema_version": 1, "cells": cells}
 
 
 def write(folder: Path, data: dict[str, Any]) -> Path:

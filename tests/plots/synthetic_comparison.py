@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import synthetic
+
 EFFECT = 0.05
 OUTCOMES = {
     "slower": "failed",
@@ -53,10 +55,8 @@ def _measured(cell: dict[str, Any]) -> dict[str, Any]:
         "ci95_high": times.get("ci95_high"),
         "processes": len(cell["samples_seconds_per_iteration"]),
         "samples": sum(map(len, cell["samples_seconds_per_iteration"])),
-        "unsteady": [text for text in cell.get("suspect", ()) if "spread" in text]
-        + list(cell.get("unsteady", ())),
-        "noted": [text for text in cell.get("suspect", ()) if "spread" not in text]
-        + list(cell.get("noted", ())),
+        "unsteady": list(cell["unsteady"]),
+        "noted": list(cell["noted"]),
     }
 
 
@@ -67,10 +67,8 @@ def changed(results: list[dict[str, Any]], seed: int = 1) -> list[dict[str, Any]
     for cell in (cell for result in copies for cell in result["cells"]):
         factor = rng.choice([1.0] * 6 + [0.7, 0.85, 1.12, 1.3]) * math.exp(rng.gauss(0, 0.008))
         if cell["seconds_per_iteration"]:
-            times = cell["seconds_per_iteration"]
-            cell["seconds_per_iteration"] = {k: v and v * factor for k, v in times.items()}
             samples = cell["samples_seconds_per_iteration"]
-            cell["samples_seconds_per_iteration"] = [[v * factor for v in s] for s in samples]
+            synthetic.resample(cell, [[v * factor for v in s] for s in samples])
     return copies
 
 

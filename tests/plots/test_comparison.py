@@ -129,6 +129,7 @@ def _many(results: list[dict[str, Any]], shapes: int) -> list[dict[str, Any]]:
         for i in range(shapes)
         for variant in ("cpu_a", "openmp_b", "cuda_c")
     ]
+    one["planned_cells"] = len(one["cells"])
     return [one]
 
 
@@ -258,8 +259,9 @@ def test_correctness_comes_first_and_everything_is_there(
     new = made.changed(results)
     new[0]["cells"][2]["label_hash"] = "f" * 16
     synthetic.fail(new[0]["cells"][3], "wrong", "3 labels differ")
-    new[0]["cells"][0]["suspect"] = ["the GPU was throttled"]
+    new[0]["cells"][0]["noted"] = ["the GPU was throttled"]
     lost = new[0]["cells"].pop()
+    new[0]["planned_cells"] = len(new[0]["cells"])
     path = _write(tmp_path, results, new)
     data = json.loads(path.read_text())
     sides = ["--base", str(tmp_path / "a"), "--new", str(tmp_path / "b")]

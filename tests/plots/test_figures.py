@@ -18,7 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from plots import figures
+from plots import figures, style
 from plots.__main__ import main
 from plots.claims import verdicts
 from plots.figures._fields import ratio_text
@@ -233,6 +233,7 @@ def test_each_limit_is_drawn_where_its_processor_was_used(
     assert "GPU's limit 1.00 µs" in texts
     assert "CPU's limit: " in " ".join(mixed.caption)
     data["cells"] = [c for c in data["cells"] if c["backend"] == "cuda"]
+    data["planned_cells"] = len(data["cells"])
     # Without a time, and so without a GPU: no reason to draw the processor's limit.
     synthetic.fail(data["cells"][-1], "wrong")
     alone = draw(_load(tmp_path, data), figure | {"where": {}})
@@ -445,7 +446,7 @@ def test_a_step_that_failed_is_a_gap_and_the_next_is_held_against_the_one_before
     result = _load(tmp_path, data)
     picture = draw(result, _figure(result, "ladder")).picture
     texts = _texts(picture)
-    assert "\u00d7 error" in texts
+    assert "error" in texts
     first, last = (
         _cell_of(result, *step, 100, 2) for step in (("cpu_a", "f64"), ("openmp_b", "f32"))
     )
@@ -949,10 +950,11 @@ def test_a_speedup_over_threads_joins_the_threads_of_a_variant(
     first = next(c for c in data["cells"] if c["variant"] == "openmp_b")
     data["cells"] = []
     for threads in (1, 2, 4):
-        cell = copy.deepcopy(first) | {"threads": threads, "key": f"key {threads}"}
-        times = cell["seconds_per_iteration"]
-        cell["seconds_per_iteration"] = {k: v and v / threads for k, v in times.items()}
+        cell = copy.deepcopy(first) | {"threads": threads}
+        samples = cell["samples_seconds_per_iteration"]
+        synthetic.resample(cell, [[x / threads for x in process] for process in samples])
         data["cells"].append(cell)
+    data["planned_cells"] = len(data["cells"])
     result = _load(tmp_path, data)
     figure = {"id": "x", "kind": "speedup", "x": "threads", "title": "T"}
     figure["baseline"] = {"variant": "openmp_b", "threads": 1}
@@ -991,6 +993,7 @@ def test_limits_of_cpu_and_gpu_look_the_same_in_every_bar_chart(
     assert looks(slow) == both
     alone = copy.deepcopy(data)
     alone["cells"] = [c for c in alone["cells"] if c["backend"] == "cuda"]
+    alone["planned_cells"] = len(alone["cells"])
     (look,) = looks(alone).values()
     assert look == both["GPU"]
 
@@ -1098,14 +1101,89 @@ def test_a_field_whose_contenders_were_left_out_is_hatched(
     result = _load(tmp_path, data)
     drawing = draw(result, _figure(result, "winners"))
     ax = drawing.picture.axes[0]
-    hatched = [p.get_xy() for p in ax.patches if p.get_hatch()]
-    assert hatched == [(1 - 0.48, 0 - 0.47)]  # k = 5 right, n = 1 000 on top
-    sentence = "Hatched: the fastest of those measured, without cpu_a f64 at n=1000, d=2, k=5."
+    hatched = {p.get_xy(): p.get_hatch() for p in ax.patches if p.get_hatch()}
+    right, left, top, bottom = 1 - 0.48, 0 - 0.48, 0 - 0.47, 1 - 0.47  # k = 5, 2; n = 1 000, 100
+    assert hatched == {(right, top): style.LEFT_OUT, (left, bottom): style.LEFT_OUT_WRONG}
+    sentence = (
+        "Hatched: the fastest of those that are steady, without openmp_b f32 (wrong) at n=100, "
+        "d=2, k=2; without cpu_a f64 (skipped) at n=1000, d=2, k=5."
+    )
     assert sentence in drawing.caption
     legend = [t.get_text() for t in drawing.picture.legends[0].texts]
-    assert "not all contenders\nhave a time" in legend
+    assert legend[-2:] == ["another is wrong there", "left out there:\nskipped"]
     clean = draw(_load(tmp_path, synthetic.result(data["spec"])), _figure(result, "winners"))
     assert not [s for s in clean.caption if s.startswith("Hatched")]
+
+
+def test_unsteady_and_unmeasured_contenders_are_left_out_of_a_map(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    places = {(c["variant"], c["precision"], c["n"], c["k"]): c for c in data["cells"]}
+    shaky = places["openmp_b", "f32", 100, 2]
+    synthetic.resample(shaky, [[1e-8], [2e-8], [4e-8]])
+    shaky["unsteady"] = ["its processes disagree: 1 process at 10.0 ns, 1 at 20.0 ns, 1 at 40.0 ns"]
+    data["cells"].remove(places["cpu_a", "f64", 1000, 5])
+    data |= {"complete": False}
+    result = _load(tmp_path, data)
+    drawing = draw(result, _figure(result, "winners"))
+    field = next(t.get_text() for t in drawing.picture.axes[0].texts if t.get_position() == (0, 1))
+    assert "openmp_b" not in field  # by far the least time wins nothing
+    hatched = {p.get_xy() for p in drawing.picture.axes[0].patches if p.get_hatch()}
+    assert {(-0.48, 0.53), (0.52, -0.47)} <= hatched
+    caption = " ".join(drawing.caption)
+    assert "without openmp_b f32 (unsteady) at n=100, d=2, k=2" in caption
+    assert "without cpu_a f64 (not measured) at n=1000, d=2, k=5" in caption
+    assert "No one number: openmp_b f32, unsteady, at (n = 100, d = 2, k = 2)" in caption
+    legend = [t.get_text() for t in drawing.picture.legends[0].texts]
+    assert any(text.startswith("left out there:\nunsteady, not measured") for text in legend)
+
+
+@pytest.mark.parametrize("kind", ["time", "speedup", "gflops", "trace-time"])
+def test_the_mark_of_a_value_that_is_missing_stands_below_the_axis(
+    tmp_path: Path, data: dict[str, Any], kind: str
+) -> None:
+    """At the foot of a panel it would read as the least time, or the fastest."""
+    experiment = _at_sizes(data["spec"], [100, 1000, 10_000])
+    more = synthetic.result(experiment)
+    synthetic.fail(next(c for c in more["cells"] if c["variant"] == "openmp_b"), "wrong")
+    broken = next(t for t in more["traces"] if t["name"] == "end-b-100")
+    broken |= {"status": "wrong", "reason": "labels differ"}
+    result = _load(tmp_path, more)
+    picture = draw(result, _figure(result, kind)).picture
+    crosses = 0
+    for ax in picture.axes:
+        for line in ax.lines:
+            if line.get_marker() != "x" or line.get_transform() != ax.transData:
+                continue
+            crosses += 1
+            (place,) = line.get_ydata()
+            others = [
+                one
+                for one in ax.lines
+                if one.get_marker() != "x" and one.get_transform() == ax.transData
+            ]
+            values = [y for one in others for y in one.get_ydata() if not math.isnan(y)]
+            assert place < min(values)
+            tick = ax.yaxis.get_major_formatter()(ax.yaxis.get_major_locator()()[0], 0)
+            assert tick == "no time"
+    assert crosses
+
+
+def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: dict[str, Any]) -> None:
+    for cell in data["cells"]:
+        if cell["status"] == "ok":
+            own = 5e-3 if cell["variant"] == "openmp_b" else 1e-6
+            cell["setup_seconds"] = own
+            synthetic.retime(cell, 1e-6 if cell["variant"] == "openmp_b" else 30e-6)
+    result = _load(tmp_path, data)
+    figure = {"id": "w", "kind": "whole-call", "title": "W", "where": {"n": [100], "k": [2]}}
+    drawing = draw(result, figure | {"where": {"n": [100], "k": [2], "precision": ["f32"]}})
+    assert _points(drawing.picture) >= {(1, 31e-6), (20, 601e-6), (300, 5.3e-3)}
+    caption = " ".join(drawing.caption)
+    assert "T = 1 cpu_a f32 (31.0 µs)" in caption  # setup decides a short call
+    assert "300 openmp_b f32 (5.30 ms)" in caption
+    speedups = " ".join(draw(result, _figure(result, "speedup")).caption)
+    assert "at most as long as 5 000 of them (openmp_b f32, " in speedups
 
 
 def test_every_figure_of_a_narrowed_run_says_that_it_is_partial(
@@ -1137,6 +1215,7 @@ def test_variants_that_a_figure_would_not_show_are_not_missed(
     tmp_path: Path, data: dict[str, Any]
 ) -> None:
     data["cells"] = [c for c in data["cells"] if c["variant"] == "cpu_a"]
+    data["planned_cells"] = len(data["cells"])
     result = _load(tmp_path, data)
     for where in ({"variant": ["cpu_a"]}, {"backend": ["cpu"]}, {"precision": ["f64"]}):
         caption = draw(result, _figure(result, "time", where=where)).caption

@@ -27,7 +27,7 @@ def test_a_synthetic_result_satisfies_the_schema(tmp_path: Path, data: dict[str,
     assert result.cells[0].sample_count == 9
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, True, 1.5])
+@pytest.mark.parametrize("version", [0, 3, "1", None, True, 1.5])
 def test_refuses_other_versions(tmp_path: Path, data: dict[str, Any], version: Any) -> None:
     path = synthetic.write(tmp_path, data | {"schema_version": version})
     with pytest.raises(ResultError, match="schema_version"):
@@ -100,6 +100,7 @@ def test_executed_iterations_are_those_that_really_ran(
     failed = synthetic.cell("small", "python_f", "f64", (100, 2, 2), 300, status="error", reason="")
     del old["executed_iterations"], compiled["executed_iterations"]  # of an earlier version
     data["cells"] = [library, free, old, compiled, failed]
+    data["planned_cells"] = len(data["cells"])
     cells = load_result(synthetic.write(tmp_path, data)).cells
     assert [c.executed_iterations for c in cells] == [184, 300, None, 300, 300]
     assert [c.stopped_early for c in cells] == [True, False, False, False, False]
@@ -133,9 +134,9 @@ def test_variants_of_all_results_share_one_roster(
 def test_orders_to_a_terminal_do_not_get_in(tmp_path: Path, data: dict[str, Any]) -> None:
     """Escaped in JSON they are valid, and a figure or a page could not even be written."""
     data["context"]["machine"]["cpu"]["model"] = "CPU\x1b[2J\x07\x9b31m \u202eevil\ud800 µ\t²"
-    data["cells"][0]["suspect"] = ["\x1b]0;title\x07"]
+    data["cells"][0]["noted"] = ["\x1b]0;title\x07"]
     result = load_result(synthetic.write(tmp_path, data))
     model = result.context["machine"]["cpu"]["model"]
     gone = "\N{REPLACEMENT CHARACTER}"
     assert model == f"CPU{gone}[2J{gone}{gone}31m {gone}evil{gone} µ\t²"
-    assert result.cells[0].data["suspect"] == [f"{gone}]0;title{gone}"]
+    assert result.cells[0].data["noted"] == [f"{gone}]0;title{gone}"]

@@ -16,6 +16,7 @@ import synthetic
 
 from plots import __main__ as command
 from plots import index as overview
+from plots import words
 from plots.load import load_folder
 from plots.report import render
 
@@ -245,6 +246,7 @@ def test_a_library_that_stopped_early_says_so(tmp_path: Path, data: dict[str, An
     older = synthetic.cell("small", "python_y", "f64", (100, 2, 2), 300)
     del older["executed_iterations"]
     data["cells"].append(older)
+    data["planned_cells"] = len(data["cells"])
     text = _render(tmp_path, data)
     assert '<td class=n data-order="300">183 of 300<' in text
     assert text.count("183 of 300<") == 1
@@ -317,18 +319,54 @@ def test_doubtful_conditions_stand_on_top_and_at_their_experiment(
     assert "swap" not in page
 
 
-def test_suspect_cells_are_counted_marked_and_explained(
+def test_unsteady_and_noted_cells_are_counted_marked_and_explained(
     tmp_path: Path, data: dict[str, Any]
 ) -> None:
-    data["cells"][0]["suspect"] = ["the GPU was throttled"]
-    data["cells"][2]["suspect"] = ["samples spread widely", "load average 9"]
+    data["cells"][0]["noted"] = ["the GPU was throttled"]
+    data["cells"][2]["noted"] = ["samples of one process spread widely", "load average 9"]
+    synthetic.resample(data["cells"][3], [[1.0], [2.0], [4.0]])
+    data["cells"][3]["unsteady"] = ["its processes disagree: 1 process at 1.00 s, 1 at 2.00 s ..."]
     text = _render(tmp_path, data)
     page = _words(text)
-    timed = sum(cell["status"] == "ok" for cell in data["cells"])
-    assert page.count(f"2 of {timed} timed cells suspect") == 3  # on top, contents, list
-    assert text.count('<a class="tag suspect" href="#doubts-small"') == 2
+    measured = sum(cell["status"] == "ok" for cell in data["cells"])
+    assert page.count(f"2 of {measured} measured cells noted") == 3  # on top, contents, footnotes
+    assert page.count(f"1 of {measured} measured cells unsteady") == 2  # on top, footnotes
+    assert "1 unsteady" in page.split("Machine and limits")[0]  # contents: in the tally
+    assert text.count('<a class="tag" href="#doubts-small"') == 2
+    assert text.count('<a class="tag suspect" href="#doubts-small"') == 1
     assert "the GPU was throttled" in page
     assert "load average 9" in page
+    folded = text[text.index('<details id="doubts-small">') :].split("</details>")[0]
+    assert "load average 9" in folded
+    row = text[text.index("unsteady</a>") :].split("<tr>")[0]
+    assert f"1.00 s {words.TO} 4.00 s (min{words.TO}max)" in row  # where it lies, and no median
+    assert "2.00 s" not in row
+
+
+def test_setup_and_whole_calls_stand_beside_the_iteration(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    cell = data["cells"][0]
+    cell["setup_seconds"] = 0.5
+    synthetic.retime(cell, 0.25)
+    cell["setup_includes"] = "the copy to float64 and the tree"
+    text = _render(tmp_path, data)
+    heads = text[text.index("All cells (") :].split("</thead>")[0]
+    assert re.findall("<th[^>]*>([^<]*)</th>", heads)[:4] == [
+        "variant",
+        "median per iteration",
+        "share of limit",
+        "verification",
+    ]  # what decides stands first, where a narrow screen shows it
+    row = text[text.index("<tbody>", text.index("All cells (")) :].split("<tr>")[1]
+    for value in ("500 ms", "750 ms", "5.50 s", "75.5 s"):
+        assert value in row
+    assert "cpu_a: the copy to float64 and the tree" in _words(text)
+
+
+def test_what_all_pictures_share_is_said_once(tmp_path: Path, data: dict[str, Any]) -> None:
+    page = _words(_render(tmp_path, data))
+    assert page.count("parallel variants use 2 threads; quick scale") == 1
 
 
 def test_warnings_and_a_modified_build_stand_on_top(tmp_path: Path, data: dict[str, Any]) -> None:
@@ -415,7 +453,7 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: dict[
     data["spec"]["claims"] = [CLAIM, slow, once, absent]
     for cell in data["cells"]:
         if (cell["variant"], cell["n"], cell["k"]) == ("openmp_b", 100, 2):
-            cell["samples_seconds_per_iteration"] = [[1.0]]
+            synthetic.resample(cell, [[cell["seconds_per_iteration"]["median"]]])
     data["spec"]["claims"][0]["tests"][0]["where"] = {"n": [1000]}
     text = _render(tmp_path, data)
     page = _words(text)

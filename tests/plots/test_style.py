@@ -154,3 +154,61 @@ def test_measured_limits_differ_without_colour_and_dots_are_the_gpus() -> None:
         for kind in kinds:
             _, dashes = style.limit(on_gpu, kind)["linestyle"]
             assert (max(dashes[::2]) == 1) == on_gpu, kind
+
+
+def test_a_variant_looks_the_same_in_every_experiment_and_on_every_machine(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    """Whatever else was measured beside it, and whether it ran there."""
+    first = small_experiment | {"variants": ["cpu_naive", "cuda_exact", "openmp_simd"]}
+    other = ["cpu_naive", "cpu_a", "cuda_atomic", "cuda_exact", "python_torch", "python_z"]
+    second = small_experiment | {"variants": other, "baseline": "cpu_naive"}
+    first["baseline"] = "cpu_naive"
+    data = synthetic.result(second)
+    for cell in data["cells"]:
+        if cell["variant"] in ("cuda_exact", "python_torch"):
+            synthetic.fail(cell)  # a machine without a GPU
+    one = load_result(synthetic.write(tmp_path / "one", synthetic.result(first)))
+    two = load_result(synthetic.write(tmp_path / "two", data))
+    assert one.roster != two.roster
+    for backend, variant in (("cpu", "cpu_naive"), ("cuda", "cuda_exact")):
+        for precision in ("f32", "f64"):
+            assert style.look(one, backend, variant, precision) == style.look(
+                two, backend, variant, precision
+            )
+    # A library for GPUs has its colour even where none was found.
+    torch = style.look(two, "python", "python_torch", "f32")
+    assert torch.color == to_rgb(style.backend_color("python" + ON_GPU))
+
+
+def test_the_suites_own_variants_have_places_and_differ() -> None:
+    places = style._PLACES
+    names = [name for family in places.values() for name in family]
+    assert len(set(names)) == len(names)
+    sources = (synthetic.ROOT / "implementations").glob("*/*")
+    shipped = {
+        p.stem
+        for p in sources
+        if p.suffix in (".cpp", ".cu", ".py")
+        and not p.name.startswith("_")
+        and p.stem not in ("contract", "worker")
+    }
+    assert shipped <= set(names)
+    for family in places.values():
+        pairs = {(i % len(style._TONES), i % len(style._MARKERS)) for i in range(len(family))}
+        assert len(pairs) == len(family)
+
+
+def test_variants_that_the_table_does_not_have_collide_with_none(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    own = [f"cuda_{letter}" for letter in "abcdefgh"]
+    small_experiment["variants"] = ["cpu_a", "cuda_exact", "cuda_cublas", *own]
+    result = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
+    looks = [style.look(result, "cuda", v, "f32") for v in ("cuda_exact", "cuda_cublas", *own)]
+    assert len({one.marker for one in looks}) == len(looks)
+    # Alone, one of them has the place that its name gives it.
+    small_experiment["variants"] = ["cpu_a", "cuda_a"]
+    alone = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
+    again = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
+    assert style.look(alone, "cuda", "cuda_a", "f32") == style.look(again, "cuda", "cuda_a", "f32")

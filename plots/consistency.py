@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a result file says twice must agree: its samples and their statistics, a cell and its key,
+complete and the number of cells. harness/result_file.cpp refuses the same; here each problem names
+its cell."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+from collections.abc import Iterator
+from typing import Any
+
+from plots.formats import whole_calls
+from plots.steady import headline_median
+
+_TOLERANCE = 1e-6  # of numbers that are formed from one another
+# A profiling pass adds marks and waits to each iteration, and may be disturbed as any other part.
+# Yet its stages are not a hundred times as long as the slowest whole step.
+_STAGES_OVER_STEP = 100.0
+
+
+def problem(data: dict[str, Any]) -> str | None:
+    """The first contradiction of a file that keeps to its schema, with the cell's key."""
+    planned, found = data["planned_cells"], len(data["cells"])
+    if data["complete"] and found != planned:
+        return f"says complete, but holds {found} of {planned} planned cells"
+    for cell in data["cells"]:
+        for text in _of_cell(cell):
+            return f"cell {cell['key']}: {text}"
+    return None
+
+
+def _of_cell(cell: dict[str, Any]) -> Iterator[str]:
+    key = (
+        f"{cell['variant']}/{cell['precision']}/{cell['dataset']}/k{cell['k']}"
+        f"/T{cell['iterations']}/t{cell['threads']}"
+    )
+    if cell["key"] != key:
+        yield f"the key does not fit the cell's own fields, which make {key}"
+    if cell["status"] == "ok":
+        yield from _of_times(cell)
+        yield from _of_stages(cell)
+        yield from _of_whole_call(cell)
+
+
+def _apart(one: float, other: float) -> bool:
+    return not math.isclose(one, other, rel_tol=_TOLERANCE)
+
+
+def _of_times(cell: dict[str, Any]) -> Iterator[str]:
+    times = cell["seconds_per_iteration"]
+    processes = cell["samples_seconds_per_iteration"]
+    samples = [x for process in processes for x in process]
+    # Version 1 took the median of all samples, later ones that of the processes' medians.
+    medians = (headline_median(processes), statistics.median(samples))
+    if all(_apart(times["median"], one) for one in medians):
+        yield f"median {times['median']:g} is not that of the samples, {medians[0]:g}"
+    for name, expected in (
+        ("min", min(samples)),
+        ("max", max(samples)),
+        ("mean", statistics.fmean(samples)),
+    ):
+        if _apart(times[name], expected):
+            yield f"{name} {times[name]:g} is not that of the samples, {expected:g}"
+    for names in (("min", "p25", "p75", "max"), ("min", "ci95_low", "median", "ci95_high", "max")):
+        known = [(name, times[name]) for name in names if times[name] is not None]
+        for (low, a), (high, b) in itertools.pairwise(known):
+            if a > b * (1 + _TOLERANCE):
+                yield f"{low} {a:g} is above {high} {b:g}"
+    if cell.get("processes") not in (None, len(processes)):
+        yield f"{cell['processes']} processes, but samples of {len(processes)}"
+    n, d, k = cell["n"], cell["d"], cell["k"]
+    rate = (n * k * (3.0 * d + 2) + d * (n + k)) / times["median"] / 1e9
+    if _apart(cell["gflops"], rate):
+        yield f"gflops {cell['gflops']:g}, but the median gives {rate:g}"
+
+
+def _of_stages(cell: dict[str, Any]) -> Iterator[str]:
+    slowest = cell["seconds_per_iteration"]["max"]
+    whole = sum((cell.get("stages") or {}).values())
+    if whole > _STAGES_OVER_STEP * slowest:
+        yield f"its stages take {whole:g} s, the slowest whole step {slowest:g} s"
+
+
+def _of_whole_call(cell: dict[str, Any]) -> Iterator[str]:
+    stated, expected = cell.get("whole_call_seconds") or {}, whole_calls(cell)
+    for steps, value in stated.items():
+        own = expected.get(steps)
+        if value is not None and own is not None and _apart(value, own):
+            yield f"a call of {steps} iterations of {value:g} s; setup and median give {own:g} s"

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What contradicts itself, is damaged or is no file is refused with a sentence that names it: never
+drawn, never a traceback, never a wait without end."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import random
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import synthetic
+
+from plots import claims, published
+from plots.__main__ import EXIT_BAD_INPUT, main
+from plots.figures import KINDS
+from plots.load import ResultError, load_result
+from plots.patterns import fault, matches
+from plots.render import draw
+
+pytest.importorskip("jsonschema", reason="results are not checked without it")
+
+COMMITTED = sorted((synthetic.ROOT / "results").glob("*/*.json"))
+
+
+@pytest.fixture
+def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+    return synthetic.result(small_experiment)
+
+
+# --- Contradictions --------------------------------------------------------------------------
+
+
+def _scaled_median(cell: dict[str, Any]) -> None:
+    cell["seconds_per_iteration"]["median"] /= 1000
+
+
+def _swapped_ends(cell: dict[str, Any]) -> None:
+    times = cell["seconds_per_iteration"]
+    times["min"], times["max"] = times["max"], times["min"]
+
+
+def _quartiles(cell: dict[str, Any]) -> None:
+    times = cell["seconds_per_iteration"]
+    times["p25"], times["p75"] = 1.01 * times["p75"], times["p25"]
+
+
+def _interval(cell: dict[str, Any]) -> None:
+    cell["seconds_per_iteration"]["ci95_low"] = 1.01 * cell["seconds_per_iteration"]["median"]
+
+
+def _key(cell: dict[str, Any]) -> None:
+    cell["key"] = cell["key"].replace("/k2/", "/k3/")
+
+
+def _rate(cell: dict[str, Any]) -> None:
+    cell["gflops"] = 1e9
+
+
+def _processes(cell: dict[str, Any]) -> None:
+    cell["processes"] = 99
+
+
+def _stages(cell: dict[str, Any]) -> None:
+    cell["stages"] = {"assign": 5.0}
+
+
+def _whole_call(cell: dict[str, Any]) -> None:
+    cell["whole_call_seconds"]["20"] *= 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (_scaled_median, "median .* is not that of the samples"),
+        (_swapped_ends, "min .* is not that of the samples"),
+        (_quartiles, "p25 .* is above p75"),
+        (_interval, "ci95_low .* is above median"),
+        (_key, "the key does not fit"),
+        (_rate, r"gflops 1e\+09, but the median gives"),
+        (_processes, "99 processes, but samples of 3"),
+        (_stages, "its stages take 5 s"),
+        (_whole_call, "a call of 20 iterations"),
+    ],
+)
+def test_a_cell_that_contradicts_itself_is_refused_by_name(
+    tmp_path: Path, data: dict[str, Any], damage: Callable[[dict[str, Any]], None], words: str
+) -> None:
+    load_result(synthetic.write(tmp_path, data))  # as it was, it is read
+    damage(data["cells"][0])
+    path = synthetic.write(tmp_path, data)
+    with pytest.raises(ResultError, match=words) as raised:
+        load_result(path)
+    assert str(path) in str(raised.value)
+    assert f"cell {data['cells'][0]['key']}" in str(raised.value)
+
+
+def test_complete_with_fewer_cells_than_planned_is_refused(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    del data["cells"][3:]
+    path = synthetic.write(tmp_path, data)
+    with pytest.raises(ResultError, match="says complete, but holds 3 of 12 planned cells"):
+        load_result(path)
+    assert not load_result(synthetic.write(tmp_path, data | {"complete": False})).complete
+
+
+# --- Damage inside of the description --------------------------------------------------------
+
+
+def _places(value: Any, path: tuple = ()) -> Iterator[tuple]:
+    yield path
+    items: Any = value.items() if isinstance(value, dict) else ()
+    for key, inner in enumerate(value) if isinstance(value, list) else items:
+        yield from _places(inner, (*path, key))
+
+
+_ODD: list[Any] = [None, True, -1, 0, 1e308, "", "x", [], {}, ["x"], {"x": 1}, [[]], 10**30]
+_WORDS = ["k", "threads", "f64", "cpu_naive", "mean", "stage_share", "row", "finding", "ceiling"]
+_DESCRIBED = ("published", "claims", "figures", "baseline", "scales", "variants", "traces")
+
+
+def _damage(spec: dict[str, Any], rng: random.Random) -> tuple:
+    """One edit: something is gone, of another type, or another word."""
+    part = rng.choice([key for key in _DESCRIBED if key in spec])
+    *inner, last = rng.choice(list(_places(spec[part], (part,))))
+    parent = spec
+    for key in inner:
+        parent = parent[key]
+    chance = rng.random()
+    if chance < 0.2 and inner:
+        parent.pop(last)
+    elif chance < 0.35 and isinstance(parent[last], str):
+        parent[last] = rng.choice([*_WORDS, *KINDS])
+    else:
+        parent[last] = copy.deepcopy(rng.choice(_ODD))
+    return (*inner, last)
+
+
+def test_damage_inside_spec_is_refused_or_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Edits of committed results, their seeds fixed."""
+    monkeypatch.setattr(published, "EXPERIMENTS", tmp_path)  # claims as the file has them
+    small = [path for path in COMMITTED if path.stat().st_size < 400_000]
+    refused = 0
+    for seed in range(40):
+        rng = random.Random(seed)
+        data = json.loads(rng.choice(small).read_text())
+        place = _damage(data["spec"], rng)
+        path = tmp_path / f"damaged-{seed}.json"
+        path.write_text(json.dumps(data))
+        try:
+            result = load_result(path)
+        except ResultError as error:
+            refused += str(path) in str(error)
+            continue
+        claims.verdicts(result)
+        published.comparisons(result)
+        for index, figure in enumerate(result.figures):
+            if place[:2] == ("figures", index):
+                draw(result, figure)
+    assert refused > 20  # edits did reach what is checked
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"figures": [{"id": "a", "kind": "no-such-kind", "title": "t"}]},
+        {"figures": [{"id": "a", "kind": "time", "title": "t", "x": 3}]},
+        {"claims": [{"id": "a", "statement": "s", "where": "w", "why": "y", "tests": [3]}]},
+        {"published": [{"label": "l"}]},
+        {"published": None},
+    ],
+)
+def test_a_damaged_description_ends_with_status_2(
+    tmp_path: Path, data: dict[str, Any], change: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    data["spec"] = data["spec"] | change
+    path = synthetic.write(tmp_path, data)
+    assert main(["report", str(tmp_path)]) == EXIT_BAD_INPUT
+    assert f"error: {path.resolve()}: at /spec/{next(iter(change))}" in capsys.readouterr().err
+    assert not (tmp_path / "report.html").exists()
+
+
+# --- What is no file -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["fifo", "folder", "device", "dangling"])
+def test_what_is_no_file_is_refused_at_once(
+    tmp_path: Path, data: dict[str, Any], kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthetic.write(tmp_path, data)
+    odd = tmp_path / "z.json"
+    if kind == "fifo":
+        os.mkfifo(odd)
+    elif kind == "folder":
+        odd.mkdir()
+    else:
+        odd.symlink_to("/dev/zero" if kind == "device" else tmp_path / "nothing")
+    begun = time.monotonic()
+    assert main(["report", str(tmp_path)]) == EXIT_BAD_INPUT
+    assert time.monotonic() - begun < 30
+    assert "z.json: " in capsys.readouterr().err
+
+
+# --- Patterns --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "(.+)+!",
+        "([a-z0-9_/-]+)+!",
+        "(.*)*(.*)*(.*)*x!",
+        "(a|a)" * 30 + "b",
+        "a?" * 40 + "a" * 40,
+        "x" * 5000,
+        "(" * 20 + ")" * 20 + "*",
+        "[",
+        ".*.*.*.*.*x",
+    ],
+)
+def test_a_pattern_that_may_never_end_is_refused(
+    tmp_path: Path, data: dict[str, Any], pattern: str
+) -> None:
+    assert fault(pattern)
+    figure = next(f for f in data["spec"]["figures"] if f["kind"] == "trace-time")
+    figure["traces"] = [pattern]
+    with pytest.raises(ResultError, match=r"/spec/figures/\d+/traces: "):
+        load_result(synthetic.write(tmp_path, data))
+
+
+def test_the_slowest_pattern_that_is_taken_ends_soon() -> None:
+    begun = time.monotonic()
+    for pattern in (".*.*.*.*x", "a*a*a*a*b", "[^!]+[^!]+[^!]+[^!]+!"):
+        assert fault(pattern) is None
+        assert not matches(pattern, "a" * 100)  # a name has 100 letters at most
+    assert time.monotonic() - begun < 20
+
+
+def test_shipped_patterns_work() -> None:
+    shipped = [
+        pattern
+        for experiment in synthetic.experiments()
+        for figure in experiment.get("figures", [])
+        for pattern in figure.get("traces", [])
+    ]
+    assert shipped
+    assert [pattern for pattern in shipped if fault(pattern)] == []
+    assert matches("early-.*", "early-cuda-1000")
+    assert not matches("early-.*", "late-early-1")
+    assert matches("a(b", "a(b")  # a name is a name
+
+
+def test_committed_results_are_read() -> None:
+    """None of the checks refuses what the suite has written; other tests have the largest."""
+    for path in COMMITTED:
+        if path.stat().st_size < 1_000_000:
+            assert re.fullmatch("[a-z0-9-]+", load_result(path).experiment)
+
+
+def test_a_refused_file_keeps_no_other_machine_from_being_drawn(
+    tmp_path: Path, data: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    synthetic.write(tmp_path / "good", synthetic.result(data["spec"] | {"figures": []}))
+    shutil.copytree(tmp_path / "good", tmp_path / "bad")
+    os.mkfifo(tmp_path / "bad" / "z.json")
+    assert main(["report", str(tmp_path / "good"), str(tmp_path / "bad")]) == EXIT_BAD_INPUT
+    assert (tmp_path / "good" / "report.html").is_file()
+    assert "is no regular file" in capsys.readouterr().err
