@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # OpenBLAS::OpenBLAS with the CBLAS interface, if it is installed. It is known by a header of its own:
 # cblas.h may be that of Netlib or of another library. tools/setup.sh looks in the same places.
+if(OPENBLAS_INCLUDE_DIR AND NOT EXISTS ${OPENBLAS_INCLUDE_DIR}/openblas_config.h)
+  unset(OPENBLAS_INCLUDE_DIR CACHE)  # found by cblas.h, by an older state of this file
+endif()
 find_path(OPENBLAS_INCLUDE_DIR openblas_config.h
           PATH_SUFFIXES openblas openblas-pthread openblas-openmp openblas-serial)
 find_library(OPENBLAS_LIBRARY openblas

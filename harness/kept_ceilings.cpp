@@ -48,7 +48,10 @@ std::string unreasonable_quantity(const json& value, const std::string& name) {
   const Range range = range_of(name);
   if (!value.is_object()) return unreasonable_value(value, name, range);
   for (const auto& [key, part] : value.items()) {
-    if (key == "library" && part.is_string()) continue;
+    if (key == "library" && !part.is_string() && !part.is_null()) {
+      return pointer_to(name, key) + " is no name";
+    }
+    if (key == "library") continue;
     const auto why = unreasonable_value(part, pointer_to(name, key), range);
     if (!why.empty()) return why;
   }

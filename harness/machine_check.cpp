@@ -779,6 +779,9 @@ std::vector<Condition> MachineWatch::conditions(double seconds) const {
       list.push_back(std::move(condition));
     }
   }
+  if (const GpuDevice* gpu = current_gpu(); gpu != nullptr && gpu->uuid == scope_.gpu_uuid) {
+    list.push_back(detail::gpu_code(gpu_status(), *gpu));
+  }
   return list;
 }
 
@@ -806,7 +809,8 @@ const std::vector<std::string>& check_names() {
                                                "gpu_processes",   "gpu_use",
                                                "gpu_throttle",    "gpu_clocks",
                                                "gpu_power_limit", "gpu_temperature",
-                                               "gpu_ecc",         "gpu_persistence"};
+                                               "gpu_ecc",         "gpu_persistence",
+                                               "gpu_code"};
   return kNames;
 }
 
@@ -863,6 +867,21 @@ json gpu_settings(const std::string& uuid) {
            milliwatts.is_null() ? json(nullptr) : json(milliwatts.get<double>() / 1000)},
           {"persistence_mode", ask("nvmlDeviceGetPersistenceMode")},
           {"slowdown_celsius", ask("nvmlDeviceGetTemperatureThreshold", kSlowdownThreshold)}};
+}
+
+Condition gpu_code(const GpuStatus& build, const GpuDevice& gpu) {
+  const std::string capability = std::to_string(gpu.major) + "." + std::to_string(gpu.minor);
+  Conditions list;
+  if (runs_on(build.built_for, 0, gpu.major, gpu.minor)) {
+    add(list, "gpu_code", State::good, "machine code for compute capability " + capability);
+  } else {
+    add(list, "gpu_code", State::doubtful,
+        "the kernels were not compiled for compute capability " + capability +
+            ": the driver translates what was made for an older one; build where the GPU is, or "
+            "set "
+            "KMEANS_CUDA_ARCHITECTURES=native");
+  }
+  return list.front();
 }
 
 std::vector<Condition> gpu_conditions(const json& state, const json& settings) {

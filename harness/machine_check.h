@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/gpu.h"
+
 namespace kmeans {
 
 /// One thing that was looked at.
@@ -107,6 +109,9 @@ nlohmann::json gpu_settings(const std::string& uuid);
 
 /// Judges a GPU by its state and its settings; either may be null.
 std::vector<Condition> gpu_conditions(const nlohmann::json& state, const nlohmann::json& settings);
+
+/// Whether this build has machine code for a GPU, or the driver translates what is there.
+Condition gpu_code(const GpuStatus& build, const GpuDevice& gpu);
 }  // namespace detail
 
 }  // namespace kmeans

@@ -500,6 +500,25 @@ TEST_F(MachineCheckTest, OnlyKnownChecksCanBeAccepted) {
   EXPECT_EQ(shell(kProgram + " machine --strict").status, 2);
 }
 
+TEST(MachineCheckCode, KernelsThatTheDriverTranslatesAreDoubtful) {
+  GpuDevice gpu;
+  gpu.major = 9;
+  gpu.minor = 0;
+  const auto state = [&](std::vector<int> built_for, int ptx) {
+    GpuStatus build;
+    build.built_for = std::move(built_for);
+    build.built_ptx = ptx;
+    return detail::gpu_code(build, gpu).state;
+  };
+  EXPECT_EQ(state({75}, 75), State::doubtful);
+  EXPECT_EQ(state({75, 90}, 75), State::good);
+  gpu.minor = 3;  // code for 9.0 is its own
+  EXPECT_EQ(state({90}, 90), State::good);
+  gpu.major = 8;
+  EXPECT_EQ(state({75, 80}, 80), State::good);
+  EXPECT_EQ(state({75}, 75), State::doubtful);
+}
+
 TEST_F(MachineCheckTest, TheManualNamesEveryCheck) {
   std::ifstream stream(fs::path(KMEANS_SOURCE_DIR) / "docs/machine.md");
   const std::string manual{std::istreambuf_iterator<char>(stream),

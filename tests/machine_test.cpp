@@ -540,6 +540,8 @@ class KeptCeilings : public MachineTest {
     id_.emplace("KMEANS_BENCH_MACHINE", "test-machine");
     file_ = kept_ceilings_file();
     fs::create_directories(file_.parent_path());
+    good_ = {{"fingerprint", fingerprint_hash(machine_fingerprint())},
+             {"ceilings", some_ceilings()}};
   }
 
   void keep(const std::string& text) const { std::ofstream(file_) << text; }
@@ -551,8 +553,7 @@ class KeptCeilings : public MachineTest {
     return {kept, ::testing::internal::GetCapturedStderr()};
   }
 
-  nlohmann::json good_{{"fingerprint", fingerprint_hash(machine_fingerprint())},
-                       {"ceilings", some_ceilings()}};
+  nlohmann::json good_;
   fs::path file_;
   std::optional<ScopedVariable> cache_;
   std::optional<ScopedVariable> id_;

@@ -192,6 +192,27 @@ def test_build_folder_behind_a_link_is_left_to_the_clone_that_it_belongs_to(clon
     assert (clone / "build" / "CMakeCache.txt").read_text().endswith(f"{clone}\n")
 
 
+def test_what_has_come_since_is_looked_for_again(clone: Path) -> None:
+    """A package that set-up installed, and a GPU where none was in sight."""
+    build(clone)
+    configured = (clone / "build" / "build.ninja").stat().st_mtime
+    (clone / ".setup").mkdir()
+    (clone / ".setup" / "installed").touch()
+    os.utime(clone / ".setup" / "installed", (configured + 9, configured + 9))
+    assert build(clone)[0] == [CONFIGURE, BUILD]
+    os.utime(clone / ".setup" / "installed", (configured - 9, configured - 9))
+    assert build(clone)[0] == [BUILD]
+
+    smi = clone.parent / "bin" / "nvidia-smi"
+    smi.write_text("#!/bin/sh\necho 'GPU 0: NVIDIA H200'\n")
+    smi.chmod(0o755)
+    assert build(clone)[0] == [BUILD]
+    (clone / "build" / "left-out.txt").write_text("CUDA: no GPU here, so kernels are ...\n")
+    assert build(clone)[0] == [CONFIGURE, BUILD]
+    smi.write_text("#!/bin/sh\nexit 9\n")
+    assert build(clone)[0] == [BUILD]
+
+
 def test_clone_seen_through_a_link_is_the_same(clone: Path) -> None:
     build(clone)
     link = clone.parent / "link"

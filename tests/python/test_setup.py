@@ -44,6 +44,7 @@ MACHINES = {
     "both": (
         {
             "include/cblas.h": NETLIB,
+            "include/openblas_config.h": "",  # Debian's alternatives, of two libraries
             "lib/libblas.so": "",
             "include/openblas-pthread/cblas.h": OPENBLAS,
             "include/openblas-pthread/openblas_config.h": "",
