@@ -198,6 +198,24 @@ TEST(Export, TrackerRatesLeaveOutWhatDoesNotExist) {
   EXPECT_EQ(exported.omitted.at("ok, without a rate"), 1U);
 }
 
+TEST(Export, UnsteadyCellsHaveNoNumber) {
+  auto unsteady = cell_of("cpu_simd", {{0.0001}, {0.01}});
+  unsteady.unsteady = {"its processes disagree"};
+  const std::vector<ResultFile> files{
+      file_of("first", {cell_of("cpu_naive", {{0.002}}), unsteady})};
+  for (const auto format :
+       {ExportFormat::google_benchmark, ExportFormat::tracker_times, ExportFormat::tracker_rates}) {
+    const Export exported = export_results(files, format, "");
+    EXPECT_EQ(exported.cells, 1U);
+    EXPECT_EQ(exported.omitted.at("ok, but unsteady"), 1U);
+    EXPECT_THAT(exported.text, ::testing::Not(HasSubstr("cpu_simd")));
+  }
+  const Export table = export_results(files, ExportFormat::csv, "cpu_simd");
+  EXPECT_THAT(table.text, HasSubstr(",ok,,,,,2,2,,,"));
+  EXPECT_THAT(table.text, HasSubstr("its processes disagree"));
+  EXPECT_EQ(table.unsteady, 1U);
+}
+
 TEST(Export, CsvKeepsFailedCellsWithoutNumbers) {
   const Export exported = export_results(two_experiments(), ExportFormat::csv, "wrong|cpu_simd");
   std::vector<std::string> lines;

@@ -119,6 +119,34 @@ TEST(ResultFileReader, NamesBothVersionsOfAnUnknownSchema) {
   EXPECT_THAT(complaint(file), HasSubstr("schema version 3, this program reads versions 1 to 2"));
 }
 
+TEST(ResultFileReader, JudgesTheSpreadOfVersion1AsLaterOnesWould) {
+  json file = small_file();
+  json& cell = file["cells"][0];
+  cell["suspect"] = {"busy", "samples spread widely: the slowest is 3.00 times the fastest"};
+  EXPECT_EQ(parsed(file).cells.at(0).noted.size(), 2U);
+  EXPECT_THAT(parsed(file).cells.at(0).unsteady, IsEmpty()) << "2 s and 2 s";
+  cell["samples_seconds_per_iteration"] = {{1.0, 3.0}, {2.0, 2.0}, {20.0}, {30.0}};
+  cell["seconds_per_iteration"]["median"] = 2.5;
+  EXPECT_THAT(parsed(file).cells.at(0).unsteady,
+              ElementsAre("its processes disagree: 2 processes near 2 s, 1 at 20 s, 1 at 30 s"));
+}
+
+TEST(ResultFileReader, Version2HasTheMedianOfTheProcessesAndTwoLists) {
+  json file = small_file();
+  file["schema_version"] = 2;
+  json& cell = file["cells"][0];
+  EXPECT_THAT(complaint(file), HasSubstr("lacks \"unsteady\""));
+  cell.erase("suspect");
+  cell["unsteady"] = json::array();
+  cell["noted"] = {"busy"};
+  cell["samples_seconds_per_iteration"] = {{1.0, 1.0, 9.0}, {1.0, 9.0, 1.0}, {9.0, 9.0, 9.0}};
+  cell["seconds_per_iteration"]["median"] = 9.0;
+  EXPECT_THAT(complaint(file), HasSubstr("is not the median of the processes' medians, 1.0"));
+  cell["seconds_per_iteration"]["median"] = 1.0;
+  EXPECT_EQ(parsed(file).cells.at(0).median, 1.0);
+  EXPECT_THAT(parsed(file).cells.at(0).noted, ElementsAre("busy"));
+}
+
 TEST(ResultFileReader, SaysWhereAndWhat) {
   const std::string text = "{\n \"schema_version\": \"one\"\n}";
   try {

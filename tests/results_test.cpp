@@ -191,6 +191,13 @@ class CellTest : public ::testing::Test {
     records_.push_back({cell_.key, process, result, 1, 0.5, 0.75});
   }
 
+  /// Another process with what the last one found: one alone is worth a note.
+  void again() {
+    ProcessRecord record = records_.back();
+    ++record.process;
+    records_.push_back(record);
+  }
+
   json assemble(bool finished = true) {
     CellEvidence evidence;
     for (const auto& record : records_) evidence.processes.push_back(&record);
@@ -310,6 +317,7 @@ TEST_F(CellTest, NoNumberOfACellIsNanOrInfinite) {
   add({{"inertia", std::numeric_limits<double>::infinity()},
        {"setup_seconds", std::numeric_limits<double>::quiet_NaN()},
        {"traffic", nullptr}});
+  again();
   const json cell = assemble();
   EXPECT_TRUE(cell.at("inertia").is_null());
   EXPECT_TRUE(cell.at("setup_seconds").is_null());
@@ -343,6 +351,7 @@ TEST_F(CellTest, DoubtsWhatExceedsTheMachine) {
                       {"read_gbytes_per_second_cache", 2e-3},
                       {"fma_gflops", {{"f32_one_thread", 0.04}, {"f32_all_threads", 0.08}}}};
   add();
+  again();
   const json noted = assemble().at("noted");
   ASSERT_EQ(noted.size(), 2U);  // 0.0545 GFLOP/s, 0.0148 GB/s
   EXPECT_THAT(noted[0].get<std::string>(), HasSubstr("GFLOP/s is above the measured ceiling"));
@@ -367,13 +376,14 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
                  {"cache", "warm"},    {"warm_up_iterations", 21}, {"before", calm_gpu()},
                  {"after", calm_gpu()}};
   add({{"device_samples", {1e-3, 1.1e-3, 1.2e-3}}, {"gpu", gpu}});
+  again();
   json cell = assemble();
   EXPECT_THAT(cell.at("noted"), IsEmpty());
   EXPECT_EQ(cell.at("device_seconds_per_iteration").at("median"), 1.1e-3);
   EXPECT_EQ(cell.at("gpu").at("uuid"), "GPU-a");
 
   // 0.8 of the host's 1.1 ms in steps of 11 ms.
-  records_.back().result["device_samples"] = {8e-4, 8.8e-4, 9.6e-4};
+  for (auto& record : records_) record.result["device_samples"] = {8e-4, 8.8e-4, 9.6e-4};
   EXPECT_THAT(assemble().at("noted").dump(), HasSubstr("device events say"));
   // In steps of 1.1 ms a launch more or less explains that.
   cell_.iterations = 1;
@@ -390,7 +400,10 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
 
 TEST_F(CellTest, DeviceEventsThatTellNothingAreNull) {
   cell_.gpu = true;
-  add({{"device_samples", {1e-3, std::nan(""), 1e-3}}, {"samples", {1, 1, 1}}});
+  add({{"device_samples", {1e-3, std::nan(""), 1e-3}},
+       {"samples", {1, 1, 1}},
+       {"stages", json::object()}});
+  again();
   const json cell = assemble();
   EXPECT_EQ(cell.at("status"), "ok");
   EXPECT_TRUE(cell.at("device_seconds_per_iteration").is_null());
