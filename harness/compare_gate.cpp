@@ -197,17 +197,16 @@ class Gate {
   }
 
   void judge_cells() {
-    std::size_t slower = 0;
     std::vector<std::string> doubtful;
     std::vector<std::string> unclear;
     for (auto& cell : comparison_.cells) {
       if (!cell.times) continue;
       cell.outcome = outcome_of(comparison_, cell);
-      if (*cell.outcome == GateOutcome::failed) ++slower;
+      if (*cell.outcome == GateOutcome::failed) ++slower_alone_;
       if (*cell.outcome != GateOutcome::undecided) continue;
       (cell.verdict == CellVerdict::slower ? doubtful : unclear).push_back(cell.key);
     }
-    if (slower > 0) fail(counted(slower, "cell is", "cells are") + " slower");
+    if (slower_alone_ > 0) fail(counted(slower_alone_, "cell is", "cells are") + " slower");
     if (!doubtful.empty()) {
       undecided(counted(doubtful.size(), "cell is", "cells are") +
                 " slower by a doubtful measurement: " + names(doubtful));
@@ -230,8 +229,8 @@ class Gate {
     std::set<std::string> told;
     for (const auto& group : comparison_.groups) {
       if (group.verdict != CellVerdict::slower) continue;
-      // All cells together are slower where one variant's are: that is told once.
-      if (group.variant.empty() && !told.empty()) continue;
+      // All cells together are slower where some are: that is told once.
+      if (group.variant.empty() && (!told.empty() || slower_alone_ > 0)) continue;
       told.insert(group.variant);
       const std::string sentence = formatted("%s take %.4g times as long (corrected p = %.2g)",
                                              name_of(group).c_str(), group.ratio, group.p_adjusted);
@@ -298,6 +297,7 @@ class Gate {
 
   Comparison& comparison_;
   GateResult& gate_;
+  std::size_t slower_alone_ = 0;
 };
 
 }  // namespace

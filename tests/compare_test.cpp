@@ -732,9 +732,10 @@ TEST(CompareResults, CallRoundingOfInertiaNothing) {
 }
 
 TEST(CompareResults, TellARepairedCellAsNews) {
-  json base = result({cell("cpu_naive", 0.01)});
+  json base = result({cell("cpu_naive", 0.01), cell("reference", 0.01)});
   fail_cell(base["cells"][0], "wrong", "a label");
-  const auto comparison = compared(base, result({cell("cpu_naive", 0.01)}));
+  const auto comparison =
+      compared(base, result({cell("cpu_naive", 0.01), cell("reference", 0.01)}));
   EXPECT_THAT(comparison.cells[1].correctness, ElementsAre("was wrong, is ok"));
   EXPECT_EQ(comparison.cells[1].verdict, CellVerdict::untimed);
   EXPECT_EQ(comparison.gate.outcome, GateOutcome::passed);

@@ -67,9 +67,12 @@ comparison = json.load(open(sys.argv[1], encoding="utf-8"))
 cells = comparison["cells"]
 if not any(cell["correctness_regression"] for cell in cells) and not comparison["missing"]:
     sure = [g for g in comparison["groups"] if g["verdict"] == "slower" and not g["doubtful"]]
-    together = {group["variant"] for group in sure}
+    together = {group["variant"] for group in sure if group["variant"]}
+    alone = any(cell["outcome"] == "failed" for cell in cells)
+    everything = bool(sure) and not together and not alone
     for cell in cells:
-        if cell["outcome"] == "failed" or {None, cell["variant"]} & together and cell["outcome"]:
+        shared = cell["variant"] in together or everything
+        if cell["outcome"] == "failed" or (shared and cell["outcome"]):
             print(cell["experiment"], cell["new_key"], sep="\t")
 PYTHON
 ) || exit
