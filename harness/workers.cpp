@@ -36,6 +36,7 @@ std::string without_folder(std::string message, const std::filesystem::path& fol
 
 constexpr const char* kScratchPrefix = "kmeans-bench-";
 constexpr const char* kOwnerLock = ".owner";
+constexpr const char* kUnnamedLock = ".owner-new";
 
 /// The descriptor of a lock that no other process holds, or -1.
 int try_lock(const std::filesystem::path& file, int flags) {
@@ -74,7 +75,9 @@ ScratchFolder::ScratchFolder() {
     throw OutputError("cannot create a folder for job files in " + base.string());
   }
   path_ = pattern;
-  lock_ = try_lock(path_ / kOwnerLock, O_CREAT);
+  // Locked before it has its name: another process that finds it finds it taken.
+  lock_ = try_lock(path_ / kUnnamedLock, O_CREAT);
+  std::filesystem::rename(path_ / kUnnamedLock, path_ / kOwnerLock, error);
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -140,7 +140,8 @@ TEST_F(JournalTest, EveryChangedCharacterIsFound) {
   }
   const std::string whole = text();
   const auto last_line = whole.rfind('\n', whole.size() - 2) + 1;
-  for (std::size_t at = 0; at < last_line; ++at) {
+  // Without its end the line before the last is part of that one, which may be torn.
+  for (std::size_t at = 0; at + 1 < last_line; ++at) {
     std::string changed = whole;
     changed[at] = changed[at] == '1' ? '2' : '1';
     std::ofstream(file_, std::ios::binary | std::ios::trunc) << changed;

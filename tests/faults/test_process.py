@@ -554,7 +554,7 @@ def test_other_instruction_sets_and_planted_slowdowns_are_not_resumed(bench, tmp
 
 
 def test_a_second_run_keeps_what_the_first_one_found(bench, undisturbed, tmp_path):
-    file, good, _ = undisturbed
+    file, _, _ = undisturbed
     assert bench(*options(file, tmp_path)).returncode == 0
     whole = (tmp_path / "steady.json").read_bytes()
     again = bench(*options(file, tmp_path, "--only", "reference/f32/.*/k2/"))
