@@ -531,15 +531,15 @@ def test_a_zero_stands_on_a_strip_below_the_axis_and_over_no_line(
     picture = draw(result, figure).picture
     settle(picture)
     (ax,) = picture.axes
-    (edge,) = (line for line in ax.lines if list(line.get_xdata()) == [0, 1])
-    (boundary, _) = edge.get_ydata()
+    (edge,) = (lines.get_segments()[0] for lines in ax.collections)
+    (boundary, _) = edge[:, 1]
     height = ax.transData + ax.transAxes.inverted()
     border = height.transform((10, boundary))[1]
     zeros = [line for line in ax.lines if line.get_linestyle() == "None"]
     values = [y for line in ax.lines if line.get_linestyle() != "None" for y in line.get_ydata()]
     assert len(zeros) == 9
     assert [list(line.get_xdata()) for line in zeros] == [[1, 10]] * 9
-    rows_of_marks = [line.get_ydata()[0] for line in zeros]
+    rows_of_marks = [height.transform((10, line.get_ydata()[0]))[1] for line in zeros]
     assert len(set(rows_of_marks)) == 9
     assert 0 < min(rows_of_marks) < max(rows_of_marks) < border  # in parts of the panel's height
     assert all(y >= boundary for y in values if not math.isnan(y))
