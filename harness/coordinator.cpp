@@ -1125,7 +1125,8 @@ class Run {
   bool abandoned_ = false;  // whoever asked for turns is gone
 };
 
-/// Removes what processes that were killed left half written: NAME.tmp-PID and .writable-PID.
+/// Removes what processes that were killed left half written: NAME.tmp-PID, with -COUNT or without,
+/// and .writable-PID.
 void remove_abandoned_files(const std::filesystem::path& folder) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
@@ -1137,7 +1138,8 @@ void remove_abandoned_files(const std::filesystem::path& folder) {
     long pid = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
     struct stat status {};
-    if (number.empty() || error != std::errc{} || end != number.data() + number.size() ||
+    const char* const last = number.data() + number.size();
+    if (number.empty() || error != std::errc{} || (end != last && *end != '-') ||
         ::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
         status.st_uid != ::geteuid()) {
       continue;
