@@ -820,9 +820,11 @@ void sort_cells(std::vector<ComparedCell>& cells) {
 bool took_turns(const ResultFile& base, const ResultFile& changed) {
   const auto session = [](const ResultFile& file) {
     const std::string line = text_at(file.context, "command_line");
-    static const std::regex kTurns(" --turns ([0-9a-f]{8,32})( |$)");
-    std::smatch found;
-    return std::regex_search(line, found, kTurns) ? found[1].str() : std::string();
+    static constexpr std::string_view kTurns = " --turns ";
+    const auto found = line.find(kTurns);
+    if (found == std::string::npos) return std::string();
+    const std::string name = line.substr(found + kTurns.size());
+    return name.substr(0, name.find(' '));
   };
   return !session(base).empty() && session(base) == session(changed);
 }

@@ -217,13 +217,11 @@ struct Ends {
   Outcome<T> first;
   std::vector<T> before;  // centroids that the last step started from
   std::vector<T> latest;  // and those that it led to
-  bool any_empty = false;
 
   void see(const Session<T>& session, const IterationRecord& record, const Outcome<T>& outcome) {
     if (record.iteration == 1) first = outcome;
     before = record.iteration == 1 ? session.initial() : std::move(latest);
     latest = outcome.centroids;
-    any_empty = any_empty || record.empty_clusters > 0;
   }
 };
 
@@ -362,9 +360,7 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
   const Certificate certificate =
       certify_ends(session, ends, followed.outcome, followed.records.size());
   trace["verification"] = to_json(certificate);
-  const InertiaFloor floor = inertia_floor(registered.traits, problem.shape, problem.max_abs);
-  trace["trajectory"] = {{"met_empty_clusters", ends.any_empty},
-                         {"floor", {{"exact", floor.exact}, {"granted", floor.granted}}}};
+  trace["trajectory"] = {{"max_abs", problem.max_abs}};
   settle_status(certificate, registered.traits, trace);
   if (trace["status"] == "ok") {
     trace["seconds_per_iteration"] =

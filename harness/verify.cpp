@@ -916,6 +916,11 @@ InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarTy
   return floor;
 }
 
+bool rounding_points_matters(const TrajectoryScale& scale, double exact_inertia) {
+  constexpr double kFarBelow = 1e-4;
+  return scale.weight * 0x1p-48 > kFarBelow * exact_inertia;
+}
+
 void float64_step(const double* points, const Shape& shape, int threads,
                   std::vector<double>& centroids, std::vector<std::int32_t>& labels) {
   const auto [n, d, k, precision] = shape;

@@ -103,6 +103,10 @@ TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
 InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarType trajectory,
                               const TrajectoryScale& scale, double max_abs);
 
+/// May rounding float64 points to float32 change the inertia of a trajectory of this scale by more
+/// than what is far below the tolerance of a comparison?
+bool rounding_points_matters(const TrajectoryScale& scale, double exact_inertia);
+
 /// One Lloyd step in float64, the yardstick of float64 cells: labels as in the exact step, means
 /// from compensated sums with i ascending, so the same for any number of threads.
 void float64_step(const double* points, const Shape& shape, int threads,

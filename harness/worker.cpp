@@ -241,10 +241,8 @@ void check_timed_outcome(Session<T>& session, const CertifiedRun<T>& run,
 template <class T>
 void compare_with_trajectory(const Job& job, const Traits& traits, const Problem<T>& problem,
                              CertifiedRun<T>& run) {
-  // What rounding the points to float32 can change about inertia is to be far below the tolerance.
-  constexpr double kFarBelow = 1e-4;
   if (std::is_same_v<T, double> && job.exact_scalar == ScalarType::f32 &&
-      job.exact_scale.weight * 0x1p-48 > kFarBelow * *job.exact_inertia) {
+      rounding_points_matters(job.exact_scale, *job.exact_inertia)) {
     run.certificate.add("inertia on the exact trajectory", true,
                         "not compared: the problem is too large for a trajectory in float64, and "
                         "rounding the points to float32 would change the answer");

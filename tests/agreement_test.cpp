@@ -39,8 +39,7 @@ TEST(Agreement, IsSettledByThreeOrByAllThatWerePlanned) {
 
 TEST(Agreement, SaysTheGroups) {
   const auto split = agreement_of({9e-5, 1e-2, 9.2e-5, 1.01e-2});
-  EXPECT_EQ(unsteadiness(split),
-            "its processes disagree: 2 processes near 91 us, 2 near 10.1 ms");
+  EXPECT_EQ(unsteadiness(split), "its processes disagree: 2 processes near 91 us, 2 near 10.1 ms");
   EXPECT_EQ(outlying_processes(split), "") << "of two halves neither lies apart";
   const auto majority = agreement_of({9e-5, 9e-5, 9e-5, 1e-2});
   EXPECT_EQ(unsteadiness(majority), "");
