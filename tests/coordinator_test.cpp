@@ -646,7 +646,7 @@ TEST_F(CoordinatorTest, ATraceOffTheExactTrajectoryIsWrongAndHasNoTime) {
     json reply = json::parse(R"({
       "status": "ok", "reason": null, "seconds_per_iteration": 0.5, "runs_seconds": [[1.0]],
       "label_hash": null, "verification": {"passed": true, "checks": []},
-      "trajectory": {"met_empty_clusters": false, "floor": {"exact": 0, "granted": 0}},
+      "trajectory": {"max_abs": 1},
       "iterations": [{"iteration": 1}, {"iteration": 2}]})");
     reply["iterations"][1]["inertia"] = inertia;
     write_text(script_.string() + ".trace", reply.dump());
