@@ -243,8 +243,8 @@ class Soak:
         return this
 
     def collect(self, this: Round) -> None:
-        """Answers and statuses from the result files; then the journals go, since a run renames
-        those it finds and they would add up."""
+        """Answers and statuses from the result files; then the journals and what the run kept of
+        the last round go, since a run renames what it finds and they would add up."""
         for file in sorted(self.results.glob("*.json")):
             try:
                 result = json.loads(file.read_text(encoding="utf-8"))
@@ -273,8 +273,9 @@ class Soak:
         ]
         if renamed:
             this.findings.append(f"results: a journal was set aside: {renamed[0]}")
-        for file in self.results.glob("*.journal*.jsonl"):
-            file.unlink()
+        for pattern in ("*.journal*.jsonl", "*.json.before-*"):
+            for file in self.results.glob(pattern):
+                file.unlink()
         this.results = Tree.of(self.results)
         this.cache = Tree.of(self.cache)
 

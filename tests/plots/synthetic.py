@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import math
@@ -486,6 +487,18 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
         gpu = {"name": "Synthetic GPU", "driver": "580.1", "memory_bytes": 1 << 34}
         base["context"]["machine"]["gpus"] = [gpu]
     base["context"]["run_order"] = [c["key"] for c in cells]
+    base["context"]["datasets"] = {
+        c["dataset"] + suffix: {
+            "n": c["n"],
+            "d": c["d"],
+            "scalar": scalar,
+            "sha256": hashlib.sha256((c["dataset"] + suffix).encode()).hexdigest(),
+            "spec": experiment["data"],
+        }
+        for c in cells
+        for scalar, suffix in (("f32", ""), ("f64", "/f64"))
+        if (c["precision"] == "f64") == (scalar == "f64")
+    }
     return base | changes
 
 

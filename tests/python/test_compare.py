@@ -212,7 +212,7 @@ def test_a_bad_option_is_refused(pair: Pair, options: list[str], says: str) -> N
 @needs_program
 def test_a_damaged_file_is_refused_with_its_place(pair: Pair) -> None:
     pair.change(lambda result: result.update(schema_version=7))
-    assert "schema version 7, this program reads version 1" in pair.compare(status=2)[1]
+    assert "schema version 7, this program reads versions 1 to 2" in pair.compare(status=2)[1]
     (pair.new / "small.json").write_text("{", encoding="utf-8")
     assert "small.json:1:" in pair.compare(status=2)[1]
     shutil.rmtree(pair.new)
