@@ -88,6 +88,7 @@ std::string what_was_meant(const CLI::App& app) {
   if (word.rfind("--", 0) == 0) {
     for (const CLI::App* command : chosen) {
       for (const CLI::Option* option : command->get_options()) {
+        if (option->get_group().empty()) continue;  // not for people
         for (const auto& name : option->get_lnames()) known.push_back("--" + name);
       }
     }

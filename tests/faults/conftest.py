@@ -120,7 +120,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
         if isinstance(content, dict):
             name = name or str(content["name"])
             content = json.dumps(content, indent=1)
-        file = tmp_path / f"{name or 'demo'}.json"
+        # Results of the same name may go to the folder itself.
+        file = tmp_path / "experiments" / f"{name or 'demo'}.json"
+        file.parent.mkdir(exist_ok=True)
         file.write_text(content, encoding="utf-8")
         return file
 

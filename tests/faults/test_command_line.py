@@ -347,6 +347,7 @@ def test_paths_are_relative_to_the_experiment(
     content = experiment(data={"file": "points.npy"}, init="first")
     content["scales"]["quick"]["sweep"] = {"k": [2]}
     file = write(content)
+    points = points.rename(file.parent / points.name)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     planned = bench("run", file, "--dry-run", cwd=elsewhere)

@@ -249,7 +249,7 @@ def test_names_that_leave_the_folder_are_refused(
     message = bench.refusal("run", file, "--out", tmp_path / "out")
     assert "/name: " in message
     assert "must be a name of A-Z a-z 0-9 . _ -" in message
-    assert [path.name for path in tmp_path.iterdir()] == ["demo.json"]  # nothing was written
+    assert [path.name for path in tmp_path.iterdir()] == ["experiments"]  # nothing was written
 
 
 def test_a_name_must_be_that_of_its_file(bench, write, experiment) -> None:

@@ -54,7 +54,9 @@ def tiny(name: str, variants, clusters=(3,), n: int = 200, **scale: Any) -> dict
 
 
 def save(folder: Path, experiment: dict[str, Any]) -> Path:
-    file = folder / f"{experiment['name']}.json"
+    # Results of the same name may go to the folder itself.
+    file = folder / "experiments" / f"{experiment['name']}.json"
+    file.parent.mkdir(exist_ok=True)
     file.write_text(json.dumps(experiment), encoding="utf-8")
     return file
 
@@ -173,7 +175,7 @@ def test_faulty_variants_cost_their_own_cells_only(misbehaved):
         cell = cells[name]
         assert cell["status"] == "ok", (name, cell["reason"])
         assert cell["label_hash"] in right, name
-        assert cell["processes"] == 2, name
+        assert cell["processes"] >= 2, name  # more where two disagree
         assert cell["seconds_per_iteration"]["median"] > 0, name
 
 
@@ -211,7 +213,7 @@ def test_the_journal_of_misbehaving_variants_is_whole(misbehaved):
 def test_nothing_that_a_variant_started_survives_it(misbehaved):
     _, out, _ = misbehaved
     children = (out.parent / "children").read_text(encoding="utf-8").split()
-    assert len(children) == 2  # one of each process
+    assert len(children) >= 2  # one of each process
     alive = [pid for pid in children if Path(f"/proc/{pid}").exists()]
     assert alive == []
 
@@ -399,9 +401,10 @@ def check_same(result: dict[str, Any], good: dict[str, Any]) -> None:
     assert result["planned_cells"] == len(result["cells"]) == len(good["cells"])
     for cell, other in zip(result["cells"], good["cells"], strict=True):
         assert cell["status"] == "ok", cell["reason"]
-        for key in ("key", "processes", "label_hash", "centroid_hash", "inertia"):
+        for key in ("key", "label_hash", "centroid_hash", "inertia"):
             assert cell[key] == other[key], cell["key"]
-        assert len(cell["samples_seconds_per_iteration"]) == 2
+        # Two were planned; where they disagree, which is a matter of the moment, there are more.
+        assert len(cell["samples_seconds_per_iteration"]) == cell["processes"] >= 2
 
 
 def test_killed_runs_resume_with_nothing_lost_or_doubled(bench, undisturbed, tmp_path):
@@ -434,7 +437,8 @@ def test_killed_runs_resume_with_nothing_lost_or_doubled(bench, undisturbed, tmp
         check_same(result_of(out, "steady"), good)
         runs = [(line["cell"], line["process"]) for line in journal_of(out, "steady")
                 if "cell" in line]  # fmt: skip
-        assert len(runs) == len(set(runs)) == 2 * len(good["cells"])
+        measured = sum(cell["processes"] for cell in result_of(out, "steady")["cells"])
+        assert len(runs) == len(set(runs)) == measured
     print(f"{kills} kills in {folders} runs, {landed} after something new was finished")
 
 
@@ -446,7 +450,7 @@ def test_a_torn_last_line_is_dropped(bench, undisturbed, tmp_path):
     journal.write_bytes(whole[: len(whole) - 40])
     assert bench(*options(file, tmp_path, "--resume")).returncode == 0
     check_same(result_of(tmp_path, "steady"), good)
-    assert len(journal.read_bytes().splitlines()) == len(whole.splitlines())
+    assert len(journal.read_bytes().splitlines()) >= len(whole.splitlines())
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -475,7 +479,7 @@ def test_two_runs_in_one_folder(bench, tmp_path):
     assert first.wait(120) == 0
     result = result_of(tmp_path, "shared")
     assert result["complete"]
-    assert [cell["processes"] for cell in result["cells"]] == [2, 2]
+    assert all(cell["processes"] >= 2 for cell in result["cells"])
 
 
 @pytest.mark.parametrize(
@@ -597,7 +601,7 @@ def test_closed_standard_streams_do_not_reach_the_journal(bench, tmp_path):
         shutil.rmtree(tmp_path / "out", ignore_errors=True)
         subprocess.run(["sh", "-c", f"{words} {closed}"], env=bench.environment(), timeout=120)
         lines = journal_of(tmp_path / "out", "closed")  # each of them is JSON
-        assert sum("cell" in line for line in lines) == 2 * len(CLUSTERS), closed
+        assert sum("cell" in line for line in lines) >= 2 * len(CLUSTERS), closed
         assert bench(*options(file, tmp_path / "out", "--resume")).returncode == 0
         assert result_of(tmp_path / "out", "closed")["complete"]
 
@@ -668,15 +672,18 @@ def test_python_is_started_for_python_variants_alone(bench, tmp_path):
     interpreter.chmod(0o755)
     python = {"KMEANS_BENCH_PYTHON": str(interpreter)}
 
-    def interpreters(variant: str) -> int:
+    def interpreters(variant: str) -> tuple[int, int]:
+        """How often one was started, and how many processes the cell had."""
         starts.write_text("")
         file = save(tmp_path, tiny(variant, [variant]))
         run = bench(*options(file, tmp_path / "out"), environment=python)
         assert run.returncode == 0, run.stderr
-        assert result_of(tmp_path / "out", variant)["cells"][0]["processes"] == 2
-        return len(starts.read_text().splitlines())
+        processes = result_of(tmp_path / "out", variant)["cells"][0]["processes"]
+        assert processes >= 2
+        return len(starts.read_text().splitlines()), processes
 
-    coordinator = interpreters("cpu_naive")
-    # Two processes: each asks what the variant is, and then runs it.
-    assert interpreters("python_numpy") == coordinator + 4
+    coordinator, _ = interpreters("cpu_naive")
+    # Each process asks what the variant is, and then runs it.
+    started, processes = interpreters("python_numpy")
+    assert started == coordinator + 2 * processes
     assert coordinator <= 2  # the variants' descriptions and the libraries' versions
