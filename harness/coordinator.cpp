@@ -490,7 +490,7 @@ class Run {
     std::string line;
     while (!interrupted() && std::getline(std::cin, line)) {
       const json wanted = json::parse(line, nullptr, false);
-      if (wanted == "") {
+      if (wanted.is_string() && wanted.get_ref<const std::string&>().empty()) {
         for (auto& state : states_) state.processes = static_cast<int>(state.done.size());
         return !interrupted();
       }

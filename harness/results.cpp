@@ -145,8 +145,11 @@ json libraries(const CellEvidence& evidence, bool& same) {
     const auto library = process->result.value("library", json::object());
     for (const auto& [key, value] : library.items()) {
       if (!value.is_string()) continue;
+      auto name = value.get<std::string>();
       auto& values = said[key];
-      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+      if (std::find(values.begin(), values.end(), name) == values.end()) {
+        values.push_back(std::move(name));
+      }
     }
   }
   json all = json::object();
