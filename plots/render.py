@@ -108,9 +108,17 @@ def settle(picture: Figure) -> None:
         engine.execute(picture)
         for legend in picture.legends:  # between title and caption, as the panels are
             legend.set_bbox_to_anchor(engine.get()["rect"], transform=picture.transFigure)
-        picture.set_layout_engine(
-            None
-        )  # "none" leaves a placeholder, and everything is drawn twice
+        # "none" leaves a placeholder, and everything is drawn twice
+        picture.set_layout_engine(None)
+        _snap(picture)
+
+
+def _snap(picture: Figure) -> None:
+    """The solver of the layout orders its variables by their addresses, so the last bits of a
+    position change from one drawing to the next, and with them names within an SVG file."""
+    for ax in picture.axes:
+        place = ax.get_position(original=True)
+        ax.set_position([round(value, 9) for value in place.bounds])
 
 
 def encode(picture: Figure, kind: str) -> bytes:

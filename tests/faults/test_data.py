@@ -588,11 +588,12 @@ def test_python_variants_compute_with_denormals_of_float32(
         assert (run.returncode, run.stdout.strip()) == (0, kept), run.stderr
 
     # The first coordinate is a denormal, and so is its mean. The second is not, but the squares of
-    # its differences are, and nothing else tells the clusters apart. All sums are exact.
-    members = np.arange(90) % 3
-    points = np.empty((90, 2), dtype="<f4")
-    points[:, 0] = np.random.default_rng(1).integers(1, 1000, 90) * 2.0**-149
-    points[:, 1] = members * 2.0**-67
+    # its differences are, and nothing else tells the clusters apart. All sums are exact: those of
+    # the exact step, too, whose quantum is 2^-130 for twelve points up to 2^-72.
+    members = np.arange(12) % 3
+    points = np.empty((12, 2), dtype="<f4")
+    points[:, 0] = np.random.default_rng(1).integers(1, 16, 12) * 2.0**-130
+    points[:, 1] = members * 2.0**-73
     tiny, normal = float(np.finfo(np.float32).tiny), points[:, 1].astype(np.float64)
     assert 0 < points[:, 0].min() <= points[:, 0].max() < tiny
     assert 0 < np.square(normal[1]) < np.square(normal[2]) < tiny
@@ -629,7 +630,7 @@ def test_python_variants_compute_with_denormals_of_float32(
     steps = np.array([points[members == j, 0].astype(np.float64).mean() for j in range(3)])
     means = np.load(out / "centroids.npy").astype(np.float64)
     assert means[:, 0].tolist() == (np.rint(steps * 2.0**149) * 2.0**-149).tolist()
-    assert means[:, 1].tolist() == [0, 2.0**-67, 2.0**-66]
+    assert means[:, 1].tolist() == [0, 2.0**-73, 2.0**-72]
 
 
 def test_cancellation_is_verified_against_float64(bench, write, experiment, tmp_path: Path) -> None:
