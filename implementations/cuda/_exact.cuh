@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The arithmetic of the exact Lloyd step (docs/exact-step.md) on the device. The intrinsics keep
+// the compiler from fusing what must be rounded on its own.
+#pragma once
+
+#include <cstdint>
+
+#include "harness/exact_step.h"
+#include "implementations/cuda/_device.cuh"
+
+namespace kmeans::cuda {
+
+/// One term of a squared distance added to those before it.
+__device__ inline double add_exact_square(double sum, double x, double c) {
+  const double difference = __dsub_rn(x, c);
+  return __dadd_rn(sum, __dmul_rn(difference, difference));
+}
+
+/// A coordinate as fixed point: to the nearest integer, ties to even.
+__device__ inline long long exact_fixed_point(float x, double scale) {
+  return __double2ll_rn(__dmul_rn(x, scale));
+}
+
+/// Centroid coordinate of a cluster of `count` > 0 points.
+__device__ inline float exact_mean(long long sum, long long count, double inverse_scale) {
+  const double mean = __ddiv_rn(__ll2double_rn(sum), __ll2double_rn(count));
+  return __double2float_rn(__dmul_rn(mean, inverse_scale));
+}
+
+/// Distances q formed in float32 as sums of squared differences over d coordinates order two
+/// centroids as float64 does if the larger q exceeds `best * filter_factor(d) + kFilterTiny`. A
+/// difference is off by one rounding, which its square counts twice; products and sums are fused,
+/// one rounding a coordinate: q lies within (1 +- gamma_{d+2}) of the true distance, plus
+/// d * 2^-149 where products underflow. Twice that, the float64 yardstick's own error, and the
+/// roundings of this comparison, are within (2d + 12) units roundoff. Overflow compares infinite
+/// with infinite, which is not larger.
+__host__ __device__ constexpr float filter_factor(int d) {
+  return 1.0F + static_cast<float>(d + 6) * 0x1p-23F;
+}
+inline constexpr float kFilterTiny = 0x1p-140F;  // above 3 d * 2^-149 for every d <= 128
+
+}  // namespace kmeans::cuda

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idea:      points never leave the chip: one persistent kernel runs all iterations, each block
+//            holding its points and their labels in shared memory
+// Parallel:  one block a multiprocessor, its threads own points; a single block where the work is
+//            too little for more. Every block keeps all centroids and all sums of its own and
+//            divides them itself, so that an iteration takes one barrier of the grid
+// Memory:    column-major points in shared memory, read from memory once a call. Only points whose
+//            label changed touch the sums: in shared memory, then one addition in the L2 cache for
+//            each sum that a block changed
+// Numerics:  labels by float32 distances, best and second best; where their gap is within the
+//            rounding bound, by float64 as defined. Sums are 64-bit integers, so that neither the
+//            order of additions nor adding only changes can alter a bit. Equals the reference bit
+//            for bit
+// Source:    docs/exact-step.md, docs/gpu.md
+#include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_lloyd.cuh"
+
+namespace {
+
+using namespace kmeans::cuda;  // NOLINT: this backend's shared code
+
+using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
+
+constexpr int kMaxThreads = 1024;
+constexpr int kMaxDimensions = 32;
+constexpr int kChangeBuffers = 3;
+
+/// Coordinates between two centroids in shared memory, so that vectors are aligned.
+__host__ __device__ constexpr int centroid_stride(int d) { return d <= 2 ? d : (d + 3) / 4 * 4; }
+
+struct Arguments {
+  const float* dev_points;  // d x n
+  std::int64_t n;
+  int d;
+  int k;
+  int held;  // points of a block, at most
+  std::int64_t iterations;
+  double scale;
+  double inverse_scale;
+  float* dev_centroids;      // k x d
+  std::int32_t* dev_labels;  // n
+  Integer* dev_totals;       // k x (d + 1): fixed-point sums, then the count
+  Integer* dev_changes;      // kChangeBuffers x (k (d + 1) + 1): blocks that changed something last
+  unsigned* dev_arrivals;
+};
+
+/// Adds the squared differences of coordinates t and up to three more that lie in one vector.
+template <int D, int P>
+__device__ void add_squares(const float (&x)[P][D], int t, const float* row, float (&distance)[P]) {
+  constexpr int kVector = centroid_stride(D) % 4 == 0 ? 4 : 1;
+  float c[kVector];
+  if constexpr (kVector == 4) {
+    const float4 four = *reinterpret_cast<const float4*>(row + t);
+    c[0] = four.x, c[1] = four.y, c[2] = four.z, c[3] = four.w;
+  } else {
+    c[0] = row[t];
+  }
+#pragma unroll
+  for (int e = 0; e < kVector; ++e) {
+    if (t + e >= D) break;
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const float difference = __fsub_rn(x[p][t + e], c[e]);
+      distance[p] = __fmaf_rn(difference, difference, distance[p]);
+    }
+  }
+}
+
+/// Labels of P points, and whether float32 decides them.
+template <int D, int P>
+__device__ void nearest_by_float(const float (&x)[P][D], const float* centroids, int k,
+                                 int (&nearest)[P], bool (&decided)[P]) {
+  float best[P];
+  float second[P];
+#pragma unroll
+  for (int p = 0; p < P; ++p) best[p] = second[p] = INFINITY, nearest[p] = 0;
+#pragma unroll(D* P <= 16 ? 4 : 1)
+  for (int j = 0; j < k; ++j) {
+    float distance[P] = {};
+#pragma unroll
+    for (int t = 0; t < D; t += centroid_stride(D) % 4 == 0 ? 4 : 1) {
+      add_squares<D, P>(x, t, centroids + j * centroid_stride(D), distance);
+    }
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      nearest[p] = distance[p] < best[p] ? j : nearest[p];
+      second[p] = fminf(second[p], fmaxf(best[p], distance[p]));
+      best[p] = fminf(best[p], distance[p]);
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < P; ++p) {
+    decided[p] = k == 1 || second[p] > __fmaf_rn(best[p], filter_factor(D), kFilterTiny);
+  }
+}
+
+/// The label as defined. Coordinates past d are zero in points and centroids, and add nothing.
+template <int D>
+__device__ __noinline__ int nearest_exactly(const float* point, int held, const float* centroids,
+                                            int k) {
+  double nearest_distance = INFINITY;
+  int nearest = 0;
+  for (int j = 0; j < k; ++j) {
+    double distance = 0;
+    for (int t = 0; t < D; ++t) {
+      distance = add_exact_square(distance, point[t * held], centroids[j * centroid_stride(D) + t]);
+    }
+    if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
+      nearest_distance = distance;
+      nearest = j;
+    }
+  }
+  return nearest;
+}
+
+/// 64-bit addition from two native 32-bit ones: whoever makes the lower half wrap carries.
+__device__ void add_shared(Integer* sum, Integer value) {
+  auto* halves = reinterpret_cast<unsigned*>(sum);
+  const auto low = static_cast<unsigned>(value);
+  const unsigned before = atomicAdd(&halves[0], low);
+  const unsigned carry = before + low < before ? 1 : 0;
+  const unsigned high = static_cast<unsigned>(value >> 32) + carry;
+  if (high != 0) atomicAdd(&halves[1], high);
+}
+
+/// Takes the block's point from cluster `from` (-1: none) to cluster `to`.
+__device__ void move_point(const Arguments& task, const float* point, int from, int to,
+                           Integer* changes) {
+  for (int t = 0; t <= task.d; ++t) {
+    const long long fixed = t < task.d ? exact_fixed_point(point[t * task.held], task.scale) : 1;
+    add_shared(&changes[to * (task.d + 1) + t], static_cast<Integer>(fixed));
+    if (from >= 0) {
+      add_shared(&changes[from * (task.d + 1) + t], static_cast<Integer>(-fixed));
+    }
+  }
+}
+
+/// Labels the block's points, and writes what changed. True for threads that changed a label.
+template <int D, int P>
+__device__ bool assign(const Arguments& task, int held, const float* points, const float* centroids,
+                       int* labels, Integer* changes) {
+  bool changed = false;
+  for (int first = 0; first < held; first += P * static_cast<int>(blockDim.x)) {
+    float x[P][D];
+    int nearest[P];
+    bool decided[P];
+    const int i = first + static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const int own = min(i + p * static_cast<int>(blockDim.x), held - 1);
+#pragma unroll
+      for (int t = 0; t < D; ++t) x[p][t] = points[t * task.held + own];
+    }
+    nearest_by_float<D, P>(x, centroids, task.k, nearest, decided);
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const int own = i + p * static_cast<int>(blockDim.x);
+      if (own >= held) continue;
+      if (!decided[p]) nearest[p] = nearest_exactly<D>(points + own, task.held, centroids, task.k);
+      const int before = labels[own];
+      if (nearest[p] == before) continue;
+      labels[own] = nearest[p];
+      move_point(task, points + own, before, nearest[p], changes);
+      changed = true;
+    }
+  }
+  return changed;
+}
+
+__device__ unsigned load_acquire(const unsigned* address) {
+  unsigned value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
+  return value;
+}
+
+/// The block's changes to where all blocks read them, then the grid's barrier. True if any block
+/// changed anything; said to all threads through `said`.
+__device__ bool publish(const Arguments& task, std::int64_t iteration, bool changed,
+                        Integer* changes, int* said) {
+  const int cells = task.k * (task.d + 1);
+  Integer* dev_all = task.dev_changes + iteration % kChangeBuffers * (cells + 1);
+  if (changed) {
+    for (int e = threadIdx.x; e < cells; e += blockDim.x) {
+      if (changes[e] != 0) atomicAdd(&dev_all[e], changes[e]);
+      changes[e] = 0;
+    }
+    if (threadIdx.x == 0) atomicAdd(&dev_all[cells], 1ULL);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();  // what the block added is seen by whoever sees it arrive
+    atomicAdd(task.dev_arrivals, 1U);
+    const auto all = static_cast<unsigned>((iteration + 1) * gridDim.x);
+    while (static_cast<int>(load_acquire(task.dev_arrivals) - all) < 0) {
+    }
+    *said = __ldcg(&dev_all[cells]) != 0 ? 1 : 0;
+  }
+  __syncthreads();
+  return *said != 0;
+}
+
+/// Adds this iteration's changes to the block's own totals, and clears the buffer of the iteration
+/// after the next: all have read it, since all have arrived at the barrier that followed.
+__device__ void take_changes(const Arguments& task, std::int64_t iteration, bool any,
+                             Integer* totals, Integer* changes) {
+  const int cells = task.k * (task.d + 1);
+  if (gridDim.x == 1) {
+    for (int e = threadIdx.x; any && e < cells; e += blockDim.x) {
+      totals[e] += changes[e];
+      changes[e] = 0;
+    }
+    return;
+  }
+  const Integer* dev_all = task.dev_changes + iteration % kChangeBuffers * (cells + 1);
+  for (int e = threadIdx.x; any && e < cells; e += blockDim.x) totals[e] += __ldcg(&dev_all[e]);
+  Integer* dev_next = task.dev_changes + (iteration + 2) % kChangeBuffers * (cells + 1);
+  for (int e = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); e <= cells;
+       e += static_cast<int>(gridDim.x * blockDim.x)) {
+    __stcg(&dev_next[e], 0ULL);
+  }
+}
+
+/// Centroids from the totals; an empty cluster keeps its own.
+template <int D>
+__device__ void divide(const Arguments& task, const Integer* totals, float* centroids) {
+  for (int e = threadIdx.x; e < task.k * task.d; e += blockDim.x) {
+    const int j = e / task.d;
+    const int t = e % task.d;
+    const auto count = static_cast<long long>(totals[j * (task.d + 1) + task.d]);
+    if (count == 0) continue;
+    centroids[j * centroid_stride(D) + t] =
+        exact_mean(static_cast<long long>(totals[j * (task.d + 1) + t]), count, task.inverse_scale);
+  }
+}
+
+extern __shared__ Integer shared[];
+
+template <int D, int P>
+__global__ void __launch_bounds__(kMaxThreads, 1) iterate_resident_kernel(Arguments task) {
+  const int cells = task.k * (task.d + 1);
+  Integer* totals = shared;
+  Integer* changes = totals + cells;
+  auto* centroids = reinterpret_cast<float*>(changes + cells);
+  float* points = centroids + task.k * centroid_stride(D);
+  auto* labels = reinterpret_cast<int*>(points + D * task.held);
+  int* said = labels + task.held;
+
+  const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
+  const int held = static_cast<int>(min(std::int64_t{task.held}, task.n - first));
+  for (int i = threadIdx.x; i < held; i += blockDim.x) {
+    for (int t = 0; t < D; ++t) {
+      points[t * task.held + i] = t < task.d ? task.dev_points[t * task.n + first + i] : 0.0F;
+    }
+    labels[i] = task.dev_labels[first + i];
+  }
+  for (int e = threadIdx.x; e < cells; e += blockDim.x) {
+    totals[e] = task.dev_totals[e];
+    changes[e] = 0;
+  }
+  for (int e = threadIdx.x; e < task.k * centroid_stride(D); e += blockDim.x) {
+    const int t = e % centroid_stride(D);
+    centroids[e] = t < task.d ? task.dev_centroids[e / centroid_stride(D) * task.d + t] : 0.0F;
+  }
+  __syncthreads();
+
+  for (std::int64_t iteration = 0; iteration < task.iterations; ++iteration) {
+    bool any =
+        __syncthreads_or(assign<D, P>(task, held, points, centroids, labels, changes) ? 1 : 0) != 0;
+    if (gridDim.x > 1) any = publish(task, iteration, any, changes, said);
+    take_changes(task, iteration, any, totals, changes);
+    if (!any) continue;  // the same labels: the same sums, the same centroids
+    __syncthreads();
+    divide<D>(task, totals, centroids);
+    __syncthreads();
+  }
+
+  for (int i = threadIdx.x; i < held; i += blockDim.x) task.dev_labels[first + i] = labels[i];
+  if (blockIdx.x != 0) return;
+  for (int e = threadIdx.x; e < cells; e += blockDim.x) task.dev_totals[e] = totals[e];
+  for (int e = threadIdx.x; e < task.k * task.d; e += blockDim.x) {
+    task.dev_centroids[e] = centroids[e / task.d * centroid_stride(D) + e % task.d];
+  }
+}
+
+/// How a shape lies on the GPU.
+struct Placement {
+  int dimensions;  // the kernel's, at least d
+  int blocks;
+  int threads;
+  std::int64_t held;
+  std::int64_t shared_bytes;
+};
+
+constexpr int kDimensions[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+
+Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
+  // One block does this much in about the time of the grid's barrier.
+  constexpr std::int64_t kWorkOfOneBlock = 200'000;
+  const auto [n, d, k, precision] = shape;
+  Placement placement{};
+  for (const int dimensions : kDimensions) {
+    placement.dimensions = dimensions;
+    if (dimensions >= d) break;
+  }
+  const bool little = n * k <= kWorkOfOneBlock / (2 * placement.dimensions + 6);
+  const std::int64_t blocks = little ? 1 : std::clamp<std::int64_t>(n / 128, 1, multiprocessors);
+  placement.held = ceil_div(n, blocks);
+  placement.blocks = static_cast<int>(ceil_div(n, placement.held));
+  placement.threads = static_cast<int>(
+      std::clamp<std::int64_t>(ceil_div(placement.held, 32) * 32, 128, kMaxThreads));
+  placement.shared_bytes = 16 * k * (d + 1) + 4 * k * centroid_stride(placement.dimensions) +
+                           4 * placement.held * (placement.dimensions + 1) + 4;
+  return placement;
+}
+
+using Kernel = void (*)(Arguments);
+
+/// The kernel of P points a thread at a time: several where a block holds so many.
+template <int D>
+Kernel kernel_of(const Placement& placement) {
+  constexpr int kPoints = D <= 4 ? 4 : D <= 8 ? 2 : 1;
+  if (placement.held > placement.threads) return iterate_resident_kernel<D, kPoints>;
+  return iterate_resident_kernel<D, 1>;
+}
+
+Kernel kernel_of(const Placement& placement) {
+  switch (placement.dimensions) {
+    case 1: return kernel_of<1>(placement);
+    case 2: return kernel_of<2>(placement);
+    case 3: return kernel_of<3>(placement);
+    case 4: return kernel_of<4>(placement);
+    case 6: return kernel_of<6>(placement);
+    case 8: return kernel_of<8>(placement);
+    case 12: return kernel_of<12>(placement);
+    case 16: return kernel_of<16>(placement);
+    case 24: return kernel_of<24>(placement);
+    default: return kernel_of<32>(placement);
+  }
+}
+
+kmeans::Support fits_on_chip(const kmeans::Shape& shape) {
+  if (shape.d > kMaxDimensions) {
+    return kmeans::Support::no("d = " + std::to_string(shape.d) + " exceeds " +
+                               std::to_string(kMaxDimensions) +
+                               " coordinates that a thread keeps in registers");
+  }
+  const kmeans::GpuDevice* gpu = kmeans::current_gpu();
+  if (gpu == nullptr) return kmeans::Support::yes();
+  const Placement placement = placement_of(shape, gpu->multiprocessors);
+  if (placement.shared_bytes <= gpu->shared_bytes_per_block) return kmeans::Support::yes();
+  return kmeans::Support::no(
+      "points, centroids and sums need " + std::to_string(placement.shared_bytes) +
+      " bytes of shared memory on each of " + std::to_string(gpu->multiprocessors) +
+      " multiprocessors, and there are " + std::to_string(gpu->shared_bytes_per_block));
+}
+
+class CudaResident final : public CudaLloyd<float> {
+ public:
+  CudaResident() : CudaLloyd<float>(Layout::columns) {}
+
+  void step(std::int64_t iterations) override {
+    const auto timed = stage("iterations");
+    dev_exchange_.zero();
+    const auto [n, d, k, precision] = shape();
+    const std::int64_t buffers = kChangeBuffers * (k * (d + 1) + 1);
+    Arguments task{.dev_points = dev_points_.data(),
+                   .n = n,
+                   .d = static_cast<int>(d),
+                   .k = static_cast<int>(k),
+                   .held = static_cast<int>(placement_.held),
+                   .iterations = iterations,
+                   .scale = scale_,
+                   .inverse_scale = inverse_scale_,
+                   .dev_centroids = dev_centroids_.data(),
+                   .dev_labels = dev_labels_.data(),
+                   .dev_totals = dev_totals_.data(),
+                   .dev_changes = dev_exchange_.data(),
+                   .dev_arrivals = reinterpret_cast<unsigned*>(dev_exchange_.data() + buffers)};
+    void* arguments[] = {&task};
+    // Cooperative: all blocks run at once, or the launch fails; the barrier needs that.
+    KMEANS_CUDA(
+        cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel_of(placement_)),
+                                    dim3(static_cast<unsigned>(placement_.blocks)),
+                                    dim3(static_cast<unsigned>(placement_.threads)), arguments,
+                                    static_cast<std::size_t>(placement_.shared_bytes), nullptr));
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
+ private:
+  void prepare() override {
+    const auto [n, d, k, precision] = shape();
+    const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
+    scale_ = kmeans::exact::power_of_two(s);
+    inverse_scale_ = kmeans::exact::power_of_two(-s);
+    placement_ = placement_of(shape(), kmeans::current_gpu()->multiprocessors);
+    allow_shared_bytes(kernel_of(placement_), static_cast<std::size_t>(placement_.shared_bytes));
+    dev_totals_ = DeviceBuffer<Integer>(k * (d + 1));
+    dev_exchange_ = DeviceBuffer<Integer>(kChangeBuffers * (k * (d + 1) + 1) + 1);
+  }
+
+  void restart() override { dev_totals_.zero(); }
+
+  void iterate() override { step(1); }
+
+  Placement placement_{};
+  double scale_ = 1;
+  double inverse_scale_ = 1;
+  DeviceBuffer<Integer> dev_totals_;
+  DeviceBuffer<Integer> dev_exchange_;  // changes of three iterations, then the arrivals
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    CudaResident, .name = "cuda_resident",
+    .summary = "the exact step in one persistent kernel: points and labels stay in shared memory",
+    .exact = true, .sums = Sums::wide, .supports = fits_on_chip,
+    .device_bytes =
+        [](const Shape& s) {
+          return plain_device_bytes(s) +
+                 32.0 * static_cast<double>(s.k) * (static_cast<double>(s.d) + 1);
+        },
+    .traffic =
+        [](const Shape& s) {
+          // Points, labels and centroids stay on the chip: what blocks tell each other is all.
+          const kmeans::GpuDevice* gpu = kmeans::current_gpu();
+          const double blocks = gpu == nullptr ? 1 : placement_of(s, gpu->multiprocessors).blocks;
+          const double cells = static_cast<double>(s.k) * (static_cast<double>(s.d) + 1) + 1;
+          if (blocks == 1) return Traffic{};
+          return Traffic{.read_bytes = 8 * cells * blocks,
+                         .written_bytes = 8 * cells,
+                         .atomic_bytes = 8 * cells * blocks};
+        })
