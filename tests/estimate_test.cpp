@@ -62,7 +62,7 @@ Plan plan_of(const ResultFile& file) {
 
 TEST(Estimate, IsWithinAFactorOfTwoOfWhatTheShippedExperimentsTook) {
   const auto folder =
-      std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / "reference-epyc-2core-avx2";
+      std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / "reference-epyc-2core-avx512";
   std::size_t compared = 0;
   for (const ResultFile& file : load_results(folder)) {
     const json& context = file.context;

@@ -22,7 +22,7 @@ from plots.load import load_result
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
-RESULTS = ROOT / "results" / "reference-epyc-2core-avx2"
+RESULTS = ROOT / "results" / "reference-epyc-2core-avx512"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
 SLOWER = 2.0
 
