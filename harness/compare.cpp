@@ -82,8 +82,8 @@ std::vector<double> quotients(const std::vector<double>& base, const std::vector
 /// processes of a pair and now neither; and at all processes, which needs fewer of them. Each way
 /// gets half of the error, so that the better one may be taken.
 double p_of(const TimePair& pair) {
-  const auto base = process_medians(pair.base);
-  const auto changed = process_medians(pair.changed);
+  const auto base = process_times(pair.base, pair.in_turns);
+  const auto changed = process_times(pair.changed, pair.in_turns);
   const double alike = mann_whitney(base, changed).p;
   if (!pair.in_turns) return alike;
   return std::min(1.0, 2 * std::min(alike, signed_rank_p(quotients(base, changed))));
@@ -96,8 +96,8 @@ double least_p(const TimePair& pair) {
 }
 
 std::optional<Interval> interval_of(const TimePair& pair, double confidence) {
-  const auto base = process_medians(pair.base);
-  const auto changed = process_medians(pair.changed);
+  const auto base = process_times(pair.base, pair.in_turns);
+  const auto changed = process_times(pair.changed, pair.in_turns);
   if (!pair.in_turns) return ratio_interval(base, changed, confidence);
   const double each = 1 - (1 - confidence) / 2;
   const auto alike = ratio_interval(base, changed, each);
@@ -109,7 +109,8 @@ std::optional<Interval> interval_of(const TimePair& pair, double confidence) {
 
 double ratio_of(const TimePair& pair) {
   if (!pair.in_turns) return headline_median(pair.changed) / headline_median(pair.base);
-  return paired_ratio(quotients(process_medians(pair.base), process_medians(pair.changed)));
+  return paired_ratio(quotients(process_times(pair.base, pair.in_turns),
+                                process_times(pair.changed, pair.in_turns)));
 }
 
 /// Do all samples of one side lie so far from all of the other that a few processes will do? In
@@ -894,6 +895,10 @@ const char* to_string(CellVerdict verdict) {
     case CellVerdict::untimed: return "untimed";
   }
   return "?";
+}
+
+std::vector<double> process_times(const std::vector<std::vector<double>>& samples, bool in_turns) {
+  return in_turns ? process_minima(samples) : process_medians(samples);
 }
 
 std::vector<TimeVerdict> judge_times(const std::vector<TimePair>& pairs,

@@ -47,13 +47,17 @@ struct TimePair {
   bool in_turns = false;
 };
 
+/// What each process of a side counts by: the median of its repetitions; in turns, which are meant
+/// for machines with neighbours, the fastest, since neighbours only ever slow down.
+std::vector<double> process_times(const std::vector<std::vector<double>>& samples, bool in_turns);
+
 struct TimeVerdict {
   CellVerdict verdict = CellVerdict::unclear;
   std::string why;
   double ratio = 1;  ///< Median of all samples, new over base; in turns by the pairs.
   std::optional<double> low;
   std::optional<double> high;  ///< Of the interval; absent with too few processes.
-  double p = 1;                ///< Over the processes' medians: docs/comparing.md, Statistics.
+  double p = 1;                ///< By the processes: docs/comparing.md, Statistics.
   /// After correction; absent where p could not have been small enough, whatever was measured.
   std::optional<double> p_adjusted;
   /// From which share on this cell alone would have been called slower; absent where nothing would

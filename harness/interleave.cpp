@@ -40,8 +40,11 @@ constexpr int kFirstRounds = 5;
 constexpr double kLooksGrow = 1.4;
 // The most that `run --processes` takes.
 constexpr int kMostRounds = 1000;
-// A difference that is found has to be found again at the next look.
+// A difference that ends the measurement has to be found again at the next look, and at this share
+// of the rate of false discoveries: each look gives chance another chance
+// (tests/interleave_test.cpp has how many).
 constexpr int kLooksToBelieve = 2;
+constexpr double kRateOfALook = 0.5;
 constexpr std::size_t kReportedLog = 600;
 
 /// What one side knows of a cell.
@@ -399,7 +402,10 @@ int next_look(int last) {
 
 bool Looks::decide(const TimeVerdict& verdict, const CompareSettings& settings) {
   const double limit = 1 + settings.effect;
-  const bool apart = verdict.verdict == CellVerdict::slower && verdict.low && *verdict.low >= limit;
+  const double rate = kRateOfALook * settings.false_discovery_rate;
+  const bool sure = verdict.p_adjusted && *verdict.p_adjusted <= rate;
+  const bool apart =
+      verdict.verdict == CellVerdict::slower && sure && verdict.low && *verdict.low >= limit;
   apart_ = apart ? apart_ + 1 : 0;
   return (verdict.high && *verdict.high <= limit) || apart_ >= kLooksToBelieve;
 }

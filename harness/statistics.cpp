@@ -294,6 +294,15 @@ std::vector<double> process_medians(const std::vector<std::vector<double>>& samp
   return medians;
 }
 
+std::vector<double> process_minima(const std::vector<std::vector<double>>& samples) {
+  std::vector<double> minima;
+  minima.reserve(samples.size());
+  for (const auto& process : samples) {
+    minima.push_back(*std::min_element(process.begin(), process.end()));
+  }
+  return minima;
+}
+
 RankTest mann_whitney(const std::vector<double>& a, const std::vector<double>& b) {
   const auto ranks = doubled_ranks(a, b);
   const auto m = static_cast<double>(a.size());

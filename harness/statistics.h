@@ -15,6 +15,9 @@ namespace kmeans {
 /// The median of each process, in order. Every process has samples.
 std::vector<double> process_medians(const std::vector<std::vector<double>>& samples);
 
+/// The fastest repetition of each process, in order.
+std::vector<double> process_minima(const std::vector<std::vector<double>>& samples);
+
 struct RankTest {
   double u = 0;  ///< Pairs in which the second sample is larger, ties counted half.
   double p = 1;  ///< Two-sided.

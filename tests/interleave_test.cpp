@@ -40,13 +40,14 @@ class SharedMachine {
 
 struct Ending {
   std::size_t different = 0;  ///< Cells called slower or faster at the end.
-  std::size_t slower_at_once = 0;
-  std::size_t rounds = 0;  ///< Of all cells together.
+  std::size_t rounds = 0;     ///< Of all cells together.
 };
 
 /// What `compare --run` does until `rounds` are over; without looks, all cells get all rounds.
-Ending compare_in_turns(std::vector<double> slowdowns, int rounds, bool look, std::uint32_t seed) {
-  const CompareSettings settings;
+Ending compare_in_turns(const std::vector<double>& slowdowns, int rounds, bool look, double effect,
+                        std::uint32_t seed) {
+  CompareSettings settings;
+  settings.effect = effect;
   SharedMachine machine(seed);
   std::vector<TimePair> pairs(slowdowns.size());
   for (auto& pair : pairs) pair.in_turns = true;
@@ -85,17 +86,22 @@ TEST(Looks, BelieveASlowdownThatIsThereTwice) {
   const CompareSettings settings;
   TimeVerdict slow;
   slow.verdict = CellVerdict::slower;
+  slow.p_adjusted = 0.02;
   slow.low = 1.06;
   slow.high = 1.12;
   TimeVerdict open = slow;
   open.low = 1.02;
   TimeVerdict uncorrected = slow;  // one cell's interval, which no test of all cells confirms
   uncorrected.verdict = CellVerdict::unclear;
+  TimeVerdict hardly = slow;  // enough at the end, not to end
+  hardly.p_adjusted = 0.04;
   Looks looks;
   EXPECT_FALSE(looks.decide(slow, settings));
   EXPECT_FALSE(looks.decide(open, settings));
   EXPECT_FALSE(looks.decide(slow, settings));
   EXPECT_FALSE(looks.decide(uncorrected, settings));
+  EXPECT_FALSE(looks.decide(slow, settings));
+  EXPECT_FALSE(looks.decide(hardly, settings));
   EXPECT_FALSE(looks.decide(slow, settings));
   EXPECT_TRUE(looks.decide(slow, settings));
   TimeVerdict inside;

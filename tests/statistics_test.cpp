@@ -10,7 +10,7 @@ namespace kmeans {
 namespace {
 
 // Expected values of this file were computed with SciPy 1.17.1: scipy.stats.mannwhitneyu, with ties
-// scipy.stats.permutation_test over all permutations of its statistic, and
+// scipy.stats.permutation_test over all permutations of its statistic, scipy.stats.wilcoxon, and
 // scipy.stats.false_discovery_control.
 
 TEST(ProcessMedians, AreOfEachProcess) {
@@ -182,6 +182,54 @@ TEST(RatioInterval, HoldsTheTrueFactorAsOftenAsItSays) {
 }
 
 // --- Several cells together ---
+
+const std::vector<double> kEightQuotients{1.10, 1.02, 0.97, 1.20, 1.08, 1.15, 0.99, 1.30};
+
+TEST(SignedRank, IsWilcoxonsTest) {
+  EXPECT_NEAR(signed_rank_p(kEightQuotients), 0.0546875, 1e-12);  // scipy.stats.wilcoxon, exact
+  EXPECT_NEAR(signed_rank_p({1.1, 1.2, 1.3, 1.4, 1.5, 1.6}), 2.0 / 64, 1e-12);
+  // With ties: 31 of the 256 ways to give signs have a sum as far out on that side.
+  EXPECT_NEAR(signed_rank_p({2, 2, 0.5, 4, 4, 8, 2, 0.25}), 0.2421875, 1e-12);
+  EXPECT_EQ(signed_rank_p({1, 1, 1}), 1);
+  EXPECT_NEAR(signed_rank_p({1, 1.1, 1.2}), 0.5, 1e-12) << "equal times say nothing";
+}
+
+TEST(SignedRank, IsApproximateBeyondSixty) {
+  std::vector<double> ratios;
+  for (int i = 0; i < 70; ++i) ratios.push_back(1 + 0.002 * ((i * 37) % 50 - 18) + 0.0007);
+  EXPECT_NEAR(signed_rank_p(ratios), 0.0009844974665136222, 1e-12);
+}
+
+TEST(PairedInterval, InvertsTheTest) {
+  EXPECT_NEAR(paired_ratio(kEightQuotients), 1.089954127475097, 1e-12);
+  // P(W < 4) = 5 / 256 and P(W < 5) = 7 / 256: the fourth mean from both ends.
+  const auto interval = paired_interval(kEightQuotients, 0.95);
+  ASSERT_TRUE(interval);
+  EXPECT_NEAR(interval->first, 0.9946858800646564, 1e-12);
+  EXPECT_NEAR(interval->second, 1.2, 1e-12);
+  EXPECT_FALSE(paired_interval({1.1, 1.2, 1.3, 1.4, 1.5}, 0.95));
+  EXPECT_TRUE(paired_interval({1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.95));
+  EXPECT_FALSE(paired_interval({}, 0.95));
+}
+
+TEST(PairedInterval, HoldsTheFactorWhateverSlowsBothOfAPair) {
+  std::mt19937 random(5);
+  constexpr int kTrials = 600;
+  for (const std::size_t pairs : {8U, 70U}) {
+    int held = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      std::vector<double> ratios(pairs);
+      for (double& ratio : ratios) {
+        ratio = 1.1 * std::exp(((random() % 2001) - 1000.0) * 1e-4);
+      }
+      const auto interval = paired_interval(ratios, 0.95);
+      ASSERT_TRUE(interval);
+      held += interval->first <= 1.1 && 1.1 <= interval->second ? 1 : 0;
+    }
+    // Of 600 at 95 %: 570 are expected, and 550 is 3.7 standard deviations below.
+    EXPECT_GE(held, 550) << pairs << " pairs";
+  }
+}
 
 TEST(Stratified, OfOneCellIsMannWhitney) {
   std::mt19937 random(6);

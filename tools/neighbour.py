@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A neighbour who can be had again: burns one core about half of the time, in bursts drawn from a seed.
+"""A neighbour who can be had again: burns one core half of the time, in bursts from a seed.
 
 Bursts and pauses are drawn alike, log-uniform from 20 ms to 5 s: from a timer's work to a
 compiler's. Ends when it is told to (SIGTERM, Ctrl-C) or after --seconds, and says what it did.
