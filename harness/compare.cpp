@@ -78,33 +78,41 @@ std::vector<double> quotients(const std::vector<double>& base, const std::vector
   return ratios;
 }
 
-/// In turns there are two ways to look: at pairs, which is sharp where something slows now both
-/// processes of a pair and now neither; and at all processes, which needs fewer of them. Each way
-/// gets half of the error, so that the better one may be taken.
+// In turns there are two ways to look: at pairs, which is sharp where something slows now both
+// processes of a pair, now one, now neither; and at all processes, which needs fewer of them. Each
+// way gets a share of the error, so that the better one may be taken; a quiet machine, where the
+// second is better, can afford the smaller share.
+constexpr double kShareOfPairs = 0.8;
+constexpr double kShareOfAll = 1 - kShareOfPairs;
+
 double p_of(const TimePair& pair) {
   const auto base = process_times(pair.base, pair.in_turns);
   const auto changed = process_times(pair.changed, pair.in_turns);
-  const double alike = mann_whitney(base, changed).p;
-  if (!pair.in_turns) return alike;
-  return std::min(1.0, 2 * std::min(alike, signed_rank_p(quotients(base, changed))));
+  const double all = mann_whitney(base, changed).p;
+  if (!pair.in_turns) return all;
+  const double paired = sign_test_p(quotients(base, changed));
+  return std::min({1.0, paired / kShareOfPairs, all / kShareOfAll});
 }
 
 /// The smallest that p_of could give, whatever the times.
 double least_p(const TimePair& pair) {
-  const double alike = smallest_p(pair.base.size(), pair.changed.size());
-  return pair.in_turns ? std::min(1.0, 2 * alike) : alike;
+  const std::size_t m = pair.base.size();
+  const std::size_t n = pair.changed.size();
+  if (!pair.in_turns) return smallest_p(m, n);
+  const double paired = std::exp2(1 - static_cast<double>(std::min(m, n)));
+  return std::min({1.0, paired / kShareOfPairs, smallest_p(m, n) / kShareOfAll});
 }
 
 std::optional<Interval> interval_of(const TimePair& pair, double confidence) {
   const auto base = process_times(pair.base, pair.in_turns);
   const auto changed = process_times(pair.changed, pair.in_turns);
   if (!pair.in_turns) return ratio_interval(base, changed, confidence);
-  const double each = 1 - (1 - confidence) / 2;
-  const auto alike = ratio_interval(base, changed, each);
-  const auto paired = paired_interval(quotients(base, changed), each);
-  if (!alike || !paired) return alike ? alike : paired;
+  const double error = 1 - confidence;
+  const auto paired = paired_interval(quotients(base, changed), 1 - kShareOfPairs * error);
+  const auto all = ratio_interval(base, changed, 1 - kShareOfAll * error);
+  if (!all || !paired) return all ? all : paired;
   const auto width = [](const Interval& interval) { return interval.second / interval.first; };
-  return width(*paired) <= width(*alike) ? paired : alike;
+  return width(*paired) <= width(*all) ? paired : all;
 }
 
 double ratio_of(const TimePair& pair) {
@@ -166,7 +174,7 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
     const double rate = settings.false_discovery_rate;
     if (least_p(pair) * static_cast<double>(family) > rate) {
       result.why += formatted("; %zu processes a side can show it alone",
-                              processes_needed(family, pair.in_turns ? rate / 2 : rate));
+                              processes_needed(family, pair.in_turns ? rate * kShareOfAll : rate));
     }
   } else {
     result.why = by + "; the interval reaches beyond " + percent(settings.effect);

@@ -404,10 +404,12 @@ bool Looks::decide(const TimeVerdict& verdict, const CompareSettings& settings) 
   const double limit = 1 + settings.effect;
   const double rate = kRateOfALook * settings.false_discovery_rate;
   const bool sure = verdict.p_adjusted && *verdict.p_adjusted <= rate;
-  const bool apart =
-      verdict.verdict == CellVerdict::slower && sure && verdict.low && *verdict.low >= limit;
-  apart_ = apart ? apart_ + 1 : 0;
-  return (verdict.high && *verdict.high <= limit) || apart_ >= kLooksToBelieve;
+  const bool slower =
+      verdict.verdict == CellVerdict::slower && verdict.low && *verdict.low >= limit;
+  const bool faster = verdict.verdict == CellVerdict::faster;
+  apart_ = sure && (slower || faster) ? apart_ + 1 : 0;
+  const bool inside = verdict.high && *verdict.high <= limit;
+  return (inside && !faster) || apart_ >= kLooksToBelieve;
 }
 
 bool measure_in_turns(const InterleaveSettings& settings) {

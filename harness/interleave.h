@@ -23,8 +23,9 @@ int next_look(int last = 0);
 /// When a cell has been measured enough.
 class Looks {
  public:
-  /// Takes a look; true when the cell needs no more rounds: it is within the effect, or it was
-  /// shown to be slower with its whole interval beyond the effect, two looks in a row.
+  /// Takes a look; true when the cell needs no more rounds: it is within the effect, or at two
+  /// looks in a row it was surely faster, or surely slower with its whole interval beyond the
+  /// effect.
   bool decide(const TimeVerdict& verdict, const CompareSettings& settings);
 
  private:

@@ -124,56 +124,16 @@ std::size_t critical_pairs(std::size_t m, std::size_t n, double tail) {
   return c;
 }
 
-constexpr std::size_t kLargestExactPairs = 60;
-
-/// The chances of all sums of those of the ranks whose sign is positive, by sum.
-std::vector<double> signed_sum_distribution(const std::vector<std::size_t>& ranks) {
-  std::vector<double> chances{1};
-  for (const std::size_t rank : ranks) {
-    std::vector<double> next(chances.size() + rank, 0.0);
-    for (std::size_t s = 0; s < chances.size(); ++s) {
-      next[s] += chances[s] / 2;
-      next[s + rank] += chances[s] / 2;
-    }
-    chances = std::move(next);
+/// P(heads = i) of so many tosses, for all i.
+std::vector<double> coin_chances(std::size_t tosses) {
+  const auto n = static_cast<double>(tosses);
+  std::vector<double> chances(tosses + 1);
+  for (std::size_t i = 0; i <= tosses; ++i) {
+    const auto heads = static_cast<double>(i);
+    chances[i] = std::exp(std::lgamma(n + 1) - std::lgamma(heads + 1) - std::lgamma(n - heads + 1) -
+                          n * std::log(2.0));
   }
   return chances;
-}
-
-/// The geometric means of every two ratios, each with itself included, ascending.
-std::vector<double> walsh_means(const std::vector<double>& ratios) {
-  std::vector<double> means;
-  means.reserve(ratios.size() * (ratios.size() + 1) / 2);
-  for (std::size_t i = 0; i < ratios.size(); ++i) {
-    for (std::size_t j = i; j < ratios.size(); ++j) {
-      means.push_back(std::sqrt(ratios[i] * ratios[j]));
-    }
-  }
-  std::sort(means.begin(), means.end());
-  return means;
-}
-
-/// The largest number of means c such that P(W < c) is at most `tail`, W being the sum of the
-/// positive ranks of n pairs without ties.
-std::size_t critical_means(std::size_t n, double tail) {
-  if (n > kLargestExactPairs) {
-    const auto pairs = static_cast<double>(n);
-    const double middle = pairs * (pairs + 1) / 4;
-    const double bound =
-        middle - normal_quantile(1 - tail) * std::sqrt(middle * (2 * pairs + 1) / 6);
-    return bound < 1 ? 0 : static_cast<std::size_t>(bound);
-  }
-  std::vector<std::size_t> ranks(n);
-  std::iota(ranks.begin(), ranks.end(), std::size_t{1});
-  const auto chances = signed_sum_distribution(ranks);
-  double below = 0;
-  std::size_t c = 0;
-  while (c + 1 < chances.size()) {
-    below += chances[c];  // P(W <= c)
-    if (below > tail) break;
-    ++c;
-  }
-  return c;
 }
 
 // Up to so many processes in all strata the chances of a stratified sum are exact. Beyond, its
@@ -365,45 +325,36 @@ std::optional<std::pair<double, double>> ratio_interval(const std::vector<double
   return std::pair{ratios[c - 1], ratios[ratios.size() - c]};
 }
 
-double signed_rank_p(const std::vector<double>& ratios) {
-  std::vector<double> sizes;
-  std::vector<double> factors;
+double sign_test_p(const std::vector<double>& ratios) {
+  std::size_t above = 0;
+  std::size_t below = 0;
   for (const double ratio : ratios) {
-    if (ratio == 1) continue;
-    factors.push_back(std::log(ratio));
-    sizes.push_back(std::abs(factors.back()));
+    if (ratio > 1) ++above;
+    if (ratio < 1) ++below;
   }
-  if (factors.empty()) return 1;
-  const auto ranks = doubled_ranks(sizes, {});
-  std::vector<std::size_t> steps(ranks.begin(), ranks.end());
-  std::size_t sum = 0;
-  double squares = 0;
-  for (std::size_t i = 0; i < factors.size(); ++i) {
-    if (factors[i] > 0) sum += steps[i];
-    squares += static_cast<double>(steps[i] * steps[i]);
-  }
-  const std::size_t all = std::accumulate(steps.begin(), steps.end(), std::size_t{0});
-  const std::size_t nearer = std::min(sum, all - sum);
-  if (factors.size() > kLargestExactPairs) {
-    const double from = static_cast<double>(all) / 2 - static_cast<double>(nearer) - 1;
-    return std::min(1.0, 2 * normal_tail(from / std::sqrt(squares / 4)));
-  }
-  const auto chances = signed_sum_distribution(steps);
-  const auto end = chances.begin() + static_cast<std::ptrdiff_t>(nearer) + 1;
+  const auto chances = coin_chances(above + below);
+  const auto end = chances.begin() + static_cast<std::ptrdiff_t>(std::min(above, below)) + 1;
   return std::min(1.0, 2 * std::accumulate(chances.begin(), end, 0.0));
 }
 
-double paired_ratio(const std::vector<double>& ratios) {
-  const auto means = walsh_means(ratios);
-  return std::sqrt(means[(means.size() - 1) / 2] * means[means.size() / 2]);
+double paired_ratio(std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  return percentile(ratios, 0.5);
 }
 
-std::optional<std::pair<double, double>> paired_interval(const std::vector<double>& ratios,
+std::optional<std::pair<double, double>> paired_interval(std::vector<double> ratios,
                                                          double confidence) {
-  const std::size_t c = critical_means(ratios.size(), (1 - confidence) / 2);
+  const auto chances = coin_chances(ratios.size());
+  double below = 0;
+  std::size_t c = 0;
+  while (c < ratios.size()) {
+    below += chances[c];  // P(heads <= c)
+    if (below > (1 - confidence) / 2) break;
+    ++c;
+  }
   if (c == 0) return std::nullopt;
-  const auto means = walsh_means(ratios);
-  return std::pair{means[c - 1], means[means.size() - c]};
+  std::sort(ratios.begin(), ratios.end());
+  return std::pair{ratios[c - 1], ratios[ratios.size() - c]};
 }
 
 StratifiedTest stratified_test(const std::vector<Stratum>& strata) {

@@ -48,19 +48,18 @@ std::optional<std::pair<double, double>> ratio_interval(const std::vector<double
                                                         const std::vector<double>& changed,
                                                         double confidence);
 
-/// Wilcoxon's signed-rank test, two-sided, of quotients new / base of processes that ran next to
-/// each other: could as large ones as these be as often above 1 as below? What slowed both
-/// processes of a pair has no say in it. Quotients of exactly 1 are left out. Exact up to 60
-/// quotients, also with ties; beyond, the normal approximation.
-double signed_rank_p(const std::vector<double>& ratios);
+/// The sign test, two-sided, of quotients new / base of processes that ran next to each other:
+/// could as many of them be above 1, or below? What slowed both processes of a pair has no say in
+/// it, and what slowed only one has a single voice, however much it did: of ranks it would have the
+/// loudest. Quotients of exactly 1 are left out.
+double sign_test_p(const std::vector<double>& ratios);
 
-/// The factor between the two sides by their pairs: the median of the geometric means of every two
-/// quotients, each with itself included (Hodges-Lehmann). There is a quotient at least.
-double paired_ratio(const std::vector<double>& ratios);
+/// The factor between the two sides by their pairs: the median quotient. There is one at least.
+double paired_ratio(std::vector<double> ratios);
 
-/// Interval of that factor, by inverting the signed-rank test. Absent where there are too few pairs
-/// for it, as below 6 at 0.95.
-std::optional<std::pair<double, double>> paired_interval(const std::vector<double>& ratios,
+/// Interval of that factor, by inverting the sign test. Absent where there are too few pairs for
+/// it, as below 6 at 0.95.
+std::optional<std::pair<double, double>> paired_interval(std::vector<double> ratios,
                                                          double confidence);
 
 /// One cell among several that are judged together.

@@ -86,7 +86,7 @@ TEST(Looks, BelieveASlowdownThatIsThereTwice) {
   const CompareSettings settings;
   TimeVerdict slow;
   slow.verdict = CellVerdict::slower;
-  slow.p_adjusted = 0.02;
+  slow.p_adjusted = 0.01;
   slow.low = 1.06;
   slow.high = 1.12;
   TimeVerdict open = slow;
@@ -94,7 +94,7 @@ TEST(Looks, BelieveASlowdownThatIsThereTwice) {
   TimeVerdict uncorrected = slow;  // one cell's interval, which no test of all cells confirms
   uncorrected.verdict = CellVerdict::unclear;
   TimeVerdict hardly = slow;  // enough at the end, not to end
-  hardly.p_adjusted = 0.04;
+  hardly.p_adjusted = 0.02;
   Looks looks;
   EXPECT_FALSE(looks.decide(slow, settings));
   EXPECT_FALSE(looks.decide(open, settings));
