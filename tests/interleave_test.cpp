@@ -109,3 +109,33 @@ TEST(Looks, BelieveASlowdownThatIsThereTwice) {
   inside.high = 1.04;
   EXPECT_TRUE(Looks().decide(inside, settings));
 }
+
+/// In how many of so many comparisons of equal builds a cell is called different at the end.
+int false_findings(std::size_t cells, int comparisons, double effect) {
+  int found = 0;
+  for (int i = 0; i < comparisons; ++i) {
+    const std::vector<double> equal(cells, 1.0);
+    const auto seed = static_cast<std::uint32_t>(1000 + i);
+    found += compare_in_turns(equal, 42, true, effect, seed).different > 0 ? 1 : 0;
+  }
+  return found;
+}
+
+TEST(Looks, CallFewEqualCellsDifferent) {
+  // Eight looks until round 42, and yet no more than the nominal 5 % of comparisons: at the default
+  // effect, and at one so small that only chance ends a cell early.
+  EXPECT_LE(false_findings(1, 400, 0.05), 20);
+  EXPECT_LE(false_findings(1, 400, 0.001), 20);
+  EXPECT_LE(false_findings(20, 20, 0.05), 1);
+}
+
+TEST(Looks, FindASharedSlowdownAndSaveRounds) {
+  const std::vector<double> slower(20, 1.1);
+  const auto ending = compare_in_turns(slower, 42, true, 0.05, 1);
+  EXPECT_GE(ending.different, 18U);
+  const std::vector<double> equal(20, 1.0);
+  EXPECT_LT(compare_in_turns(equal, 42, true, 0.05, 1).rounds, 20U * 42U * 3 / 4);
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -504,3 +504,17 @@ def test_the_selftest_picks_cells_of_about_ten_milliseconds() -> None:
 
     cells = [cell("a", 0.001), cell("b", 0.01), cell("c", 1e-5), cell("d", None)]
     assert selftest_summary.ten_millisecond_keys({"cells": cells}) == ["a"]
+
+
+def test_the_selftest_takes_cells_evenly_where_there_are_many() -> None:
+    cells = [
+        {
+            "key": str(i),
+            "status": "ok",
+            "iterations": 10,
+            "seconds_per_iteration": {"median": 0.001},
+        }
+        for i in range(128)
+    ]
+    keys = selftest_summary.ten_millisecond_keys({"cells": cells})
+    assert keys == [str(i) for i in range(0, 128, 2)]
