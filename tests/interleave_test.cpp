@@ -94,7 +94,7 @@ TEST(Looks, BelieveASlowdownThatIsThereTwice) {
   TimeVerdict uncorrected = slow;  // one cell's interval, which no test of all cells confirms
   uncorrected.verdict = CellVerdict::unclear;
   TimeVerdict hardly = slow;  // enough at the end, not to end
-  hardly.p_adjusted = 0.02;
+  hardly.p_adjusted = 0.04;
   Looks looks;
   EXPECT_FALSE(looks.decide(slow, settings));
   EXPECT_FALSE(looks.decide(open, settings));

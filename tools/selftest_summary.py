@@ -21,7 +21,7 @@ LEAST_FOUND = {10: (0.95, 0.90), 30: (0.99, 0.99)}
 
 
 def ten_millisecond_keys(result: dict) -> list[str]:
-    """Keys of cells whose repetition (T iterations) takes about 10 ms, taken evenly of all those."""
+    """Keys of cells whose repetition (T iterations) takes about 10 ms, evenly of all those."""
     keys = [
         cell["key"]
         for cell in result["cells"]
