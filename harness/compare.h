@@ -54,7 +54,7 @@ std::vector<double> process_times(const std::vector<std::vector<double>>& sample
 struct TimeVerdict {
   CellVerdict verdict = CellVerdict::unclear;
   std::string why;
-  double ratio = 1;  ///< Median of all samples, new over base; in turns by the pairs.
+  double ratio = 1;  ///< Median of the processes, new over base; in turns by the pairs.
   std::optional<double> low;
   std::optional<double> high;  ///< Of the interval; absent with too few processes.
   double p = 1;                ///< By the processes: docs/comparing.md, Statistics.
