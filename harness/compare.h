@@ -43,15 +43,21 @@ const char* to_string(GateOutcome outcome);
 struct TimePair {
   std::vector<std::vector<double>> base;
   std::vector<std::vector<double>> changed;
+  /// Process i of the one ran next to process i of the other, in random order.
+  bool in_turns = false;
 };
+
+/// What each process of a side counts by: the median of its repetitions; in turns, which are meant
+/// for machines with neighbours, the fastest, since neighbours only ever slow down.
+std::vector<double> process_times(const std::vector<std::vector<double>>& samples, bool in_turns);
 
 struct TimeVerdict {
   CellVerdict verdict = CellVerdict::unclear;
   std::string why;
-  double ratio = 1;  ///< Median of all samples, new over base.
+  double ratio = 1;  ///< Median of the processes, new over base; in turns by the pairs.
   std::optional<double> low;
   std::optional<double> high;  ///< Of the interval; absent with too few processes.
-  double p = 1;                ///< Mann-Whitney over the processes' medians.
+  double p = 1;                ///< By the processes: docs/comparing.md, Statistics.
   /// After correction; absent where p could not have been small enough, whatever was measured.
   std::optional<double> p_adjusted;
   /// From which share on this cell alone would have been called slower; absent where nothing would

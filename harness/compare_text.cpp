@@ -386,7 +386,7 @@ std::string sees_line(const Comparison& comparison) {
     add("from " + share_text(middle) + " on in one cell alone" +
         (cells.size() > 1 ? " (half of them; " + share_range(cells) + ")" : ""));
   }
-  if (blind > 0) add("never in " + counted(blind, "cell", "cells") + " of a single process");
+  if (blind > 0) add("never in " + counted(blind, "cell", "cells") + " with too few processes");
   if (!variants.empty()) add("from " + share_range(variants) + " on in all cells of a variant");
   if (whole) add("from " + share_text(*whole) + " on in all cells");
   return "This pair sees a slowdown " + line;

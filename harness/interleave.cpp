@@ -35,14 +35,16 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// Every cell gets so many rounds before any is judged; then looks grow rarer, since each one is
-// another chance to be wrong.
-constexpr int kFirstRounds = 4;
+// Fewer cannot tell anything, by any of the tests.
+constexpr int kFirstRounds = 5;
 constexpr double kLooksGrow = 1.4;
 // The most that `run --processes` takes.
 constexpr int kMostRounds = 1000;
-// A difference that is found has to be found again at the next look.
+// A difference that ends the measurement has to be found again at the next look, and at this share
+// of the rate of false discoveries: each look gives chance another chance
+// (tests/interleave_test.cpp has how many).
 constexpr int kLooksToBelieve = 2;
+constexpr double kRateOfALook = 0.5;
 constexpr std::size_t kReportedLog = 600;
 
 /// What one side knows of a cell.
@@ -253,7 +255,7 @@ class Side {
 /// A cell that both sides have, while it is measured.
 struct SharedCell {
   std::string key;
-  int looks_apart = 0;  ///< In a row, at which the whole interval was beyond the effect.
+  Looks looks;
   bool decided = false;
 };
 
@@ -268,19 +270,20 @@ class Session {
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                 std::chrono::duration<double>(60 * settings.minutes))) {
     for (const auto& [key, cell] : base_.cells()) {
-      if (changed_.cells().contains(key)) cells_.push_back({key, 0, false});
+      if (changed_.cells().contains(key)) cells_.push_back({key, {}, false});
     }
   }
 
   bool run() {
     if (InterruptGuard::interrupted()) return false;
     if (cells_.empty()) throw InputError("--run: the two programs have no cell in common");
-    double next_look = kFirstRounds;
+    if (!catch_up()) return false;
+    int wanted = next_look();
     for (int round = 1; round <= kMostRounds && anything_open() && !late(); ++round) {
       if (!take_round()) return false;
-      if (round < static_cast<int>(next_look)) continue;
+      if (round < wanted) continue;
       look(round);
-      next_look = std::max(next_look + 1, kLooksGrow * next_look);
+      wanted = next_look(wanted);
     }
     base_.finish();
     changed_.finish();
@@ -306,6 +309,20 @@ class Session {
   [[nodiscard]] bool wants_more(const SharedCell& cell) const {
     return !cell.decided && !base_.cells().at(cell.key).stopped &&
            !changed_.cells().at(cell.key).stopped;
+  }
+
+  /// What was broken off between the two processes of a pair left one side behind; the processes
+  /// to come have to stand beside their partners.
+  bool catch_up() {
+    for (const auto& cell : cells_) {
+      while (wants_more(cell)) {
+        const std::size_t before = base_.cells().at(cell.key).samples.size();
+        const std::size_t after = changed_.cells().at(cell.key).samples.size();
+        if (before == after) break;
+        if (!(before < after ? base_ : changed_).take_turn(cell.key)) return false;
+      }
+    }
+    return true;
   }
 
   /// One process on both sides of every open cell, next to each other in time; which cell comes
@@ -340,17 +357,12 @@ class Session {
       const auto& after = changed_.cells().at(cell.key).samples;
       if (before.empty() || after.empty()) continue;
       timed.push_back(&cell);
-      pairs.push_back({before, after});
+      pairs.push_back({before, after, true});
     }
     const auto verdicts = judge_times(pairs, settings_.compare);
-    const double limit = 1 + settings_.compare.effect;
     std::size_t open = 0;
     for (std::size_t i = 0; i < timed.size(); ++i) {
-      const TimeVerdict& verdict = verdicts[i];
-      const bool apart = verdict.low && *verdict.low >= limit;
-      const bool inside = verdict.high && *verdict.high <= limit;
-      timed[i]->looks_apart = apart ? timed[i]->looks_apart + 1 : 0;
-      timed[i]->decided = inside || timed[i]->looks_apart >= kLooksToBelieve;
+      timed[i]->decided = timed[i]->looks.decide(verdicts[i], settings_.compare);
       if (wants_more(*timed[i])) ++open;
     }
     const double left = std::chrono::duration<double>(end_ - Clock::now()).count();
@@ -383,6 +395,22 @@ void refuse_to_overwrite(const InterleaveSettings& settings) {
 }
 
 }  // namespace
+
+int next_look(int last) {
+  return last == 0 ? kFirstRounds : std::max(last + 1, static_cast<int>(kLooksGrow * last));
+}
+
+bool Looks::decide(const TimeVerdict& verdict, const CompareSettings& settings) {
+  const double limit = 1 + settings.effect;
+  const double rate = kRateOfALook * settings.false_discovery_rate;
+  const bool sure = verdict.p_adjusted && *verdict.p_adjusted <= rate;
+  const bool slower =
+      verdict.verdict == CellVerdict::slower && verdict.low && *verdict.low >= limit;
+  const bool faster = verdict.verdict == CellVerdict::faster;
+  apart_ = sure && (slower || faster) ? apart_ + 1 : 0;
+  const bool inside = verdict.high && *verdict.high <= limit;
+  return (inside && !faster) || apart_ >= kLooksToBelieve;
+}
 
 bool measure_in_turns(const InterleaveSettings& settings) {
   refuse_to_overwrite(settings);

@@ -16,6 +16,22 @@ namespace kmeans {
 /// Both programs must speak the same version of the lines: `run --turns` says its own first.
 constexpr int kTurnsVersion = 1;
 
+/// The round of the first look, which its cells must have before any is judged; then looks grow
+/// rarer, since each is another chance to be wrong.
+int next_look(int last = 0);
+
+/// When a cell has been measured enough.
+class Looks {
+ public:
+  /// Takes a look; true when the cell needs no more rounds: it is within the effect, or at two
+  /// looks in a row it was surely faster, or surely slower with its whole interval beyond the
+  /// effect.
+  bool decide(const TimeVerdict& verdict, const CompareSettings& settings);
+
+ private:
+  int apart_ = 0;
+};
+
 struct InterleaveSettings {
   std::string base_program;
   std::string new_program;

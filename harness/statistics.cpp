@@ -124,6 +124,18 @@ std::size_t critical_pairs(std::size_t m, std::size_t n, double tail) {
   return c;
 }
 
+/// P(heads = i) of so many tosses, for all i.
+std::vector<double> coin_chances(std::size_t tosses) {
+  const auto n = static_cast<double>(tosses);
+  std::vector<double> chances(tosses + 1);
+  for (std::size_t i = 0; i <= tosses; ++i) {
+    const auto heads = static_cast<double>(i);
+    chances[i] = std::exp(std::lgamma(n + 1) - std::lgamma(heads + 1) - std::lgamma(n - heads + 1) -
+                          n * std::log(2.0));
+  }
+  return chances;
+}
+
 // Up to so many processes in all strata the chances of a stratified sum are exact. Beyond, its
 // normal approximation puts more into the tails than there is: a bounded sum has light ones.
 constexpr std::size_t kLargestExactStrata = 240;
@@ -242,6 +254,15 @@ std::vector<double> process_medians(const std::vector<std::vector<double>>& samp
   return medians;
 }
 
+std::vector<double> process_minima(const std::vector<std::vector<double>>& samples) {
+  std::vector<double> minima;
+  minima.reserve(samples.size());
+  for (const auto& process : samples) {
+    minima.push_back(*std::min_element(process.begin(), process.end()));
+  }
+  return minima;
+}
+
 RankTest mann_whitney(const std::vector<double>& a, const std::vector<double>& b) {
   const auto ranks = doubled_ranks(a, b);
   const auto m = static_cast<double>(a.size());
@@ -300,6 +321,38 @@ std::optional<std::pair<double, double>> ratio_interval(const std::vector<double
   for (const double before : base) {
     for (const double after : changed) ratios.push_back(after / before);
   }
+  std::sort(ratios.begin(), ratios.end());
+  return std::pair{ratios[c - 1], ratios[ratios.size() - c]};
+}
+
+double sign_test_p(const std::vector<double>& ratios) {
+  std::size_t above = 0;
+  std::size_t below = 0;
+  for (const double ratio : ratios) {
+    if (ratio > 1) ++above;
+    if (ratio < 1) ++below;
+  }
+  const auto chances = coin_chances(above + below);
+  const auto end = chances.begin() + static_cast<std::ptrdiff_t>(std::min(above, below)) + 1;
+  return std::min(1.0, 2 * std::accumulate(chances.begin(), end, 0.0));
+}
+
+double paired_ratio(std::vector<double> ratios) {
+  std::sort(ratios.begin(), ratios.end());
+  return percentile(ratios, 0.5);
+}
+
+std::optional<std::pair<double, double>> paired_interval(std::vector<double> ratios,
+                                                         double confidence) {
+  const auto chances = coin_chances(ratios.size());
+  double below = 0;
+  std::size_t c = 0;
+  while (c < ratios.size()) {
+    below += chances[c];  // P(heads <= c)
+    if (below > (1 - confidence) / 2) break;
+    ++c;
+  }
+  if (c == 0) return std::nullopt;
   std::sort(ratios.begin(), ratios.end());
   return std::pair{ratios[c - 1], ratios[ratios.size() - c]};
 }

@@ -15,6 +15,9 @@ namespace kmeans {
 /// The median of each process, in order. Every process has samples.
 std::vector<double> process_medians(const std::vector<std::vector<double>>& samples);
 
+/// The fastest repetition of each process, in order.
+std::vector<double> process_minima(const std::vector<std::vector<double>>& samples);
+
 struct RankTest {
   double u = 0;  ///< Pairs in which the second sample is larger, ties counted half.
   double p = 1;  ///< Two-sided.
@@ -44,6 +47,20 @@ std::vector<double> benjamini_hochberg(const std::vector<double>& p);
 std::optional<std::pair<double, double>> ratio_interval(const std::vector<double>& base,
                                                         const std::vector<double>& changed,
                                                         double confidence);
+
+/// The sign test, two-sided, of quotients new / base of processes that ran next to each other:
+/// could as many of them be above 1, or below? What slowed both processes of a pair has no say in
+/// it, and what slowed only one has a single voice, however much it did: of ranks it would have the
+/// loudest. Quotients of exactly 1 are left out.
+double sign_test_p(const std::vector<double>& ratios);
+
+/// The factor between the two sides by their pairs: the median quotient. There is one at least.
+double paired_ratio(std::vector<double> ratios);
+
+/// Interval of that factor, by inverting the sign test. Absent where there are too few pairs for
+/// it, as below 6 at 0.95.
+std::optional<std::pair<double, double>> paired_interval(std::vector<double> ratios,
+                                                         double confidence);
 
 /// One cell among several that are judged together.
 struct Stratum {

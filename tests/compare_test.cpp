@@ -107,6 +107,43 @@ TEST(JudgeTimes, FindsOneSlowCellAmongManyEqualOnes) {
   EXPECT_GE(found, 18);
 }
 
+/// Cells whose pairs are slowed by up to eight times, both processes alike.
+std::vector<TimePair> slowed_in_pairs(double slowdown, bool in_turns, std::size_t cells) {
+  std::mt19937 random(8);
+  std::vector<TimePair> pairs(cells);
+  for (auto& pair : pairs) {
+    pair.in_turns = in_turns;
+    for (int process = 0; process < 14; ++process) {
+      const double neighbour = std::exp2((random() % 1000) * 0.003);
+      const auto own = [&] { return 0.01 * neighbour * (1 + (random() % 1000) * 4e-5); };
+      pair.base.push_back({own()});
+      pair.changed.push_back({slowdown * own()});
+    }
+  }
+  return pairs;
+}
+
+TEST(JudgeTimes, SeesThroughWhatMeetsBothOfAPair) {
+  EXPECT_EQ(count(judge_times(slowed_in_pairs(1.1, true, 50), {}), CellVerdict::slower), 50U);
+  EXPECT_LE(count(judge_times(slowed_in_pairs(1.1, false, 50), {}), CellVerdict::slower), 2U)
+      << "without pairs nothing of it can be seen";
+  EXPECT_EQ(count(judge_times(slowed_in_pairs(1, true, 50), {}), CellVerdict::same), 50U);
+}
+
+TEST(JudgeTimes, InTurnsAFewFarProcessesAreNoVerdict) {
+  TimePair pair{{{1}, {1.01}, {1.02}}, {{3}, {3.01}, {3.02}}};
+  EXPECT_EQ(judge_times({pair}, {})[0].verdict, CellVerdict::slower);
+  pair.in_turns = true;
+  EXPECT_EQ(judge_times({pair}, {})[0].verdict, CellVerdict::unclear)
+      << "a neighbour gives such a gap to three processes, and more are to be had";
+}
+
+TEST(JudgeTimes, AnOddProcessHasNoPartner) {
+  auto pairs = slowed_in_pairs(1.1, true, 1);
+  pairs[0].base.push_back({0.05});
+  EXPECT_EQ(judge_times(pairs, {})[0].verdict, CellVerdict::slower);
+}
+
 TimePair steady(double base, double changed, int processes) {
   TimePair pair;
   for (int p = 0; p < processes; ++p) {
@@ -414,6 +451,9 @@ Comparison doubted(double factor, const char* sentence, bool turns = false) {
   json changed = result({cell("cpu_a", 0.01 * factor)});
   changed["cells"][0][std::string_view(sentence) == kDisagree ? "unsteady" : "noted"] = {sentence};
   if (turns) {
+    // The slowest process of the one beside the fastest of the other: pairs differ as cells do.
+    json& samples = changed["cells"][0]["samples_seconds_per_iteration"];
+    std::reverse(samples.begin(), samples.end());
     for (json* file : {&base, &changed}) {
       (*file)["context"]["command_line"] = "kmeans-bench run e --turns 0123456789abcdef --out x";
     }

@@ -104,7 +104,7 @@ TEST(ResultFileReader, GivesTheCellsTyped) {
 
 TEST(ResultFileReader, ReadsEveryCommittedFile) {
   std::size_t cells = 0;
-  for (const char* machine : {"nvidia-h200", "reference-epyc-2core-avx2"}) {
+  for (const char* machine : {"nvidia-h200", "reference-epyc-2core-avx512"}) {
     for (const auto& file : load_results(fs::path(KMEANS_SOURCE_DIR) / "results" / machine)) {
       cells += file.cells.size();
       for (const auto& cell : file.cells) EXPECT_EQ(cell.status == "ok", cell.median.has_value());

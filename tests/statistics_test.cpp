@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -10,7 +11,7 @@ namespace kmeans {
 namespace {
 
 // Expected values of this file were computed with SciPy 1.17.1: scipy.stats.mannwhitneyu, with ties
-// scipy.stats.permutation_test over all permutations of its statistic, and
+// scipy.stats.permutation_test over all permutations of its statistic, scipy.stats.binomtest, and
 // scipy.stats.false_discovery_control.
 
 TEST(ProcessMedians, AreOfEachProcess) {
@@ -182,6 +183,55 @@ TEST(RatioInterval, HoldsTheTrueFactorAsOftenAsItSays) {
 }
 
 // --- Several cells together ---
+
+const std::vector<double> kEightQuotients{1.10, 1.02, 0.97, 1.20, 1.08, 1.15, 0.99, 1.30};
+
+TEST(SignTest, CountsThoseAboveAndBelowOne) {
+  EXPECT_NEAR(sign_test_p(kEightQuotients), 2 * (1 + 8 + 28) / 256.0, 1e-12) << "6 of 8";
+  EXPECT_NEAR(sign_test_p({1.1, 1.2, 1.3, 1.4, 1.5, 1.6}), 2.0 / 64, 1e-12);
+  EXPECT_NEAR(sign_test_p({0.1, 1.2, 1.3, 1.4, 1.5, 1.6}), 2.0 * 7 / 64, 1e-12)
+      << "how far one is off does not matter";
+  EXPECT_EQ(sign_test_p({1, 1, 1}), 1);
+  EXPECT_NEAR(sign_test_p({1, 1.1, 1.2}), 0.5, 1e-12) << "equal times say nothing";
+  std::vector<double> many(1000, 1.1);
+  std::fill_n(many.begin(), 450, 0.9);
+  EXPECT_NEAR(sign_test_p(many), 0.0017305360849763027, 1e-9);  // scipy.stats.binomtest
+}
+
+TEST(PairedInterval, InvertsTheTest) {
+  EXPECT_NEAR(paired_ratio(kEightQuotients), 1.09, 1e-12);
+  // P(heads < 1) = 1 / 256 and P(heads < 2) = 9 / 256: the first from both ends.
+  const auto interval = paired_interval(kEightQuotients, 0.95);
+  ASSERT_TRUE(interval);
+  EXPECT_EQ(interval->first, 0.97);
+  EXPECT_EQ(interval->second, 1.30);
+  const auto wider = paired_interval(kEightQuotients, 0.92);
+  ASSERT_TRUE(wider);
+  EXPECT_EQ(wider->first, 0.99);
+  EXPECT_EQ(wider->second, 1.20);
+  EXPECT_FALSE(paired_interval({1.1, 1.2, 1.3, 1.4, 1.5}, 0.95));
+  EXPECT_TRUE(paired_interval({1.1, 1.2, 1.3, 1.4, 1.5, 1.6}, 0.95));
+  EXPECT_FALSE(paired_interval({}, 0.95));
+}
+
+TEST(PairedInterval, HoldsTheFactorWhateverSlowsBothOfAPair) {
+  std::mt19937 random(5);
+  constexpr int kTrials = 600;
+  for (const std::size_t pairs : {8U, 70U}) {
+    int held = 0;
+    for (int trial = 0; trial < kTrials; ++trial) {
+      std::vector<double> ratios(pairs);
+      for (double& ratio : ratios) {
+        ratio = 1.1 * std::exp(((random() % 2001) - 1000.0) * 1e-4);
+      }
+      const auto interval = paired_interval(ratios, 0.95);
+      ASSERT_TRUE(interval);
+      held += interval->first <= 1.1 && 1.1 <= interval->second ? 1 : 0;
+    }
+    // Of 600 at 95 %: 570 are expected, and 550 is 3.7 standard deviations below.
+    EXPECT_GE(held, 550) << pairs << " pairs";
+  }
+}
 
 TEST(Stratified, OfOneCellIsMannWhitney) {
   std::mt19937 random(6);

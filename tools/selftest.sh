@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Calibrates `kmeans-bench compare --run` on this machine (docs/comparing.md): this build in turns
-# with itself, and with itself slowed down by 10 % on purpose. Ends with 1 when equal cells are
-# called different, or slower cells are not found, too often.
+# with itself, and with itself slowed down on purpose, by 10 % and by 30 %. Ends with 1 when equal
+# cells are called different, or slower cells are not found, too often.
 #   EXPERIMENT a file of experiments/selftest, without its ending (default: calibration; for the CUDA
 #              variants: calibration-gpu)
 #   OUT        folder of the results (default: selftest in the build folder); made anew
-#   MINUTES    of each of the two comparisons, at most (default: 10)
+#   MINUTES    of each of the three comparisons, at most (default: 10)
+#   NEIGHBOUR  1: a neighbour burns a core half of the time beside them (tools/neighbour.py)
 #   ONLY       regular expression: only these cells, then without the least number of cells
 #   BUILD      the build folder
 set -euo pipefail
@@ -39,22 +40,45 @@ only=()
 turns=(--minutes "${MINUTES:-10}")
 unset KMEANS_BENCH_PLANT_SLOWDOWN
 
+neighbour=
+disturb() {  # SEED
+  [ -n "${NEIGHBOUR:-}" ] || return 0
+  "$python" tools/neighbour.py --seed "$1" &
+  neighbour=$!
+}
+quieten() {
+  [ -n "$neighbour" ] || return 0
+  kill "$neighbour" && wait "$neighbour" || true
+  neighbour=
+}
+trap quieten EXIT
+
 echo '== This build against itself'
+disturb 1
 "$bench" compare --run "$bench" "$bench" "$experiment" "${turns[@]}" "${only[@]}" \
   --out "$out/same" --json "$out/same.json" --markdown "$out/same.md"
+quieten
 
 ten_milliseconds=$("$python" tools/selftest_summary.py --keys "$out/same/base/$name.json")
-# The second program: the same one, in a world in which every timed step takes longer.
-printf '#!/bin/sh\nKMEANS_BENCH_PLANT_SLOWDOWN=0.10 exec "%s" "$@"\n' \
-  "$(realpath "$bench")" >"$out/slowed-down"
-chmod +x "$out/slowed-down"
-echo
-echo '== This build against itself, slowed down by 10 %'
-gate=0
-"$bench" compare --run "$bench" "$out/slowed-down" "$experiment" "${turns[@]}" \
-  --only "$ten_milliseconds" --out "$out/slower" --gate \
-  --json "$out/slower.json" --markdown "$out/slower.md" || gate=$?
-[ $gate -le 1 ] || [ $gate -eq 6 ] || exit $gate
+gates=()
+for slowdown in 10 30; do
+  # The second program: the same one, in a world in which every timed step takes longer.
+  slowed=$out/slowed-down-$slowdown
+  printf '#!/bin/sh\nKMEANS_BENCH_PLANT_SLOWDOWN=0.%s exec "%s" "$@"\n' \
+    "$slowdown" "$(realpath "$bench")" >"$slowed"
+  chmod +x "$slowed"
+  echo
+  echo "== This build against itself, slowed down by $slowdown %"
+  disturb "$slowdown"
+  gate=0
+  "$bench" compare --run "$bench" "$slowed" "$experiment" "${turns[@]}" \
+    --only "$ten_milliseconds" --out "$out/slower-$slowdown" --gate \
+    --json "$out/slower-$slowdown.json" --markdown "$out/slower-$slowdown.md" || gate=$?
+  quieten
+  [ $gate -le 1 ] || [ $gate -eq 6 ] || exit $gate
+  gates+=("$gate")
+done
 
 echo
-"$python" tools/selftest_summary.py "$out" --gate "$gate" ${ONLY:+--part}
+"$python" tools/selftest_summary.py "$out" --gates "${gates[@]}" \
+  ${NEIGHBOUR:+--neighbour} ${ONLY:+--part}

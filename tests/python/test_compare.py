@@ -411,25 +411,89 @@ def compared_cell(verdict: str) -> dict:
 
 
 @pytest.mark.parametrize(
-    ("equal", "slowed", "gate", "misses"),
+    ("equal", "by_10", "by_30", "gate", "misses"),
     [
-        ({"same": 200}, {"slower": 60}, 1, []),
-        ({"same": 198, "faster": 1, "slower": 1}, {"slower": 57, "unclear": 3}, 1, []),
-        ({"same": 197, "slower": 3}, {"slower": 60}, 1, ["too many false alarms"]),
-        ({"same": 200}, {"slower": 56, "same": 4}, 1, ["too few slowdowns found"]),
-        ({"same": 200}, {"slower": 60}, 0, ["the gate passed a slowdown"]),
-        ({"same": 199}, {"slower": 60}, 1, ["199 cells are too few, 200 are wanted"]),
-        ({"same": 200}, {"slower": 59}, 1, ["59 cells of about 10 ms are too few, 60 are wanted"]),
-        ({}, {}, 1, ["there are no cells to judge"]),
+        ({"same": 200}, {"slower": 60}, {"slower": 60}, 1, []),
+        (
+            {"same": 198, "faster": 1, "slower": 1},
+            {"slower": 57, "unclear": 3},
+            {"slower": 100, "same": 1},
+            1,
+            [],
+        ),
+        ({"same": 197, "slower": 3}, {"slower": 60}, {"slower": 60}, 1, ["too many false alarms"]),
+        (
+            {"same": 200},
+            {"slower": 56, "same": 4},
+            {"slower": 60},
+            1,
+            ["too few slowdowns of 10 % found"],
+        ),
+        (
+            {"same": 200},
+            {"slower": 60},
+            {"slower": 98, "same": 1},
+            1,
+            ["too few slowdowns of 30 % found"],
+        ),
+        (
+            {"same": 200},
+            {"slower": 60},
+            {"slower": 60},
+            6,
+            [
+                "the gate did not fail at a slowdown of 10 %",
+                "the gate did not fail at a slowdown of 30 %",
+            ],
+        ),
+        (
+            {"same": 199},
+            {"slower": 60},
+            {"slower": 60},
+            1,
+            ["199 cells are too few, 200 are wanted"],
+        ),
+        (
+            {"same": 200},
+            {"slower": 59},
+            {"slower": 60},
+            1,
+            ["59 cells of about 10 ms are too few, 60 are wanted"],
+        ),
+        ({}, {}, {}, 1, ["there are no cells to judge"]),
     ],
 )
 def test_the_selftest_holds_its_bars(
-    tmp_path: Path, equal: dict, slowed: dict, gate: int, misses: list[str]
+    tmp_path: Path, equal: dict, by_10: dict, by_30: dict, gate: int, misses: list[str]
 ) -> None:
-    for name, verdicts in (("same", equal), ("slower", slowed)):
+    for name, verdicts in (("same", equal), ("slower-10", by_10), ("slower-30", by_30)):
         cells = [compared_cell(v) for v, count in verdicts.items() for _ in range(count)]
         (tmp_path / f"{name}.json").write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    assert selftest_summary.summarise(tmp_path, gate, part=False) == misses
+    gates = [gate, gate]
+    assert selftest_summary.summarise(tmp_path, gates, neighbour=False, part=False) == misses
+
+
+def test_the_selftest_expects_less_beside_a_neighbour(tmp_path: Path) -> None:
+    verdicts = {"same": {"same": 200}, "slower-10": {"slower": 54, "same": 6}}
+    for name, counts in {**verdicts, "slower-30": {"slower": 60}}.items():
+        cells = [compared_cell(v) for v, count in counts.items() for _ in range(count)]
+        (tmp_path / f"{name}.json").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    assert selftest_summary.summarise(tmp_path, [1, 1], neighbour=True, part=False) == []
+    assert selftest_summary.summarise(tmp_path, [1, 1], neighbour=False, part=False)
+
+
+def test_the_neighbour_is_busy_about_half_of_the_time_and_says_so() -> None:
+    script = ROOT / "tools" / "neighbour.py"
+    ended = subprocess.run(
+        [sys.executable, script, "--seed", "3", "--seconds", "1"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert re.fullmatch(
+        r"neighbour: seed 3, \d+ bursts, busy \d+ s of \d+ s \(\d+ %\)\n", ended.stderr
+    )
 
 
 def test_the_selftest_picks_cells_of_about_ten_milliseconds() -> None:
@@ -440,3 +504,17 @@ def test_the_selftest_picks_cells_of_about_ten_milliseconds() -> None:
 
     cells = [cell("a", 0.001), cell("b", 0.01), cell("c", 1e-5), cell("d", None)]
     assert selftest_summary.ten_millisecond_keys({"cells": cells}) == ["a"]
+
+
+def test_the_selftest_takes_cells_evenly_where_there_are_many() -> None:
+    cells = [
+        {
+            "key": str(i),
+            "status": "ok",
+            "iterations": 10,
+            "seconds_per_iteration": {"median": 0.001},
+        }
+        for i in range(128)
+    ]
+    keys = selftest_summary.ten_millisecond_keys({"cells": cells})
+    assert keys == [str(i) for i in range(0, 128, 2)]

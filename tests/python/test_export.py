@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,7 @@ from plots.load import load_result
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
-RESULTS = ROOT / "results" / "reference-epyc-2core-avx2"
+RESULTS = ROOT / "results" / "reference-epyc-2core-avx512"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
 SLOWER = 2.0
 
@@ -99,7 +100,8 @@ def test_compare_py_reads_the_google_form(slower: Path, tmp_path: Path) -> None:
         for measurement in row["measurements"]:
             assert measurement["time"] == pytest.approx(SLOWER - 1)
         median = rows["goldsborough2017/" + cell["key"] + "_median"]["measurements"][0]
-        assert median["real_time"] == pytest.approx(1e9 * cell["seconds_per_iteration"]["median"])
+        # Of all repetitions, as that program has it; the suite's own is of the processes' medians.
+        assert median["real_time"] == pytest.approx(1e9 * statistics.median(samples))
         if len(samples) >= 9 and max(samples) < SLOWER * min(samples):
             # No sample of one file reaches into the other: the smallest p there is.
             assert row["utest"]["have_optimal_repetitions"]
