@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  which points does a grid label if its threads begin at block.id + thread.id, how many
-// of
-//            its blocks are idle, and how many points does a thread get at most?
+//            of its blocks are idle, and how many points does a thread get at most?
 // Method:    b blocks of t threads walk through n points, t b at a time: from the printed first
 //            index, and from t block.id + thread.id. Idle blocks and points a thread are counted on
 //            the latter and set beside what the text says of them

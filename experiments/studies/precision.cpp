@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  zechner2009 saw its centroids vary with the multiply-add of its GPU and left open by
-// how
-//            much. How many labels does an arithmetic change, and how far do centroids and inertia
-//            move, from that multiply-add to bfloat16 on matrix units?
+//            how much. How many labels does an arithmetic change, and how far do centroids and
+//            inertia move, from that multiply-add to bfloat16 on matrix units?
 // How:       Lloyd's algorithm from the same first centroids in each arithmetic (_precision.h),
 //            beside the exact step (docs/exact-step.md). Only the distances differ: sums and means
 //            are the exact step's, so that nothing else moves a centroid. Variants that take these
