@@ -213,10 +213,9 @@ BatteryResult run_typed(const RegisteredVariant& variant, const BatteryCase& tes
   }
 
   if constexpr (std::is_same_v<T, float>) {
-    const RegisteredVariant& reference = require_variant("reference");
     Problem<float> exact_problem = problem;
     exact_problem.shape.precision = Precision::f32;
-    Session<float> exact(reference, exact_problem, centroids.data());
+    Session<float> exact(definition(), exact_problem, centroids.data());
     std::string exact_outcome;
     const auto exact_run = certified_run(exact, test.iterations, everything, exact_outcome,
                                          [](const std::string&) { return false; });

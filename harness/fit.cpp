@@ -384,10 +384,16 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
   return trace;
 }
 
+// An exact variant: the fastest that needs no GPU.
+std::string default_variant() {
+  const auto* threads = exact_engine(EngineOn::threads);
+  return (threads != nullptr ? *threads : definition()).traits.name;
+}
+
 struct FitOptions {
   std::string file;
   std::int64_t k = 0;
-  std::string variant = "openmp_exact";
+  std::string variant = default_variant();
   std::string precision;
   std::string init = "kmeans++:1";
   std::int64_t iterations = 0;

@@ -21,10 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kGpuExact = "cuda_exact";
-constexpr const char* kFastExact = "openmp_exact";
-constexpr const char* kSlowExact = "reference";
-// Multiply-adds that the slow exact variant may be asked for.
+// Multiply-adds that the exact engine on one thread may be asked for.
 constexpr double kSlowExactLimit = 2e9;
 // From this many on, a GPU saves more than starting on it costs.
 constexpr double kGpuExactFrom = 1e11;
@@ -47,9 +44,18 @@ void create_folder(const std::filesystem::path& folder) {
   if (error) throw OutputError("cannot create " + folder.string() + ": " + error.message());
 }
 
-bool runs(const char* variant, const Shape& shape) {
-  const auto* registered = find_variant(variant);
-  return registered != nullptr && availability(*registered).ok && supports(*registered, shape).ok;
+/// The name of the exact engine that follows a trajectory of so many multiply-adds; empty: none.
+std::string engine_for(const Shape& shape, double work) {
+  const auto runs = [&](const RegisteredVariant* engine) {
+    return engine != nullptr && availability(*engine).ok && supports(*engine, shape).ok;
+  };
+  const auto* gpu = exact_engine(EngineOn::gpu);
+  if (work >= kGpuExactFrom && runs(gpu)) return gpu->traits.name;
+  const auto* threads = exact_engine(EngineOn::threads);
+  if (runs(threads)) return threads->traits.name;
+  const auto* one_thread = exact_engine(EngineOn::one_thread);
+  if (work < kSlowExactLimit && runs(one_thread)) return one_thread->traits.name;
+  return "";
 }
 
 /// Stands beside a kept file of initial centroids: a changed byte there would change every answer.
@@ -168,17 +174,8 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
   if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
   Job job;
-  if (float64) {
-    job.variant = kFloat64Trajectory;
-  } else if (work >= kGpuExactFrom && runs(kGpuExact, shape)) {
-    job.variant = kGpuExact;
-  } else if (runs(kFastExact, shape)) {
-    job.variant = kFastExact;
-  } else if (work < kSlowExactLimit && runs(kSlowExact, shape)) {
-    job.variant = kSlowExact;
-  } else {
-    return std::nullopt;
-  }
+  job.variant = float64 ? kFloat64Trajectory : engine_for(shape, work);
+  if (job.variant.empty()) return std::nullopt;
   job.precision = shape.precision;
   job.points_file = files.points.file.string();
   job.centroids_file = files.centroids.string();

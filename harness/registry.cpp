@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <stdexcept>
 
 #include "harness/errors.h"
 #include "harness/gpu.h"
@@ -40,6 +41,11 @@ std::string backend_of(const std::string& file) {
   return file.substr(begin + 1, end - begin - 1);
 }
 
+bool is_engine_on(EngineOn where, const Traits& traits) {
+  if (!traits.engine || traits.gpu) return traits.engine && where == EngineOn::gpu;
+  return where == (traits.parallel ? EngineOn::threads : EngineOn::one_thread);
+}
+
 void check_name(const std::string& name, const char* where) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
@@ -71,6 +77,7 @@ bool register_variant(Traits traits, Factory factory, const char* file) {
   check_name(traits.name, file);
   const std::string backend = backend_of(file);
   if (backend == "cuda") traits.gpu = true;
+  if (traits.engine && !traits.exact) refuse("engine '" + traits.name + "' is not exact");
   storage().push_back({std::move(traits), std::move(factory), backend, Support::yes()});
   return true;
 }
@@ -90,8 +97,9 @@ const std::vector<RegisteredVariant>& all_variants() {
     if (rank_a != rank_b) return rank_a < rank_b;
     if (a.backend != b.backend) return a.backend < b.backend;
     // The definition of the right answer comes first.
-    if ((a.traits.name == "reference") != (b.traits.name == "reference")) {
-      return a.traits.name == "reference";
+    if (is_engine_on(EngineOn::one_thread, a.traits) !=
+        is_engine_on(EngineOn::one_thread, b.traits)) {
+      return is_engine_on(EngineOn::one_thread, a.traits);
     }
     return a.traits.name < b.traits.name;
   };
@@ -99,6 +107,19 @@ const std::vector<RegisteredVariant>& all_variants() {
     std::sort(variants.begin(), variants.end(), before);
   }
   return variants;
+}
+
+const RegisteredVariant* exact_engine(EngineOn where) {
+  for (const auto& variant : all_variants()) {
+    if (is_engine_on(where, variant.traits)) return &variant;
+  }
+  return nullptr;
+}
+
+const RegisteredVariant& definition() {
+  const auto* variant = exact_engine(EngineOn::one_thread);
+  if (variant == nullptr) throw std::logic_error("no variant defines the exact Lloyd step");
+  return *variant;
 }
 
 const RegisteredVariant* find_variant(std::string_view name) {

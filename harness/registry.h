@@ -32,6 +32,16 @@ const std::vector<RegisteredVariant>& all_variants();
 /// The variant of that name, or null.
 const RegisteredVariant* find_variant(std::string_view name);
 
+/// Where an exact engine computes. Its traits tell: gpu, parallel, or neither.
+enum class EngineOn { one_thread, threads, gpu };
+
+/// The variant that the harness asks for the exact Lloyd step: Traits::engine says which of the exact
+/// ones may be asked. One thread: the definition of a right answer. Null where this build has none.
+const RegisteredVariant* exact_engine(EngineOn where);
+
+/// The definition of a right answer; no build is without it.
+const RegisteredVariant& definition();
+
 /// Backends whose dependency was missing at build time.
 const std::vector<MissingBackend>& missing_backends();
 

@@ -34,7 +34,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kFastExact = "openmp_exact";
 // Rough costs, to leave out what takes long; none of them ends up in a result.
 constexpr double kSecondsPerCoordinate = 1e-7;    // of a data set that is made and hashed
 constexpr double kExactPerSecondAndThread = 5e9;  // multiply-adds of the fast exact variant
@@ -124,6 +123,13 @@ std::vector<std::string> names_of_gpus(const json& gpus) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// The exact variant that answers for others; empty where the build has none.
+const std::string& fast_exact() {
+  static const auto* engine = exact_engine(EngineOn::threads);
+  static const std::string name = engine != nullptr ? engine->traits.name : "";
+  return name;
 }
 
 bool is_variant(const std::string& name) {
@@ -501,16 +507,16 @@ class FileReproduction {
 
   // Another variant of the same exact step gives the same bits.
   void stand_in(const CellResult& cell, const Subject& subject, Finding& finding) {
-    if (cell.variant == kFastExact) return;
+    if (cell.variant == fast_exact()) return;
     const double seconds = exact_seconds(cell);
-    if (!reason_not_to_run(kFastExact, subject.task.shape, seconds).empty()) return;
+    if (!reason_not_to_run(fast_exact(), subject.task.shape, seconds).empty()) return;
     std::string why_not;
     const auto answer = exact_answer(cell, subject, seconds, why_not);
-    finding.by = kFastExact;
+    finding.by = fast_exact();
     finding.promised = true;
     if (!answer) {
       finding.by.clear();
-      finding.judgement.detail += "; nor could " + std::string(kFastExact) + ": " + why_not;
+      finding.judgement.detail += "; nor could " + fast_exact() + ": " + why_not;
       return;
     }
     const auto differences = answer_differences(cell, *answer);
@@ -536,7 +542,7 @@ class FileReproduction {
     subject.task.shape.precision = Precision::f32;
     const auto at_hand = files(subject, ScalarType::f32, why_not);
     if (!at_hand) return std::nullopt;
-    Job job = job_of(kFastExact, subject, *at_hand, cell.iterations, settings_.threads);
+    Job job = job_of(fast_exact(), subject, *at_hand, cell.iterations, settings_.threads);
     job.repetitions = 0;
     auto answer = run_job_here(job, seconds, why_not);
     if (answer && answer->status != "ok") {
@@ -642,7 +648,8 @@ class FileReproduction {
                                             Finding finding) {
     std::string why_not;
     if (const double seconds = exact_seconds(cell);
-        reason_not_to_run(kFastExact, {cell.n, cell.d, cell.k, Precision::f32}, seconds).empty()) {
+        reason_not_to_run(fast_exact(), {cell.n, cell.d, cell.k, Precision::f32}, seconds)
+            .empty()) {
       if (const auto exact = exact_answer(cell, subject, seconds, why_not)) {
         job.exact_inertia = exact->inertia;
         job.exact_had_empty_clusters = exact->any_empty_clusters;
@@ -709,10 +716,10 @@ class FileReproduction {
     const double seconds = trace_seconds(trace);
     const bool exact = is_exact(variant);
     std::string reason = reason_not_to_run(variant, shape, seconds);
-    if (!reason.empty() && exact && reason_not_to_run(kFastExact, shape, 0).empty() &&
+    if (!reason.empty() && exact && reason_not_to_run(fast_exact(), shape, 0).empty() &&
         seconds <= settings_.at_most_seconds) {
-      variant = kFastExact;
-      finding.by = kFastExact;
+      variant = fast_exact();
+      finding.by = fast_exact();
       reason.clear();
     }
     std::string why_not;

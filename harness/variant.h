@@ -116,6 +116,7 @@ struct Traits {
   std::string source{};   ///< Source id ("goldsborough2017"), library, or empty.
   std::vector<Precision> precisions{Precision::f32};  ///< The first one is the default.
   bool exact = false;         ///< Equals the exact Lloyd step (docs/exact-step.md) bit for bit.
+  bool engine = false;        ///< Exact, and asked by the harness for right answers (exact_engine).
   bool deterministic = true;  ///< Same bits on every run on one machine with one thread count.
   bool parallel = false;      ///< Uses more than one CPU thread.
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.

@@ -499,7 +499,7 @@ StartingLabels label_in_full(const Traits& traits, const StepEvidence<T>& step) 
 
 // Through the exact variant at hand, for problems too large for the definition.
 std::optional<StartingLabels> label_fast(const StepEvidence<float>& step) {
-  const auto* engine = find_variant("openmp_exact");
+  const auto* engine = exact_engine(EngineOn::threads);
   if (engine == nullptr) return std::nullopt;
   auto variant = engine->factory.make_float(Precision::f32);
   Problem<float> problem;

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+#include <utility>
+
 #include "harness/errors.h"
 
 namespace kmeans {
@@ -14,6 +17,28 @@ TEST(Registry, FindsTheReference) {
   EXPECT_EQ(reference->backend, "cpu");
   EXPECT_TRUE(reference->traits.exact);
   EXPECT_EQ(&all_variants().front(), reference);
+}
+
+TEST(Registry, HasExactEnginesByTrait) {
+  EXPECT_EQ(&definition(), find_variant("reference"));
+  EXPECT_EQ(exact_engine(EngineOn::one_thread), &definition());
+  for (const EngineOn where : {EngineOn::threads, EngineOn::gpu}) {
+    const auto* engine = exact_engine(where);
+    if (engine == nullptr) continue;  // this build has none there
+    EXPECT_TRUE(engine->traits.exact) << engine->traits.name;
+    EXPECT_EQ(engine->traits.gpu, where == EngineOn::gpu) << engine->traits.name;
+    EXPECT_EQ(engine->traits.parallel, where == EngineOn::threads) << engine->traits.name;
+  }
+}
+
+// Who is asked must not depend on the order of names.
+TEST(Registry, HasOneEngineAtAPlace) {
+  std::set<std::pair<bool, bool>> places;
+  for (const auto& variant : all_variants()) {
+    const Traits& traits = variant.traits;
+    if (!traits.engine) continue;
+    EXPECT_TRUE(places.insert({traits.gpu, traits.parallel}).second) << traits.name;
+  }
 }
 
 TEST(Registry, NamesBeginWithTheirBackend) {

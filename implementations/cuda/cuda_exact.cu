@@ -148,7 +148,7 @@ class CudaExact final : public CudaLloyd<float> {
 KMEANS_VARIANT(
     CudaExact, .name = "cuda_exact",
     .summary = "the exact Lloyd step on plain CUDA cores: float64 distances, fixed-point sums",
-    .exact = true, .sums = Sums::wide,
+    .exact = true, .engine = true, .sums = Sums::wide,
     .device_bytes =
         [](const Shape& s) {
           return plain_device_bytes(s) +

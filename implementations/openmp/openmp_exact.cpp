@@ -155,7 +155,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step: a float32 filter with a proven bound, then float64 "
         "for undecided points; the update touches only points whose label changed",
-    .exact = true, .parallel = true, .sums = Sums::wide, .supports = openmp::blocked_supports,
+    .exact = true, .engine = true, .parallel = true, .sums = Sums::wide,
+    .supports = openmp::blocked_supports,
     .memory_bytes =
         [](const Shape& s) {
           return openmp::blocked_memory_bytes(s, true) + openmp::Float64Centroids::bytes(s);
