@@ -39,10 +39,8 @@ struct Term {
   double factor = 0;
   std::array<int, 4> powers{};  // of n, d, k, and the bytes of a coordinate
 
-  [[nodiscard]] double operator()(const Shape& shape) const {
-    const std::array<double, 4> values{static_cast<double>(shape.n), static_cast<double>(shape.d),
-                                       static_cast<double>(shape.k),
-                                       shape.precision == Precision::f64 ? 8.0 : 4.0};
+  [[nodiscard]] double operator()(const Sizes& s) const {
+    const std::array values{s.n, s.d, s.k, s.scalar};
     double product = factor;
     for (std::size_t i = 0; i < values.size(); ++i) {
       for (int power = 0; power < powers[i]; ++power) product *= values[i];
@@ -53,9 +51,9 @@ struct Term {
 
 using Terms = std::vector<Term>;
 
-double sum(const Terms& terms, const Shape& shape) {
+double sum(const Terms& terms, const Sizes& sizes) {
   double total = 0;
-  for (const auto& term : terms) total += term(shape);
+  for (const auto& term : terms) total += term(sizes);
   return total;
 }
 
@@ -168,17 +166,14 @@ Traits parse_traits(const std::string& name, const json& json_traits) {
     return Support::yes();
   };
   const Terms own_bytes = parse_terms(json_traits.at("memory_bytes"));
-  traits.memory_bytes = [own_bytes](const Shape& shape) {
-    const double scalar = shape.precision == Precision::f64 ? 8 : 4;
-    const auto n = static_cast<double>(shape.n);
-    const auto d = static_cast<double>(shape.d);
-    const auto k = static_cast<double>(shape.k);
+  traits.memory_bytes = [own_bytes](const Sizes& s) {
     // The worker's copy of the points, and the labels and centroids that both processes see.
-    return kInterpreterBytes + n * d * scalar + k * d * scalar + 4 * n + sum(own_bytes, shape);
+    return kInterpreterBytes + s.n * s.d * s.scalar + s.k * s.d * s.scalar + 4 * s.n +
+           sum(own_bytes, s);
   };
   const Terms device_bytes = parse_terms(json_traits.at("device_bytes"));
   if (!device_bytes.empty()) {
-    traits.device_bytes = [device_bytes](const Shape& shape) { return sum(device_bytes, shape); };
+    traits.device_bytes = [device_bytes](const Sizes& s) { return sum(device_bytes, s); };
   }
   return traits;
 }

@@ -36,21 +36,16 @@ Support supports(const RegisteredVariant& variant, const Shape& shape) {
 double device_memory_need(const RegisteredVariant& variant, const Shape& shape) {
   if (!variant.traits.gpu) return 0;
   if (variant.traits.device_bytes) return variant.traits.device_bytes(shape);
-  const double scalar = shape.precision == Precision::f64 ? 8 : 4;
-  const auto n = static_cast<double>(shape.n);
-  const auto d = static_cast<double>(shape.d);
-  return scalar * d * (n + 2 * static_cast<double>(shape.k)) + 4 * n;
+  const Sizes s = shape;
+  return s.scalar * s.d * (s.n + 2 * s.k) + 4 * s.n;
 }
 
 double memory_need(const RegisteredVariant& variant, const Shape& shape) {
-  const double scalar = shape.precision == Precision::f64 ? 8 : 4;
-  const auto n = static_cast<double>(shape.n);
-  const double own = variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * n;
-  const auto d = static_cast<double>(shape.d);
-  const double centroids = static_cast<double>(shape.k) * d;
+  const Sizes s = shape;
+  const double own = variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * s.n;
   // Points, what the variant keeps, and what a certificate compares: three sets of labels, four of
   // centroids, and their sums in float64.
-  return n * d * scalar + own + 12 * n + centroids * (4 * scalar + 8);
+  return s.n * s.d * s.scalar + own + 12 * s.n + s.k * s.d * (4 * s.scalar + 8);
 }
 
 template <class T>

@@ -42,6 +42,21 @@ struct Shape {
   Precision precision = Precision::f32;
 };
 
+/// A shape for the arithmetic of traits, which counts bytes and operations: as float64 no product of
+/// sizes overflows, and none needs a cast. Functions of traits may take it where a Shape is given.
+struct Sizes {
+  double n;
+  double d;
+  double k;
+  double scalar;  ///< Bytes of one coordinate.
+
+  Sizes(const Shape& shape)  // NOLINT(google-explicit-constructor)
+      : n(static_cast<double>(shape.n)),
+        d(static_cast<double>(shape.d)),
+        k(static_cast<double>(shape.k)),
+        scalar(shape.precision == Precision::f64 ? 8 : 4) {}
+};
+
 /// What a variant is given once, before any iteration. All memory outlives the variant.
 template <class T>
 struct Problem {
