@@ -9,24 +9,33 @@
 #include "harness/variant.h"
 
 namespace kmeans {
-// Unnamed on purpose: variants are compiled with different options (implementations/cpu/_plain.h).
+// Unnamed on purpose: variants are compiled with different options (implementations/cpu/_lloyd.h).
 namespace {
 
 /// Labelling, nk(3d + 2) operations: a distance with its square root, and a comparison, for each
 /// point and centroid.
-[[maybe_unused]] inline StageWork assign_work(const Shape& shape, const Traffic& traffic) {
-  const double d = static_cast<double>(shape.d);
-  return {.stage = "assign",
-          .operations = static_cast<double>(shape.n) * static_cast<double>(shape.k) * (3 * d + 2),
-          .traffic = traffic};
+[[maybe_unused]] inline StageWork assign_work(const Sizes& s, const Traffic& traffic) {
+  return {.stage = "assign", .operations = s.n * s.k * (3 * s.d + 2), .traffic = traffic};
 }
 
 /// New centroids, d(n + k) operations: every point added, every sum divided.
-[[maybe_unused]] inline StageWork update_work(const Shape& shape, const Traffic& traffic) {
-  return {.stage = "update",
-          .operations = static_cast<double>(shape.d) *
-                        (static_cast<double>(shape.n) + static_cast<double>(shape.k)),
-          .traffic = traffic};
+[[maybe_unused]] inline StageWork update_work(const Sizes& s, const Traffic& traffic) {
+  return {.stage = "update", .operations = s.d * (s.n + s.k), .traffic = traffic};
+}
+
+/// What the update of row-major points moves: points and labels, and the sums that they are added
+/// to.
+[[maybe_unused]] inline Traffic update_traffic(const Sizes& s) {
+  const double points = s.scalar * s.n * s.d;
+  return {.read_bytes = 2 * points + 4 * s.n, .written_bytes = points};
+}
+
+/// Labelling point by point and comparing each label with its predecessor, then the update.
+[[maybe_unused]] inline std::vector<StageWork> label_and_update_work(const Sizes& s) {
+  // Every point beside every centroid, old and new labels.
+  const double distances = 2 * s.scalar * s.n * s.d * s.k;
+  return {assign_work(s, {.read_bytes = distances + 4 * s.n, .written_bytes = 4 * s.n}),
+          update_work(s, update_traffic(s))};
 }
 
 /// Of an iteration that consists of these stages.

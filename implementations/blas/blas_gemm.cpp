@@ -11,12 +11,19 @@
 // Numerics:  products in the points' scalar in BLAS's order; |c|^2 and sums in float64. Cancels
 //            where points lie far from the origin; the same bits for the same number of threads
 // Source:    the classical expansion, as in scikit-learn and faiss; OpenBLAS
-#include <cblas.h>
-
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "implementations/blas/_products.h"
 #include "implementations/blas/_thread_team.h"
+#include "implementations/cpu/_cluster_sums.h"
 #include "implementations/cpu/_expanded.h"
+#include "implementations/cpu/_lloyd.h"
 
 namespace {
 
@@ -39,39 +46,14 @@ std::int64_t block_points(const kmeans::Shape& s) {
 // Multiply-adds that repay waking one more thread.
 constexpr double kWorkPerThread = 1 << 18;
 
-void negated_products(std::int64_t rows, std::int64_t columns, std::int64_t d, const float* points,
-                      const float* centroids, float* products) {
-  cblas_sgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
-              static_cast<blasint>(columns), static_cast<blasint>(d), -1.0F, points,
-              static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0F, products,
-              static_cast<blasint>(rows));
-}
-
-void negated_products(std::int64_t rows, std::int64_t columns, std::int64_t d, const double* points,
-                      const double* centroids, double* products) {
-  cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
-              static_cast<blasint>(columns), static_cast<blasint>(d), -1.0, points,
-              static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0, products,
-              static_cast<blasint>(rows));
-}
-
-/// OpenBLAS keeps one thread count for the whole program: borrow it, then give it back.
-class SingleThreadedBlas {
- public:
-  SingleThreadedBlas() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
-  ~SingleThreadedBlas() { openblas_set_num_threads(before_); }
-  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
-  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
-
- private:
-  int before_;
-};
-
 template <class T>
 class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroid, Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     const auto [n, d, k, precision] = problem.shape;
     const double work =
         static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(d + 4);
@@ -87,8 +69,8 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
   }
 
   void step(std::int64_t iterations) override {
-    const SingleThreadedBlas single;
-    kmeans::plain::PlainLloyd<T>::step(iterations);
+    const kmeans::blas::SingleThreadedBlas single;
+    Base::step(iterations);
   }
 
   kmeans::Progress progress() override {
@@ -115,12 +97,12 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
 
   void iterate() override {
     {
-      const auto timed = this->stage("assign");
-      kmeans::plain::half_squared_norms(this->centroids_.data(), this->problem_.shape.k,
-                                        this->problem_.shape.d, half_norms_);
+      const auto timed = stage("assign");
+      kmeans::plain::half_squared_norms(centroids_.data(), problem_.shape.k, problem_.shape.d,
+                                        half_norms_);
       team_.run([this](int rank) { assign_and_accumulate(rank); });
     }
-    const auto timed = this->stage("update");
+    const auto timed = stage("update");
     team_.run([this](int rank) { merge_and_move(rank); });
   }
 
@@ -130,7 +112,7 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
   }
 
   void assign_and_accumulate(int rank) {
-    const auto [n, d, k, precision] = this->problem_.shape;
+    const auto [n, d, k, precision] = problem_.shape;
     auto& own = own_[rank];
     own.sums.clear();
     const std::int64_t end = part_begin(n, rank + 1);
@@ -139,25 +121,25 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
       own.nearest.clear(rows);
       for (std::int64_t first = 0; first < k; first += kBlockCentroids) {
         const std::int64_t columns = std::min(kBlockCentroids, k - first);
-        negated_products(rows, columns, d, this->point(begin), this->centroid(first),
-                         own.products.data());
+        kmeans::blas::negated_products(rows, columns, d, point(begin), centroid(first),
+                                       own.products.data());
         own.nearest.scan(own.products.data(), half_norms_.data(), first, columns);
       }
       for (std::int64_t row = 0; row < rows; ++row) {
-        this->labels_[begin + row] = own.nearest.label(row);
-        own.sums.add(own.nearest.label(row), this->point(begin + row));
+        labels_[begin + row] = own.nearest.label(row);
+        own.sums.add(own.nearest.label(row), point(begin + row));
       }
     }
   }
 
   void merge_and_move(int rank) {
-    const std::int64_t begin = part_begin(this->problem_.shape.k, rank);
-    const std::int64_t end = part_begin(this->problem_.shape.k, rank + 1);
+    const std::int64_t begin = part_begin(problem_.shape.k, rank);
+    const std::int64_t end = part_begin(problem_.shape.k, rank + 1);
     auto& total = own_[0].sums;
     for (std::size_t other = 1; other < own_.size(); ++other) {
       total.add(own_[other].sums, begin, end);
     }
-    own_[rank].movement = total.move(this->centroids_.data(), begin, end);
+    own_[rank].movement = total.move(centroids_.data(), begin, end);
   }
 
   std::int64_t block_points_ = 0;
@@ -173,7 +155,7 @@ kmeans::Support blas_integers_fit(const kmeans::Shape& s) {
     return kmeans::Support::no("d = " + std::to_string(s.d) + " exceeds this BLAS's largest " +
                                "leading dimension, " + std::to_string(kMost));
   }
-  return kmeans::plain::labels_fit(s);
+  return kmeans::Support::yes();
 }
 
 }  // namespace
@@ -184,26 +166,25 @@ KMEANS_VARIANT(
     .source = "", .precisions = {Precision::f32, Precision::f64}, .parallel = true,
     .distance = Distance::expanded, .sums = Sums::wide, .supports = blas_integers_fit,
     .memory_bytes =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
+        [](const Shape& shape) {
+          const Sizes s = shape;
           const double threads = std::thread::hardware_concurrency();
-          return 4.0 * s.n + scalar * s.k * (s.d + 1.0) +
-                 threads * (8.0 * s.k * (s.d + 1.0) + scalar * block_points(s) * kBlockCentroids);
+          return 4 * s.n + s.scalar * s.k * (s.d + 1.0) +
+                 threads *
+                     (8 * s.k * (s.d + 1.0) + s.scalar * block_points(shape) * kBlockCentroids);
         },
     .traffic =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          const double points = scalar * s.n * s.d;
-          const double products = scalar * s.n * s.k;
-          const double point_blocks =
-              std::ceil(static_cast<double>(s.n) / static_cast<double>(block_points(s)));
-          const double centroid_blocks =
-              std::ceil(static_cast<double>(s.k) / static_cast<double>(kBlockCentroids));
+        [](const Shape& shape) {
+          const Sizes s = shape;
+          const double points = s.scalar * s.n * s.d;
+          const double products = s.scalar * s.n * s.k;
+          const double point_blocks = std::ceil(s.n / static_cast<double>(block_points(shape)));
+          const double centroid_blocks = std::ceil(s.k / static_cast<double>(kBlockCentroids));
           // Per block of points all centroids, per block of centroids all points, the
           // products written and read; then each point and the float64 sum that it is
           // added to.
           return Traffic{.read_bytes = points * (centroid_blocks + 1) +
-                                       point_blocks * scalar * s.k * s.d + products +
-                                       8.0 * s.n * s.d,
-                         .written_bytes = products + 4.0 * s.n + 8.0 * s.n * s.d};
+                                       point_blocks * s.scalar * s.k * s.d + products +
+                                       8 * s.n * s.d,
+                         .written_bytes = products + 4 * s.n + 8 * s.n * s.d};
         })

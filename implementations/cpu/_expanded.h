@@ -10,10 +10,8 @@
 #include <limits>
 #include <vector>
 
-#include "implementations/cpu/_plain.h"
-
 namespace kmeans::plain {
-namespace {  // unnamed for the reason given in _plain.h
+namespace {  // unnamed for the reason given in _lloyd.h
 
 /// half[j] = |c_j|^2 / 2, summed in float64. centroids: k x d.
 template <class T>

@@ -11,16 +11,22 @@
 //            than 10^4 from every centroid got the label -1; an empty cluster divided 0 by 0; the
 //            loss was summed in one float, whose spacing exceeds the stopping threshold
 #include <cmath>
+#include <limits>
 
-#include "implementations/cpu/_plain.h"
+#include "implementations/_limits.h"
+#include "implementations/cpu/_lloyd.h"
+#include "implementations/cpu/_squared_distance.h"
 
 namespace {
 
 template <class T>
 class CpuDistanceMatrix final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroid, Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     distances_.resize(problem.shape.n * problem.shape.k);
     sum_.resize(problem.shape.d);
   }
@@ -35,40 +41,40 @@ class CpuDistanceMatrix final : public kmeans::plain::PlainLloyd<T> {
   }
 
   void assign() {
-    const auto timed = this->stage("assign");
-    const auto [n, d, k, precision] = this->problem_.shape;
+    const auto timed = stage("assign");
+    const auto [n, d, k, precision] = problem_.shape;
     loss_ = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       T nearest_square = std::numeric_limits<T>::infinity();
       std::int64_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const T square = kmeans::plain::squared_distance(this->point(i), this->centroid(j), d);
+        const T square = kmeans::plain::squared_distance(point(i), centroid(j), d);
         distances_[i * k + j] = std::sqrt(square);
         if (square < nearest_square) {  // strictly: the lowest index wins a tie
           nearest_square = square;
           nearest = j;
         }
       }
-      this->labels_[i] = static_cast<std::int32_t>(nearest);
+      labels_[i] = static_cast<std::int32_t>(nearest);
       loss_ += static_cast<double>(distances_[i * k + nearest]);
     }
   }
 
   void update() {
-    const auto timed = this->stage("update");
-    const auto [n, d, k, precision] = this->problem_.shape;
+    const auto timed = stage("update");
+    const auto [n, d, k, precision] = problem_.shape;
     for (std::int64_t j = 0; j < k; ++j) {
       std::fill(sum_.begin(), sum_.end(), T{0});
       std::int64_t count = 0;
       for (std::int64_t i = 0; i < n; ++i) {
-        if (this->labels_[i] != j) continue;
-        const T* point = this->point(i);
-        for (std::int64_t t = 0; t < d; ++t) sum_[t] += point[t];
+        if (labels_[i] != j) continue;
+        const T* coordinates = point(i);
+        for (std::int64_t t = 0; t < d; ++t) sum_[t] += coordinates[t];
         count += 1;
       }
       if (count == 0) continue;  // an empty cluster keeps its centroid
       for (std::int64_t t = 0; t < d; ++t) {
-        this->centroids_[j * d + t] = sum_[t] / static_cast<T>(count);
+        centroids_[j * d + t] = sum_[t] / static_cast<T>(count);
       }
     }
   }
@@ -83,20 +89,17 @@ class CpuDistanceMatrix final : public kmeans::plain::PlainLloyd<T> {
 KMEANS_VARIANT(
     CpuDistanceMatrix, .name = "cpu_distance_matrix",
     .summary = "full n x k matrix of distances, then one pass over the data per cluster",
-    .source = "zhihu2023", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::sums_fit,
+    .source = "zhihu2023", .precisions = {Precision::f32, Precision::f64}, .supports = sums_fit,
     .memory_bytes =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          return scalar * s.n * s.k + 4.0 * s.n + scalar * (s.k + 1.0) * s.d;
+        [](const Sizes& s) {
+          return s.scalar * s.n * s.k + 4 * s.n + s.scalar * (s.k + 1.0) * s.d;
         },
     .traffic =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          const double points = scalar * s.n * s.d;
+        [](const Sizes& s) {
+          const double points = s.scalar * s.n * s.d;
           // Assignment: every point beside every centroid, one distance read back.
           // Update: all labels once per cluster; each point and the sum it is added to.
           return Traffic{
-              .read_bytes = 2 * points * s.k + scalar * s.n + 4.0 * s.n * s.k + 2 * points,
-              .written_bytes = scalar * s.n * s.k + 4.0 * s.n + points};
+              .read_bytes = 2 * points * s.k + s.scalar * s.n + 4 * s.n * s.k + 2 * points,
+              .written_bytes = s.scalar * s.n * s.k + 4 * s.n + points};
         })

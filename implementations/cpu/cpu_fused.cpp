@@ -9,15 +9,23 @@
 // Source:    marinai2023, sequential version, with its sum of squared movements for the stop rule.
 //            Corrected: the source leaves the "old" centroid of an empty cluster as it was when the
 //            cluster last had points, so its movement never falls to 0 and the loop never stops
-#include "implementations/cpu/_plain.h"
+#include <limits>
+
+#include "implementations/_limits.h"
+#include "implementations/cpu/_cluster_sums.h"
+#include "implementations/cpu/_lloyd.h"
+#include "implementations/cpu/_squared_distance.h"
 
 namespace {
 
 template <class T>
 class CpuFused final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroid, Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     sums_.resize(problem.shape.k, problem.shape.d);
   }
 
@@ -29,26 +37,26 @@ class CpuFused final : public kmeans::plain::PlainLloyd<T> {
   void iterate() override {
     sums_.clear();
     assign_and_accumulate();
-    const auto timed = this->stage("update");
-    movement_ = sums_.move(this->centroids_.data(), 0, this->problem_.shape.k);
+    const auto timed = stage("update");
+    movement_ = sums_.move(centroids_.data(), 0, problem_.shape.k);
   }
 
   void assign_and_accumulate() {
-    const auto timed = this->stage("assign");
-    const auto [n, d, k, precision] = this->problem_.shape;
+    const auto timed = stage("assign");
+    const auto [n, d, k, precision] = problem_.shape;
     for (std::int64_t i = 0; i < n; ++i) {
-      const T* point = this->point(i);
+      const T* coordinates = point(i);
       T nearest_distance = std::numeric_limits<T>::infinity();
       std::int64_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const T distance = kmeans::plain::squared_distance(point, this->centroid(j), d);
+        const T distance = kmeans::plain::squared_distance(coordinates, centroid(j), d);
         if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
           nearest_distance = distance;
           nearest = j;
         }
       }
-      this->labels_[i] = static_cast<std::int32_t>(nearest);
-      sums_.add(nearest, point);
+      labels_[i] = static_cast<std::int32_t>(nearest);
+      sums_.add(nearest, coordinates);
     }
   }
 
@@ -61,14 +69,12 @@ class CpuFused final : public kmeans::plain::PlainLloyd<T> {
 KMEANS_VARIANT(
     CpuFused, .name = "cpu_fused",
     .summary = "one pass: each point is added to its cluster as soon as it is labelled",
-    .source = "marinai2023", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::sums_fit,
-    .memory_bytes =
-        [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
+    .source = "marinai2023", .precisions = {Precision::f32, Precision::f64}, .supports = sums_fit,
+    .memory_bytes = [](const Sizes& s) { return 4 * s.n + (2 * s.scalar * s.d + 8.0) * s.k; },
     .traffic =
-        [](const Shape& s) {
-          const double points = plain::scalar_bytes(s) * s.n * s.d;
+        [](const Sizes& s) {
+          const double points = s.scalar * s.n * s.d;
           // Every point beside every centroid, then the sum that it is added to.
           return Traffic{.read_bytes = 2 * points * s.k + points,
-                         .written_bytes = 4.0 * s.n + points};
+                         .written_bytes = 4 * s.n + points};
         })

@@ -11,12 +11,16 @@
 #include <limits>
 #include <vector>
 
-#include "implementations/cpu/_plain.h"
+#include "harness/variant.h"
+#include "implementations/_limits.h"
+#include "implementations/cpu/_squared_distance.h"
 
 namespace {
 
 template <class T>
 class CpuNaive final : public kmeans::Variant<T> {
+  using kmeans::Variant<T>::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
     problem_ = problem;
@@ -43,7 +47,7 @@ class CpuNaive final : public kmeans::Variant<T> {
 
  private:
   void assign() {
-    const auto timed = this->stage("assign");
+    const auto timed = stage("assign");
     const auto [n, d, k, precision] = problem_.shape;
     for (std::int64_t i = 0; i < n; ++i) {
       const T* point = problem_.points + i * d;
@@ -62,7 +66,7 @@ class CpuNaive final : public kmeans::Variant<T> {
   }
 
   void update() {
-    const auto timed = this->stage("update");
+    const auto timed = stage("update");
     const auto [n, d, k, precision] = problem_.shape;
     std::fill(sums_.begin(), sums_.end(), T{0});
     std::fill(counts_.begin(), counts_.end(), 0);
@@ -93,13 +97,12 @@ KMEANS_VARIANT(
     CpuNaive, .name = "cpu_naive",
     .summary = "assign every point, then recompute every mean, in two passes",
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::sums_fit,
-    .memory_bytes =
-        [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
+    .supports = sums_fit,
+    .memory_bytes = [](const Sizes& s) { return 4 * s.n + (2 * s.scalar * s.d + 8.0) * s.k; },
     .traffic =
-        [](const Shape& s) {
-          const double points = plain::scalar_bytes(s) * s.n * s.d;
-          const double labels = 4.0 * s.n;
+        [](const Sizes& s) {
+          const double points = s.scalar * s.n * s.d;
+          const double labels = 4 * s.n;
           // Assignment: every point beside every centroid. Update: points and labels,
           // and the sums that they are added to.
           return Traffic{.read_bytes = 2 * points * s.k + 2 * points + labels,

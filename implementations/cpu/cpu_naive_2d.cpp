@@ -12,9 +12,11 @@
 //            was set to the origin (0/1); here it stays
 #include <cstddef>
 #include <limits>
+#include <string>
 #include <vector>
 
-#include "implementations/cpu/_plain.h"
+#include "harness/variant.h"
+#include "implementations/_limits.h"
 
 namespace {
 
@@ -35,6 +37,8 @@ T squared_distance(Point<T> first, Point<T> second) {
 
 template <class T>
 class CpuNaive2d final : public kmeans::Variant<T> {
+  using kmeans::Variant<T>::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
     points_.resize(problem.shape.n);
@@ -70,7 +74,7 @@ class CpuNaive2d final : public kmeans::Variant<T> {
 
  private:
   void assign() {
-    const auto timed = this->stage("assign");
+    const auto timed = stage("assign");
     for (std::size_t i = 0; i < points_.size(); ++i) {
       T nearest_distance = std::numeric_limits<T>::infinity();
       std::size_t nearest = 0;
@@ -86,7 +90,7 @@ class CpuNaive2d final : public kmeans::Variant<T> {
   }
 
   void update() {
-    const auto timed = this->stage("update");
+    const auto timed = stage("update");
     std::vector<Point<T>> sums(centroids_.size());
     std::vector<std::size_t> counts(centroids_.size(), 0);
     for (std::size_t i = 0; i < points_.size(); ++i) {
@@ -115,21 +119,21 @@ KMEANS_VARIANT(
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
     .supports =
         [](const Shape& s) {
-          if (s.d == 2) return plain::sums_fit(s);
+          if (s.d == 2) return sums_fit(s);
           return Support::no("d = " + std::to_string(s.d) +
                              ": its points are pairs of coordinates x and y, d = 2");
         },
     .memory_bytes =
-        [](const Shape& s) {
-          const double point = 2 * plain::scalar_bytes(s);
+        [](const Sizes& s) {
+          const double point = 2 * s.scalar;
           return (point + 12.0) * s.n + (2 * point + 8.0) * s.k;
         },
     .traffic =
-        [](const Shape& s) {
-          const double points = 2 * plain::scalar_bytes(s) * s.n;
-          const double labels = 8.0 * s.n;
+        [](const Sizes& s) {
+          const double points = 2 * s.scalar * s.n;
+          const double labels = 8 * s.n;
           // Assignment: every point once, every centroid beside each. Update: points and labels,
           // and the sums and counts that they are added to.
           return Traffic{.read_bytes = points + points * s.k + 2 * points + 2 * labels,
-                         .written_bytes = labels + points + 8.0 * s.n};
+                         .written_bytes = labels + points + 8 * s.n};
         })

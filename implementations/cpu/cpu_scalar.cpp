@@ -11,15 +11,24 @@
 // Source:    zechner2009, Algorithm 1, its Visual C++ build. The source's model counts a square
 //            root per distance; the nearest centroid does not depend on it, so it is left out. An
 //            empty cluster, on which the source is silent, keeps its centroid
-#include "implementations/cpu/_plain.h"
+#include <limits>
+
+#include "implementations/_limits.h"
+#include "implementations/_stage_work.h"
+#include "implementations/cpu/_cluster_sums.h"
+#include "implementations/cpu/_lloyd.h"
+#include "implementations/cpu/_squared_distance.h"
 
 namespace {
 
 template <class T>
 class CpuScalar final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroid, Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     sums_.resize(problem.shape.k, problem.shape.d);
   }
 
@@ -35,32 +44,31 @@ class CpuScalar final : public kmeans::plain::PlainLloyd<T> {
   }
 
   void label() {
-    const auto timed = this->stage("assign");
-    const auto [n, d, k, precision] = this->problem_.shape;
+    const auto timed = stage("assign");
+    const auto [n, d, k, precision] = problem_.shape;
     changed_ = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       T nearest_distance = std::numeric_limits<T>::infinity();
       std::int32_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const T distance =
-            kmeans::plain::squared_distance_in_order(this->point(i), this->centroid(j), d);
+        const T distance = kmeans::plain::squared_distance_in_order(point(i), centroid(j), d);
         if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
           nearest_distance = distance;
           nearest = static_cast<std::int32_t>(j);
         }
       }
-      changed_ += this->labels_[i] != nearest ? 1 : 0;
-      this->labels_[i] = nearest;
+      changed_ += labels_[i] != nearest ? 1 : 0;
+      labels_[i] = nearest;
     }
   }
 
   void update() {
-    const auto timed = this->stage("update");
+    const auto timed = stage("update");
     sums_.clear();
-    for (std::int64_t i = 0; i < this->problem_.shape.n; ++i) {
-      sums_.add(this->labels_[i], this->point(i));
+    for (std::int64_t i = 0; i < problem_.shape.n; ++i) {
+      sums_.add(labels_[i], point(i));
     }
-    movement_ = sums_.move(this->centroids_.data(), 0, this->problem_.shape.k);
+    movement_ = sums_.move(centroids_.data(), 0, problem_.shape.k);
   }
 
   kmeans::plain::ClusterSums<T> sums_;
@@ -73,9 +81,7 @@ class CpuScalar final : public kmeans::plain::PlainLloyd<T> {
 KMEANS_VARIANT(
     CpuScalar, .name = "cpu_scalar",
     .summary = "sequential k-means with vectorisation off: one coordinate at a time",
-    .source = "zechner2009", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::sums_fit,
-    .memory_bytes =
-        [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
-    .traffic = [](const Shape& s) { return total_traffic(plain::label_and_update_work(s)); },
-    .stage_work = plain::label_and_update_work)
+    .source = "zechner2009", .precisions = {Precision::f32, Precision::f64}, .supports = sums_fit,
+    .memory_bytes = [](const Sizes& s) { return 4 * s.n + (2 * s.scalar * s.d + 8.0) * s.k; },
+    .traffic = [](const Sizes& s) { return total_traffic(label_and_update_work(s)); },
+    .stage_work = label_and_update_work)

@@ -19,8 +19,10 @@
 #include <vector>
 
 #include "harness/errors.h"
-#include "harness/variant.h"
-#include "implementations/cpu/_plain.h"
+#include "implementations/_limits.h"
+#include "implementations/_stage_work.h"
+#include "implementations/cpu/_cluster_sums.h"
+#include "implementations/cpu/_lloyd.h"
 
 namespace {
 
@@ -113,9 +115,12 @@ Kernel<T> kernel_for(std::string_view instruction_set) {
 
 template <class T>
 class CpuSimd final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroids_, Base::labels_, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     instruction_set_ = choose_instruction_set();
     kernel_ = kernel_for<T>(instruction_set_);
     const std::int64_t n = problem.shape.n;
@@ -128,14 +133,13 @@ class CpuSimd final : public kmeans::plain::PlainLloyd<T> {
         block[t * kernel_.block_points + i % kernel_.block_points] = problem.points[i * d + t];
       }
     }
-    this->labels_.resize(block_count_ * kernel_.block_points);
-    sums_.resize(problem.shape.k * d);
-    counts_.resize(problem.shape.k);
+    labels_.resize(block_count_ * kernel_.block_points);
+    sums_.resize(problem.shape.k, d);
   }
 
   void fetch(T* centroids, std::int32_t* labels) override {
-    std::copy(this->centroids_.begin(), this->centroids_.end(), centroids);
-    std::copy_n(this->labels_.begin(), this->problem_.shape.n, labels);  // without padding
+    std::copy(centroids_.begin(), centroids_.end(), centroids);
+    std::copy_n(labels_.begin(), problem_.shape.n, labels);  // without padding
   }
 
   std::vector<std::pair<std::string, std::string>> library_info() const override {
@@ -144,42 +148,33 @@ class CpuSimd final : public kmeans::plain::PlainLloyd<T> {
 
  private:
   void iterate() override {
-    const std::int64_t d = this->problem_.shape.d;
-    const std::int64_t k = this->problem_.shape.k;
+    const std::int64_t d = problem_.shape.d;
+    const std::int64_t k = problem_.shape.k;
     {
-      const auto timed = this->stage("assign");
-      kernel_.label_points(blocks_.data(), block_count_, this->centroids_.data(), d, k,
-                           this->labels_.data());
+      const auto timed = stage("assign");
+      kernel_.label_points(blocks_.data(), block_count_, centroids_.data(), d, k, labels_.data());
     }
-    const auto timed = this->stage("update");
-    std::fill(sums_.begin(), sums_.end(), T{0});
-    std::fill(counts_.begin(), counts_.end(), 0);
-    kernel_.sum_points(this->problem_.points, this->labels_.data(), this->problem_.shape.n, d,
-                       sums_.data(), counts_.data());
-    for (std::int64_t j = 0; j < k; ++j) {
-      if (counts_[j] == 0) continue;  // an empty cluster keeps its centroid
-      for (std::int64_t at = j * d; at < (j + 1) * d; ++at) {
-        this->centroids_[at] = sums_[at] / static_cast<T>(counts_[j]);
-      }
-    }
+    const auto timed = stage("update");
+    sums_.clear();
+    kernel_.sum_points(problem_.points, labels_.data(), problem_.shape.n, d, sums_.sums(),
+                       sums_.counts());
+    sums_.move(centroids_.data(), 0, k);
   }
 
   std::string instruction_set_;
   Kernel<T> kernel_{};
   std::int64_t block_count_ = 0;
-  std::vector<T> blocks_;             // block_count x d x block_points
-  std::vector<T> sums_;               // k x d
-  std::vector<std::int64_t> counts_;  // k
+  std::vector<T> blocks_;  // block_count x d x block_points
+  kmeans::plain::ClusterSums<T> sums_;
 };
 
-std::vector<kmeans::StageWork> stage_work(const kmeans::Shape& shape) {
-  namespace plain = kmeans::plain;
-  const double points = plain::scalar_bytes(shape) * shape.n * shape.d;
-  const double lanes = 128 * 4 / plain::scalar_bytes(shape);  // a block of AVX-512
+std::vector<kmeans::StageWork> stage_work(const kmeans::Sizes& s) {
+  const double points = s.scalar * s.n * s.d;
+  const double lanes = 128 * 4 / s.scalar;  // a block of AVX-512
   // Labelling: every block once, and all centroids beside it.
-  return {kmeans::assign_work(shape, {.read_bytes = points + points * shape.k / lanes,
-                                      .written_bytes = 4.0 * shape.n}),
-          kmeans::update_work(shape, plain::update_traffic(shape))};
+  return {kmeans::assign_work(
+              s, {.read_bytes = points + points * s.k / lanes, .written_bytes = 4 * s.n}),
+          kmeans::update_work(s, kmeans::update_traffic(s))};
 }
 
 }  // namespace
@@ -190,15 +185,10 @@ KMEANS_VARIANT(
     .source = "zechner2009", .precisions = {Precision::f32, Precision::f64},
     .supports =
         [](const Shape& s) {
-          constexpr std::int64_t kLimit = std::int64_t{1} << 24;
-          if (s.k < kLimit) return plain::sums_fit(s);
-          return Support::no("k = " + std::to_string(s.k) +
-                             ", but labels are found in float lanes, which hold integers below " +
-                             std::to_string(kLimit));
+          const Support indices = indices_fit(s, "float", std::int64_t{1} << 24);
+          return indices.ok ? sums_fit(s) : indices;
         },
     .memory_bytes =
-        [](const Shape& s) {
-          return 4.0 * s.n + plain::scalar_bytes(s) * s.d * (s.n + 128.0 + 2.0 * s.k) + 8.0 * s.k;
-        },
-    .traffic = [](const Shape& s) { return total_traffic(stage_work(s)); },
+        [](const Sizes& s) { return 4 * s.n + s.scalar * s.d * (s.n + 128.0 + 2 * s.k) + 8 * s.k; },
+    .traffic = [](const Sizes& s) { return total_traffic(stage_work(s)); },
     .stage_work = stage_work)

@@ -14,7 +14,12 @@
 // Source:    zechner2009, Algorithm 1, its Intel C++ build, of which the text says that distances,
 //            additions and scaling were vectorised by SSE3 and loops unrolled. Vectors are dense
 //            there, so the rows have no padding and loads no alignment; the four registers are ours
-#include "implementations/cpu/_plain.h"
+#include <limits>
+#include <vector>
+
+#include "implementations/_limits.h"
+#include "implementations/_stage_work.h"
+#include "implementations/cpu/_lloyd.h"
 
 #define KMEANS_PRAGMA(text) _Pragma(#text)
 #if defined(__x86_64__)
@@ -167,22 +172,24 @@ namespace {
 
 template <class T>
 class CpuSimdRows final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroids_, Base::labels_, Base::problem_, Base::stage;
+
  public:
   // The source stops when no label changes.
   kmeans::Progress progress() override { return {.movement = {}, .changed = changed_, .loss = {}}; }
 
  private:
   void iterate() override {
-    const kmeans::Problem<T>& problem = this->problem_;
     {
-      const auto timed = this->stage("assign");
-      changed_ = sse3::label_points(problem, this->centroids_.data(), this->labels_.data());
+      const auto timed = stage("assign");
+      changed_ = sse3::label_points(problem_, centroids_.data(), labels_.data());
     }
-    const auto timed = this->stage("update");
-    sums_.assign(problem.shape.k * problem.shape.d, T{0});
-    counts_.assign(problem.shape.k, 0);
-    sse3::update_centroids(problem, this->labels_.data(), sums_.data(), counts_.data(),
-                           this->centroids_.data());
+    const auto timed = stage("update");
+    sums_.assign(problem_.shape.k * problem_.shape.d, T{0});
+    counts_.assign(problem_.shape.k, 0);
+    sse3::update_centroids(problem_, labels_.data(), sums_.data(), counts_.data(),
+                           centroids_.data());
   }
 
   std::vector<T> sums_;               // k x d
@@ -195,9 +202,7 @@ class CpuSimdRows final : public kmeans::plain::PlainLloyd<T> {
 KMEANS_VARIANT(
     CpuSimdRows, .name = "cpu_simd_rows",
     .summary = "sequential k-means with SSE3 along the coordinates of row-major points",
-    .source = "zechner2009", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::sums_fit,
-    .memory_bytes =
-        [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
-    .traffic = [](const Shape& s) { return total_traffic(plain::label_and_update_work(s)); },
-    .stage_work = plain::label_and_update_work)
+    .source = "zechner2009", .precisions = {Precision::f32, Precision::f64}, .supports = sums_fit,
+    .memory_bytes = [](const Sizes& s) { return 4 * s.n + (2 * s.scalar * s.d + 8.0) * s.k; },
+    .traffic = [](const Sizes& s) { return total_traffic(label_and_update_work(s)); },
+    .stage_work = label_and_update_work)

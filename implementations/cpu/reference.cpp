@@ -91,9 +91,9 @@ class Reference final : public kmeans::Variant<float> {
 KMEANS_VARIANT(
     Reference, .name = "reference",
     .summary = "the exact Lloyd step, slow and obvious; defines every right answer", .exact = true,
-    .engine = true, .memory_bytes = [](const Shape& s) { return 4.0 * s.n + 12.0 * s.k * s.d; },
+    .engine = true, .memory_bytes = [](const Sizes& s) { return 4 * s.n + 12.0 * s.k * s.d; },
     .traffic =
-        [](const Shape& s) {
-          return Traffic{.read_bytes = 4.0 * s.n * s.d * (1.0 + s.k) + 4.0 * s.n * s.k * s.d,
-                         .written_bytes = 4.0 * s.n};
+        [](const Sizes& s) {
+          return Traffic{.read_bytes = 4 * s.n * s.d * (1.0 + s.k) + 4 * s.n * s.k * s.d,
+                         .written_bytes = 4 * s.n};
         })

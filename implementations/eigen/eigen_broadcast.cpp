@@ -16,12 +16,19 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
-#include "implementations/cpu/_plain.h"
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "harness/variant.h"
+#include "implementations/_limits.h"
 
 namespace {
 
 template <class T>
 class EigenBroadcast final : public kmeans::Variant<T> {
+  using kmeans::Variant<T>::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
     const auto [n, d, k, precision] = problem.shape;
@@ -62,7 +69,7 @@ class EigenBroadcast final : public kmeans::Variant<T> {
   }
 
   void compute_distances() {
-    const auto timed = this->stage("assign");
+    const auto timed = stage("assign");
     const std::int64_t d = points_.cols();
     // Two coordinates per pass over the array: for d = 2 the source's single expression.
     if (d == 1) {
@@ -76,7 +83,7 @@ class EigenBroadcast final : public kmeans::Variant<T> {
 
   // As in the source, one loop finds the smallest of a row and sums up the points.
   void assign_and_update() {
-    const auto timed = this->stage("update");
+    const auto timed = stage("update");
     Array sums = Array::Zero(centroids_.rows(), centroids_.cols());
     Eigen::Array<T, Eigen::Dynamic, 1> counts =
         Eigen::Array<T, Eigen::Dynamic, 1>::Zero(centroids_.rows());
@@ -105,20 +112,18 @@ KMEANS_VARIANT(
     EigenBroadcast, .name = "eigen_broadcast",
     .summary = "whole-array expressions on replicated points and broadcast centroids",
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
-    .supports = plain::sums_fit,
+    .supports = sums_fit,
     .memory_bytes =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          return scalar * s.n * s.k * (s.d + 1.0) + 4.0 * s.n + scalar * s.k * (2.0 * s.d + 1);
+        [](const Sizes& s) {
+          return s.scalar * s.n * s.k * (s.d + 1.0) + 4 * s.n + s.scalar * s.k * (2 * s.d + 1);
         },
     .traffic =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          const double points = scalar * s.n * s.d;
-          const double matrix = scalar * s.n * s.k;
+        [](const Sizes& s) {
+          const double points = s.scalar * s.n * s.d;
+          const double matrix = s.scalar * s.n * s.k;
           // Every pass over a pair of coordinates writes the distances, and each but the
           // first reads them; the search reads them once more.
-          const double passes = static_cast<double>((s.d + 1) / 2);
+          const double passes = std::floor((s.d + 1) / 2);
           return Traffic{.read_bytes = 2 * matrix * s.d + matrix * passes + 2 * points,
-                         .written_bytes = matrix * passes + 4.0 * s.n + points};
+                         .written_bytes = matrix * passes + 4 * s.n + points};
         })

@@ -14,7 +14,12 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 
+#include <algorithm>
+#include <vector>
+
+#include "implementations/cpu/_cluster_sums.h"
 #include "implementations/cpu/_expanded.h"
+#include "implementations/cpu/_lloyd.h"
 
 namespace {
 
@@ -22,9 +27,12 @@ constexpr std::int64_t kChunkBytes = std::int64_t{1} << 20;
 
 template <class T>
 class EigenGemm final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     const auto [n, d, k, precision] = problem.shape;
     chunk_ = chunk_rows(problem.shape);
     products_.resize(chunk_ * k);
@@ -48,26 +56,26 @@ class EigenGemm final : public kmeans::plain::PlainLloyd<T> {
 
   void iterate() override {
     assign_and_accumulate();
-    const auto timed = this->stage("update");
-    movement_ = sums_.move(this->centroids_.data(), 0, this->problem_.shape.k);
+    const auto timed = stage("update");
+    movement_ = sums_.move(centroids_.data(), 0, problem_.shape.k);
   }
 
   void assign_and_accumulate() {
-    const auto timed = this->stage("assign");
-    const auto [n, d, k, precision] = this->problem_.shape;
-    kmeans::plain::half_squared_norms(this->centroids_.data(), k, d, half_norms_);
+    const auto timed = stage("assign");
+    const auto [n, d, k, precision] = problem_.shape;
+    kmeans::plain::half_squared_norms(centroids_.data(), k, d, half_norms_);
     sums_.clear();
-    const Eigen::Map<const Rows> centroids(this->centroids_.data(), k, d);
+    const Eigen::Map<const Rows> centroids(centroids_.data(), k, d);
     for (std::int64_t begin = 0; begin < n; begin += chunk_) {
       const std::int64_t rows = std::min(chunk_, n - begin);
-      const Eigen::Map<const Rows> points(this->point(begin), rows, d);
+      const Eigen::Map<const Rows> points(point(begin), rows, d);
       Eigen::Map<Columns> products(products_.data(), rows, k);
       products.noalias() = -points * centroids.transpose();
       nearest_.clear(rows);
       nearest_.scan(products_.data(), half_norms_.data(), 0, k);
       for (std::int64_t row = 0; row < rows; ++row) {
-        this->labels_[begin + row] = nearest_.label(row);
-        sums_.add(nearest_.label(row), this->point(begin + row));
+        labels_[begin + row] = nearest_.label(row);
+        sums_.add(nearest_.label(row), point(begin + row));
       }
     }
   }
@@ -80,10 +88,11 @@ class EigenGemm final : public kmeans::plain::PlainLloyd<T> {
   double movement_ = 0;
 };
 
-double chunk_values(const kmeans::Shape& s) {
-  const std::int64_t rows = s.precision == kmeans::Precision::f64 ? EigenGemm<double>::chunk_rows(s)
-                                                                  : EigenGemm<float>::chunk_rows(s);
-  return static_cast<double>(rows) * static_cast<double>(s.k);
+double chunk_values(const kmeans::Shape& shape) {
+  const std::int64_t rows = shape.precision == kmeans::Precision::f64
+                                ? EigenGemm<double>::chunk_rows(shape)
+                                : EigenGemm<float>::chunk_rows(shape);
+  return static_cast<double>(rows) * kmeans::Sizes(shape).k;
 }
 
 }  // namespace
@@ -92,22 +101,22 @@ KMEANS_VARIANT(
     EigenGemm, .name = "eigen_gemm",
     .summary = "expanded distances through Eigen's matrix product, chunk by chunk", .source = "",
     .precisions = {Precision::f32, Precision::f64}, .distance = Distance::expanded,
-    .sums = Sums::wide, .supports = plain::labels_fit,
+    .sums = Sums::wide,
     .memory_bytes =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          return scalar * chunk_values(s) + 4.0 * s.n +
-                 s.k * (scalar * (s.d + 1.0) + 8.0 * s.d + 8.0);
+        [](const Shape& shape) {
+          const Sizes s = shape;
+          return s.scalar * chunk_values(shape) + 4 * s.n +
+                 s.k * (s.scalar * (s.d + 1.0) + 8 * s.d + 8.0);
         },
     .traffic =
-        [](const Shape& s) {
-          const double scalar = plain::scalar_bytes(s);
-          const double points = scalar * s.n * s.d;
-          const double products = scalar * s.n * s.k;
-          const double chunks = s.n * s.k / chunk_values(s);
+        [](const Shape& shape) {
+          const Sizes s = shape;
+          const double points = s.scalar * s.n * s.d;
+          const double products = s.scalar * s.n * s.k;
+          const double chunks = s.n * s.k / chunk_values(shape);
           // Per chunk the points, all centroids and the products written and read; then
           // each point again, and the float64 sum that it is added to.
           return Traffic{
-              .read_bytes = 2 * points + chunks * scalar * s.k * s.d + products + 8.0 * s.n * s.d,
-              .written_bytes = products + 4.0 * s.n + 8.0 * s.n * s.d};
+              .read_bytes = 2 * points + chunks * s.scalar * s.k * s.d + products + 8 * s.n * s.d,
+              .written_bytes = products + 4 * s.n + 8 * s.n * s.d};
         })

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "implementations/openmp/_packed.h"
+#include "implementations/openmp/_simd.h"
 
 namespace kmeans::openmp {
 

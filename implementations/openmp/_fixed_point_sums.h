@@ -15,7 +15,8 @@
 
 #include "harness/exact_step.h"
 #include "harness/variant.h"
-#include "implementations/openmp/_memory.h"
+#include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_range.h"
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define KMEANS_VECTOR_FIXED_POINT
@@ -98,7 +99,7 @@ class FixedPointSums {
   }
 
   static double bytes(const Shape& shape, int threads) {
-    return 8.0 * (threads + 1) * static_cast<double>(shape.k) *
+    return 8.0 * (threads + 1) * Sizes(shape).k *
            static_cast<double>(kLimbs * round_up(shape.d, 8) + 1);
   }
 

@@ -11,7 +11,8 @@
 #include <limits>
 
 #include "harness/variant.h"
-#include "implementations/openmp/_memory.h"
+#include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
 
 namespace kmeans::openmp {
@@ -62,9 +63,7 @@ class Float64Centroids {
     return static_cast<std::int32_t>(indices[lowest]);
   }
 
-  static double bytes(const Shape& shape) {
-    return 8.0 * static_cast<double>(shape.k + kWidth) * static_cast<double>(shape.d);
-  }
+  static double bytes(const Sizes& s) { return 8 * (s.k + kWidth) * s.d; }
 
  private:
   using L = Lanes<double>;

@@ -16,7 +16,8 @@
 #include <vector>
 
 #include "harness/variant.h"
-#include "implementations/openmp/_memory.h"
+#include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_range.h"
 #include "implementations/openmp/_tile.h"
 
 namespace kmeans::openmp {
@@ -95,9 +96,8 @@ class PackedPoints {
   /// The last row of a tile; only with norms.
   const T* norms(std::int64_t index) const { return tile(index + 1) - points_per_tile_; }
 
-  static double bytes(const Shape& shape, bool with_norms) {
-    return sizeof(T) * (static_cast<double>(shape.n) +
-                        kMaxTilePoints<T>)*static_cast<double>(shape.d + (with_norms ? 1 : 0));
+  static double bytes(const Sizes& s, bool with_norms) {
+    return sizeof(T) * (s.n + kMaxTilePoints<T>)*(s.d + (with_norms ? 1 : 0));
   }
 
  private:
@@ -179,9 +179,7 @@ class PackedCentroids {
     return seen;
   }
 
-  static double bytes(const Shape& shape) {
-    return sizeof(T) * static_cast<double>(shape.k + 12) * static_cast<double>(shape.d + 1);
-  }
+  static double bytes(const Sizes& s) { return sizeof(T) * (s.k + 12) * (s.d + 1); }
 
  private:
   bool pack_one(const T* centroid, const Frame<T>& frame, T* norm, T* out, CentroidRange& seen) {

@@ -18,7 +18,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "implementations/openmp/_memory.h"
+#include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
 
 namespace kmeans::openmp {

@@ -17,15 +17,21 @@
 #include <limits>
 #include <vector>
 
-#include "implementations/cpu/_plain.h"
+#include "implementations/_stage_work.h"
+#include "implementations/cpu/_cluster_sums.h"
+#include "implementations/cpu/_lloyd.h"
+#include "implementations/cpu/_squared_distance.h"
 
 namespace {
 
 template <class T>
 class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
+  using Base = kmeans::plain::PlainLloyd<T>;
+  using Base::centroid, Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+
  public:
   void setup(const kmeans::Problem<T>& problem) override {
-    kmeans::plain::PlainLloyd<T>::setup(problem);
+    Base::setup(problem);
     sums_.resize(problem.shape.k, problem.shape.d);
   }
 
@@ -34,11 +40,11 @@ class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
   }
 
   void step(std::int64_t iterations) override {
-#pragma omp parallel num_threads(this->problem_.threads)
+#pragma omp parallel num_threads(problem_.threads)
     {
       const int thread = omp_get_thread_num();
       const int threads = omp_get_num_threads();
-      const std::int64_t n = this->problem_.shape.n;
+      const std::int64_t n = problem_.shape.n;
       for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
         {
           const auto timed = stage_of(thread, "assign");
@@ -59,45 +65,43 @@ class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
  private:
   /// Stages are marked by the master alone.
   kmeans::StageScope stage_of(int thread, const char* name) {
-    return thread == 0 ? this->stage(name) : kmeans::StageScope(nullptr, name);
+    return thread == 0 ? stage(name) : kmeans::StageScope(nullptr, name);
   }
 
   void label(std::int64_t begin, std::int64_t end) {
-    const std::int64_t d = this->problem_.shape.d;
-    const std::int64_t k = this->problem_.shape.k;
+    const std::int64_t d = problem_.shape.d;
+    const std::int64_t k = problem_.shape.k;
     for (std::int64_t i = begin; i < end; ++i) {
       T nearest_distance = std::numeric_limits<T>::infinity();
       std::int32_t nearest = 0;
       for (std::int64_t j = 0; j < k; ++j) {
-        const T distance =
-            kmeans::plain::squared_distance_in_order(this->point(i), this->centroid(j), d);
+        const T distance = kmeans::plain::squared_distance_in_order(point(i), centroid(j), d);
         if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
           nearest_distance = distance;
           nearest = static_cast<std::int32_t>(j);
         }
       }
-      this->labels_[i] = nearest;
+      labels_[i] = nearest;
     }
   }
 
   void update() {
     sums_.clear();
-    for (std::int64_t i = 0; i < this->problem_.shape.n; ++i) {
-      sums_.add(this->labels_[i], this->point(i));
+    for (std::int64_t i = 0; i < problem_.shape.n; ++i) {
+      sums_.add(labels_[i], point(i));
     }
-    movement_ = sums_.move(this->centroids_.data(), 0, this->problem_.shape.k);
+    movement_ = sums_.move(centroids_.data(), 0, problem_.shape.k);
   }
 
   kmeans::plain::ClusterSums<T> sums_;
   double movement_ = 0;
 };
 
-std::vector<kmeans::StageWork> stage_work(const kmeans::Shape& shape) {
-  namespace plain = kmeans::plain;
+std::vector<kmeans::StageWork> stage_work(const kmeans::Sizes& s) {
   // Labelling: every point beside every centroid; labels are written and not compared.
-  const double distances = 2 * plain::scalar_bytes(shape) * shape.n * shape.d * shape.k;
-  return {kmeans::assign_work(shape, {.read_bytes = distances, .written_bytes = 4.0 * shape.n}),
-          kmeans::update_work(shape, plain::update_traffic(shape))};
+  const double distances = 2 * s.scalar * s.n * s.d * s.k;
+  return {kmeans::assign_work(s, {.read_bytes = distances, .written_bytes = 4 * s.n}),
+          kmeans::update_work(s, kmeans::update_traffic(s))};
 }
 
 }  // namespace
@@ -106,8 +110,6 @@ KMEANS_VARIANT(
     OpenmpMasterWorker, .name = "openmp_master_worker",
     .summary = "all threads label a part of the points each, then the master alone updates",
     .source = "zechner2009", .precisions = {Precision::f32, Precision::f64}, .parallel = true,
-    .supports = plain::labels_fit,
-    .memory_bytes =
-        [](const Shape& s) { return 4.0 * s.n + (2 * plain::scalar_bytes(s) * s.d + 8.0) * s.k; },
-    .traffic = [](const Shape& s) { return total_traffic(stage_work(s)); },
+    .memory_bytes = [](const Sizes& s) { return 4 * s.n + (2 * s.scalar * s.d + 8.0) * s.k; },
+    .traffic = [](const Sizes& s) { return total_traffic(stage_work(s)); },
     .stage_work = stage_work)

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The frame of a variant on the tile kernel: packed points and centroids, a division among threads, an
+// update that touches only points whose label changed, and the calls of the contract around them. A
+// variant says what becomes of a tile's labels and what it keeps of new centroids.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harness/variant.h"
+#include "implementations/_limits.h"
+#include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_fixed_point_sums.h"
+#include "implementations/openmp/_moves.h"
+#include "implementations/openmp/_packed.h"
+#include "implementations/openmp/_range.h"
+#include "implementations/openmp/_tile.h"
+
+namespace kmeans::openmp {
+
+/// At most the threads given, but none that would wait longer at a barrier than it computes.
+inline int useful_threads(const Shape& shape, int points_per_tile, int threads) {
+  constexpr double kProductsPerThread = 65536;
+  const Sizes s = shape;
+  const std::int64_t tiles = (shape.n + points_per_tile - 1) / points_per_tile;
+  const auto worth_while =
+      static_cast<std::int64_t>(std::min(s.n * s.d * s.k / kProductsPerThread, 1e6));
+  return static_cast<int>(std::clamp<std::int64_t>(
+      threads, 1, std::max<std::int64_t>(1, std::min(tiles, worth_while))));
+}
+
+/// kFiltered: the kernel also finds each point's second lowest value, and the points have norms.
+template <class T, bool kFiltered>
+class TiledLloyd : public Variant<T> {
+ public:
+  void setup(const Problem<T>& problem) override {
+    problem_ = problem;
+    const Shape& shape = problem.shape;
+    const int group_size = choose_group_size(shape.k);
+    points_per_tile_ = tile_points<T>(group_size);
+    kernel_ = tile_kernel<T, kFiltered>(group_size);
+    threads_ = useful_threads(shape, points_per_tile_, problem.threads);
+    frame_.emplace(problem);
+    points_ = PackedPoints<T>(problem, *frame_, points_per_tile_, kFiltered, threads_);
+    centroids_ = PackedCentroids<T>(shape.k, shape.d, group_size);
+    prepare();
+    sums_ = FixedPointSums<T>(problem, threads_);
+    labels_.resize(points_.tiles() * points_per_tile_);
+    changed_.resize(threads_);
+  }
+
+  void reset(const T* centroids) override {
+    means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
+    pack_centroids(0, 1);
+    std::fill(labels_.begin(), labels_.end(), -1);
+    sums_.clear();
+  }
+
+  void step(std::int64_t iterations) override {
+#pragma omp parallel num_threads(threads_)
+    {
+      const int thread = omp_get_thread_num();
+      const int threads = omp_get_num_threads();
+      for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+        {
+          const auto timed = stage_of(thread, "assign");
+          assign(thread, part_of(points_.tiles(), thread, threads));
+#pragma omp barrier
+        }
+        const auto timed = stage_of(thread, "update");
+        const Range groups = part_of(centroids_.groups(), thread, threads);
+        sums_.update(means_.data(), centroids_.clusters(groups));
+        pack_centroids(thread, threads);
+#pragma omp barrier
+      }
+    }
+  }
+
+  void fetch(T* centroids, std::int32_t* labels) override {
+    std::copy(means_.begin(), means_.end(), centroids);
+    std::copy_n(labels_.begin(), problem_.shape.n, labels);
+  }
+
+  Progress progress() override {
+    std::int64_t changed = 0;
+    for (const auto& count : changed_) changed += count.value;
+    return {.movement = {}, .changed = changed, .loss = {}};
+  }
+
+ protected:
+  /// Allocates what the variant needs beside points, centroids, sums and labels.
+  virtual void prepare() {}
+
+  /// Labels a range of tiles: label_tiles() with what the variant makes of a tile.
+  virtual void assign(int thread, Range tiles) = 0;
+
+  /// A thread's part of the means, its own by the division into groups, goes into what the variant
+  /// labels by. May have barriers; reset() calls it on one thread.
+  virtual void pack_centroids(int thread, int threads) = 0;
+
+  /// `decide(tile, result)` may replace labels of the tile before they are taken over.
+  template <class Decide>
+  void label_tiles(int thread, Range tiles, const Decide& decide) {
+    TileResult<T> result;
+    MoveQueue<T> moves;
+    std::int64_t changed = 0;
+    for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      kernel_(points_.tile(tile), points_.tile_after(tile), centroids_.data(), problem_.shape.d,
+              centroids_.groups(), result);
+      decide(tile, result);
+      moves.apply(sums_, thread);
+      changed += take_labels(problem_, result, tile * points_per_tile_, points_per_tile_,
+                             labels_.data(), moves);
+    }
+    moves.apply(sums_, thread);
+    changed_[thread].value = changed;
+  }
+
+  /// The means of a thread's groups to the layout of the kernel.
+  CentroidRange pack_groups(int thread, int threads) {
+    return centroids_.pack(means_.data(), *frame_, part_of(centroids_.groups(), thread, threads));
+  }
+
+  [[nodiscard]] int threads() const { return threads_; }
+
+  Problem<T> problem_;
+  int points_per_tile_ = 0;
+  PackedPoints<T> points_;
+  std::vector<T> means_;  // k x d, the centroids as the caller sees them
+
+ private:
+  /// Stages are marked by one thread.
+  StageScope stage_of(int thread, const char* name) {
+    return thread == 0 ? this->stage(name) : StageScope(nullptr, name);
+  }
+
+  int threads_ = 1;
+  TileKernel<T> kernel_ = nullptr;
+  std::optional<Frame<T>> frame_;
+  PackedCentroids<T> centroids_;
+  FixedPointSums<T> sums_;
+  std::vector<std::int32_t> labels_;           // n, padded to whole tiles
+  std::vector<Padded<std::int64_t>> changed_;  // a thread's labels that changed
+};
+
+inline Support tiled_supports(const Shape& shape) {
+  return shape.precision == Precision::f64 ? indices_fit(shape, "double", kMaxClusters<double>)
+                                           : indices_fit(shape, "float", kMaxClusters<float>);
+}
+
+inline double tiled_memory_bytes(const Shape& shape, bool filtered) {
+  const Sizes s = shape;
+  const double packed =
+      shape.precision == Precision::f64
+          ? PackedPoints<double>::bytes(s, filtered) + PackedCentroids<double>::bytes(s)
+          : PackedPoints<float>::bytes(s, filtered) + PackedCentroids<float>::bytes(s);
+  return packed + FixedPointSums<float>::bytes(shape, omp_get_num_procs()) + s.scalar * s.k * s.d +
+         4 * s.n;
+}
+
+/// One pass over the packed points; the centroids once a tile; labels read and compared. What
+/// points with a new label cost depends on the data and is left out.
+inline Traffic tiled_traffic(const Shape& shape, bool filtered) {
+  const Sizes s = shape;
+  const int group_size = choose_group_size(shape.k);
+  const double points_per_tile = shape.precision == Precision::f64 ? tile_points<double>(group_size)
+                                                                   : tile_points<float>(group_size);
+  return {.read_bytes = s.scalar * s.n * (s.d + (filtered ? 1 : 0)) + 4 * s.n +
+                        s.scalar * s.k * (s.d + 1) * s.n / points_per_tile,
+          .written_bytes = s.scalar * s.k * s.d};
+}
+
+}  // namespace kmeans::openmp
