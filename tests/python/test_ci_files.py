@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import ROOT
+
 yaml = pytest.importorskip("ruamel.yaml")
 
-ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("KMEANS_BENCH", ROOT / "build" / "kmeans-bench")).resolve()
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RECIPES = sorted((ROOT / "containers").glob("*.Dockerfile"))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 PAGE = ROOT / "docs" / "faults.md"
 FAULTS = 116
 FEWEST_TESTED = 103
