@@ -2,7 +2,6 @@
 #include "harness/compare.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -14,6 +13,7 @@
 #include "harness/agreement.h"
 #include "harness/compare_gate.h"
 #include "harness/errors.h"
+#include "harness/formatted.h"
 #include "harness/json_file.h"
 #include "harness/registry.h"
 #include "harness/results.h"
@@ -33,13 +33,6 @@ constexpr double kInertiaTolerance = 0.02;
 constexpr double kExactInertiaTolerance = 1e-12;
 // Of the machine's memory: a kernel reserves a little more or less.
 constexpr double kMemoryTolerance = 0.02;
-
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 512> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
 

@@ -2,13 +2,12 @@
 #include "harness/compare_gate.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "harness/formatted.h"
 #include "harness/statistics.h"
 #include "harness/text.h"
 
@@ -19,13 +18,6 @@ namespace {
 constexpr std::size_t kFewestForClearGap = 3;
 constexpr std::size_t kFewestInGroup = 2;
 constexpr std::size_t kCellsNamed = 3;
-
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 512> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 struct Member {
   std::size_t cell = 0;

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "harness/compare.h"
+#include "harness/formatted.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -18,13 +18,6 @@ using nlohmann::json;
 // Other bits of variants that round are news of little worth: so many are named, the rest counted.
 constexpr std::size_t kNewsShown = 10;
 constexpr std::size_t kCellsListed = 20;
-
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 /// The code point that begins at `i`, and its length; the text is valid UTF-8.
 std::pair<std::uint32_t, std::size_t> code_point(std::string_view text, std::size_t i) {

@@ -2,8 +2,6 @@
 #include "harness/export.h"
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -11,7 +9,6 @@
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/pattern.h"
-#include "harness/results.h"
 #include "harness/text.h"
 
 namespace kmeans {
@@ -19,19 +16,14 @@ namespace {
 
 using nlohmann::json;
 
-// One unit a form, whatever the size of a cell: compare.py drops rows whose unit changes, and a
-// tracker compares the bare numbers. compare.py prints whole units only.
+// One unit, whatever the size of a cell: compare.py drops rows whose unit changes, and prints whole
+// units only.
 constexpr const char* kGoogleUnit = "ns";
 constexpr double kGoogleUnits = 1e9;
-constexpr const char* kTrackerUnit = "ms";
-constexpr double kTrackerUnits = 1e3;
 
 const std::vector<std::pair<std::string, ExportFormat>>& formats() {
   static const std::vector<std::pair<std::string, ExportFormat>> kFormats{
-      {"google-benchmark", ExportFormat::google_benchmark},
-      {"tracker-times", ExportFormat::tracker_times},
-      {"tracker-rates", ExportFormat::tracker_rates},
-      {"csv", ExportFormat::csv}};
+      {"google-benchmark", ExportFormat::google_benchmark}, {"csv", ExportFormat::csv}};
   return kFormats;
 }
 
@@ -239,46 +231,6 @@ json google_context(const std::vector<Chosen>& chosen) {
   return context;
 }
 
-json google_row(const Chosen& one, double seconds, double units, const char* unit) {
-  return {{"name", one.name},
-          {"run_name", one.name},
-          {"run_type", "iteration"},
-          {"repetitions", 1},
-          {"repetition_index", 0},
-          {"threads", one.cell->threads},
-          {"iterations", one.cell->iterations},
-          {"real_time", seconds * units},
-          {"cpu_time", seconds * units},
-          {"time_unit", unit}};
-}
-
-// Mean, median, standard deviation and its share of the mean, as Google Benchmark names them.
-void append_aggregates(const json& row, const std::vector<double>& samples, json& rows) {
-  const auto count = static_cast<double>(samples.size());
-  const double mean = std::accumulate(samples.begin(), samples.end(), 0.0) / count;
-  double squares = 0;
-  for (const double sample : samples) squares += (sample - mean) * (sample - mean);
-  const double deviation = std::sqrt(squares / (count - 1));
-  std::vector<double> sorted = samples;
-  std::sort(sorted.begin(), sorted.end());
-  const auto append = [&](const char* name, const char* unit, double value) {
-    json aggregate = row;
-    aggregate["name"] = row.at("run_name").get<std::string>() + "_" + name;
-    aggregate["run_type"] = "aggregate";
-    aggregate["aggregate_name"] = name;
-    aggregate["aggregate_unit"] = unit;
-    aggregate["iterations"] = samples.size();
-    aggregate["real_time"] = value;
-    aggregate["cpu_time"] = value;
-    aggregate.erase("repetition_index");
-    rows.push_back(std::move(aggregate));
-  };
-  append("mean", "time", mean * kGoogleUnits);
-  append("median", "time", percentile(sorted, 0.5) * kGoogleUnits);
-  append("stddev", "time", deviation * kGoogleUnits);
-  append("cv", "percentage", deviation / mean);
-}
-
 json google_benchmarks(const std::vector<Chosen>& chosen) {
   json rows = json::array();
   std::map<std::string, std::pair<std::size_t, std::size_t>> families;  // index, instances so far
@@ -291,17 +243,21 @@ json google_benchmarks(const std::vector<Chosen>& chosen) {
     const std::string family = one.file->experiment + "/" + cell.variant + "/" + cell.precision;
     auto& [index, instances] =
         families.emplace(family, std::pair{families.size(), std::size_t{0}}).first->second;
-    json row = google_row(one, 0, kGoogleUnits, kGoogleUnit);
-    row["family_index"] = index;
-    row["per_family_instance_index"] = instances++;
-    row["repetitions"] = samples.size();
+    json row{{"name", one.name},
+             {"run_name", one.name},
+             {"run_type", "iteration"},
+             {"family_index", index},
+             {"per_family_instance_index", instances++},
+             {"repetitions", samples.size()},
+             {"threads", cell.threads},
+             {"iterations", cell.iterations},
+             {"time_unit", kGoogleUnit}};
     for (std::size_t i = 0; i < samples.size(); ++i) {
       row["repetition_index"] = i;
       row["real_time"] = samples[i] * kGoogleUnits;
       row["cpu_time"] = samples[i] * kGoogleUnits;
       rows.push_back(row);
     }
-    if (samples.size() > 1) append_aggregates(row, samples, rows);
   }
   return rows;
 }
@@ -310,51 +266,6 @@ std::size_t sample_count(const CellResult& cell) {
   std::size_t count = 0;
   for (const auto& process : cell.samples) count += process.size();
   return count;
-}
-
-// "12.1 to 12.9", a rate's interval from that of the time; empty where there is none.
-std::string rate_range(const CellResult& cell, double rate) {
-  const json low = at_path(cell.data, {"seconds_per_iteration", "ci95_low"});
-  const json high = at_path(cell.data, {"seconds_per_iteration", "ci95_high"});
-  if (!low.is_number() || !high.is_number()) return "";
-  const auto shown = [&](const json& seconds) {
-    char text[32];
-    std::snprintf(text, sizeof text, "%.4g", rate * *cell.median / seconds.get<double>());
-    return std::string(text);
-  };
-  return shown(high) + " to " + shown(low);
-}
-
-json rates(const std::vector<Chosen>& chosen, Export& result) {
-  json entries = json::array();
-  for (const auto& one : chosen) {
-    const CellResult& cell = *one.cell;
-    std::string extra = "median of " + counted(sample_count(cell), "sample", "samples") + ", " +
-                        counted(cell.samples.size(), "process", "processes") +
-                        "\nthreads: " + std::to_string(cell.threads);
-    for (const auto& note : cell.noted) extra += "\nnoted: " + note;
-    const auto append = [&](const char* unit, std::optional<double> value) {
-      if (!value || !std::isfinite(*value) || *value <= 0) return false;
-      json entry{{"name", one.name + " (" + unit + ")"},
-                 {"unit", unit},
-                 {"value", *value},
-                 {"extra", extra}};
-      if (std::string range = rate_range(cell, *value); !range.empty()) {
-        entry["range"] = std::move(range);
-      }
-      entries.push_back(std::move(entry));
-      return true;
-    };
-    const bool operations = append("GFLOP/s", cell.gflops);
-    const bool bytes = append("GB/s", cell.compulsory_gbytes_per_second);
-    if (operations || bytes) {
-      ++result.cells;
-    } else {
-      ++result.omitted["ok, without a rate"];
-    }
-  }
-  if (entries.empty()) throw InputError("nothing to export: no cell has a rate");
-  return entries;
 }
 
 std::string csv(const std::vector<Chosen>& chosen) {
@@ -449,8 +360,6 @@ std::string csv(const std::vector<Chosen>& chosen) {
   return text;
 }
 
-std::string as_text(const json& value) { return presentable(value).dump(1) + "\n"; }
-
 }  // namespace
 
 const std::vector<std::string>& export_format_names() {
@@ -507,20 +416,11 @@ Export export_results(const std::vector<ResultFile>& results, ExportFormat forma
   require_unique_names(chosen);
   const auto timed = timed_only(chosen, result);
   count_doubts(timed, result);
-  if (format == ExportFormat::tracker_rates) {
-    result.text = as_text(rates(timed, result));
-    return result;
-  }
   result.cells = timed.size();
-  json rows = json::array();
-  if (format == ExportFormat::google_benchmark) {
-    rows = google_benchmarks(timed);
-  } else {
-    for (const auto& one : timed) {
-      rows.push_back(google_row(one, *one.cell->median, kTrackerUnits, kTrackerUnit));
-    }
-  }
-  result.text = as_text({{"context", google_context(timed)}, {"benchmarks", std::move(rows)}});
+  result.text =
+      presentable({{"context", google_context(timed)}, {"benchmarks", google_benchmarks(timed)}})
+          .dump(1) +
+      "\n";
   return result;
 }
 

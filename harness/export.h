@@ -17,12 +17,10 @@ namespace kmeans {
 
 enum class ExportFormat {
   google_benchmark,  ///< A row a sample, same-named: Google Benchmark's tools/compare.py.
-  tracker_times,     ///< A row a cell, its median: github-action-benchmark's tool `googlecpp`.
-  tracker_rates,     ///< GFLOP/s and GB/s: its tool `customBiggerIsBetter`.
   csv,               ///< A line a cell, of every status.
 };
 
-/// "google-benchmark", "tracker-times", "tracker-rates", "csv".
+/// "google-benchmark", "csv".
 const std::vector<std::string>& export_format_names();
 
 /// Throws InputError naming the admitted ones.
@@ -41,8 +39,8 @@ struct Export {
 };
 
 /// Exports the cells whose key or experiment `only` (a regular expression, empty for all) is found
-/// in. Throws InputError when nothing is left to export, when two cells would get one name, and, in
-/// the forms that have one context for all, when the results are of several machines.
+/// in. Throws InputError when nothing is left to export, and, in Google's form, which has one
+/// context for all, when two cells would get one name or the results are of several machines.
 Export export_results(const std::vector<ResultFile>& results, ExportFormat format,
                       const std::string& only);
 

@@ -93,14 +93,10 @@ int run_export(const ExportOptions& options) {
 
 void add_export_command(CLI::App& app, std::function<int()>& action) {
   auto options = std::make_shared<ExportOptions>();
-  auto* command = app.add_subcommand(
-      "export", "Convert result files for compare.py, CI trackers, spreadsheets");
+  auto* command = app.add_subcommand("export", "Convert result files for compare.py, spreadsheets");
   command->add_option("results", options->results, "Result files, or folders of one machine")
       ->required();
-  command
-      ->add_option("--format", options->format,
-                   "google-benchmark (tools/compare.py), tracker-times, tracker-rates\n"
-                   "(github-action-benchmark: googlecpp, customBiggerIsBetter), csv")
+  command->add_option("--format", options->format, "google-benchmark (its tools/compare.py) or csv")
       ->required()
       ->check(CLI::IsMember(export_format_names()));
   command->add_option("--out", options->out, "File to write; - for standard output")

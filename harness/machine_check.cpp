@@ -10,7 +10,6 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +20,7 @@
 #include <thread>
 #include <utility>
 
+#include "harness/formatted.h"
 #include "harness/gpu.h"
 #include "harness/gpu_state.h"
 #include "harness/machine.h"
@@ -51,13 +51,6 @@ constexpr double kFullClock = 0.99;
 constexpr double kFullPower = 0.99;
 constexpr double kGpuBusyPercent = 5;
 constexpr double kGpuMarginCelsius = 10;
-
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 384> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 // --- Files of the kernel -----------------------------------------------------------------------
 

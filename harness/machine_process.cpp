@@ -119,6 +119,7 @@ ProcessOutput capture_output(const std::vector<std::string>& command,
   } else if (WEXITSTATUS(status) != 0) {
     output.problem = "exited with status " + std::to_string(WEXITSTATUS(status));
     output.exited = true;
+    output.status = WEXITSTATUS(status);
   } else {
     output.exited = true;
     output.ok = true;

@@ -11,7 +11,8 @@ struct ProcessOutput {
   std::string text;      ///< standard output, at most 1 MiB
   std::string problem;   ///< a clause for messages ("exited with status 9"); empty when ok
   bool missing = false;  ///< there is no such program
-  bool exited = false;   ///< ended by itself within the time limit, with whatever status
+  bool exited = false;   ///< ended by itself within the time limit
+  int status = 0;        ///< with which it exited
 };
 
 /// Runs a program found through $PATH, with nothing on standard input and standard error dropped.

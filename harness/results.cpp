@@ -10,6 +10,7 @@
 #include <set>
 
 #include "harness/agreement.h"
+#include "harness/formatted.h"
 #include "harness/gpu_state.h"
 #include "harness/job.h"
 #include "harness/machine_check.h"
@@ -56,13 +57,6 @@ constexpr int kFewestLongProcesses = 2;
 constexpr double kLongIteration = 1;
 
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-
-template <class... Values>
-std::string formatted(const char* format, Values... values) {
-  std::array<char, 256> text{};
-  std::snprintf(text.data(), text.size(), format, values...);
-  return text.data();
-}
 
 std::vector<double> samples_of(const json& result, const char* key = "samples") {
   // A sample that is not a number became null on its way here.

@@ -17,6 +17,7 @@
 #include "harness/build_info.h"
 #include "harness/ceilings.h"
 #include "harness/coordinator.h"
+#include "harness/drawn_keys.h"
 #include "harness/errors.h"
 #include "harness/estimate.h"
 #include "harness/gpu.h"
@@ -127,6 +128,22 @@ void set_budgets(Plan& plan, const Sampling& own, const RunOptions& options) {
   }
 }
 
+/// Read and checked, what is drawn of them too.
+std::vector<Experiment> load_all(const std::vector<std::string>& names) {
+  std::vector<Experiment> experiments;
+  std::vector<const Experiment*> pointers;
+  experiments.reserve(names.size());
+  for (const auto& name : names) {
+    experiments.push_back(load_experiment(name));
+    pointers.push_back(&experiments.back());
+  }
+  const std::string unchecked = check_drawn_keys(pointers);
+  if (!unchecked.empty()) {
+    warn("published, claims and figures of the experiments are not checked: " + unchecked);
+  }
+  return experiments;
+}
+
 std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) {
   const std::filesystem::path cache = cache_root();
   PlanOptions plan_options;
@@ -143,8 +160,7 @@ std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) 
   plan_options.allow_many = options.yes;
   plan_options.size_of_file = [&](const DatasetSpec& spec) { return size_of_stored(spec, cache); };
   std::vector<PlannedExperiment> planned;
-  for (const auto& name : options.experiments) {
-    Experiment experiment = load_experiment(name);
+  for (Experiment& experiment : load_all(options.experiments)) {
     if (options.overrides.any()) experiment = overridden(experiment, options.overrides);
     const auto known = std::find_if(planned.begin(), planned.end(), [&](const auto& other) {
       return other.experiment.name == experiment.name;

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from plots import words
 from plots.compare_figures import draw_all
 from plots.comparison import OUTCOMES, PAGE, SIGNS, VERDICTS, WORDS, Comparison, Pair
-from plots.inline import Inline, inline_svg, kind_of, picture_text
+from plots.inline import inline_svg, kind_of, picture_text
 from plots.load import Result, ResultError, load_folder, load_result, together
 from plots.render import Drawing, encode, settle, with_caption
 from plots.report import page, write_page
@@ -27,7 +29,7 @@ class Picture:
     name: str
     title: str
     caption: list[str]
-    source: Inline | None
+    source: Markup | None
     file: str | None
     absent: str | None
 
@@ -196,7 +198,6 @@ def render(
     doubtful = [p for p in pairs if p.unsteady or p.noted]
     return page(
         "comparison.html.j2",
-        [p.source for p in pictures if p.source],
         comparison=comparison,
         sides=sides,
         notices=_notices(sides),

@@ -21,8 +21,8 @@ except ImportError:  # on a machine without network; the suite's own files are s
     jsonschema = None
 
 from plots.consistency import problem
+from plots.experiment import Fault, kind_fault, schema_fault
 from plots.formats import VERSIONS, today
-from plots.patterns import fault
 
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
 ROOT = Path(__file__).resolve().parent.parent
@@ -241,13 +241,16 @@ def _validator(schema_file: Path) -> Any:
     return jsonschema.validators.validator_for(schema)(schema)
 
 
-def _best_error(schema_file: Path, data: Any) -> tuple[str, str] | None:
+def _best_error(schema_file: Path, data: Any) -> Any:
     """Where the data leaves its schema, and how; None where it does not."""
     validator = _validator(schema_file)
-    error = validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
-    if error is None:
-        return None
-    return "/".join(str(part) for part in error.absolute_path), error.message[:300]
+    return validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
+
+
+def spec_fault(spec: Any) -> Fault | None:
+    """What is wrong with an experiment as it stands in its file or in a result; names aside."""
+    error = _best_error(EXPERIMENT_SCHEMA_FILE, spec)
+    return schema_fault(error) if error is not None else kind_fault(spec)
 
 
 def check_version(path: Path, data: Any, version_key: str, known: Sequence[int]) -> None:
@@ -262,7 +265,8 @@ def check_version(path: Path, data: Any, version_key: str, known: Sequence[int])
 def check_schema(path: Path, data: Any, schema_file: Path) -> None:
     error = _best_error(schema_file, data)
     if error is not None:
-        raise ResultError(f"{path}: at /{error[0]}: {error[1]}")
+        place = "/".join(str(part) for part in error.absolute_path)
+        raise ResultError(f"{path}: at /{place}: {error.message[:300]}")
 
 
 def read_checked(path: Path, schema_file: Path, version_key: str, known: int) -> dict[str, Any]:
@@ -316,22 +320,13 @@ def _read_result(path: Path) -> dict[str, Any]:
     check_version(path, data, "schema_version", VERSIONS)
     data = today(data)
     check_schema(path, data, SCHEMA_FILE)
-    error = _best_error(EXPERIMENT_SCHEMA_FILE, data["spec"])
-    if error is not None:
-        raise ResultError(f"{path}: at /spec/{error[0]}: {error[1]}")
-    found = _pattern_fault(data["spec"]) or problem(data)
+    wrong = spec_fault(data["spec"])
+    if wrong is not None:
+        raise ResultError(f"{path}: at /spec{wrong.pointer}: {wrong.reason}")
+    found = problem(data)
     if found is not None:
         raise ResultError(f"{path}: {found}")
     return data
-
-
-def _pattern_fault(spec: dict[str, Any]) -> str | None:
-    for index, figure in enumerate(spec.get("figures") or []):
-        for pattern in figure.get("traces") or []:
-            found = fault(pattern)
-            if found is not None:
-                return f"at /spec/figures/{index}/traces: {found}"
-    return None
 
 
 def load_result(path: Path) -> Result:

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from plots.captions import (
     partial_text,
 )
 from plots.comparison import Link, comparisons_in
-from plots.inline import Inline, inline_svg, kind_of, picture_text, renamed, sheet, short_names
+from plots.inline import inline_svg, kind_of, picture_text
 from plots.load import Cell, Result
 from plots.metrics import (
     WHOLE_CALLS,
@@ -70,7 +70,7 @@ class Picture:
     title: str
     kind: str
     caption: list[str]
-    source: Inline | None = None
+    source: Markup | None = None
     absent: str | None = None
     published: tuple[Comparison, ...] = ()  # of a table of published numbers
     studies: tuple[str, ...] = ()  # of a table of a study's rows
@@ -559,11 +559,9 @@ def _tightened(text: str) -> str:
     return text.replace("</td>", "").replace('<td class="n"', "<td class=n")
 
 
-def page(template: str, pictures: Iterable[Inline] = (), **values: Any) -> str:
+def page(template: str, **values: Any) -> str:
     """A page from a template: style and script inline, and a policy that admits those alone."""
-    pictures = list(pictures)
-    names = short_names(pictures)
-    style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8") + sheet(pictures, names)
+    style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8")
     script_text = (TEMPLATES / "report.js").read_text(encoding="utf-8")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -598,7 +596,7 @@ def page(template: str, pictures: Iterable[Inline] = (), **values: Any) -> str:
         script=Markup(script_text),
         **values,
     )
-    return renamed(_tightened(text), names)
+    return _tightened(text)
 
 
 def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
@@ -612,7 +610,6 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     found = [verdict for section in sections for verdict in section["claims"]]
     return page(
         "report.html.j2",
-        [p.source for section in sections for p in section["pictures"] if p.source],
         machine=machine_name(first),
         machine_rows=_machine_rows(first.context.get("machine") or {}),
         ceiling_rows=_ceiling_rows(first),

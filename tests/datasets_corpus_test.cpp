@@ -72,11 +72,10 @@ std::string nested(std::size_t depth) { return std::string(depth, '[') + std::st
 
 // A copy of such a value, or what prints it, calls itself for each level.
 TEST(FuzzCorpus, NestingWithoutEndExhaustsNoStack) {
-  for (const auto& target : fuzz::all_targets()) {
-    if (!target.json && !target.lines) continue;
+  for (const auto* name : {"dataset", "experiment", "result", "journal"}) {
     const std::string begin = R"({"study": "deep", "result": {"rows": )";
     const std::string text = begin + nested(300000) + "}}\n" + begin + "[]}}\n";
-    EXPECT_EQ(target.run(text), fuzz::Answer::refused) << target.name;
+    EXPECT_EQ(fuzz::find_target(name)->run(text), fuzz::Answer::refused) << name;
   }
 }
 

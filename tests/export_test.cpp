@@ -6,10 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -79,7 +77,7 @@ std::vector<ResultFile> two_experiments() {
           file_of("second", {cell_of("cpu_naive", {{0.002}}), cell_of("cpu_simd", {{0.001}})})};
 }
 
-TEST(Export, GoogleFormHasARowASampleAndAggregates) {
+TEST(Export, GoogleFormHasARowASample) {
   const Export exported = export_results(two_experiments(), ExportFormat::google_benchmark, "");
   const json document = json::parse(exported.text);
   EXPECT_EQ(document.at("context").at("json_schema_version"), 1);
@@ -90,7 +88,6 @@ TEST(Export, GoogleFormHasARowASampleAndAggregates) {
 
   const std::string name = "first/cpu_naive/f32/uniform-100x2-s1/k4/T5/t1";
   std::vector<double> samples;
-  std::map<std::string, double> aggregates;
   for (const auto& row : document.at("benchmarks")) {
     for (const char* key :
          {"name", "run_name", "run_type", "repetitions", "threads", "iterations", "family_index",
@@ -99,23 +96,15 @@ TEST(Export, GoogleFormHasARowASampleAndAggregates) {
     }
     EXPECT_EQ(row.at("time_unit"), "ns");
     if (row.at("run_name") != name) continue;
-    if (row.at("run_type") == "iteration") {
-      EXPECT_EQ(row.at("name"), name);
-      EXPECT_EQ(row.at("repetition_index"), samples.size());
-      EXPECT_EQ(row.at("repetitions"), 3);
-      samples.push_back(row.at("real_time"));
-    } else {
-      EXPECT_EQ(row.at("name"), name + "_" + row.at("aggregate_name").get<std::string>());
-      aggregates[row.at("aggregate_name")] = row.at("real_time");
-    }
+    EXPECT_EQ(row.at("run_type"), "iteration");
+    EXPECT_EQ(row.at("name"), name);
+    EXPECT_EQ(row.at("repetition_index"), samples.size());
+    EXPECT_EQ(row.at("repetitions"), 3);
+    samples.push_back(row.at("real_time"));
   }
-  // 1, 3 and 2 ms: mean 2, median 2, deviation 1, half of the mean.
-  EXPECT_EQ(samples, (std::vector<double>{1e6, 3e6, 2e6}));
-  ASSERT_EQ(aggregates.size(), 4U);
-  EXPECT_NEAR(aggregates.at("mean"), 2e6, 1e-3);
-  EXPECT_NEAR(aggregates.at("median"), 2e6, 1e-3);
-  EXPECT_NEAR(aggregates.at("stddev"), 1e6, 1e-3);
-  EXPECT_NEAR(aggregates.at("cv"), 0.5, 1e-9);
+  EXPECT_EQ(samples, (std::vector<double>{1e6, 3e6, 2e6}));  // 1, 3 and 2 ms
+  EXPECT_EQ(exported.omitted,
+            (std::map<std::string, std::size_t>{{"error", 1}, {"skipped", 1}, {"wrong", 1}}));
 }
 
 TEST(Export, GoogleFormNumbersFamiliesAndTheirMembers) {
@@ -150,66 +139,15 @@ TEST(Export, GoogleFormSaysWhatIsNotForPublication) {
   EXPECT_EQ(context(files).at("not_for_publication"), expected);
 }
 
-TEST(Export, TrackerTimesHaveOneRowACellAndUniqueNames) {
-  const Export exported = export_results(two_experiments(), ExportFormat::tracker_times, "");
-  const json rows = json::parse(exported.text).at("benchmarks");
-  ASSERT_EQ(rows.size(), 3U);
-  std::set<std::string> names;
-  for (const auto& row : rows) {
-    EXPECT_TRUE(names.insert(row.at("name")).second);
-    EXPECT_DOUBLE_EQ(row.at("real_time"), 2.0);  // the median, in the tracker's one unit
-    EXPECT_EQ(row.at("time_unit"), "ms");
-    EXPECT_EQ(row.at("run_type"), "iteration");
-  }
-  EXPECT_EQ(exported.omitted,
-            (std::map<std::string, std::size_t>{{"error", 1}, {"skipped", 1}, {"wrong", 1}}));
-}
-
-TEST(Export, TrackerRatesLeaveOutWhatDoesNotExist) {
-  auto without_bytes = cell_of("cpu_naive", {{0.002}});
-  without_bytes.compulsory_gbytes_per_second.reset();
-  without_bytes.noted = {"samples spread widely"};
-  auto infinite = cell_of("cpu_simd", {{0.002}});
-  infinite.gflops = std::numeric_limits<double>::infinity();
-  infinite.data = json::object();
-  auto nothing = cell_of("cpu_fused", {{0.002}});
-  nothing.gflops.reset();
-  nothing.compulsory_gbytes_per_second.reset();
-  const Export exported =
-      export_results({file_of("first", {without_bytes, infinite, nothing, failed_cell("wrong")})},
-                     ExportFormat::tracker_rates, "");
-  const json entries = json::parse(exported.text);
-  ASSERT_TRUE(entries.is_array());
-  ASSERT_EQ(entries.size(), 2U);
-  EXPECT_EQ(entries[0].at("name"), "first/cpu_naive/f32/uniform-100x2-s1/k4/T5/t1 (GFLOP/s)");
-  EXPECT_EQ(entries[0].at("unit"), "GFLOP/s");
-  EXPECT_EQ(entries[0].at("value"), 1.5);
-  // 1.5 at 2 ms: 0.75 at 4 ms, 3 at 1 ms.
-  EXPECT_EQ(entries[0].at("range"), "0.75 to 3");
-  EXPECT_THAT(entries[0].at("extra").get<std::string>(),
-              HasSubstr("median of 1 sample, 1 process\n"));
-  EXPECT_THAT(entries[0].at("extra").get<std::string>(), HasSubstr("samples spread widely"));
-  EXPECT_EQ(entries[1].at("unit"), "GB/s");
-  EXPECT_FALSE(entries[1].contains("range"));
-  for (const auto& entry : entries) EXPECT_TRUE(entry.at("value").is_number());
-  EXPECT_EQ(exported.cells, 2U);
-  EXPECT_EQ(exported.noted, 1U);
-  EXPECT_EQ(exported.omitted.at("wrong"), 1U);
-  EXPECT_EQ(exported.omitted.at("ok, without a rate"), 1U);
-}
-
 TEST(Export, UnsteadyCellsHaveNoNumber) {
   auto unsteady = cell_of("cpu_simd", {{0.0001}, {0.01}});
   unsteady.unsteady = {"its processes disagree"};
   const std::vector<ResultFile> files{
       file_of("first", {cell_of("cpu_naive", {{0.002}}), unsteady})};
-  for (const auto format :
-       {ExportFormat::google_benchmark, ExportFormat::tracker_times, ExportFormat::tracker_rates}) {
-    const Export exported = export_results(files, format, "");
-    EXPECT_EQ(exported.cells, 1U);
-    EXPECT_EQ(exported.omitted.at("ok, but unsteady"), 1U);
-    EXPECT_THAT(exported.text, ::testing::Not(HasSubstr("cpu_simd")));
-  }
+  const Export exported = export_results(files, ExportFormat::google_benchmark, "");
+  EXPECT_EQ(exported.cells, 1U);
+  EXPECT_EQ(exported.omitted.at("ok, but unsteady"), 1U);
+  EXPECT_THAT(exported.text, ::testing::Not(HasSubstr("cpu_simd")));
   const Export table = export_results(files, ExportFormat::csv, "cpu_simd");
   EXPECT_THAT(table.text, HasSubstr(",ok,,,,,2,2,,,"));
   EXPECT_THAT(table.text, HasSubstr("its processes disagree"));
@@ -255,8 +193,10 @@ TEST(Export, HostileNamesStayValidJson) {
 }
 
 TEST(Export, OnlyNarrowsByKeyOrExperiment) {
-  EXPECT_EQ(export_results(two_experiments(), ExportFormat::tracker_times, "^second$").cells, 2U);
-  EXPECT_EQ(export_results(two_experiments(), ExportFormat::tracker_times, "cpu_naive").cells, 2U);
+  EXPECT_EQ(export_results(two_experiments(), ExportFormat::google_benchmark, "^second$").cells,
+            2U);
+  EXPECT_EQ(export_results(two_experiments(), ExportFormat::google_benchmark, "cpu_naive").cells,
+            2U);
   EXPECT_THROW(export_results(two_experiments(), ExportFormat::csv, "nobody"), InputError);
   EXPECT_THROW(export_results(two_experiments(), ExportFormat::csv, "("), InputError);
 }
@@ -264,7 +204,7 @@ TEST(Export, OnlyNarrowsByKeyOrExperiment) {
 TEST(Export, RefusesWhatItsReaderWouldMistake) {
   const auto refusal = [](const std::vector<ResultFile>& files) -> std::string {
     try {
-      export_results(files, ExportFormat::tracker_times, "");
+      export_results(files, ExportFormat::google_benchmark, "");
     } catch (const InputError& error) {
       return error.what();
     }

@@ -40,6 +40,10 @@ check_tidy() {
 step clang-format check_format
 step 'ruff check' "${ruff[@]}" check --quiet .
 step 'ruff format' "${ruff[@]}" format --quiet --check .
+step shellcheck .venv/bin/shellcheck --severity warning tools/*.sh .ci/run
+# The schema is part of the package, so no network is asked.
+step workflows .venv/bin/check-jsonschema --builtin-schema vendor.github-workflows \
+  .github/workflows/*.yml
 step clang-tidy check_tidy "$1"
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 RECORDED = ROOT / "results" / "nvidia-h200" / "minnaar2019.json"
 
 

@@ -335,3 +335,33 @@ def test_huge_documents_are_refused_before_they_are_read(bench, tmp_path: Path) 
         stream.truncate(1 << 40)  # a hole of a tebibyte: nobody reads that by mistake
     message = bench.refusal("run", file, "--dry-run", timeout=20)
     assert "1 TiB are more than 16 MiB, the most that is read" in message
+
+
+FIGURE = {"id": "a", "kind": "heatmpa", "title": "x"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"figures": [FIGURE]}, "/figures/0/kind: unknown value 'heatmpa'; did you mean 'heatmap'"),
+        ({"published": [{"label": "l"}]}, "/published/0: lacks 'quantity'"),
+        ({"claims": [{"id": "c"}]}, "/claims/0: lacks 'statement'"),
+    ],
+)
+def test_what_plots_alone_reads_is_refused_before_anything_runs(
+    bench, write, experiment, tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    pytest.importorskip("jsonschema", reason="without it nothing is checked")
+    out = tmp_path / "out"
+    refused = bench.refusal("run", write(experiment(**changes)), "--out", out)
+    assert re.search(r"demo\.json:\d+:\d+: " + re.escape(message), refused)
+    assert not out.exists()
+
+
+def test_without_python_what_plots_reads_is_not_checked_and_said_so(
+    bench, write, experiment
+) -> None:
+    file = write(experiment(figures=[FIGURE]))
+    run = bench("run", file, "--dry-run", environment={"KMEANS_BENCH_PYTHON": "/usr/bin/false"})
+    assert run.returncode == 0
+    assert "claims and figures of the experiments are not checked: /usr/bin/false" in run.stderr

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
 
 SIX = np.arange(12, dtype="<f4").reshape(6, 2)
 

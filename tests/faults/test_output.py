@@ -20,7 +20,8 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 sys.path.insert(0, str(ROOT))
 
 HOSTILE = "<script>alert(1)</script>"

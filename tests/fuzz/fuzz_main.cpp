@@ -10,10 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "tests/fuzz/json_mutator.h"
 #include "tests/fuzz/targets.h"
-
-extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 
 namespace {
 
@@ -23,18 +20,6 @@ const Target* chosen = nullptr;
 
 std::string_view view(const std::uint8_t* data, std::size_t size) {
   return {reinterpret_cast<const char*>(data), size};
-}
-
-/// Puts a text where libFuzzer wants it; 0 where it does not fit.
-std::size_t give(const std::string& text, std::uint8_t* data, std::size_t max_size) {
-  if (text.empty() || text.size() > max_size) return 0;
-  text.copy(reinterpret_cast<char*>(data), text.size());
-  return text.size();
-}
-
-bool as_tree(unsigned seed) {
-  // Every fourth mutation is one of bytes, so that the JSON parser itself is not spared.
-  return (chosen->json || chosen->lines) && seed % 4 != 0;
 }
 
 }  // namespace
@@ -63,29 +48,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::abort();
   }
   return 0;
-}
-
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
-                                               std::size_t max_size, unsigned seed) {
-  if (as_tree(seed)) {
-    const auto text = kmeans::fuzz::mutate_json(view(data, size), chosen->lines, seed);
-    if (const std::size_t given = give(text, data, max_size); given > 0) return given;
-  }
-  return LLVMFuzzerMutate(data, size, max_size);
-}
-
-extern "C" std::size_t LLVMFuzzerCustomCrossOver(const std::uint8_t* first, std::size_t first_size,
-                                                 const std::uint8_t* second,
-                                                 std::size_t second_size, std::uint8_t* out,
-                                                 std::size_t max_out_size, unsigned seed) {
-  if (as_tree(seed)) {
-    const auto text = kmeans::fuzz::cross_json(view(first, first_size), view(second, second_size),
-                                               chosen->lines, seed);
-    if (const std::size_t given = give(text, out, max_out_size); given > 0) return given;
-  }
-  // The beginning of one and the end of the other.
-  std::string text(view(first, first_size).substr(0, seed % (first_size + 1)));
-  text += view(second, second_size).substr((seed / 7) % (second_size + 1));
-  text.resize(text.size() < max_out_size ? text.size() : max_out_size);
-  return give(text, out, max_out_size);
 }

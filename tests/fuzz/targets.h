@@ -32,15 +32,12 @@
 #include "harness/errors.h"
 #include "harness/experiment.h"
 #include "harness/export.h"
-#include "harness/fit.h"
-#include "harness/job.h"
 #include "harness/journal.h"
 #include "harness/json_file.h"
 #include "harness/registry.h"
 #include "harness/result_file.h"
 #include "harness/results.h"
 #include "harness/study.h"
-#include "harness/study_job.h"
 #include "harness/sweep.h"
 #include "harness/text.h"
 
@@ -58,8 +55,6 @@ enum class Answer { read, refused };
 struct Target {
   std::string name;                      ///< "npy", "experiment", ...; its corpus folder's name.
   Answer (*run)(std::string_view text);  /// Throws Fault.
-  bool json = false;                     ///< The input is one JSON value: mutate it as a tree.
-  bool lines = false;                    ///< The input is JSON values, one a line.
 };
 
 namespace detail {
@@ -284,38 +279,6 @@ inline Answer read_result(std::string_view text) {
   }
 }
 
-// --- Messages between processes --------------------------------------------------------------
-
-/// What was read, written and read again is the same.
-template <class Message>
-bool round_trip(const json& value, Message (*from_json)(const json&)) {
-  try {
-    const json written = presentable(to_json(from_json(value)));
-    const json again = presentable(to_json(from_json(written)));
-    require(again == written, "reading it twice changes it: " + to_line(written));
-    return true;
-  } catch (const InputError& error) {
-    refused(error);
-  } catch (const json::exception& error) {
-    refused(error);
-  }
-  return false;
-}
-
-inline Answer read_message(std::string_view text) {
-  json value;
-  try {
-    value = parse_json(std::string(text), "fuzz.json").value;
-  } catch (const InputError& error) {
-    return refused(error, "fuzz.json");
-  }
-  bool read = round_trip<Job>(value, job_from_json);
-  read |= round_trip<TraceJob>(value, trace_job_from_json);
-  read |= round_trip<StudyJob>(value, study_job_from_json);
-  read |= round_trip<JobResult>(value, job_result_from_json);
-  return read ? Answer::read : Answer::refused;
-}
-
 // --- The journal -----------------------------------------------------------------------------
 
 /// A file of this process alone, in memory where the machine has such a place.
@@ -428,9 +391,9 @@ inline const std::vector<Target>& all_targets() {
       {"fvecs", read_file<FileFormat::fvecs>},   {"bvecs", read_file<FileFormat::bvecs>},
       {"fbin", read_file<FileFormat::fbin>},     {"idx", read_file<FileFormat::idx>},
       {"libsvm", read_file<FileFormat::libsvm>}, {"automatic", read_file<FileFormat::automatic>},
-      {"dataset", read_dataset, true},           {"init", read_init},
-      {"experiment", read_experiment, true},     {"result", read_result, true},
-      {"message", read_message, true},           {"journal", read_journal, false, true},
+      {"dataset", read_dataset},                 {"init", read_init},
+      {"experiment", read_experiment},           {"result", read_result},
+      {"journal", read_journal},
   };
   return targets;
 }

@@ -9,6 +9,8 @@ from typing import Any
 import browser
 import pytest
 
+from tests.support import told_to_skip
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -20,10 +22,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
-    """A page of a browser of the module's own; without one the test is skipped."""
+    """A page of a browser of the module's own; without one the test fails, unless told to skip."""
     program = browser.find()
     if program is None:
-        pytest.skip("no Chromium here: tools/setup.sh browser installs it where apt has it")
+        missing = "no Chromium here: tools/setup.sh browser installs it where apt has it"
+        if told_to_skip("browser"):
+            pytest.skip(missing)
+        pytest.fail(f"{missing}; KMEANS_BENCH_SKIP=browser leaves these tests out")
     with browser.Browser(program, tmp_path_factory.mktemp("browser") / "profile") as driver:
         yield driver
 

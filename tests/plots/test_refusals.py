@@ -234,7 +234,7 @@ def test_a_pattern_that_may_never_end_is_refused(
     assert fault(pattern)
     figure = next(f for f in data["spec"]["figures"] if f["kind"] == "trace-time")
     figure["traces"] = [pattern]
-    with pytest.raises(ResultError, match=r"/spec/figures/\d+/traces: "):
+    with pytest.raises(ResultError, match=r"/spec/figures/\d+/traces/0: "):
         load_result(synthetic.write(tmp_path, data))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
 
 needs_program = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")

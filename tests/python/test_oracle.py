@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 PROGRAM = os.environ.get("KMEANS_BENCH", str(ROOT / "build" / "kmeans-bench"))
 FITS = int(os.environ.get("KMEANS_BENCH_ORACLE_FITS", "60"))
 EXACT = ("reference", "openmp_exact")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
 
 pytestmark = pytest.mark.skipif(
     shutil.which("cmake") is None or shutil.which("git") is None, reason="needs cmake and git"

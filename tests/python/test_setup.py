@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
 
 NINJA = shutil.which("ninja")
 needs_cmake = pytest.mark.skipif(

@@ -7,19 +7,15 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools"))
+from tests.support import ROOT
 
-import soak as soak_module  # noqa: E402
+PROGRAM = Path(os.environ.get("KMEANS_BENCH", ""))
 
-PROGRAM = Path(os.environ.get("KMEANS_BENCH", ROOT / "build" / "kmeans-bench"))
-
-pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="kmeans-bench is not built")
+pytestmark = pytest.mark.skipif(not PROGRAM.is_file(), reason="kmeans-bench is not built")
 
 EXPERIMENT = {
     "name": "tiny",
@@ -100,8 +96,8 @@ def test_sound_rounds_pass(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert "nothing grew, nothing changed" in done.stdout
     assert summary["passed"] is True
-    assert [one["compared"] for one in summary["rounds"]] == [2, 2]
-    assert all(one["peak_kib"] > 1000 and one["descriptors"] > 2 for one in summary["rounds"])
+    assert [one["cells"] for one in summary["rounds"]] == [2, 2]
+    assert all(one["peak_kib"] > 1000 for one in summary["rounds"])
     assert not list((tmp_path / "out" / "tmp").iterdir())
 
 
@@ -119,7 +115,7 @@ def test_sound_rounds_pass(tmp_path: Path) -> None:
         ("""echo x >"$results/more.txt" """, "results: 1 new files, such as more.txt"),
         ("""head -c 300000 /dev/zero >"$KMEANS_BENCH_CACHE/x" """, "cache: 1 new files"),
         ("""mkdir "$TMPDIR/kmeans-bench-left" """, "1 temporary files left"),
-        ("""sleep 600 </dev/null >/dev/null 2>&1 & """, "1 processes left"),
+        ("""sleep 600 </dev/null >/dev/null 2>&1 & """, " was left"),
         ("""status=9""", "exit status 9"),
     ],
     ids=["hash", "status", "results", "cache", "temporary", "process", "exit"],
@@ -131,28 +127,3 @@ def test_planted_defects_are_found(tmp_path: Path, harm: str, finding: str) -> N
     assert summary["passed"] is False
     assert summary["rounds"][0]["findings"] == []
     assert any(finding in text for text in summary["rounds"][1]["findings"])
-
-
-def test_growing_memory_and_descriptors_are_found() -> None:
-    """Without processes that grow: the rule alone."""
-    looking = soak_module.Soak.__new__(soak_module.Soak)
-    first = soak_module.Round(1, peak_kib=900_000, descriptors=9)  # which made the data
-    second = soak_module.Round(2, peak_kib=40_000, descriptors=9)
-    same = soak_module.Round(3, peak_kib=50_000, descriptors=12)
-    grown = soak_module.Round(4, peak_kib=60_000, descriptors=14)
-    looking.compare([first], second)
-    looking.compare([first, second], same)
-    assert second.findings == same.findings == []
-    looking.compare([first, second, same], grown)
-    assert [text.split(" grew")[0] for text in grown.findings] == [
-        "peak memory of the coordinator",
-        "open descriptors",
-    ]
-
-
-def test_shared_memory_counts_when_it_is_nobodys(tmp_path: Path) -> None:
-    (tmp_path / "old").touch()
-    (tmp_path / "sem.left").touch()
-    (tmp_path / f"sem.{os.getpid()}").touch()  # of a process that lives
-    with (tmp_path / "held").open("w"):
-        assert soak_module.abandoned_shared_memory(tmp_path, {"old"}) == ["sem.left"]
