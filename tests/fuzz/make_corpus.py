@@ -90,9 +90,13 @@ def text(value: object) -> bytes:
 
 
 def shortened(value: object, longest: int) -> object:
-    """The value with every list cut to its first entries."""
+    """The value with every list cut to its first entries, but for samples: what is formed from
+    them must agree with them."""
     if isinstance(value, dict):
-        return {key: shortened(inner, longest) for key, inner in value.items()}
+        return {
+            key: inner if "samples_seconds" in key else shortened(inner, longest)
+            for key, inner in value.items()
+        }
     if isinstance(value, list):
         return [shortened(inner, longest) for inner in value[:longest]]
     return value
