@@ -2,6 +2,7 @@
 #include "harness/result_file.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <initializer_list>
 #include <limits>
@@ -12,6 +13,7 @@
 
 #include "harness/agreement.h"
 #include "harness/errors.h"
+#include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/results.h"
 #include "harness/statistics.h"
@@ -25,8 +27,11 @@ using nlohmann::json;
 // Traces hold an object for every iteration, studies a row for every point of a line; the largest
 // file so far has 1.2 MB.
 constexpr JsonLimits kResultLimits{std::size_t{128} << 20, 32, 5'000'000};
-// The median is computed from the samples: more than rounding between them is damage.
-constexpr double kMedianTolerance = 1e-6;
+// Of numbers that are formed from one another: more than rounding between them is damage.
+constexpr double kTolerance = 1e-6;
+// A profiling pass adds marks and waits to each iteration, and may be disturbed as any other part.
+// Yet its stages are not a hundred times as long as the slowest whole step.
+constexpr double kStagesOverStep = 100;
 
 std::string shortened(const json& value) {
   std::string text = to_line(value);
@@ -145,16 +150,160 @@ class Node {
 
 constexpr std::int64_t kMany = std::numeric_limits<std::int64_t>::max();
 
-void read_times(const Node& node, CellResult& cell, std::int64_t version) {
-  const Node samples = node.at("samples_seconds_per_iteration");
-  std::vector<double> pooled;
-  for (const Node& process : samples.elements()) {
+/// Durations by process; none is without.
+std::vector<std::vector<double>> groups_of_times(const Node& list) {
+  std::vector<std::vector<double>> groups;
+  for (const Node& process : list.elements()) {
     std::vector<double> own;
     for (const Node& sample : process.elements()) own.push_back(sample.positive());
     if (own.empty()) process.fail("a process without samples");
-    pooled.insert(pooled.end(), own.begin(), own.end());
-    cell.samples.push_back(std::move(own));
+    groups.push_back(std::move(own));
   }
+  return groups;
+}
+
+std::vector<double> pooled(const std::vector<std::vector<double>>& groups) {
+  std::vector<double> all;
+  for (const auto& group : groups) all.insert(all.end(), group.begin(), group.end());
+  return all;
+}
+
+/// A number that the file says twice must be the same both times.
+void require_near(const Node& stated, double expected, const std::string& whose,
+                  const std::string& what) {
+  const double value = stated.number();
+  if (std::abs(value - expected) <= kTolerance * std::abs(expected)) return;
+  stated.fail(whose + ": " + shortened(stated.value()) + " is not " + what + ", " +
+              shortened(json(expected)));
+}
+
+std::string name_of(const CellResult& cell) { return "cell " + valid_utf8(cell.key); }
+
+void require_absent(const std::optional<Node>& node, const char* what) {
+  if (node) node->fail(std::string(what) + " belong to status \"ok\" alone");
+}
+
+void check_summary(const Node& summary, const CellResult& cell, std::int64_t version) {
+  const bool first_version = version == 1;
+  const json expected =
+      first_version ? summarise(pooled(cell.samples)) : summarise_processes(cell.samples);
+  for (const auto& [name, value] : expected.items()) {
+    const auto stated = summary.maybe(name.c_str());
+    if (!stated) continue;
+    if (value.is_null()) {
+      stated->fail(name_of(cell) + ": " + shortened(stated->value()) +
+                   ", but so few samples bound no median");
+    }
+    const std::string of = !first_version && name == "median" ? "processes' medians" : "samples";
+    require_near(*stated, value, name_of(cell), "the " + name + " of the " + of);
+  }
+}
+
+/// Rates are those of the models of docs/metrics.md at the median.
+void check_rates(const Node& node, const CellResult& cell) {
+  const Shape shape{cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+  const auto check = [&](const std::optional<Node>& rate, double work, const char* model) {
+    if (rate) require_near(*rate, work / *cell.median * 1e-9, name_of(cell), model);
+  };
+  check(node.maybe("gflops"), operations_zechner(shape), "nk(3d+2) + d(n+k) over the median");
+  check(node.maybe("gflops_2nkd"), operations_2nkd(shape), "2nkd over the median");
+  if (const auto rates = node.maybe("gbytes_per_second")) {
+    check(rates->maybe("compulsory"), compulsory_bytes(shape),
+          "the compulsory traffic over the median");
+    if (const auto rate = rates->maybe("as_written")) static_cast<void>(rate->not_negative());
+  }
+}
+
+void check_counts(const Node& node, const CellResult& cell) {
+  std::size_t most = 0;
+  for (const auto& process : cell.samples) most = std::max(most, process.size());
+  if (const auto processes = node.maybe("processes")) {
+    require_near(*processes, static_cast<double>(cell.samples.size()), name_of(cell),
+                 "the number of processes with samples");
+  }
+  if (const auto repetitions = node.maybe("repetitions")) {
+    require_near(*repetitions, static_cast<double>(most), name_of(cell),
+                 "the largest number of samples of a process");
+  }
+}
+
+void check_stages(const Node& node, const CellResult& cell) {
+  const auto stages = node.maybe("stages");
+  if (!stages) return;
+  stages->require_object();
+  const auto samples = node.maybe("stage_samples_seconds_per_iteration");
+  double whole = 0;
+  for (const auto& item : stages->value().items()) {
+    const Node stage = stages->at(item.key().c_str());
+    whole += stage.not_negative();
+    const auto own = samples ? samples->maybe(item.key().c_str()) : std::nullopt;
+    if (!own) continue;
+    std::vector<double> times;
+    for (const Node& sample : own->elements()) times.push_back(sample.not_negative());
+    if (times.empty()) own->fail("a stage without samples");
+    std::sort(times.begin(), times.end());
+    require_near(stage, percentile(times, 0.5), name_of(cell), "the median of the stage's samples");
+  }
+  const auto all = pooled(cell.samples);
+  const double slowest = *std::max_element(all.begin(), all.end());
+  if (whole > kStagesOverStep * slowest) {
+    stages->fail(name_of(cell) + ": its stages take " + shortened(json(whole)) +
+                 " s, the slowest whole step " + shortened(json(slowest)) + " s");
+  }
+}
+
+/// Zero where the text is no number.
+std::int64_t number_of(const std::string& text) {
+  std::int64_t number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  return error == std::errc() && stop == end ? number : 0;
+}
+
+/// Setup and so many iterations of the median, of a cell for which one number speaks.
+void check_whole_calls(const Node& node, const CellResult& cell) {
+  const auto setup = node.maybe("setup_seconds");
+  const double seconds = setup ? setup->not_negative() : 0;
+  const auto calls = node.maybe("whole_call_seconds");
+  if (!calls) return;
+  calls->require_object();
+  for (const auto& item : calls->value().items()) {
+    const auto stated = calls->maybe(item.key().c_str());
+    if (!stated) continue;
+    const std::int64_t steps = number_of(item.key());
+    if (steps < 1) stated->fail("'" + valid_utf8(item.key()) + "' is no number of iterations");
+    if (!cell.unsteady.empty())
+      stated->fail(name_of(cell) + ": is unsteady, so it has no such time");
+    if (!setup) stated->fail(name_of(cell) + ": has no setup_seconds, so it has no such time");
+    require_near(*stated, seconds + static_cast<double>(steps) * *cell.median, name_of(cell),
+                 "setup and " + item.key() + " iterations of the median");
+  }
+}
+
+/// What the file says twice: its samples and what is formed from them.
+void check_statistics(const Node& node, const CellResult& cell) {
+  if (cell.status == "ok") {
+    check_rates(node, cell);
+    check_counts(node, cell);
+    check_stages(node, cell);
+    check_whole_calls(node, cell);
+    return;
+  }
+  require_absent(node.maybe("gflops_2nkd"), "rates");
+  require_absent(node.maybe("device_seconds_per_iteration"), "times");
+  for (const char* key : {"gbytes_per_second", "whole_call_seconds", "stages"}) {
+    const auto object = node.maybe(key);
+    if (!object) continue;
+    object->require_object();
+    for (const auto& item : object->value().items()) {
+      require_absent(object->maybe(item.key().c_str()), "times and rates");
+    }
+  }
+}
+
+void read_times(const Node& node, CellResult& cell, std::int64_t version) {
+  const Node samples = node.at("samples_seconds_per_iteration");
+  cell.samples = groups_of_times(samples);
   const auto summary = node.maybe("seconds_per_iteration");
   const auto gflops = node.maybe("gflops");
   if (cell.status != "ok") {
@@ -165,14 +314,8 @@ void read_times(const Node& node, CellResult& cell, std::int64_t version) {
   }
   if (cell.samples.empty()) samples.fail("status is \"ok\", but there are no samples");
   if (!summary) node.fail("status is \"ok\", but \"seconds_per_iteration\" is missing or null");
-  const Node median = summary->at("median");
-  cell.median = median.positive();
-  std::sort(pooled.begin(), pooled.end());
-  const double expected = version == 1 ? percentile(pooled, 0.5) : headline_median(cell.samples);
-  if (std::abs(*cell.median - expected) > kMedianTolerance * expected) {
-    median.fail(shortened(median.value()) + " is not the median of the " +
-                (version == 1 ? "samples, " : "processes' medians, ") + shortened(json(expected)));
-  }
+  cell.median = summary->at("median").positive();
+  check_summary(*summary, cell, version);
   if (gflops) cell.gflops = gflops->not_negative();
   if (const auto rates = node.maybe("gbytes_per_second")) {
     if (const auto rate = rates->maybe("compulsory")) {
@@ -275,6 +418,7 @@ CellResult read_cell(const Node& node, std::int64_t version) {
   }
   if (const auto reason = node.maybe("wrong_because")) cell.wrong_because = reason->text();
   read_doubts(node, cell, version);
+  check_statistics(node, cell);
   if (const auto verification = node.maybe("verification")) {
     const bool passed = verification->at("passed").boolean();
     if (cell.status == "ok" && !passed) {
@@ -326,6 +470,29 @@ void check_context(const Node& context) {
   }
   context.at("seeds").require_object();
   for (const Node& key : context.at("run_order").elements()) static_cast<void>(key.text());
+}
+
+/// The time of a trace whose whole runs were timed is their median over its iterations.
+void check_runs(const Node& trace, std::int64_t version) {
+  const auto runs = trace.maybe("runs_seconds");
+  const auto seconds = trace.maybe("seconds_per_iteration");
+  if (trace.at("status").value() != "ok") {
+    if (version == 1) return;  // kept times of wrong traces; readers leave them out
+    require_absent(seconds, "times");
+    require_absent(runs, "times");
+    return;
+  }
+  const std::string whose = "trace " + shortened(trace.at("name").value());
+  if (seconds) static_cast<void>(seconds->positive());
+  if (!runs) return;
+  std::vector<double> times = pooled(groups_of_times(*runs));
+  const Node iterations = trace.at("iterations");
+  const std::size_t steps = iterations.elements().size();
+  if (times.empty() || steps == 0) runs->fail(whose + ": times without runs or iterations");
+  if (!seconds) trace.fail(whose + ": runs were timed, but \"seconds_per_iteration\" is missing");
+  std::sort(times.begin(), times.end());
+  require_near(*seconds, percentile(times, 0.5) / static_cast<double>(steps), whose,
+               "the median of its runs over its iterations");
 }
 
 json read_list(const Node& root, const char* key, const char* named_by) {
@@ -380,6 +547,9 @@ ResultFile from_document(const JsonDocument& document) {
               std::to_string(file.planned_cells) + " planned cells");
   }
   file.traces = read_list(root, "traces", "name");
+  if (const auto traces = root.maybe("traces")) {
+    for (const Node& trace : traces->elements()) check_runs(trace, schema);
+  }
   file.studies = read_list(root, "studies", "name");
   return file;
 }

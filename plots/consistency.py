@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plots.formats import whole_calls
-from plots.steady import headline_median
+from plots.steady import headline_median, median_rank
 
 _TOLERANCE = 1e-6  # of numbers that are formed from one another
 # A profiling pass adds marks and waits to each iteration, and may be disturbed as any other part.
@@ -28,6 +28,9 @@ def problem(data: dict[str, Any]) -> str | None:
     for cell in data["cells"]:
         for text in _of_cell(cell):
             return f"cell {cell['key']}: {text}"
+    for trace in data["traces"]:
+        for text in _of_trace(trace):
+            return f"trace {trace['name']}: {text}"
     return None
 
 
@@ -40,6 +43,7 @@ def _of_cell(cell: dict[str, Any]) -> Iterator[str]:
         yield f"the key does not fit the cell's own fields, which make {key}"
     if cell["status"] == "ok":
         yield from _of_times(cell)
+        yield from _of_interval(cell)
         yield from _of_stages(cell)
         yield from _of_whole_call(cell)
 
@@ -71,9 +75,34 @@ def _of_times(cell: dict[str, Any]) -> Iterator[str]:
     if cell.get("processes") not in (None, len(processes)):
         yield f"{cell['processes']} processes, but samples of {len(processes)}"
     n, d, k = cell["n"], cell["d"], cell["k"]
-    rate = (n * k * (3.0 * d + 2) + d * (n + k)) / times["median"] / 1e9
-    if _apart(cell["gflops"], rate):
-        yield f"gflops {cell['gflops']:g}, but the median gives {rate:g}"
+    size = 8 if cell["precision"] == "f64" else 4
+    for name, stated, work in (
+        ("gflops", cell["gflops"], n * k * (3.0 * d + 2) + d * (n + k)),
+        ("gflops_2nkd", cell["gflops_2nkd"], 2.0 * n * k * d),
+        (
+            "compulsory gbytes_per_second",
+            cell["gbytes_per_second"]["compulsory"],
+            (n * d + 2.0 * k * d) * size + 4.0 * n,
+        ),
+    ):
+        rate = work / times["median"] / 1e9
+        if stated is not None and _apart(stated, rate):
+            yield f"{name} {stated:g}, but the median gives {rate:g}"
+
+
+def _of_interval(cell: dict[str, Any]) -> Iterator[str]:
+    """The interval is that of order statistics; later versions widen it to hold the median."""
+    times = cell["seconds_per_iteration"]
+    samples = sorted(x for process in cell["samples_seconds_per_iteration"] for x in process)
+    rank = median_rank(len(samples))
+    for name, at in (("ci95_low", rank - 1), ("ci95_high", -rank)):
+        stated = times[name]
+        if stated is None:
+            continue
+        if not rank:
+            yield f"{name} {stated:g}, but {len(samples)} samples bound no median"
+        elif _apart(stated, samples[at]) and _apart(stated, times["median"]):
+            yield f"{name} {stated:g} is not that of the samples, {samples[at]:g}"
 
 
 def _of_stages(cell: dict[str, Any]) -> Iterator[str]:
@@ -89,3 +118,13 @@ def _of_whole_call(cell: dict[str, Any]) -> Iterator[str]:
         own = expected.get(steps)
         if value is not None and own is not None and _apart(value, own):
             yield f"a call of {steps} iterations of {value:g} s; setup and median give {own:g} s"
+
+
+def _of_trace(trace: dict[str, Any]) -> Iterator[str]:
+    runs = [x for process in trace.get("runs_seconds") or [] for x in process]
+    stated = trace["seconds_per_iteration"]
+    if not runs or not trace["iterations"]:
+        return
+    expected = statistics.median(runs) / len(trace["iterations"])
+    if stated is None or _apart(stated, expected):
+        yield f"{stated} s per iteration, but its runs give {expected:g} s"

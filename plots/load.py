@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import stat
 import statistics
@@ -23,6 +22,7 @@ except ImportError:  # on a machine without network; the suite's own files are s
 from plots.consistency import problem
 from plots.experiment import Fault, kind_fault, schema_fault
 from plots.formats import VERSIONS, today
+from plots.steady import median_rank
 
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
 ROOT = Path(__file__).resolve().parent.parent
@@ -73,12 +73,7 @@ def median_interval(samples: Sequence[float]) -> Interval:
     """Median with its 95 % interval from order statistics, as harness/results.cpp forms that of a
     cell; below six samples the smallest and the largest."""
     ordered = sorted(samples)
-    count, rank, tail = len(ordered), 0, 0.0
-    while rank < count:
-        tail += math.comb(count, rank) / 2**count
-        if 2 * tail > 0.05:
-            break
-        rank += 1
+    rank = median_rank(len(ordered))
     low, high = (ordered[rank - 1], ordered[-rank]) if rank else (ordered[0], ordered[-1])
     return Interval(statistics.median(ordered), low, high, rank > 0)
 

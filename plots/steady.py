@@ -4,6 +4,7 @@ same as in harness/agreement.h, which decides for the files that are written tod
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 
@@ -11,6 +12,18 @@ from plots.words import many, seconds
 
 # Process medians agree when the largest is at most this times the smallest (kAgreeingProcesses).
 AGREEING = 1.30
+
+
+def median_rank(count: int) -> int:
+    """The r of the tightest order statistics x(r), x(n+1-r) that hold the median with 95 %
+    confidence, as harness/results.cpp forms them; 0 below six samples, where none do."""
+    rank, tail = 0, 0.0
+    while rank < count:
+        tail += math.comb(count, rank) / 2**count
+        if 2 * tail > 0.05:
+            break
+        rank += 1
+    return rank
 
 
 def process_medians(samples: Sequence[Sequence[float]]) -> list[float]:

@@ -248,7 +248,6 @@ json cell(const std::string& variant, double seconds, int processes = 6, int thr
           {"reason", nullptr},
           {"samples_seconds_per_iteration", samples},
           {"seconds_per_iteration", summarise_processes(samples)},
-          {"gflops", 1.0},
           {"unsteady", json::array()},
           {"noted", json::array()},
           {"inertia", 12.5},

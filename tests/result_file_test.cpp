@@ -41,11 +41,38 @@ json small_file() {
   "backend": "cpu", "dataset": "blobs", "n": 100, "d": 2, "k": 4, "precision": "f32",
   "exact": false, "threads": 1, "init": "random:1", "iterations": 5, "status": "ok",
   "reason": null, "samples_seconds_per_iteration": [[1.0, 3.0], [2.0]],
-  "seconds_per_iteration": {"median": 2.0}, "gflops": 1.5,
-  "gbytes_per_second": {"compulsory": 0.5, "as_written": null}, "suspect": ["busy"],
+  "seconds_per_iteration": {"median": 2.0}, "gflops": 1.704e-6,
+  "gbytes_per_second": {"compulsory": 6.32e-7, "as_written": null}, "suspect": ["busy"],
   "inertia": 12.5, "label_hash": "0123456789abcdef", "centroid_hash": null,
   "empty_clusters": 0, "verification": {"passed": true}}],
  "traces": []})");
+}
+
+/// The same in today's form, with all that is formed from samples.
+json whole_file() {
+  json file = small_file();
+  file["schema_version"] = 2;
+  json& cell = file["cells"][0];
+  cell.erase("suspect");
+  cell.update(json::parse(R"({
+    "samples_seconds_per_iteration": [[1.0, 3.0], [2.0, 2.0], [2.0, 8.0]],
+    "seconds_per_iteration": {"median": 2.0, "ci95_low": 1.0, "ci95_high": 8.0, "min": 1.0,
+                              "max": 8.0, "p25": 2.0, "p75": 2.75, "mean": 3.0},
+    "processes": 3, "repetitions": 2, "unsteady": [], "noted": [],
+    "gflops_2nkd": 8e-7, "setup_seconds": 0.5,
+    "whole_call_seconds": {"1": 2.5, "20": 40.5, "300": 600.5},
+    "stages": {"assign": 1.5, "update": 0.25},
+    "stage_samples_seconds_per_iteration": {"assign": [1.25, 1.5, 9.0], "update": [0.25]}})"));
+  file["traces"] = json::parse(R"([{"name": "end", "status": "ok", "iterations": [{}, {}],
+    "seconds_per_iteration": 1.5, "runs_seconds": [[2.0, 3.0], [4.0]]}])");
+  return file;
+}
+
+/// With the rates of the models: 3408 operations and 1264 bytes.
+void set_median(json& cell, double seconds) {
+  cell["seconds_per_iteration"]["median"] = seconds;
+  cell["gflops"] = 3408e-9 / seconds;
+  cell["gbytes_per_second"]["compulsory"] = 1264e-9 / seconds;
 }
 
 ResultFile parsed(const json& file) { return parse_result_file(file.dump(1), "r.json"); }
@@ -91,8 +118,8 @@ TEST(ResultFileReader, GivesTheCellsTyped) {
   EXPECT_EQ(cell.iterations, 5);
   EXPECT_EQ(cell.samples, (std::vector<std::vector<double>>{{1, 3}, {2}}));
   EXPECT_EQ(cell.median, 2.0);
-  EXPECT_EQ(cell.gflops, 1.5);
-  EXPECT_EQ(cell.compulsory_gbytes_per_second, 0.5);
+  EXPECT_EQ(cell.gflops, 1.704e-6);
+  EXPECT_EQ(cell.compulsory_gbytes_per_second, 6.32e-7);
   EXPECT_EQ(cell.inertia, 12.5);
   EXPECT_EQ(cell.label_hash, "0123456789abcdef");
   EXPECT_FALSE(cell.centroid_hash.has_value());
@@ -126,7 +153,7 @@ TEST(ResultFileReader, JudgesTheSpreadOfVersion1AsLaterOnesWould) {
   EXPECT_EQ(parsed(file).cells.at(0).noted.size(), 2U);
   EXPECT_THAT(parsed(file).cells.at(0).unsteady, IsEmpty()) << "2 s and 2 s";
   cell["samples_seconds_per_iteration"] = {{1.0, 3.0}, {2.0, 2.0}, {20.0}, {30.0}};
-  cell["seconds_per_iteration"]["median"] = 2.5;
+  set_median(cell, 2.5);
   EXPECT_THAT(parsed(file).cells.at(0).unsteady,
               ElementsAre("its processes disagree: 2 processes near 2 s, 1 at 20 s, 1 at 30 s"));
 }
@@ -142,7 +169,7 @@ TEST(ResultFileReader, Version2HasTheMedianOfTheProcessesAndTwoLists) {
   cell["samples_seconds_per_iteration"] = {{1.0, 1.0, 9.0}, {1.0, 9.0, 1.0}, {9.0, 9.0, 9.0}};
   cell["seconds_per_iteration"]["median"] = 9.0;
   EXPECT_THAT(complaint(file), HasSubstr("is not the median of the processes' medians, 1.0"));
-  cell["seconds_per_iteration"]["median"] = 1.0;
+  set_median(cell, 1.0);
   EXPECT_EQ(parsed(file).cells.at(0).median, 1.0);
   EXPECT_THAT(parsed(file).cells.at(0).noted, ElementsAre("busy"));
 }
@@ -210,6 +237,79 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"Traces", "/traces", 5, "must be a list"}),
     [](const auto& one) { return std::string(one.param.name); });
 
+class ContradictoryResultFile : public ::testing::TestWithParam<Damage> {};
+
+TEST_P(ContradictoryResultFile, IsRefusedWithBothNumbers) {
+  json file = whole_file();
+  ASSERT_EQ(complaint(file), "accepted");
+  file[json::json_pointer(GetParam().pointer)] = GetParam().value;
+  EXPECT_THAT(complaint(file), MatchesRegex("r\\.json:[0-9]+:[0-9]+: .*"));
+  EXPECT_THAT(complaint(file),
+              ::testing::AnyOf(HasSubstr(": cell cpu_naive/f32/blobs/k4/T5/t1: "),
+                               HasSubstr(": trace \"end\": "), HasSubstr("not negative")));
+  EXPECT_THAT(complaint(file), HasSubstr(GetParam().says));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, ContradictoryResultFile,
+    ::testing::Values(
+        Damage{"Median", "/cells/0/seconds_per_iteration/median", 2e-3,
+               "0.002 is not the median of the processes' medians, 2.0"},
+        Damage{"Min", "/cells/0/seconds_per_iteration/min", 9.0,
+               "9.0 is not the min of the samples, 1.0"},
+        Damage{"Max", "/cells/0/seconds_per_iteration/max", 0.5,
+               "0.5 is not the max of the samples, 8.0"},
+        Damage{"Mean", "/cells/0/seconds_per_iteration/mean", 2.0, "2.0 is not the mean"},
+        Damage{"Quartile", "/cells/0/seconds_per_iteration/p75", 2.0, "2.0 is not the p75"},
+        Damage{"Low", "/cells/0/seconds_per_iteration/ci95_low", 1.5, "1.5 is not the ci95_low"},
+        Damage{"High", "/cells/0/seconds_per_iteration/ci95_high", 3.0, "3.0 is not the ci95_high"},
+        Damage{"OneSample", "/cells/0/samples_seconds_per_iteration/2/1", 8.1, "is not the"},
+        Damage{"TooFewForAnInterval",
+               "/cells/0/samples_seconds_per_iteration",
+               {{1.0, 3.0}, {2.0}, {2.0, 8.0}},
+               ", but so few samples bound no median"},
+        Damage{"Processes", "/cells/0/processes", 99,
+               "99 is not the number of processes with samples, 3"},
+        Damage{"Repetitions", "/cells/0/repetitions", 3, "3 is not the largest number of samples"},
+        Damage{"Rate", "/cells/0/gflops", 1e9, "1000000000.0 is not nk(3d+2) + d(n+k)"},
+        Damage{"Rate2nkd", "/cells/0/gflops_2nkd", 8.1e-7, "is not 2nkd over the median, 8"},
+        Damage{"Bytes", "/cells/0/gbytes_per_second/compulsory", 0.5,
+               "is not the compulsory traffic"},
+        Damage{"Traffic", "/cells/0/gbytes_per_second/as_written", -0.5, "not negative"},
+        Damage{"NegativeStage", "/cells/0/stages/update", -0.25, "not negative"},
+        Damage{"Stage", "/cells/0/stages/assign", 9.0,
+               "9.0 is not the median of the stage's samples, 1.5"},
+        Damage{"LongStages", "/cells/0/stages/distances", 5000.0,
+               "its stages take 5001.75 s, the slowest whole step 8.0 s"},
+        Damage{"Setup", "/cells/0/setup_seconds", -0.5, "not negative"},
+        Damage{"WholeCall", "/cells/0/whole_call_seconds/20", 20.5,
+               "20.5 is not setup and 20 iterations of the median, 40.5"},
+        Damage{"WholeCallOfNothing", "/cells/0/setup_seconds", nullptr, "has no setup_seconds"},
+        Damage{"WholeCallUnsteady", "/cells/0/unsteady", {"its processes disagree"}, "is unsteady"},
+        Damage{"Trace", "/traces/0/seconds_per_iteration", 0.15,
+               "0.15 is not the median of its runs over its iterations, 1.5"},
+        Damage{"TraceWithoutRuns", "/traces/0/runs_seconds", json::array(), "times without runs"},
+        Damage{"TraceWithoutTime", "/traces/0/seconds_per_iteration", nullptr, "is missing"}),
+    [](const auto& one) { return std::string(one.param.name); });
+
+TEST(ResultFileReader, RefusesWhatIsDerivedFromTimesThatACellHasNot) {
+  json file = whole_file();
+  json& cell = file["cells"][0];
+  cell.update({{"status", "wrong"}, {"reason", "its labels"}});
+  cell["samples_seconds_per_iteration"] = json::array();
+  cell["seconds_per_iteration"] = cell["gflops"] = cell["gflops_2nkd"] = nullptr;
+  const json timeless{{"gbytes_per_second", {{"compulsory", nullptr}}},
+                      {"whole_call_seconds", {{"20", nullptr}}},
+                      {"stages", json::object()}};
+  for (const auto& item : timeless.items()) {
+    EXPECT_THAT(complaint(file), HasSubstr("times and rates belong to status \"ok\" alone"));
+    cell[item.key()] = item.value();
+  }
+  EXPECT_EQ(complaint(file), "accepted");
+  file["traces"][0].update({{"status", "wrong"}, {"reason", "its labels"}});
+  EXPECT_THAT(complaint(file), HasSubstr("/traces/0/seconds_per_iteration: times belong"));
+}
+
 TEST(ResultFileReader, RefusesTimesOfACellThatIsNotOk) {
   json file = small_file();
   file["cells"][0]["status"] = "wrong";
@@ -226,7 +326,7 @@ TEST(ResultFileReader, RefusesACellTwice) {
 
 TEST(ResultFileReader, RefusesEveryValueOfAnotherTypeWithoutAnyOtherError) {
   // Whatever is damaged, the answer is InputError or a reading, never another exception.
-  const json original = small_file();
+  const json original = whole_file();
   const json leaves = original.flatten();
   for (const auto& item : leaves.items()) {
     for (const json& value : {json(), json(-3), json(1e300), json("x"), json::array({1}),

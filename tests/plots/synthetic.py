@@ -12,6 +12,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from plots.steady import median_rank
+
 ROOT = Path(__file__).resolve().parents[2]
 _LIBRARY_OPERATIONS = {
     "python": 4e9,
@@ -130,11 +132,11 @@ def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[f
     """Samples of three processes and their statistics; no 95 % interval below six samples."""
     flat = sorted(seconds * rng.uniform(1.0, 1.12) for _ in range(samples))
     groups = [flat[i::3] for i in range(3) if flat[i::3]]
-    enough = samples >= 6
+    rank = median_rank(samples)
     return groups, {
         "median": statistics.median(statistics.median(group) for group in groups),
-        "ci95_low": flat[1] if enough else None,
-        "ci95_high": flat[-2] if enough else None,
+        "ci95_low": flat[rank - 1] if rank else None,
+        "ci95_high": flat[-rank] if rank else None,
         "min": flat[0],
         "max": flat[-1],
         "p25": flat[samples // 4],
@@ -512,13 +514,13 @@ def resample(record: dict[str, Any], samples: list[list[float]]) -> None:
     """Gives a cell these samples, a list per process, and all that follows from them, in place."""
     flat = sorted(x for process in samples for x in process)
     median = statistics.median(statistics.median(process) for process in samples)
-    enough = len(flat) >= 6
+    rank = median_rank(len(flat))
     record["samples_seconds_per_iteration"] = samples
     record["processes"] = len(samples)
     record["seconds_per_iteration"] = {
         "median": median,
-        "ci95_low": min(median, flat[1]) if enough else None,
-        "ci95_high": max(median, flat[-2]) if enough else None,
+        "ci95_low": min(median, flat[rank - 1]) if rank else None,
+        "ci95_high": max(median, flat[-rank]) if rank else None,
         "min": flat[0],
         "max": flat[-1],
         "p25": flat[len(flat) // 4],
@@ -536,7 +538,12 @@ def agree(record: dict[str, Any]) -> None:
         f"/T{record['iterations']}/t{record['threads']}"
     )
     median = record["seconds_per_iteration"]["median"]
+    size = 8 if record["precision"] == "f64" else 4
     record["gflops"] = (n * k * (3.0 * d + 2) + d * (n + k)) / median / 1e9
+    record["gflops_2nkd"] = 2.0 * n * k * d / median / 1e9
+    record["gbytes_per_second"]["compulsory"] = (
+        (size * n * d + 4 * n + 2 * size * k * d) / median / 1e9
+    )
     record["whole_call_seconds"] = {
         str(steps): None if setup is None else setup + steps * median for steps in (1, 20, 300)
     }

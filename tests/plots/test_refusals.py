@@ -72,6 +72,19 @@ def _stages(cell: dict[str, Any]) -> None:
     cell["stages"] = {"assign": 5.0}
 
 
+def _low_end(cell: dict[str, Any]) -> None:
+    times = cell["seconds_per_iteration"]
+    times["ci95_low"] = (times["ci95_low"] + times["median"]) / 2
+
+
+def _rate_2nkd(cell: dict[str, Any]) -> None:
+    cell["gflops_2nkd"] *= 2
+
+
+def _traffic(cell: dict[str, Any]) -> None:
+    cell["gbytes_per_second"]["compulsory"] *= 2
+
+
 def _whole_call(cell: dict[str, Any]) -> None:
     cell["whole_call_seconds"]["20"] *= 2
 
@@ -87,6 +100,9 @@ def _whole_call(cell: dict[str, Any]) -> None:
         (_rate, r"gflops 1e\+09, but the median gives"),
         (_processes, "99 processes, but samples of 3"),
         (_stages, "its stages take 5 s"),
+        (_low_end, "ci95_low .* is not that of the samples"),
+        (_rate_2nkd, "gflops_2nkd .*, but the median gives"),
+        (_traffic, "compulsory gbytes_per_second .*, but the median gives"),
         (_whole_call, "a call of 20 iterations"),
     ],
 )
@@ -100,6 +116,17 @@ def test_a_cell_that_contradicts_itself_is_refused_by_name(
         load_result(path)
     assert str(path) in str(raised.value)
     assert f"cell {data['cells'][0]['key']}" in str(raised.value)
+
+
+def test_a_trace_that_contradicts_its_runs_is_refused_by_name(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    wanted = {"name": "end", "variant": "cpu_a", "n": 9, "d": 2, "k": 3, "iterations": 9}
+    data["traces"] = [synthetic.trace(wanted | {"stop": "labels"}, {}, "random:1")]
+    load_result(synthetic.write(tmp_path, data))
+    data["traces"][0]["seconds_per_iteration"] /= 10
+    with pytest.raises(ResultError, match=r"trace end: .* s per iteration, but its runs give"):
+        load_result(synthetic.write(tmp_path, data))
 
 
 def test_complete_with_fewer_cells_than_planned_is_refused(

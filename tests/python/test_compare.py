@@ -48,7 +48,10 @@ def set_times(cell: dict, seconds: float) -> None:
     median = statistics.median(statistics.median(process) for process in samples)
     cell["samples_seconds_per_iteration"] = samples
     cell["pace"] = None
-    cell["seconds_per_iteration"] |= {"median": median}
+    cell["seconds_per_iteration"] = {"median": median}
+    cell |= {"processes": PROCESSES, "repetitions": 2, "stages": {}}
+    for derived in ("gflops", "gflops_2nkd", "gbytes_per_second", "whole_call_seconds"):
+        cell[derived] = None
     cell["unsteady"] = []
     cell["noted"] = []
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fit` against an oracle of its own: exact rationals, none of the program's code.
 
-More fits than a test may take: KMEANS_BENCH_ORACLE_FITS=2000.
+More fits than a test may take: KMEANS_BENCH_ORACLE_FITS=2000; others: KMEANS_BENCH_ORACLE_SEED=7.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from tests.support import ROOT
 
 PROGRAM = os.environ.get("KMEANS_BENCH", str(ROOT / "build" / "kmeans-bench"))
 FITS = int(os.environ.get("KMEANS_BENCH_ORACLE_FITS", "60"))
+SEED = int(os.environ.get("KMEANS_BENCH_ORACLE_SEED", "0"))
+KINDS = 8
 EXACT = ("reference", "openmp_exact")
 OTHERS = (
     "cpu_naive",
@@ -84,18 +86,34 @@ def _awkward(rng: np.random.Generator, kind: int) -> np.ndarray:
         points = rng.normal(size=(n, d)) * rng.choice([1e-30, 1e-12, 1e12, 1e17])
     elif kind == 4:  # halves: rounding of means
         points = rng.integers(0, 9, (n, d)) / 2
-    else:
+    elif kind == 5:
         points = rng.normal(size=(n, d))
         points[rng.integers(0, n)] *= 1e4
+    elif kind == 6:  # denormals of float32, some of them zero
+        points = rng.integers(-40, 41, (n, d)) * 2.0**-149
+    else:  # zeros of both signs beside a grid: ties of distances, one column constant
+        points = rng.choice([-0.0, 0.0, 1.0, -1.0], (n, d))
+        points[:, 0] = 1e6
     return np.ascontiguousarray(points, dtype=np.float32)
 
 
-def _fit(folder: Path, variant: str, precision: str, k: int, threads: int, iterations: int):
+def _write_csv(path: Path, points: np.ndarray, labelled: bool) -> None:
+    """Digits enough for every float32; behind them a label that is no number."""
+    with path.open("w", encoding="utf-8") as file:
+        for i, row in enumerate(points):
+            label = f",row {i}" if labelled else ""
+            file.write(",".join(f"{float(x):.9g}" for x in row) + label + "\n")
+
+
+def _fit(
+    folder: Path, file: str, variant: str, precision: str, k: int, threads: int, iterations: int
+):
     run = subprocess.run(
         [
             PROGRAM,
             "fit",
-            str(folder / "points.npy"),
+            str(folder / file),
+            *(("--drop-last", "1") if file == "labelled.csv" else ()),
             "-k",
             str(k),
             "--variant",
@@ -128,15 +146,19 @@ def _fit(folder: Path, variant: str, precision: str, k: int, threads: int, itera
 
 @pytest.mark.parametrize("seed", range(4))
 def test_fits_agree_with_the_oracle(tmp_path: Path, seed: int) -> None:
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng([SEED, seed] if SEED else seed)
     for case in range(max(1, FITS // 4)):
-        points = _awkward(rng, case % 6)
+        points = _awkward(rng, case % KINDS)
         n = len(points)
         k = int(rng.choice([1, n, rng.integers(1, n + 1)]))
         start = points[rng.choice(n, k, replace=False)].copy()
         if case % 5 == 4:  # far away: empty clusters
             start[k // 2 :] = np.abs(points).max() * 3 + 1
         np.save(tmp_path / "points.npy", points)
+        file = "points.npy"
+        if case % 7 == 6:  # as text, with and without a column that is left out
+            file = ("points.csv", "labelled.csv")[case // 7 % 2]
+            _write_csv(tmp_path / file, points, file == "labelled.csv")
         np.save(tmp_path / "init.npy", start)
         threads = (1, 2, 3, 7)[case % 4]
         if case % 3 == 0:  # exact: bit for bit after several iterations
@@ -144,13 +166,13 @@ def test_fits_agree_with_the_oracle(tmp_path: Path, seed: int) -> None:
             centroids, labels = start, np.zeros(n, np.int32)
             for _ in range(iterations):
                 labels, centroids = _step(points, centroids)
-            found = _fit(tmp_path, EXACT[case % 2], "f32", k, threads, iterations)
+            found = _fit(tmp_path, file, EXACT[case % 2], "f32", k, threads, iterations)
             assert np.array_equal(found[0], labels), (seed, case)
             assert found[1].tobytes() == centroids.tobytes(), (seed, case)
             continue
         variant = OTHERS[int(rng.integers(len(OTHERS)))]
         precision = ("f32", "f64")[case % 2]
-        found = _fit(tmp_path, variant, precision, k, threads, 1)
+        found = _fit(tmp_path, file, variant, precision, k, threads, 1)
         _judge(points, start, found, variant, precision, f"{seed}, {case}: {variant} {precision}")
 
 
