@@ -12,6 +12,7 @@
 #include "datasets/generators.h"
 #include "datasets/parallel.h"
 #include "datasets/readers.h"
+#include "datasets/sha256.h"
 #include "harness/errors.h"
 #include "harness/text.h"
 

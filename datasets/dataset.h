@@ -64,8 +64,4 @@ InitSpec parse_init(const std::string& text);
 /// 5 points are further apart than ...", file of a wrong shape).
 Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init);
 
-/// Lower-case hexadecimal SHA-256.
-std::string sha256_hex(const void* data, std::size_t bytes);
-std::string sha256_file(const std::filesystem::path& file);
-
 }  // namespace kmeans

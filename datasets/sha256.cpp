@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 
-#include "datasets/dataset.h"
 #include "datasets/mapped_file.h"
 
 #if defined(__x86_64__)

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 namespace kmeans {
@@ -23,5 +24,9 @@ class Sha256 {
   std::size_t used_ = 0;
   std::uint64_t total_ = 0;
 };
+
+/// Lower-case hexadecimal SHA-256.
+std::string sha256_hex(const void* data, std::size_t bytes);
+std::string sha256_file(const std::filesystem::path& file);
 
 }  // namespace kmeans

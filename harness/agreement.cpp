@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "harness/results.h"
+#include "harness/measures.h"
 #include "harness/statistics.h"
 #include "harness/text.h"
 

@@ -16,7 +16,7 @@
 #include "harness/formatted.h"
 #include "harness/json_file.h"
 #include "harness/registry.h"
-#include "harness/results.h"
+#include "harness/measures.h"
 #include "harness/statistics.h"
 #include "harness/text.h"
 

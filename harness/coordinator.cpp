@@ -21,11 +21,12 @@
 #include <string_view>
 
 #include "datasets/dataset.h"
+#include "datasets/sha256.h"
 #include "harness/build_info.h"
 #include "harness/errors.h"
 #include "harness/fit.h"
 #include "harness/gpu.h"
-#include "harness/interleave.h"
+#include "harness/turns.h"
 #include "harness/job.h"
 #include "harness/journal.h"
 #include "harness/json_file.h"

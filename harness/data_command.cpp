@@ -15,6 +15,7 @@
 #include "datasets/dataset.h"
 #include "datasets/generators.h"
 #include "datasets/points.h"
+#include "datasets/sha256.h"
 #include "harness/build_info.h"
 #include "harness/errors.h"
 #include "harness/option_checks.h"

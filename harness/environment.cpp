@@ -13,7 +13,6 @@
 #include "harness/stack_size.h"
 #include "harness/text.h"
 
-extern char** environ;  // NOLINT(readability-redundant-declaration): not declared everywhere
 
 namespace kmeans {
 namespace {
@@ -101,18 +100,6 @@ std::string without_folders(std::string_view value) {
     begin = end + 1;
   }
   return valid_utf8(result);
-}
-
-std::map<std::string, std::string> current_environment() {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-    const std::string_view text = *entry;
-    const auto equals = text.find('=');
-    if (equals == std::string_view::npos || equals == 0) continue;
-    // getenv() finds the first of several, so the first one counts here as well.
-    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
-  }
-  return variables;
 }
 
 std::string lower(std::string_view text) {
@@ -367,21 +354,6 @@ nlohmann::json environment_context(const EnvironmentReport& report,
           {"neutralised", neutralised},
           {"warnings", report.warnings},
           {"openmp_waiting", report.waiting}};
-}
-
-std::vector<std::string> changed_environment(const EnvironmentChanges& changes) {
-  auto variables = current_environment();
-  for (const auto& [name, value] : changes) {
-    if (value) {
-      variables[name] = *value;
-    } else {
-      variables.erase(name);
-    }
-  }
-  std::vector<std::string> entries;
-  entries.reserve(variables.size());
-  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
-  return entries;
 }
 
 }  // namespace kmeans

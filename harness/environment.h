@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/process.h"
+
 namespace kmeans {
 
 struct EnvironmentReport {
@@ -36,9 +38,6 @@ double planted_slowdown();
 /// for each worker, and those that only name places or the machine.
 nlohmann::json lasting_environment(const EnvironmentReport& report, bool keep);
 
-/// Name and new value, or nothing for "remove it".
-using EnvironmentChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
-
 /// What to change for a worker process: the thread counts of every numerical library become
 /// `threads`, and crippling variables are removed. With `keep`, whatever the user has set stays,
 /// and only thread counts that are not set are added.
@@ -48,8 +47,5 @@ EnvironmentChanges worker_environment(const EnvironmentReport& report, int threa
 /// holds the names of variables that were set and that `changes` removes or gives another value.
 nlohmann::json environment_context(const EnvironmentReport& report,
                                    const EnvironmentChanges& changes);
-
-/// This process's environment after the changes, as "NAME=value".
-std::vector<std::string> changed_environment(const EnvironmentChanges& changes);
 
 }  // namespace kmeans

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "harness/results.h"
+#include "harness/measures.h"
 
 namespace kmeans {
 namespace {

@@ -10,11 +10,9 @@
 #include <string>
 
 #include "harness/compare.h"
+#include "harness/turns.h"
 
 namespace kmeans {
-
-/// Both programs must speak the same version of the lines: `run --turns` says its own first.
-constexpr int kTurnsVersion = 1;
 
 /// The round of the first look, which its cells must have before any is judged; then looks grow
 /// rarer, since each is another chance to be wrong.

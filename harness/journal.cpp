@@ -16,7 +16,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "datasets/dataset.h"
+#include "datasets/sha256.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/json_integer.h"

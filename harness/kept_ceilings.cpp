@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "datasets/atomic_file.h"
-#include "datasets/dataset.h"
+#include "datasets/sha256.h"
 #include "harness/errors.h"
 #include "harness/json_file.h"
 #include "harness/text.h"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/preparation.h"
 
+#include "datasets/sha256.h"
 #include "harness/machine.h"
 #include "harness/resolution.h"
 

@@ -22,6 +22,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <string_view>
 
 #include "harness/text.h"
 
@@ -283,6 +284,33 @@ std::string signal_name(int number) {
 }
 
 }  // namespace
+
+std::map<std::string, std::string> current_environment() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const auto equals = text.find('=');
+    if (equals == std::string_view::npos || equals == 0) continue;
+    // getenv() finds the first of several, so the first one counts here as well.
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+std::vector<std::string> changed_environment(const EnvironmentChanges& changes) {
+  auto variables = current_environment();
+  for (const auto& [name, value] : changes) {
+    if (value) {
+      variables[name] = *value;
+    } else {
+      variables.erase(name);
+    }
+  }
+  std::vector<std::string> entries;
+  entries.reserve(variables.size());
+  for (const auto& [name, value] : variables) entries.push_back(name + "=" + value);
+  return entries;
+}
 
 InterruptGuard::InterruptGuard() {
   interrupt_count = 0;

@@ -4,10 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
-
-#include "harness/environment.h"
 
 namespace kmeans {
 
@@ -25,6 +26,15 @@ class InterruptGuard {
   /// Becomes readable when a signal arrives, or -1 when no guard lives.
   [[nodiscard]] static int descriptor();
 };
+
+/// This process's environment. Of a name that stands there twice, the first.
+std::map<std::string, std::string> current_environment();
+
+/// Name and new value, or nothing for "remove it".
+using EnvironmentChanges = std::vector<std::pair<std::string, std::optional<std::string>>>;
+
+/// This process's environment after the changes, as "NAME=value".
+std::vector<std::string> changed_environment(const EnvironmentChanges& changes);
 
 struct ProcessRequest {
   std::vector<std::string> command;  ///< Program (a path, not looked up) and arguments.

@@ -15,7 +15,7 @@
 #include "harness/errors.h"
 #include "harness/job.h"
 #include "harness/json_file.h"
-#include "harness/results.h"
+#include "harness/measures.h"
 #include "harness/statistics.h"
 #include "harness/text.h"
 

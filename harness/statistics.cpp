@@ -7,7 +7,7 @@
 #include <limits>
 #include <numeric>
 
-#include "harness/results.h"
+#include "harness/measures.h"
 
 namespace kmeans {
 namespace {

@@ -11,7 +11,7 @@
 #include "harness/errors.h"
 #include "harness/progress_line.h"
 #include "harness/registry.h"
-#include "harness/results.h"
+#include "harness/measures.h"
 #include "harness/session.h"
 #include "harness/text.h"
 

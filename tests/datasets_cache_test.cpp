@@ -13,6 +13,7 @@
 
 #include "datasets/atomic_file.h"
 #include "datasets/dataset.h"
+#include "datasets/sha256.h"
 #include "datasets_test_tools.h"
 
 namespace kmeans {

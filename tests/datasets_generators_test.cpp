@@ -11,6 +11,7 @@
 #include "datasets/catalogue.h"
 #include "datasets/dataset.h"
 #include "datasets/generators.h"
+#include "datasets/sha256.h"
 #include "datasets_test_tools.h"
 
 namespace kmeans {
