@@ -14,6 +14,7 @@
 #include "harness/errors.h"
 #include "harness/fit.h"
 #include "harness/job.h"
+#include "harness/precision.h"
 #include "harness/registry.h"
 #include "harness/study.h"
 #include "harness/text.h"

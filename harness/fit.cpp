@@ -19,6 +19,7 @@
 #include "harness/json_integer.h"
 #include "harness/machine.h"
 #include "harness/option_checks.h"
+#include "harness/precision.h"
 #include "harness/python_backend.h"
 #include "harness/resolution.h"
 #include "harness/session.h"

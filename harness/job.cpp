@@ -6,18 +6,10 @@
 
 #include "harness/errors.h"
 #include "harness/json_integer.h"
+#include "harness/precision.h"
 #include "harness/text.h"
 
 namespace kmeans {
-
-Precision parse_precision(const std::string& text) {
-  static constexpr std::array kAll{Precision::f64, Precision::f32, Precision::tf32, Precision::f16,
-                                   Precision::bf16};
-  for (const Precision precision : kAll) {
-    if (text == to_string(precision)) return precision;
-  }
-  throw InputError("unknown precision '" + text + "'; known: f64, f32, tf32, f16, bf16");
-}
 
 // A number that overflowed is null in JSON, and grants nothing; no scale does neither.
 nlohmann::json to_json(const TrajectoryScale& scale) {

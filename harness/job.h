@@ -86,9 +86,6 @@ JobResult job_result_from_json(const nlohmann::json& json);
 /// is the inertia, whether it met empty clusters, and the scale.
 inline constexpr const char* kFloat64Trajectory = "float64_trajectory";
 
-/// Parses "f64", "f32", ...; throws InputError naming the admitted ones.
-Precision parse_precision(const std::string& text);
-
 /// The worker subcommand: never throws; returns the process's exit code (0 if a result was
 /// written).
 int run_worker(const std::string& job_file, const std::string& result_file);

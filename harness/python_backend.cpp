@@ -19,6 +19,7 @@
 #include <stdexcept>
 
 #include "harness/build_info.h"
+#include "harness/precision.h"
 #include "harness/python_process.h"
 #include "harness/text.h"
 
@@ -108,17 +109,9 @@ Value choose(const json& traits, const char* key, const std::string& first, Valu
   return text == first ? is_first : is_second;
 }
 
-Precision precision_of(const std::string& text) {
-  for (const auto precision :
-       {Precision::f64, Precision::f32, Precision::tf32, Precision::f16, Precision::bf16}) {
-    if (text == to_string(precision)) return precision;
-  }
-  throw std::runtime_error("unknown precision '" + text + "'");
-}
-
 std::vector<Precision> parse_precisions(const json& array) {
   std::vector<Precision> precisions;
-  for (const auto& text : array) precisions.push_back(precision_of(text.get<std::string>()));
+  for (const auto& text : array) precisions.push_back(parse_precision(text.get<std::string>()));
   return precisions;
 }
 

@@ -62,17 +62,6 @@ void check_name(const std::string& name, const char* where) {
 
 }  // namespace
 
-const char* to_string(Precision precision) {
-  switch (precision) {
-    case Precision::f64: return "f64";
-    case Precision::f32: return "f32";
-    case Precision::tf32: return "tf32";
-    case Precision::f16: return "f16";
-    case Precision::bf16: return "bf16";
-  }
-  return "?";
-}
-
 bool register_variant(Traits traits, Factory factory, const char* file) {
   check_name(traits.name, file);
   const std::string backend = backend_of(file);

@@ -17,6 +17,7 @@
 #include "harness/fit.h"
 #include "harness/json_file.h"
 #include "harness/machine.h"
+#include "harness/precision.h"
 #include "harness/preparation.h"
 #include "harness/process.h"
 #include "harness/progress_line.h"

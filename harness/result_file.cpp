@@ -13,9 +13,9 @@
 
 #include "harness/agreement.h"
 #include "harness/errors.h"
-#include "harness/job.h"
 #include "harness/json_file.h"
 #include "harness/measures.h"
+#include "harness/precision.h"
 #include "harness/statistics.h"
 #include "harness/text.h"
 
