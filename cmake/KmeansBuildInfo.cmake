@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# What a result file says about the build: harness/build_info.h is implemented by a generated file.
+# What a result file says about the build: harness/support/build_info.h is implemented by a generated file.
 
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type_upper)
 string(STRIP "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${build_type_upper}}" kmeans_cxx_flags)

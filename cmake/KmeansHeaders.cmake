@@ -32,7 +32,8 @@ endfunction()
 
 function(kmeans_test_headers)
   file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
-       ${PROJECT_SOURCE_DIR}/datasets/*.h ${PROJECT_SOURCE_DIR}/harness/*.h
+       ${PROJECT_SOURCE_DIR}/datasets/*.h
+       ${PROJECT_SOURCE_DIR}/harness/*.h ${PROJECT_SOURCE_DIR}/harness/*/*.h
        ${PROJECT_SOURCE_DIR}/implementations/*.h ${PROJECT_SOURCE_DIR}/implementations/*/*.h
        ${PROJECT_SOURCE_DIR}/experiments/studies/*.h)
   # Included several times, inside namespaces: no header of its own.

@@ -53,7 +53,7 @@ if(KMEANS_SANITIZE MATCHES "thread")
 endif()
 
 # Variants are compiled for the machine at hand; the rest of the suite stays portable, and checks at
-# start that the processor has what the variants were compiled for (harness/isa_check.cpp).
+# start that the processor has what the variants were compiled for (harness/machine/isa_check.cpp).
 set(kmeans_march_flags "")
 if(KMEANS_MARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(kmeans_march_flags -march=${KMEANS_MARCH})

@@ -12,17 +12,17 @@
 #include <optional>
 #include <utility>
 
-#include "datasets/atomic_file.h"
 #include "datasets/catalogue.h"
 #include "datasets/dataset.h"
 #include "datasets/generate.h"
-#include "datasets/mapped_file.h"
 #include "datasets/npy.h"
 #include "datasets/readers.h"
 #include "datasets/scikit_learn.h"
-#include "datasets/sha256.h"
-#include "harness/errors.h"
-#include "harness/text.h"
+#include "harness/support/atomic_file.h"
+#include "harness/support/errors.h"
+#include "harness/support/mapped_file.h"
+#include "harness/support/sha256.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <fstream>
 
-#include "harness/build_info.h"
-#include "harness/errors.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
 
 namespace kmeans {
 namespace {

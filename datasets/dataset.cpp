@@ -12,9 +12,9 @@
 #include "datasets/generators.h"
 #include "datasets/parallel.h"
 #include "datasets/readers.h"
-#include "datasets/sha256.h"
-#include "harness/errors.h"
-#include "harness/text.h"
+#include "harness/support/errors.h"
+#include "harness/support/sha256.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "datasets/random.h"
 #include "datasets/readers.h"
-#include "harness/errors.h"
-#include "harness/text.h"
+#include "harness/support/errors.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <string_view>
 
-#include "datasets/atomic_file.h"
 #include "datasets/points.h"
 #include "datasets/readers.h"
+#include "harness/support/atomic_file.h"
 
 namespace kmeans {
 namespace {

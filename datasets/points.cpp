@@ -13,11 +13,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "datasets/mapped_file.h"
 #include "datasets/npy.h"
 #include "datasets/parallel.h"
 #include "datasets/readers.h"
-#include "harness/errors.h"
+#include "harness/support/errors.h"
+#include "harness/support/mapped_file.h"
 
 namespace kmeans {
 namespace {

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <vector>
 
-#include "datasets/number.h"
 #include "datasets/parallel.h"
 #include "datasets/readers.h"
+#include "harness/support/number.h"
 
 namespace kmeans {
 namespace {

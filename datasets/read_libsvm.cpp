@@ -6,8 +6,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "datasets/number.h"
 #include "datasets/readers.h"
+#include "harness/support/number.h"
 
 namespace kmeans {
 namespace {

@@ -13,9 +13,9 @@
 #include <string>
 #include <system_error>
 
-#include "harness/build_info.h"
-#include "harness/errors.h"
-#include "harness/text.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/text.h"
 
 extern char** environ;
 

@@ -15,8 +15,8 @@
 #include "datasets/parallel.h"
 #include "datasets/random.h"
 #include "datasets/readers.h"
-#include "harness/errors.h"
-#include "harness/text.h"
+#include "harness/support/errors.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {

@@ -70,7 +70,7 @@ def exactly(value: float) -> Interval:
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Median with its 95 % interval from order statistics, as harness/results.cpp forms that of a
+    """Median with its 95 % interval from order statistics, as harness/run/results.cpp forms that of a
     cell; below six samples the smallest and the largest."""
     ordered = sorted(samples)
     rank = median_rank(len(ordered))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do the processes of a cell agree? The one place of the rule, for files that do not say so: the
-same as in harness/agreement.h, which decides for the files that are written today."""
+same as in harness/record/agreement.h, which decides for the files that are written today."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AGREEING = 1.30
 
 def median_rank(count: int) -> int:
     """The r of the tightest order statistics x(r), x(n+1-r) that hold the median with 95 %
-    confidence, as harness/results.cpp forms them; 0 below six samples, where none do."""
+    confidence, as harness/run/results.cpp forms them; 0 below six samples, where none do."""
     rank, tail = 0, 0.0
     while rank < count:
         tail += math.comb(count, rank) / 2**count

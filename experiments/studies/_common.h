@@ -16,9 +16,9 @@
 
 #include "datasets/dataset.h"
 #include "datasets/random.h"
-#include "harness/errors.h"
 #include "harness/study.h"
-#include "harness/text.h"
+#include "harness/support/errors.h"
+#include "harness/support/text.h"
 
 namespace kmeans::studies {
 // Unnamed on purpose, as in implementations/: each study has its own copy.

@@ -18,7 +18,7 @@
 #include <array>
 
 #include "experiments/studies/_common.h"
-#include "harness/parallel.h"
+#include "harness/support/parallel.h"
 
 namespace kmeans::studies {
 namespace {

@@ -26,13 +26,13 @@
 #include <utility>
 #include <vector>
 
-#include "harness/errors.h"
 #include "harness/exact_step.h"
-#include "harness/parallel.h"
-#include "harness/registry.h"
-#include "harness/session.h"
 #include "harness/study.h"
-#include "harness/text.h"
+#include "harness/support/errors.h"
+#include "harness/support/parallel.h"
+#include "harness/support/text.h"
+#include "harness/variants/registry.h"
+#include "harness/verify/session.h"
 
 namespace {
 

@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/errors.h"
+#include "harness/support/errors.h"
 #include "implementations/_limits.h"
 #include "implementations/_stage_work.h"
 #include "implementations/cpu/_cluster_sums.h"

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "harness/exact_step.h"
-#include "implementations/cuda/_device.cuh"
+#include "harness/machine/cuda/device.cuh"
 
 namespace kmeans::cuda {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "harness/gpu.h"
+#include "harness/machine/cuda/device.cuh"
+#include "harness/machine/gpu.h"
 #include "harness/variant.h"
-#include "implementations/cuda/_device.cuh"
 
 namespace kmeans::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "implementations/cuda/_device.cuh"
+#include "harness/machine/cuda/device.cuh"
 
 namespace kmeans::cuda {
 

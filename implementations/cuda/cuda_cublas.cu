@@ -19,7 +19,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "harness/cuda/cublas_library.h"
+#include "harness/machine/cuda/cublas_library.h"
 #include "implementations/cuda/_lloyd.cuh"
 
 namespace {

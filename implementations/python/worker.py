@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs Python variants for kmeans-bench; the other end is harness/python_variant.cpp.
+"""Runs Python variants for kmeans-bench; the other end is harness/variants/python_variant.cpp.
 
     worker.py --describe [--folder DIR]
     worker.py --serve NAME --control FD --exchange FD [--points FD] [--folder DIR]

@@ -28,18 +28,18 @@
 
 #include "datasets/dataset.h"
 #include "datasets/readers.h"
-#include "harness/compare.h"
-#include "harness/errors.h"
-#include "harness/experiment.h"
-#include "harness/export.h"
-#include "harness/journal.h"
-#include "harness/json_file.h"
-#include "harness/registry.h"
-#include "harness/result_file.h"
-#include "harness/results.h"
+#include "harness/compare/compare.h"
+#include "harness/compare/export.h"
+#include "harness/record/journal.h"
+#include "harness/record/result_file.h"
+#include "harness/run/experiment.h"
+#include "harness/run/results.h"
+#include "harness/run/sweep.h"
 #include "harness/study.h"
-#include "harness/sweep.h"
-#include "harness/text.h"
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/support/text.h"
+#include "harness/variants/registry.h"
 
 namespace kmeans::fuzz {
 
@@ -421,12 +421,18 @@ inline Answer read_journal(std::string_view text) {
 inline const std::vector<Target>& all_targets() {
   using namespace detail;
   static const std::vector<Target> targets{
-      {"npy", read_file<FileFormat::npy>},       {"csv", read_file<FileFormat::csv>},
-      {"fvecs", read_file<FileFormat::fvecs>},   {"bvecs", read_file<FileFormat::bvecs>},
-      {"fbin", read_file<FileFormat::fbin>},     {"idx", read_file<FileFormat::idx>},
-      {"libsvm", read_file<FileFormat::libsvm>}, {"automatic", read_file<FileFormat::automatic>},
-      {"dataset", read_dataset},                 {"init", read_init},
-      {"experiment", read_experiment},           {"result", read_result},
+      {"npy", read_file<FileFormat::npy>},
+      {"csv", read_file<FileFormat::csv>},
+      {"fvecs", read_file<FileFormat::fvecs>},
+      {"bvecs", read_file<FileFormat::bvecs>},
+      {"fbin", read_file<FileFormat::fbin>},
+      {"idx", read_file<FileFormat::idx>},
+      {"libsvm", read_file<FileFormat::libsvm>},
+      {"automatic", read_file<FileFormat::automatic>},
+      {"dataset", read_dataset},
+      {"init", read_init},
+      {"experiment", read_experiment},
+      {"result", read_result},
       {"journal", read_journal},
   };
   return targets;

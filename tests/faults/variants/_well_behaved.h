@@ -9,8 +9,8 @@
 #include <memory>
 #include <thread>
 
-#include "harness/registry.h"
 #include "harness/variant.h"
+#include "harness/variants/registry.h"
 
 namespace kmeans::faults {
 

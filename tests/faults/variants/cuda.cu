@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "implementations/cuda/_device.cuh"
+#include "harness/machine/cuda/device.cuh"
 #include "tests/faults/variants/_well_behaved.h"
 
 namespace {

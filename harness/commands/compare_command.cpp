@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/compare_command.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/compare/compare.h"
+#include "harness/compare/interleave.h"
+#include "harness/support/atomic_file.h"
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/support/number.h"
+#include "harness/support/process.h"
+#include "harness/support/text.h"
+
+namespace kmeans {
+namespace {
+
+// GitHub refuses a step summary above 1024 KiB.
+constexpr int kMarkdownKib = 1000;
+
+struct CompareOptions {
+  std::string base;
+  std::string changed;
+  std::string markdown;
+  std::string json_file;
+  std::string effect = "5%";
+  std::string false_discovery_rate = "5%";
+  std::string only;
+  std::string undecided;
+  int markdown_kib = kMarkdownKib;
+  std::string experiment;
+  std::string scale = "quick";
+  std::string out = "compared";
+  double minutes = 10;
+  std::uint64_t order_seed = 1;
+  int threads = 0;
+  bool run = false;
+  bool resume = false;
+  bool gate = false;
+  bool all = false;
+  bool cross_hardware = false;
+  bool allow_missing = false;
+  bool geometric_mean = false;
+  bool steady_clock = false;
+};
+
+/// "5%" or "0.05" -> 0.05.
+double share(const std::string& option, const std::string& text, double most) {
+  const auto percent = text.find('%');
+  const bool in_percent = percent != std::string::npos && percent + 1 == text.size();
+  std::string digits = in_percent ? text.substr(0, percent) : text;
+  if (in_percent && !digits.empty() && digits.back() == ' ') digits.pop_back();
+  double value = std::nan("");
+  const bool is_number = parse_number(digits, value);
+  if (in_percent) value /= 100;
+  if (!is_number || !(value > 0) || value > most) {
+    throw InputError(option + " " + valid_utf8(text) + ": give a share such as 5% or 0.05, above " +
+                     "0 and at most " + std::to_string(static_cast<int>(100 * most)) + "%");
+  }
+  return value;
+}
+
+/// What the user called it; of an absolute path the last parts, since where someone keeps files
+/// says nothing about the results.
+std::string label_of(const std::string& path, int parts = 1) {
+  std::filesystem::path name(path);
+  if (!name.has_filename()) name = name.parent_path();
+  if (!name.is_absolute()) return valid_utf8(name.string());
+  std::filesystem::path last = name.filename();
+  for (name = name.parent_path(); parts > 1 && name.has_filename(); --parts) {
+    last = name.filename() / last;
+    name = name.parent_path();
+  }
+  return valid_utf8(last.string());
+}
+
+/// Labels of both sides, which differ where that takes no more than the folders they lie in.
+std::pair<std::string, std::string> labels_of(const std::string& base, const std::string& changed) {
+  const int parts = label_of(base) == label_of(changed) ? 2 : 1;
+  return {label_of(base, parts), label_of(changed, parts)};
+}
+
+int exit_status(GateOutcome outcome, const std::string& undecided) {
+  switch (outcome) {
+    case GateOutcome::passed: return kExitOk;
+    case GateOutcome::failed: return kExitGateFailed;
+    case GateOutcome::undecided: break;
+  }
+  return undecided == "pass" ? kExitOk : undecided == "fail" ? kExitGateFailed : kExitUndecided;
+}
+
+/// False when interrupted.
+bool measured_in_turns(const CompareOptions& options, const CompareSettings& settings) {
+  InterleaveSettings turns;
+  turns.base_program = options.base;
+  turns.new_program = options.changed;
+  turns.experiment = options.experiment;
+  turns.scale = options.scale;
+  turns.only = options.only;
+  turns.out = options.out;
+  turns.minutes = options.minutes;
+  turns.order_seed = options.order_seed;
+  turns.threads = options.threads;
+  turns.resume = options.resume;
+  turns.compare = settings;
+  const InterruptGuard guard;
+  return measure_in_turns(turns);
+}
+
+int compare_files(const CompareOptions& options) {
+  if (options.run == options.experiment.empty()) {
+    throw InputError(options.run
+                         ? "--run needs two programs and an experiment: compare --run OLD NEW "
+                           "EXPERIMENT"
+                         : "compare takes two results; an experiment is for compare --run");
+  }
+  if (options.markdown == "-" && options.json_file == "-") {
+    throw InputError(
+        "--markdown - and --json - would both go to standard output; name a file for "
+        "one of them");
+  }
+  CompareSettings settings;
+  settings.effect = share("--effect", options.effect, 10);
+  settings.false_discovery_rate = share("--fdr", options.false_discovery_rate, 0.5);
+  settings.cross_hardware = options.cross_hardware;
+  settings.allow_missing = options.allow_missing;
+  settings.geometric_mean = options.geometric_mean;
+  settings.steady_clock = options.steady_clock;
+  if (!options.only.empty()) settings.only = Pattern(options.only);
+  std::string base_place = options.base;
+  std::string new_place = options.changed;
+  if (options.run) {
+    if (!measured_in_turns(options, settings)) {
+      std::fprintf(stderr, "interrupted; continue with --resume\n");
+      return kExitInterrupted;
+    }
+    base_place = (std::filesystem::path(options.out) / "base").string();
+    new_place = (std::filesystem::path(options.out) / "new").string();
+    // What both were told to leave out is in neither.
+    settings.only.reset();
+  }
+  const auto base = load_results(base_place);
+  const auto changed = load_results(new_place);
+  std::vector<NamedFile> inputs;
+  for (const auto& file : base) inputs.push_back({"which is compared", file.path});
+  for (const auto& file : changed) inputs.push_back({"which is compared", file.path});
+  check_outputs({{"--json", options.json_file}, {"--markdown", options.markdown}}, inputs);
+  const auto [base_label, new_label] = labels_of(base_place, new_place);
+  const Comparison comparison = compare_results(base, base_label, changed, new_label, settings);
+  if (comparison.cells.empty() && comparison.records.empty() && comparison.missing.empty() &&
+      comparison.added.empty()) {
+    throw InputError("--only '" + valid_utf8(options.only) + "' matches no cell of base or new");
+  }
+  const bool json_alone = options.json_file == "-";
+  if (!options.json_file.empty() && !json_alone) {
+    write_json_file(options.json_file, to_json(comparison));
+  }
+  std::string markdown;
+  if (!options.markdown.empty()) {
+    const std::string whole = options.json_file.empty() || json_alone
+                                  ? "kmeans-bench compare with --json or --all"
+                                  : label_of(options.json_file);
+    markdown = to_markdown(comparison, options.all,
+                           static_cast<std::size_t>(options.markdown_kib) * 1024, whole);
+  }
+  const bool markdown_alone = options.markdown == "-";
+  if (!markdown.empty() && !markdown_alone) write_file_atomically(options.markdown, markdown);
+  const std::string text = markdown_alone ? markdown
+                           : json_alone   ? presentable(to_json(comparison)).dump(1) + "\n"
+                                          : to_text(comparison, options.all);
+  std::fputs(text.c_str(), stdout);
+  return options.gate ? exit_status(comparison.gate.outcome, options.undecided) : kExitOk;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<CompareOptions>();
+  auto* command = app.add_subcommand(
+      "compare", "Compare results cell by cell: slower, faster, same or unclear; wrong answers");
+  command
+      ->add_option("base", options->base,
+                   "Result file, or folder results/<machine>; with --run a program")
+      ->required();
+  command->add_option("new", options->changed, "The same, of what is to be judged")->required();
+  command->add_option("experiment", options->experiment, "With --run: what both are to run");
+  command->add_flag("--run", options->run,
+                    "base and new are two builds of kmeans-bench: measure them in\nturns, process "
+                    "by process, until every cell is decided");
+  command->add_option("--minutes", options->minutes, "Of --run: at most so long")
+      ->check(CLI::Range(0.01, 10000.0))
+      ->capture_default_str();
+  command->add_option("--out", options->out, "Of --run: gets the results, base and new")
+      ->capture_default_str();
+  command->add_option("--scale", options->scale, "Of --run: quick or paper")
+      ->check(CLI::IsMember({"quick", "paper"}))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "Of --run: CPU threads of parallel variants")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--order-seed", options->order_seed, "Of --run: seed of the order of turns")
+      ->capture_default_str();
+  command->add_flag("--resume", options->resume, "Of --run: go on with what lies in --out");
+  command->add_option("--markdown", options->markdown,
+                      "Also write Markdown to this file; - prints it instead of the text");
+  command->add_option("--markdown-limit", options->markdown_kib, "Its largest size in KiB")
+      ->check(CLI::Range(4, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--json", options->json_file,
+                      "Also write everything to this file; - prints it instead of the text");
+  command->add_flag("--gate", options->gate,
+                    "Exit 1 when something is slower, an answer broken or a cell missing, 6 when "
+                    "that\ncould not be told of all cells");
+  command
+      ->add_option("--undecided", options->undecided,
+                   "pass or fail: exit 0 or 1 instead of 6 under --gate")
+      ->check(CLI::IsMember({"pass", "fail"}));
+  command->add_option("--effect", options->effect, "Differences up to this do not matter")
+      ->capture_default_str();
+  command
+      ->add_option("--fdr", options->false_discovery_rate,
+                   "Share of false alarms among the findings, on average")
+      ->capture_default_str();
+  command->add_flag("--steady-clock", options->steady_clock,
+                    "Times relative to a fixed computation beside them: a clock that changed in "
+                    "between is no difference");
+  command->add_flag("--cross-hardware", options->cross_hardware,
+                    "Allow other hardware; parallel cells then match without their threads");
+  command->add_flag("--allow-missing", options->allow_missing,
+                    "Cells missing in new, and incomplete files, pass the gate");
+  command->add_option("--only", options->only,
+                      "Regular expression: cells whose key or experiment it is found in");
+  command->add_flag("--all", options->all, "Show the cells that are the same, too");
+  command->add_flag("--geometric-mean", options->geometric_mean,
+                    "Also the geometric mean of all ratios");
+  command->callback([options, &action] { action = [options] { return compare_files(*options); }; });
+}
+
+}  // namespace kmeans

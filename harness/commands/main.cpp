@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <new>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "harness/commands/compare_command.h"
+#include "harness/commands/data_command.h"
+#include "harness/commands/export_command.h"
+#include "harness/commands/list_command.h"
+#include "harness/commands/machine_command.h"
+#include "harness/commands/reproduce_command.h"
+#include "harness/commands/run_command.h"
+#include "harness/commands/verify_command.h"
+#include "harness/machine/machine.h"
+#include "harness/run/fit.h"
+#include "harness/run/job.h"
+#include "harness/run/study_job.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/stack_size.h"
+#include "harness/support/text.h"
+#include "harness/variants/python_backend.h"
+
+namespace kmeans {
+namespace {
+
+// The coordinator's side of `run`: not for people, so not in --help.
+void add_worker_commands(CLI::App& app, std::function<int()>& action) {
+  struct Files {
+    std::string job;
+    std::string result;
+  };
+  const auto add = [&](const char* name, int (*run)(const std::string&, const std::string&)) {
+    auto files = std::make_shared<Files>();
+    auto* worker = app.add_subcommand(name, "")->group("");
+    worker->add_option("job", files->job)->required();
+    worker->add_option("result", files->result)->required();
+    worker->callback([files, run, &action] {
+      action = [files, run] { return run(files->job, files->result); };
+    });
+  };
+  add("worker", run_worker);
+  add("trace-worker", run_trace_worker);
+  add("study-worker", run_study_worker);
+}
+
+std::string version_text() {
+  const BuildInfo& build = build_info();
+  return "kmeans-bench " + build.version + " (" + build.git_commit.substr(0, 12) +
+         (build.git_dirty ? ", with local changes" : "") + ", " + build.build_type + ", " +
+         build.compiler + ")";
+}
+
+/// What was printed must have arrived. A reader that had enough (`| head`) is no failure. Throws
+/// OutputError.
+void finish_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  const int error = errno;  // 0 where an earlier write failed
+  pollfd reader{STDOUT_FILENO, POLLOUT, 0};
+  const bool gone = ::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0;
+  if (error == EPIPE || gone) return;
+  throw OutputError(std::string("standard output could not be written") +
+                    (error != 0 ? std::string(": ") + std::strerror(error) : ""));
+}
+
+/// What was meant by the first word that the parser could not place; empty if all were.
+std::string what_was_meant(const CLI::App& app) {
+  const auto unplaced = app.remaining(true);
+  if (unplaced.empty()) return "";
+  const std::string& word = unplaced.front();
+  std::vector<std::string> known;
+  const auto chosen = app.get_subcommands();
+  if (word.rfind("--", 0) == 0) {
+    for (const CLI::App* command : chosen) {
+      for (const CLI::Option* option : command->get_options()) {
+        if (option->get_group().empty()) continue;  // not for people
+        for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+      }
+    }
+  } else if (chosen.empty()) {
+    for (const CLI::App* command : app.get_subcommands({})) {
+      if (!command->get_group().empty()) known.push_back(command->get_name());
+    }
+  }
+  if (known.empty()) return "";
+  return "unknown '" + printable(word.substr(0, word.find('='))) + "'; " +
+         closest_names(word.substr(0, word.find('=')), known);
+}
+
+/// The arguments, where `help` and `help COMMAND` mean --help.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty() || words.front() != "help") return words;
+  words.erase(words.begin());
+  words.resize(std::min<std::size_t>(words.size(), 1));
+  words.emplace_back("--help");
+  return words;
+}
+
+/// What was most likely meant comes first; the parser's own words only where that is not known.
+int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
+  const auto meant = what_was_meant(app);
+  if (meant.empty() || !app.get_subcommands().empty()) {
+    std::ostringstream out;
+    std::ostringstream text;
+    app.exit(error, out, text);
+    std::fputs(printable(text.str()).c_str(), stderr);
+  }
+  if (!meant.empty()) std::fprintf(stderr, "%s\n", meant.c_str());
+  return kExitBadInput;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)", "kmeans-bench"};
+  app.set_version_flag("--version", version_text());
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.footer(
+      "Exit codes: 0 ok, 1 gate failed, 2 bad input, 3 unusable environment, 4 some cells failed,\n"
+      "5 output failed, 130 interrupted.\n\n"
+      "Start with: kmeans-bench list; kmeans-bench run goldsborough2017");
+  std::function<int()> action;
+  add_list_command(app, action);
+  add_run_command(app, action);
+  add_fit_command(app, action);
+  add_verify_command(app, action);
+  add_data_command(app, action);
+  add_machine_command(app, action);
+  add_compare_command(app, action);
+  add_export_command(app, action);
+  add_reproduce_command(app, action);
+  add_worker_commands(app, action);
+  try {
+    // CLI11 takes them from the back.
+    const auto words = words_of(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
+  } catch (const CLI::Success& help) {
+    return app.exit(help);
+  } catch (const CLI::ParseError& error) {
+    return refuse_words(app, error);
+  }
+  if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
+      app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
+      app.got_subcommand("study-worker")) {
+    discover_python_variants();
+  }
+  // `run` and `reproduce` hand work to processes whose environment they set.
+  if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();
+  const int code = action();
+  // A worker's answer is a file, and its standard output what a variant has made of it.
+  const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
+                         app.got_subcommand("study-worker");
+  if (!is_worker) finish_output();
+  return code;
+}
+
+}  // namespace
+}  // namespace kmeans
+
+namespace {
+
+/// Whoever started the program may have closed its standard streams. The next file opened would get
+/// their numbers, and what is printed would land in it.
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) == -1 && errno == EBADF) {
+      // The lowest free number is given out, which is this one.
+      [[maybe_unused]] const int opened = ::open("/dev/null", O_RDWR);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_streams();
+  // A limit on the size of files is then an error of writing, which can be told.
+  std::signal(SIGXFSZ, SIG_IGN);
+  kmeans::honour_denormals_from_the_start();
+  try {
+    return kmeans::run(argc, argv);
+  } catch (const kmeans::UserError& error) {
+    std::fprintf(stderr, "kmeans-bench: %s\n", kmeans::printable(error.what()).c_str());
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "kmeans-bench: out of memory\n");
+    return kmeans::kExitUnusableEnvironment;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kmeans-bench: unexpected: %s\n", kmeans::printable(error.what()).c_str());
+    return kmeans::kExitUnusableEnvironment;
+  }
+}

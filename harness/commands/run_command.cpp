@@ -1,0 +1,514 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/run_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/commands/run_table.h"
+#include "harness/machine/ceilings.h"
+#include "harness/machine/gpu.h"
+#include "harness/machine/gpu_option.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/machine_check.h"
+#include "harness/run/coordinator.h"
+#include "harness/run/drawn_keys.h"
+#include "harness/run/estimate.h"
+#include "harness/run/overrides.h"
+#include "harness/support/atomic_file.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/support/option_checks.h"
+#include "harness/support/process.h"
+#include "harness/support/progress_line.h"
+#include "harness/support/text.h"
+
+namespace kmeans {
+namespace {
+
+struct RunOptions {
+  std::vector<std::string> experiments;
+  std::string scale = "quick";
+  std::string only;
+  std::string out;
+  std::string turns;  ///< Name of a session of compare --run.
+  Overrides overrides;
+  bool list = false;
+  bool resume = false;
+  bool force = false;
+  bool dry_run = false;
+  bool keep_environment = false;
+  bool yes = false;
+  bool require_quiet = false;
+  CheckOptions check{0.5, {}};
+  int threads = 0;
+  int processes = 0;
+  int repetitions = 0;
+  double patience = 0;
+  double max_seconds = 0;  ///< 0: as the experiment says.
+  std::uint64_t order_seed = 1;
+};
+
+struct PlannedExperiment {
+  Experiment experiment;
+  Plan plan;
+};
+
+/// An absolute path in the command becomes its last part: where someone keeps files says nothing
+/// about the results. What only looks like one, as a regular expression may, stays.
+std::string without_folders(const std::string& argument) {
+  const auto slash = argument.find('/');
+  const bool at_start = slash == 0 || (slash != std::string::npos && argument[slash - 1] == '=');
+  if (!at_start) return argument;
+  std::filesystem::path path = argument.substr(slash);
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code ignored;
+  const bool real = std::filesystem::exists(path, ignored) ||
+                    (path.parent_path() != path.root_path() &&
+                     std::filesystem::exists(path.parent_path(), ignored));
+  return real ? argument.substr(0, slash) + path.filename().string() : argument;
+}
+
+/// The command as typed, the program by its plain name.
+std::string typed_command() {
+  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
+  std::string text = "kmeans-bench";
+  std::string argument;
+  for (bool first = true; std::getline(stream, argument, '\0'); first = false) {
+    if (first) continue;
+    argument = without_folders(argument);
+    const bool plain = !argument.empty() &&
+                       argument.find_first_of(" \t\n\"'\\$*?[](){}|&;<>") == std::string::npos;
+    text += plain ? " " + argument : " '" + argument + "'";
+  }
+  return valid_utf8(text);
+}
+
+std::pair<std::int64_t, std::int64_t> size_of_stored(const DatasetSpec& spec,
+                                                     const std::filesystem::path& cache) {
+  const auto size = [&](ScalarType scalar) {
+    const auto stored = materialise(spec, scalar, cache);
+    return std::pair{stored.n, stored.d};
+  };
+  try {
+    return size(ScalarType::f32);
+  } catch (const InputError&) {
+    // Outside of float32's range? An experiment whose cells are all in float64 can still run.
+    try {
+      return size(ScalarType::f64);
+    } catch (const InputError&) {  // NOLINT(bugprone-empty-catch): the first refusal says it
+    }
+    throw;
+  }
+}
+
+void warn(const std::string& text) {
+  std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
+}
+
+/// The time that each cell may take. More processes than the experiment has would otherwise be
+/// dropped by a budget that was meant for fewer.
+void set_budgets(Plan& plan, const Sampling& own, const RunOptions& options) {
+  for (auto& cell : plan.cells) {
+    Sampling& sampling = cell.sampling;
+    if (options.max_seconds > 0) {
+      sampling.max_seconds = options.max_seconds;
+    } else if (sampling.processes > own.processes) {
+      sampling.max_seconds *= static_cast<double>(sampling.processes) / own.processes;
+    }
+  }
+}
+
+/// Read and checked, what is drawn of them too.
+std::vector<Experiment> load_all(const std::vector<std::string>& names) {
+  std::vector<Experiment> experiments;
+  std::vector<const Experiment*> pointers;
+  experiments.reserve(names.size());
+  for (const auto& name : names) {
+    experiments.push_back(load_experiment(name));
+    pointers.push_back(&experiments.back());
+  }
+  const std::string unchecked = check_drawn_keys(pointers);
+  if (!unchecked.empty()) {
+    warn("published, claims and figures of the experiments are not checked: " + unchecked);
+  }
+  return experiments;
+}
+
+std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) {
+  const std::filesystem::path cache = cache_root();
+  PlanOptions plan_options;
+  plan_options.scale = options.scale;
+  plan_options.threads = threads;
+  plan_options.processes = options.processes;
+  plan_options.repetitions = options.repetitions;
+  plan_options.memory_bytes = static_cast<double>(available_memory());
+  if (const GpuDevice* gpu = current_gpu()) {
+    // A CUDA context and its kernels take some of it.
+    constexpr double kContextBytes = 768e6;
+    plan_options.device_memory_bytes = static_cast<double>(gpu->memory_bytes) - kContextBytes;
+  }
+  plan_options.allow_many = options.yes;
+  plan_options.size_of_file = [&](const DatasetSpec& spec) { return size_of_stored(spec, cache); };
+  std::vector<PlannedExperiment> planned;
+  for (Experiment& experiment : load_all(options.experiments)) {
+    if (options.overrides.any()) experiment = overridden(experiment, options.overrides);
+    const auto known = std::find_if(planned.begin(), planned.end(), [&](const auto& other) {
+      return other.experiment.name == experiment.name;
+    });
+    if (known != planned.end()) {
+      const JsonDocument& first = known->experiment.document;
+      // Both would be written to one result file.
+      if (first.text != experiment.document.text) {
+        throw InputError("two different experiments are named \"" + experiment.name +
+                         "\": " + first.source + " and " + experiment.document.source +
+                         "; rename one, or run them with different --out");
+      }
+      warn("experiment " + experiment.name + " is named twice; it runs once");
+      continue;
+    }
+    Plan plan = plan_experiment(experiment, plan_options);
+    set_budgets(plan, experiment.scale(options.scale).sampling, options);
+    if (plan.cells.empty() && plan.traces.empty() && plan.studies.empty()) {
+      throw InputError("experiment " + experiment.name + " has nothing to run at scale " +
+                       options.scale + ": no variant takes any of its shapes");
+    }
+    for (const auto& warning : plan.warnings) warn(experiment.name + ": " + warning);
+    planned.push_back({std::move(experiment), std::move(plan)});
+  }
+  return planned;
+}
+
+/// Narrows the plans to --only; drops experiments that nothing of is left.
+void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
+  if (only.empty()) return;
+  const Pattern expression(only);
+  std::vector<PlannedExperiment> kept;
+  std::string candidates;
+  for (auto& one : planned) {
+    if (select(one.plan, one.experiment.name, expression) > 0) {
+      kept.push_back(std::move(one));
+      continue;
+    }
+    candidates += "\n  " + one.experiment.name;
+    for (const auto& cell : one.plan.cells) candidates += "\n    " + cell.key;
+    for (const auto& trace : one.plan.traces) candidates += "\n    " + trace.spec.name;
+    for (const auto& study : one.plan.studies) candidates += "\n    " + study.spec.name;
+  }
+  if (kept.empty()) {
+    throw InputError("--only '" + only + "' matches nothing; there are" + candidates);
+  }
+  planned = std::move(kept);
+}
+
+int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int threads) {
+  std::size_t runs = 0;
+  std::size_t skips = 0;
+  std::size_t studies = 0;
+  double seconds = 0;
+  double waiting = 0;
+  for (const auto& one : planned) {
+    std::printf("%s (%s)\n", one.experiment.name.c_str(), one.plan.scale.c_str());
+    const auto show = [&](const std::string& name, const std::string& skip_reason) {
+      ++(skip_reason.empty() ? runs : skips);
+      if (skip_reason.empty()) {
+        std::printf("  run   %s\n", name.c_str());
+      } else {
+        std::printf("  skip  %s: %s\n", name.c_str(), skip_reason.c_str());
+      }
+    };
+    for (const auto& cell : one.plan.cells) {
+      if (!cell.selected) continue;
+      show(cell.key, cell.skip_reason);
+      if (cell.skip_reason.empty()) {
+        waiting += patience * cell.sampling.processes;
+      }
+    }
+    for (const auto& trace : one.plan.traces) {
+      if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
+    }
+    for (const auto& study : one.plan.studies) {
+      if (!study.selected) continue;
+      show("study " + study.spec.name, "");
+      ++studies;
+    }
+    seconds += estimated_seconds(one.plan, threads);
+  }
+  std::printf("%zu to run, %zu to skip, roughly %s", runs, skips, format_duration(seconds).c_str());
+  if (studies > 0) {
+    std::printf(" without the %s", counted(studies, "study", "studies").c_str());
+  }
+  std::printf("; up to half as much again where processes disagree");
+  if (patience > 0) {
+    std::printf("; on a restless host up to %s more for patience, before further attempts",
+                format_duration(waiting).c_str());
+  }
+  std::printf("\n");
+  return kExitOk;
+}
+
+/// Warns of what spoils measurements, or refuses. Throws EnvironmentError.
+std::vector<Condition> look_for_disturbances(const RunOptions& options, int threads,
+                                             const nlohmann::json& machine) {
+  auto conditions = check_machine(check_scope(threads, machine), options.check.seconds);
+  if (InterruptGuard::interrupted()) return conditions;
+  if (options.require_quiet) {
+    std::string text;
+    for (const auto& one : doubtful(conditions, options.check.accepted)) text += "\n  " + one;
+    if (!text.empty()) {
+      throw EnvironmentError("this machine is not fit for measuring now:" + text +
+                             "\nMend these, or name those to put up with: --accept "
+                             "CHECK[,CHECK...]");
+    }
+  }
+  for (const auto& one : doubtful(conditions)) warn(one);
+  return conditions;
+}
+
+bool cores_are_shared(const nlohmann::json& conditions) {
+  return std::any_of(conditions.begin(), conditions.end(), [](const nlohmann::json& one) {
+    const std::string check = one.at("check");
+    return (check == "cpu_use" || check == "load") && one.at("state") == "doubtful";
+  });
+}
+
+RunSurroundings look_around(const RunOptions& options, int threads) {
+  RunSurroundings surroundings;
+  surroundings.machine_id = machine_id();
+  surroundings.machine = machine_fingerprint();
+  surroundings.environment = inspect_environment();
+  for (const auto& warning : surroundings.environment.warnings) warn(warning);
+  surroundings.conditions = to_json(look_for_disturbances(options, threads, surroundings.machine));
+  surroundings.environment.waiting =
+      suitable_waiting(surroundings.environment, cores_are_shared(surroundings.conditions));
+  if (surroundings.environment.waiting == "passive") {
+    warn(
+        "other work shares the cores: OpenMP threads sleep while they wait for each other "
+        "(OMP_WAIT_POLICY=passive); your own OMP_WAIT_POLICY=active or passive decides otherwise");
+  }
+  std::fprintf(stderr, "machine %s: looking up its measured ceilings\n",
+               surroundings.machine_id.c_str());
+  surroundings.limits.ceilings = measured_ceilings(false);
+  if (const auto cache = data_caches().last_level_bytes) {
+    surroundings.limits.cache_bytes = static_cast<double>(*cache);
+  }
+  surroundings.limits.usable_threads = usable_threads();
+  surroundings.limits.cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  return surroundings;
+}
+
+void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
+  std::size_t width = 10;
+  for (const auto& [name, summary] : summaries) width = std::max(width, name.size());
+  std::printf("%-*s  %5s  %5s  %7s  %5s  %s\n", static_cast<int>(width), "experiment", "ok",
+              "wrong", "skipped", "error", "results");
+  for (const auto& [name, summary] : summaries) {
+    std::printf("%-*s  %5zu  %5zu  %7zu  %5zu  %s%s\n", static_cast<int>(width), name.c_str(),
+                summary.ok, summary.wrong, summary.skipped, summary.failed,
+                summary.file.string().c_str(),
+                summary.complete      ? ""
+                : summary.interrupted ? " (incomplete)"
+                                      : " (partial: --only left something out)");
+  }
+  std::fflush(stdout);
+}
+
+/// What the counts of cells that are ok do not tell.
+void print_doubts(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
+  std::size_t unsteady = 0;
+  std::size_t noted = 0;
+  for (const auto& [name, summary] : summaries) {
+    unsteady += summary.unsteady;
+    noted += summary.noted;
+  }
+  std::printf("of the timed cells %zu %s unsteady (no headline number), %zu %s a note\n", unsteady,
+              unsteady == 1 ? "is" : "are", noted, noted == 1 ? "has" : "have");
+  std::fflush(stdout);
+}
+
+/// The results of an experiment must not take the place of its own file or of its points.
+void check_results(const std::vector<PlannedExperiment>& planned,
+                   const std::filesystem::path& out) {
+  for (const auto& one : planned) {
+    const Experiment& experiment = one.experiment;
+    std::vector<NamedFile> inputs{{"the experiment", experiment.document.source}};
+    if (takes_points_from_file(experiment.data)) {
+      inputs.push_back({"its points", experiment.data.at("file").get<std::string>()});
+    }
+    check_outputs({{"the result file", out / (experiment.name + ".json")},
+                   {"the journal", out / (experiment.name + ".journal.jsonl")}},
+                  inputs);
+  }
+}
+
+int list_experiments() {
+  std::size_t width = 0;
+  const auto names = known_experiments();
+  for (const auto& name : names) width = std::max(width, name.size());
+  for (const auto& name : names) {
+    std::printf("%-*s  %s\n", static_cast<int>(width), name.c_str(),
+                printable(load_experiment(name).title).c_str());
+  }
+  return kExitOk;
+}
+
+/// Our own file, however long.
+constexpr JsonLimits kAnySize{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth,
+                              std::numeric_limits<std::size_t>::max()};
+
+/// The measured cells of an experiment, from its result file. What was measured is safe by then, so
+/// nothing that happens here may end the command.
+void print_table(const std::string& name, const std::filesystem::path& file) {
+  try {
+    const std::string table = run_table(read_json_file(file, kAnySize));
+    if (!table.empty()) std::printf("%s\n%s\n", name.c_str(), printable(table).c_str());
+  } catch (const std::exception& error) {
+    warn("no table of " + name + ": " + error.what());
+  }
+}
+
+int run(const RunOptions& options) {
+  if (options.list) return list_experiments();
+  if (options.experiments.empty()) {
+    throw InputError("run: name an experiment (`kmeans-bench run --list`), or give its file");
+  }
+  const int threads = options.threads > 0 ? options.threads : usable_threads();
+  auto planned = plan_all(options, threads);
+  narrow(planned, options.only);
+  if (options.dry_run) return dry_run(planned, options.patience, threads);
+
+  const InterruptGuard guard;
+  RunSettings settings;
+  settings.out = options.out.empty()
+                     ? std::filesystem::path(require_source_root()) / "results" / machine_id()
+                     : std::filesystem::path(options.out);
+  settings.cache = cache_root();
+  settings.command_line = typed_command();
+  settings.order_seed = options.order_seed;
+  settings.threads = threads;
+  settings.resume = options.resume;
+  settings.force = options.force;
+  settings.keep_environment = options.keep_environment;
+  settings.patience = options.patience;
+  settings.turns = !options.turns.empty();
+  if (settings.turns && planned.size() != 1) {
+    throw InputError("--turns is of one experiment; this names " + std::to_string(planned.size()));
+  }
+  check_results(planned, settings.out);
+  check_writable(settings.out);
+  const RunSurroundings surroundings = look_around(options, threads);
+
+  std::vector<std::pair<std::string, RunSummary>> summaries;
+  bool failed = false;
+  for (const auto& one : planned) {
+    if (InterruptGuard::interrupted()) break;
+    summaries.emplace_back(one.experiment.name,
+                           run_experiment(one.experiment, one.plan, surroundings, settings));
+    const RunSummary& summary = summaries.back().second;
+    failed = failed || summary.wrong > summary.wrong_as_expected || summary.failed > 0;
+  }
+  if (settings.turns && !summaries.empty() && summaries.front().second.interrupted) {
+    return kExitInterrupted;
+  }
+  if (!settings.turns) {
+    for (const auto& [name, summary] : summaries) print_table(name, summary.file);
+    print_summary(summaries);
+    print_doubts(summaries);
+  }
+  if (InterruptGuard::interrupted()) {
+    std::fprintf(stderr, "interrupted; continue with --resume\n");
+    return kExitInterrupted;
+  }
+  return failed ? kExitCellsFailed : kExitOk;
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<RunOptions>();
+  auto* command = app.add_subcommand("run", "Measure experiments and write result files");
+  command->add_option("experiments", options->experiments,
+                      "Names (experiments/NAME.json) or paths of experiment files");
+  command->add_flag("--list", options->list, "Show the experiments that come with the suite");
+  command->add_option("--scale", options->scale, "quick or paper")
+      ->check(CLI::IsMember({"quick", "paper"}))
+      ->capture_default_str();
+  command->add_option("--only", options->only,
+                      "Regular expression, found in a cell's key (variant/precision/data/k/T/"
+                      "threads), a trace's, a study's or an experiment's name");
+  Overrides& overrides = options->overrides;
+  command
+      ->add_option("--add-variant", overrides.add_variants,
+                   "Also this variant; results then go to\n<experiment>-changed.json, as with the "
+                   "next four")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--variant", overrides.variants, "This variant in place of all others")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  for (const auto& [axis, values] : {std::pair{"--n", &overrides.n}, std::pair{"--d", &overrides.d},
+                                     std::pair{"--k", &overrides.k}}) {
+    command
+        ->add_option(axis, *values,
+                     "Replaces this axis of the sweep; a number or several, comma-separated")
+        ->delimiter(',')
+        ->allow_extra_args(false)
+        ->transform(whole_number(1));
+  }
+  command->add_option("--out", options->out, "Folder of result files [results/<machine>]");
+  command->add_flag("--resume", options->resume,
+                    "Continue a run that was broken off: finished processes are kept");
+  command->add_flag("--force", options->force,
+                    "Resume although machine, build or experiment have changed");
+  command->add_flag("--dry-run", options->dry_run, "Show what would run and write no results");
+  add_device_option(*command);
+  command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
+      ->transform(whole_number(1, kMostThreads));
+  command
+      ->add_option("--processes", options->processes,
+                   "Worker processes per cell; more than\nthe experiment's raise its time budget "
+                   "in proportion")
+      ->transform(whole_number(1, 1000));
+  command->add_option("--repetitions", options->repetitions, "Timed repetitions per process")
+      ->transform(whole_number(1, 10000));
+  command
+      ->add_option("--patience", options->patience,
+                   "Seconds that a process may wait for\nmoments in which nothing slows its cores "
+                   "down")
+      ->check(number_within(0, 3600))
+      ->capture_default_str();
+  command
+      ->add_option("--max-seconds", options->max_seconds,
+                   "Time budget of a cell, over all its processes [the experiment's]")
+      ->check(number_within(1e-3, 1e6));
+  command->add_option("--order-seed", options->order_seed, "Seed of the order of runs")
+      ->transform(whole_number(0, kLargestSeed))
+      ->capture_default_str();
+  command->add_flag("--keep-environment", options->keep_environment,
+                    "Leave variables that cripple libraries as they are");
+  command->add_flag("--require-quiet", options->require_quiet,
+                    "Refuse (exit status 3) when something spoils measurements now; see "
+                    "'machine --check'");
+  add_check_options(*command, options->check);
+  command->add_option("--turns", options->turns, "Name of a session of compare --run")
+      ->group("");  // between two programs, not for people
+  command->add_flag("--yes", options->yes,
+                    "Run sweeps of more than " + std::to_string(kManyCells) + " cells");
+  command->footer(
+      "Each cell runs in several worker processes, one at a time, in a seeded random order; every\n"
+      "answer is verified. Exit status: 0 all well, 2 bad input, 3 the machine lacks something or\n"
+      "is not quiet as required, 4 some cells failed, 5 results could not be written, 130\n"
+      "interrupted. docs/running.md tells more.");
+  command->callback([options, &action] { action = [options] { return run(*options); }; });
+}
+
+}  // namespace kmeans

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/run_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "harness/support/text.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+struct Row {
+  std::string variant;
+  std::string word;  ///< In place of a time; empty where there is one.
+  double median = 0;
+  double error = 0;  ///< Half the spread of the middle half of the samples.
+};
+
+bool has_entries(const json& cell, const char* key) {
+  return cell.contains(key) && cell.at(key).is_array() && !cell.at(key).empty();
+}
+
+Row row_of(const json& cell) {
+  Row row;
+  row.variant = cell.at("variant").get<std::string>();
+  if (cell.at("threads").get<int>() > 1) {
+    row.variant += ", " + std::to_string(cell.at("threads").get<int>()) + " threads";
+  }
+  const std::string status = cell.at("status").get<std::string>();
+  const json& times = cell.at("seconds_per_iteration");
+  if (status != "ok") {
+    row.word = status == "error" ? "failed" : status;
+  } else if (has_entries(cell, "unsteady") || !times.is_object()) {
+    row.word = "unsteady";
+  } else {
+    row.median = times.at("median").get<double>();
+    row.error = (times.at("p75").get<double>() - times.at("p25").get<double>()) / 2;
+  }
+  return row;
+}
+
+/// "uniform-1000x3-s1, k 10, 10 iterations, f32"
+std::string title_of(const json& cell) {
+  return cell.at("dataset").get<std::string>() + ", k " +
+         std::to_string(cell.at("k").get<std::int64_t>()) + ", " +
+         counted(cell.at("iterations").get<std::int64_t>(), "iteration", "iterations") + ", " +
+         cell.at("precision").get<std::string>();
+}
+
+std::string sentence(const Row& fast, const Row& slow) {
+  const double ratio = slow.median / fast.median;
+  const double relative = std::hypot(slow.error / slow.median, fast.error / fast.median);
+  if (ratio * (1 - relative) <= 1) {
+    return fast.variant + " and " + slow.variant + " take the same time as far as can be told";
+  }
+  std::array<char, 64> numbers{};
+  const double error = ratio * relative;
+  const int digits = error >= 1 ? 0 : error >= 0.1 ? 1 : 2;
+  std::snprintf(numbers.data(), numbers.size(), "%.*f ± %.*f", digits, ratio, digits, error);
+  return fast.variant + " is " + numbers.data() + " times faster than " + slow.variant;
+}
+
+std::string lines_of(const std::vector<Row>& rows) {
+  std::size_t width = 0;
+  for (const auto& row : rows) width = std::max(width, row.variant.size());
+  std::string text;
+  for (const auto& row : rows) {
+    text += "  " + row.variant + std::string(width - row.variant.size() + 2, ' ') +
+            (row.word.empty() ? format_seconds(row.median) + " per iteration" : row.word) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string run_table(const json& result, std::size_t most_rows) {
+  std::map<std::string, std::vector<Row>> shapes;
+  std::vector<std::string> order;
+  std::size_t count = 0;
+  for (const auto& cell : result.at("cells")) {
+    if (cell.at("status") == "skipped") continue;
+    const std::string title = title_of(cell);
+    auto& rows = shapes[title];
+    if (rows.empty()) order.push_back(title);
+    rows.push_back(row_of(cell));
+    ++count;
+  }
+  std::string text;
+  for (const auto& title : order) {
+    auto& rows = shapes[title];
+    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+      if (a.word.empty() != b.word.empty()) return a.word.empty();
+      return a.word.empty() ? a.median < b.median : a.word < b.word;
+    });
+    text += title + "\n";
+    if (count <= most_rows) text += lines_of(rows);
+    if (rows.size() > 1 && rows[1].word.empty()) text += "  " + sentence(rows[0], rows[1]) + "\n";
+  }
+  return text;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/verify_command.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/machine/gpu_option.h"
+#include "harness/machine/machine.h"
+#include "harness/support/errors.h"
+#include "harness/support/option_checks.h"
+#include "harness/support/pattern.h"
+#include "harness/support/text.h"
+#include "harness/verify/battery.h"
+
+namespace kmeans {
+namespace {
+
+struct VerifyCommand {
+  std::string only;
+  int threads = 0;
+  bool list_cases = false;
+  bool verbose = false;
+  double at_most = 0;
+};
+
+double size_of(const BatteryCase& test) {
+  return static_cast<double>(test.n) * static_cast<double>(test.d) * static_cast<double>(test.k);
+}
+
+/// What became of one variant in one precision.
+struct Tally {
+  int passed = 0;
+  int failed = 0;
+  int skipped = 0;
+  Certificate worst;
+  std::string first;  ///< The first problem that failed, with its reason.
+  std::string notes;  ///< A line for each problem that failed or was skipped.
+};
+
+void count(const BatteryCase& test, const BatteryResult& result, Tally& tally) {
+  switch (result.verdict) {
+    case Verdict::passed: ++tally.passed; break;
+    case Verdict::skipped:
+      ++tally.skipped;
+      tally.notes += "    skipped '" + test.name + "': " + result.detail + "\n";
+      break;
+    case Verdict::failed:
+    case Verdict::error: {
+      ++tally.failed;
+      const std::string what = std::string(result.verdict == Verdict::failed ? "wrong" : "error") +
+                               " on '" + test.name + "': " + result.detail;
+      if (tally.first.empty()) tally.first = what;
+      tally.notes += "    " + what + "\n";
+      break;
+    }
+  }
+  const Certificate& found = result.certificate;
+  Certificate& worst = tally.worst;
+  worst.labels_differing = std::max(worst.labels_differing, found.labels_differing);
+  worst.largest_excess_of_bound =
+      std::max(worst.largest_excess_of_bound, found.largest_excess_of_bound);
+  worst.centroid_error_of_bound =
+      std::max(worst.centroid_error_of_bound, found.centroid_error_of_bound);
+}
+
+Tally run_problems(const RegisteredVariant& variant, Precision precision,
+                   const std::vector<BatteryCase>& battery, int threads) {
+  // On a terminal alone: elsewhere a line for each problem would bury the table.
+  const bool progress = ::isatty(STDERR_FILENO) == 1;
+  Tally tally;
+  for (std::size_t i = 0; i < battery.size(); ++i) {
+    if (progress) {
+      std::fprintf(stderr, "\r\x1b[K%s %s: %zu of %zu, %s", variant.traits.name.c_str(),
+                   to_string(precision), i + 1, battery.size(), battery[i].name.c_str());
+    }
+    count(battery[i], run_battery_case(variant, battery[i], precision, threads), tally);
+  }
+  if (progress) std::fputs("\r\x1b[K", stderr);
+  return tally;
+}
+
+void print_tally(const RegisteredVariant& variant, Precision precision, const Tally& tally,
+                 bool verbose) {
+  std::printf("%-26s %-5s %7d %7d %7d", variant.traits.name.c_str(), to_string(precision),
+              tally.passed, tally.failed, tally.skipped);
+  if (verbose) {
+    std::printf("  %11.3g%% %12.3g %12.3g", 100 * tally.worst.labels_differing,
+                tally.worst.largest_excess_of_bound, tally.worst.centroid_error_of_bound);
+  }
+  std::printf("\n");
+  const bool kept_wrong = !variant.traits.wrong_because.empty();
+  if (verbose) {
+    std::fputs(tally.notes.c_str(), stdout);
+  } else if (tally.failed > 0 && !kept_wrong) {
+    std::printf("    failed %d of %d, first: %s; --verbose for all\n", tally.failed,
+                tally.passed + tally.failed, tally.first.c_str());
+  }
+  if (kept_wrong) {
+    std::printf("    wrong as expected, and never timed: %s\n",
+                variant.traits.wrong_because.c_str());
+  }
+  std::fflush(stdout);
+}
+
+std::vector<BatteryCase> chosen_battery(double at_most) {
+  auto battery = make_battery();
+  if (at_most > 0) {
+    battery.erase(std::remove_if(battery.begin(), battery.end(),
+                                 [&](const BatteryCase& test) { return size_of(test) > at_most; }),
+                  battery.end());
+  }
+  return battery;
+}
+
+int list_cases(const std::vector<BatteryCase>& battery) {
+  for (const auto& test : battery) {
+    std::printf("%-32s  n = %lld, d = %lld, k = %lld\n", test.name.c_str(),
+                static_cast<long long>(test.n), static_cast<long long>(test.d),
+                static_cast<long long>(test.k));
+  }
+  return kExitOk;
+}
+
+/// How many variants there were, and what became of them.
+struct Verified {
+  std::size_t checked = 0;
+  std::size_t failed = 0;
+  std::size_t unavailable = 0;
+};
+
+void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryCase>& battery,
+                    int threads, bool verbose, Verified& verified) {
+  if (const Support available = availability(variant); !available.ok) {
+    std::printf("%-26s unavailable: %s\n", variant.traits.name.c_str(), available.reason.c_str());
+    ++verified.unavailable;
+    return;
+  }
+  int tried = 0;
+  bool bad = false;
+  for (const Precision precision : variant.traits.precisions) {
+    const Tally tally = run_problems(variant, precision, battery, threads);
+    print_tally(variant, precision, tally, verbose);
+    tried += tally.passed + tally.failed;
+    // A variant that is kept although it is wrong must be found wrong.
+    const bool kept_wrong = !variant.traits.wrong_because.empty();
+    const bool ran = tally.passed + tally.failed > 0;
+    bad = bad || (kept_wrong ? ran && tally.failed == 0 : tally.failed > 0);
+  }
+  verified.checked += tried > 0 ? 1 : 0;
+  verified.failed += bad ? 1 : 0;
+}
+
+int conclude(const Verified& verified, bool verbose) {
+  if (verbose) {
+    std::printf(
+        "\n\"labels\": largest share that differs from the exact labels, explained by rounding "
+        "where the\nproblem passed; the other two are shares of what rounding at the declared "
+        "precision explains (at\nmost 1).\n");
+  }
+  std::string rest;
+  if (verified.unavailable > 0) {
+    rest = "; " + std::to_string(verified.unavailable) + " unavailable here";
+  }
+  if (verified.checked == 0) {
+    std::fflush(stdout);
+    throw EnvironmentError("nothing was verified: no variant ran on any problem" + rest);
+  }
+  const std::string all = counted(verified.checked, "variant", "variants");
+  if (verified.failed == 0) {
+    std::printf("\n%s passed%s\n", all.c_str(), rest.c_str());
+    return kExitOk;
+  }
+  std::printf("\n%zu of %s failed%s\n", verified.failed, all.c_str(), rest.c_str());
+  return kExitCellsFailed;
+}
+
+int run_verify(const VerifyCommand& command) {
+  const auto battery = chosen_battery(command.at_most);
+  if (command.list_cases) return list_cases(battery);
+  const Pattern only(command.only);
+  const int threads = command.threads > 0 ? command.threads : usable_threads();
+  std::vector<const RegisteredVariant*> chosen;
+  for (const auto& variant : all_variants()) {
+    if (only.found_in(variant.traits.name)) chosen.push_back(&variant);
+  }
+  if (chosen.empty()) {
+    throw InputError("--only '" + command.only + "' matches no variant (`kmeans-bench list`)");
+  }
+  std::printf("%zu awkward problems per variant, %d thread%s; certificates: docs/exact-step.md\n\n",
+              battery.size(), threads, threads == 1 ? "" : "s");
+  std::printf("%-26s %-5s %7s %7s %7s", "variant", "", "passed", "failed", "skipped");
+  if (command.verbose) std::printf("  %12s %12s %12s", "labels", "excess/bound", "mean/bound");
+  std::printf("\n");
+  std::fflush(stdout);
+  Verified verified;
+  for (const auto* variant : chosen) {
+    verify_variant(*variant, battery, threads, command.verbose, verified);
+  }
+  return conclude(verified, command.verbose);
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, std::function<int()>& action) {
+  auto command = std::make_shared<VerifyCommand>();
+  auto* verify = app.add_subcommand("verify", "Certify every variant on awkward problems");
+  verify->add_option("--only", command->only,
+                     "Variants whose name matches this regular expression");
+  verify->add_option("--threads", command->threads, "CPU threads; default: all usable ones")
+      ->transform(whole_number(1, kMostThreads));
+  verify
+      ->add_option("--at-most", command->at_most,
+                   "Leave out problems with a larger n * k * d: for runs under a memory or race "
+                   "checker")
+      ->check(positive_number());
+  add_device_option(*verify);
+  verify->add_flag("--list", command->list_cases, "Show the problems and stop");
+  verify->add_flag(
+      "--verbose", command->verbose,
+      "Also every problem that failed or was skipped, and\nhow near to its bounds a variant came");
+  verify->callback([command, &action] { action = [command] { return run_verify(*command); }; });
+}
+
+}  // namespace kmeans

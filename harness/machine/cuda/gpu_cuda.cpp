@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// harness/machine/gpu.h by the CUDA runtime.
+#include <cuda_runtime.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+
+#include "harness/machine/cuda/device.cuh"
+#include "harness/machine/gpu.h"
+#include "harness/support/errors.h"
+
+namespace kmeans {
+namespace {
+
+int chosen = 0;  // as the CUDA runtime of this process counts
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (int byte = 0; byte < 16; ++byte) {
+    if (byte == 0 || byte == 4 || byte == 6 || byte == 8 || byte == 10) text += '-';
+    std::array<char, 4> digits{};
+    std::snprintf(digits.data(), digits.size(), "%02x",
+                  static_cast<unsigned>(static_cast<unsigned char>(uuid.bytes[byte])));
+    text += digits.data();
+  }
+  return text;
+}
+
+GpuDevice describe(int index) {
+  cudaDeviceProp properties{};
+  KMEANS_CUDA(cudaGetDeviceProperties(&properties, index));
+  GpuDevice device;
+  device.index = index;
+  device.name = properties.name;
+  device.uuid = uuid_text(properties.uuid);
+  device.major = properties.major;
+  device.minor = properties.minor;
+  device.multiprocessors = properties.multiProcessorCount;
+  device.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
+  device.l2_bytes = properties.l2CacheSize;
+  device.shared_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
+  return device;
+}
+
+GpuStatus look() {
+  GpuStatus status;
+  status.built = true;
+  status.built_for = {KMEANS_CUDA_REAL};
+  status.built_ptx = KMEANS_CUDA_PTX;
+  status.runtime_version = CUDART_VERSION;
+  // Asked first: without a driver there is nothing to initialise, and this is quick.
+  void* driver = dlopen("libcuda.so.1", RTLD_NOW);
+  if (driver == nullptr) {
+    status.problem = "no NVIDIA driver is installed here (libcuda.so.1 was not found)";
+    return status;
+  }
+  dlclose(driver);
+  if (cudaDriverGetVersion(&status.driver_version) != cudaSuccess) status.driver_version = 0;
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) {
+    (void)cudaGetLastError();
+    status.problem =
+        detail::device_count_problem(code == cudaErrorInsufficientDriver, code == cudaErrorNoDevice,
+                                     cudaGetErrorString(code), status);
+    return status;
+  }
+  for (int index = 0; index < count; ++index) status.devices.push_back(describe(index));
+  return status;
+}
+
+}  // namespace
+
+namespace detail {
+GpuStatus& mutable_gpu_status() {
+  static GpuStatus status = [] {
+    GpuStatus found;
+    try {
+      found = look();
+    } catch (const std::exception& error) {
+      found.problem = error.what();
+    }
+    if (found.problem.empty()) found.problem = problem_with(found, 0);
+    return found;
+  }();
+  return status;
+}
+}  // namespace detail
+
+const GpuStatus& gpu_status() { return detail::mutable_gpu_status(); }
+
+void use_gpu(const std::string& which) {
+  GpuStatus& status = detail::mutable_gpu_status();
+  chosen = static_cast<int>(detail::choose_gpu(status, which));
+}
+
+void bind_gpu() {
+  if (current_gpu() != nullptr) KMEANS_CUDA(cudaSetDevice(chosen));
+}
+
+const GpuDevice* current_gpu() {
+  const GpuStatus& status = gpu_status();
+  return status.problem.empty() ? &status.devices[static_cast<std::size_t>(chosen)] : nullptr;
+}
+
+std::optional<GpuMemory> gpu_memory() {
+  if (current_gpu() == nullptr) return std::nullopt;
+  bind_gpu();
+  std::size_t free = 0;
+  std::size_t total = 0;
+  KMEANS_CUDA(cudaMemGetInfo(&free, &total));
+  return GpuMemory{static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+}
+
+void gpu_synchronize() { KMEANS_CUDA(cudaDeviceSynchronize()); }
+
+namespace {
+
+class EventClock final : public GpuClock {
+ public:
+  EventClock() {
+    KMEANS_CUDA(cudaEventCreate(&begin_));
+    KMEANS_CUDA(cudaEventCreate(&end_));
+  }
+  ~EventClock() override {
+    (void)cudaEventDestroy(begin_);
+    (void)cudaEventDestroy(end_);
+  }
+  EventClock(const EventClock&) = delete;
+  EventClock& operator=(const EventClock&) = delete;
+
+  void begin() override { KMEANS_CUDA(cudaEventRecord(begin_, nullptr)); }
+  double end() override {
+    KMEANS_CUDA(cudaEventRecord(end_, nullptr));
+    KMEANS_CUDA(cudaEventSynchronize(end_));
+    KMEANS_CUDA(cudaGetLastError());  // a launch that was refused, and that nobody asked about
+    float milliseconds = 0;
+    KMEANS_CUDA(cudaEventElapsedTime(&milliseconds, begin_, end_));
+    return milliseconds * 1e-3;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<GpuClock> make_gpu_clock() {
+  if (current_gpu() == nullptr) return nullptr;
+  bind_gpu();
+  return std::make_unique<EventClock>();
+}
+
+}  // namespace kmeans

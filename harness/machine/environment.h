@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Environment variables that change how fast or how exactly a library computes.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/support/process.h"
+
+namespace kmeans {
+
+struct EnvironmentReport {
+  nlohmann::json variables = nlohmann::json::object();  ///< name -> value, allow-listed names only
+  std::vector<std::string> warnings;                    ///< sentences
+  std::vector<std::string> crippling;  ///< names of the variables that hold a baseline back
+  /// How OpenMP threads of workers wait for each other: "passive", asleep; "default", as their
+  /// runtime likes, which spins; "set", as a variable of the user's says.
+  std::string waiting = "default";
+};
+
+/// How they should wait where other work shares the cores, or not: a thread that spins at a barrier
+/// keeps the core that another thread of the team is waiting for (docs/openmp.md). What the user
+/// has set wins.
+std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_shared);
+
+/// Looks at this process's environment. Paths inside values are shortened to their last part.
+EnvironmentReport inspect_environment();
+
+/// KMEANS_BENCH_PLANT_SLOWDOWN: the share by which every timed step is made longer on purpose, to
+/// calibrate `compare`; 0 unless set. Throws InputError for what is no number from 0 to 10.
+double planted_slowdown();
+
+/// What workers see of the recorded variables, name -> value: without those that are set or removed
+/// for each worker, and those that only name places or the machine.
+nlohmann::json lasting_environment(const EnvironmentReport& report, bool keep);
+
+/// What to change for a worker process: the thread counts of every numerical library become
+/// `threads`, and crippling variables are removed. With `keep`, whatever the user has set stays,
+/// and only thread counts that are not set are added.
+EnvironmentChanges worker_environment(const EnvironmentReport& report, int threads, bool keep);
+
+/// The `context.environment` of a result file: {variables, neutralised, warnings}; `neutralised`
+/// holds the names of variables that were set and that `changes` removes or gives another value.
+nlohmann::json environment_context(const EnvironmentReport& report,
+                                   const EnvironmentChanges& changes);
+
+}  // namespace kmeans

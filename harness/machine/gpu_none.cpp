@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// harness/machine/gpu.h in a build without CUDA.
+#include <stdexcept>
+
+#include "harness/machine/gpu.h"
+#include "harness/support/errors.h"
+
+namespace kmeans {
+
+const GpuStatus& gpu_status() {
+  static const GpuStatus status = [] {
+    GpuStatus none;
+    none.problem = "this build of kmeans-bench contains no CUDA code";
+    return none;
+  }();
+  return status;
+}
+
+void use_gpu(const std::string& which) {
+  throw EnvironmentError("--device " + which + ": " + gpu_status().problem);
+}
+
+void bind_gpu() {}
+
+const GpuDevice* current_gpu() { return nullptr; }
+
+std::optional<GpuMemory> gpu_memory() { return std::nullopt; }
+
+void gpu_synchronize() {}
+
+std::unique_ptr<GpuClock> make_gpu_clock() { return nullptr; }
+
+nlohmann::json measure_gpu_ceilings(double /*effort*/) {
+  throw std::runtime_error(gpu_status().problem);
+}
+
+}  // namespace kmeans

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Result files as the commands that only read them see them (compare, export, reproduce): checked
+// once, then typed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kmeans {
+
+/// One configuration as a result file has it (docs/results.md). Times in seconds per iteration.
+struct CellResult {
+  std::string key;
+  std::string variant;
+  std::string backend;
+  std::string precision;
+  std::string dataset;  ///< Label.
+  std::string init;
+  std::int64_t n = 0;
+  std::int64_t d = 0;
+  std::int64_t k = 0;
+  std::int64_t iterations = 0;
+  int threads = 1;
+  bool exact = false;
+  std::string status;                        ///< "ok", "wrong", "skipped" or "error"
+  std::string reason;                        ///< Empty for "ok".
+  std::vector<std::vector<double>> samples;  ///< By process; empty unless "ok".
+  /// Seconds of the fixed computation beside each process (harness/machine/pace.h); empty unless known for
+  /// all of them.
+  std::vector<double> paces;
+  std::optional<double> median;
+  std::optional<double> gflops;
+  std::optional<double> compulsory_gbytes_per_second;
+  std::optional<double> inertia;
+  std::optional<std::string> label_hash;
+  std::optional<std::string> centroid_hash;
+  std::optional<std::int64_t> empty_clusters;
+  std::optional<std::string> wrong_because;  ///< A variant that is kept although it is wrong.
+  std::vector<std::string> unsteady;         ///< Not empty: it has no headline number.
+  std::vector<std::string> noted;
+  nlohmann::json data;  ///< The whole cell.
+};
+
+/// One experiment on one machine.
+struct ResultFile {
+  std::filesystem::path path;
+  std::string experiment;
+  std::string scale;
+  bool complete = false;
+  std::int64_t planned_cells = 0;
+  std::string machine;  ///< context.machine.id
+  nlohmann::json context;
+  nlohmann::json spec;
+  std::vector<CellResult> cells;
+  nlohmann::json traces;   ///< Array.
+  nlohmann::json studies;  ///< Array; empty for files written before there were any.
+};
+
+/// Checks everything that the members above hold, and the rules of docs/results.md (keys unique,
+/// times for "ok" alone, finite and positive). Throws InputError with "source:line:column: reason".
+/// A schema version that is not known is refused, with both numbers.
+ResultFile parse_result_file(std::string text, const std::string& source);
+
+/// The same from a regular file.
+ResultFile load_result_file(const std::filesystem::path& file);
+
+/// A result file, or those of a folder results/<machine>, by name. Throws InputError also where a
+/// folder holds none, or two of one experiment and scale.
+std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder);
+
+}  // namespace kmeans

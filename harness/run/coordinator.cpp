@@ -1,0 +1,1200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/coordinator.h"
+
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "datasets/dataset.h"
+#include "harness/machine/gpu.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/machine_check.h"
+#include "harness/machine/pace.h"
+#include "harness/record/journal.h"
+#include "harness/run/fit.h"
+#include "harness/run/job.h"
+#include "harness/run/preparation.h"
+#include "harness/run/study_job.h"
+#include "harness/run/workers.h"
+#include "harness/study.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/support/process.h"
+#include "harness/support/progress_line.h"
+#include "harness/support/sha256.h"
+#include "harness/support/text.h"
+#include "harness/support/turns.h"
+#include "harness/variants/registry.h"
+#include "harness/verify/verify.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kProbe = ".writable-";
+constexpr double kAssembleEverySeconds = 10;
+// Further attempts at a process that was disturbed although it waited.
+constexpr int kMostRetries = 3;
+constexpr int kRunsOfTrace = 5;  // timed in each process, of a trace that ends by a rule
+constexpr std::chrono::seconds kSearchForPace{1};
+
+double load_average() {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 ? load : 0;
+}
+
+/// What tells that a file was written to, without reading it.
+struct FileStamp {
+  std::uintmax_t bytes = 0;
+  std::filesystem::file_time_type modified;
+
+  explicit FileStamp(const std::filesystem::path& file) {
+    std::error_code gone;
+    bytes = std::filesystem::file_size(file, gone);
+    if (!gone) modified = std::filesystem::last_write_time(file, gone);
+  }
+  bool operator==(const FileStamp& other) const {
+    return bytes == other.bytes && modified == other.modified;
+  }
+};
+
+/// Is this the experiment itself, beside which its result is asked for?
+bool is_experiment(const std::filesystem::path& file) {
+  try {
+    const json value = read_json_file(file);
+    return value.is_object() && value.contains("scales") && !value.contains("schema_version");
+  } catch (const InputError&) {
+    return false;
+  }
+}
+
+/// A number stream that is the same everywhere, for the order of runs (splitmix64).
+class OrderStream {
+ public:
+  explicit OrderStream(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t next() {
+    state_ += 0x9E3779B97F4A7C15U;
+    std::uint64_t z = state_;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  template <class T>
+  void shuffle(std::vector<T>& values) {
+    for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[next() % i]);
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+std::string status_of(const json& result) {
+  const auto found = result.find("status");
+  return found != result.end() && found->is_string() ? found->get<std::string>() : "error";
+}
+
+json failure(const std::string& reason) {
+  return {{"status", "error"}, {"reason", reason}, {"samples", json::array()}};
+}
+
+/// A cell while it runs.
+struct CellState {
+  const Cell* cell = nullptr;
+  TaskFiles files;
+  std::optional<ExactTrajectory> exact;
+  int processes = 1;     ///< That it should get.
+  int repetitions = 1;   ///< In the next one.
+  bool stopped = false;  ///< Nothing more to learn: wrong, skipped or broken.
+  std::set<int> done;
+  std::vector<std::string> certified;
+  double wall_seconds = 0;  ///< Of the processes so far.
+
+  [[nodiscard]] bool wants(int process) const {
+    return !stopped && process < processes && done.count(process) == 0;
+  }
+  /// All that were planned; processes that disagree may get more.
+  [[nodiscard]] bool finished() const {
+    return stopped || std::distance(done.begin(), done.lower_bound(processes)) >= processes;
+  }
+};
+
+class Run {
+ public:
+  Run(const Experiment& experiment, const Plan& plan, const RunSurroundings& surroundings,
+      const RunSettings& settings)
+      : experiment_(experiment),
+        plan_(plan),
+        surroundings_(surroundings),
+        settings_(settings),
+        build_(build_identity()),
+        journal_(settings.out / (experiment.name + ".journal.jsonl"), settings.resume),
+        environment_(agreed_environment()),
+        workers_(settings.worker_command, environment_, settings.keep_environment),
+        preparation_(settings.cache, build_),
+        progress_(stderr) {}
+
+  RunSummary run() {
+    agree_with_journal();
+    collect();
+    prepare();
+    try {
+      if (settings_.turns) {
+        if (!take_turns()) return conclude();
+      } else {
+        measure();
+      }
+      record_traces();
+      carry_out_studies();
+    } catch (const InputError&) {
+      assemble(false);  // what was measured before is on file
+      throw;
+    }
+    return conclude();
+  }
+
+ private:
+  static bool interrupted() { return InterruptGuard::interrupted(); }
+
+  [[nodiscard]] json identity() const {
+    const BuildInfo& build = build_info();
+    const std::string spec = to_line(experiment_.document.value);
+    const GpuDevice* gpu = current_gpu();
+    // What --processes, --repetitions and --max-seconds have made of the experiment's own.
+    const Sampling& sampling = plan_.cells.empty() ? plan_.sampling : plan_.cells.front().sampling;
+    json all{{"experiment", experiment_.name},
+             {"scale", plan_.scale},
+             {"spec_sha256", sha256_hex(spec.data(), spec.size())},
+             {"machine", surroundings_.machine_id},
+             {"build", build_},
+             {"build_type", build.build_type},
+             {"sanitizers", build.sanitizers},
+             {"compiler", build.compiler},
+             {"variant_flags", build.variant_flags},
+             {"keep_environment", settings_.keep_environment},
+             {"threads", settings_.threads},
+             {"processes", sampling.processes},
+             {"repetitions", sampling.repetitions},
+             {"max_seconds", sampling.max_seconds},
+             {"openmp_waiting", environment_.waiting},
+             {"gpu", gpu != nullptr ? json(gpu->uuid) : json()}};
+    const json environment =
+        lasting_environment(surroundings_.environment, settings_.keep_environment);
+    for (const auto& [name, value] : environment.items()) all["variable " + name] = value;
+    return all;
+  }
+
+  /// A resumed run lets OpenMP's threads wait as it began, whoever shares the cores by now.
+  [[nodiscard]] EnvironmentReport agreed_environment() const {
+    EnvironmentReport environment = surroundings_.environment;
+    const json& header = journal_.content().header;
+    if (!header.is_object() || environment.waiting == "set") return environment;
+    const std::string began = header.at("identity").value("openmp_waiting", std::string());
+    if (began == "passive" || began == "default") environment.waiting = began;
+    return environment;
+  }
+
+  void agree_with_journal() {
+    const json now = presentable(identity());
+    const json& header = journal_.content().header;
+    if (header.is_null()) {
+      started_ = utc_now();
+      keep_earlier_result();
+      journal_.write_header(started_, now);
+      return;
+    }
+    started_ = header.at("started").get<std::string>();
+    const auto differences = identity_differences(header.at("identity"), now);
+    if (differences.empty()) return;
+    std::string text;
+    for (const auto& difference : differences) text += "\n  " + difference;
+    if (!settings_.force) {
+      throw InputError("the run in " + settings_.out.string() + " cannot be resumed:" + text +
+                       "\nRun without --resume to start anew, or with --force to mix the two");
+    }
+    progress_.note("warning: resuming a run although" + text);
+    journal_.write_header(started_, now);
+  }
+
+  /// A run that continues nothing replaces nothing either: the result file of an earlier one gets
+  /// another name, which no reader takes for a result.
+  void keep_earlier_result() {
+    const auto file = result_file();
+    std::error_code error;
+    if (!std::filesystem::exists(file, error) || is_experiment(file)) return;
+    std::string stamp = started_;
+    stamp.erase(
+        std::remove_if(stamp.begin(), stamp.end(), [](char c) { return c == '-' || c == ':'; }),
+        stamp.end());
+    std::filesystem::path kept;
+    for (int attempt = 0; attempt == 0 || std::filesystem::exists(kept, error); ++attempt) {
+      kept =
+          file.string() + ".before-" + stamp + (attempt == 0 ? "" : "-" + std::to_string(attempt));
+    }
+    std::filesystem::rename(file, kept, error);
+    if (error) {
+      throw OutputError("cannot keep the earlier " + file.string() + " as " + kept.string() + ": " +
+                        error.message());
+    }
+    progress_.note("the earlier " + file.filename().string() + " is kept as " +
+                   kept.filename().string() +
+                   (settings_.resume ? "" : "; --resume continues a run"));
+  }
+
+  /// The cells to run, and what the journal knows of them.
+  void collect() {
+    for (const auto& [key, record] : journal_.content().processes) {
+      // A failure is not an answer: a resumed run tries again.
+      if (status_of(record.result) == "error") retry_.insert(key);
+    }
+    for (const auto& cell : plan_.cells) {
+      if (!cell.selected || !cell.skip_reason.empty()) continue;
+      CellState state;
+      state.cell = &cell;
+      state.processes = cell.sampling.processes;
+      state.repetitions = cell.sampling.repetitions;
+      states_.push_back(std::move(state));
+    }
+    for (auto& state : states_) review(state);
+  }
+
+  [[nodiscard]] const ProcessRecord* record_of(const Cell& cell, int process) const {
+    const auto& processes = journal_.content().processes;
+    const auto found = processes.find({cell.key, process});
+    return found == processes.end() ? nullptr : &found->second;
+  }
+
+  /// All that the journal holds of a cell, in order.
+  [[nodiscard]] std::vector<const ProcessRecord*> processes_of(const Cell& cell) const {
+    std::vector<const ProcessRecord*> found;
+    const auto& processes = journal_.content().processes;
+    for (auto one = processes.lower_bound({cell.key, 0});
+         one != processes.end() && one->first.first == cell.key; ++one) {
+      found.push_back(&one->second);
+    }
+    return found;
+  }
+
+  /// Brings a cell's state in line with the journal.
+  void review(CellState& state) {
+    state.done.clear();
+    state.certified.clear();
+    state.wall_seconds = 0;
+    for (const auto* record : processes_of(*state.cell)) {
+      const int process = record->process;
+      if (retry_.count({state.cell->key, process}) != 0) continue;
+      state.done.insert(process);
+      learn_pace(state.cell->threads, *record);
+      state.wall_seconds += record->wall_seconds;
+      if (status_of(record->result) != "ok") {
+        state.stopped = true;
+        continue;
+      }
+      if (process == 0) {
+        const auto decision =
+            decide_sampling(state.cell->sampling, state.cell->iterations, *record);
+        state.processes = decision.processes;
+        state.repetitions = decision.repetitions;
+      }
+      if (record->result.contains("outcome")) {
+        state.certified.push_back(record->result.at("outcome").get<std::string>());
+      }
+    }
+  }
+
+  void prepare() {
+    std::map<std::string, std::optional<ExactTrajectory>> exact;
+    std::size_t count = 0;
+    for (auto& state : states_) {
+      if (interrupted()) return;
+      ++count;
+      const Cell& cell = *state.cell;
+      if (progress_.rewrites()) {
+        progress_.update(count, states_.size(), "preparing " + cell.task.label, -1);
+      }
+      try {
+        state.files = preparation_.files(cell.task, points_scalar(cell.task.shape.precision));
+        if (state.finished()) continue;
+        const ScalarType scalar = points_scalar(cell.task.shape.precision);
+        const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k) + "/" +
+                                 std::to_string(cell.iterations) + "/" + to_string(scalar);
+        auto found = exact.find(name);
+        if (found == exact.end()) {
+          found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations, scalar)).first;
+        }
+        state.exact = found->second;
+      } catch (const NotMeasurable& error) {
+        stop(state, {{"status", "skipped"}, {"reason", error.what()}, {"samples", json::array()}});
+      } catch (const EnvironmentError& error) {
+        stop(state, failure(std::string("the data could not be made: ") + error.what()));
+      } catch (const std::bad_alloc&) {
+        stop(state, failure("the data could not be made: out of host memory"));
+      }
+    }
+    for (const auto& trace : plan_.traces) {
+      if (interrupted()) return;
+      if (wants(trace)) prepare_trace(trace);
+    }
+    for (const auto& study : plan_.studies) {
+      if (interrupted()) return;
+      if (study.task && wants(study)) prepare_study(study);
+    }
+    agree_on_datasets();
+  }
+
+  /// Before anything is measured, so that a broken file is found first.
+  void prepare_trace(const PlannedTrace& trace) {
+    json result;
+    try {
+      trace_files_[trace.spec.name] =
+          preparation_.files(trace.task, points_scalar(trace.precision));
+      prepare_comparison(trace.task);
+      return;
+    } catch (const NotMeasurable& error) {
+      result = {{"status", "skipped"}, {"reason", error.what()}};
+    } catch (const EnvironmentError& error) {
+      result = failure(std::string("the data could not be made: ") + error.what());
+    }
+    journal_.append_trace(trace.spec.name, without_places(result));
+  }
+
+  /// The points that the exact trajectory follows. Where they cannot be had there is none.
+  void prepare_comparison(const Task& task) {
+    try {
+      preparation_.files(task, ScalarType::f32);
+    } catch (const InputError&) {
+      progress_.note("warning: " + task.label + " does not fit float32: its traces are not " +
+                     "compared with the exact trajectory");
+    } catch (const NotMeasurable&) {
+      // Float64 traces are compared with a trajectory in float64.
+    }
+  }
+
+  void prepare_study(const PlannedStudy& study) {
+    json result;
+    try {
+      study_files_[study.spec.name] = preparation_.files(*study.task, ScalarType::f32);
+      return;
+    } catch (const NotMeasurable& error) {
+      result = {{"status", "skipped"}, {"reason", error.what()}};
+    } catch (const EnvironmentError& error) {
+      result = failure(std::string("the data could not be made: ") + error.what());
+    }
+    journal_.append_study(study.spec.name, without_places(result));
+  }
+
+  /// A resumed run must not mix measurements on different points.
+  void agree_on_datasets() {
+    const json now = preparation_.datasets();
+    for (const auto& [label, dataset] : now.items()) {
+      const json& known = journal_.content().datasets;
+      if (known.contains(label)) {
+        if (known.at(label).at("sha256") == dataset.at("sha256")) continue;
+        const std::string text = "data set " + label + " had SHA-256 " +
+                                 known.at(label).at("sha256").get<std::string>() + ", has " +
+                                 dataset.at("sha256").get<std::string>();
+        if (!settings_.force) {
+          throw InputError("the run in " + settings_.out.string() + " cannot be resumed: " + text +
+                           "; --force resumes it all the same");
+        }
+        progress_.note("warning: " + text);
+      }
+      journal_.append_dataset(label, dataset);
+    }
+  }
+
+  [[nodiscard]] bool wants(const PlannedTrace& trace) const {
+    if (!trace.selected || !trace.skip_reason.empty()) return false;
+    const auto found = journal_.content().traces.find(trace.spec.name);
+    return found == journal_.content().traces.end() || status_of(found->second) == "error";
+  }
+
+  [[nodiscard]] bool wants(const PlannedStudy& study) const {
+    if (!study.selected) return false;
+    const auto found = journal_.content().studies.find(study.spec.name);
+    return found == journal_.content().studies.end() || status_of(found->second) == "error";
+  }
+
+  void stop(CellState& state, const json& result) {
+    remember(state, 0, result, 0, load_average());
+    state.stopped = true;
+  }
+
+  /// Float64 cells get a trajectory of their own, or, where that would take too long, that of the
+  /// points rounded to float32.
+  std::optional<ExactTrajectory> exact_trajectory(const Task& task, std::int64_t iterations,
+                                                  ScalarType scalar) {
+    const TaskFiles files = preparation_.files(task, scalar);
+    if (auto kept = preparation_.kept_trajectory(task, files, iterations)) return kept;
+    const auto job = Preparation::trajectory_job(task, files, iterations, settings_.threads);
+    if (!job) {
+      if (scalar == ScalarType::f32) return std::nullopt;
+      try {
+        return exact_trajectory(task, iterations, ScalarType::f32);
+      } catch (const InputError&) {
+        return std::nullopt;  // the points leave float32's range
+      } catch (const NotMeasurable&) {
+        return std::nullopt;
+      }
+    }
+    const auto reply =
+        workers_.run("worker", to_json(*job), settings_.threads, plan_.timeout_seconds);
+    if (status_of(reply.result) != "ok" || !reply.result.at("inertia").is_number()) {
+      return std::nullopt;
+    }
+    const ExactTrajectory trajectory{reply.result.at("inertia").get<double>(),
+                                     reply.result.at("any_empty_clusters").get<bool>(),
+                                     scale_from_json(reply.result.value("scale", json())), scalar};
+    preparation_.keep_trajectory(task, files, iterations, trajectory);
+    return trajectory;
+  }
+
+  /// A line for whoever holds the other end of standard output.
+  static void say(const json& line) {
+    const std::string text = presentable(line).dump() + "\n";
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  }
+
+  [[nodiscard]] json told(const CellState& state) const {
+    json samples = json::array();
+    for (const int process : state.done) {
+      const json& result = record_of(*state.cell, process)->result;
+      if (status_of(result) == "ok") samples.push_back(result.at("samples"));
+    }
+    return {{"key", state.cell->key}, {"stopped", state.stopped}, {"samples", samples}};
+  }
+
+  /// One process at a time, of the cell whose key is read as JSON from standard input, answered by
+  /// what is known of it (harness/compare/interleave.h). An empty key ends it. False when broken off.
+  bool take_turns() {
+    json cells = json::array();
+    for (const auto& state : states_) cells.push_back(told(state));
+    say({{"turns", kTurnsVersion}, {"cells", cells}});
+    std::string line;
+    while (!interrupted() && std::getline(std::cin, line)) {
+      const json wanted = json::parse(line, nullptr, false);
+      if (wanted.is_string() && wanted.get_ref<const std::string&>().empty()) {
+        for (auto& state : states_) state.processes = static_cast<int>(state.done.size());
+        return !interrupted();
+      }
+      const auto state = std::find_if(states_.begin(), states_.end(),
+                                      [&](const auto& one) { return wanted == one.cell->key; });
+      if (state == states_.end())
+        throw InputError("--turns: no cell has the key " + to_line(wanted));
+      if (!state->stopped) {
+        run_process_of(*state, state->done.empty() ? 0 : *state->done.rbegin() + 1);
+      }
+      say(told(*state));
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    abandoned_ = true;
+    return false;
+  }
+
+  /// Rounds: process r of every cell before process r + 1 of any, so that a machine that drifts
+  /// drifts for all alike; in each round another random order.
+  void measure() {
+    OrderStream order(settings_.order_seed);
+    measure_rounds(order);
+    for (int attempt = 0; settings_.patience > 0 && attempt < kMostRetries; ++attempt) {
+      if (!measure_disturbed_again(order)) break;
+      measure_rounds(order);  // a first process that was quicker now leaves time for more
+    }
+    while (measure_further(order)) continue;
+  }
+
+  [[nodiscard]] bool wants_further(const CellState& state) const {
+    return !state.stopped && state.finished() &&
+           wants_further_process(processes_of(*state.cell), state.processes);
+  }
+
+  [[nodiscard]] bool affords_further() const {
+    double planned = 0;
+    double further = 0;
+    for (const auto& state : states_) {
+      const auto [of_planned, of_further] =
+          planned_and_further_seconds(processes_of(*state.cell), state.processes);
+      planned += of_planned;
+      further += of_further;
+    }
+    return affords_further_process(planned, further);
+  }
+
+  /// One more process for every cell whose processes disagree, while the run's budget lasts: what
+  /// is measured further is chosen by disagreement alone, whichever side would gain by it. False
+  /// when there is nothing to do any more.
+  bool measure_further(OrderStream& order) {
+    std::vector<CellState*> turn;
+    for (auto& state : states_) {
+      if (wants_further(state)) turn.push_back(&state);
+    }
+    order.shuffle(turn);
+    if (!turn.empty() && affords_further() && !interrupted()) {
+      progress_.note(experiment_.name + ": one more process " +
+                     (turn.size() == 1
+                          ? "for a cell whose"
+                          : "each for " + std::to_string(turn.size()) + " cells whose") +
+                     " processes disagree");
+    }
+    for (auto* state : turn) {
+      if (interrupted()) return false;
+      if (!affords_further()) {
+        show(description(*state, record_of(*state->cell, *state->done.rbegin())->result));
+        continue;
+      }
+      run_process_of(*state, *state->done.rbegin() + 1);
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    return !turn.empty() && affords_further();
+  }
+
+  void measure_rounds(OrderStream& order) {
+    int rounds = 0;
+    for (const auto& state : states_) rounds = std::max(rounds, state.cell->sampling.processes);
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<CellState*> turn;
+      for (auto& state : states_) turn.push_back(&state);
+      order.shuffle(turn);
+      bool any = false;
+      for (auto* state : turn) {
+        if (interrupted()) return;
+        if (!state->wants(round)) continue;
+        any = true;
+        run_process_of(*state, round);
+        if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+      }
+      if (any && !interrupted()) assemble(false);
+    }
+  }
+
+  /// The best pace so far of so many threads, looked for once before any is known.
+  double best_pace(int threads) {
+    auto known = best_paces_.find(threads);
+    if (known == best_paces_.end()) {
+      double best = measure_pace(threads);
+      const auto end = Clock::now() + kSearchForPace;
+      while (Clock::now() < end && !interrupted()) best = std::min(best, measure_pace(threads));
+      known = best_paces_.emplace(threads, best).first;
+    }
+    return known->second;
+  }
+
+  void learn_pace(int threads, const ProcessRecord& record) {
+    for (const double pace : paces_of(record)) {
+      const auto known = best_paces_.emplace(threads, pace).first;
+      known->second = std::min(known->second, pace);
+    }
+  }
+
+  /// One more attempt at every process beside which the cores were slow. What is measured again is
+  /// chosen by a computation that knows nothing of the variant, so the choice favours none. False
+  /// when there is nothing to do any more.
+  bool measure_disturbed_again(OrderStream& order) {
+    std::vector<std::pair<CellState*, int>> turn;
+    for (auto& state : states_) {
+      if (state.stopped) continue;
+      for (const int process : state.done) {
+        const ProcessRecord& record = *record_of(*state.cell, process);
+        const auto pace = pace_of(record);
+        if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->threads) &&
+            retries_of(record) < kMostRetries) {
+          turn.emplace_back(&state, process);
+        }
+      }
+    }
+    order.shuffle(turn);
+    if (!turn.empty()) {
+      progress_.note(experiment_.name + ": measuring " + std::to_string(turn.size()) +
+                     " processes again that a slow core disturbed");
+    }
+    for (const auto& [state, process] : turn) {
+      if (interrupted()) return false;
+      if (!state->stopped) run_process_of(*state, process);
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    return !turn.empty();
+  }
+
+  /// Of two attempts at one process, the one to keep: a failure in any case, else the one beside
+  /// which the cores were faster.
+  [[nodiscard]] json better_attempt(const CellState& state, const ProcessRecord& earlier,
+                                    json again) const {
+    const int retries = retries_of(earlier) + 1;
+    const auto was = pace_of(earlier);
+    const auto is = pace_of(ProcessRecord{"", 0, again, 0, 0, 0});
+    if (status_of(again) == "ok" &&
+        (!was || !is || *is >= *was || others_rely_on(state, earlier, again))) {
+      again = earlier.result;
+    }
+    again["retries"] = retries;
+    return again;
+  }
+
+  /// Is the certificate of an earlier attempt another process's too, and lost with it?
+  [[nodiscard]] bool others_rely_on(const CellState& state, const ProcessRecord& earlier,
+                                    const json& again) const {
+    const std::string outcome = earlier.result.value("outcome", std::string());
+    if (again.value("outcome", std::string()) == outcome) return false;
+    return std::any_of(state.done.begin(), state.done.end(), [&](int process) {
+      return process != earlier.process &&
+             record_of(*state.cell, process)->result.value("outcome", std::string()) == outcome;
+    });
+  }
+
+  void run_process_of(CellState& state, int process) {
+    const Cell& cell = *state.cell;
+    Job job;
+    job.variant = cell.variant;
+    job.precision = cell.task.shape.precision;
+    job.points_file = state.files.points.file.string();
+    job.centroids_file = state.files.centroids.string();
+    job.k = cell.task.shape.k;
+    job.iterations = cell.iterations;
+    job.threads = cell.threads;
+    job.repetitions = state.repetitions;
+    job.min_seconds = cell.sampling.min_seconds;
+    // The first process finds out how long things take, within its share of the budget; for the
+    // others the repetitions are already cut to what fits.
+    job.max_seconds = process == 0 ? cell.sampling.max_seconds / cell.sampling.processes
+                                   : cell.sampling.max_seconds;
+    job.patience = settings_.patience;
+    if (settings_.patience > 0) job.best_pace = best_pace(cell.threads);
+    job.profile = true;
+    const ProcessRecord* earlier =
+        state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
+    // The earlier attempt may hold the cell's one certificate; the new one then needs its own.
+    if (earlier == nullptr) job.certified_outcomes = state.certified;
+    if (state.exact) {
+      job.exact_inertia = state.exact->inertia;
+      job.exact_had_empty_clusters = state.exact->met_empty_clusters;
+      job.exact_scale = state.exact->scale;
+      job.exact_scalar = state.exact->scalar;
+    }
+    job.verify_threads = settings_.threads;
+    job.verify_seed = static_cast<std::uint64_t>(process) + 1;
+    if (progress_.rewrites()) show(cell.key);
+    const double load = load_average();
+    const FileStamp points(state.files.points.file);
+    const FileStamp centroids(state.files.centroids);
+    const Activity before = read_activity(metered_);
+    const auto begin = Clock::now();
+    const auto reply =
+        workers_.run("worker", to_json(job), cell.threads, cell.sampling.timeout_seconds);
+    if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    json result = reply.result.is_object() ? reply.result : failure(reply.problem);
+    const bool written_to = !(FileStamp(state.files.points.file) == points) ||
+                            !(FileStamp(state.files.centroids) == centroids);
+    if (written_to) {
+      result = failure("the file of its points or initial centroids was written to meanwhile");
+    }
+    result["activity"] = activity_between(before, read_activity(metered_), seconds, cell.threads,
+                                          metered_.cpus.size());
+    if (earlier != nullptr) result = better_attempt(state, *earlier, std::move(result));
+    remember(state, process, result, reply.wall_seconds, load);
+    review(state);
+    if (written_to) restore_inputs(state);
+    if (progress_.rewrites() || (earlier == nullptr && state.finished() && !wants_further(state))) {
+      show(description(state, result));
+    }
+  }
+
+  /// The cells that come next must not compute with what a process left in the cache. Throws
+  /// InputError where the points are the user's own file: they cannot be had again. What was
+  /// measured before is written.
+  void restore_inputs(CellState& state) {
+    const std::string known = state.files.points.sha256;
+    const Task& task = state.cell->task;
+    state.files = preparation_.files_anew(task, points_scalar(task.shape.precision));
+    if (state.files.points.sha256 != known) {
+      assemble(false);
+      throw InputError(state.files.points.file.string() + " was written to during the run: its " +
+                       "coordinates had SHA-256 " + known + ", have " + state.files.points.sha256);
+    }
+  }
+
+  /// Where someone keeps files says nothing about the results, and may name the user.
+  [[nodiscard]] json without_places(json result) const {
+    const auto reason = result.find("reason");
+    if (reason == result.end() || !reason->is_string()) return result;
+    std::string text = reason->get<std::string>();
+    const char* home = std::getenv("HOME");
+    const std::array<std::pair<std::string, std::string_view>, 4> places{
+        {{settings_.cache.string(), ""},
+         {std::filesystem::absolute(settings_.out).string(), ""},
+         {source_root(), ""},
+         {home != nullptr ? home : "", "~/"}}};
+    for (const auto& [place, instead] : places) {
+      if (place.size() < 2) continue;  // "/" is everywhere
+      const std::string prefix = place + "/";
+      for (auto at = text.find(prefix); at != std::string::npos;
+           at = text.find(prefix, at + instead.size())) {
+        text.replace(at, prefix.size(), instead);
+      }
+    }
+    *reason = text;
+    return result;
+  }
+
+  void remember(CellState& state, int process, const json& reported, double wall_seconds,
+                double load_before) {
+    const json result = without_places(reported);
+    journal_.append({state.cell->key, process, result, wall_seconds, load_before, load_average()});
+    retry_.erase({state.cell->key, process});
+  }
+
+  /// A word on a finished cell's headline number.
+  [[nodiscard]] std::string headline_of(const CellState& state) const {
+    const json cell = assemble_cell(experiment_.name, *state.cell, evidence_of(*state.cell),
+                                    surroundings_.limits);
+    if (status_of(cell) != "ok") return "";
+    if (!cell.at("unsteady").empty()) {
+      return ": unsteady: " + cell.at("unsteady").front().get<std::string>();
+    }
+    std::string text =
+        ": " + format_seconds(cell.at("seconds_per_iteration").at("median").get<double>());
+    const json& whole = cell.at("whole_call_seconds").at("20");
+    if (whole.is_number()) {
+      text += ", " + format_seconds(whole.get<double>()) + " for a call of 20 with setup";
+    }
+    if (!cell.at("noted").empty()) {
+      text += ", noted: " + cell.at("noted").front().get<std::string>();
+    }
+    return text;
+  }
+
+  [[nodiscard]] std::string description(const CellState& state, const json& result) const {
+    std::string text = state.cell->key;
+    if (status_of(result) != "ok") {
+      const std::string reason = result.value("reason", std::string("no reason given"));
+      return text + ": " + status_of(result) + ": " + reason.substr(0, reason.find('\n'));
+    }
+    if (state.finished()) return text + headline_of(state);
+    std::vector<double> samples;
+    for (const auto& sample : result.at("samples")) {
+      if (sample.is_number()) samples.push_back(sample.get<double>());
+    }
+    std::sort(samples.begin(), samples.end());
+    if (!samples.empty()) text += ": " + format_seconds(percentile(samples, 0.5));
+    return text;
+  }
+
+  void show(const std::string& what) {
+    std::size_t done = 0;
+    std::size_t total = 0;
+    double known_seconds = 0;
+    double left = 0;
+    std::size_t unknown = 0;
+    for (const auto& state : states_) {
+      const auto finished = state.done.size();
+      const auto wanted = state.stopped ? finished : static_cast<std::size_t>(state.processes);
+      done += finished;
+      total += std::max(finished, wanted);
+      known_seconds += state.wall_seconds;
+      if (state.finished()) continue;
+      if (finished == 0) {
+        unknown += wanted;
+      } else {
+        left += state.wall_seconds / static_cast<double>(finished) *
+                static_cast<double>(wanted - finished);
+      }
+    }
+    // A cell that has not run yet is taken to be like the average one.
+    if (done > 0) {
+      left += known_seconds / static_cast<double>(done) * static_cast<double>(unknown);
+    }
+    progress_.update(done, total, experiment_.name + ": " + what, done > 0 ? left : -1);
+  }
+
+  void record_traces() {
+    for (const auto& trace : plan_.traces) {
+      if (interrupted()) return;
+      const auto files = trace_files_.find(trace.spec.name);
+      if (files == trace_files_.end()) continue;
+      progress_.note(experiment_.name + ": trace " + trace.spec.name);
+      const json result = record_trace(trace, files->second);
+      if (result.is_null()) return;
+      journal_.append_trace(trace.spec.name, without_places(result));
+    }
+  }
+
+  /// Holds the inertia after the last iteration against the exact trajectory's, as for a cell.
+  void check_trajectory(const PlannedTrace& trace, json& result) {
+    const auto told = result.find("trajectory");
+    const auto* variant = find_variant(trace.spec.variant.name);
+    if (told == result.end() || variant == nullptr || status_of(result) == "wrong") return;
+    const json& iterations = result.at("iterations");
+    const ScalarType scalar = points_scalar(trace.precision);
+    std::optional<ExactTrajectory> exact;
+    try {
+      exact = exact_trajectory(trace.task, static_cast<std::int64_t>(iterations.size()), scalar);
+    } catch (const InputError&) {
+      // Beyond float32, as prepare_comparison has said.
+    } catch (const NotMeasurable&) {
+      // The same.
+    }
+    const json& inertia = iterations.back().at("inertia");
+    if (!exact) return;
+    if (scalar != exact->scalar && rounding_points_matters(exact->scale, exact->inertia)) return;
+    Shape shape = trace.task.shape;
+    shape.precision = trace.precision;
+    Certificate certificate;
+    certify_trajectory(variant->traits, inertia.is_number() ? inertia.get<double>() : std::nan(""),
+                       exact->inertia, exact->met_empty_clusters, certificate,
+                       trajectory_floor(variant->traits, shape, exact->scalar, exact->scale,
+                                        told->at("max_abs").get<double>()));
+    const json compared = to_json(certificate);
+    json& verification = result["verification"];
+    for (const auto& check : compared.at("checks")) verification["checks"].push_back(check);
+    verification["inertia_relative_difference"] = compared.at("inertia_relative_difference");
+    if (certificate.passed) return;
+    verification["passed"] = false;
+    result["status"] = "wrong";
+    result["reason"] = certificate.failure();
+  }
+
+  /// Null when interrupted.
+  json record_trace(const PlannedTrace& trace, const TaskFiles& files) {
+    TraceJob job;
+    job.points_file = files.points.file.string();
+    job.centroids_file = files.centroids.string();
+    job.variant = trace.spec.variant.name;
+    job.precision = trace.precision;
+    job.k = trace.task.shape.k;
+    job.iterations = trace.spec.iterations;
+    job.threads = trace.threads;
+    job.keep_points = trace.spec.keep_points;
+    job.keep_centroids = trace.spec.keep_centroids;
+    job.expected = trace.spec.expected;
+    job.verify_threads = settings_.threads;
+    job.stop = trace.spec.stop;
+    if (job.expected.is_object() && !job.expected.contains("inertia")) {
+      job.expected["inertia"] = json::array();
+    }
+    // A trace that ends by a rule stands for a program whose time is asked for; one cold run of it
+    // tells little, so it is run again, in several processes as a cell is.
+    const Sampling& sampling = plan_.sampling;
+    if (!job.stop.empty()) {
+      job.runs = sampling.processes * sampling.repetitions > 1 ? kRunsOfTrace : 1;
+      job.max_seconds = sampling.max_seconds;
+    }
+    const int processes = job.stop.empty() ? 1 : sampling.processes;
+    json result;
+    json runs = json::array();
+    for (int process = 0; process < processes; ++process) {
+      const auto reply =
+          workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
+      if (reply.interrupted) return nullptr;
+      if (!reply.result.is_object()) return failure(reply.problem);
+      if (process == 0) {
+        result = reply.result;
+        check_trajectory(trace, result);
+        if (interrupted()) return nullptr;
+        if (status_of(result) != "ok" || job.runs == 0) return result;
+        job.runs_of = static_cast<std::int64_t>(result.at("iterations").size());
+      }
+      runs.push_back(reply.result.at("runs_seconds").at(0));
+    }
+    std::vector<double> seconds;
+    for (const auto& process : runs) {
+      for (const double run : process) seconds.push_back(run);
+    }
+    std::sort(seconds.begin(), seconds.end());
+    result["seconds_per_iteration"] =
+        percentile(seconds, 0.5) / static_cast<double>(result.at("iterations").size());
+    result["runs_seconds"] = std::move(runs);
+    return result;
+  }
+
+  void carry_out_studies() {
+    for (const auto& study : plan_.studies) {
+      if (interrupted()) return;
+      if (!wants(study)) continue;
+      StudyJob job;
+      if (study.task) {
+        const auto files = study_files_.find(study.spec.name);
+        if (files == study_files_.end()) continue;  // the journal knows why
+        job.points_file = files->second.points.file.string();
+        job.centroids_file = files->second.centroids.string();
+        job.k = study.task->shape.k;
+      }
+      job.study = study.spec.study;
+      job.parameters = study.spec.parameters;
+      job.threads = settings_.threads;
+      progress_.note(experiment_.name + ": study " + study.spec.name);
+      const auto reply =
+          workers_.run("study-worker", to_json(job), settings_.threads, study.spec.timeout_seconds);
+      if (reply.interrupted) return;
+      journal_.append_study(
+          study.spec.name,
+          without_places(reply.result.is_object() ? reply.result : failure(reply.problem)));
+    }
+  }
+
+  [[nodiscard]] std::filesystem::path result_file() const {
+    return settings_.out / (experiment_.name + ".json");
+  }
+
+  [[nodiscard]] double seconds_since_assembly() const {
+    return std::chrono::duration<double>(Clock::now() - assembled_).count();
+  }
+
+  [[nodiscard]] CellEvidence evidence_of(const Cell& cell) const {
+    CellEvidence evidence;
+    evidence.processes = processes_of(cell);
+    for (const auto& state : states_) {
+      if (state.cell == &cell) evidence.finished = state.finished();
+    }
+    const auto known = best_paces_.find(cell.threads);
+    if (known != best_paces_.end()) {
+      evidence.best_pace = known->second;
+    }
+    return evidence;
+  }
+
+  /// `ended`: the run is over, neither interrupted nor still at work. A file is complete when it
+  /// then holds the whole experiment: what --only left out is as missing as what was interrupted.
+  json assemble(bool ended) {
+    bool complete = ended;
+    json cells = json::array();
+    for (const auto& cell : plan_.cells) {
+      const auto evidence = evidence_of(cell);
+      const bool skipped = !cell.skip_reason.empty() && (cell.selected || settings_.resume);
+      // A resumed run keeps what earlier ones found, also outside this one's --only.
+      if (!skipped && evidence.processes.empty()) {
+        complete = false;
+        continue;
+      }
+      cells.push_back(assemble_cell(experiment_.name, cell, evidence, surroundings_.limits));
+    }
+    json traces = json::array();
+    for (const auto& trace : plan_.traces) {
+      const auto found = journal_.content().traces.find(trace.spec.name);
+      const bool recorded = found != journal_.content().traces.end();
+      const bool skipped = !trace.skip_reason.empty() && (trace.selected || settings_.resume);
+      if (!recorded && !skipped) {
+        complete = false;
+        continue;
+      }
+      traces.push_back(assemble_trace(trace, recorded ? found->second : json()));
+    }
+    json studies = json::array();
+    for (const auto& study : plan_.studies) {
+      const auto found = journal_.content().studies.find(study.spec.name);
+      if (found == journal_.content().studies.end()) {
+        complete = false;
+        continue;
+      }
+      studies.push_back(assemble_study(study, found->second));
+    }
+    mark_wrong_elsewhere(cells);
+    json surroundings = context(ended);
+    tell_of_planted(cells, surroundings);
+    const json result{{"schema_version", kResultSchemaVersion},
+                      {"experiment", experiment_.name},
+                      {"scale", plan_.scale},
+                      {"complete", complete},
+                      {"planned_cells", plan_.cells.size()},
+                      {"context", surroundings},
+                      {"spec", experiment_.document.value},
+                      {"cells", cells},
+                      {"traces", traces},
+                      {"studies", studies}};
+    write_json_file(result_file(), result);
+    assembled_ = Clock::now();
+    return result;
+  }
+
+  /// A variant that is wrong somewhere may be wrong unseen elsewhere: its other cells say so.
+  static void mark_wrong_elsewhere(json& cells) {
+    std::map<std::string, std::vector<std::string>> wrong;
+    for (const auto& cell : cells) {
+      if (status_of(cell) == "wrong") wrong[cell.at("variant")].push_back(cell.at("key"));
+    }
+    for (auto& cell : cells) {
+      const auto found = wrong.find(cell.at("variant"));
+      if (status_of(cell) != "ok" || found == wrong.end()) continue;
+      const std::size_t others = found->second.size() - 1;
+      cell["noted"].push_back("the variant is wrong at " + found->second.front() +
+                              (others > 0 ? " and in " + std::to_string(others) + " more" : "") +
+                              " in this run");
+    }
+  }
+
+  /// A slowdown that an earlier part of the run was measured with is no longer in the environment.
+  static void tell_of_planted(const json& cells, json& context) {
+    std::size_t planted = 0;
+    for (const auto& cell : cells) planted += cell.at("library").contains("planted slowdown");
+    if (planted == 0) return;
+    context["environment"]["warnings"].push_back(
+        "A slowdown was planted on purpose in " + std::to_string(planted) + " of " +
+        std::to_string(cells.size()) + " cells: these times only calibrate `compare`.");
+  }
+
+  [[nodiscard]] json context(bool ended) const {
+    const BuildInfo& build = build_info();
+    json data_seeds = json::object();
+    const json& datasets = journal_.content().datasets;
+    for (const auto& [label, dataset] : datasets.items()) {
+      if (dataset.at("spec").contains("seed")) data_seeds[label] = dataset.at("spec").at("seed");
+    }
+    const auto changes =
+        worker_environment(environment_, settings_.threads, settings_.keep_environment);
+    return {{"suite",
+             {{"version", build.version},
+              {"git_commit", build.git_commit},
+              {"git_dirty", build.git_dirty},
+              {"build_type", build.build_type},
+              {"sanitizers", build.sanitizers},
+              {"compiler", build.compiler},
+              {"variant_flags", build.variant_flags},
+              {"march", build.march},
+              {"cuda", build.cuda}}},
+            {"command_line", settings_.command_line},
+            {"started", started_},
+            {"finished", ended ? json(utc_now()) : json(nullptr)},
+            {"machine", surroundings_.machine},
+            {"conditions",
+             surroundings_.conditions.is_array() ? surroundings_.conditions : json::array()},
+            {"ceilings", surroundings_.limits.ceilings},
+            {"environment", environment_context(environment_, changes)},
+            {"threads", settings_.threads},
+            {"datasets", datasets},
+            {"seeds",
+             {{"order", settings_.order_seed}, {"data", data_seeds}, {"init", experiment_.init}}},
+            {"run_order", journal_.content().run_order}};
+  }
+
+  RunSummary conclude() {
+    RunSummary summary;
+    summary.interrupted = interrupted() || abandoned_;
+    const json result = assemble(!summary.interrupted);
+    summary.file = result_file();
+    summary.complete = result.at("complete");
+    for (const auto& cell : result.at("cells")) {
+      if (!cell.at("unsteady").empty()) {
+        ++summary.unsteady;
+      } else if (status_of(cell) == "ok" && !cell.at("noted").empty()) {
+        ++summary.noted;
+      }
+    }
+    for (const char* part : {"cells", "traces", "studies"}) {
+      for (const auto& entry : result.at(part)) {
+        const std::string status = status_of(entry);
+        ++(status == "ok"        ? summary.ok
+           : status == "wrong"   ? summary.wrong
+           : status == "skipped" ? summary.skipped
+                                 : summary.failed);
+        if (status == "wrong" && entry.contains("wrong_because") &&
+            !entry.at("wrong_because").is_null()) {
+          ++summary.wrong_as_expected;
+        }
+      }
+    }
+    return summary;
+  }
+
+  const Experiment& experiment_;
+  const Plan& plan_;
+  const RunSurroundings& surroundings_;
+  const RunSettings& settings_;
+  std::string build_;
+  CheckScope metered_{{}, allowed_cpus(), 1, {}};
+  Journal journal_;
+  EnvironmentReport environment_;
+  Workers workers_;
+  Preparation preparation_;
+  ProgressLine progress_;
+  std::string started_;
+  std::vector<CellState> states_;
+  std::map<std::string, TaskFiles> trace_files_;
+  std::map<std::string, TaskFiles> study_files_;
+  std::map<int, double> best_paces_;  // seconds, by the number of threads
+  std::set<std::pair<std::string, int>> retry_;
+  Clock::time_point assembled_ = Clock::now();
+  bool abandoned_ = false;  // whoever asked for turns is gone
+};
+
+/// Removes what processes that were killed left half written: NAME.tmp-PID, with -COUNT or without,
+/// and .writable-PID.
+void remove_abandoned_files(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::string name = entry.path().filename().string();
+    const auto mark = name.rfind(".tmp-");
+    const std::string number = name.rfind(kProbe, 0) == 0  ? name.substr(kProbe.size())
+                               : mark != std::string::npos ? name.substr(mark + 5)
+                                                           : "";
+    long pid = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
+    struct stat status {};
+    const char* const last = number.data() + number.size();
+    if (number.empty() || error != std::errc{} || (end != last && *end != '-') ||
+        ::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
+    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) ::unlink(entry.path().c_str());
+  }
+}
+
+}  // namespace
+
+RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
+                          const RunSurroundings& surroundings, const RunSettings& settings) {
+  check_writable(settings.out);
+  const auto file = settings.out / (experiment.name + ".json");
+  if (std::filesystem::is_directory(file)) {
+    throw OutputError(file.string() + " is a folder, where the result file belongs; move it, or " +
+                      "choose another --out");
+  }
+  try {
+    Run run(experiment, plan, surroundings, settings);
+    remove_abandoned_files(settings.out);
+    return run.run();
+  } catch (const json::exception& error) {
+    if (!settings.resume) throw;
+    throw InputError("the journal of " + file.string() +
+                     " holds what this program does not write (" + error.what() +
+                     "); start anew without --resume");
+  }
+}
+
+void check_writable(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw OutputError("cannot create the folder " + folder.string() + ": " + error.message());
+  }
+  const auto probe = folder / (std::string(kProbe) + std::to_string(static_cast<long>(::getpid())));
+  write_file_atomically(probe, "x");
+  std::filesystem::remove(probe, error);
+}
+
+std::string build_identity() {
+  const BuildInfo& build = build_info();
+  if (!build.git_dirty) return build.git_commit;
+  // The commit does not say what this program was built from.
+  static const std::string hash = sha256_file("/proc/self/exe");
+  return build.git_commit + "+" + hash.substr(0, 16);
+}
+
+}  // namespace kmeans

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The deterministic part of result files, once more on this machine: data, labels, centroids,
+// inertia, traces, studies (docs/reproducing.md). No clock is looked at.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "harness/record/result_file.h"
+#include "harness/run/job.h"
+#include "harness/support/pattern.h"
+#include "harness/verify/verify.h"
+
+namespace kmeans {
+
+enum class Reproduced {
+  equal,    ///< Bit for bit.
+  agrees,   ///< Other bits, which nothing promised; certified here, and as good within the bound.
+  differs,  ///< Other bits where they are promised, or beyond the bound.
+  not_run,  ///< Could not or should not run here, see the detail.
+};
+const char* to_string(Reproduced verdict);
+
+struct Judgement {
+  Reproduced verdict = Reproduced::not_run;
+  std::string detail;  ///< A sentence; may be empty for `equal`.
+};
+
+/// What became of one recorded answer.
+struct Finding {
+  std::string part;  ///< "data", "cell", "trace" or "study"
+  std::string name;  ///< Label of the data, key of the cell, or name.
+  Judgement judgement;
+  std::string by;                ///< The variant that ran, where it is not the recorded one.
+  bool promised = false;         ///< Were the bits promised here?
+  double estimated_seconds = 0;  ///< What it was taken to cost before it ran.
+};
+
+struct FileReport {
+  const ResultFile* file = nullptr;
+  /// In what this build and machine are not those of the record; empty: deterministic variants
+  /// promise their bits.
+  std::vector<std::string> surroundings;
+  std::vector<Finding> findings;
+  std::size_t without_answer = 0;  ///< Skipped and failed ones, which record no answer.
+
+  [[nodiscard]] std::size_t count(const std::string& part, Reproduced verdict) const;
+  [[nodiscard]] std::size_t count(Reproduced verdict) const;
+};
+
+struct ReproduceSettings {
+  std::vector<std::string> worker_command{"/proc/self/exe"};
+  std::filesystem::path cache;
+  int threads = 1;
+  double at_most_seconds = 30;  ///< Estimated, of one cell, trace, study or data set.
+};
+
+/// How far it is: done of total, what is next, seconds left by the estimates.
+using ReproduceProgress = std::function<void(std::size_t, std::size_t, const std::string&, double)>;
+
+/// Repeats what `only` is found in: a cell's key, a trace's or a study's name, or the experiment's.
+/// An InterruptGuard should live; an interrupted report ends early. Throws OutputError.
+FileReport reproduce(const ResultFile& file, const Pattern& only, const ReproduceSettings& settings,
+                     const ReproduceProgress& progress);
+
+/// The report of all files as JSON (docs/reproducing.md).
+nlohmann::json to_json(const std::vector<FileReport>& reports);
+
+/// The outcome of a cell against the recorded one: what is not the same, a clause each.
+std::vector<std::string> answer_differences(const CellResult& recorded, const JobResult& here);
+
+/// What of the answer of an `ok` cell its record lacks: nothing, in a file that is whole.
+std::vector<std::string> absent_answers(const CellResult& recorded);
+
+/// A trace against the recorded one, iteration by iteration. `promised`: its bits are.
+/// `floor` is asked only when an inertia is beyond the relative bound: it may be rounding alone.
+Judgement judge_trace(const nlohmann::json& recorded, const nlohmann::json& here, bool promised,
+                      const std::function<InertiaFloor()>& floor = nullptr);
+
+/// A study against the recorded one. Its rows and findings are the same everywhere, but for rows
+/// whose `by` names a variant of the suite, which are left out.
+Judgement judge_study(const nlohmann::json& recorded, const nlohmann::json& here);
+
+/// In what this build and machine differ from those of a result file's context, a clause each.
+std::vector<std::string> surroundings_differences(const nlohmann::json& context);
+
+}  // namespace kmeans

@@ -1,0 +1,517 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The worker: one cell's configuration in a process of its own. Certifies first, then times.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <new>
+#include <set>
+
+#include "harness/machine/environment.h"
+#include "harness/machine/gpu.h"
+#include "harness/machine/gpu_state.h"
+#include "harness/machine/pace.h"
+#include "harness/run/job.h"
+#include "harness/support/json_file.h"
+#include "harness/support/process.h"
+#include "harness/support/text.h"
+#include "harness/variants/python_backend.h"
+#include "harness/verify/session.h"
+
+namespace kmeans {
+namespace {
+
+// Receives the runs that Google Benchmark times; the truth file is ours (docs/results.md).
+class SampleReporter final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.run_type != Run::RT_Iteration || run.iterations == 0) continue;
+      samples_.push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
+    }
+  }
+  [[nodiscard]] const std::vector<double>& samples() const { return samples_; }
+
+ private:
+  std::vector<double> samples_;  // seconds per repetition of T iterations
+};
+
+// Seconds per iteration, one value per repetition, by the host's clock and by device events.
+struct TimedRepetitions {
+  std::vector<double> seconds;
+  std::vector<double> device_seconds;          // empty without a GPU
+  std::set<std::int64_t> executed_iterations;  // by step; empty where a step never stops early
+};
+
+/// Iterations that the last step of this many ran.
+template <class T>
+std::int64_t executed_in_last_step(Session<T>& session, std::int64_t asked) {
+  return std::clamp<std::int64_t>(session.variant().executed_iterations().value_or(asked), 1,
+                                  asked);
+}
+
+constexpr const char* kNoDuration = "no positive duration was measured";
+constexpr std::int64_t kMostTimelessSteps = 100'000;
+// A look at the pace takes most of a millisecond, and empties the nearest cache.
+constexpr double kWatchEverySeconds = 4e-3;
+
+// Google Benchmark decides how often to repeat inside a repetition until min_seconds are reached.
+template <class T>
+TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, int repetitions,
+                                  double min_seconds, QuietMoments& moments) {
+  benchmark::ClearRegisteredBenchmarks();
+  std::exception_ptr failure;
+  TimedRepetitions timed;
+  struct Round {
+    double device_seconds;
+    double steps;
+    double iterations;  // executed in all steps
+  };
+  std::vector<Round> rounds;
+  benchmark::RegisterBenchmark(
+      "cell",
+      [&](benchmark::State& state) {
+        double device_sum = 0;
+        double sum = 0;
+        std::int64_t executed = 0;
+        double unwatched = 0;  // seconds of steps since the last look at the pace
+        std::int64_t steps = 0;
+        try {
+          while (state.KeepRunning()) {
+            if (unwatched == 0) moments.wait();
+            session.reset();
+            double seconds = session.step(iterations);
+            // Done again until it was not disturbed; many short steps are left as they are.
+            while (moments.patient() && seconds >= kWatchEverySeconds && unwatched == 0 &&
+                   moments.spoilt(seconds)) {
+              moments.wait();
+              session.reset();
+              seconds = session.step(iterations);
+            }
+            unwatched += seconds;
+            if (unwatched >= kWatchEverySeconds) unwatched = 0;
+            sum += seconds;
+            ++steps;
+            // Google Benchmark would repeat what takes no time a billion times.
+            if (!std::isfinite(seconds) || seconds < 0 ||
+                (steps >= kMostTimelessSteps && sum <= 0)) {
+              throw std::runtime_error(kNoDuration);
+            }
+            state.SetIterationTime(seconds);
+            device_sum += session.device_seconds().value_or(0);
+            executed += executed_in_last_step(session, iterations);
+            if (const auto own = session.variant().executed_iterations()) {
+              timed.executed_iterations.insert(*own);
+            }
+          }
+          rounds.push_back(
+              {device_sum, static_cast<double>(state.iterations()), static_cast<double>(executed)});
+        } catch (...) {
+          failure = std::current_exception();
+          state.SkipWithError("the variant failed");
+        }
+      })
+      ->UseManualTime()
+      ->MinTime(std::max(min_seconds, 1e-9))  // zero, which an experiment may say, it refuses
+      ->Repetitions(repetitions);
+  SampleReporter reporter;
+  benchmark::RunSpecifiedBenchmarks(&reporter, ".*");
+  if (failure) std::rethrow_exception(failure);
+  timed.seconds = reporter.samples();
+  // Before the repetitions come rounds that find out how many iterations they need.
+  if (rounds.size() < timed.seconds.size()) throw std::logic_error("a repetition was not counted");
+  const std::size_t first = rounds.size() - timed.seconds.size();
+  for (std::size_t i = 0; i < timed.seconds.size(); ++i) {
+    const Round& round = rounds[first + i];
+    timed.seconds[i] *= round.steps / round.iterations;
+    if (session.device_seconds()) {
+      timed.device_seconds.push_back(round.device_seconds / round.iterations);
+    }
+  }
+  return timed;
+}
+
+// Sums the seconds of each stage. Work on a GPU is waited for at both ends, or a stage would only
+// hold the time that its launches take.
+class StageTimes final : public StageRecorder {
+ public:
+  explicit StageTimes(bool on_our_gpu) : on_our_gpu_(on_our_gpu) {}
+
+  void begin(const char* stage) override {
+    if (on_our_gpu_) gpu_synchronize();
+    stage_ = stage;
+    start_ = std::chrono::steady_clock::now();
+  }
+  void end() override {
+    if (on_our_gpu_) gpu_synchronize();
+    seconds_[stage_] +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  [[nodiscard]] std::map<std::string, double> per_iteration(std::int64_t iterations) const {
+    auto result = seconds_;
+    for (auto& [stage, seconds] : result) seconds /= static_cast<double>(iterations);
+    return result;
+  }
+
+ private:
+  bool on_our_gpu_;
+  std::string stage_;
+  std::chrono::steady_clock::time_point start_;
+  std::map<std::string, double> seconds_;
+};
+
+constexpr double kLongestProfiledSeconds = 10;
+// Seconds of an iteration up to which one more is spent on seeing that the timed ones do something.
+constexpr double kLongestDisturbance = 2;
+constexpr std::size_t kLongestReason = 2048;
+// Relative difference of inertia up to which two answers pass for equally good.
+constexpr double kSameQuality = 1e-2;
+
+std::string format_number(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+// Repetitions that fit the budget, when one repetition of T iterations takes `seconds`.
+int affordable_repetitions(const Job& job, double seconds) {
+  if (!std::isfinite(seconds)) throw std::runtime_error(kNoDuration);
+  const double each = std::max(seconds, job.min_seconds);
+  const double affordable = std::floor(job.max_seconds / each);
+  return static_cast<int>(std::clamp(affordable, 1.0, static_cast<double>(job.repetitions)));
+}
+
+// The timed run must have computed what was certified. Non-deterministic variants (atomics, races
+// that are allowed) are judged by the quality of what they found instead.
+template <class T>
+void check_timed_outcome(Session<T>& session, const CertifiedRun<T>& run,
+                         const VerifyOptions& options, Certificate& certificate) {
+  static const char* const kName = "timed run found what was certified";
+  const Outcome<T> timed = session.fetch();
+  if (timed.labels == run.last.labels && timed.centroid_hash() == run.last.centroid_hash()) {
+    certificate.add(kName, true, "same labels and centroids, bit for bit");
+    return;
+  }
+  const Traits& traits = session.traits();
+  if (traits.exact) {
+    certificate.add(kName, false, "an exact variant gave other bits when timed");
+    return;
+  }
+  for (const std::int32_t label : timed.labels) {
+    if (label < 0 || label >= session.problem().shape.k) {
+      certificate.add(kName, false, "labels are outside [0, k)");
+      return;
+    }
+  }
+  if (traits.labels_of == LabelsOf::starting) {
+    // Its own centroids of the last-but-one iteration are not to be had, but they differ by
+    // rounding from the certified run's; the means of its own labels are checked as they are.
+    StepEvidence<T> step = session.evidence(run.before, timed);
+    Certificate means = certify_step(traits, step, options);
+    for (const auto& check : means.checks) {
+      if (check.name == "centroids are the means of their points") {
+        certificate.add(std::string("timed run: ") + check.name, check.passed, check.detail);
+      }
+    }
+  }
+  const T* owner =
+      traits.labels_of == LabelsOf::returned ? timed.centroids.data() : run.before.data();
+  const Quality quality = quality_of(session.problem().points, owner, timed.labels.data(),
+                                     session.problem().shape, session.verify_threads());
+  const double difference =
+      run.quality.inertia > 0 ? quality.inertia / run.quality.inertia - 1 : quality.inertia;
+  char detail[96];
+  std::snprintf(detail, sizeof detail, "other bits; inertia differs by a relative %.3g",
+                difference);
+  const InertiaFloor floor = trajectory_floor(
+      traits, session.problem().shape, scalar_of<T>,
+      trajectory_scale(run.before.data(), run.last.labels.data(), session.problem().shape),
+      static_cast<double>(session.problem().max_abs));
+  const bool only_rounding =
+      run.quality.inertia <= floor.granted && quality.inertia <= floor.granted;
+  certificate.add(kName, only_rounding || std::abs(difference) <= kSameQuality, detail);
+}
+
+template <class T>
+void compare_with_trajectory(const Job& job, const Traits& traits, const Problem<T>& problem,
+                             CertifiedRun<T>& run) {
+  if (std::is_same_v<T, double> && job.exact_scalar == ScalarType::f32 &&
+      rounding_points_matters(job.exact_scale, *job.exact_inertia)) {
+    run.certificate.add("inertia on the exact trajectory", true,
+                        "not compared: the problem is too large for a trajectory in float64, and "
+                        "rounding the points to float32 would change the answer");
+    return;
+  }
+  certify_trajectory(traits, run.quality.inertia, *job.exact_inertia, job.exact_had_empty_clusters,
+                     run.certificate,
+                     trajectory_floor(traits, problem.shape, job.exact_scalar, job.exact_scale,
+                                      static_cast<double>(problem.max_abs)));
+}
+
+// The same centroids under other numbers must give labels as good as the certified ones: a variant
+// that repeats an answer it still holds is found, and is left with another one before it is timed.
+template <class T>
+void check_disturbance(Session<T>& session, const CertifiedRun<T>& run,
+                       const VerifyOptions& options, Certificate& certificate) {
+  static const char* const kName = "answers follow the initial centroids";
+  const Outcome<T> other = session.disturb();
+  // Labels that belong to the returned centroids agree with them also when both are stale.
+  if (session.traits().labels_of == LabelsOf::returned) return;
+  const Shape& shape = session.problem().shape;
+  for (const std::int32_t label : other.labels) {
+    if (label < 0 || label >= shape.k) {
+      certificate.add(kName, false, "labels are outside [0, k)");
+      return;
+    }
+  }
+  const auto inertia = [&](const std::vector<T>& centroids, const Outcome<T>& outcome) {
+    return quality_of(session.problem().points, centroids.data(), outcome.labels.data(), shape,
+                      session.verify_threads())
+        .inertia;
+  };
+  const double expected = inertia(session.initial(), run.first);
+  const double found = inertia(session.rotated(), other);
+  if (std::abs(found - expected) <= kSameQuality * expected) return;
+  // Rounding may take more than that, where it decides many labels; stale ones it does not explain.
+  const auto rotated = session.rotated();
+  const Certificate labels =
+      certify_step(session.traits(), session.evidence(rotated, other), options);
+  if (labels.passed) {
+    certificate.add(kName, true,
+                    "from the same centroids in another order came labels of inertia " +
+                        format_number(found) + " instead of " + format_number(expected) +
+                        ", which rounding explains");
+    return;
+  }
+  certificate.add(kName, false,
+                  "from the same centroids in another order came labels of inertia " +
+                      format_number(found) + " instead of " + format_number(expected));
+}
+
+// Why the GPU's free memory does not hold the variant; empty if it does.
+std::string lacking_device_memory(const RegisteredVariant& registered, const Shape& shape) {
+  const double need = device_memory_need(registered, shape);
+  // A Python library allocates in its own process; a CUDA context here would take memory from it.
+  if (need == 0 || registered.backend == "python") return "";
+  const auto memory = gpu_memory();
+  if (!memory || need <= static_cast<double>(memory->free_bytes)) return "";
+  return "needs " + format_bytes(need) + " of GPU memory, " +
+         format_bytes(static_cast<double>(memory->free_bytes)) + " of " +
+         format_bytes(static_cast<double>(memory->total_bytes)) + " are free";
+}
+
+// No variant: the trajectory that float64 cells are compared with.
+JobResult follow_float64(const Job& job) {
+  LoadOptions as_stored;
+  as_stored.scalar = ScalarType::f64;
+  as_stored.check_finite = false;  // checked when the data set was made
+  const Points points = load_points(job.points_file, as_stored);
+  const Points initial = load_points(job.centroids_file, as_stored);
+  const Shape shape{points.n(), points.d(), job.k, Precision::f64};
+  JobResult result;
+  std::vector<double> before;
+  std::vector<double> centroids(initial.data<double>(),
+                                initial.data<double>() + job.k * points.d());
+  std::vector<std::int32_t> labels;
+  for (std::int64_t iteration = 0; iteration < job.iterations; ++iteration) {
+    if (before == centroids) break;  // nothing changes any more
+    before = centroids;
+    float64_step(points.data<double>(), shape, job.threads, centroids, labels);
+    std::vector<char> used(job.k, 0);
+    for (const std::int32_t label : labels) used[label] = 1;
+    result.empty_clusters = std::count(used.begin(), used.end(), 0);
+    result.any_empty_clusters = result.any_empty_clusters || result.empty_clusters > 0;
+  }
+  result.inertia =
+      quality_of(points.data<double>(), before.data(), labels.data(), shape, job.threads).inertia;
+  result.scale = trajectory_scale(before.data(), labels.data(), shape);
+  result.status = "ok";
+  return result;
+}
+
+template <class T>
+JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
+  JobResult result;
+  LoadOptions as_stored;
+  as_stored.scalar = scalar_of<T>;
+  as_stored.check_finite = false;  // checked when the data set was made
+  const Points points = load_points(job.points_file, as_stored);
+  const Points centroids = load_points(job.centroids_file, as_stored);
+
+  Problem<T> problem;
+  problem.shape = {points.n(), points.d(), job.k, job.precision};
+  problem.points = points.data<T>();
+  problem.threads = job.threads;
+  problem.points_file = job.points_file;
+  if (centroids.n() != job.k || centroids.d() != points.d()) {
+    result.status = "error";
+    result.reason = job.centroids_file + " holds " + std::to_string(centroids.n()) + " x " +
+                    std::to_string(centroids.d()) + " coordinates, not k x d";
+    return result;
+  }
+  if (const Support support = supports(registered, problem.shape); !support.ok) {
+    result.status = "skipped";
+    result.reason = support.reason;
+    return result;
+  }
+  const int verify_threads = job.verify_threads > 0 ? job.verify_threads : job.threads;
+  problem.max_abs = largest_abs(problem.points, points.n() * points.d(), verify_threads);
+  if (registered.traits.traffic) result.traffic = registered.traits.traffic(problem.shape);
+  if (registered.traits.stage_work) {
+    for (const StageWork& work : registered.traits.stage_work(problem.shape)) {
+      const Traffic& moved = work.traffic;
+      result.stage_work[work.stage] = {
+          {"operations", work.operations},
+          {"bytes_as_written", moved.read_bytes + moved.written_bytes + moved.atomic_bytes},
+          {"gpu", work.gpu}};
+    }
+  }
+
+  if (const std::string lack = lacking_device_memory(registered, problem.shape); !lack.empty()) {
+    result.status = "skipped";
+    result.reason = lack;
+    return result;
+  }
+
+  Session<T> session(registered, problem, centroids.data<T>());
+  session.set_verify_threads(verify_threads);
+  result.setup_seconds = session.setup_seconds();
+  result.library = session.variant().library_info();
+  if (const double planted = planted_slowdown(); planted > 0) {
+    // In the cell itself, so that no later run of the experiment can wash it off.
+    result.library.emplace_back("planted slowdown", format_number(planted));
+  }
+
+  const bool timed = job.repetitions > 0;
+  const VerifyOptions options{job.verify_budget, job.verify_seed};
+  bool reused = false;
+  auto run = certified_run(
+      session, job.iterations, options, result.outcome, [&](const std::string& outcome) {
+        reused = std::find(job.certified_outcomes.begin(), job.certified_outcomes.end(), outcome) !=
+                 job.certified_outcomes.end();
+        return timed && !reused;
+      });
+  result.label_hash = run.last.label_hash();
+  result.centroid_hash = run.last.centroid_hash();
+  result.inertia = run.quality.inertia;
+  if (run.labels_in_range) {
+    result.scale = trajectory_scale(run.before.data(), run.last.labels.data(), problem.shape);
+  }
+  result.empty_clusters = run.quality.empty_clusters;
+  result.any_empty_clusters = run.any_empty;
+  result.status = "ok";
+  if (!timed) return result;
+
+  if (job.exact_inertia && run.labels_in_range) {
+    compare_with_trajectory(job, registered.traits, problem, run);
+  }
+  if (run.certificate.passed && !registered.traits.wrong_because.empty()) {
+    result.status = "skipped";
+    result.reason = "kept although wrong (" + registered.traits.wrong_because +
+                    "): right on this input, but never timed";
+    return result;
+  }
+  const bool disturbed = run.certificate.passed &&
+                         run.seconds <= kLongestDisturbance * static_cast<double>(job.iterations);
+  if (disturbed) check_disturbance(session, run, options, run.certificate);
+  if (run.certificate.passed) {
+    const int repetitions = affordable_repetitions(job, run.seconds);
+    if (repetitions < job.repetitions) result.stopping = "time budget";
+    const GpuDevice* gpu = registered.traits.gpu ? current_gpu() : nullptr;
+    nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
+    QuietMoments moments(job.threads, job.best_pace, job.patience);
+    const auto timed_runs =
+        time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
+    moments.finish();
+    result.pace = moments.paces();
+    if (gpu != nullptr) {
+      result.gpu = {{"index", gpu->index},
+                    {"name", gpu->name},
+                    {"uuid", gpu->uuid},
+                    {"cache", "warm"},
+                    {"warm_up_iterations",
+                     (job.iterations > 1 ? job.iterations + 1 : 1) + (disturbed ? 1 : 0)},
+                    {"before", std::move(before)},
+                    {"after", gpu_state(gpu->uuid)}};
+    }
+    result.samples = timed_runs.seconds;
+    result.device_samples = timed_runs.device_seconds;
+    if (!timed_runs.executed_iterations.empty()) {
+      result.executed_iterations = *timed_runs.executed_iterations.begin();
+    }
+    if (timed_runs.executed_iterations.size() > 1) {
+      result.doubts.push_back("the library stopped after " +
+                              std::to_string(*timed_runs.executed_iterations.begin()) + " to " +
+                              std::to_string(*timed_runs.executed_iterations.rbegin()) +
+                              " iterations: from the same start not always after as many");
+    }
+    check_timed_outcome(session, run, options, run.certificate);
+    const bool measurable =
+        !result.samples.empty() && std::all_of(result.samples.begin(), result.samples.end(),
+                                               [](double s) { return std::isfinite(s) && s > 0; });
+    if (!measurable) {
+      result.status = "error";
+      result.reason = kNoDuration;
+      result.samples.clear();
+    }
+    // The profiling pass costs another repetition, too much for cells of that length.
+    if (job.profile && run.seconds <= kLongestProfiledSeconds) {
+      StageTimes stages(session.on_our_gpu());
+      session.variant().set_stage_recorder(&stages);
+      session.reset();
+      session.step(job.iterations);
+      session.variant().set_stage_recorder(nullptr);
+      result.stages = stages.per_iteration(executed_in_last_step(session, job.iterations));
+    }
+  }
+  if (!run.certificate.passed) {
+    result.status = "wrong";
+    result.reason = run.certificate.failure();
+    result.samples.clear();
+    result.device_samples.clear();
+    result.stages.clear();
+  }
+  result.doubts.insert(result.doubts.end(), session.doubts().begin(), session.doubts().end());
+  result.verification = to_json(run.certificate);
+  if (reused) result.verification["reused"] = result.outcome;
+  return result;
+}
+
+}  // namespace
+
+JobResult run_job(const Job& job) {
+  JobResult failed;
+  failed.status = "error";
+  try {
+    if (job.variant == kFloat64Trajectory) return follow_float64(job);
+    const RegisteredVariant& registered = require_variant_of_worker(job.variant);
+    return job.precision == Precision::f64 ? run_typed<double>(job, registered)
+                                           : run_typed<float>(job, registered);
+  } catch (const std::bad_alloc&) {
+    failed.reason = "out of host memory";
+  } catch (const std::exception& error) {
+    failed.reason = readable_tail(error.what(), kLongestReason);
+  } catch (...) {
+    failed.reason = "the variant threw something that is no std::exception";
+  }
+  return failed;
+}
+
+int run_worker(const std::string& job_file, const std::string& result_file) {
+  try {
+    const JobResult result = run_job(job_from_json(read_json_file(job_file)));
+    write_json_file(result_file, to_json(result));
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "kmeans-bench worker: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace kmeans

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/workers.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <limits>
+#include <system_error>
+
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/support/process.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kReportedOutput = 2048;
+// A result of a worker; a trace with centroids and sample points can be long.
+constexpr JsonLimits kResultLimits{std::size_t{1} << 30, 32,
+                                   std::numeric_limits<std::size_t>::max()};
+
+/// A message with the scratch folder taken out of file names: it says nothing to a reader.
+std::string without_folder(std::string message, const std::filesystem::path& folder) {
+  const std::string prefix = folder.string() + "/";
+  for (auto at = message.find(prefix); at != std::string::npos; at = message.find(prefix)) {
+    message.erase(at, prefix.size());
+  }
+  return message;
+}
+
+constexpr const char* kScratchPrefix = "kmeans-bench-";
+constexpr const char* kOwnerLock = ".owner";
+constexpr const char* kUnnamedLock = ".owner-new";
+
+/// The descriptor of a lock that no other process holds, or -1.
+int try_lock(const std::filesystem::path& file, int flags) {
+  const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
+
+/// Removes this user's scratch folders whose owners are gone.
+void remove_orphaned_folders(const std::filesystem::path& base) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(base, ignored)) {
+    struct stat status {};
+    if (entry.path().filename().string().rfind(kScratchPrefix, 0) != 0 ||
+        ::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
+    const int lock = try_lock(entry.path() / kOwnerLock, 0);
+    if (lock < 0) continue;  // its owner lives, or it is none of ours
+    std::filesystem::remove_all(entry.path(), ignored);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+ScratchFolder::ScratchFolder() {
+  std::error_code error;
+  auto base = std::filesystem::temp_directory_path(error);
+  if (error) base = "/tmp";
+  remove_orphaned_folders(base);
+  std::string pattern = (base / (std::string(kScratchPrefix) + "XXXXXX")).string();
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    throw OutputError("cannot create a folder for job files in " + base.string());
+  }
+  path_ = pattern;
+  // Locked before it has its name: another process that finds it finds it taken.
+  lock_ = try_lock(path_ / kUnnamedLock, O_CREAT);
+  std::filesystem::rename(path_ / kUnnamedLock, path_ / kOwnerLock, error);
+}
+
+ScratchFolder::~ScratchFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+Workers::Reply Workers::run(const char* role, const json& job, int threads,
+                            double timeout_seconds) {
+  const auto job_file = scratch_.path() / "job.json";
+  const auto result_file = scratch_.path() / "result.json";
+  std::error_code ignored;
+  std::filesystem::remove(result_file, ignored);
+  write_json_file(job_file, job);
+  ProcessRequest request;
+  request.command = command_;
+  for (const std::string& argument : {std::string(role), job_file.string(), result_file.string()}) {
+    request.command.push_back(argument);
+  }
+  request.environment = worker_environment(environment_, threads, keep_environment_);
+  request.timeout_seconds = timeout_seconds;
+  const ProcessOutcome outcome = run_process(request);
+  Reply reply;
+  reply.wall_seconds = outcome.seconds;
+  reply.interrupted = outcome.end == ProcessOutcome::End::interrupted ||
+                      (InterruptGuard::interrupted() && !outcome.succeeded());
+  if (outcome.succeeded()) {
+    try {
+      reply.result = read_json_file(result_file, kResultLimits);
+      return reply;
+    } catch (const InputError& error) {
+      reply.problem = "the worker ended without a whole result: " +
+                      without_folder(error.what(), scratch_.path());
+    }
+  } else {
+    reply.problem = outcome.describe();
+  }
+  const std::string tail = readable_tail(outcome.output, kReportedOutput);
+  if (!tail.empty()) reply.problem += ": " + tail;
+  return reply;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Hands jobs to worker processes: what the coordinator and `reproduce` share.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/machine/environment.h"
+
+namespace kmeans {
+
+/// A folder for job and result files that goes when its owner does. Those of owners that were
+/// killed go when the next one is made: a lock that the owner holds tells them from living ones.
+class ScratchFolder {
+ public:
+  /// Throws OutputError.
+  ScratchFolder();
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  int lock_ = -1;
+};
+
+/// Runs one worker process at a time.
+class Workers {
+ public:
+  /// `command`: the program and its first arguments. `keep_environment`: as worker_environment
+  /// takes it.
+  Workers(std::vector<std::string> command, EnvironmentReport environment, bool keep_environment)
+      : command_(std::move(command)),
+        environment_(std::move(environment)),
+        keep_environment_(keep_environment) {}
+
+  struct Reply {
+    nlohmann::json result;  ///< Null unless the worker wrote one.
+    std::string problem;    ///< Why there is no result.
+    double wall_seconds = 0;
+    bool interrupted = false;
+  };
+
+  /// `role`: "worker", "trace-worker" or "study-worker". An InterruptGuard should live. Throws
+  /// OutputError when the job cannot be written.
+  Reply run(const char* role, const nlohmann::json& job, int threads, double timeout_seconds);
+
+ private:
+  std::vector<std::string> command_;
+  EnvironmentReport environment_;
+  bool keep_environment_;
+  ScratchFolder scratch_;
+};
+
+}  // namespace kmeans

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/verify/resolution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <vector>
+
+#include "harness/exact_step.h"
+#include "harness/verify/verify.h"
+
+namespace kmeans {
+namespace {
+
+constexpr std::int64_t kRows = 4096;
+// A coordinate may be rounded by this share of its column's spread. Means are then off by no more,
+// and inertia by its square, 1e-12; float32 centroids of the size of eight spreads cost as much.
+constexpr double kShare = 0x1p-20;
+
+double element_at(std::vector<double>& values, std::size_t rank) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
+                   values.end());
+  return values[rank];
+}
+
+// The median distance from the median, which half of the values may be outliers without moving
+// much. Where most values are alike, as the zeros of sparse columns, it is that of the smaller ones
+// among the others, or of all from zero, whichever is less.
+double robust_spread(std::vector<double> column) {
+  const double median = element_at(column, column.size() / 2);
+  std::vector<double> others;
+  for (const double value : column) {
+    if (value != median) others.push_back(std::abs(value - median));
+  }
+  if (others.size() * 2 > column.size()) {
+    std::vector<double> all = std::move(column);
+    for (double& value : all) value = std::abs(value - median);
+    return element_at(all, all.size() / 2);
+  }
+  double spread = std::abs(median);
+  if (!others.empty()) {
+    const double quartile = element_at(others, others.size() / 4);
+    spread = spread > 0 ? std::min(spread, quartile) : quartile;
+  }
+  return spread;
+}
+
+std::string number(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::int64_t column,
+                     double max_abs, double error, double spread) {
+  const auto largest =
+      std::find_if(points, points + n * d,
+                   [&](float value) { return std::abs(static_cast<double>(value)) == max_abs; }) -
+      points;
+  return "the exact step cannot resolve these points: beside the value " + number(points[largest]) +
+         " (point " + std::to_string(largest / d) + ", coordinate " + std::to_string(largest % d) +
+         ", counted from 0), its integer sums round coordinate " + std::to_string(column) +
+         " by up to " + number(error) + ", where points differ by about " + number(spread) +
+         "; remove that point if it is an outlier or stands for a missing value, rescale the "
+         "columns to like sizes, or use a variant that is not exact";
+}
+
+}  // namespace
+
+std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads) {
+  const float max_abs = largest_abs(points, n * d, threads);
+  const int exponent = exact::sum_exponent(n, max_abs);
+  const double scale = exact::power_of_two(exponent);
+  const double quantum = exact::power_of_two(-exponent);
+  const std::int64_t rows = std::min(n, kRows);
+  std::vector<double> column(rows);
+  for (std::int64_t t = 0; t < d; ++t) {
+    double error = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const auto row = static_cast<std::int64_t>(static_cast<__int128>(n) * r / rows);
+      const float value = points[row * d + t];
+      column[r] = value;
+      // What is a multiple of the quantum, as a float32 far from the origin, is not rounded.
+      const double kept = static_cast<double>(exact::to_fixed_point(value, scale)) * quantum;
+      error = std::max(error, std::abs(column[r] - kept));
+    }
+    if (error == 0) continue;
+    const double spread = robust_spread(column);
+    if (error > kShare * spread) return sentence(points, n, d, t, max_abs, error, spread);
+  }
+  return "";
+}
+
+}  // namespace kmeans

@@ -1,0 +1,1044 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/verify/verify.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <span>
+
+#include "harness/exact_step.h"
+#include "harness/support/parallel.h"
+#include "harness/variants/registry.h"
+
+namespace kmeans {
+namespace {
+
+// A library that labels once more after its last update does not show the labels that its
+// centroids were made from. Up to this share of a cluster's points may then carry another label
+// than the exact one, which moves the mean by that share of the cluster's spread.
+constexpr double kHiddenLabelShare = 2e-3;
+
+// Trajectories part at the first tie that rounding decides otherwise, so this is no rounding bound:
+// it is where a difference stops being explained by a few such points.
+constexpr double kTrajectoryTolerance = 1e-2;
+
+// Float64 is the yardstick; for float64 points it carries its own rounding, granted on top.
+constexpr double kUnit64 = 0x1p-53;
+
+std::string format(const char* pattern, double value) {
+  char buffer[128];
+  std::snprintf(buffer, sizeof buffer, pattern, value);
+  return buffer;
+}
+
+// gamma_m = m u / (1 - m u): the relative error that m roundings can accumulate to.
+double gamma(double m, double u) {
+  const double mu = m * u;
+  return mu < 0.5 ? mu / (1 - mu) : std::numeric_limits<double>::infinity();
+}
+
+// `count` distinct indices, sorted.
+std::vector<std::int64_t> sample_indices(std::int64_t n, std::int64_t count, std::uint64_t seed) {
+  std::vector<std::int64_t> indices;
+  if (count >= n) {
+    indices.resize(n);
+    std::iota(indices.begin(), indices.end(), std::int64_t{0});
+    return indices;
+  }
+  // One index from each of `count` equal stretches: spread over the whole set, so that a dropped
+  // block of points is hit; plus the very first and last points, where edge mistakes live.
+  indices.reserve(count + 2);
+  std::uint64_t state = seed;
+  for (std::int64_t s = 0; s < count; ++s) {
+    const auto begin = static_cast<std::int64_t>(static_cast<__int128>(n) * s / count);
+    const auto end = static_cast<std::int64_t>(static_cast<__int128>(n) * (s + 1) / count);
+    state += 0x9E3779B97F4A7C15u;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    z ^= z >> 31;
+    indices.push_back(begin +
+                      static_cast<std::int64_t>(z % static_cast<std::uint64_t>(end - begin)));
+  }
+  indices.front() = 0;
+  indices.back() = n - 1;
+  return indices;
+}
+
+template <class T>
+double norm_of(const T* row, std::int64_t d) {
+  double sum = 0;
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double value = row[t];
+    sum += value * value;
+  }
+  return std::sqrt(sum);
+}
+
+// The smallest q up to 4 for which all values times 2^q are integers; nothing if there is none.
+template <class T>
+std::optional<int> binary_places(const T* values, std::int64_t count, int least) {
+  constexpr int kMost = 4;
+  int places = least;
+  for (std::int64_t i = 0; i < count; ++i) {
+    while (std::ldexp(values[i], places) != std::nearbyint(std::ldexp(values[i], places))) {
+      if (++places > kMost) return std::nullopt;
+    }
+  }
+  return places;
+}
+
+// Integers (of one power of two) small enough that no operation of any formula rounds: then every
+// variant must give the exact labels, ties included, whatever its precision.
+template <class T>
+bool arithmetic_is_exact(const StepEvidence<T>& step, const T* centroids, Precision precision) {
+  if (step.max_abs > 2048) return false;
+  const std::int64_t kd = step.shape.k * step.shape.d;
+  const T largest = std::max(step.max_abs, largest_abs(centroids, kd, 1));
+  // Up to 2^20 the float32 square roots of different integers differ too.
+  const double sum_limit = precision == Precision::f64 ? 0x1p48 : 0x1p20;
+  const auto fits = [&](int places) {
+    const double integer = std::ldexp(largest, places);
+    return integer <= (precision == Precision::bf16 ? 256 : 2048) &&
+           4.0 * static_cast<double>(step.shape.d) * integer * integer <= sum_limit;
+  };
+  // Cheap refusals before the points are looked at.
+  auto places = binary_places(centroids, kd, 0);
+  if (!places || !fits(*places)) return false;
+  places = binary_places(step.points, step.shape.n * step.shape.d, *places);
+  return places && fits(*places);
+}
+
+// Mean of the points, and the root of their mean squared distance from it.
+struct Centre {
+  std::vector<double> mean;
+  double radius = 0;
+};
+
+template <class T>
+Centre centre_of(const StepEvidence<T>& step) {
+  const auto [n, d, k, precision] = step.shape;
+  Centre centre;
+  centre.mean.assign(d, 0);
+  std::vector<std::vector<double>> partial(block_count(n), std::vector<double>(d, 0.0));
+  for_blocks(n, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      for (std::int64_t t = 0; t < step.shape.d; ++t) {
+        partial[block][t] += step.points[i * step.shape.d + t];
+      }
+    }
+  });
+  for (const auto& sums : partial) {
+    for (std::int64_t t = 0; t < d; ++t) centre.mean[t] += sums[t];
+  }
+  for (double& value : centre.mean) value /= static_cast<double>(n);
+  std::vector<double> squares(block_count(n), 0.0);
+  for_blocks(n, step.threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      squares[block] +=
+          exact::squared_distance(step.points + i * step.shape.d, centre.mean.data(), step.shape.d);
+    }
+  });
+  const double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
+  centre.radius = std::sqrt(sum / static_cast<double>(n));
+  return centre;
+}
+
+struct LabelTally {
+  std::int64_t differing = 0;
+  std::int64_t beyond_bound = 0;
+  std::int64_t out_of_range = 0;
+  std::int64_t tie_broken_high = 0;
+  std::int64_t first_bad = -1;
+  std::int64_t last_bad = -1;
+  std::int64_t exact_label_of_first = -1;
+  double largest_excess = 0;
+  double largest_of_bound = 0;
+};
+
+// Points come in ascending order.
+void note_bad(LabelTally& tally, std::int64_t point, std::int64_t exact_label) {
+  if (tally.first_bad < 0) {
+    tally.first_bad = point;
+    tally.exact_label_of_first = exact_label;
+  }
+  tally.last_bad = point;
+}
+
+void merge_tally(LabelTally& into, const LabelTally& from) {
+  into.differing += from.differing;
+  into.beyond_bound += from.beyond_bound;
+  into.out_of_range += from.out_of_range;
+  into.tie_broken_high += from.tie_broken_high;
+  if (from.first_bad >= 0 && (into.first_bad < 0 || from.first_bad < into.first_bad)) {
+    into.first_bad = from.first_bad;
+    into.exact_label_of_first = from.exact_label_of_first;
+  }
+  into.last_bad = std::max(into.last_bad, from.last_bad);
+  into.largest_excess = std::max(into.largest_excess, from.largest_excess);
+  into.largest_of_bound = std::max(into.largest_of_bound, from.largest_of_bound);
+}
+
+// Squared distances of one point to a group of centroids held coordinate-major (d x kGroup), each
+// summed with t ascending: the exact step's arithmetic, with the lanes over centroids.
+constexpr std::int64_t kGroup = 16;
+
+template <class T>
+void group_distances(const T* point, const double* group, std::int64_t d, double* distances) {
+  double sums[kGroup] = {};
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double x = point[t];
+    const double* row = group + t * kGroup;
+    for (std::int64_t lane = 0; lane < kGroup; ++lane) {
+      const double difference = x - row[lane];
+      const double product = difference * difference;
+      sums[lane] = sums[lane] + product;
+    }
+  }
+  std::copy(sums, sums + kGroup, distances);
+}
+
+// Exact distances from any point to all of a set of centroids.
+template <class T>
+class ExactDistances {
+ public:
+  ExactDistances(const T* centroids, std::int64_t k, std::int64_t d)
+      : k_(k), d_(d), grouped_((k + kGroup - 1) / kGroup * kGroup * d, 0.0) {
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (std::int64_t t = 0; t < d; ++t) {
+        grouped_[(j / kGroup * d + t) * kGroup + j % kGroup] = centroids[j * d + t];
+      }
+    }
+  }
+
+  // Fills distances (resized to k) and returns the nearest centroid, the lowest index on a tie.
+  std::int64_t to(const T* point, std::vector<double>& distances) const {
+    std::vector<double>* one = &distances;
+    to_each({&point, 1}, {one, 1});
+    return nearest_in(distances);
+  }
+
+  // Fills one set of distances a point. The points pass over a group of centroids together, since
+  // all centroids may be far larger than a cache.
+  void to_each(std::span<const T* const> points, std::span<std::vector<double>> distances) const {
+    for (std::size_t p = 0; p < points.size(); ++p) {
+      distances[p].resize(grouped_.size() / static_cast<std::size_t>(d_));
+    }
+    for (std::int64_t first = 0; first < k_; first += kGroup) {
+      for (std::size_t p = 0; p < points.size(); ++p) {
+        group_distances(points[p], grouped_.data() + first * d_, d_, distances[p].data() + first);
+      }
+    }
+    for (std::size_t p = 0; p < points.size(); ++p) distances[p].resize(k_);
+  }
+
+  static std::int64_t nearest_in(const std::vector<double>& distances) {
+    return std::min_element(distances.begin(), distances.end()) - distances.begin();
+  }
+
+ private:
+  std::int64_t k_;
+  std::int64_t d_;
+  std::vector<double> grouped_;  // groups x d x kGroup
+};
+
+// What rounding may do to the computed distance of a point and a centroid.
+template <class T>
+class DistanceBounds {
+ public:
+  DistanceBounds(const Traits& traits, const StepEvidence<T>& step, const T* centroids)
+      : traits_(traits),
+        step_(step),
+        centroids_(centroids),
+        none_(traits.exact || (!traits.centres && traits.labels_of == LabelsOf::starting &&
+                               arithmetic_is_exact(step, centroids, step.shape.precision))) {
+    if (none_) return;
+    const std::int64_t d = step.shape.d;
+    if (traits.centres) centre_ = centre_of(step);
+    for (std::int64_t j = 0; j < step.shape.k; ++j) norms_.push_back(norm_of(centroids + j * d, d));
+  }
+
+  // No operation rounds, or the variant claims to be exact: nothing is granted.
+  [[nodiscard]] bool none() const { return none_; }
+
+  // No less than of() for any centroid that can compete for the point.
+  [[nodiscard]] double largest(const T* point) const {
+    if (none_) return 0;
+    const double farthest =
+        norm_of(point, step_.shape.d) + *std::max_element(norms_.begin(), norms_.end());
+    // Distances are at most (|x| + |c|)^2, and centring adds at most the same again.
+    const double reach = traits_.centres ? 4 * (farthest + norm_of_centre()) : farthest;
+    return distance_bound(traits_, step_.shape.precision, step_.shape.d, reach * reach, reach);
+  }
+
+  [[nodiscard]] double of(const T* point, std::int64_t j, double distance) const {
+    if (none_) return 0;
+    const std::int64_t d = step_.shape.d;
+    double reach = norm_of(point, d) + norms_[j];
+    if (traits_.centres) {
+      const double* mean = centre_.mean.data();
+      const double about_mean = std::sqrt(exact::squared_distance(point, mean, d)) +
+                                std::sqrt(exact::squared_distance(centroids_ + j * d, mean, d));
+      reach = std::max(reach, about_mean + 2 * centre_.radius);
+    }
+    return distance_bound(traits_, step_.shape.precision, d, distance, reach);
+  }
+
+ private:
+  [[nodiscard]] double norm_of_centre() const {
+    return norm_of(centre_.mean.data(), step_.shape.d) + centre_.radius;
+  }
+
+  const Traits& traits_;
+  const StepEvidence<T>& step_;
+  const T* centroids_;
+  bool none_;
+  Centre centre_;
+  std::vector<double> norms_;  // k
+};
+
+// How far the given labels of chosen points are from the exact ones.
+template <class T>
+LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const T* centroids,
+                        const std::vector<std::int64_t>& indices) {
+  const std::int64_t d = step.shape.d;
+  const std::int64_t k = step.shape.k;
+  const ExactDistances<T> exact_distances(centroids, k, d);
+  const DistanceBounds<T> bounds(traits, step, centroids);
+  const auto count = static_cast<std::int64_t>(indices.size());
+  constexpr std::int64_t kTogether = 16;
+  const std::int64_t parts = (count + kTogether - 1) / kTogether;
+  std::vector<LabelTally> tallies(parts);
+  for_each_part(parts, step.threads, [&](std::int64_t part) {
+    LabelTally& tally = tallies[part];
+    const std::int64_t begin = part * kTogether;
+    const std::int64_t end = std::min(count, begin + kTogether);
+    std::array<const T*, kTogether> points{};
+    for (std::int64_t s = begin; s < end; ++s) points[s - begin] = step.points + indices[s] * d;
+    thread_local std::array<std::vector<double>, kTogether> all_distances;
+    const auto together = static_cast<std::size_t>(end - begin);
+    exact_distances.to_each({points.data(), together}, {all_distances.data(), together});
+    for (std::int64_t s = begin; s < end; ++s) {
+      const std::int64_t i = indices[s];
+      const T* point = points[s - begin];
+      const std::vector<double>& distances = all_distances[s - begin];
+      const std::int64_t exact_label = ExactDistances<T>::nearest_in(distances);
+      const std::int64_t label = step.labels[i];
+      if (label == exact_label) continue;
+      tally.differing += 1;
+      if (label < 0 || label >= k) {
+        tally.out_of_range += 1;
+        note_bad(tally, i, exact_label);
+        continue;
+      }
+      const double nearest = distances[exact_label];
+      const double own = distances[label];
+      const double excess = own - nearest;
+      const double bound = bounds.of(point, label, own) + bounds.of(point, exact_label, nearest);
+      if (nearest > 0) tally.largest_excess = std::max(tally.largest_excess, excess / nearest);
+      double of_bound = 0;
+      if (bound > 0) {
+        of_bound = excess / bound;
+      } else if (bounds.none() || excess > 0) {
+        of_bound = std::numeric_limits<double>::infinity();
+      }
+      tally.largest_of_bound = std::max(tally.largest_of_bound, of_bound);
+      if (of_bound > 1) {
+        if (excess == 0) {
+          tally.tie_broken_high += 1;
+        } else {
+          tally.beyond_bound += 1;
+        }
+        note_bad(tally, i, exact_label);
+      }
+    }
+  });
+  LabelTally total;
+  for (const auto& tally : tallies) merge_tally(total, tally);
+  return total;
+}
+
+// Means of clusters in (nearly) doubled float64, with what the bounds need.
+struct ClusterMeans {
+  std::vector<double> mean;      // k x d
+  std::vector<double> mean_abs;  // k x d: mean |x|
+  std::vector<std::int64_t> counts;
+  std::vector<std::int64_t> fixed_sums;  // k x d, exact sums of float32 points; empty for float64
+};
+
+// sum += value, what rounding takes away going to compensation.
+inline void add_compensated(double value, double& sum, double& compensation) {
+  const double next = sum + value;
+  compensation += std::abs(sum) >= std::abs(value) ? (sum - next) + value : (value - next) + sum;
+  sum = next;
+}
+
+// The part of the k x d sums that one thread owns: it goes through all points and adds what is its
+// own. So every sum runs over i ascending, whatever the number of threads, and needs no copy.
+struct OwnedSums {
+  std::int64_t first_cluster = 0;
+  std::int64_t last_cluster = 0;  // one past
+  std::int64_t first_coordinate = 0;
+  std::int64_t last_coordinate = 0;  // one past
+};
+
+template <class T>
+void add_owned(const StepEvidence<T>& step, const std::int32_t* labels, const OwnedSums& own,
+               ClusterMeans& means, std::vector<double>& low) {
+  const std::int64_t n = step.shape.n;
+  const std::int64_t d = step.shape.d;
+  double scale = 1;
+  if constexpr (std::is_same_v<T, float>) {
+    scale = exact::power_of_two(exact::sum_exponent(n, step.max_abs));
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t j = labels[i];
+    if (j < own.first_cluster || j >= own.last_cluster) continue;
+    if (own.first_coordinate == 0) means.counts[j] += 1;
+    double* sum = means.mean.data() + j * d;
+    double* absolute = means.mean_abs.data() + j * d;
+    double* compensation = low.data() + j * d;
+    const T* point = step.points + i * d;
+    for (std::int64_t t = own.first_coordinate; t < own.last_coordinate; ++t) {
+      add_compensated(point[t], sum[t], compensation[t]);
+      absolute[t] += std::abs(static_cast<double>(point[t]));
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      std::int64_t* fixed = means.fixed_sums.data() + j * d;
+      for (std::int64_t t = own.first_coordinate; t < own.last_coordinate; ++t) {
+        fixed[t] += exact::to_fixed_point(point[t], scale);
+      }
+    }
+  }
+}
+
+template <class T>
+ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
+  const std::int64_t d = step.shape.d;
+  const std::int64_t k = step.shape.k;
+  ClusterMeans means;
+  means.counts.assign(k, 0);
+  means.mean.assign(k * d, 0);
+  means.mean_abs.assign(k * d, 0);
+  if (std::is_same_v<T, float>) means.fixed_sums.assign(k * d, 0);
+  std::vector<double> low(k * d, 0);  // compensation (Neumaier)
+
+  // Clusters are shared out first, a few groups a thread since their sizes differ; where there are
+  // too few, their coordinates too.
+  const std::int64_t groups = std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
+  const std::int64_t slices =
+      std::min<std::int64_t>(d, std::max<std::int64_t>(1, step.threads / groups));
+  for_each_part(groups * slices, step.threads, [&](std::int64_t part) {
+    const std::int64_t group = part / slices;
+    const std::int64_t slice = part % slices;
+    const OwnedSums own{k * group / groups, k * (group + 1) / groups, d * slice / slices,
+                        d * (slice + 1) / slices};
+    add_owned(step, labels, own, means, low);
+  });
+  for (std::int64_t j = 0; j < k; ++j) {
+    const double count = static_cast<double>(std::max<std::int64_t>(1, means.counts[j]));
+    for (std::int64_t t = 0; t < d; ++t) {
+      means.mean[j * d + t] = (means.mean[j * d + t] + low[j * d + t]) / count;
+      means.mean_abs[j * d + t] /= count;
+    }
+  }
+  return means;
+}
+
+// Labels of the exact step from the starting centroids, and what rounding leaves open about them.
+struct StartingLabels {
+  std::vector<std::int32_t> labels;  // n
+  // Per cluster, the points that rounding may move into or out of it; empty when not computed.
+  std::vector<std::vector<std::int64_t>> open;
+};
+
+// By the definition, with the open points.
+template <class T>
+StartingLabels label_in_full(const Traits& traits, const StepEvidence<T>& step) {
+  const std::int64_t d = step.shape.d;
+  const std::int64_t k = step.shape.k;
+  const ExactDistances<T> exact_distances(step.starting, k, d);
+  const DistanceBounds<T> bounds(traits, step, step.starting);
+  StartingLabels result;
+  result.labels.resize(step.shape.n);
+  result.open.resize(k);
+  std::mutex open_mutex;
+  for_blocks(step.shape.n, step.threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    std::vector<double> distances;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const T* point = step.points + i * d;
+      const std::int64_t nearest = exact_distances.to(point, distances);
+      result.labels[i] = static_cast<std::int32_t>(nearest);
+      const double own_bound = bounds.of(point, nearest, distances[nearest]);
+      const double far = own_bound + bounds.largest(point);
+      bool open = false;
+      for (std::int64_t j = 0; j < k; ++j) {
+        if (j == nearest) continue;
+        const double gap = distances[j] - distances[nearest];
+        if (gap > far) continue;  // most are: saves the norms
+        if (gap <= own_bound + bounds.of(point, j, distances[j])) {
+          const std::lock_guard lock(open_mutex);
+          result.open[j].push_back(i);
+          open = true;
+        }
+      }
+      if (open) {
+        const std::lock_guard lock(open_mutex);
+        result.open[nearest].push_back(i);
+      }
+    }
+  });
+  return result;
+}
+
+// Through the exact variant at hand, for problems too large for the definition.
+std::optional<StartingLabels> label_fast(const StepEvidence<float>& step) {
+  const auto* engine = exact_engine(EngineOn::threads);
+  if (engine == nullptr) return std::nullopt;
+  auto variant = engine->factory.make_float(Precision::f32);
+  Problem<float> problem;
+  problem.shape = step.shape;
+  problem.shape.precision = Precision::f32;
+  problem.points = step.points;
+  problem.max_abs = step.max_abs;
+  problem.threads = step.threads;
+  variant->setup(problem);
+  variant->reset(step.starting);
+  variant->step(1);
+  std::vector<float> ignored(step.shape.k * step.shape.d);
+  StartingLabels result;
+  result.labels.resize(step.shape.n);
+  variant->fetch(ignored.data(), result.labels.data());
+  return result;
+}
+
+template <class T>
+std::optional<StartingLabels> starting_labels(const Traits& traits, const StepEvidence<T>& step,
+                                              double budget) {
+  const double cost = static_cast<double>(step.shape.n) * static_cast<double>(step.shape.d) *
+                      static_cast<double>(step.shape.k);
+  if (cost <= budget) return label_in_full(traits, step);
+  if constexpr (std::is_same_v<T, float>) return label_fast(step);
+  return std::nullopt;
+}
+
+// Root mean squared distance of each cluster's points from its mean.
+template <class T>
+std::vector<double> spreads_of(const StepEvidence<T>& step, const std::int32_t* labels,
+                               const ClusterMeans& means) {
+  const auto [n, d, k, precision] = step.shape;
+  std::vector<double> sums(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const std::int64_t j = labels[i];
+    if (j < 0 || j >= k) continue;
+    double distance = 0;
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double difference = step.points[i * d + t] - means.mean[j * d + t];
+      distance += difference * difference;
+    }
+    sums[j] += distance;
+  }
+  for (std::int64_t j = 0; j < k; ++j) {
+    sums[j] = std::sqrt(sums[j] / static_cast<double>(std::max<std::int64_t>(1, means.counts[j])));
+  }
+  return sums;
+}
+
+std::string place(std::int64_t j, std::int64_t t) {
+  return "cluster " + std::to_string(j) + ", coordinate " + std::to_string(t);
+}
+
+// Where the wrong labels are, since mistakes live at the end: a tail that was left out, the last
+// point.
+std::string whereabouts(const LabelTally& tally, std::int64_t bad, std::int64_t n) {
+  const std::string point = "point " + std::to_string(tally.first_bad);
+  if (n > 1 && tally.first_bad == n - 1) {
+    return "only the last of the " + std::to_string(n) + " points, " + point;
+  }
+  if (bad > 1 && tally.last_bad - tally.first_bad == bad - 1 && tally.last_bad == n - 1) {
+    return "the last " + std::to_string(bad) + " of the " + std::to_string(n) +
+           " points; first: " + point;
+  }
+  return "first: " + point;
+}
+
+template <class T>
+void certify_labels(const Traits& traits, const StepEvidence<T>& step, const VerifyOptions& options,
+                    Certificate& certificate) {
+  const auto [n, d, k, precision] = step.shape;
+  const double affordable = options.budget / (static_cast<double>(d) * static_cast<double>(k));
+  const auto count = affordable >= static_cast<double>(n)
+                         ? n
+                         : std::max<std::int64_t>(std::min<std::int64_t>(n, 1000),
+                                                  static_cast<std::int64_t>(affordable));
+  const auto indices = sample_indices(n, count, options.seed);
+  const T* owner = traits.labels_of == LabelsOf::starting ? step.starting : step.returned;
+  const LabelTally tally = judge_labels(traits, step, owner, indices);
+
+  certificate.points_checked = static_cast<std::int64_t>(indices.size());
+  certificate.points_total = n;
+  certificate.sample_seed = options.seed;
+  certificate.labels_differing =
+      static_cast<double>(tally.differing) / static_cast<double>(indices.size());
+  certificate.largest_excess = tally.largest_excess;
+  certificate.largest_excess_of_bound = tally.largest_of_bound;
+
+  // A label out of range breaks everything after it, so this one looks at all points.
+  std::int64_t out_of_range = 0;
+  for (std::int64_t i = 0; i < n; ++i) out_of_range += step.labels[i] < 0 || step.labels[i] >= k;
+  certificate.add("labels in range", out_of_range == 0,
+                  out_of_range == 0 ? "all labels are in [0, k)"
+                                    : std::to_string(out_of_range) + " labels are outside [0, k)");
+  const std::int64_t bad = tally.beyond_bound + tally.tie_broken_high + tally.out_of_range;
+  std::string detail = std::to_string(tally.differing) + " of " + std::to_string(indices.size()) +
+                       " checked labels differ from the exact ones";
+  if (bad > 0) {
+    detail += ", " + std::to_string(bad) + " of them more than rounding explains (" +
+              whereabouts(tally, bad, n) + ", label " +
+              std::to_string(step.labels[tally.first_bad]) + "; the exact label is " +
+              std::to_string(tally.exact_label_of_first) + ")";
+    if (tally.tie_broken_high > 0) {
+      detail +=
+          "; " + std::to_string(tally.tie_broken_high) + " ties did not go to the lowest index";
+    }
+  }
+  certificate.add(traits.exact ? "labels exact" : "labels within rounding", bad == 0, detail);
+}
+
+// Centroids against the mean of the points that carry the variant's own labels.
+template <class T>
+void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
+                       Certificate& certificate) {
+  const auto [n, d, k, precision] = step.shape;
+  const ClusterMeans means = means_of(step, step.labels);
+  const Rounding rounding = rounding_of(precision);
+  const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+  // Matrix units may round operands of the assignment, but sums are of the points as given.
+  const double sum_unit = traits.sums == Sums::working ? storage : kUnit64;
+  double inverse_scale = 1;
+  if constexpr (std::is_same_v<T, float>) {
+    inverse_scale = exact::power_of_two(-exact::sum_exponent(n, step.max_abs));
+  }
+
+  std::int64_t bad_empty = -1;
+  std::int64_t bad_value = -1;
+  double worst = 0;
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (means.counts[j] == 0) {
+      if (traits.empty_clusters == EmptyClusters::keep &&
+          std::memcmp(step.starting + j * d, step.returned + j * d, d * sizeof(T)) != 0 &&
+          bad_empty < 0) {
+        bad_empty = j;
+      }
+      continue;
+    }
+    const auto count = static_cast<double>(means.counts[j]);
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double value = step.returned[j * d + t];
+      double error = std::abs(value - means.mean[j * d + t]);
+      double bound = 0;
+      if (traits.exact) {
+        if constexpr (std::is_same_v<T, float>) {
+          error = std::abs(
+              value - exact::mean_of(means.fixed_sums[j * d + t], means.counts[j], inverse_scale));
+        }
+      } else {
+        // count - 1 additions, a division or a product with the reciprocal, one rounding to
+        // storage; partial sums added and subtracted again cost a few more.
+        bound = gamma(2 * count + 8, sum_unit) * means.mean_abs[j * d + t] +
+                4 * storage * means.mean_abs[j * d + t] + rounding.underflow;
+      }
+      double share = 0;
+      if (!std::isfinite(value)) {
+        share = std::numeric_limits<double>::infinity();
+      } else if (error > 0) {
+        share = bound > 0 ? error / bound : std::numeric_limits<double>::infinity();
+      }
+      if (share > worst) worst = share;
+      if (share > 1 && bad_value < 0) bad_value = j * d + t;
+    }
+  }
+  certificate.centroid_error_of_bound = worst;
+  certificate.add("empty clusters keep their centroid", bad_empty < 0,
+                  bad_empty < 0 ? "no empty cluster moved"
+                                : "empty cluster " + std::to_string(bad_empty) + " moved");
+  certificate.add(traits.exact ? "centroids exact" : "centroids are the means of their points",
+                  bad_value < 0,
+                  bad_value < 0 ? "largest error " + format("%.3g", worst) + " of its bound"
+                                : place(bad_value / d, bad_value % d) + ": " +
+                                      format("%.9g", step.returned[bad_value]) + " instead of " +
+                                      format("%.9g", means.mean[bad_value]) + ", " +
+                                      format("%.3g", worst) + " times the bound at worst");
+}
+
+// For libraries that show only the labels of one assignment more.
+template <class T>
+void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
+                          const VerifyOptions& options, Certificate& certificate) {
+  static const char* const kName = "centroids are the means of the starting labels";
+  const auto [n, d, k, precision] = step.shape;
+  const auto starting = starting_labels(traits, step, options.budget);
+  if (!starting) {
+    certificate.add(kName, true, "not checked: too large to label in float64");
+    return;
+  }
+  const std::int32_t* labels = starting->labels.data();
+  const ClusterMeans means = means_of(step, labels);
+  const bool in_full = !starting->open.empty();
+  std::int64_t empty = 0;
+  for (std::int64_t j = 0; j < k; ++j) {
+    const auto open = in_full ? static_cast<std::int64_t>(starting->open[j].size()) : 0;
+    empty += means.counts[j] - open <= 0;
+  }
+  if (empty > 0 && traits.empty_clusters == EmptyClusters::relocate) {
+    certificate.add(kName, true,
+                    "not compared: the library moves empty clusters, and " + std::to_string(empty) +
+                        " are empty or may be by rounding");
+    return;
+  }
+  const std::vector<double> spreads = spreads_of(step, labels, means);
+  const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+  double worst = 0;
+  std::int64_t bad = -1;
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (means.counts[j] == 0) continue;
+    const auto count = static_cast<double>(means.counts[j]);
+    double hidden = 0;  // how far labels that rounding leaves open can move the mean
+    if (in_full) {
+      const auto open = static_cast<std::int64_t>(starting->open[j].size());
+      if (open >= means.counts[j]) continue;  // nothing is certain about this cluster
+      for (const std::int64_t i : starting->open[j]) {
+        hidden +=
+            std::sqrt(exact::squared_distance(step.points + i * d, means.mean.data() + j * d, d));
+      }
+      hidden /= static_cast<double>(means.counts[j] - open);
+    } else {
+      hidden = std::max(kHiddenLabelShare, std::min(1.0, 2 / count)) * spreads[j];
+    }
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double error = std::abs(step.returned[j * d + t] - means.mean[j * d + t]);
+      const double bound =
+          (gamma(2 * count + 8, storage) + 8 * storage) * means.mean_abs[j * d + t] +
+          storage * 8 * static_cast<double>(step.max_abs) + hidden;
+      const double share = std::isfinite(error) ? (error > 0 ? error / bound : 0)
+                                                : std::numeric_limits<double>::infinity();
+      if (share > worst) worst = share;
+      if (share > 1 && bad < 0) bad = j * d + t;
+    }
+  }
+  certificate.centroid_error_of_bound = worst;
+  certificate.add(kName, bad < 0,
+                  bad < 0 ? "largest error " + format("%.3g", worst) + " of its bound"
+                          : place(bad / d, bad % d) + " is beyond its bound, " +
+                                format("%.3g", worst) + " times at worst");
+}
+
+}  // namespace
+
+void Certificate::add(std::string name, bool ok, std::string detail) {
+  passed = passed && ok;
+  checks.push_back({std::move(name), ok, std::move(detail)});
+}
+
+void Certificate::merge(const Certificate& other, const std::string& prefix) {
+  for (const auto& check : other.checks) {
+    add(prefix + check.name, check.passed, check.detail);
+  }
+  points_checked = std::max(points_checked, other.points_checked);
+  points_total = std::max(points_total, other.points_total);
+  sample_seed = other.sample_seed;
+  labels_differing = std::max(labels_differing, other.labels_differing);
+  largest_excess = std::max(largest_excess, other.largest_excess);
+  largest_excess_of_bound = std::max(largest_excess_of_bound, other.largest_excess_of_bound);
+  centroid_error_of_bound = std::max(centroid_error_of_bound, other.centroid_error_of_bound);
+}
+
+std::string Certificate::failure() const {
+  for (const auto& check : checks) {
+    if (!check.passed) return check.name + ": " + check.detail;
+  }
+  return "";
+}
+
+nlohmann::json to_json(const Certificate& certificate) {
+  // JSON has no infinity; a certificate that is infinitely far off says so in its checks.
+  const auto number = [](double value) {
+    return std::isfinite(value) ? nlohmann::json(value) : nlohmann::json(nullptr);
+  };
+  nlohmann::json checks = nlohmann::json::array();
+  for (const auto& check : certificate.checks) {
+    checks.push_back({{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}});
+  }
+  return {
+      {"passed", certificate.passed},
+      {"checks", checks},
+      {"points_checked", certificate.points_checked},
+      {"points_total", certificate.points_total},
+      {"sample_seed", certificate.sample_seed},
+      {"labels_differing", number(certificate.labels_differing)},
+      {"largest_excess", number(certificate.largest_excess)},
+      {"largest_excess_of_bound", number(certificate.largest_excess_of_bound)},
+      {"centroid_error_of_bound", number(certificate.centroid_error_of_bound)},
+      {"inertia_relative_difference", certificate.inertia_relative_difference
+                                          ? number(*certificate.inertia_relative_difference)
+                                          : nlohmann::json(nullptr)},
+  };
+}
+
+Rounding rounding_of(Precision precision) {
+  switch (precision) {
+    case Precision::f64: return {0, 0x1p-53, 0x1p-1022};
+    case Precision::f32: return {0, 0x1p-24, 0x1p-126};
+    case Precision::tf32: return {0x1p-11, 0x1p-24, 0x1p-126};
+    // Below 2^-14 a float16 operand is subnormal: its error is absolute, up to 2^-25.
+    case Precision::f16: return {0x1p-11, 0x1p-24, 0x1p-25};
+    case Precision::bf16: return {0x1p-8, 0x1p-24, 0x1p-126};
+  }
+  return {};
+}
+
+double distance_bound(const Traits& traits, Precision precision, std::int64_t d, double distance,
+                      double norms) {
+  const Rounding rounding = rounding_of(precision);
+  const auto terms = static_cast<double>(d);
+  // The yardstick's own rounding matters for float64 points only; granting it always is harmless.
+  const double yardstick = gamma(terms + 2, kUnit64) * distance;
+  const double underflow = terms * rounding.underflow;
+  if (traits.distance == Distance::direct && rounding.operand == 0 && !traits.centres) {
+    // d + 2 roundings reach each term; 4 more admit a comparison of rounded square roots.
+    return gamma(terms + 6, rounding.arithmetic) * distance + yardstick + underflow;
+  }
+  // |x|^2, -2 x.c and |c|^2 are each off by gamma of their own size, which sums to (|x| + |c|)^2;
+  // rounded operands add (2 u + u^2) per product, on both sides of the product.
+  const double operand = 2 * rounding.operand + rounding.operand * rounding.operand;
+  // Coordinates of centred data are rounded once more: 4 more roundings of that size.
+  const double roundings = terms + (traits.centres ? 10 : 6);
+  const double expanded = (gamma(roundings, rounding.arithmetic) + operand) * norms * norms;
+  const double operand_underflow = rounding.underflow * norms * std::sqrt(terms) * 4;
+  return expanded + yardstick + underflow + (rounding.operand > 0 ? operand_underflow : 0);
+}
+
+template <class T>
+Certificate certify_step(const Traits& traits, const StepEvidence<T>& step,
+                         const VerifyOptions& options) {
+  Certificate certificate;
+  certify_labels(traits, step, options, certificate);
+  if (traits.labels_of == LabelsOf::starting) {
+    certify_own_means(traits, step, certificate);
+  } else {
+    certify_hidden_means(traits, step, options, certificate);
+  }
+  return certificate;
+}
+
+InertiaFloor inertia_floor(const Traits& traits, const Shape& shape, double max_abs) {
+  constexpr double kStorage32 = 0x1p-24;
+  // However many points are summed in the working precision: what is off by more is no mean.
+  constexpr double kLargestMeanError = 1e-2;
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  const double sum_unit =
+      traits.sums == Sums::working && shape.precision != Precision::f64 ? kStorage32 : kUnit64;
+  const double mean_error =
+      std::min(kLargestMeanError, gamma(2 * n + 8, sum_unit) + 4 * kStorage32);
+  const auto of_centroids_off_by = [&](double relative) {
+    return n * d * (relative * max_abs) * (relative * max_abs);
+  };
+  InertiaFloor floor;
+  floor.exact = of_centroids_off_by(4 * kStorage32);
+  // A point may carry the label of another centroid within the bound, too.
+  floor.granted =
+      4 * of_centroids_off_by(mean_error) +
+      2 * n * distance_bound(traits, shape.precision, shape.d, 0, 2 * std::sqrt(d) * max_abs);
+  if (!std::isfinite(floor.exact) || !std::isfinite(floor.granted)) return {};
+  return floor;
+}
+
+template <class T>
+TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
+                                 const Shape& shape) {
+  const auto [n, d, k, precision] = shape;
+  std::vector<std::int64_t> counts(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) counts[labels[i]] += 1;
+  double total = 0;
+  std::vector<double> mean(d, 0.0);
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (counts[j] < 2) continue;
+    total += static_cast<double>(counts[j]);
+    for (std::int64_t t = 0; t < d; ++t) {
+      const double step = static_cast<double>(centroids[j * d + t]) - mean[t];
+      mean[t] += step * (static_cast<double>(counts[j]) / total);
+    }
+  }
+  const std::vector<double> origin(d, 0.0);
+  TrajectoryScale scale;
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (counts[j] < 2) continue;
+    const auto count = static_cast<double>(counts[j]);
+    scale.weight += count * exact::squared_distance(centroids + j * d, origin.data(), d);
+    scale.scatter += count * exact::squared_distance(centroids + j * d, mean.data(), d);
+  }
+  return scale;
+}
+
+InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarType trajectory,
+                              const TrajectoryScale& scale, double max_abs) {
+  // However many points are summed in the working precision: what is off by more is no mean.
+  constexpr double kLargestMeanError = 1e-2;
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  const double storage = trajectory == ScalarType::f32 ? 0x1p-24 : kUnit64;
+  // Half a unit in the last place of every stored centroid, and of the quantum of integer sums.
+  const double quantum = trajectory == ScalarType::f32 ? n * max_abs * 0x1p-61 : 0;
+  InertiaFloor floor;
+  floor.exact = 1.01 * storage * storage * scale.weight + n * d * quantum * quantum;
+  const double own_storage = shape.precision == Precision::f64 ? kUnit64 : 0x1p-24;
+  const double sum_unit = traits.sums == Sums::working ? own_storage : kUnit64;
+  const double mean_error =
+      std::min(kLargestMeanError, gamma(2 * n + 8, sum_unit) + 4 * std::max(own_storage, storage));
+  // A point may carry the label of another centroid within the bound, too.
+  const double norms = 2 * std::sqrt(scale.weight / n);
+  floor.granted = 4 * mean_error * mean_error * scale.weight + 4 * floor.exact +
+                  2 * n * distance_bound(traits, shape.precision, shape.d, 0, norms);
+  // Worst cases grow with the distance from the origin, and would soon explain any answer. Where
+  // centroids are further apart than rounding moves them, an answer that leaves a share of that
+  // scatter has points at the wrong place.
+  if (scale.scatter > 64 * floor.exact) {
+    floor.granted = std::min(floor.granted, kTrajectoryTolerance * scale.scatter);
+  }
+  if (!std::isfinite(floor.exact) || !std::isfinite(floor.granted)) return {};
+  return floor;
+}
+
+bool rounding_points_matters(const TrajectoryScale& scale, double exact_inertia) {
+  constexpr double kFarBelow = 1e-4;
+  return scale.weight * 0x1p-48 > kFarBelow * exact_inertia;
+}
+
+void float64_step(const double* points, const Shape& shape, int threads,
+                  std::vector<double>& centroids, std::vector<std::int32_t>& labels) {
+  const auto [n, d, k, precision] = shape;
+  const std::int64_t columns = d;
+  labels.resize(n);
+  const ExactDistances<double> exact_distances(centroids.data(), k, d);
+  for_blocks(n, threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    std::vector<double> distances;
+    for (std::int64_t i = begin; i < end; ++i) {
+      labels[i] = static_cast<std::int32_t>(exact_distances.to(points + i * columns, distances));
+    }
+  });
+  StepEvidence<double> step;
+  step.shape = shape;
+  step.points = points;
+  step.threads = threads;
+  const ClusterMeans means = means_of(step, labels.data());
+  for (std::int64_t j = 0; j < k; ++j) {
+    if (means.counts[j] == 0) continue;
+    std::copy_n(means.mean.begin() + j * d, d, centroids.begin() + j * d);
+  }
+}
+
+void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
+                        bool met_empty_clusters, Certificate& certificate,
+                        const InertiaFloor& floor) {
+  if (met_empty_clusters && traits.empty_clusters == EmptyClusters::relocate) {
+    certificate.add("inertia on the exact trajectory", true,
+                    "not compared: the library moves empty clusters, the suite keeps them");
+    return;
+  }
+  if (!traits.exact && exact_inertia <= floor.exact && floor.granted > 0) {
+    certificate.add(
+        "inertia on the exact trajectory", inertia <= floor.granted,
+        format("%.3g", inertia) + ", of which rounding explains " + format("%.3g", floor.granted) +
+            "; the exact one, too, is nothing but rounding: " + format("%.3g", exact_inertia));
+    return;
+  }
+  const double difference =
+      exact_inertia > 0 ? (inertia - exact_inertia) / exact_inertia : (inertia > 0 ? 1.0 : 0.0);
+  certificate.inertia_relative_difference = difference;
+  // Labels that belong to the returned centroids are one assignment ahead: lower inertia is right.
+  // Rounded centroids add to inertia what they add, however little there is else.
+  const double tolerance = traits.exact ? 1e-12
+                           : exact_inertia > 0
+                               ? kTrajectoryTolerance + 4 * floor.exact / exact_inertia
+                               : kTrajectoryTolerance;
+  const bool ok = traits.labels_of == LabelsOf::returned ? difference <= tolerance
+                                                         : std::abs(difference) <= tolerance;
+  certificate.add("inertia on the exact trajectory", ok,
+                  "relative difference " + format("%.3g", difference));
+}
+
+template <class T>
+T largest_abs(const T* points, std::int64_t count, int threads) {
+  std::vector<T> largest(block_count(count), T{0});
+  for_blocks(count, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    T value = 0;
+    for (std::int64_t i = begin; i < end; ++i) value = std::max(value, std::abs(points[i]));
+    largest[block] = value;
+  });
+  return count == 0 ? T{0} : *std::max_element(largest.begin(), largest.end());
+}
+
+template <class T>
+Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
+                   const Shape& shape, int threads) {
+  const auto [n, d, k, precision] = shape;
+  struct Part {
+    double inertia = 0;
+    double loss = 0;
+  };
+  std::vector<Part> parts(block_count(n));
+  const std::int64_t columns = d;
+  for_blocks(n, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+    Part part;
+    for (std::int64_t i = begin; i < end; ++i) {
+      const double distance = exact::squared_distance(
+          points + i * columns, centroids + std::int64_t{labels[i]} * columns, columns);
+      part.inertia += distance;
+      part.loss += std::sqrt(distance);
+    }
+    parts[block] = part;
+  });
+  Quality quality;
+  for (const auto& part : parts) {
+    quality.inertia += part.inertia;
+    quality.loss += part.loss;
+  }
+  std::vector<char> used(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) used[labels[i]] = 1;
+  quality.empty_clusters = std::count(used.begin(), used.end(), 0);
+  return quality;
+}
+
+std::string fnv1a_hex(const void* data, std::size_t bytes) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  const auto* byte = static_cast<const unsigned char*>(data);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    hash ^= byte[i];
+    hash *= 0x100000001B3u;
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+template Certificate certify_step<float>(const Traits&, const StepEvidence<float>&,
+                                         const VerifyOptions&);
+template Certificate certify_step<double>(const Traits&, const StepEvidence<double>&,
+                                          const VerifyOptions&);
+template TrajectoryScale trajectory_scale<float>(const float*, const std::int32_t*, const Shape&);
+template TrajectoryScale trajectory_scale<double>(const double*, const std::int32_t*, const Shape&);
+template float largest_abs<float>(const float*, std::int64_t, int);
+template double largest_abs<double>(const double*, std::int64_t, int);
+template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,
+                                   int);
+template Quality quality_of<double>(const double*, const double*, const std::int32_t*, const Shape&,
+                                    int);
+
+}  // namespace kmeans

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/record/journal.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "harness/support/errors.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class JournalTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "journal-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    file_ = folder_ / "demo.journal.jsonl";
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  static ProcessRecord record(const std::string& cell, int process, double sample) {
+    return {cell, process, {{"status", "ok"}, {"samples", {sample}}}, 1.5, 0.25, 0.5};
+  }
+
+  [[nodiscard]] std::string text() const {
+    std::ifstream stream(file_, std::ios::binary);
+    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  }
+
+  void append_text(const std::string& text) const {
+    std::ofstream(file_, std::ios::binary | std::ios::app) << text;
+  }
+
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), {}));
+  }
+
+  std::filesystem::path folder_;
+  std::filesystem::path file_;
+};
+
+TEST_F(JournalTest, ResumedJournalHoldsWhatWasWritten) {
+  {
+    Journal journal(file_, false);
+    journal.write_header("2026-01-01T00:00:00Z", {{"machine", "a"}});
+    journal.append(record("b", 0, 2.0));
+    journal.append(record("a", 0, 1.0));
+    journal.append(record("b", 1, 3.0));
+    journal.append_dataset("uniform", {{"sha256", "00"}});
+    journal.append_trace("path", {{"status", "ok"}});
+  }
+  const Journal journal(file_, true);
+  const auto& content = journal.content();
+  EXPECT_EQ(content.header.at("identity").at("machine"), "a");
+  EXPECT_EQ(content.header.at("started"), "2026-01-01T00:00:00Z");
+  ASSERT_EQ(content.processes.size(), 3U);
+  const auto& second = content.processes.at({"b", 1});
+  EXPECT_EQ(second.result.at("samples").at(0), 3.0);
+  EXPECT_EQ(second.wall_seconds, 1.5);
+  EXPECT_EQ(second.load_before, 0.25);
+  EXPECT_EQ(second.load_after, 0.5);
+  EXPECT_THAT(content.run_order, ElementsAre("b", "a"));
+  EXPECT_EQ(content.datasets.at("uniform").at("sha256"), "00");
+  EXPECT_EQ(content.traces.at("path").at("status"), "ok");
+}
+
+TEST_F(JournalTest, LaterEntryOfAProcessReplacesTheEarlierOne) {
+  {
+    Journal journal(file_, false);
+    journal.append(record("a", 0, 1.0));
+    journal.append(record("a", 0, 7.0));
+  }
+  const Journal journal(file_, true);
+  ASSERT_EQ(journal.content().processes.size(), 1U);
+  EXPECT_EQ(journal.content().processes.at({"a", 0}).result.at("samples").at(0), 7.0);
+  EXPECT_THAT(journal.content().run_order, ElementsAre("a"));
+}
+
+TEST_F(JournalTest, TornLastLineIsDroppedAndWritingGoesOn) {
+  {
+    Journal journal(file_, false);
+    journal.append(record("a", 0, 1.0));
+  }
+  const std::string whole = text();
+  append_text(R"({"cell": "a", "process": 1, "resu)");
+  {
+    Journal journal(file_, true);
+    EXPECT_EQ(journal.content().processes.size(), 1U);
+    EXPECT_EQ(text(), whole);
+    journal.append(record("a", 1, 2.0));
+  }
+  const Journal journal(file_, true);
+  EXPECT_EQ(journal.content().processes.size(), 2U);
+}
+
+TEST_F(JournalTest, EveryTornEndIsSurvived) {
+  {
+    Journal journal(file_, false);
+    journal.append(record("a", 0, 1.0));
+    journal.append(record("a", 1, 2.0));
+  }
+  const std::string whole = text();
+  const auto second_line = whole.find('\n') + 1;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << whole.substr(0, length);
+    const Journal journal(file_, true);
+    EXPECT_EQ(journal.content().processes.size(), length < second_line ? 0U : 1U) << length;
+  }
+}
+
+TEST_F(JournalTest, DamageBeforeTheLastLineIsRefusedWithItsNumber) {
+  append_text("{\"cell\": broken}\n" + sealed_line(R"({"trace":"t","result":{}})") + "\n");
+  try {
+    const Journal journal(file_, true);
+    FAIL() << "accepted a damaged journal";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("demo.journal.jsonl:1:"));
+  }
+}
+
+TEST_F(JournalTest, EveryChangedCharacterIsFound) {
+  {
+    Journal journal(file_, false);
+    journal.write_header("2026-01-01T00:00:00Z", {{"machine", "a"}});
+    journal.append(record("a", 0, 1.0));
+    journal.append_dataset("uniform", {{"sha256", "00"}});
+  }
+  const std::string whole = text();
+  const auto last_line = whole.rfind('\n', whole.size() - 2) + 1;
+  // Without its end the line before the last is part of that one, which may be torn.
+  for (std::size_t at = 0; at + 1 < last_line; ++at) {
+    std::string changed = whole;
+    changed[at] = changed[at] == '1' ? '2' : '1';
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << changed;
+    EXPECT_THROW(Journal(file_, true), InputError) << changed.substr(0, at + 1);
+  }
+}
+
+TEST_F(JournalTest, AKeyThatWasTakenOutIsFound) {
+  const std::string whole = sealed_line(R"({"dataset":"x","description":{"sha256":"00"}})");
+  std::string less = whole;
+  less.erase(less.find(R"("sha256":"00")"), 13);
+  append_text(less + "\n" + whole + "\n");
+  try {
+    const Journal journal(file_, true);
+    FAIL() << "accepted a damaged journal";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("demo.journal.jsonl:1:"));
+    EXPECT_THAT(error.what(), HasSubstr("checksum"));
+  }
+}
+
+TEST_F(JournalTest, OtherVersionsAreRefused) {
+  std::ofstream(file_) << R"({"journal": 1, "started": "2025-01-01T00:00:00Z", "identity": {}})"
+                       << "\n";
+  try {
+    const Journal journal(file_, true);
+    FAIL() << "a journal of the future was read";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr(":1: journal version 1; this program knows 2"));
+  }
+}
+
+TEST_F(JournalTest, WithoutResumeTheEarlierJournalIsKeptUnderAnotherName) {
+  {
+    Journal journal(file_, false);
+    journal.append(record("a", 0, 1.0));
+  }
+  const std::string before = text();
+  {
+    const Journal journal(file_, false);
+    EXPECT_TRUE(journal.content().processes.empty());
+  }
+  EXPECT_EQ(text(), "");
+  ASSERT_EQ(files(), 2U);
+  for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    if (entry.path() == file_) continue;
+    EXPECT_THAT(entry.path().filename().string(), HasSubstr("demo.journal.2"));
+    EXPECT_EQ(entry.path().extension(), ".jsonl");
+    EXPECT_EQ(std::filesystem::file_size(entry.path()), before.size());
+  }
+}
+
+TEST_F(JournalTest, SecondRunIsRefusedWithTheOutputCode) {
+  const Journal first(file_, false);
+  for (const bool resume : {false, true}) {
+    try {
+      const Journal second(file_, resume);
+      FAIL() << "two runs share one journal";
+    } catch (const OutputError& error) {
+      EXPECT_EQ(error.code(), kExitOutputFailed);
+      EXPECT_THAT(error.what(), HasSubstr("in use by another run"));
+    }
+  }
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(JournalTest, FullDiskKeepsWholeLinesAndThrows) {
+  Journal journal(file_, false);
+  journal.append(record("a", 0, 1.0));
+  const std::string whole = text();
+  // A file size limit in the middle of the next line stands for a full disk.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{whole.size() + 10, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  EXPECT_THROW(journal.append(record("a", 1, 2.0)), OutputError);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(text(), whole);
+  EXPECT_EQ(journal.content().processes.size(), 1U);
+}
+
+TEST_F(JournalTest, UnwritableFolderIsAnOutputError) {
+  EXPECT_THROW(Journal(folder_ / "missing" / "x.jsonl", false), OutputError);
+}
+
+TEST_F(JournalTest, NumbersThatAreNoneAndBrokenTextAreWritten) {
+  {
+    Journal journal(file_, false);
+    ProcessRecord odd = record("a", 0, 1.0);
+    odd.result["samples"] = {std::numeric_limits<double>::quiet_NaN()};
+    odd.result["reason"] = "bad byte \xFF";
+    journal.append(odd);
+  }
+  const Journal journal(file_, true);
+  const auto& result = journal.content().processes.at({"a", 0}).result;
+  EXPECT_TRUE(result.at("samples").at(0).is_null());
+  EXPECT_EQ(result.at("reason"), "bad byte \xEF\xBF\xBD");
+}
+
+TEST(IdentityDifferences, NamesWhatChanged) {
+  const json before{{"machine", "a"}, {"build", "1"}, {"gone", true}};
+  const json now{{"machine", "a"}, {"build", "2"}, {"new", 3}};
+  EXPECT_THAT(
+      identity_differences(before, now),
+      ElementsAre("build was \"1\", is \"2\"", "gone was true, is null", "new was null, is 3"));
+  EXPECT_TRUE(identity_differences(now, now).empty());
+}
+
+}  // namespace
+}  // namespace kmeans

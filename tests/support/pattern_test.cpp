@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/support/pattern.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "harness/support/errors.h"
+
+namespace kmeans {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string kKey = "openmp_simd/f32/uniform-100000x8-s1/k256/T10/t2";
+
+std::string refusal(const std::string& text) {
+  try {
+    Pattern pattern(text);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Pattern, IsFoundAnywhere) {
+  EXPECT_TRUE(Pattern().found_in(""));
+  EXPECT_TRUE(Pattern("").found_in("x"));
+  for (const char* text :
+       {"simd",         "^openmp_simd/", "/t2$",        "k(128|256)/", "x8-",
+        "\\d{6}x8",     "[0-9]+x",       ".*",          "^",           "openmp_simd\\/f32",
+        "(?:f16|f32)/", "[[:digit:]]x8", "[\\w]+/f",    "k2.?6",       "uniform\\b",
+        "T1*0",         "_s{1,2}i",      "[^a-z]f32",   "[]u]",        "a|openmp",
+        "x8\\-s1",      ".+?/k",         "^openmp.*t2$"}) {
+    EXPECT_TRUE(Pattern(text).found_in(kKey)) << text;
+  }
+  for (const char* text : {"SIMD", "^simd", "t$", "k(12|25)/", "\\d{7}", "x{2}", "^$", "uni\\b",
+                           "[^a-z0-9_/A-Z-]", "\\s", "f16|f64$x", "(f64){1}", "[[:upper:]]{2}"}) {
+    EXPECT_FALSE(Pattern(text).found_in(kKey)) << text;
+  }
+  EXPECT_TRUE(Pattern("^(|a)*$").found_in("aaa"));
+  EXPECT_TRUE(Pattern("^a{2,3}$").found_in("aaa"));
+  EXPECT_FALSE(Pattern("^a{2,3}$").found_in("aaaa"));
+  EXPECT_TRUE(Pattern("^a{2,}$").found_in("aaaa"));
+  EXPECT_FALSE(Pattern("^a{2,}$").found_in("a"));
+}
+
+TEST(Pattern, SaysWhatIsWrongAndWhere) {
+  EXPECT_THAT(refusal("ab("),
+              HasSubstr("--only 'ab(' is no regular expression: at character 4: a ( without"));
+  EXPECT_THAT(refusal("a)"), HasSubstr("at character 2: a ) without a ("));
+  EXPECT_THAT(refusal("[a"), HasSubstr("a [ without its ]"));
+  EXPECT_THAT(refusal("[z-a]"), HasSubstr("must go up"));
+  EXPECT_THAT(refusal("*a"), HasSubstr("write \\* for itself"));
+  EXPECT_THAT(refusal("a{,3}"), HasSubstr("{2,5}"));
+  EXPECT_THAT(refusal("a{3,2}"), HasSubstr("must go up"));
+  EXPECT_THAT(refusal("a**"), HasSubstr("two repetitions in a row"));
+  EXPECT_THAT(refusal("(a)\\1"), HasSubstr("back-references are not supported"));
+  EXPECT_THAT(refusal("(?=a)"), HasSubstr("look-around"));
+  EXPECT_THAT(refusal("\\q"), HasSubstr("\\q means nothing here"));
+  EXPECT_THAT(refusal("\\"), HasSubstr("nothing behind it"));
+  EXPECT_THAT(refusal("a\x1b("), HasSubstr("'a\\x1b('"));
+}
+
+TEST(Pattern, IsBoundedInSizeAndDepth) {
+  EXPECT_THAT(refusal(std::string(20000, '(')), HasSubstr("more than 50 deep"));
+  EXPECT_THAT(refusal(std::string(70000, 'a')), HasSubstr("longer than 65536 bytes"));
+  EXPECT_THAT(refusal("(a{100}){100}"), HasSubstr("repeats too much"));
+  EXPECT_THAT(refusal("a{99999999999999999999}"), HasSubstr("more than 5000 repetitions"));
+  std::string keys = "^(";
+  for (int i = 0; i < 900; ++i) keys += "cpu_simd/f32/uniform-" + std::to_string(i) + "x8/k2/t1|";
+  const Pattern list(keys + kKey + ")$");
+  EXPECT_TRUE(list.found_in(kKey));
+  EXPECT_TRUE(list.found_in("cpu_simd/f32/uniform-899x8/k2/t1"));
+  EXPECT_FALSE(list.found_in("cpu_simd/f32/uniform-900x8/k2/t1"));
+}
+
+/// Each of these keeps a matcher busy that tries one way after the other, some for ever.
+TEST(Pattern, TakesNoLongForHostileExpressions) {
+  const auto begin = std::chrono::steady_clock::now();
+  std::string nested = "a";
+  for (int i = 0; i < 49; ++i) nested = "(" + nested + "|b?)*";
+  std::string optional;
+  for (int i = 0; i < 1000; ++i) optional += "a?";
+  for (const std::string& text : std::vector<std::string>{
+           "(.+)+!", "([a-z0-9_/-]+)+!", "(.*)*(.*)*(.*)*x!", "((((){1,9}){2}){2})*b!",
+           nested + "!", optional + "!", "(a|b)*a(a|b){60}!", "((a{1,9}){1,9}){1,9}!"}) {
+    for (int repeated = 0; repeated < 10; ++repeated) {
+      EXPECT_FALSE(Pattern(text).found_in(kKey + std::string(100, 'a'))) << text;
+    }
+  }
+  // All of them take a tenth of a second; a slow machine under a sanitizer a hundred times that.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+}
+
+}  // namespace
+}  // namespace kmeans

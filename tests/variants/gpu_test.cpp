@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Choosing a GPU and saying what is wrong with it (no GPU needed), and what only a GPU can show:
+// suites named Gpu... skip themselves where there is none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+
+#include "harness/machine/gpu.h"
+#include "harness/run/experiment.h"
+#include "harness/run/sweep.h"
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/verify/session.h"
+
+namespace kmeans {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+GpuDevice device(int index, const std::string& uuid, int major, int minor) {
+  GpuDevice result;
+  result.index = index;
+  result.name = "Test GPU";
+  result.uuid = uuid;
+  result.major = major;
+  result.minor = minor;
+  return result;
+}
+
+TEST(DeviceChoice, MachineCodeRunsOnLaterMinorVersionsAndPtxOnEverythingNewer) {
+  EXPECT_TRUE(detail::runs_on({80, 90}, 0, 8, 0));
+  EXPECT_TRUE(detail::runs_on({80, 90}, 0, 8, 6));
+  EXPECT_FALSE(detail::runs_on({86}, 0, 8, 0)) << "code for 8.6 does not run on 8.0";
+  EXPECT_FALSE(detail::runs_on({80, 90}, 0, 10, 0)) << "nor does 9.0's on another major version";
+  EXPECT_TRUE(detail::runs_on({80}, 90, 10, 0));
+  EXPECT_FALSE(detail::runs_on({}, 90, 8, 9)) << "PTX for 9.0 is too new for 8.9";
+  EXPECT_FALSE(detail::runs_on({}, 0, 9, 0));
+}
+
+TEST(DeviceChoice, FindsByNumberByUuidAndByItsBeginning) {
+  const std::vector<GpuDevice> devices{device(0, "GPU-aa11-2233", 9, 0),
+                                       device(1, "GPU-aa99-2233", 9, 0),
+                                       device(2, "GPU-bb00-4455", 9, 0)};
+  std::string problem;
+  EXPECT_EQ(detail::find_gpu(devices, "1", problem), 1U);
+  EXPECT_EQ(detail::find_gpu(devices, "GPU-bb00-4455", problem), 2U);
+  EXPECT_EQ(detail::find_gpu(devices, "GPU-b", problem), 2U);
+  EXPECT_EQ(detail::find_gpu(devices, "aa1", problem), 0U);
+  EXPECT_EQ(problem, "");
+  EXPECT_EQ(detail::find_gpu(devices, "aa", problem), std::nullopt);
+  EXPECT_THAT(problem, HasSubstr("several GPUs: 0 (Test GPU, GPU-aa11-2233), 1"));
+  EXPECT_EQ(detail::find_gpu(devices, "7", problem), std::nullopt);
+  EXPECT_THAT(problem, HasSubstr("no GPU '7'; visible: 0 (Test GPU"));
+  EXPECT_EQ(detail::find_gpu(devices, "", problem), std::nullopt);
+}
+
+TEST(DeviceChoice, SaysWhatWasFoundAndWhatIsNeeded) {
+  GpuStatus status;
+  status.driver_version = 12020;
+  status.runtime_version = 13000;
+  EXPECT_THAT(detail::device_count_problem(true, false, "", status),
+              testing::AllOf(HasSubstr("supports CUDA 12.2"), HasSubstr("needs 13.0")));
+  EXPECT_THAT(detail::device_count_problem(false, false, "out of luck", status),
+              HasSubstr("out of luck"));
+  status.built_for = {75, 90};
+  status.devices = {device(0, "GPU-a", 7, 0), device(1, "GPU-b", 9, 0)};
+  EXPECT_THAT(detail::problem_with(status, 0),
+              testing::AllOf(HasSubstr("compute capability 7.5, 9.0;"), HasSubstr("has 7.0")));
+  EXPECT_EQ(detail::problem_with(status, 1), "");
+  EXPECT_EQ(detail::problem_with(status, 2), "no GPU is visible");
+}
+
+/// Puts CUDA_VISIBLE_DEVICES back at the end.
+class DeviceChoiceEnvironment : public testing::Test {
+ protected:
+  DeviceChoiceEnvironment() {
+    if (const char* value = std::getenv("CUDA_VISIBLE_DEVICES")) before_ = value;
+  }
+  ~DeviceChoiceEnvironment() override {
+    if (before_) {
+      setenv("CUDA_VISIBLE_DEVICES", before_->c_str(), 1);
+    } else {
+      unsetenv("CUDA_VISIBLE_DEVICES");
+    }
+  }
+  GpuStatus status_{.built = true,
+                    .driver_version = 13000,
+                    .runtime_version = 13000,
+                    .built_for = {90},
+                    .built_ptx = 0,
+                    .devices = {device(0, "GPU-a", 7, 0), device(1, "GPU-b", 9, 0)},
+                    .problem = "GPU 0 is too old"};
+
+ private:
+  std::optional<std::string> before_;
+};
+
+TEST_F(DeviceChoiceEnvironment, NoVisibleGpuIsToldWithTheVariable) {
+  const auto problem = [&] {
+    return detail::device_count_problem(false, true, "no CUDA-capable device", status_);
+  };
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(problem(), "no GPU is visible");
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  EXPECT_EQ(problem(), "no GPU is visible (CUDA_VISIBLE_DEVICES is '')");
+  setenv("CUDA_VISIBLE_DEVICES", "7,MIG-1", 1);
+  EXPECT_EQ(problem(), "no GPU is visible (CUDA_VISIBLE_DEVICES is '7,MIG-1')");
+  setenv("CUDA_VISIBLE_DEVICES", "a\xFF", 1);
+  EXPECT_EQ(problem(), "no GPU is visible (CUDA_VISIBLE_DEVICES is 'a\xEF\xBF\xBD')");
+  // Of no avail where it is the driver's fault.
+  EXPECT_EQ(detail::device_count_problem(true, true, "", status_),
+            "the NVIDIA driver supports CUDA 13.0, this build needs 13.0: a newer driver, or a "
+            "build with an older CUDA Toolkit, would do");
+  EXPECT_EQ(detail::device_count_problem(false, false, "out of luck", status_),
+            "CUDA cannot be initialised: out of luck");
+
+  // As --device tells it.
+  setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  GpuStatus none;
+  none.problem = problem();
+  try {
+    detail::choose_gpu(none, "0");
+    FAIL() << "a GPU was found where none is";
+  } catch (const EnvironmentError& error) {
+    EXPECT_STREQ(error.what(), "--device 0: no GPU is visible (CUDA_VISIBLE_DEVICES is '')");
+  }
+}
+
+TEST_F(DeviceChoiceEnvironment, OtherProcessesSeeTheChosenGpuAlone) {
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(detail::choose_gpu(status_, "1"), 1U);
+  EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "GPU-b");
+  EXPECT_EQ(status_.problem, "") << "what was wrong with the first GPU does not matter now";
+}
+
+TEST_F(DeviceChoiceEnvironment, KeepsTheNameThatTheUserGaveAPartOfAGpu) {
+  setenv("CUDA_VISIBLE_DEVICES", "MIG-1,MIG-2", 1);
+  detail::choose_gpu(status_, "GPU-b");
+  EXPECT_STREQ(std::getenv("CUDA_VISIBLE_DEVICES"), "MIG-2");
+}
+
+TEST_F(DeviceChoiceEnvironment, RefusesAGpuThatNoKernelFits) {
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  try {
+    detail::choose_gpu(status_, "0");
+    FAIL() << "compute capability 7.0 was taken";
+  } catch (const EnvironmentError& error) {
+    EXPECT_EQ(error.code(), kExitUnusableEnvironment);
+    EXPECT_THAT(error.what(), HasSubstr("--device 0: the kernels of this build are for"));
+  }
+  EXPECT_EQ(std::getenv("CUDA_VISIBLE_DEVICES"), nullptr);
+}
+
+TEST_F(DeviceChoiceEnvironment, WithoutAGpuAskingForOneIsAnError) {
+  GpuStatus none;
+  none.problem = "no NVIDIA driver is installed here";
+  EXPECT_THROW(detail::choose_gpu(none, "0"), EnvironmentError);
+}
+
+#define SKIP_WITHOUT_GPU() \
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem
+
+struct Data {
+  std::vector<float> points;
+  Problem<float> problem;
+  std::vector<float> centroids;
+};
+
+Data random_data(std::int64_t n, std::int64_t d, std::int64_t k) {
+  Data data;
+  std::mt19937 random(static_cast<unsigned>(n + d + k));
+  std::normal_distribution<float> normal(0.5F, 1.0F);
+  data.points.resize(n * d);
+  for (float& x : data.points) x = normal(random);
+  data.problem.shape = {n, d, k, Precision::f32};
+  data.problem.points = data.points.data();
+  data.problem.max_abs = largest_abs(data.points.data(), n * d, 2);
+  data.problem.threads = 4;
+  data.centroids.assign(data.points.begin(), data.points.begin() + k * d);
+  return data;
+}
+
+}  // namespace
+
+// Shown when a test fails; the default would be the object's bytes.
+void PrintTo(const Shape& shape, std::ostream* stream) {
+  *stream << "n " << shape.n << ", d " << shape.d << ", k " << shape.k;
+}
+
+namespace {
+
+class GpuExact : public testing::TestWithParam<Shape> {};
+
+TEST_P(GpuExact, EqualsTheFastExactVariantOfTheCpuBitForBit) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);
+  // In two calls: what is kept from one to the next counts.
+  const auto outcome = [&](const RegisteredVariant& variant) {
+    Session<float> session(variant, data.problem, data.centroids.data());
+    session.reset();
+    session.step(1);
+    session.step(2);
+    const auto result = session.fetch();
+    return result.label_hash() + ":" + result.centroid_hash();
+  };
+  const std::string right = outcome(require_variant("openmp_exact"));
+  for (const RegisteredVariant& variant : all_variants()) {
+    if (!variant.traits.gpu || !variant.traits.exact) continue;
+    if (variant.traits.supports && !variant.traits.supports(data.problem.shape).ok) continue;
+    EXPECT_EQ(outcome(variant), right) << variant.traits.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
+                         testing::Values(Shape{99991, 1, 7}, Shape{99991, 2, 5},
+                                         Shape{20011, 131, 509}, Shape{2003, 4000, 13},
+                                         Shape{30011, 3, 20000}, Shape{5003, 509, 1021},
+                                         Shape{65537, 17, 33}, Shape{1, 1, 1}),
+                         [](const testing::TestParamInfo<Shape>& shape) {
+                           return "n" + std::to_string(shape.param.n) + "_d" +
+                                  std::to_string(shape.param.d) + "_k" +
+                                  std::to_string(shape.param.k);
+                         });
+
+TEST(GpuSession, DeviceEventsAgreeWithTheHostsClockOnALongStep) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(200000, 16, 256);
+  Session<float> session(require_variant("cuda_exact"), data.problem, data.centroids.data());
+  session.reset();
+  session.step(1);
+  session.reset();
+  const double host = session.step(50);
+  ASSERT_TRUE(session.device_seconds());
+  EXPECT_NEAR(*session.device_seconds() / host, 1.0, 0.1);
+}
+
+TEST(GpuSession, ResetForgetsEarlierSteps) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(5001, 5, 17);
+  for (const auto& variant : all_variants()) {
+    if (variant.backend != "cuda" || !variant.traits.deterministic) continue;
+    if (!supports(variant, data.problem.shape).ok) continue;
+    Session<float> session(variant, data.problem, data.centroids.data());
+    session.reset();
+    session.step(1);
+    const auto first = session.fetch();
+    session.step(4);
+    session.reset();
+    session.step(1);
+    const auto again = session.fetch();
+    EXPECT_EQ(first.label_hash(), again.label_hash()) << variant.traits.name;
+    EXPECT_EQ(first.centroid_hash(), again.centroid_hash()) << variant.traits.name;
+  }
+}
+
+TEST(GpuPlan, MoreMemoryThanTheGpuHasIsSkippedWithNeedAndHave) {
+  SKIP_WITHOUT_GPU();
+  const auto value = nlohmann::json::parse(R"({
+    "name": "demo", "title": "Demo", "init": "random:1",
+    "data": {"generator": "uniform", "seed": 1}, "variants": ["cuda_atomic"],
+    "scales": {"quick": {"sweep": {"n": [100], "d": [2], "k": [3]}, "iterations": 4}}
+  })");
+  PlanOptions options;
+  options.threads = 1;
+  options.memory_bytes = 1e12;
+  const auto skip_reason = [&](std::optional<double> device_memory_bytes) {
+    options.device_memory_bytes = device_memory_bytes;
+    const auto experiment = parse_experiment(parse_json(value.dump(1), "demo.json"));
+    return plan_experiment(experiment, options).cells.at(0).skip_reason;
+  };
+  EXPECT_EQ(skip_reason(1e9), "");
+  EXPECT_THAT(skip_reason(100), AllOf(HasSubstr("needs "), HasSubstr(" of GPU memory, has 100 B")));
+  const Shape huge{2000000000, 1000, 5, Precision::f32};
+  EXPECT_GT(device_memory_need(require_variant("cuda_atomic"), huge), 4.0 * 2e9 * 1e3);
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -1,0 +1,434 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// openmp_exact against the reference bit for bit; openmp_simd, openmp_master_worker and cpu_simd
+// against float64 distances.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/exact_step.h"
+#include "harness/variant.h"
+#include "harness/variants/registry.h"
+
+namespace kmeans {
+namespace {
+
+struct Case {
+  std::string name;
+  std::int64_t n, d, k;
+  std::vector<float> points;     // n x d
+  std::vector<float> centroids;  // k x d
+};
+
+/// splitmix64: the same numbers everywhere.
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : state_(seed) {}
+  std::uint64_t bits() {
+    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
+    return z ^ (z >> 31);
+  }
+  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
+  double bell() { return uniform() + uniform() + uniform() + uniform() - 2; }
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(bound));
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// Points by a function of (i, t), and k of them, evenly spaced, as first centroids.
+template <class F>
+Case make_case(std::string name, std::int64_t n, std::int64_t d, std::int64_t k, F&& coordinate) {
+  Case result{std::move(name), n, d, k, {}, {}};
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t t = 0; t < d; ++t) {
+      result.points.push_back(static_cast<float>(coordinate(i, t)));
+    }
+  }
+  for (std::int64_t j = 0; j < k; ++j) {
+    const auto row = result.points.begin() + j * n / k * d;
+    result.centroids.insert(result.centroids.end(), row, row + d);
+  }
+  return result;
+}
+
+std::vector<Case> battery() {
+  std::vector<Case> cases;
+  Random random(7);
+  const auto bell = [&](std::int64_t, std::int64_t) { return random.bell(); };
+  // Every size of a group of centroids, with and without padding, and full and ragged tiles.
+  for (const std::int64_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 23, 24, 31, 64}) {
+    cases.push_back(make_case("random", 613, 3, k, bell));
+  }
+  for (const std::int64_t d : {1, 2, 5, 7, 8, 9, 16, 17, 31, 64, 101}) {
+    cases.push_back(make_case("random", 509, d, 37, bell));
+  }
+  for (const std::int64_t n : {1, 2, 15, 16, 17, 47, 48, 49, 96, 97}) {
+    cases.push_back(make_case("few points", n, 4, 1, bell));
+    cases.push_back(make_case("k = n", n, 4, n, bell));
+  }
+  cases.push_back(make_case("large", 20011, 13, 61, bell));  // enough for seven threads
+  cases.push_back(make_case("long", 211, 1031, 17, bell));
+  cases.push_back(make_case("k = n, large", 1009, 3, 1009, bell));
+  cases.push_back(make_case("clustered", 20011, 7, 40, [&](std::int64_t i, std::int64_t t) {
+    return static_cast<double>((i % 13) * (t + 1)) + 0.001 * random.bell();
+  }));
+  cases.push_back(make_case("duplicates", 20011, 5, 53, [&](std::int64_t i, std::int64_t t) {
+    return static_cast<double>(i % 29 * 31 % 17) + static_cast<double>(t) * 0.1;
+  }));
+  cases.push_back(make_case("identical", 3001, 5, 20, [](std::int64_t, std::int64_t t) {
+    return 0.1 + static_cast<double>(t);
+  }));
+  cases.push_back(make_case("all zero", 301, 3, 7, [](std::int64_t, std::int64_t) { return 0.0; }));
+  cases.push_back(make_case("line", 20011, 1, 97, bell));
+  cases.push_back(make_case("integer ties", 20011, 2, 64, [&](std::int64_t, std::int64_t) {
+    return static_cast<double>(random.below(16));
+  }));
+  cases.push_back(make_case("large offset", 20011, 6, 50,
+                            [&](std::int64_t, std::int64_t) { return 1e6 + 4 * random.bell(); }));
+  cases.push_back(make_case("two offsets", 20011, 6, 50, [&](std::int64_t i, std::int64_t) {
+    return (i % 2 == 0 ? 1e6 : -1e6) + random.bell();
+  }));
+  cases.push_back(make_case("denormal", 20011, 6, 50,
+                            [&](std::int64_t, std::int64_t) { return 1e-40 * random.bell(); }));
+  cases.push_back(make_case("smallest", 2003, 3, 20, [&](std::int64_t, std::int64_t) {
+    return 1.4e-45 * static_cast<double>(random.below(5));
+  }));
+  cases.push_back(make_case("huge", 20011, 6, 50,
+                            [&](std::int64_t, std::int64_t) { return 1e30 * random.bell(); }));
+  cases.push_back(make_case("largest", 2003, 3, 20,
+                            [&](std::int64_t, std::int64_t) { return 1.7e38 * random.bell(); }));
+  cases.push_back(make_case("one outlier", 5003, 4, 25, [&](std::int64_t i, std::int64_t) {
+    return i == 0 ? 1e30 : random.bell();
+  }));
+  cases.push_back(make_case("all magnitudes", 5003, 4, 25, [&](std::int64_t, std::int64_t) {
+    return random.bell() * std::ldexp(1.0, static_cast<int>(random.below(200)) - 100);
+  }));
+
+  Case empty = make_case("empty clusters", 20011, 3, 40, bell);
+  for (std::int64_t j = 20; j < 30; ++j) {  // far away; the last one beyond what float32 can square
+    for (std::int64_t t = 0; t < 3; ++t) {
+      empty.centroids[j * 3 + t] =
+          j == 29 ? 3e38F : static_cast<float>(std::ldexp(1.0, 8 * static_cast<int>(j - 20)));
+    }
+  }
+  cases.push_back(empty);
+  Case far = make_case("all centroids far away", 2003, 3, 9, bell);
+  for (std::size_t index = 0; index < far.centroids.size(); ++index) {
+    far.centroids[index] = 1e30F + 1e24F * static_cast<float>(index % 5);
+  }
+  cases.push_back(far);
+  Case equal = make_case("equal centroids", 20011, 3, 30, bell);
+  for (std::int64_t j = 1; j < 30; j += 2) {
+    std::copy_n(equal.centroids.begin() + (j - 1) * 3, 3, equal.centroids.begin() + j * 3);
+  }
+  cases.push_back(equal);
+  return cases;
+}
+
+Problem<float> problem_of(const Case& data, int threads) {
+  Problem<float> problem;
+  problem.shape = {data.n, data.d, data.k, Precision::f32};
+  problem.points = data.points.data();
+  for (const float value : data.points)
+    problem.max_abs = std::max(problem.max_abs, std::abs(value));
+  problem.threads = threads;
+  return problem;
+}
+
+struct State {
+  std::vector<float> centroids;
+  std::vector<std::int32_t> labels;
+};
+
+State fetch(Variant<float>& variant, const Case& data) {
+  State state{std::vector<float>(data.k * data.d), std::vector<std::int32_t>(data.n, -7)};
+  variant.fetch(state.centroids.data(), state.labels.data());
+  return state;
+}
+
+/// The states after each of `iterations` steps.
+std::vector<State> run(const std::string& name, const Case& data, int threads, int iterations) {
+  const auto* variant = find_variant(name);
+  if (variant == nullptr) return {};
+  auto instance = variant->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, threads));
+  instance->reset(data.centroids.data());
+  std::vector<State> states;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    instance->step(1);
+    states.push_back(fetch(*instance, data));
+  }
+  return states;
+}
+
+std::string describe(const Case& data) {
+  return data.name + " n=" + std::to_string(data.n) + " d=" + std::to_string(data.d) +
+         " k=" + std::to_string(data.k);
+}
+
+constexpr int kIterations = 5;
+
+TEST(OpenmpExact, EqualsTheReferenceAtAnyThreadCount) {
+  for (const Case& data : battery()) {
+    const auto expected = run("reference", data, 1, kIterations);
+    for (const int threads : {1, 2, 7}) {
+      const auto actual = run("openmp_exact", data, threads, kIterations);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (int iteration = 0; iteration < kIterations; ++iteration) {
+        ASSERT_EQ(actual[iteration].labels, expected[iteration].labels)
+            << describe(data) << " threads=" << threads << " iteration=" << iteration;
+        ASSERT_EQ(actual[iteration].centroids, expected[iteration].centroids)
+            << describe(data) << " threads=" << threads << " iteration=" << iteration;
+      }
+    }
+  }
+}
+
+TEST(OpenmpExact, StepsInOneCallEqualSingleSteps) {
+  Random random(11);
+  const Case data =
+      make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  const auto expected = run("reference", data, 1, 9).back();
+  auto instance = find_variant("openmp_exact")->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, 2));
+  for (int repetition = 0; repetition < 2; ++repetition) {  // reset forgets the sums
+    instance->reset(data.centroids.data());
+    instance->step(9);
+    const State actual = fetch(*instance, data);
+    EXPECT_EQ(actual.labels, expected.labels);
+    EXPECT_EQ(actual.centroids, expected.centroids);
+  }
+}
+
+TEST(OpenmpExact, CountsChangedLabels) {
+  Random random(12);
+  const Case data =
+      make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  const auto states = run("reference", data, 1, 3);
+  std::int64_t changed = 0;
+  for (std::int64_t i = 0; i < data.n; ++i) changed += states[1].labels[i] != states[2].labels[i];
+  ASSERT_GT(changed, 0);
+  for (const char* name : {"openmp_exact", "openmp_simd"}) {
+    auto instance = find_variant(name)->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, 2));
+    instance->reset(data.centroids.data());
+    instance->step(3);
+    // openmp_simd may label a near-tie otherwise; 20 of 20011 points would be far too many.
+    EXPECT_NEAR(static_cast<double>(instance->progress().changed.value()),
+                static_cast<double>(changed), name == std::string("openmp_simd") ? 20 : 0);
+  }
+}
+
+struct Centre {
+  std::vector<double> mean;
+  double radius = 0;  // root mean square distance from the mean
+};
+
+Centre centre_of(const Case& data) {
+  Centre centre{std::vector<double>(data.d, 0), 0};
+  const auto n = static_cast<double>(data.n);
+  for (std::int64_t at = 0; at < data.n * data.d; ++at)
+    centre.mean[at % data.d] += data.points[at] / n;
+  for (std::int64_t at = 0; at < data.n * data.d; ++at) {
+    centre.radius += std::pow(data.points[at] - centre.mean[at % data.d], 2) / n;
+  }
+  centre.radius = std::sqrt(centre.radius);
+  return centre;
+}
+
+/// One iteration at a time: a label may differ from the nearest centroid's only by a near-tie, and
+/// a centroid is the mean of the points that carry its label.
+void expect_lloyd(const std::string& name, const Case& data, int threads) {
+  const auto states = run(name, data, threads, 3);
+  ASSERT_FALSE(states.empty()) << name;
+  const std::vector<float>* start = &data.centroids;
+  for (const State& state : states) {
+    std::vector<double> sums(data.k * data.d, 0);
+    std::vector<std::int64_t> counts(data.k, 0);
+    double largest = 0;
+    const Centre centre = centre_of(data);
+    for (const float value : data.points) largest = std::max(largest, std::abs(double{value}));
+    for (std::int64_t i = 0; i < data.n; ++i) {
+      const float* point = data.points.data() + i * data.d;
+      const std::int32_t label = state.labels[i];
+      ASSERT_GE(label, 0) << name << ' ' << describe(data);
+      ASSERT_LT(label, data.k) << name << ' ' << describe(data);
+      double lowest = std::numeric_limits<double>::infinity();
+      for (std::int64_t j = 0; j < data.k; ++j) {
+        lowest =
+            std::min(lowest, exact::squared_distance(point, start->data() + j * data.d, data.d));
+      }
+      const double own = exact::squared_distance(point, start->data() + label * data.d, data.d);
+      double norm = 0;
+      for (std::int64_t t = 0; t < data.d; ++t) norm += std::pow(point[t] - centre.mean[t], 2);
+      // Each of d + 10 roundings in float32 may err by 2^-24 of (|x| + |c|)^2, where |c| is at most
+      // |x| + distance, both measured from a shift within the root mean square radius of the mean.
+      const double scale = 2 * (std::sqrt(norm) + centre.radius) + std::sqrt(own);
+      ASSERT_LE(own - lowest, 2 * static_cast<double>(data.d + 10) * 0x1p-24 * scale * scale)
+          << name << ' ' << describe(data) << " i=" << i;
+      counts[label] += 1;
+      for (std::int64_t t = 0; t < data.d; ++t) sums[label * data.d + t] += point[t];
+    }
+    for (std::int64_t j = 0; j < data.k; ++j) {
+      for (std::int64_t t = 0; t < data.d; ++t) {
+        const double actual = state.centroids[j * data.d + t];
+        const double expected = counts[j] == 0
+                                    ? (*start)[j * data.d + t]
+                                    : sums[j * data.d + t] / static_cast<double>(counts[j]);
+        // A float32 running sum of up to n terms may err by n roundings of the largest.
+        const double terms = static_cast<double>(std::max<std::int64_t>(counts[j], 1) + 2);
+        ASSERT_NEAR(actual, expected, counts[j] == 0 ? 0 : terms * 0x1p-24 * largest + 0x1p-149)
+            << name << ' ' << describe(data) << " j=" << j;
+      }
+    }
+    start = &state.centroids;
+  }
+}
+
+/// Data on which float32 can be judged: without overflow in a plain float32 distance.
+std::vector<Case> moderate_battery() {
+  std::vector<Case> cases;
+  for (Case& data : battery()) {
+    float largest = 0;
+    float smallest = std::numeric_limits<float>::infinity();
+    for (const float value : data.centroids) largest = std::max(largest, std::abs(value));
+    for (const float value : data.points) {
+      largest = std::max(largest, std::abs(value));
+      if (value != 0) smallest = std::min(smallest, std::abs(value));
+    }
+    if (largest < 1e15F && largest > 1e-15F && smallest > 1e-15F) cases.push_back(std::move(data));
+  }
+  return cases;
+}
+
+TEST(OpenmpSimd, LabelsAndMeansAreRight) {
+  for (const Case& data : battery()) {
+    if (data.name == "all centroids far away" || data.name == "all magnitudes" ||
+        data.name == "one outlier") {
+      continue;  // beyond what float32 relative to the largest coordinate can tell apart
+    }
+    for (const int threads : {1, 7}) {
+      expect_lloyd("openmp_simd", data, threads);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(OpenmpMasterWorker, LabelsAndMeansAreRight) {
+  for (const Case& data : moderate_battery()) {
+    for (const int threads : {1, 7}) {
+      expect_lloyd("openmp_master_worker", data, threads);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// Sets an environment variable for a scope.
+class Environment {
+ public:
+  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Environment() { unsetenv(name_); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+};
+
+TEST(CpuSimd, IsRightAtEveryInstructionSet) {
+  for (const std::string level : {"sse2", "avx2", "avx512"}) {
+    const Environment forced("KMEANS_BENCH_SIMD", level.c_str());
+    auto instance = find_variant("cpu_simd")->factory.make_float(Precision::f32);
+    const Case tiny = make_case(
+        "tiny", 3, 2, 2, [](std::int64_t i, std::int64_t t) { return static_cast<double>(i + t); });
+    try {
+      instance->setup(problem_of(tiny, 1));
+    } catch (const std::exception& error) {
+      EXPECT_NE(std::string(error.what()).find(level), std::string::npos) << error.what();
+      continue;  // this processor lacks it, and says so
+    }
+    const auto info = instance->library_info();
+    ASSERT_EQ(info.size(), 1U);
+    EXPECT_EQ(info[0].first, "simd");
+    EXPECT_EQ(info[0].second, level);
+    for (const Case& data : moderate_battery()) {
+      expect_lloyd("cpu_simd", data, 1);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(CpuSimd, RefusesAnUnknownInstructionSet) {
+  const Environment forced("KMEANS_BENCH_SIMD", "avx1024");
+  auto instance = find_variant("cpu_simd")->factory.make_float(Precision::f32);
+  const Case tiny = make_case("tiny", 3, 2, 2,
+                              [](std::int64_t i, std::int64_t) { return static_cast<double>(i); });
+  EXPECT_THROW(instance->setup(problem_of(tiny, 1)), std::exception);
+}
+
+/// Float64 variants find the labels of the float64 formula on data without near-ties.
+TEST(OpenmpFloat64, LabelsAreExactAwayFromTies) {
+  constexpr std::int64_t kN = 5003;
+  constexpr std::int64_t kD = 6;
+  constexpr std::int64_t kK = 27;
+  Random random(13);
+  std::vector<double> points(kN * kD);
+  double largest = 0;
+  for (double& value : points) {
+    value = random.bell();
+    largest = std::max(largest, std::abs(value));
+  }
+  const std::vector<double> centroids(points.begin(), points.begin() + kK * kD);
+  for (const char* name : {"openmp_simd", "openmp_master_worker"}) {
+    auto instance = find_variant(name)->factory.make_double(Precision::f64);
+    Problem<double> problem;
+    problem.shape = {kN, kD, kK, Precision::f64};
+    problem.points = points.data();
+    problem.max_abs = largest;
+    problem.threads = 2;
+    instance->setup(problem);
+    instance->reset(centroids.data());
+    instance->step(1);
+    std::vector<double> means(kK * kD);
+    std::vector<std::int32_t> labels(kN);
+    instance->fetch(means.data(), labels.data());
+    std::vector<double> sums(kK * kD, 0);
+    std::vector<std::int64_t> counts(kK, 0);
+    for (std::int64_t i = 0; i < kN; ++i) {
+      std::int32_t nearest = 0;
+      double lowest = std::numeric_limits<double>::infinity();
+      for (std::int64_t j = 0; j < kK; ++j) {
+        const double distance =
+            exact::squared_distance(points.data() + i * kD, centroids.data() + j * kD, kD);
+        if (distance < lowest) {
+          lowest = distance;
+          nearest = static_cast<std::int32_t>(j);
+        }
+      }
+      ASSERT_EQ(labels[i], nearest) << name << " i=" << i;
+      counts[nearest] += 1;
+      for (std::int64_t t = 0; t < kD; ++t) sums[nearest * kD + t] += points[i * kD + t];
+    }
+    for (std::int64_t index = 0; index < kK * kD; ++index) {
+      // n additions, each within 2^-53 of sums no larger than n * largest.
+      ASSERT_NEAR(means[index], sums[index] / static_cast<double>(counts[index / kD]),
+                  kN * 0x1p-52 * largest)
+          << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kmeans

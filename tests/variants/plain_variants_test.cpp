@@ -1,0 +1,631 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The plain CPU, Eigen and BLAS variants: right answers on awkward shapes, the contract's promises,
+// and what they say about themselves. Every check has its reason in exact arithmetic or in a
+// rounding bound; `reference` is the judge wherever its answer is the only right one.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "harness/variants/registry.h"
+
+namespace kmeans {
+namespace {
+
+// Those that take any d; cpu_naive_2d has tests of its own.
+constexpr const char* kNames[] = {
+    "cpu_naive",           "cpu_fused",       "cpu_scalar", "cpu_simd_rows",
+    "cpu_distance_matrix", "eigen_broadcast", "eigen_gemm", "blas_gemm"};
+
+template <class T>
+constexpr Precision kPrecision = std::is_same_v<T, double> ? Precision::f64 : Precision::f32;
+
+template <class T>
+struct Input {
+  Shape shape;
+  std::vector<T> points;     // n x d
+  std::vector<T> centroids;  // k x d
+};
+
+template <class T>
+struct Answer {
+  std::vector<T> centroids;          // k x d
+  std::vector<std::int32_t> labels;  // n
+  bool operator==(const Answer&) const = default;
+};
+
+template <class T>
+Input<T> make_input(std::int64_t n, std::int64_t d, std::int64_t k) {
+  return {{n, d, k, kPrecision<T>}, std::vector<T>(n * d), std::vector<T>(k * d)};
+}
+
+/// The first k points become the centroids.
+template <class T>
+void seed_with_first_points(Input<T>& input) {
+  std::copy_n(input.points.begin(), input.centroids.size(), input.centroids.begin());
+}
+
+template <class T>
+Input<T> random_input(std::int64_t n, std::int64_t d, std::int64_t k, unsigned seed) {
+  auto input = make_input<T>(n, d, k);
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<T> uniform(-1, 1);
+  for (auto& x : input.points) x = uniform(random);
+  seed_with_first_points(input);
+  return input;
+}
+
+/// Points on a small integer grid around the origin: distances, products and sums are integers or
+/// halves that every precision holds exactly, so ties are true ties and no rounding is involved.
+template <class T>
+Input<T> grid_input(std::int64_t n, std::int64_t d, std::int64_t k, unsigned seed) {
+  auto input = make_input<T>(n, d, k);
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> digit(-3, 3);
+  for (auto& x : input.points) x = static_cast<T>(digit(random));
+  seed_with_first_points(input);
+  return input;
+}
+
+template <class T>
+std::unique_ptr<Variant<T>> make(const std::string& name) {
+  const auto* variant = find_variant(name);
+  if (variant == nullptr) return nullptr;
+  if constexpr (std::is_same_v<T, double>) {
+    return variant->factory.make_double ? variant->factory.make_double(kPrecision<T>) : nullptr;
+  } else {
+    return variant->factory.make_float(kPrecision<T>);
+  }
+}
+
+template <class T>
+Problem<T> problem_of(const Input<T>& input, int threads = 2) {
+  T max_abs = 0;
+  for (const T x : input.points) max_abs = std::max(max_abs, std::abs(x));
+  return {input.shape, input.points.data(), max_abs, threads, ""};
+}
+
+/// Fetches into poisoned memory, so that whatever is not written shows.
+template <class T>
+Answer<T> fetch(Variant<T>& variant, const Shape& shape) {
+  Answer<T> answer{std::vector<T>(shape.k * shape.d, std::numeric_limits<T>::quiet_NaN()),
+                   std::vector<std::int32_t>(shape.n, -77)};
+  variant.fetch(answer.centroids.data(), answer.labels.data());
+  return answer;
+}
+
+template <class T>
+Answer<T> run(const std::string& name, const Input<T>& input, std::int64_t iterations,
+              int threads = 2) {
+  auto variant = make<T>(name);
+  if (variant == nullptr) throw std::runtime_error("no variant " + name);
+  variant->setup(problem_of(input, threads));
+  variant->reset(input.centroids.data());
+  variant->step(iterations);
+  return fetch(*variant, input.shape);
+}
+
+template <class T>
+long double squared_distance(const T* x, const T* c, std::int64_t d) {
+  long double sum = 0;
+  for (std::int64_t t = 0; t < d; ++t) {
+    const long double difference = static_cast<long double>(x[t]) - static_cast<long double>(c[t]);
+    sum += difference * difference;
+  }
+  return sum;
+}
+
+template <class T>
+long double squared_norm(const T* x, std::int64_t d) {
+  const std::vector<T> zero(d, 0);
+  return squared_distance(x, zero.data(), d);
+}
+
+/// Judges one step from input.centroids. u is the unit roundoff of T.
+template <class T>
+void expect_a_right_step(const std::string& name, const Input<T>& input, const Answer<T>& answer) {
+  const auto [n, d, k, precision] = input.shape;
+  const long double u = std::numeric_limits<T>::epsilon() / 2;
+  const bool expanded = find_variant(name)->traits.distance == Distance::expanded;
+  std::vector<long double> sums(k * d, 0);
+  std::vector<long double> magnitudes(k * d, 0);
+  std::vector<std::int64_t> counts(k, 0);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T* x = input.points.data() + i * d;
+    const std::int64_t label = answer.labels[i];
+    ASSERT_GE(label, 0) << name << ", point " << i;
+    ASSERT_LT(label, k) << name << ", point " << i;
+    long double nearest = std::numeric_limits<long double>::infinity();
+    std::int64_t lowest = 0;
+    for (std::int64_t j = 0; j < k; ++j) {
+      const long double distance = squared_distance(x, input.centroids.data() + j * d, d);
+      if (distance < nearest) {
+        nearest = distance;
+        lowest = j;
+      }
+    }
+    if (label != lowest) {
+      const T* c = input.centroids.data() + label * d;
+      const T* best = input.centroids.data() + lowest * d;
+      const long double taken = squared_distance(x, c, d);
+      // Directly summed: d + 2 roundings each, relative to the distance. Expanded: relative to
+      // (|x| + |c|)^2 instead, with a rounding for the norm and one for the sum.
+      long double size = taken + nearest;
+      if (expanded) {
+        const long double norm = std::sqrt(squared_norm(x, d));
+        size = std::pow(norm + std::sqrt(squared_norm(c, d)), 2) +
+               std::pow(norm + std::sqrt(squared_norm(best, d)), 2);
+      }
+      EXPECT_LE(taken - nearest, static_cast<long double>(d + 4) * u * size)
+          << name << ": point " << i << " went to " << label << ", but " << lowest << " is nearer";
+    }
+    counts[label] += 1;
+    for (std::int64_t t = 0; t < d; ++t) {
+      sums[label * d + t] += x[t];
+      magnitudes[label * d + t] += std::abs(static_cast<long double>(x[t]));
+    }
+  }
+  for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t at = j * d; at < (j + 1) * d; ++at) {
+      if (counts[j] == 0) {
+        EXPECT_EQ(answer.centroids[at], input.centroids[at]) << name << ": empty cluster " << j;
+        continue;
+      }
+      // count - 1 additions in any order, then a division and a conversion.
+      const auto count = static_cast<long double>(counts[j]);
+      const long double bound = (count + 2) * u * magnitudes[at] / count;
+      EXPECT_LE(std::abs(answer.centroids[at] - sums[at] / count), bound)
+          << name << ": cluster " << j << ", coordinate " << at - j * d;
+    }
+  }
+}
+
+template <class T>
+class PlainVariants : public testing::Test {};
+using Scalars = testing::Types<float, double>;
+TYPED_TEST_SUITE(PlainVariants, Scalars, );
+
+TYPED_TEST(PlainVariants, AreRegisteredForBothPrecisions) {
+  for (const std::string name : kNames) {
+    const auto* variant = find_variant(name);
+    ASSERT_NE(variant, nullptr) << name;
+    EXPECT_TRUE(takes(variant->traits, kPrecision<TypeParam>)) << name;
+    EXPECT_EQ(variant->traits.precisions.front(), Precision::f32) << name;
+    EXPECT_FALSE(variant->traits.exact) << name;
+    EXPECT_EQ(variant->traits.parallel, name == "blas_gemm") << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, TakeARightStepOnAwkwardShapes) {
+  const Shape shapes[] = {
+      {1, 1, 1},       {1, 7, 1},     {2, 1, 2},     {17, 1, 5},    {101, 2, 5},
+      {257, 3, 1},     {1009, 13, 7}, {521, 31, 29}, {130, 64, 16}, {1031, 3, 300},
+      {4099, 17, 260}, {600, 5, 523}, {8209, 2, 3},
+  };
+  for (const std::string name : kNames) {
+    for (const auto& [n, d, k, precision] : shapes) {
+      SCOPED_TRACE(name + " n " + std::to_string(n) + " d " + std::to_string(d) + " k " +
+                   std::to_string(k));
+      const auto input = random_input<TypeParam>(n, d, k, 1);
+      expect_a_right_step(name, input, run(name, input, 1));
+    }
+  }
+}
+
+TYPED_TEST(PlainVariants, EveryPointItsOwnCluster) {
+  auto input = make_input<TypeParam>(541, 3, 541);
+  std::mt19937 random(2);
+  for (std::size_t at = 0; at < input.points.size(); ++at) {
+    // The first coordinate tells the points apart; small integers keep every formula exact.
+    input.points[at] = static_cast<TypeParam>(at % 3 == 0 ? at / 3 : random() % 5);
+  }
+  seed_with_first_points(input);
+  std::vector<std::int32_t> own(541);
+  std::iota(own.begin(), own.end(), 0);
+  for (const std::string name : kNames) {
+    const auto answer = run(name, input, 3);
+    EXPECT_EQ(answer.labels, own) << name;
+    EXPECT_EQ(answer.centroids, input.points) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, TiesGoToTheLowestIndex) {
+  // Midpoints between neighbouring centroids, and every centroid twice over.
+  auto input = make_input<TypeParam>(600, 2, 8);
+  for (std::int64_t i = 0; i < 600; ++i) {
+    input.points[2 * i] = static_cast<TypeParam>(1 + 2 * (i % 3));  // between 0, 2, 4 and 6
+    input.points[2 * i + 1] = static_cast<TypeParam>(i % 5 - 2);
+  }
+  for (std::int64_t j = 0; j < 8; ++j) input.centroids[2 * j] = static_cast<TypeParam>(2 * (j % 4));
+  for (const std::string name : kNames) {
+    const auto answer = run(name, input, 1);
+    for (std::int64_t i = 0; i < 600; ++i) {
+      ASSERT_EQ(answer.labels[i], i % 3) << name << ", point " << i;
+    }
+    // Clusters 3 to 7, two coordinates each, got nothing and stay.
+    for (std::int64_t at = 6; at < 16; ++at) {
+      EXPECT_EQ(answer.centroids[at], input.centroids[at]) << name;
+    }
+  }
+}
+
+TEST(PlainVariantsAndReference, AgreeExactlyWhereNothingIsRounded) {
+  // On the grid float sums are exact integers, and the float quotient of two floats equals the
+  // float64 quotient rounded once more: labels and centroids must be the reference's bits.
+  for (const auto& [n, d, k] :
+       {std::tuple{997, 2, 11}, {1500, 5, 300}, {4001, 3, 2}, {640, 1, 3}}) {
+    const auto input = grid_input<float>(n, d, k, 3);
+    const auto right = run<float>("reference", input, 1);
+    for (const std::string name : kNames) {
+      const auto answer = run(name, input, 1);
+      EXPECT_EQ(answer.labels, right.labels) << name << ", n " << n;
+      EXPECT_EQ(answer.centroids, right.centroids) << name << ", n " << n;
+    }
+  }
+}
+
+TEST(PlainVariantsAndReference, FollowOneTrajectoryOnSeparatedClusters) {
+  // Centres 100 apart, points within 1 of theirs: no label is near a tie after the first steps, and
+  // all trajectories end in the same clusters.
+  auto input = make_input<float>(3000, 4, 6);
+  std::mt19937 random(4);
+  std::uniform_real_distribution<float> noise(-1, 1);
+  for (std::int64_t i = 0; i < 3000; ++i) {
+    for (std::int64_t t = 0; t < 4; ++t) {
+      input.points[4 * i + t] =
+          (t == 0 ? 100.0F * static_cast<float>(i % 6) : 0.0F) + noise(random);
+    }
+  }
+  seed_with_first_points(input);
+  const auto right = run<float>("reference", input, 10);
+  for (const std::string name : kNames) {
+    const auto answer = run(name, input, 10);
+    EXPECT_EQ(answer.labels, right.labels) << name;
+    for (std::size_t at = 0; at < answer.centroids.size(); ++at) {
+      // 500 points a cluster, |x| <= 501.
+      EXPECT_NEAR(answer.centroids[at], right.centroids[at], 500 * 501 * 6e-8) << name;
+    }
+  }
+}
+
+TYPED_TEST(PlainVariants, AllPointsIdentical) {
+  auto input = make_input<TypeParam>(300, 3, 4);
+  for (std::size_t at = 0; at < input.points.size(); ++at) {
+    input.points[at] = static_cast<TypeParam>(at % 3) + TypeParam{0.5};
+  }
+  seed_with_first_points(input);
+  for (const std::string name : kNames) {
+    const auto answer = run(name, input, 2);
+    EXPECT_EQ(answer.labels, std::vector<std::int32_t>(300, 0)) << name;
+    EXPECT_EQ(answer.centroids, input.centroids) << name;  // 300 times the same is exact here
+  }
+}
+
+TYPED_TEST(PlainVariants, AnEmptyClusterKeepsItsCentroidThroughoutAndMayFillLater) {
+  auto input = random_input<TypeParam>(400, 5, 4, 5);
+  for (std::int64_t t = 0; t < 5; ++t) input.centroids[5 + t] = TypeParam{1000};  // out of reach
+  for (const std::string name : kNames) {
+    const auto answer = run(name, input, 6);
+    for (std::int64_t t = 0; t < 5; ++t) {
+      EXPECT_EQ(answer.centroids[5 + t], TypeParam{1000}) << name;
+    }
+    for (const auto label : answer.labels) ASSERT_NE(label, 1) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, FarPointsAreLabelledToo) {
+  // Farther from every centroid than 10^4, the limit in one source's printed code.
+  auto input = make_input<TypeParam>(40, 2, 3);
+  for (std::int64_t i = 0; i < 40; ++i) {
+    input.points[2 * i] = static_cast<TypeParam>(i % 2 == 0 ? 65536 : -65536);
+    input.points[2 * i + 1] = 0;
+  }
+  input.centroids = {0, 512, 1, 0, -1, 0};
+  for (const std::string name : kNames) {
+    expect_a_right_step(name, input, run(name, input, 1));
+  }
+}
+
+TYPED_TEST(PlainVariants, ResetForgets) {
+  const auto input = random_input<TypeParam>(700, 6, 9, 6);
+  auto elsewhere = input.centroids;
+  for (auto& x : elsewhere) x = -x;
+  for (const std::string name : kNames) {
+    auto variant = make<TypeParam>(name);
+    variant->setup(problem_of(input));
+    variant->reset(elsewhere.data());
+    variant->step(4);
+    variant->reset(input.centroids.data());
+    variant->step(2);
+    EXPECT_EQ(fetch(*variant, input.shape), run(name, input, 2)) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, StepsAddUpAndFetchDisturbsNothing) {
+  const auto input = random_input<TypeParam>(1201, 7, 10, 7);
+  for (const std::string name : kNames) {
+    auto variant = make<TypeParam>(name);
+    variant->setup(problem_of(input));
+    variant->reset(input.centroids.data());
+    Answer<TypeParam> answer;
+    for (int iteration = 0; iteration < 3; ++iteration) {
+      variant->step(1);
+      answer = fetch(*variant, input.shape);
+      EXPECT_EQ(answer, fetch(*variant, input.shape)) << name;
+    }
+    EXPECT_EQ(answer, run(name, input, 3)) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, LeaveTheirInputsAlone) {
+  const auto input = random_input<TypeParam>(500, 3, 5, 8);
+  const auto points = input.points;
+  const auto centroids = input.centroids;
+  for (const std::string name : kNames) {
+    run(name, input, 2);
+    EXPECT_EQ(input.points, points) << name;
+    EXPECT_EQ(input.centroids, centroids) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, BlasGemmIsRightAndRepeatableWithAnyNumberOfThreads) {
+  // Enough work that every thread asked for takes part; k and n divide by none of the counts.
+  const auto input = random_input<TypeParam>(5003, 13, 31, 9);
+  for (const int threads : {1, 2, 3, 7}) {
+    auto variant = make<TypeParam>("blas_gemm");
+    variant->setup(problem_of(input, threads));
+    bool told = false;
+    for (const auto& [key, value] : variant->library_info()) {
+      if (key == "threads") told = value == std::to_string(threads);
+    }
+    EXPECT_TRUE(told) << threads;
+    variant->reset(input.centroids.data());
+    variant->step(1);
+    expect_a_right_step("blas_gemm", input, fetch(*variant, input.shape));
+    EXPECT_EQ(run("blas_gemm", input, 5, threads), run("blas_gemm", input, 5, threads)) << threads;
+  }
+}
+
+TYPED_TEST(PlainVariants, ProgressIsThatOfTheLastIteration) {
+  const auto input = random_input<TypeParam>(900, 4, 6, 10);
+  for (const std::string name : kNames) {
+    auto variant = make<TypeParam>(name);
+    variant->setup(problem_of(input));
+    variant->reset(input.centroids.data());
+    variant->step(2);
+    const auto before = fetch(*variant, input.shape);
+    variant->step(1);
+    const auto after = fetch(*variant, input.shape);
+    double movement = 0;
+    for (std::size_t at = 0; at < after.centroids.size(); ++at) {
+      movement += std::pow(double(after.centroids[at]) - double(before.centroids[at]), 2);
+    }
+    std::int64_t changed = 0;
+    double loss = 0;
+    for (std::int64_t i = 0; i < input.shape.n; ++i) {
+      changed += before.labels[i] != after.labels[i] ? 1 : 0;
+      const auto* centroid = before.centroids.data() + after.labels[i] * input.shape.d;
+      loss += static_cast<double>(
+          std::sqrt(squared_distance(input.points.data() + i * input.shape.d, centroid, 4)));
+    }
+    const auto progress = variant->progress();
+    if (progress.movement) {
+      EXPECT_NEAR(*progress.movement, movement, 1e-12 * movement) << name;
+    }
+    if (progress.changed) {
+      EXPECT_EQ(*progress.changed, changed) << name;
+    }
+    // A float distance is off by a few units of roundoff.
+    if (progress.loss) {
+      EXPECT_NEAR(*progress.loss, loss, 1e-6 * loss) << name;
+    }
+    EXPECT_GT(changed, 0);
+  }
+}
+
+TYPED_TEST(PlainVariants, EachOffersTheStopRuleOfItsSource) {
+  const auto input = random_input<TypeParam>(50, 2, 3, 11);
+  const auto progress_of = [&input](const char* name) {
+    auto variant = make<TypeParam>(name);
+    variant->setup(problem_of(input));
+    variant->reset(input.centroids.data());
+    variant->step(1);
+    return variant->progress();
+  };
+  EXPECT_TRUE(progress_of("cpu_fused").movement.has_value());
+  EXPECT_EQ(progress_of("cpu_scalar").changed, 50);  // no labels before the first iteration
+  EXPECT_EQ(progress_of("cpu_simd_rows").changed, 50);
+  EXPECT_TRUE(progress_of("cpu_distance_matrix").loss.has_value());
+}
+
+TYPED_TEST(PlainVariants, MovementFallsToZeroBesideAnEmptyCluster) {
+  auto input = grid_input<TypeParam>(200, 2, 3, 12);
+  input.centroids[4] = TypeParam{10000};
+  for (const char* name : {"cpu_fused", "cpu_scalar", "eigen_gemm", "blas_gemm"}) {
+    auto variant = make<TypeParam>(name);
+    variant->setup(problem_of(input));
+    variant->reset(input.centroids.data());
+    variant->step(100);
+    EXPECT_EQ(variant->progress().movement, 0.0) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, DeclareMemoryAndTraffic) {
+  const Shape shape{1000000, 100, 64, kPrecision<TypeParam>};
+  const double scalar = sizeof(TypeParam);
+  const double points = scalar * 1e6 * 100;
+  for (const std::string name : kNames) {
+    const auto& traits = find_variant(name)->traits;
+    ASSERT_TRUE(traits.memory_bytes && traits.traffic && traits.supports) << name;
+    EXPECT_TRUE(traits.supports(shape).ok) << name;
+    EXPECT_GE(traits.memory_bytes(shape), 4e6) << name;  // the labels at least
+    // Nobody gets by with less than reading the points once and writing the labels.
+    EXPECT_GE(traits.traffic(shape).read_bytes, points) << name;
+    EXPECT_GE(traits.traffic(shape).written_bytes, 4e6) << name;
+    EXPECT_EQ(traits.traffic(shape).atomic_bytes, 0) << name;
+    const auto too_many =
+        traits.supports({std::int64_t{1} << 33, 2, std::int64_t{1} << 32, kPrecision<TypeParam>});
+    EXPECT_FALSE(too_many.ok) << name;
+    EXPECT_NE(too_many.reason.find("4294967296"), std::string::npos) << name << too_many.reason;
+  }
+  // The full matrix, and the replicas of it, are declared; the blocked products are not n x k.
+  const double matrix = scalar * 1e6 * 64;
+  EXPECT_GE(find_variant("cpu_distance_matrix")->traits.memory_bytes(shape), matrix);
+  EXPECT_GE(find_variant("eigen_broadcast")->traits.memory_bytes(shape), 101 * matrix);
+  EXPECT_LT(find_variant("eigen_gemm")->traits.memory_bytes(shape), matrix / 4);
+  EXPECT_LT(find_variant("blas_gemm")->traits.memory_bytes(shape), matrix);
+}
+
+// 2^24 points and more in some cluster: a float32 sum of ones stands still there, a float64 one
+// not.
+TYPED_TEST(PlainVariants, RefuseClustersThatAFloatSumCannotHold) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  for (const std::string name : {"cpu_naive", "cpu_scalar", "cpu_fused", "cpu_simd",
+                                 "cpu_simd_rows", "cpu_distance_matrix", "eigen_broadcast"}) {
+    const auto& traits = find_variant(name)->traits;
+    EXPECT_TRUE(traits.supports({5 * kMost - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
+    const auto many = traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>});
+    EXPECT_EQ(many.ok, sizeof(TypeParam) == 8) << name;
+    EXPECT_TRUE(many.ok || many.reason.find("float32 sum") != std::string::npos) << many.reason;
+  }
+  for (const std::string name : {"eigen_gemm", "blas_gemm"}) {  // these sum in float64
+    const auto& traits = find_variant(name)->traits;
+    EXPECT_TRUE(traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>}).ok) << name;
+  }
+}
+
+TYPED_TEST(PlainVariants, CpuNaive2dHasTheBitsOfCpuNaive) {
+  for (const auto& [n, k] : {std::pair{1, 1}, {2, 2}, {101, 5}, {67, 67}, {2049, 1}, {4099, 260}}) {
+    for (const bool on_grid : {false, true}) {  // with true ties, and without
+      SCOPED_TRACE("n " + std::to_string(n) + " k " + std::to_string(k));
+      auto input =
+          on_grid ? grid_input<TypeParam>(n, 2, k, 14) : random_input<TypeParam>(n, 2, k, 15);
+      if (k > 3) input.centroids[7] = TypeParam{1000};  // cluster 3 stays empty
+      for (const std::int64_t iterations : {1, 4}) {
+        const auto answer = run("cpu_naive_2d", input, iterations);
+        EXPECT_EQ(answer, run("cpu_naive", input, iterations)) << iterations;
+        if (iterations == 1) expect_a_right_step("cpu_naive_2d", input, answer);
+      }
+    }
+  }
+}
+
+TYPED_TEST(PlainVariants, CpuNaive2dTakesPlanarPointsAlone) {
+  const auto& traits = find_variant("cpu_naive_2d")->traits;
+  EXPECT_TRUE(traits.supports({1000, 2, 5, kPrecision<TypeParam>}).ok);
+  for (const std::int64_t d : {1, 3, 4, 200}) {
+    const auto support = traits.supports({1000, d, 5, kPrecision<TypeParam>});
+    EXPECT_FALSE(support.ok);
+    EXPECT_EQ(support.reason,
+              "d = " + std::to_string(d) + ": its points are pairs of coordinates x and y, d = 2");
+  }
+  const auto many = traits.supports({std::int64_t{1} << 25, 2, 1, kPrecision<TypeParam>});
+  EXPECT_EQ(many.ok, sizeof(TypeParam) == 8);  // a float32 sum cannot hold them
+  EXPECT_LT(
+      traits.traffic({1000, 2, 5, kPrecision<TypeParam>}).read_bytes,
+      find_variant("cpu_naive")->traits.traffic({1000, 2, 5, kPrecision<TypeParam>}).read_bytes)
+      << "a point is read once for all centroids";
+}
+
+// A register holds 4 floats or 2 doubles, and a distance takes 4 registers at a time: d with and
+// without a rest beside registers, and with and without a full set of them.
+TYPED_TEST(PlainVariants, CpuSimdRowsIsRightForEveryRestOfD) {
+  constexpr std::int64_t kLanes = 16 / sizeof(TypeParam);
+  for (const std::int64_t d : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 200, 203}) {
+    SCOPED_TRACE(d);
+    const auto input = random_input<TypeParam>(307, d, 11, 16);
+    const auto answer = run("cpu_simd_rows", input, 1);
+    expect_a_right_step("cpu_simd_rows", input, answer);
+    if (d < kLanes) {  // no register is filled
+      EXPECT_EQ(answer, run("cpu_scalar", input, 1));
+    }
+    // Small integers are summed exactly in any order.
+    const auto grid = grid_input<TypeParam>(307, d, 11, 17);
+    EXPECT_EQ(run("cpu_simd_rows", grid, 1), run("cpu_scalar", grid, 1));
+  }
+}
+
+TYPED_TEST(PlainVariants, OpenmpMasterWorkerHasTheBitsOfCpuScalar) {
+  if (find_variant("openmp_master_worker") == nullptr) GTEST_SKIP() << "built without OpenMP";
+  for (const std::int64_t d : {1, 2, 20, 201}) {
+    const auto input = random_input<TypeParam>(1009, d, 7, 18);
+    const auto right = run("cpu_scalar", input, 5);
+    for (const int threads : {1, 3}) {
+      EXPECT_EQ(run("openmp_master_worker", input, 5, threads), right) << d << ", " << threads;
+    }
+  }
+}
+
+// zechner2009, equations 2 and 3, and the traffic of an iteration as that of its stages.
+TYPED_TEST(PlainVariants, DeclareTheWorkOfTheirStages) {
+  const Shape shape{1000, 20, 8, kPrecision<TypeParam>};
+  for (const std::string name :
+       {"cpu_scalar", "cpu_simd", "cpu_simd_rows", "openmp_master_worker", "cuda_hybrid"}) {
+    const auto* variant = find_variant(name);
+    if (variant == nullptr) continue;  // built without OpenMP or CUDA
+    const bool hybrid = name == "cuda_hybrid";
+    const Traits& traits = variant->traits;
+    ASSERT_TRUE(traits.stage_work) << name;
+    const auto stages = traits.stage_work(shape);
+    ASSERT_EQ(stages.size(), 2U) << name;
+    EXPECT_EQ(stages[0].stage, "assign") << name;
+    EXPECT_EQ(stages[0].operations, 1000 * 8 * (3 * 20 + 2)) << name;
+    EXPECT_EQ(stages[0].gpu, hybrid) << name;
+    EXPECT_EQ(stages[1].stage, "update") << name;
+    EXPECT_EQ(stages[1].operations, 20 * (1000 + 8)) << name;
+    EXPECT_FALSE(stages[1].gpu) << name;
+    // Centroids up and labels down are no stage's: cuda_hybrid's transfers.
+    const double transferred = hybrid ? sizeof(TypeParam) * 8.0 * 20 + 4.0 * 1000 : 0;
+    const Traffic traffic = traits.traffic(shape);
+    EXPECT_EQ(traffic.read_bytes,
+              stages[0].traffic.read_bytes + stages[1].traffic.read_bytes + transferred)
+        << name;
+    EXPECT_EQ(traffic.written_bytes,
+              stages[0].traffic.written_bytes + stages[1].traffic.written_bytes + transferred)
+        << name;
+  }
+  // Every point beside every centroid, old labels; points, the sums they are added to, labels.
+  const double points = sizeof(TypeParam) * 1000.0 * 20;
+  const auto stages = find_variant("cpu_scalar")->traits.stage_work(shape);
+  EXPECT_EQ(stages[0].traffic.read_bytes, 2 * points * 8 + 4000);
+  EXPECT_EQ(stages[0].traffic.written_bytes, 4000);
+  EXPECT_EQ(stages[1].traffic.read_bytes, 2 * points + 4000);
+  EXPECT_EQ(stages[1].traffic.written_bytes, points);
+}
+
+class StageList final : public StageRecorder {
+ public:
+  void begin(const char* stage) override { stages.emplace_back(stage); }
+  void end() override { ++ended; }
+  std::vector<std::string> stages;
+  int ended = 0;
+};
+
+TYPED_TEST(PlainVariants, MarkAssignAndUpdateOncePerIteration) {
+  const auto spatial = random_input<TypeParam>(60, 3, 4, 13);
+  const auto planar = random_input<TypeParam>(60, 2, 4, 13);
+  std::vector<std::string> names(std::begin(kNames), std::end(kNames));
+  names.emplace_back("cpu_naive_2d");
+  for (const std::string& name : names) {
+    const auto& input = name == "cpu_naive_2d" ? planar : spatial;
+    StageList recorder;
+    auto variant = make<TypeParam>(name);
+    variant->setup(problem_of(input));
+    variant->set_stage_recorder(&recorder);
+    variant->reset(input.centroids.data());
+    variant->step(2);
+    const std::vector<std::string> expected{"assign", "update", "assign", "update"};
+    EXPECT_EQ(recorder.stages, expected) << name;
+    EXPECT_EQ(recorder.ended, 4) << name;
+  }
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/variants/registry.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+#include "harness/support/errors.h"
+
+namespace kmeans {
+namespace {
+
+TEST(Registry, FindsTheReference) {
+  const auto* reference = find_variant("reference");
+  ASSERT_NE(reference, nullptr);
+  EXPECT_EQ(reference->backend, "cpu");
+  EXPECT_TRUE(reference->traits.exact);
+  EXPECT_EQ(&all_variants().front(), reference);
+}
+
+TEST(Registry, HasExactEnginesByTrait) {
+  EXPECT_EQ(&definition(), find_variant("reference"));
+  EXPECT_EQ(exact_engine(EngineOn::one_thread), &definition());
+  for (const EngineOn where : {EngineOn::threads, EngineOn::gpu}) {
+    const auto* engine = exact_engine(where);
+    if (engine == nullptr) continue;  // this build has none there
+    EXPECT_TRUE(engine->traits.exact) << engine->traits.name;
+    EXPECT_EQ(engine->traits.gpu, where == EngineOn::gpu) << engine->traits.name;
+    EXPECT_EQ(engine->traits.parallel, where == EngineOn::threads) << engine->traits.name;
+  }
+}
+
+// Who is asked must not depend on the order of names.
+TEST(Registry, HasOneEngineAtAPlace) {
+  std::set<std::pair<bool, bool>> places;
+  for (const auto& variant : all_variants()) {
+    const Traits& traits = variant.traits;
+    if (!traits.engine) continue;
+    EXPECT_TRUE(places.insert({traits.gpu, traits.parallel}).second) << traits.name;
+  }
+}
+
+TEST(Registry, NamesBeginWithTheirBackend) {
+  for (const auto& variant : all_variants()) {
+    if (variant.traits.name == "reference") continue;
+    EXPECT_EQ(variant.traits.name.rfind(variant.backend + "_", 0), 0) << variant.traits.name;
+    EXPECT_FALSE(variant.traits.summary.empty()) << variant.traits.name;
+  }
+}
+
+TEST(Registry, UnknownNamesGetASuggestion) {
+  try {
+    require_variant("referense");
+    FAIL() << "accepted an unknown variant";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'reference'"), std::string::npos);
+    EXPECT_EQ(error.code(), kExitBadInput);
+  }
+}
+
+}  // namespace
+}  // namespace kmeans

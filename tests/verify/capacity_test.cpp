@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Shapes at and beyond the limits of integers, memory and GPUs: refused or skipped with a reason,
+// never wrapped around. Suites named Gpu... need a GPU.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "datasets/dataset.h"
+#include "datasets/readers.h"
+#include "harness/machine/gpu.h"
+#include "harness/run/results.h"
+#include "harness/support/errors.h"
+#include "harness/verify/session.h"
+#include "harness/verify/verify.h"
+
+namespace kmeans {
+namespace {
+
+constexpr std::int64_t kTrillion = 1'000'000'000'000;
+
+TEST(Capacity, ProductsAreCheckedBeforeTheyWrap) {
+  EXPECT_EQ(checked_product(3'000'000'000, 1'000'000'000), 3'000'000'000'000'000'000);
+  EXPECT_EQ(checked_product(std::int64_t{1} << 31, std::int64_t{1} << 31), std::int64_t{1} << 62);
+  EXPECT_FALSE(checked_product(std::int64_t{1} << 32, std::int64_t{1} << 31));
+  // Modulo 2^64 this is 0, and 2^33 * 2^31 + ... a small number: what a wrapped product looks like.
+  EXPECT_FALSE(checked_product(std::int64_t{1} << 32, std::int64_t{1} << 32));
+  EXPECT_FALSE(checked_product((std::int64_t{1} << 33) + 1, (std::int64_t{1} << 31) + 1));
+  EXPECT_FALSE(checked_product(std::numeric_limits<std::int64_t>::max(), 2));
+}
+
+TEST(Capacity, PredictedMemoryNeverWraps) {
+  for (const auto& variant : all_variants()) {
+    for (const Precision precision : variant.traits.precisions) {
+      for (const Shape& shape :
+           {Shape{5'000'000'000, 3, 7, precision}, Shape{kTrillion, 1'000'000, 8, precision},
+            Shape{kTrillion, kTrillion, kTrillion, precision},
+            Shape{70'000, 1, 70'000, precision}}) {
+        const double points = 4.0 * static_cast<double>(shape.n) * static_cast<double>(shape.d);
+        const double need = memory_need(variant, shape);
+        EXPECT_TRUE(std::isfinite(need));
+        EXPECT_GE(need, points) << variant.traits.name << " " << shape.n << " x " << shape.d;
+        if (!variant.traits.gpu) continue;
+        // Half precision halves the points on the device, and some read them from the host.
+        EXPECT_GT(device_memory_need(variant, shape), 0) << variant.traits.name;
+      }
+    }
+  }
+}
+
+TEST(Capacity, PredictedMemoryCountsTheCentroids) {
+  // As many clusters as points: their coordinates take as much as the points, several times.
+  const Shape shape{1'000'000, 1000, 1'000'000, Precision::f32};
+  for (const auto& variant : all_variants()) {
+    EXPECT_GE(memory_need(variant, shape), 3 * 4e9) << variant.traits.name;
+  }
+}
+
+TEST(Capacity, SupportIsDecidedWithoutOverflow) {
+  for (const auto& variant : all_variants()) {
+    for (const Precision precision : variant.traits.precisions) {
+      for (const Shape& shape :
+           {Shape{kTrillion, 1000, 8, precision}, Shape{kTrillion, kTrillion, 1'000'000, precision},
+            Shape{5'000'000'000, 2, 3'000'000'000, precision}}) {
+        const Support support = supports(variant, shape);
+        EXPECT_NE(support.ok, !support.reason.empty()) << variant.traits.name;
+        // Labels are 32-bit: no variant may take more clusters than they can name.
+        if (shape.k > std::numeric_limits<std::int32_t>::max()) {
+          EXPECT_FALSE(support.ok) << variant.traits.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(Capacity, OperationsOfTheLargestShapesAreFinite) {
+  const Shape shape{kTrillion, kTrillion, kTrillion, Precision::f32};
+  EXPECT_GT(operations_zechner(shape), 1e36);
+  EXPECT_TRUE(std::isfinite(operations_zechner(shape)));
+}
+
+TEST(Capacity, GeneratorsRefuseMoreThanAnAddressSpace) {
+  try {
+    static_cast<void>(
+        parse_dataset({{"generator", "uniform"}, {"n", kTrillion}, {"d", 1'000'000}}, "/data"));
+    FAIL() << "accepted";
+  } catch (const InputError& error) {
+    EXPECT_STREQ(error.what(), "/data/n: n * d coordinates need more than 2^62 bytes");
+  }
+}
+
+#define SKIP_WITHOUT_GPU() \
+  if (current_gpu() == nullptr) GTEST_SKIP() << "no GPU that this build can use"
+
+Support block_serial(std::int64_t n, std::int64_t d, std::int64_t k) {
+  return supports(require_variant("cuda_block_serial"), {n, d, k, Precision::f32});
+}
+
+TEST(GpuCapacity, SumsOfABlockThatExceedItsSharedMemoryAreRight) {
+  SKIP_WITHOUT_GPU();
+  constexpr std::int64_t kPoints = 30'000;
+  constexpr std::int64_t kCoordinates = 3;
+  constexpr std::int64_t kClusters = 25'000;  // 400 KB of sums and counts; a block has 228 at most
+  ASSERT_TRUE(block_serial(kPoints, kCoordinates, kClusters).ok);
+  std::mt19937 random(7);
+  std::uniform_real_distribution<float> uniform(0, 1);
+  std::vector<float> points(kPoints * kCoordinates);
+  for (float& value : points) value = uniform(random);
+  Problem<float> problem;
+  problem.shape = {kPoints, kCoordinates, kClusters, Precision::f32};
+  problem.points = points.data();
+  problem.max_abs = 1;
+  Session<float> session(require_variant("cuda_block_serial"), problem, points.data());
+  std::string outcome;
+  const auto run = certified_run(session, 2, VerifyOptions{1e18, 1}, outcome,
+                                 [](const std::string&) { return true; });
+  EXPECT_TRUE(run.certificate.passed) << run.certificate.failure();
+}
+
+TEST(GpuCapacity, MorePointsThanAGridHasThreadsInOneDimensionAreAllLabelled) {
+  SKIP_WITHOUT_GPU();
+  // 65 535 blocks are the most in the second and third dimension, and 65 535 * 256 threads what a
+  // kernel with one point a thread and a block index of 16 bits would reach.
+  constexpr std::int64_t kInside = std::int64_t{65'536} * 256;
+  constexpr std::int64_t kPoints = kInside + 16;
+  // Powers of two in clusters of 2^22 points, and of 16: float32 sums, and sums of points divided
+  // by the size of their cluster, are exact in any order. The last cluster lies beyond the grid.
+  std::vector<float> centroids{1, 2, 4, 8, 16};
+  const auto label = [](std::int64_t i) { return i < kInside ? i % 4 : 4; };
+  std::vector<float> points(kPoints);
+  for (std::int64_t i = 0; i < kPoints; ++i) points[i] = centroids[label(i)];
+  for (const auto& variant : all_variants()) {
+    if (variant.backend != "cuda" || !variant.traits.wrong_because.empty()) continue;
+    const Shape shape{kPoints, 1, 5, Precision::f32};
+    if (!takes(variant.traits, Precision::f32) || !supports(variant, shape).ok) continue;
+    Problem<float> problem;
+    problem.shape = shape;
+    problem.points = points.data();
+    problem.max_abs = 16;
+    Session<float> session(variant, problem, centroids.data());
+    session.reset();
+    session.step(1);
+    const auto outcome = session.fetch();
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < kPoints; ++i) wrong += outcome.labels[i] != label(i);
+    EXPECT_EQ(wrong, 0) << variant.traits.name;
+    EXPECT_EQ(outcome.centroids, centroids) << variant.traits.name;
+  }
+}
+
+}  // namespace
+}  // namespace kmeans
