@@ -239,7 +239,12 @@ void Journal::load() {
       throw InputError(file_.string() + ":" + std::to_string(number) + ": " + error.what() +
                        "; start anew without --resume");
     } catch (const Damage& error) {
-      if (last) break;
+      if (last) {
+        damage_ = file_.string() + ":" + std::to_string(number) +
+                  ": the last line of the journal is damaged (" + error.what() +
+                  "), not merely cut short; it is dropped, and its work is done again";
+        break;
+      }
       throw InputError(file_.string() + ":" + std::to_string(number) +
                        ": this line of the journal is damaged (" + error.what() +
                        "); start anew without --resume");

@@ -54,6 +54,10 @@ class Journal {
 
   [[nodiscard]] const JournalContent& content() const { return content_; }
 
+  /// What to say of a whole last line that was dropped because it is damaged; empty for one that
+  /// was being written when the run was killed.
+  [[nodiscard]] const std::string& damage() const { return damage_; }
+
   /// Each call returns when its line is on the disk. Throws OutputError; the file then ends with
   /// the last whole line.
   void write_header(const std::string& started, const nlohmann::json& identity);
@@ -71,6 +75,7 @@ class Journal {
   std::filesystem::path file_;
   int descriptor_ = -1;
   JournalContent content_;
+  std::string damage_;
 };
 
 /// Differences between the identities of two runs, one sentence each: "git_commit was 1, is 2".

@@ -212,6 +212,7 @@ class Run {
   }
 
   void agree_with_journal() {
+    if (!journal_.damage().empty()) progress_.note("warning: " + journal_.damage());
     const json now = presentable(identity());
     const json& header = journal_.content().header;
     if (header.is_null()) {

@@ -362,6 +362,10 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
       certify_ends(session, ends, followed.outcome, followed.records.size());
   trace["verification"] = to_json(certificate);
   trace["trajectory"] = {{"max_abs", problem.max_abs}};
+  if (certificate.passed) {  // labels that are none have no scale
+    trace["trajectory"]["scale"] =
+        to_json(trajectory_scale(ends.before.data(), labels.data(), problem.shape));
+  }
   settle_status(certificate, registered.traits, trace);
   if (trace["status"] == "ok") {
     trace["seconds_per_iteration"] =

@@ -90,17 +90,15 @@ std::optional<std::string> inertia_beyond_bound(double recorded, double here,
   return certificate.checks.front().detail;
 }
 
-// Below it inertia is rounding alone.
-InertiaFloor floor_of(const Traits& traits, const Shape& shape, const std::string& points_file) {
+double largest_coordinate(const std::string& points_file, ScalarType scalar) {
   LoadOptions as_stored;
-  as_stored.scalar = points_scalar(shape.precision);
+  as_stored.scalar = scalar;
   as_stored.check_finite = false;  // checked when the data set was made
   const Points points = load_points(points_file, as_stored);
   const std::int64_t count = points.n() * points.d();
-  const double largest = as_stored.scalar == ScalarType::f64
-                             ? largest_abs(points.data<double>(), count, 1)
-                             : static_cast<double>(largest_abs(points.data<float>(), count, 1));
-  return inertia_floor(traits, shape, largest);
+  return scalar == ScalarType::f64
+             ? largest_abs(points.data<double>(), count, 1)
+             : static_cast<double>(largest_abs(points.data<float>(), count, 1));
 }
 
 std::string relative_difference(double recorded, double here) {
@@ -633,7 +631,8 @@ class FileReproduction {
     };
     const Shape shape{cell.n, cell.d, cell.k, parse_precision(cell.precision)};
     if (beyond_bound({})) {
-      if (const auto beyond = beyond_bound(floor_of(traits, shape, points_file))) {
+      const double largest = largest_coordinate(points_file, points_scalar(shape.precision));
+      if (const auto beyond = beyond_bound(repetition_floor(traits, shape, here.scale, largest))) {
         return {Reproduced::differs, "inertia beyond the bound: " + *beyond};
       }
     }
@@ -756,8 +755,12 @@ class FileReproduction {
                                                            : reply.problem);
       return finding;
     }
-    finding.judgement = judge_trace(trace, reply.result, finding.promised,
-                                    [&] { return floor_of(traits, shape, job.points_file); });
+    finding.judgement = judge_trace(trace, reply.result, finding.promised, [&] {
+      const json told = member(reply.result, "trajectory");
+      const json largest = member(told, "max_abs");
+      return repetition_floor(traits, shape, scale_from_json(member(told, "scale")),
+                              largest.is_number() ? largest.get<double>() : 0);
+    });
     return finding;
   }
 
@@ -866,6 +869,11 @@ constexpr std::array<Reproduced, 4> kVerdicts{Reproduced::equal, Reproduced::agr
                                               Reproduced::differs, Reproduced::not_run};
 
 }  // namespace
+
+InertiaFloor repetition_floor(const Traits& traits, const Shape& shape,
+                              const TrajectoryScale& scale, double max_abs) {
+  return trajectory_floor(traits, shape, points_scalar(shape.precision), scale, max_abs);
+}
 
 const char* to_string(Reproduced verdict) {
   switch (verdict) {

@@ -77,6 +77,11 @@ std::vector<std::string> answer_differences(const CellResult& recorded, const Jo
 /// What of the answer of an `ok` cell its record lacks: nothing, in a file that is whole.
 std::vector<std::string> absent_answers(const CellResult& recorded);
 
+/// Up to which the recorded inertia and the one found here are both rounding alone, by the rule of
+/// trajectory_floor in the variant's own precision. `scale`: of the trajectory that was found here.
+InertiaFloor repetition_floor(const Traits& traits, const Shape& shape,
+                              const TrajectoryScale& scale, double max_abs);
+
 /// A trace against the recorded one, iteration by iteration. `promised`: its bits are.
 /// `floor` is asked only when an inertia is beyond the relative bound: it may be rounding alone.
 Judgement judge_trace(const nlohmann::json& recorded, const nlohmann::json& here, bool promised,

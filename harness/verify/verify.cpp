@@ -837,29 +837,6 @@ Certificate certify_step(const Traits& traits, const StepEvidence<T>& step,
   return certificate;
 }
 
-InertiaFloor inertia_floor(const Traits& traits, const Shape& shape, double max_abs) {
-  constexpr double kStorage32 = 0x1p-24;
-  // However many points are summed in the working precision: what is off by more is no mean.
-  constexpr double kLargestMeanError = 1e-2;
-  const auto n = static_cast<double>(shape.n);
-  const auto d = static_cast<double>(shape.d);
-  const double sum_unit =
-      traits.sums == Sums::working && shape.precision != Precision::f64 ? kStorage32 : kUnit64;
-  const double mean_error =
-      std::min(kLargestMeanError, gamma(2 * n + 8, sum_unit) + 4 * kStorage32);
-  const auto of_centroids_off_by = [&](double relative) {
-    return n * d * (relative * max_abs) * (relative * max_abs);
-  };
-  InertiaFloor floor;
-  floor.exact = of_centroids_off_by(4 * kStorage32);
-  // A point may carry the label of another centroid within the bound, too.
-  floor.granted =
-      4 * of_centroids_off_by(mean_error) +
-      2 * n * distance_bound(traits, shape.precision, shape.d, 0, 2 * std::sqrt(d) * max_abs);
-  if (!std::isfinite(floor.exact) || !std::isfinite(floor.granted)) return {};
-  return floor;
-}
-
 template <class T>
 TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
                                  const Shape& shape) {

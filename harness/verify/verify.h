@@ -85,7 +85,6 @@ struct InertiaFloor {
   double exact = 0;    ///< Of the exact trajectory, whose centroids are rounded to float32.
   double granted = 0;  ///< Of a variant with these traits, at most.
 };
-InertiaFloor inertia_floor(const Traits& traits, const Shape& shape, double max_abs);
 
 /// How large the centroids are at the end of a trajectory, weighted by their points. Clusters of
 /// one point are left out: their mean is that point and not rounded, so that an outlier, which ends

@@ -106,6 +106,28 @@ TEST_F(JournalTest, TornLastLineIsDroppedAndWritingGoesOn) {
   EXPECT_EQ(journal.content().processes.size(), 2U);
 }
 
+TEST_F(JournalTest, ADamagedLastLineIsDroppedAndSaid) {
+  {
+    Journal journal(file_, false);
+    journal.append(record("a", 0, 1.0));
+    journal.append(record("a", 1, 2.0));
+  }
+  const std::string whole = text();
+  const auto last_line = whole.find('\n') + 1;
+  for (std::size_t at = last_line; at + 1 < whole.size(); ++at) {
+    std::string changed = whole;
+    changed[at] = changed[at] == '1' ? '2' : '1';
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << changed;
+    const Journal journal(file_, true);
+    EXPECT_EQ(journal.content().processes.size(), 1U);
+    EXPECT_EQ(text(), whole.substr(0, last_line));
+    EXPECT_THAT(journal.damage(), HasSubstr("demo.journal.jsonl:2: the last line of the journal"));
+  }
+  // A line without its end was being written when the run was killed: nothing to be said.
+  std::ofstream(file_, std::ios::binary | std::ios::trunc) << whole.substr(0, whole.size() - 1);
+  EXPECT_EQ(Journal(file_, true).damage(), "");
+}
+
 TEST_F(JournalTest, EveryTornEndIsSurvived) {
   {
     Journal journal(file_, false);

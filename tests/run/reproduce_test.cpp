@@ -133,6 +133,26 @@ TEST(Reproduce, InertiaThatIsRoundingAloneAgrees) {
   EXPECT_EQ(judge_trace(trace, here, true, floor_at(1e-13, 1e-12)).verdict, Reproduced::differs);
 }
 
+TEST(Reproduce, LargeCoordinatesExcuseNoOtherAnswer) {
+  // 10 000 points around 10 places, all about 1e6 from the origin: rounding of float32 moves a
+  // centroid by 0.06, and an answer that leaves two places in one cluster costs far more.
+  const Shape shape{10000, 1, 10, Precision::f32};
+  const TrajectoryScale scale{1e16, 8.25e10};  // places 1000 apart
+  const InertiaFloor floor = repetition_floor(Traits{}, shape, scale, 1e6);
+  EXPECT_LT(floor.granted, 1e-2 * scale.scatter * 1.001);
+  EXPECT_GT(floor.granted, 1.0);
+  const auto judged = [&](double recorded, double here) {
+    return judge_trace(trace_of({recorded}), trace_of({here}), false, [&] { return floor; })
+        .verdict;
+  };
+  EXPECT_EQ(judged(20, 0.5 * floor.granted), Reproduced::agrees) << "rounding of means at 1e6";
+  EXPECT_EQ(judged(20, 1.5 * floor.granted), Reproduced::differs);
+  // A record that is more than rounding is held to 1 % and the rounding of centroids.
+  EXPECT_EQ(judged(1000, 1050), Reproduced::agrees);
+  EXPECT_EQ(judged(1000, 2000), Reproduced::differs);
+  EXPECT_EQ(judged(1.5 * floor.granted, 100), Reproduced::differs);
+}
+
 json study_of(json rows, json findings) {
   return {{"status", "ok"}, {"rows", std::move(rows)}, {"findings", std::move(findings)}};
 }

@@ -278,10 +278,11 @@ TEST(Verify, TrajectoryIsComparedWithinItsTolerance) {
 TEST(Verify, TrajectoryThatLeavesNothingButRoundingIsHeldToRounding) {
   // 60 points at three places, five clusters: the exact centroids are the places, or next to them.
   const Shape shape{60, 3, 5, Precision::f32};
+  const TrajectoryScale scale{60, 30};
   for (const auto distance : {Distance::direct, Distance::expanded}) {
     Traits traits;
     traits.distance = distance;
-    const InertiaFloor floor = inertia_floor(traits, shape, 1.0);
+    const InertiaFloor floor = trajectory_floor(traits, shape, ScalarType::f32, scale, 1.0);
     EXPECT_LT(floor.exact, 1e-10);
     EXPECT_GT(floor.granted, floor.exact);
     EXPECT_LT(floor.granted, 1e-2);  // a point at another place would cost more
@@ -304,10 +305,11 @@ TEST(Verify, TrajectoryThatLeavesNothingButRoundingIsHeldToRounding) {
   Traits exact;
   exact.exact = true;
   Certificate certificate;
-  certify_trajectory(exact, 3e-14, 2e-14, false, certificate, inertia_floor(exact, shape, 1.0));
+  certify_trajectory(exact, 3e-14, 2e-14, false, certificate,
+                     trajectory_floor(exact, shape, ScalarType::f32, scale, 1.0));
   EXPECT_FALSE(certificate.passed);
   // No number that overflows grants anything.
-  EXPECT_EQ(inertia_floor(Traits{}, {60, 3, 5, Precision::f64}, 1e300).granted, 0);
+  EXPECT_EQ(trajectory_floor(Traits{}, shape, ScalarType::f32, scale, 1e300).granted, 0);
 }
 
 // Points around `places` of a line, `apart` from each other and `offset` from the origin.
