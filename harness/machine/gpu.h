@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The GPUs of this machine as the suite sees them. No CUDA header is needed here: the functions are
-// implemented by harness/cuda/ where the suite is built with CUDA, and by gpu_none.cpp elsewhere.
+// implemented by harness/machine/cuda/ where the suite is built with CUDA, and by gpu_none.cpp elsewhere.
 #pragma once
 
 #include <cstdint>
