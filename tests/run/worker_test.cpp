@@ -150,13 +150,27 @@ class StopsAfterThree final : public Variant<float> {
 }  // namespace
 }  // namespace kmeans
 
-KMEANS_VARIANT(Content, .name = "tests_content", .summary = "says that it has settled")
-KMEANS_VARIANT(ForgetsLater, .name = "tests_forgets", .summary = "wrong from the second step on")
-KMEANS_VARIANT(StopsAfterThree, .name = "tests_stops_after_three", .summary = "stops early")
-KMEANS_VARIANT(SpinTenMilliseconds, .name = "tests_spin", .summary = "spins 10 ms an iteration")
-KMEANS_VARIANT(Throws, .name = "tests_throws", .summary = "throws in setup")
-KMEANS_VARIANT(TiresWhenTimed, .name = "tests_tires", .summary = "wrong only when timed",
-               .exact = true)
+namespace kmeans {
+namespace {
+
+/// As KMEANS_VARIANT, but of the backend "tests", whatever folder this file is in.
+template <class V>
+bool registered(Traits traits) {
+  return register_variant(std::move(traits), detail::factory_of<V>(), "tests/worker_test.cpp");
+}
+[[maybe_unused]] const bool all_registered =
+    registered<Content>({.name = "tests_content", .summary = "says that it has settled"}) &&
+    registered<ForgetsLater>(
+        {.name = "tests_forgets", .summary = "wrong from the second step on"}) &&
+    registered<StopsAfterThree>({.name = "tests_stops_after_three", .summary = "stops early"}) &&
+    registered<SpinTenMilliseconds>(
+        {.name = "tests_spin", .summary = "spins 10 ms an iteration"}) &&
+    registered<Throws>({.name = "tests_throws", .summary = "throws in setup"}) &&
+    registered<TiresWhenTimed>(
+        {.name = "tests_tires", .summary = "wrong only when timed", .exact = true});
+
+}  // namespace
+}  // namespace kmeans
 
 namespace kmeans {
 namespace {

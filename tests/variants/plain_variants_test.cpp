@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/variants/registry.h"
+#include "harness/verify/session.h"
 
 namespace kmeans {
 namespace {
@@ -462,16 +463,17 @@ TYPED_TEST(PlainVariants, DeclareMemoryAndTraffic) {
   const double scalar = sizeof(TypeParam);
   const double points = scalar * 1e6 * 100;
   for (const std::string name : kNames) {
-    const auto& traits = find_variant(name)->traits;
-    ASSERT_TRUE(traits.memory_bytes && traits.traffic && traits.supports) << name;
-    EXPECT_TRUE(traits.supports(shape).ok) << name;
+    const RegisteredVariant& variant = require_variant(name);
+    const Traits& traits = variant.traits;
+    ASSERT_TRUE(traits.memory_bytes && traits.traffic) << name;
+    EXPECT_TRUE(supports(variant, shape).ok) << name;
     EXPECT_GE(traits.memory_bytes(shape), 4e6) << name;  // the labels at least
     // Nobody gets by with less than reading the points once and writing the labels.
     EXPECT_GE(traits.traffic(shape).read_bytes, points) << name;
     EXPECT_GE(traits.traffic(shape).written_bytes, 4e6) << name;
     EXPECT_EQ(traits.traffic(shape).atomic_bytes, 0) << name;
     const auto too_many =
-        traits.supports({std::int64_t{1} << 33, 2, std::int64_t{1} << 32, kPrecision<TypeParam>});
+        supports(variant, {std::int64_t{1} << 33, 2, std::int64_t{1} << 32, kPrecision<TypeParam>});
     EXPECT_FALSE(too_many.ok) << name;
     EXPECT_NE(too_many.reason.find("4294967296"), std::string::npos) << name << too_many.reason;
   }
@@ -489,15 +491,15 @@ TYPED_TEST(PlainVariants, RefuseClustersThatAFloatSumCannotHold) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
   for (const std::string name : {"cpu_naive", "cpu_scalar", "cpu_fused", "cpu_simd",
                                  "cpu_simd_rows", "cpu_distance_matrix", "eigen_broadcast"}) {
-    const auto& traits = find_variant(name)->traits;
-    EXPECT_TRUE(traits.supports({5 * kMost - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
-    const auto many = traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>});
+    const RegisteredVariant& variant = require_variant(name);
+    EXPECT_TRUE(supports(variant, {5 * kMost - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
+    const auto many = supports(variant, {5 * kMost, 1, 5, kPrecision<TypeParam>});
     EXPECT_EQ(many.ok, sizeof(TypeParam) == 8) << name;
     EXPECT_TRUE(many.ok || many.reason.find("float32 sum") != std::string::npos) << many.reason;
   }
   for (const std::string name : {"eigen_gemm", "blas_gemm"}) {  // these sum in float64
-    const auto& traits = find_variant(name)->traits;
-    EXPECT_TRUE(traits.supports({5 * kMost, 1, 5, kPrecision<TypeParam>}).ok) << name;
+    const RegisteredVariant& variant = require_variant(name);
+    EXPECT_TRUE(supports(variant, {5 * kMost, 1, 5, kPrecision<TypeParam>}).ok) << name;
   }
 }
 
