@@ -128,6 +128,14 @@ def gpu_ceilings(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
+def percentile(ordered: list[float], share: float) -> float:
+    """Below which this share lies, linear between neighbours, as the program has it."""
+    position = share * (len(ordered) - 1)
+    below = int(position)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (position - below) * (ordered[above] - ordered[below])
+
+
 def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[float]], dict]:
     """Samples of three processes and their statistics; no 95 % interval below six samples."""
     flat = sorted(seconds * rng.uniform(1.0, 1.12) for _ in range(samples))
@@ -139,8 +147,8 @@ def times(seconds: float, samples: int, rng: random.Random) -> tuple[list[list[f
         "ci95_high": flat[-rank] if rank else None,
         "min": flat[0],
         "max": flat[-1],
-        "p25": flat[samples // 4],
-        "p75": flat[(3 * samples) // 4],
+        "p25": percentile(flat, 0.25),
+        "p75": percentile(flat, 0.75),
         "mean": sum(flat) / samples,
     }
 
@@ -523,8 +531,8 @@ def resample(record: dict[str, Any], samples: list[list[float]]) -> None:
         "ci95_high": max(median, flat[-rank]) if rank else None,
         "min": flat[0],
         "max": flat[-1],
-        "p25": flat[len(flat) // 4],
-        "p75": flat[(3 * len(flat)) // 4],
+        "p25": percentile(flat, 0.25),
+        "p75": percentile(flat, 0.75),
         "mean": sum(flat) / len(flat),
     }
     agree(record)

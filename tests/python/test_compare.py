@@ -275,7 +275,7 @@ def test_more_processes_get_more_time(tmp_path: Path) -> None:
         return json.loads(text)["cells"][0]
 
     cell = measured_cell("--processes", "8")
-    assert len(cell["samples_seconds_per_iteration"]) == 8
+    assert len(cell["samples_seconds_per_iteration"]) >= 8  # more where they disagree
     assert cell["stopping"] != "time budget"
     cell = measured_cell("--processes", "8", "--max-seconds", "1")
     assert len(cell["samples_seconds_per_iteration"]) < 8

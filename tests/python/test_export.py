@@ -67,6 +67,7 @@ def slower(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 times[key] = None if value is None else SLOWER * value
             cell |= {"gflops": cell["gflops"] / SLOWER, "gflops_2nkd": None}
             cell["gbytes_per_second"] = {"compulsory": None, "as_written": None}
+            cell["whole_call_seconds"] = None
     file = tmp_path_factory.mktemp("slower") / "goldsborough2017.json"
     file.write_text(json.dumps(result), encoding="utf-8")
     return file

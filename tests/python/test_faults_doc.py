@@ -38,7 +38,7 @@ def _cited(cell: str) -> tuple[list[str], list[str]]:
 
 
 def _cpp_tests() -> set[str]:
-    files = [*ROOT.glob("tests/*_test.cpp"), *ROOT.glob("tests/faults/**/*.cpp")]
+    files = [*ROOT.glob("tests/**/*_test.cpp"), *ROOT.glob("tests/faults/**/*.cpp")]
     return {
         f"{suite}.{name}"
         for file in files

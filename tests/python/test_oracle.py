@@ -98,11 +98,11 @@ def _awkward(rng: np.random.Generator, kind: int) -> np.ndarray:
 
 
 def _write_csv(path: Path, points: np.ndarray, labelled: bool) -> None:
-    """Digits enough for every float32; behind them a label that is no number."""
+    """Digits enough for every float64, as which they may be read; behind them perhaps a label."""
     with path.open("w", encoding="utf-8") as file:
         for i, row in enumerate(points):
             label = f",row {i}" if labelled else ""
-            file.write(",".join(f"{float(x):.9g}" for x in row) + label + "\n")
+            file.write(",".join(f"{float(x):.17g}" for x in row) + label + "\n")
 
 
 def _fit(
