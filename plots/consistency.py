@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a result file says twice must agree: its samples and their statistics, a cell and its key,
-complete and the number of cells. harness/record/result_file.cpp refuses the same; here each problem names
-its cell."""
+complete and the number of cells. harness/record/result_file.cpp refuses the same; here each problem
+names its cell."""
 
 from __future__ import annotations
 

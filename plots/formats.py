@@ -38,8 +38,8 @@ def _cell(cell: dict[str, Any]) -> dict[str, Any]:
     doubts, samples = cell.get("suspect"), cell.get("samples_seconds_per_iteration")
     if not isinstance(doubts, list) or not _are_samples(samples):
         return cell
-    # As harness/record/result_file.cpp reads version 1: what it says of a wide spread counts as unsteady
-    # where today's rule does, and all else is a note.
+    # As harness/record/result_file.cpp reads version 1: what it says of a wide spread counts as
+    # unsteady where today's rule does, and all else is a note.
     spread = [d for d in doubts if isinstance(d, str) and d.startswith(_SPREAD)]
     apart = disagreement(samples) if spread else None
     noted = [d for d in doubts if not (apart and d in spread)]

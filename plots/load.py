@@ -70,8 +70,8 @@ def exactly(value: float) -> Interval:
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Median with its 95 % interval from order statistics, as harness/run/results.cpp forms that of a
-    cell; below six samples the smallest and the largest."""
+    """Median with its 95 % interval from order statistics, as harness/record/measures.cpp forms that
+    of a cell; below six samples the smallest and the largest."""
     ordered = sorted(samples)
     rank = median_rank(len(ordered))
     low, high = (ordered[rank - 1], ordered[-rank]) if rank else (ordered[0], ordered[-1])
