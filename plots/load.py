@@ -70,7 +70,7 @@ def exactly(value: float) -> Interval:
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Median with its 95 % interval from order statistics, as harness/record/measures.cpp forms that
+    """Median with its 95 % interval from order statistics, as harness/record/measures.cpp forms it
     of a cell; below six samples the smallest and the largest."""
     ordered = sorted(samples)
     rank = median_rank(len(ordered))

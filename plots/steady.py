@@ -16,7 +16,7 @@ AGREEING = 1.30
 
 def median_rank(count: int) -> int:
     """The r of the tightest order statistics x(r), x(n+1-r) that hold the median with 95 %
-    confidence, as harness/run/results.cpp forms them; 0 below six samples, where none do."""
+    confidence, as harness/record/measures.cpp forms them; 0 below six samples, where none do."""
     rank, tail = 0, 0.0
     while rank < count:
         tail += math.comb(count, rank) / 2**count
