@@ -25,6 +25,9 @@ using Integer = unsigned long long;  // two's complement: unsigned addition is s
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxDimensions = 32;
 constexpr int kChangeBuffers = 3;
+constexpr unsigned kAllLanes = 0xffffffff;
+
+__host__ __device__ constexpr int even(int count) { return (count + 1) / 2 * 2; }
 
 /// Coordinates between two centroids in shared memory, so that vectors are aligned.
 __host__ __device__ constexpr int centroid_stride(int d) { return d <= 2 ? d : (d + 3) / 4 * 4; }
@@ -34,7 +37,9 @@ struct Arguments {
   std::int64_t n;
   int d;
   int k;
-  int held;  // points of a block, at most
+  int held;            // points of a block, at most
+  int copies;          // of a block's changes
+  std::int64_t first;  // iterations before this call, of this fit
   std::int64_t iterations;
   double scale;
   double inverse_scale;
@@ -124,48 +129,90 @@ __device__ void add_shared(Integer* sum, Integer value) {
   if (high != 0) atomicAdd(&halves[1], high);
 }
 
-/// Takes the block's point from cluster `from` (-1: none) to cluster `to`.
-__device__ void move_point(const Arguments& task, const float* point, int from, int to,
-                           Integer* changes) {
-  for (int t = 0; t <= task.d; ++t) {
-    const long long fixed = t < task.d ? exact_fixed_point(point[t * task.held], task.scale) : 1;
-    add_shared(&changes[to * (task.d + 1) + t], static_cast<Integer>(fixed));
-    if (from >= 0) {
-      add_shared(&changes[from * (task.d + 1) + t], static_cast<Integer>(-fixed));
-    }
-  }
-}
+/// What a block keeps in shared memory.
+struct Held {
+  Integer* totals;   // k x (d + 1): sums of all points, then their count
+  Integer* changes;  // copies x k x (d + 1): of this block since it last told
+  float* centroids;  // k rows of centroid_stride(D)
+  float* points;     // D columns of task.held
+  unsigned* moves;   // points whose label changed: index, and the cluster before + 1
+  int* move_count;
+  int* said;
+  std::uint16_t* labels;  // 0xffff: none yet
+  int n;                  // points of this block
+};
 
-/// Labels the block's points, and writes what changed. True for threads that changed a label.
+/// Labels the block's points, and lists those whose label changed. True for threads that found one.
 template <int D, int P>
-__device__ bool assign(const Arguments& task, int held, const float* points, const float* centroids,
-                       int* labels, Integer* changes) {
+__device__ bool assign(const Arguments& task, const Held& held) {
+  const int threads = static_cast<int>(blockDim.x);
+  const unsigned lane = threadIdx.x % 32;
   bool changed = false;
-  for (int first = 0; first < held; first += P * static_cast<int>(blockDim.x)) {
+  for (int first = 0; first < held.n; first += P * threads) {
     float x[P][D];
     int nearest[P];
     bool decided[P];
     const int i = first + static_cast<int>(threadIdx.x);
 #pragma unroll
     for (int p = 0; p < P; ++p) {
-      const int own = min(i + p * static_cast<int>(blockDim.x), held - 1);
+      const int own = min(i + p * threads, held.n - 1);
 #pragma unroll
-      for (int t = 0; t < D; ++t) x[p][t] = points[t * task.held + own];
+      for (int t = 0; t < D; ++t) x[p][t] = held.points[t * task.held + own];
     }
-    nearest_by_float<D, P>(x, centroids, task.k, nearest, decided);
+    nearest_by_float<D, P>(x, held.centroids, task.k, nearest, decided);
 #pragma unroll
     for (int p = 0; p < P; ++p) {
-      const int own = i + p * static_cast<int>(blockDim.x);
-      if (own >= held) continue;
-      if (!decided[p]) nearest[p] = nearest_exactly<D>(points + own, task.held, centroids, task.k);
-      const int before = labels[own];
-      if (nearest[p] == before) continue;
-      labels[own] = nearest[p];
-      move_point(task, points + own, before, nearest[p], changes);
+      const int own = i + p * threads;
+      bool moves = false;
+      unsigned before = 0;
+      if (own < held.n) {
+        if (!decided[p]) {
+          nearest[p] = nearest_exactly<D>(held.points + own, task.held, held.centroids, task.k);
+        }
+        before = held.labels[own];
+        moves = static_cast<unsigned>(nearest[p]) != before;
+      }
+      const unsigned movers = __ballot_sync(kAllLanes, moves);
+      if (movers == 0) continue;
+      int place = 0;
+      if (lane == 0) place = atomicAdd(held.move_count, __popc(movers));
+      place = __shfl_sync(kAllLanes, place, 0) + __popc(movers & ((1U << lane) - 1));
+      if (!moves) continue;
+      held.moves[place] = static_cast<unsigned>(own) | (before + 1) << 16;  // none is 0
+      held.labels[own] = static_cast<std::uint16_t>(nearest[p]);
       changed = true;
     }
   }
   return changed;
+}
+
+/// Takes listed points from their cluster before to their new one: a thread for each coordinate,
+/// and for the count. Copies of the sums keep neighbours from queueing for the same one.
+__device__ void move_points(const Arguments& task, const Held& held) {
+  const int width = task.d + 1;
+  const int count = *held.move_count * width;
+  for (int e = static_cast<int>(threadIdx.x); e < count; e += static_cast<int>(blockDim.x)) {
+    const int move = e / width;
+    const int t = e % width;
+    const int own = static_cast<int>(held.moves[move] & 0xffff);
+    const int before = static_cast<int>(held.moves[move] >> 16) - 1;
+    const long long value =
+        t < task.d ? exact_fixed_point(held.points[t * task.held + own], task.scale) : 1;
+    Integer* changes = held.changes + move % task.copies * task.k * width + t;
+    add_shared(&changes[held.labels[own] * width], static_cast<Integer>(value));
+    if (before >= 0) add_shared(&changes[before * width], static_cast<Integer>(-value));
+  }
+}
+
+/// The change of one sum, from all its copies, which are cleared.
+__device__ Integer taken_change(const Arguments& task, const Held& held, int cell) {
+  const int cells = task.k * (task.d + 1);
+  Integer change = 0;
+  for (int copy = 0; copy < task.copies; ++copy) {
+    change += held.changes[copy * cells + cell];
+    held.changes[copy * cells + cell] = 0;
+  }
+  return change;
 }
 
 __device__ unsigned load_acquire(const unsigned* address) {
@@ -174,16 +221,16 @@ __device__ unsigned load_acquire(const unsigned* address) {
   return value;
 }
 
-/// The block's changes to where all blocks read them, then the grid's barrier. True if any block
-/// changed anything; said to all threads through `said`.
+/// Tells the block's changes to all blocks, and waits at the grid's barrier. True if any block
+/// changed anything.
 __device__ bool publish(const Arguments& task, std::int64_t iteration, bool changed,
-                        Integer* changes, int* said) {
+                        const Held& held) {
   const int cells = task.k * (task.d + 1);
   Integer* dev_all = task.dev_changes + iteration % kChangeBuffers * (cells + 1);
   if (changed) {
     for (int e = threadIdx.x; e < cells; e += blockDim.x) {
-      if (changes[e] != 0) atomicAdd(&dev_all[e], changes[e]);
-      changes[e] = 0;
+      const Integer change = taken_change(task, held, e);
+      if (change != 0) atomicAdd(&dev_all[e], change);
     }
     if (threadIdx.x == 0) atomicAdd(&dev_all[cells], 1ULL);
   }
@@ -194,26 +241,27 @@ __device__ bool publish(const Arguments& task, std::int64_t iteration, bool chan
     const auto all = static_cast<unsigned>((iteration + 1) * gridDim.x);
     while (static_cast<int>(load_acquire(task.dev_arrivals) - all) < 0) {
     }
-    *said = __ldcg(&dev_all[cells]) != 0 ? 1 : 0;
+    *held.said = __ldcg(&dev_all[cells]) != 0 ? 1 : 0;
   }
   __syncthreads();
-  return *said != 0;
+  return *held.said != 0;
 }
 
 /// Adds this iteration's changes to the block's own totals, and clears the buffer of the iteration
 /// after the next: all have read it, since all have arrived at the barrier that followed.
 __device__ void take_changes(const Arguments& task, std::int64_t iteration, bool any,
-                             Integer* totals, Integer* changes) {
+                             const Held& held) {
   const int cells = task.k * (task.d + 1);
   if (gridDim.x == 1) {
     for (int e = threadIdx.x; any && e < cells; e += blockDim.x) {
-      totals[e] += changes[e];
-      changes[e] = 0;
+      held.totals[e] += taken_change(task, held, e);
     }
     return;
   }
   const Integer* dev_all = task.dev_changes + iteration % kChangeBuffers * (cells + 1);
-  for (int e = threadIdx.x; any && e < cells; e += blockDim.x) totals[e] += __ldcg(&dev_all[e]);
+  for (int e = threadIdx.x; any && e < cells; e += blockDim.x) {
+    held.totals[e] += __ldcg(&dev_all[e]);
+  }
   Integer* dev_next = task.dev_changes + (iteration + 2) % kChangeBuffers * (cells + 1);
   for (int e = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); e <= cells;
        e += static_cast<int>(gridDim.x * blockDim.x)) {
@@ -234,53 +282,80 @@ __device__ void divide(const Arguments& task, const Integer* totals, float* cent
   }
 }
 
-extern __shared__ Integer shared[];
+/// Lays out a block's shared memory; placement_of() counts its bytes.
+template <int D>
+__device__ Held hold(const Arguments& task) {
+  extern __shared__ Integer shared[];
+  const int cells = task.k * (task.d + 1);
+  Held held;
+  held.totals = shared;
+  held.changes = held.totals + cells;
+  held.centroids = reinterpret_cast<float*>(shared + even((task.copies + 1) * cells));
+  held.points = held.centroids + task.k * centroid_stride(D);
+  held.moves = reinterpret_cast<unsigned*>(held.points + D * task.held);
+  held.move_count = reinterpret_cast<int*>(held.moves + task.held);
+  held.said = held.move_count + 1;
+  held.labels = reinterpret_cast<std::uint16_t*>(held.said + 1);
+  const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
+  held.n = static_cast<int>(min(std::int64_t{task.held}, task.n - first));
+  return held;
+}
+
+/// Fills it: points and labels of this block, centroids and sums of all.
+template <int D>
+__device__ void load(const Arguments& task, const Held& held) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
+  for (int i = threadIdx.x; i < held.n; i += blockDim.x) {
+    for (int t = 0; t < D; ++t) {
+      held.points[t * task.held + i] = t < task.d ? task.dev_points[t * task.n + first + i] : 0.0F;
+    }
+    held.labels[i] = static_cast<std::uint16_t>(task.dev_labels[first + i]);  // -1 becomes 0xffff
+  }
+  const int cells = task.k * (task.d + 1);
+  for (int e = threadIdx.x; e < cells; e += blockDim.x) held.totals[e] = task.dev_totals[e];
+  for (int e = threadIdx.x; e < task.copies * cells; e += blockDim.x) held.changes[e] = 0;
+  for (int e = threadIdx.x; e < task.k * centroid_stride(D); e += blockDim.x) {
+    const int t = e % centroid_stride(D);
+    held.centroids[e] = t < task.d ? task.dev_centroids[e / centroid_stride(D) * task.d + t] : 0.0F;
+  }
+  if (threadIdx.x == 0) *held.move_count = 0;
+  __syncthreads();
+}
+
+template <int D>
+__device__ void store(const Arguments& task, const Held& held) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
+  for (int i = threadIdx.x; i < held.n; i += blockDim.x) {
+    task.dev_labels[first + i] = held.labels[i];
+  }
+  if (blockIdx.x != 0) return;
+  for (int e = threadIdx.x; e < task.k * (task.d + 1); e += blockDim.x) {
+    task.dev_totals[e] = held.totals[e];
+  }
+  for (int e = threadIdx.x; e < task.k * task.d; e += blockDim.x) {
+    task.dev_centroids[e] = held.centroids[e / task.d * centroid_stride(D) + e % task.d];
+  }
+}
 
 template <int D, int P>
 __global__ void __launch_bounds__(kMaxThreads, 1) iterate_resident_kernel(Arguments task) {
-  const int cells = task.k * (task.d + 1);
-  Integer* totals = shared;
-  Integer* changes = totals + cells;
-  auto* centroids = reinterpret_cast<float*>(changes + cells);
-  float* points = centroids + task.k * centroid_stride(D);
-  auto* labels = reinterpret_cast<int*>(points + D * task.held);
-  int* said = labels + task.held;
-
-  const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
-  const int held = static_cast<int>(min(std::int64_t{task.held}, task.n - first));
-  for (int i = threadIdx.x; i < held; i += blockDim.x) {
-    for (int t = 0; t < D; ++t) {
-      points[t * task.held + i] = t < task.d ? task.dev_points[t * task.n + first + i] : 0.0F;
+  const Held held = hold<D>(task);
+  load<D>(task, held);
+  for (std::int64_t iteration = task.first; iteration < task.first + task.iterations; ++iteration) {
+    bool any = __syncthreads_or(assign<D, P>(task, held) ? 1 : 0) != 0;
+    if (any) {
+      move_points(task, held);
+      __syncthreads();
+      if (threadIdx.x == 0) *held.move_count = 0;
     }
-    labels[i] = task.dev_labels[first + i];
-  }
-  for (int e = threadIdx.x; e < cells; e += blockDim.x) {
-    totals[e] = task.dev_totals[e];
-    changes[e] = 0;
-  }
-  for (int e = threadIdx.x; e < task.k * centroid_stride(D); e += blockDim.x) {
-    const int t = e % centroid_stride(D);
-    centroids[e] = t < task.d ? task.dev_centroids[e / centroid_stride(D) * task.d + t] : 0.0F;
-  }
-  __syncthreads();
-
-  for (std::int64_t iteration = 0; iteration < task.iterations; ++iteration) {
-    bool any =
-        __syncthreads_or(assign<D, P>(task, held, points, centroids, labels, changes) ? 1 : 0) != 0;
-    if (gridDim.x > 1) any = publish(task, iteration, any, changes, said);
-    take_changes(task, iteration, any, totals, changes);
+    if (gridDim.x > 1) any = publish(task, iteration, any, held);
+    take_changes(task, iteration, any, held);
     if (!any) continue;  // the same labels: the same sums, the same centroids
     __syncthreads();
-    divide<D>(task, totals, centroids);
+    divide<D>(task, held.totals, held.centroids);
     __syncthreads();
   }
-
-  for (int i = threadIdx.x; i < held; i += blockDim.x) task.dev_labels[first + i] = labels[i];
-  if (blockIdx.x != 0) return;
-  for (int e = threadIdx.x; e < cells; e += blockDim.x) task.dev_totals[e] = totals[e];
-  for (int e = threadIdx.x; e < task.k * task.d; e += blockDim.x) {
-    task.dev_centroids[e] = centroids[e / task.d * centroid_stride(D) + e % task.d];
-  }
+  store<D>(task, held);
 }
 
 /// How a shape lies on the GPU.
@@ -288,6 +363,7 @@ struct Placement {
   int dimensions;  // the kernel's, at least d
   int blocks;
   int threads;
+  int copies;
   std::int64_t held;
   std::int64_t shared_bytes;
 };
@@ -309,8 +385,12 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
   placement.blocks = static_cast<int>(ceil_div(n, placement.held));
   placement.threads = static_cast<int>(
       std::clamp<std::int64_t>(ceil_div(placement.held, 32) * 32, 128, kMaxThreads));
-  placement.shared_bytes = 16 * k * (d + 1) + 4 * k * centroid_stride(placement.dimensions) +
-                           4 * placement.held * (placement.dimensions + 1) + 4;
+  constexpr std::int64_t kCells = 1024;  // of all copies of the changes
+  const std::int64_t cells = k * (d + 1);
+  placement.copies = static_cast<int>(std::clamp<std::int64_t>(kCells / cells, 1, 8));
+  placement.shared_bytes = 8 * ((placement.copies + 1) * cells + 1) +
+                           4 * k * centroid_stride(placement.dimensions) +
+                           placement.held * (4 * placement.dimensions + 6) + 8;
   return placement;
 }
 
@@ -361,7 +441,6 @@ class CudaResident final : public CudaLloyd<float> {
 
   void step(std::int64_t iterations) override {
     const auto timed = stage("iterations");
-    dev_exchange_.zero();
     const auto [n, d, k, precision] = shape();
     const std::int64_t buffers = kChangeBuffers * (k * (d + 1) + 1);
     Arguments task{.dev_points = dev_points_.data(),
@@ -369,6 +448,8 @@ class CudaResident final : public CudaLloyd<float> {
                    .d = static_cast<int>(d),
                    .k = static_cast<int>(k),
                    .held = static_cast<int>(placement_.held),
+                   .copies = placement_.copies,
+                   .first = iterations_,
                    .iterations = iterations,
                    .scale = scale_,
                    .inverse_scale = inverse_scale_,
@@ -379,12 +460,16 @@ class CudaResident final : public CudaLloyd<float> {
                    .dev_arrivals = reinterpret_cast<unsigned*>(dev_exchange_.data() + buffers)};
     void* arguments[] = {&task};
     // Cooperative: all blocks run at once, or the launch fails; the barrier needs that.
+    const auto kernel = reinterpret_cast<const void*>(kernel_of(placement_));
+    const dim3 blocks(static_cast<unsigned>(placement_.blocks));
+    const dim3 threads(static_cast<unsigned>(placement_.threads));
+    const auto bytes = static_cast<std::size_t>(placement_.shared_bytes);
     KMEANS_CUDA(
-        cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel_of(placement_)),
-                                    dim3(static_cast<unsigned>(placement_.blocks)),
-                                    dim3(static_cast<unsigned>(placement_.threads)), arguments,
-                                    static_cast<std::size_t>(placement_.shared_bytes), nullptr));
+        placement_.blocks == 1
+            ? cudaLaunchKernel(kernel, blocks, threads, arguments, bytes, nullptr)
+            : cudaLaunchCooperativeKernel(kernel, blocks, threads, arguments, bytes, nullptr));
     KMEANS_CUDA(cudaDeviceSynchronize());
+    iterations_ += iterations;
   }
 
  private:
@@ -399,11 +484,16 @@ class CudaResident final : public CudaLloyd<float> {
     dev_exchange_ = DeviceBuffer<Integer>(kChangeBuffers * (k * (d + 1) + 1) + 1);
   }
 
-  void restart() override { dev_totals_.zero(); }
+  void restart() override {
+    dev_totals_.zero();
+    dev_exchange_.zero();
+    iterations_ = 0;
+  }
 
   void iterate() override { step(1); }
 
   Placement placement_{};
+  std::int64_t iterations_ = 0;  // since restart(): which buffer is whose turn, how many arrive
   double scale_ = 1;
   double inverse_scale_ = 1;
   DeviceBuffer<Integer> dev_totals_;

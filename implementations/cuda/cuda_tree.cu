@@ -1,0 +1,591 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idea:      few coordinates, many centroids: both in the order of a Hilbert curve, so that 32
+//            neighbouring points share a small box, and most centroids are farther from that box
+//            than the centroids that the points had before
+// Parallel:  a warp owns a box of 32 points, a lane a point; the lanes test 32 boxes of centroids
+// at
+//            once, then 32 centroids, then each its own point against what is left
+// Memory:    column-major points in curve order, read once an iteration; boxes of 1024 and of 32
+//            centroids, fitted anew each iteration while their order stays. Only points whose label
+//            changed touch the sums and labels in memory
+// Numerics:  a box or centroid is left out where the float32 bounds show that it is farther than
+// the
+//            centroid before for all 32 points, rounding included; what is left is decided in
+//            float32, or in float64 as defined where that is too close. Sums are 64-bit integers.
+//            Equals the reference bit for bit
+// Source:    docs/exact-step.md, docs/gpu.md; Hilbert's curve as in J. Skilling, "Programming the
+//            Hilbert curve", AIP Conference Proceedings 707 (2004)
+#include <cub/device/device_radix_sort.cuh>
+
+#include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_lloyd.cuh"
+
+namespace {
+
+using namespace kmeans::cuda;  // NOLINT: this backend's shared code
+
+using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
+
+constexpr int kLanes = 32;
+constexpr unsigned kAllLanes = 0xffffffff;
+constexpr int kThreads = 256;
+constexpr int kSuperSlots = kLanes * kLanes;  // centroids of a box of boxes
+constexpr int kMaxDimensions = 8;
+
+/// Coordinates between two centroids, so that they load as vectors.
+__host__ __device__ constexpr int stride_of(int d) { return d <= 2 ? d : (d + 3) / 4 * 4; }
+
+/// A cube around all points, for places on the curve.
+struct Cube {
+  float low[kMaxDimensions];
+  float width;
+};
+
+/// Boxes of one level: columns low[0..d), high[0..d) of `count` values.
+struct Boxes {
+  float* dev_sides;
+  std::int64_t count;
+};
+
+/// Centroids in curve order ("slots"), and the boxes above them.
+struct Tree {
+  std::int64_t k;
+  float* dev_centroids;       // k x stride_of(d)
+  std::int32_t* dev_indices;  // slot -> centroid
+  Integer* dev_sums;          // k x (d + 1) by slot: fixed-point sums, then the count
+  Boxes groups;               // of kLanes slots
+  Boxes supers;               // of kLanes groups
+};
+
+/// Place of a point on the Hilbert curve through the cube, Skilling's transposition.
+template <int D>
+__device__ std::uint64_t curve_place(const float (&x)[D], const Cube& cube) {
+  constexpr int kBits = D <= 2 ? 31 : 63 / D;
+  unsigned axes[D];
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    const float share = (x[t] - cube.low[t]) / cube.width;
+    const double cells = static_cast<double>(1ULL << kBits) - 1;
+    axes[t] = static_cast<unsigned>(fmin(fmax(share * cells, 0.0), cells));
+  }
+  for (unsigned bit = 1U << (kBits - 1); bit > 1; bit >>= 1) {
+#pragma unroll
+    for (int t = 0; t < D; ++t) {
+      const unsigned swapped = (axes[0] ^ axes[t]) & (bit - 1);
+      if ((axes[t] & bit) != 0) {
+        axes[0] ^= bit - 1;
+      } else {
+        axes[0] ^= swapped;
+        axes[t] ^= swapped;
+      }
+    }
+  }
+#pragma unroll
+  for (int t = 1; t < D; ++t) axes[t] ^= axes[t - 1];
+  unsigned flips = 0;
+  for (unsigned bit = 1U << (kBits - 1); bit > 1; bit >>= 1) {
+    if ((axes[D - 1] & bit) != 0) flips ^= bit - 1;
+  }
+  std::uint64_t place = 0;
+  for (int bit = kBits - 1; bit >= 0; --bit) {
+#pragma unroll
+    for (int t = 0; t < D; ++t) place = place << 1 | ((axes[t] ^ flips) >> bit & 1);
+  }
+  return place;
+}
+
+/// Places of `count` values of D coordinates, those of value i at i * row + t * column.
+template <int D>
+__global__ void place_on_curve_kernel(const float* __restrict__ dev_values, std::int64_t count,
+                                      std::int64_t row, std::int64_t column, Cube cube,
+                                      std::uint64_t* __restrict__ dev_places,
+                                      std::int32_t* __restrict__ dev_indices) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= count) return;
+  float x[D];
+#pragma unroll
+  for (int t = 0; t < D; ++t) x[t] = dev_values[i * row + t * column];
+  dev_places[i] = curve_place<D>(x, cube);
+  dev_indices[i] = static_cast<std::int32_t>(i);
+}
+
+__global__ void order_points_kernel(const float* __restrict__ dev_points, std::int64_t n,
+                                    std::int64_t d, const std::int32_t* __restrict__ dev_order,
+                                    float* __restrict__ dev_ordered) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  const std::int64_t from = dev_order[i];
+  for (std::int64_t t = 0; t < d; ++t) dev_ordered[t * n + i] = dev_points[t * n + from];
+}
+
+template <int D>
+__global__ void order_centroids_kernel(const float* __restrict__ dev_centroids, Tree tree) {
+  const std::int64_t slot = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (slot >= tree.k) return;
+  const std::int64_t j = tree.dev_indices[slot];
+  for (int t = 0; t < stride_of(D); ++t) {
+    tree.dev_centroids[slot * stride_of(D) + t] = t < D ? dev_centroids[j * D + t] : 0.0F;
+  }
+}
+
+template <int D>
+struct Box {
+  float low[D];
+  float high[D];
+};
+
+/// The box around the warp's boxes, in all lanes.
+template <int D>
+__device__ Box<D> box_around(Box<D> box) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+#pragma unroll
+    for (int t = 0; t < D; ++t) {
+      box.low[t] = fminf(box.low[t], __shfl_xor_sync(kAllLanes, box.low[t], distance));
+      box.high[t] = fmaxf(box.high[t], __shfl_xor_sync(kAllLanes, box.high[t], distance));
+    }
+  }
+  return box;
+}
+
+template <int D>
+__device__ void store_box(const Boxes& boxes, std::int64_t index, const Box<D>& box) {
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    boxes.dev_sides[t * boxes.count + index] = box.low[t];
+    boxes.dev_sides[(D + t) * boxes.count + index] = box.high[t];
+  }
+}
+
+template <int D>
+__device__ Box<D> load_box(const Boxes& boxes, std::int64_t index) {
+  Box<D> box;
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    box.low[t] = boxes.dev_sides[t * boxes.count + index];
+    box.high[t] = boxes.dev_sides[(D + t) * boxes.count + index];
+  }
+  return box;
+}
+
+template <int D>
+__device__ void load_centroid(const Tree& tree, std::int64_t slot, float (&c)[D]) {
+  const float* row = tree.dev_centroids + slot * stride_of(D);
+  if constexpr (stride_of(D) % 4 == 0) {
+#pragma unroll
+    for (int t = 0; t < D; t += 4) {
+      const float4 four = *reinterpret_cast<const float4*>(row + t);
+      c[t] = four.x;
+      if (t + 1 < D) c[t + 1] = four.y;
+      if (t + 2 < D) c[t + 2] = four.z;
+      if (t + 3 < D) c[t + 3] = four.w;
+    }
+  } else {
+#pragma unroll
+    for (int t = 0; t < D; ++t) c[t] = row[t];
+  }
+}
+
+/// New centroids from the sums, an empty cluster keeping its own, and the boxes around them: a
+/// thread a slot, a warp a group, a block of kSuperSlots threads a super.
+template <int D>
+__global__ void __launch_bounds__(kSuperSlots)
+    refit_kernel(Tree tree, double inverse_scale, float* __restrict__ dev_centroids) {
+  const std::int64_t slot = std::int64_t{blockIdx.x} * kSuperSlots + threadIdx.x;
+  Box<D> box;
+#pragma unroll
+  for (int t = 0; t < D; ++t) box.low[t] = INFINITY, box.high[t] = -INFINITY;
+  if (slot < tree.k) {
+    const Integer* sums = tree.dev_sums + slot * (D + 1);
+    const auto count = static_cast<long long>(sums[D]);
+    const std::int64_t j = tree.dev_indices[slot];
+    float c[D];
+    load_centroid<D>(tree, slot, c);
+#pragma unroll
+    for (int t = 0; t < D; ++t) {
+      if (count > 0) {
+        c[t] = exact_mean(static_cast<long long>(sums[t]), count, inverse_scale);
+        tree.dev_centroids[slot * stride_of(D) + t] = c[t];
+        dev_centroids[j * D + t] = c[t];
+      }
+      box.low[t] = box.high[t] = c[t];
+    }
+  }
+  __shared__ Box<D> group_boxes[kLanes];
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  box = box_around(box);
+  if (lane == 0) {
+    group_boxes[warp] = box;
+    const std::int64_t group = slot / kLanes;
+    if (group < tree.groups.count) store_box<D>(tree.groups, group, box);
+  }
+  __syncthreads();
+  if (warp != 0) return;
+  box = box_around(group_boxes[lane]);
+  if (lane == 0) store_box<D>(tree.supers, blockIdx.x, box);
+}
+
+/// Squared distance between two boxes. As q in filter_factor(): never above what that allows.
+template <int D>
+__device__ float squared_gap(const Box<D>& a, const Box<D>& b) {
+  float sum = 0;
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    const float gap =
+        fmaxf(fmaxf(__fsub_rn(b.low[t], a.high[t]), __fsub_rn(a.low[t], b.high[t])), 0.0F);
+    sum = __fmaf_rn(gap, gap, sum);
+  }
+  return sum;
+}
+
+template <int D>
+__device__ float squared_distance(const float (&x)[D], const float (&c)[D]) {
+  float sum = 0;
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    const float difference = __fsub_rn(x[t], c[t]);
+    sum = __fmaf_rn(difference, difference, sum);
+  }
+  return sum;
+}
+
+/// Lanes whose box, `first` + lane, is not farther from the leaf than the limit.
+template <int D>
+__device__ unsigned near_boxes(const Boxes& boxes, std::int64_t first, const Box<D>& leaf,
+                               float limit) {
+  const std::int64_t index = first + threadIdx.x % kLanes;
+  const bool near = index < boxes.count && !(squared_gap(load_box<D>(boxes, index), leaf) > limit);
+  return __ballot_sync(kAllLanes, near);
+}
+
+/// Calls visit(slot, centroid), the same for all lanes, with every centroid that is not farther
+/// from the leaf than the limit.
+template <int D, class Visit>
+__device__ void visit_near(const Tree& tree, const Box<D>& leaf, float limit, Visit visit) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  for (std::int64_t first = 0; first < tree.supers.count; first += kLanes) {
+    for (unsigned supers = near_boxes(tree.supers, first, leaf, limit); supers != 0;
+         supers &= supers - 1) {
+      const std::int64_t super = first + __ffs(static_cast<int>(supers)) - 1;
+      for (unsigned groups = near_boxes(tree.groups, super * kLanes, leaf, limit); groups != 0;
+           groups &= groups - 1) {
+        const std::int64_t slot = (super * kLanes + __ffs(static_cast<int>(groups)) - 1) * kLanes;
+        float own[D] = {};
+        bool near = false;
+        if (slot + lane < tree.k) {
+          load_centroid<D>(tree, slot + lane, own);
+          Box<D> place;
+#pragma unroll
+          for (int t = 0; t < D; ++t) place.low[t] = place.high[t] = own[t];
+          near = !(squared_gap(place, leaf) > limit);
+        }
+        for (unsigned slots = __ballot_sync(kAllLanes, near); slots != 0; slots &= slots - 1) {
+          const int from = __ffs(static_cast<int>(slots)) - 1;
+          float c[D];
+#pragma unroll
+          for (int t = 0; t < D; ++t) c[t] = __shfl_sync(kAllLanes, own[t], from);
+          visit(static_cast<std::int32_t>(slot + from), c);
+        }
+      }
+    }
+  }
+}
+
+/// Where no label is known: the group whose box is nearest to the leaf's, as a first centroid for
+/// each lane. Any would do; a near one leaves fewer to visit.
+template <int D>
+__device__ float first_limit(const Tree& tree, const Box<D>& leaf, const float (&x)[D]) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  float nearest_gap = INFINITY;
+  std::int64_t nearest = 0;
+  for (std::int64_t group = lane; group < tree.groups.count; group += kLanes) {
+    const float gap = squared_gap(load_box<D>(tree.groups, group), leaf);
+    if (gap < nearest_gap) {
+      nearest_gap = gap;
+      nearest = group;
+    }
+  }
+  const unsigned least = __reduce_min_sync(kAllLanes, __float_as_uint(nearest_gap));
+  const unsigned holders = __ballot_sync(kAllLanes, least == __float_as_uint(nearest_gap));
+  nearest = __shfl_sync(kAllLanes, nearest, __ffs(static_cast<int>(holders)) - 1);
+  float best = INFINITY;
+  const std::int64_t end = min((nearest + 1) * kLanes, tree.k);
+  for (std::int64_t slot = nearest * kLanes; slot < end; ++slot) {
+    float c[D];
+    load_centroid<D>(tree, slot, c);
+    best = fminf(best, squared_distance<D>(x, c));
+  }
+  return best;
+}
+
+template <int D>
+__device__ void move_point(const Tree& tree, const float (&x)[D], double scale, std::int32_t from,
+                           std::int32_t to) {
+#pragma unroll
+  for (int t = 0; t <= D; ++t) {
+    const long long value = t < D ? exact_fixed_point(x[min(t, D - 1)], scale) : 1;
+    atomicAdd(&tree.dev_sums[std::int64_t{to} * (D + 1) + t], static_cast<Integer>(value));
+    if (from >= 0) {
+      atomicAdd(&tree.dev_sums[std::int64_t{from} * (D + 1) + t], static_cast<Integer>(-value));
+    }
+  }
+}
+
+/// dev_slots: of the ordered points, -1 before the first iteration. Labels go to the points' own
+/// places.
+template <int D>
+__global__ void __launch_bounds__(kThreads)
+    assign_near_kernel(const float* __restrict__ dev_ordered, std::int64_t n,
+                       const std::int32_t* __restrict__ dev_order, Tree tree, double scale,
+                       std::int32_t* __restrict__ dev_slots,
+                       std::int32_t* __restrict__ dev_labels) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i / kLanes * kLanes >= n) return;  // whole warps: the others' lanes work together
+  const std::int64_t own = min(i, n - 1);
+  float x[D];
+  Box<D> leaf;
+#pragma unroll
+  for (int t = 0; t < D; ++t) leaf.low[t] = leaf.high[t] = x[t] = dev_ordered[t * n + own];
+  leaf = box_around(leaf);
+
+  const std::int32_t before = dev_slots[own];
+  float known = 0;  // squared distance to some centroid
+  if (__any_sync(kAllLanes, before < 0)) {
+    known = first_limit<D>(tree, leaf, x);
+  } else {
+    float c[D];
+    load_centroid<D>(tree, before, c);
+    known = squared_distance<D>(x, c);
+  }
+  // All centroids beyond the limit are farther from every point here than one that it knows.
+  const float farthest = __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(known)));
+  const float limit = __fmaf_rn(farthest, filter_factor(D), kFilterTiny);
+
+  float best = INFINITY;
+  float second = INFINITY;
+  std::int32_t nearest = -1;
+  visit_near<D>(tree, leaf, limit, [&](std::int32_t slot, const float(&c)[D]) {
+    const float distance = squared_distance<D>(x, c);
+    nearest = distance < best || nearest < 0 ? slot : nearest;
+    second = fminf(second, fmaxf(best, distance));
+    best = fminf(best, distance);
+  });
+  const bool decided = second > __fmaf_rn(best, filter_factor(D), kFilterTiny);
+  if (__any_sync(kAllLanes, !decided)) {
+    double best_exactly = INFINITY;
+    std::int32_t lowest = 0;
+    visit_near<D>(tree, leaf, limit, [&](std::int32_t slot, const float(&c)[D]) {
+      if (decided) return;
+      double distance = 0;
+#pragma unroll
+      for (int t = 0; t < D; ++t) distance = add_exact_square(distance, x[t], c[t]);
+      const std::int32_t index = tree.dev_indices[slot];
+      if (distance < best_exactly || (distance == best_exactly && index < lowest)) {
+        best_exactly = distance;
+        lowest = index;
+        nearest = slot;
+      }
+    });
+  }
+  if (i >= n || nearest == before) return;
+  dev_slots[i] = nearest;
+  dev_labels[dev_order[i]] = tree.dev_indices[nearest];
+  move_point<D>(tree, x, scale, before, nearest);
+}
+
+kmeans::Support few_coordinates(const kmeans::Shape& shape) {
+  if (shape.d > kMaxDimensions) {
+    return kmeans::Support::no("d = " + std::to_string(shape.d) + " exceeds " +
+                               std::to_string(kMaxDimensions) +
+                               ": boxes around neighbours leave hardly a centroid out");
+  }
+  return counts_fit(shape);
+}
+
+/// Memory for sorting indices by place on the curve.
+struct CurveSort {
+  CurveSort() = default;
+  explicit CurveSort(std::int64_t values)
+      : count(values), dev_places(2 * values), dev_indices(values) {
+    KMEANS_CUDA(call(nullptr, 0, nullptr));  // says how many bytes it needs
+    dev_scratch = DeviceBuffer<char>(static_cast<std::int64_t>(bytes));
+  }
+  void run(int first_bit, const DeviceBuffer<std::int32_t>& dev_order) {
+    KMEANS_CUDA(call(dev_scratch.data(), first_bit, dev_order.data()));
+  }
+  cudaError_t call(void* scratch, int first_bit, std::int32_t* dev_order) {
+    return cub::DeviceRadixSort::SortPairs(scratch, bytes, dev_places.data(),
+                                           dev_places.data() + count, dev_indices.data(), dev_order,
+                                           count, first_bit);
+  }
+
+  std::int64_t count = 0;
+  std::size_t bytes = 0;
+  DeviceBuffer<std::uint64_t> dev_places;  // as given, then sorted
+  DeviceBuffer<std::int32_t> dev_indices;
+  DeviceBuffer<char> dev_scratch;
+};
+
+class CudaTree final : public CudaLloyd<float> {
+ public:
+  CudaTree() : CudaLloyd<float>(Layout::columns) {}
+
+ private:
+  /// Calls `use` with the number of coordinates as a constant.
+  template <class Use>
+  void with_dimensions(Use use) const {
+    switch (shape().d) {
+      case 1: return use(std::integral_constant<int, 1>());
+      case 2: return use(std::integral_constant<int, 2>());
+      case 3: return use(std::integral_constant<int, 3>());
+      case 4: return use(std::integral_constant<int, 4>());
+      case 5: return use(std::integral_constant<int, 5>());
+      case 6: return use(std::integral_constant<int, 6>());
+      case 7: return use(std::integral_constant<int, 7>());
+      default: return use(std::integral_constant<int, 8>());
+    }
+  }
+
+  void prepare() override {
+    const auto [n, d, k, precision] = shape();
+    const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
+    scale_ = kmeans::exact::power_of_two(s);
+    inverse_scale_ = kmeans::exact::power_of_two(-s);
+    enclose();
+
+    dev_order_ = DeviceBuffer<std::int32_t>(n);
+    CurveSort sort(n);
+    sort_on_curve(dev_points_, 1, n, 0, sort, dev_order_);
+    DeviceBuffer<float> dev_ordered(n * d);
+    order_points_kernel<<<blocks_for(n, kThreads), kThreads>>>(
+        dev_points_.data(), n, d, dev_order_.data(), dev_ordered.data());
+    KMEANS_CUDA_LAUNCHED(order_points_kernel);
+    KMEANS_CUDA(cudaDeviceSynchronize());
+    dev_points_ = std::move(dev_ordered);
+
+    dev_slots_ = DeviceBuffer<std::int32_t>(n);
+    dev_indices_ = DeviceBuffer<std::int32_t>(k);
+    dev_ordered_centroids_ = DeviceBuffer<float>(k * stride_of(static_cast<int>(d)));
+    dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
+    centroid_sort_ = CurveSort(k);
+    const std::int64_t groups = ceil_div(k, kLanes);
+    const std::int64_t supers = ceil_div(k, kSuperSlots);
+    dev_group_sides_ = DeviceBuffer<float>(2 * d * groups);
+    dev_super_sides_ = DeviceBuffer<float>(2 * d * supers);
+    tree_ = Tree{.k = k,
+                 .dev_centroids = dev_ordered_centroids_.data(),
+                 .dev_indices = dev_indices_.data(),
+                 .dev_sums = dev_sums_.data(),
+                 .groups = {dev_group_sides_.data(), groups},
+                 .supers = {dev_super_sides_.data(), supers}};
+  }
+
+  /// The cube around the points.
+  void enclose() {
+    const auto [n, d, k, precision] = shape();
+    cube_ = {};
+    for (std::int64_t t = 0; t < d; ++t) {
+      float low = problem_.points[t];
+      float high = low;
+      for (std::int64_t i = 1; i < n; ++i) {
+        low = std::min(low, problem_.points[i * d + t]);
+        high = std::max(high, problem_.points[i * d + t]);
+      }
+      cube_.low[t] = low;
+      cube_.width = std::max(cube_.width, high - low);
+    }
+    if (cube_.width == 0) cube_.width = 1;
+  }
+
+  /// Indices of values in curve order, coordinate t of value i at i * row + t * column. Bits of
+  /// the places below `first_bit` do not count.
+  void sort_on_curve(const DeviceBuffer<float>& dev_values, std::int64_t row, std::int64_t column,
+                     int first_bit, CurveSort& sort,
+                     const DeviceBuffer<std::int32_t>& dev_order) const {
+    with_dimensions([&](auto dimensions) {
+      place_on_curve_kernel<dimensions><<<blocks_for(sort.count, kThreads), kThreads>>>(
+          dev_values.data(), sort.count, row, column, cube_, sort.dev_places.data(),
+          sort.dev_indices.data());
+      KMEANS_CUDA_LAUNCHED(place_on_curve_kernel);
+    });
+    sort.run(first_bit, dev_order);
+  }
+
+  void restart() override {
+    dev_sums_.zero();
+    dev_slots_.fill_bytes(0xff);
+    ordered_ = false;
+  }
+
+  /// Part of the first iteration, since it depends on the first centroids.
+  void order_centroids() {
+    const auto timed = stage("order");
+    const auto [n, d, k, precision] = shape();
+    const int first_bit = d == 1 ? 0 : 24;  // of 56 or more: enough to find neighbours
+    sort_on_curve(dev_centroids_, d, 1, first_bit, centroid_sort_, dev_indices_);
+    with_dimensions([&](auto dimensions) {
+      order_centroids_kernel<dimensions>
+          <<<blocks_for(tree_.k, kThreads), kThreads>>>(dev_centroids_.data(), tree_);
+      KMEANS_CUDA_LAUNCHED(order_centroids_kernel);
+    });
+    refit();  // no cluster has points yet: boxes alone
+    ordered_ = true;
+  }
+
+  void iterate() override {
+    if (!ordered_) order_centroids();
+    assign();
+    const auto timed = stage("update");
+    refit();
+  }
+
+  void assign() {
+    const auto timed = stage("assign");
+    with_dimensions([&](auto dimensions) {
+      const std::int64_t n = shape().n;
+      assign_near_kernel<dimensions>
+          <<<blocks_for(n, kThreads), kThreads>>>(dev_points_.data(), n, dev_order_.data(), tree_,
+                                                  scale_, dev_slots_.data(), dev_labels_.data());
+      KMEANS_CUDA_LAUNCHED(assign_near_kernel);
+    });
+  }
+
+  void refit() {
+    with_dimensions([&](auto dimensions) {
+      refit_kernel<dimensions><<<blocks_for(tree_.k, kSuperSlots), kSuperSlots>>>(
+          tree_, inverse_scale_, dev_centroids_.data());
+      KMEANS_CUDA_LAUNCHED(refit_kernel);
+    });
+  }
+
+  double scale_ = 1;
+  double inverse_scale_ = 1;
+  bool ordered_ = false;
+  Cube cube_{};
+  Tree tree_{};
+  CurveSort centroid_sort_;
+  DeviceBuffer<std::int32_t> dev_order_;  // place in curve order -> point
+  DeviceBuffer<std::int32_t> dev_slots_;  // place in curve order -> slot
+  DeviceBuffer<std::int32_t> dev_indices_;
+  DeviceBuffer<float> dev_ordered_centroids_;
+  DeviceBuffer<Integer> dev_sums_;
+  DeviceBuffer<float> dev_group_sides_;
+  DeviceBuffer<float> dev_super_sides_;
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    CudaTree, .name = "cuda_tree",
+    .summary = "the exact step where boxes around neighbouring points leave most centroids out",
+    .exact = true, .skips_work = true, .sums = Sums::wide,
+    .setup_note = "sorts the points along a Hilbert curve", .supports = few_coordinates,
+    .device_bytes = [](const Shape& s) {
+      const double n = static_cast<double>(s.n);
+      const double k = static_cast<double>(s.k);
+      // Ordered points beside the others while they are made, and what the sort needs.
+      return plain_device_bytes(s) + n * (4.0 * static_cast<double>(s.d) + 40) +
+             k * (16.0 * static_cast<double>(s.d) + 64);
+    })
