@@ -130,7 +130,7 @@ def test_a_program_for_a_better_processor_says_so(tmp_path):
     program = tmp_path / "program"
     subprocess.run(
         [compiler, "-I", tmp_path, "-o", program, tmp_path / "main.cpp",
-         ROOT / "harness" / "isa_check.cpp"],
+         ROOT / "harness" / "machine" / "isa_check.cpp"],
         check=True,
     )  # fmt: skip
     run = subprocess.run([program], capture_output=True, text=True)
