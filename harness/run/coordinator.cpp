@@ -693,7 +693,9 @@ class Run {
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;
     if (progress_.rewrites()) show(cell.key);
     const double load = load_average();
-    const FileStamp points(state.files.points.file);
+    // Of the first look: what is spoilt between two processes counts as well.
+    const FileStamp points =
+        stamps_.try_emplace(state.files.points.file, state.files.points.file).first->second;
     const FileStamp centroids(state.files.centroids);
     const Activity before = read_activity(metered_);
     const auto begin = Clock::now();
@@ -725,6 +727,7 @@ class Run {
     const std::string known = state.files.points.sha256;
     const Task& task = state.cell->task;
     state.files = preparation_.files_anew(task, points_scalar(task.shape.precision));
+    stamps_.insert_or_assign(state.files.points.file, FileStamp(state.files.points.file));
     if (state.files.points.sha256 != known) {
       assemble(false);
       throw InputError(state.files.points.file.string() + " was written to during the run: its " +
@@ -1123,6 +1126,7 @@ class Run {
   EnvironmentReport environment_;
   Workers workers_;
   Preparation preparation_;
+  std::map<std::filesystem::path, FileStamp> stamps_;  ///< Of files of points, when first used.
   ProgressLine progress_;
   std::string started_;
   std::vector<CellState> states_;

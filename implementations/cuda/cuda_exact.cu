@@ -11,7 +11,7 @@
 //            intrinsics keep the compiler from fusing them); sums are 64-bit integers, so the order
 //            of the atomic additions cannot change them. Equals the reference bit for bit
 // Source:    docs/exact-step.md
-#include "harness/exact_step.h"
+#include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 
 namespace {
@@ -47,8 +47,7 @@ __global__ void __launch_bounds__(kThreads)
         const double x = dev_points[(first_t + t) * n + i];
 #pragma unroll
         for (int j = 0; j < kGroup; ++j) {
-          const double difference = __dsub_rn(x, group[t][j]);
-          distances[j] = __dadd_rn(distances[j], __dmul_rn(difference, difference));
+          distances[j] = add_exact_square(distances[j], x, group[t][j]);
         }
       }
     }
@@ -73,9 +72,8 @@ __global__ void add_exactly_kernel(const float* __restrict__ dev_points, std::in
   if (i >= n) return;
   const std::int64_t j = dev_labels[i];
   for (std::int64_t t = 0; t < d; ++t) {
-    // To the nearest integer, ties to even. Unsigned addition of two's complements is signed
-    // addition.
-    const long long fixed = __double2ll_rn(__dmul_rn(dev_points[t * n + i], scale));
+    // Unsigned addition of two's complements is signed addition.
+    const long long fixed = exact_fixed_point(dev_points[t * n + i], scale);
     atomicAdd(&dev_sums[t * pitch + j], static_cast<unsigned long long>(fixed));
   }
   atomicAdd(&dev_counts[j], 1ULL);
@@ -92,8 +90,7 @@ __global__ void divide_exactly_kernel(const unsigned long long* __restrict__ dev
   const auto count = static_cast<long long>(dev_counts[j]);
   if (count == 0) return;  // an empty cluster keeps its centroid
   const auto sum = static_cast<long long>(dev_sums[index % d * pitch + j]);
-  const double mean = __ddiv_rn(__ll2double_rn(sum), __ll2double_rn(count));
-  dev_centroids[index] = __double2float_rn(__dmul_rn(mean, inverse_scale));
+  dev_centroids[index] = exact_mean(sum, count, inverse_scale);
 }
 
 class CudaExact final : public CudaLloyd<float> {

@@ -130,7 +130,7 @@ def test_a_program_for_a_better_processor_says_so(tmp_path):
     program = tmp_path / "program"
     subprocess.run(
         [compiler, "-I", tmp_path, "-o", program, tmp_path / "main.cpp",
-         ROOT / "harness" / "isa_check.cpp"],
+         ROOT / "harness" / "machine" / "isa_check.cpp"],
         check=True,
     )  # fmt: skip
     run = subprocess.run([program], capture_output=True, text=True)
@@ -273,7 +273,7 @@ def test_gpu_faults_cost_their_own_cells_only(gpu_run):
     cells = cells_of(out)
     for name in (*GOOD, "fault_cuda_leaves_memory"):
         assert cells[name]["status"] == "ok", (name, cells[name]["reason"])
-        assert cells[name]["processes"] == 2
+        assert cells[name]["processes"] >= 2  # more where they disagree
     assert cells["cuda_exact"]["label_hash"] == cells["reference"]["label_hash"]
     assert cells["cuda_exact"]["centroid_hash"] == cells["reference"]["centroid_hash"]
 

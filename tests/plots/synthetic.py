@@ -233,7 +233,7 @@ def cell(
         "samples_seconds_per_iteration": groups,
         "seconds_per_iteration": statistics,
         "processes": len(groups) or 1,
-        "repetitions": 3,
+        "repetitions": max(map(len, groups), default=0),
         "stopping": "complete",
         "setup_seconds": 0.01 if ok else None,
         "stages": stages,
@@ -525,6 +525,7 @@ def resample(record: dict[str, Any], samples: list[list[float]]) -> None:
     rank = median_rank(len(flat))
     record["samples_seconds_per_iteration"] = samples
     record["processes"] = len(samples)
+    record["repetitions"] = max(map(len, samples))
     record["seconds_per_iteration"] = {
         "median": median,
         "ci95_low": min(median, flat[rank - 1]) if rank else None,
