@@ -7,7 +7,8 @@
 # Every source file in the folder is one variant (files beginning with '_' are shared code). They
 # are found by a glob, so a new variant needs no edit here, and go into an OBJECT library: the
 # registering initialisers of a static library could be dropped by the linker. A variant may ask for
-# its own options with a line "// Flags: ..." in its banner.
+# its own options with a line "// Flags: ..." in its banner; with "// Architectures: ..." a CUDA variant
+# is compiled for these alone, whatever GPUs the others are compiled for.
 
 set_property(GLOBAL PROPERTY KMEANS_BACKENDS "")
 set_property(GLOBAL PROPERTY KMEANS_MISSING "")
@@ -48,11 +49,31 @@ function(kmeans_backend name)
     return()
   endif()
 
+  set(of_own_architectures "")
+  foreach(source IN LISTS sources)
+    file(STRINGS ${source} architectures LIMIT_COUNT 1 REGEX "^// Architectures: ")
+    if(architectures)
+      list(APPEND of_own_architectures ${source})
+    endif()
+  endforeach()
+  if(of_own_architectures)
+    list(REMOVE_ITEM sources ${of_own_architectures})
+  endif()
   add_library(kmeans_variants_${name} OBJECT ${sources})
   target_link_libraries(kmeans_variants_${name} PRIVATE kmeans_options ${arg_REQUIRES})
   target_compile_options(kmeans_variants_${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:${kmeans_march_flags}>)
-  foreach(source IN LISTS sources)
+  set_property(GLOBAL APPEND PROPERTY KMEANS_VARIANT_LIBRARIES kmeans_variants_${name})
+  foreach(source IN LISTS of_own_architectures)
+    get_filename_component(stem ${source} NAME_WE)
+    file(STRINGS ${source} architectures LIMIT_COUNT 1 REGEX "^// Architectures: ")
+    string(REGEX REPLACE "^// Architectures: *" "" architectures "${architectures}")
+    add_library(kmeans_variants_${stem} OBJECT ${source})
+    set_target_properties(kmeans_variants_${stem} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
+    target_link_libraries(kmeans_variants_${stem} PRIVATE kmeans_options ${arg_REQUIRES})
+    set_property(GLOBAL APPEND PROPERTY KMEANS_VARIANT_LIBRARIES kmeans_variants_${stem})
+  endforeach()
+  foreach(source IN LISTS sources of_own_architectures)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${source})
     file(STRINGS ${source} flags LIMIT_COUNT 1 REGEX "^// Flags: ")
     if(flags)
@@ -67,10 +88,10 @@ endfunction()
 # Links every backend's variants, and the studies, into a program.
 function(kmeans_link_variants target)
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:kmeans_studies>)
-  get_property(backends GLOBAL PROPERTY KMEANS_BACKENDS)
-  foreach(backend IN LISTS backends)
-    target_link_libraries(${target} PRIVATE kmeans_variants_${backend})
-    target_sources(${target} PRIVATE $<TARGET_OBJECTS:kmeans_variants_${backend}>)
+  get_property(libraries GLOBAL PROPERTY KMEANS_VARIANT_LIBRARIES)
+  foreach(library IN LISTS libraries)
+    target_link_libraries(${target} PRIVATE ${library})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:${library}>)
   endforeach()
 endfunction()
 

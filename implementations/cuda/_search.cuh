@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nearest centroid of a list of points: float32 differences, and where these leave it open, as defined.
+#pragma once
+
+#include <cstdint>
+
+#include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_tensor_copies.cuh"
+
+namespace kmeans::cuda {
+
+constexpr int kSearchThreads = 256;
+constexpr int kSearchPoints = 16;
+constexpr int kSearchCoordinates = 64;
+constexpr float kSearchTiny = 0x1p-136F;  // kFilterTiny for d up to 1024
+
+/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity.
+__global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids, std::int64_t k,
+                                           std::int64_t d, std::int64_t pitch,
+                                           float* __restrict__ dev_columns) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index >= pitch * d) return;
+  const std::int64_t j = index % pitch;
+  dev_columns[index] = j < k ? dev_centroids[j * d + index / pitch] : INFINITY;
+}
+
+/// Sixteen undecided points a block at a time, a thread a centroid: float32, then as defined.
+__global__ void __launch_bounds__(kSearchThreads)
+    search_kernel(const float* __restrict__ dev_points, std::int64_t d,
+                  const float* __restrict__ dev_columns, std::int64_t k, std::int64_t pitch,
+                  float factor, const TensorState* __restrict__ dev_state,
+                  const std::int32_t* __restrict__ dev_undecided,
+                  std::int32_t* __restrict__ dev_nearest) {
+  __shared__ float x[kSearchPoints][kSearchCoordinates];
+  __shared__ float leasts[kSearchPoints][kSearchThreads / 32];
+  __shared__ float seconds[kSearchPoints][kSearchThreads / 32];
+  __shared__ int nearests[kSearchPoints][kSearchThreads / 32];
+  __shared__ std::int64_t own_points[kSearchPoints];
+  __shared__ bool open[kSearchPoints];
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const auto count = static_cast<std::int64_t>(dev_state->undecided);
+  for (std::int64_t first = std::int64_t{blockIdx.x} * kSearchPoints; first < count;
+       first += std::int64_t{gridDim.x} * kSearchPoints) {
+    const int points = static_cast<int>(min(std::int64_t{kSearchPoints}, count - first));
+    __syncthreads();
+    if (threadIdx.x < kSearchPoints) {
+      own_points[threadIdx.x] =
+          dev_undecided[first + min(static_cast<int>(threadIdx.x), points - 1)];
+    }
+    float least[kSearchPoints];
+    float second[kSearchPoints];
+    int nearest[kSearchPoints];
+#pragma unroll
+    for (int p = 0; p < kSearchPoints; ++p) least[p] = second[p] = INFINITY, nearest[p] = 0;
+    for (std::int64_t base = 0; base < pitch; base += kSearchThreads) {
+      const std::int64_t j = base + threadIdx.x;
+      float distance[kSearchPoints] = {};
+      for (std::int64_t from = 0; from < d; from += kSearchCoordinates) {
+        const int coordinates = static_cast<int>(min(std::int64_t{kSearchCoordinates}, d - from));
+        __syncthreads();
+        for (int e = threadIdx.x; e < kSearchPoints * coordinates; e += kSearchThreads) {
+          x[e / coordinates][e % coordinates] =
+              dev_points[own_points[e / coordinates] * d + from + e % coordinates];
+        }
+        __syncthreads();
+        for (int t = 0; t < coordinates; ++t) {
+          const float c = dev_columns[(from + t) * pitch + j];
+#pragma unroll
+          for (int p = 0; p < kSearchPoints; ++p) {
+            const float difference = __fsub_rn(x[p][t], c);
+            distance[p] = __fmaf_rn(difference, difference, distance[p]);
+          }
+        }
+      }
+#pragma unroll
+      for (int p = 0; p < kSearchPoints; ++p) {
+        nearest[p] = distance[p] < least[p] ? static_cast<int>(j) : nearest[p];
+        second[p] = fminf(second[p], fmaxf(least[p], distance[p]));
+        least[p] = fminf(least[p], distance[p]);
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kSearchPoints; ++p) {
+      for (int distance = 16; distance > 0; distance /= 2) {
+        const float other = __shfl_xor_sync(kAllLanes, least[p], distance);
+        const float other_second = __shfl_xor_sync(kAllLanes, second[p], distance);
+        const int other_nearest = __shfl_xor_sync(kAllLanes, nearest[p], distance);
+        second[p] = fminf(fminf(second[p], other_second), fmaxf(least[p], other));
+        if (other < least[p]) least[p] = other, nearest[p] = other_nearest;
+      }
+      if (lane == 0) {
+        leasts[p][warp] = least[p];
+        seconds[p][warp] = second[p];
+        nearests[p][warp] = nearest[p];
+      }
+    }
+    __syncthreads();
+    if (threadIdx.x < kSearchPoints) {
+      const int p = static_cast<int>(threadIdx.x);
+      float best = INFINITY;
+      float next = INFINITY;
+      int label = 0;
+      for (int w = 0; w < kSearchThreads / 32; ++w) {
+        next = fminf(fminf(next, seconds[p][w]), fmaxf(best, leasts[p][w]));
+        if (leasts[p][w] < best) best = leasts[p][w], label = nearests[p][w];
+      }
+      open[p] = p < points && !(next > __fmaf_rn(best, factor, kSearchTiny));
+      if (p < points && !open[p]) dev_nearest[own_points[p]] = label;
+    }
+    __syncthreads();
+    for (int p = 0; p < points; ++p) {
+      if (!open[p]) continue;
+      // As defined, a thread some centroids; the lowest index wins.
+      double exact = INFINITY;
+      std::int64_t label = 0;
+      for (std::int64_t j = threadIdx.x; j < k; j += kSearchThreads) {
+        double distance = 0;
+        for (std::int64_t t = 0; t < d; ++t) {
+          distance = add_exact_square(distance, dev_points[own_points[p] * d + t],
+                                      dev_columns[t * pitch + j]);
+        }
+        if (distance < exact) exact = distance, label = j;
+      }
+      __shared__ double exacts[kSearchThreads];
+      __shared__ std::int64_t labels[kSearchThreads];
+      exacts[threadIdx.x] = exact;
+      labels[threadIdx.x] = label;
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        for (int w = 1; w < kSearchThreads; ++w) {
+          if (exacts[w] < exact || (exacts[w] == exact && labels[w] < label)) {
+            exact = exacts[w];
+            label = labels[w];
+          }
+        }
+        dev_nearest[own_points[p]] = static_cast<std::int32_t>(label);
+      }
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace kmeans::cuda
