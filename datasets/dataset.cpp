@@ -10,9 +10,9 @@
 
 #include "datasets/generate.h"
 #include "datasets/generators.h"
-#include "datasets/parallel.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/parallel.h"
 #include "harness/support/sha256.h"
 #include "harness/support/text.h"
 
