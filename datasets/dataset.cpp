@@ -52,8 +52,8 @@ json read_parameter(const Parameter& parameter, const JsonReader& value, const s
 }
 
 json read_generated(const JsonReader& given) {
-  const auto& generator = given["generator"].parsed(
-      [](const std::string& name) -> const Generator& { return require_generator(name); });
+  const auto& generator =
+      *given["generator"].parsed([](const std::string& name) { return &require_generator(name); });
   const std::string whose = "generator '" + generator.name + "'";
   std::vector<std::string> known{"generator"};
   for (const auto& parameter : generator.parameters) known.push_back(parameter.name);

@@ -322,8 +322,8 @@ void check_siblings(const CheckScope& scope, Conditions& list) {
   int shared_with_others = 0;
   for (const int cpu : scope.cpus) {
     const auto line = first_line(cpu_folder(scope, cpu) + "topology/thread_siblings_list");
-    if (!line) continue;
-    const auto siblings = parse_cpu_list(*line);
+    const auto siblings = parse_cpu_list(line.value_or(""));
+    if (siblings.empty()) continue;
     widest = std::max(widest, siblings.size());
     cores.insert(siblings);
     if (std::any_of(siblings.begin(), siblings.end(),

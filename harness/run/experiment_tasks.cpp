@@ -115,8 +115,8 @@ StudySpec read_study(const JsonReader& object, const Experiment& experiment) {
       {"name", "study", "n", "d", "k", "data", "init", "scales", "timeout_seconds", "parameters"});
   StudySpec spec;
   read_common(object, experiment, spec);
-  const Study& study = object["study"].parsed(
-      [](const std::string& name) -> const Study& { return require_study(name); });
+  const Study& study =
+      *object["study"].parsed([](const std::string& name) { return &require_study(name); });
   spec.study = study.name;
   const bool with_data = object["k"].present() || object["n"].present();
   if (study.needs_data && !with_data) {
