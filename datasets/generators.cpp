@@ -373,14 +373,13 @@ const std::vector<Generator>& generators() {
   return table;
 }
 
-const Generator& require_generator(const std::string& name, const std::string& where) {
+const Generator& require_generator(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& generator : generators()) {
     if (generator.name == name) return generator;
     names.push_back(generator.name);
   }
-  throw InputError(where + ": unknown generator '" + valid_utf8(name) + "'; " +
-                   closest_names(name, names));
+  throw InputError("unknown generator '" + valid_utf8(name) + "'; " + closest_names(name, names));
 }
 
 }  // namespace kmeans

@@ -8,9 +8,9 @@
 #include <numeric>
 #include <vector>
 
-#include "datasets/parallel.h"
 #include "datasets/readers.h"
 #include "harness/support/number.h"
+#include "harness/support/parallel.h"
 
 namespace kmeans {
 namespace {

@@ -12,10 +12,10 @@
 #include <unordered_map>
 
 #include "datasets/dataset.h"
-#include "datasets/parallel.h"
 #include "datasets/random.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/parallel.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -122,8 +122,7 @@ std::vector<std::int64_t> plus_plus_rows(const Points& points, std::int64_t k, s
   const std::int64_t d = points.d();
   std::vector<double> nearest(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
   std::vector<std::int64_t> rows{random.below(0, n)};
-  constexpr std::int64_t kBlock = 4096;
-  std::vector<double> block_sums(static_cast<std::size_t>((n - 1) / kBlock + 1));
+  std::vector<double> block_sums(static_cast<std::size_t>(block_count(n)));
   for (std::int64_t j = 1; j < k; ++j) {
     const T* chosen = x + rows.back() * d;
     parallel_ranges(n, kBlock, [&](std::int64_t begin, std::int64_t end) {

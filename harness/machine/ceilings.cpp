@@ -32,6 +32,7 @@
 #include "harness/machine/kept_ceilings.h"
 #include "harness/machine/machine.h"
 #include "harness/support/build_info.h"
+#include "harness/support/formatted.h"
 #include "harness/support/machine_process.h"
 #include "harness/support/text.h"
 
@@ -509,10 +510,7 @@ std::string build_key() {
   const auto& build = build_info();
   const std::string text = build.compiler + "/" + build.build_type + "/" + build.sanitizers + "/" +
                            std::to_string(kRevision);
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x",
-                static_cast<unsigned>(std::hash<std::string>{}(text)&0xffffffffU));
-  return digits;
+  return formatted("%08x", static_cast<unsigned>(std::hash<std::string>{}(text)&0xffffffffU));
 }
 
 /// A kept object, or null.

@@ -10,6 +10,7 @@
 
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
+#include "harness/support/json_reader.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
 #include "harness/variants/registry.h"
@@ -168,14 +169,14 @@ class Planner {
     task.shape.d = shape.d.value_or(0);
     task.shape.k = shape.k;
     try {
-      task.dataset = parse_dataset(description, pointer);
-    } catch (const InputError& error) {
+      task.dataset = read_dataset(JsonReader(description, pointer, &experiment_.document));
+    } catch (const InputError&) {
       // Where k exceeds n the cell is skipped anyway; a generator may object to that k first.
       if (shape.n && shape.k > *shape.n) {
         task.label = "n" + std::to_string(*shape.n) + "-d" + std::to_string(shape.d.value_or(0));
         return task;
       }
-      throw InputError(experiment_.document.where(pointer) + ": " + error.what());
+      throw;
     }
     task.label = task.dataset.label();
     const auto [known, added] = datasets_.emplace(task.label, task.dataset.json);

@@ -243,7 +243,8 @@ TEST(Experiment, RefusesFaultyTraces) {
   changed["expected"] = {{"inertia", {1, 2}}};
   EXPECT_THAT(refusal_with("/traces", json::array({changed})), HasSubstr("relative_tolerance"));
   changed["expected"] = {{"labels_begin", {2}}};
-  EXPECT_THAT(refusal_with("/traces", json::array({changed})), HasSubstr("labels from 0 to k - 1"));
+  EXPECT_THAT(refusal_with("/traces", json::array({changed})),
+              HasSubstr("labels_begin/0: 2 is not within [0, 1]"));
   changed["expected"] = {{"inertia", {3, 2, 1}}, {"relative_tolerance", 0.1}};
   EXPECT_THAT(refusal_with("/traces", json::array({changed})), HasSubstr("more values than"));
   changed = trace;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "harness/exact_step.h"
+#include "harness/support/random.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
 
@@ -27,24 +28,10 @@ struct Case {
   std::vector<float> centroids;  // k x d
 };
 
-/// splitmix64: the same numbers everywhere.
-class Random {
+class Random : public SplitMix64 {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
+  using SplitMix64::SplitMix64;
   double bell() { return uniform() + uniform() + uniform() + uniform() - 2; }
-  std::int64_t below(std::int64_t bound) {
-    return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(bound));
-  }
-
- private:
-  std::uint64_t state_;
 };
 
 /// Points by a function of (i, t), and k of them, evenly spaced, as first centroids.
