@@ -440,22 +440,21 @@ std::vector<std::string> attributed(
 
 // --- Cells ---
 
-std::string key_without_threads(const std::string& key) { return key.substr(0, key.rfind('/')); }
-
 json dataset_hash(const ResultFile& file, const CellResult& cell) {
   const json& datasets = file.context.at("datasets");
-  const std::string label = cell.precision == "f64" ? cell.dataset + "/f64" : cell.dataset;
-  const auto found = datasets.find(label);
+  const auto found = datasets.find(cell.key.points());
   return found == datasets.end() ? json() : found->at("sha256");
 }
 
 /// Why the two are not the same work; empty if they are.
 std::string incomparable(const ResultFile& base_file, const CellResult& base,
                          const ResultFile& new_file, const CellResult& changed) {
-  if (base.n != changed.n || base.d != changed.d) {
+  const Shape& was = base.key.shape;
+  const Shape& is = changed.key.shape;
+  if (was.n != is.n || was.d != is.d) {
     return formatted("the data have other sizes: %lld x %lld in base, %lld x %lld in new",
-                     static_cast<long long>(base.n), static_cast<long long>(base.d),
-                     static_cast<long long>(changed.n), static_cast<long long>(changed.d));
+                     static_cast<long long>(was.n), static_cast<long long>(was.d),
+                     static_cast<long long>(is.n), static_cast<long long>(is.d));
   }
   if (base.init != changed.init) {
     return "the first centroids differ: " + valid_utf8(base.init) + " in base, " +
@@ -621,15 +620,7 @@ ComparedCell compare_cell(const ResultFile& base_file, const CellResult& base,
   cell.experiment = base_file.experiment;
   cell.key = base.key;
   cell.new_key = changed.key;
-  cell.variant = base.variant;
   cell.backend = base.backend;
-  cell.precision = base.precision;
-  cell.dataset = base.dataset;
-  cell.n = base.n;
-  cell.d = base.d;
-  cell.k = base.k;
-  cell.iterations = base.iterations;
-  cell.threads = base.threads;
   cell.base = side_of(base);
   cell.changed = side_of(changed);
   compare_status(base.status, changed.status, changed.reason, cell.correctness,
@@ -655,14 +646,12 @@ struct MatchedCell {
 /// empty where they came from no file. The same file at another place is the same work.
 std::string key_by_content(const ResultFile& file, const CellResult& cell) {
   const json hash = dataset_hash(file, cell);
-  const std::string name = "/" + cell.dataset + "/";
-  const auto at = cell.key.find(name);
-  if (!hash.is_string() || at == std::string::npos) return "";
-  const std::string label = cell.precision == "f64" ? cell.dataset + "/f64" : cell.dataset;
-  const json spec = part(file.context.at("datasets").at(label), "spec");
+  if (!hash.is_string()) return "";
+  const json spec = part(file.context.at("datasets").at(cell.key.points()), "spec");
   if (!spec.is_object() || !spec.contains("file")) return "";
-  std::string key = cell.key;
-  return key.replace(at + 1, cell.dataset.size(), hash.get<std::string>());
+  CellKey key = cell.key;
+  key.dataset = hash.get<std::string>();
+  return key.text();
 }
 
 /// Pairs what is left by `name`, where that is unmistakable; what has no name is left.
@@ -682,7 +671,7 @@ void match_rest(std::vector<MatchedCell>& matches, std::map<std::string, const C
     if (name.empty() || found == offered.end()) continue;
     if (found->second.size() != 1 || wanted[name] != 1) continue;
     match.changed = found->second.front();
-    rest.erase(match.changed->key);
+    rest.erase(match.changed->key.text());
   }
 }
 
@@ -691,10 +680,10 @@ void match_rest(std::vector<MatchedCell>& matches, std::map<std::string, const C
 std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& changed,
                                      bool cross_hardware) {
   std::map<std::string, const CellResult*> rest;
-  for (const auto& cell : changed.cells) rest.emplace(cell.key, &cell);
+  for (const auto& cell : changed.cells) rest.emplace(cell.key.text(), &cell);
   std::vector<MatchedCell> matches;
   for (const auto& cell : base.cells) {
-    const auto found = rest.find(cell.key);
+    const auto found = rest.find(cell.key.text());
     matches.push_back({&cell, found == rest.end() ? nullptr : found->second});
     if (found != rest.end()) rest.erase(found);
   }
@@ -702,26 +691,26 @@ std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& c
       matches, rest, [&](const CellResult& cell) { return key_by_content(base, cell); },
       [&](const CellResult& cell) { return key_by_content(changed, cell); });
   if (cross_hardware) {
-    const auto work = [](const CellResult& cell) { return key_without_threads(cell.key); };
+    const auto work = [](const CellResult& cell) { return cell.key.work(); };
     match_rest(matches, rest, work, work);
   }
   for (const auto& cell : changed.cells) {
-    if (rest.contains(cell.key)) matches.push_back({nullptr, &cell});
+    if (rest.contains(cell.key.text())) matches.push_back({nullptr, &cell});
   }
   return matches;
 }
 
 /// Names the cell of the other side that differs in one respect alone.
-std::string absence(const CellResult& cell, const std::vector<MatchedCell>& matches) {
+std::string absence(const CellKey& key, const std::vector<MatchedCell>& matches) {
   for (const auto& match : matches) {
-    if (match.base != nullptr || match.changed->variant != cell.variant) continue;
-    const CellResult& other = *match.changed;
-    const int differing = (other.precision != cell.precision ? 1 : 0) +
-                          (other.dataset != cell.dataset ? 1 : 0) + (other.k != cell.k ? 1 : 0) +
-                          (other.iterations != cell.iterations ? 1 : 0) +
-                          (other.threads != cell.threads ? 1 : 0);
+    if (match.base != nullptr || match.changed->key.variant != key.variant) continue;
+    const CellKey& other = match.changed->key;
+    const int differing =
+        (other.shape.precision != key.shape.precision ? 1 : 0) +
+        (other.dataset != key.dataset ? 1 : 0) + (other.shape.k != key.shape.k ? 1 : 0) +
+        (other.iterations != key.iterations ? 1 : 0) + (other.threads != key.threads ? 1 : 0);
     if (differing == 1) {
-      return "not in new, which has " + other.key + ": other work is not compared";
+      return "not in new, which has " + other.text() + ": other work is not compared";
     }
   }
   return "not in new";
@@ -731,7 +720,7 @@ std::string absence(const CellResult& cell, const std::vector<MatchedCell>& matc
 
 bool is_exact_variant(const std::string& name, const ResultFile& file) {
   const auto cell = std::find_if(file.cells.begin(), file.cells.end(),
-                                 [&](const CellResult& c) { return c.variant == name; });
+                                 [&](const CellResult& c) { return c.key.variant == name; });
   if (cell != file.cells.end()) return cell->exact;
   const RegisteredVariant* registered = find_variant(name);
   return registered != nullptr && registered->traits.exact;
@@ -867,8 +856,8 @@ void sort_cells(std::vector<ComparedCell>& cells) {
     return std::tuple{static_cast<int>(cell.verdict), -size};
   };
   std::stable_sort(cells.begin(), cells.end(), [&](const auto& a, const auto& b) {
-    return std::tuple{rank(a), std::tie(a.experiment, a.key)} <
-           std::tuple{rank(b), std::tie(b.experiment, b.key)};
+    return std::tuple{rank(a), a.experiment, a.key.text()} <
+           std::tuple{rank(b), b.experiment, b.key.text()};
   });
 }
 
@@ -1006,12 +995,12 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   refuse_other_hardware(pairs, settings);
 
   const auto selected = [&](const ResultFile& file, const CellResult& cell) {
-    return !settings.only || settings.only->found_in(cell.key) ||
+    return !settings.only || settings.only->found_in(cell.key.text()) ||
            settings.only->found_in(file.experiment);
   };
   const auto miss = [&](const ResultFile& file, const CellResult& cell, const std::string& reason) {
     if (selected(file, cell) && cell.status != "skipped") {
-      comparison.missing.push_back({file.experiment, cell.key, reason});
+      comparison.missing.push_back({file.experiment, cell.key.text(), reason});
     }
   };
   for (const auto& file : base) {
@@ -1021,7 +1010,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   for (const auto& file : changed) {
     if (paired.contains(&file)) continue;
     for (const auto& cell : file.cells) {
-      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key, ""});
+      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key.text(), ""});
     }
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> found;
@@ -1039,12 +1028,12 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
     for (const auto& match : matches) {
       if (match.base == nullptr) {
         if (selected(*new_file, *match.changed)) {
-          comparison.added.push_back({new_file->experiment, match.changed->key, ""});
+          comparison.added.push_back({new_file->experiment, match.changed->key.text(), ""});
         }
         continue;
       }
       if (match.changed == nullptr) {
-        miss(*base_file, *match.base, absence(*match.base, matches));
+        miss(*base_file, *match.base, absence(match.base->key, matches));
         continue;
       }
       if (!selected(*base_file, *match.base) && !selected(*new_file, *match.changed)) continue;
@@ -1074,7 +1063,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
                              part(match.changed->data, "library"));
       if (cell.base.seconds && cell.changed.seconds) {
         for (const auto& sentence : libraries.take()) {
-          library_changes[sentence].insert(cell.variant);
+          library_changes[sentence].insert(cell.key.variant);
         }
       }
       comparison.cells.push_back(std::move(cell));
@@ -1134,17 +1123,8 @@ json to_json(const Comparison& comparison) {
   for (const auto& cell : comparison.cells) {
     const bool timed = cell.times.has_value();
     cells.push_back({{"experiment", cell.experiment},
-                     {"key", cell.key},
-                     {"new_key", cell.new_key},
-                     {"variant", cell.variant},
+                     {"new_key", cell.new_key.text()},
                      {"backend", cell.backend},
-                     {"precision", cell.precision},
-                     {"dataset", cell.dataset},
-                     {"n", cell.n},
-                     {"d", cell.d},
-                     {"k", cell.k},
-                     {"iterations", cell.iterations},
-                     {"threads", cell.threads},
                      {"base", side(cell.base)},
                      {"new", side(cell.changed)},
                      {"ratio", timed ? json(cell.times->ratio) : json(nullptr)},
@@ -1160,6 +1140,7 @@ json to_json(const Comparison& comparison) {
                      {"correctness", cell.correctness},
                      {"correctness_regression", cell.correctness_regression},
                      {"still_broken", cell.still_broken}});
+    cells.back().update(to_json(cell.key));
   }
   json records = json::array();
   for (const auto& record : comparison.records) {

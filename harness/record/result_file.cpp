@@ -177,7 +177,7 @@ void require_near(const Node& stated, double expected, const std::string& whose,
               shortened(json(expected)));
 }
 
-std::string name_of(const CellResult& cell) { return "cell " + valid_utf8(cell.key); }
+std::string name_of(const CellResult& cell) { return "cell " + valid_utf8(cell.key.text()); }
 
 void require_absent(const std::optional<Node>& node, const char* what) {
   if (node) node->fail(std::string(what) + " belong to status \"ok\" alone");
@@ -201,7 +201,7 @@ void check_summary(const Node& summary, const CellResult& cell, std::int64_t ver
 
 /// Rates are those of the models of docs/metrics.md at the median.
 void check_rates(const Node& node, const CellResult& cell) {
-  const Shape shape{cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+  const Shape& shape = cell.key.shape;
   const auto check = [&](const std::optional<Node>& rate, double work, const char* model) {
     if (rate) require_near(*rate, work / *cell.median * 1e-9, name_of(cell), model);
   };
@@ -379,28 +379,32 @@ void read_doubts(const Node& node, CellResult& cell, std::int64_t version) {
   }
 }
 
+CellKey read_key(const Node& node) {
+  CellKey key;
+  const std::string stated = node.at("key").name();
+  key.variant = node.at("variant").name();
+  key.shape.precision =
+      parse_precision(node.at("precision").one_of({"f64", "f32", "tf32", "f16", "bf16"}));
+  key.dataset = node.at("dataset").name();
+  key.shape.n = node.at("n").integer(1, kMany);
+  key.shape.d = node.at("d").integer(1, kMany);
+  key.shape.k = node.at("k").integer(1, kMany);
+  key.iterations = node.at("iterations").integer(1, kMany);
+  key.threads = static_cast<int>(node.at("threads").integer(1, std::numeric_limits<int>::max()));
+  if (stated != key.text()) {
+    node.at("key").fail(shortened(node.at("key").value()) +
+                        " does not fit the cell's own fields, which make \"" +
+                        valid_utf8(key.text()) + "\"");
+  }
+  return key;
+}
+
 CellResult read_cell(const Node& node, std::int64_t version) {
   CellResult cell;
-  cell.key = node.at("key").name();
-  cell.variant = node.at("variant").name();
+  cell.key = read_key(node);
   cell.backend = node.at("backend").name();
-  cell.precision = node.at("precision").one_of({"f64", "f32", "tf32", "f16", "bf16"});
-  cell.dataset = node.at("dataset").name();
   cell.init = node.at("init").text();
-  cell.n = node.at("n").integer(1, kMany);
-  cell.d = node.at("d").integer(1, kMany);
-  cell.k = node.at("k").integer(1, kMany);
-  cell.iterations = node.at("iterations").integer(1, kMany);
-  cell.threads = static_cast<int>(node.at("threads").integer(1, std::numeric_limits<int>::max()));
   cell.exact = node.at("exact").boolean();
-  const std::string key = cell.variant + "/" + cell.precision + "/" + cell.dataset + "/k" +
-                          std::to_string(cell.k) + "/T" + std::to_string(cell.iterations) + "/t" +
-                          std::to_string(cell.threads);
-  if (cell.key != key) {
-    node.at("key").fail(shortened(node.at("key").value()) +
-                        " does not fit the cell's own fields, which make \"" + valid_utf8(key) +
-                        "\"");
-  }
   cell.status = node.at("status").one_of({"ok", "wrong", "skipped", "error"});
   if (const auto reason = node.maybe("reason")) cell.reason = reason->text();
   if ((cell.status == "ok") != cell.reason.empty()) {
@@ -536,7 +540,7 @@ ResultFile from_document(const JsonDocument& document) {
   std::set<std::string> keys;
   for (const Node& node : root.at("cells").elements()) {
     CellResult cell = read_cell(node, schema);
-    if (!keys.insert(cell.key).second) {
+    if (!keys.insert(cell.key.text()).second) {
       node.at("key").fail(shortened(node.at("key").value()) + " appears twice");
     }
     file.cells.push_back(std::move(cell));

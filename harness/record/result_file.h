@@ -11,21 +11,15 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/cell_key.h"
+
 namespace kmeans {
 
 /// One configuration as a result file has it (docs/results.md). Times in seconds per iteration.
 struct CellResult {
-  std::string key;
-  std::string variant;
+  CellKey key;
   std::string backend;
-  std::string precision;
-  std::string dataset;  ///< Label.
   std::string init;
-  std::int64_t n = 0;
-  std::int64_t d = 0;
-  std::int64_t k = 0;
-  std::int64_t iterations = 0;
-  int threads = 1;
   bool exact = false;
   std::string status;                        ///< "ok", "wrong", "skipped" or "error"
   std::string reason;                        ///< Empty for "ok".

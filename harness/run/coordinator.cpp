@@ -278,7 +278,7 @@ class Run {
 
   [[nodiscard]] const ProcessRecord* record_of(const Cell& cell, int process) const {
     const auto& processes = journal_.content().processes;
-    const auto found = processes.find({cell.key, process});
+    const auto found = processes.find({cell.key.text(), process});
     return found == processes.end() ? nullptr : &found->second;
   }
 
@@ -286,8 +286,8 @@ class Run {
   [[nodiscard]] std::vector<const ProcessRecord*> processes_of(const Cell& cell) const {
     std::vector<const ProcessRecord*> found;
     const auto& processes = journal_.content().processes;
-    for (auto one = processes.lower_bound({cell.key, 0});
-         one != processes.end() && one->first.first == cell.key; ++one) {
+    for (auto one = processes.lower_bound({cell.key.text(), 0});
+         one != processes.end() && one->first.first == cell.key.text(); ++one) {
       found.push_back(&one->second);
     }
     return found;
@@ -300,9 +300,9 @@ class Run {
     state.wall_seconds = 0;
     for (const auto* record : processes_of(*state.cell)) {
       const int process = record->process;
-      if (retry_.count({state.cell->key, process}) != 0) continue;
+      if (retry_.count({state.cell->key.text(), process}) != 0) continue;
       state.done.insert(process);
-      learn_pace(state.cell->threads, *record);
+      learn_pace(state.cell->key.threads, *record);
       state.wall_seconds += record->wall_seconds;
       if (status_of(record->result) != "ok") {
         state.stopped = true;
@@ -310,7 +310,7 @@ class Run {
       }
       if (process == 0) {
         const auto decision =
-            decide_sampling(state.cell->sampling, state.cell->iterations, *record);
+            decide_sampling(state.cell->sampling, state.cell->key.iterations, *record);
         state.processes = decision.processes;
         state.repetitions = decision.repetitions;
       }
@@ -335,10 +335,11 @@ class Run {
         if (state.finished()) continue;
         const ScalarType scalar = points_scalar(cell.task.shape.precision);
         const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k) + "/" +
-                                 std::to_string(cell.iterations) + "/" + to_string(scalar);
+                                 std::to_string(cell.key.iterations) + "/" + to_string(scalar);
         auto found = exact.find(name);
         if (found == exact.end()) {
-          found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations, scalar)).first;
+          found =
+              exact.emplace(name, exact_trajectory(cell.task, cell.key.iterations, scalar)).first;
         }
         state.exact = found->second;
       } catch (const NotMeasurable& error) {
@@ -480,7 +481,7 @@ class Run {
       const json& result = record_of(*state.cell, process)->result;
       if (status_of(result) == "ok") samples.push_back(result.at("samples"));
     }
-    return {{"key", state.cell->key}, {"stopped", state.stopped}, {"samples", samples}};
+    return {{"key", state.cell->key.text()}, {"stopped", state.stopped}, {"samples", samples}};
   }
 
   /// One process at a time, of the cell whose key is read as JSON from standard input, answered by
@@ -496,8 +497,9 @@ class Run {
         for (auto& state : states_) state.processes = static_cast<int>(state.done.size());
         return !interrupted();
       }
-      const auto state = std::find_if(states_.begin(), states_.end(),
-                                      [&](const auto& one) { return wanted == one.cell->key; });
+      const auto state = std::find_if(states_.begin(), states_.end(), [&](const auto& one) {
+        return wanted == one.cell->key.text();
+      });
       if (state == states_.end())
         throw InputError("--turns: no cell has the key " + to_line(wanted));
       if (!state->stopped) {
@@ -615,7 +617,7 @@ class Run {
       for (const int process : state.done) {
         const ProcessRecord& record = *record_of(*state.cell, process);
         const auto pace = pace_of(record);
-        if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->threads) &&
+        if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->key.threads) &&
             retries_of(record) < kMostRetries) {
           turn.emplace_back(&state, process);
         }
@@ -663,13 +665,13 @@ class Run {
   void run_process_of(CellState& state, int process) {
     const Cell& cell = *state.cell;
     Job job;
-    job.variant = cell.variant;
+    job.variant = cell.key.variant;
     job.precision = cell.task.shape.precision;
     job.points_file = state.files.points.file.string();
     job.centroids_file = state.files.centroids.string();
     job.k = cell.task.shape.k;
-    job.iterations = cell.iterations;
-    job.threads = cell.threads;
+    job.iterations = cell.key.iterations;
+    job.threads = cell.key.threads;
     job.repetitions = state.repetitions;
     job.min_seconds = cell.sampling.min_seconds;
     // The first process finds out how long things take, within its share of the budget; for the
@@ -677,7 +679,7 @@ class Run {
     job.max_seconds = process == 0 ? cell.sampling.max_seconds / cell.sampling.processes
                                    : cell.sampling.max_seconds;
     job.patience = settings_.patience;
-    if (settings_.patience > 0) job.best_pace = best_pace(cell.threads);
+    if (settings_.patience > 0) job.best_pace = best_pace(cell.key.threads);
     job.profile = true;
     const ProcessRecord* earlier =
         state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
@@ -691,7 +693,7 @@ class Run {
     }
     job.verify_threads = settings_.threads;
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;
-    if (progress_.rewrites()) show(cell.key);
+    if (progress_.rewrites()) show(cell.key.text());
     const double load = load_average();
     // Of the first look: what is spoilt between two processes counts as well.
     const FileStamp points =
@@ -700,7 +702,7 @@ class Run {
     const Activity before = read_activity(metered_);
     const auto begin = Clock::now();
     const auto reply =
-        workers_.run("worker", to_json(job), cell.threads, cell.sampling.timeout_seconds);
+        workers_.run("worker", to_json(job), cell.key.threads, cell.sampling.timeout_seconds);
     if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     json result = reply.result.is_object() ? reply.result : failure(reply.problem);
@@ -709,8 +711,8 @@ class Run {
     if (written_to) {
       result = failure("the file of its points or initial centroids was written to meanwhile");
     }
-    result["activity"] = activity_between(before, read_activity(metered_), seconds, cell.threads,
-                                          metered_.cpus.size());
+    result["activity"] = activity_between(before, read_activity(metered_), seconds,
+                                          cell.key.threads, metered_.cpus.size());
     if (earlier != nullptr) result = better_attempt(state, *earlier, std::move(result));
     remember(state, process, result, reply.wall_seconds, load);
     review(state);
@@ -761,8 +763,9 @@ class Run {
   void remember(CellState& state, int process, const json& reported, double wall_seconds,
                 double load_before) {
     const json result = without_places(reported);
-    journal_.append({state.cell->key, process, result, wall_seconds, load_before, load_average()});
-    retry_.erase({state.cell->key, process});
+    journal_.append(
+        {state.cell->key.text(), process, result, wall_seconds, load_before, load_average()});
+    retry_.erase({state.cell->key.text(), process});
   }
 
   /// A word on a finished cell's headline number.
@@ -786,7 +789,7 @@ class Run {
   }
 
   [[nodiscard]] std::string description(const CellState& state, const json& result) const {
-    std::string text = state.cell->key;
+    std::string text = state.cell->key.text();
     if (status_of(result) != "ok") {
       const std::string reason = result.value("reason", std::string("no reason given"));
       return text + ": " + status_of(result) + ": " + reason.substr(0, reason.find('\n'));
@@ -967,7 +970,7 @@ class Run {
     for (const auto& state : states_) {
       if (state.cell == &cell) evidence.finished = state.finished();
     }
-    const auto known = best_paces_.find(cell.threads);
+    const auto known = best_paces_.find(cell.key.threads);
     if (known != best_paces_.end()) {
       evidence.best_pace = known->second;
     }

@@ -230,14 +230,14 @@ json Preparation::datasets() const {
   json result = json::object();
   for (const auto& [key, known] : datasets_) {
     const auto& [label, scalar] = key;
-    result[label + (scalar == ScalarType::f64 ? "/f64" : "")] = {{"spec", known.spec.json},
-                                                                 {"scalar", to_string(scalar)},
-                                                                 {"sha256", known.stored.sha256},
-                                                                 {"n", known.stored.n},
-                                                                 {"d", known.stored.d}};
+    json& set = result[points_name(label, scalar == ScalarType::f64)];
+    set = {{"spec", known.spec.json},
+           {"scalar", to_string(scalar)},
+           {"sha256", known.stored.sha256},
+           {"n", known.stored.n},
+           {"d", known.stored.d}};
     if (known.spec.json.value("drop_nonfinite", false)) {
-      result[label + (scalar == ScalarType::f64 ? "/f64" : "")]["points_dropped"] =
-          known.stored.points_dropped;
+      set["points_dropped"] = known.stored.points_dropped;
     }
   }
   return result;

@@ -216,13 +216,13 @@ class FileReproduction {
     std::vector<Item> items;
     std::set<std::string> labels;
     for (const auto& cell : file_.cells) {
-      if (!chosen(cell.key)) continue;
+      if (!chosen(cell.key.text())) continue;
       if (cell.status != "ok" && cell.status != "wrong") {
         ++report_.without_answer;
         continue;
       }
-      labels.insert(data_label(cell.dataset, cell.precision));
-      add(items, cell.key, own_seconds(cell), [this, &cell] { return cell_finding(cell); });
+      labels.insert(cell.key.points());
+      add(items, cell.key.text(), own_seconds(cell), [this, &cell] { return cell_finding(cell); });
     }
     for (const auto& trace : file_.traces) {
       const std::string name = text_of(member(trace, "name"));
@@ -232,7 +232,7 @@ class FileReproduction {
         continue;
       }
       labels.insert(
-          data_label(text_of(member(trace, "dataset")), text_of(member(trace, "precision"))));
+          points_name(text_of(member(trace, "dataset")), member(trace, "precision") == "f64"));
       add(items, name, trace_seconds(trace), [this, &trace] { return trace_finding(trace); });
     }
     for (const auto& study : file_.studies) {
@@ -257,10 +257,6 @@ class FileReproduction {
            std::function<std::optional<Finding>()> work) const {
     const bool too_long = estimate > settings_.at_most_seconds;
     items.push_back({name, estimate, too_long ? 0 : estimate, std::move(work)});
-  }
-
-  static std::string data_label(const std::string& dataset, const std::string& precision) {
-    return dataset + (precision == "f64" ? "/f64" : "");
   }
 
   // --- Data ----------------------------------------------------------------------------------
@@ -381,14 +377,15 @@ class FileReproduction {
   }
 
   static double work(const CellResult& cell) {
-    return static_cast<double>(cell.n) * static_cast<double>(cell.d) * static_cast<double>(cell.k) *
-           static_cast<double>(cell.iterations + 1);
+    return static_cast<double>(cell.key.shape.n) * static_cast<double>(cell.key.shape.d) *
+           static_cast<double>(cell.key.shape.k) * static_cast<double>(cell.key.iterations + 1);
   }
 
   // Of the recorded variant, as the record's own times let expect.
   [[nodiscard]] double own_seconds(const CellResult& cell) const {
     if (cell.median) {
-      return *cell.median * static_cast<double>(cell.iterations + 1) * thread_factor(cell.threads);
+      return *cell.median * static_cast<double>(cell.key.iterations + 1) *
+             thread_factor(cell.key.threads);
     }
     return work(cell) / kPlainPerSecond;
   }
@@ -427,10 +424,10 @@ class FileReproduction {
 
   static Subject subject_of(const CellResult& cell) {
     Subject subject;
-    subject.label = data_label(cell.dataset, cell.precision);
-    subject.task.label = cell.dataset;
+    subject.label = cell.key.points();
+    subject.task.label = cell.key.dataset;
     subject.task.init = cell.init;
-    subject.task.shape = {cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+    subject.task.shape = cell.key.shape;
     return subject;
   }
 
@@ -447,10 +444,10 @@ class FileReproduction {
   }
 
   std::optional<Finding> cell_finding(const CellResult& cell) {
-    Finding finding = finding_of("cell", cell.key);
+    Finding finding = finding_of("cell", cell.key.text());
     const Subject subject = subject_of(cell);
     const Shape& shape = subject.task.shape;
-    const std::string reason = reason_not_to_run(cell.variant, shape, own_seconds(cell));
+    const std::string reason = reason_not_to_run(cell.key.variant, shape, own_seconds(cell));
     const bool answered = cell.status == "ok";
     if (!reason.empty()) {
       finding.judgement = {Reproduced::not_run, reason};
@@ -463,9 +460,9 @@ class FileReproduction {
       finding.judgement = {Reproduced::not_run, why_not};
       return finding;
     }
-    const Traits& traits = find_variant(cell.variant)->traits;
-    const int threads = traits.parallel ? std::min(cell.threads, settings_.threads) : 1;
-    Job job = job_of(cell.variant, subject, *at_hand, cell.iterations, threads);
+    const Traits& traits = find_variant(cell.key.variant)->traits;
+    const int threads = traits.parallel ? std::min(cell.key.threads, settings_.threads) : 1;
+    Job job = job_of(cell.key.variant, subject, *at_hand, cell.key.iterations, threads);
     if (!answered) return wrong_cell_finding(cell, subject, job, finding);
 
     // Variants that are not deterministic promise nothing, so they are certified at once.
@@ -506,7 +503,7 @@ class FileReproduction {
 
   // Another variant of the same exact step gives the same bits.
   void stand_in(const CellResult& cell, const Subject& subject, Finding& finding) {
-    if (cell.variant == fast_exact()) return;
+    if (cell.key.variant == fast_exact()) return;
     const double seconds = exact_seconds(cell);
     if (!reason_not_to_run(fast_exact(), subject.task.shape, seconds).empty()) return;
     std::string why_not;
@@ -524,8 +521,8 @@ class FileReproduction {
   }
 
   [[nodiscard]] std::string exact_key(const CellResult& cell) const {
-    return cell.dataset + " k" + std::to_string(cell.k) + " T" + std::to_string(cell.iterations) +
-           " " + cell.init;
+    return cell.key.dataset + " k" + std::to_string(cell.key.shape.k) + " T" +
+           std::to_string(cell.key.iterations) + " " + cell.init;
   }
 
   void remember_exact(const CellResult& cell, const JobResult& answer) {
@@ -537,11 +534,11 @@ class FileReproduction {
     if (const auto known = exact_answers_.find(exact_key(cell)); known != exact_answers_.end()) {
       return known->second;
     }
-    subject.label = data_label(cell.dataset, "f32");
+    subject.label = cell.key.dataset;
     subject.task.shape.precision = Precision::f32;
     const auto at_hand = files(subject, ScalarType::f32, why_not);
     if (!at_hand) return std::nullopt;
-    Job job = job_of(fast_exact(), subject, *at_hand, cell.iterations, settings_.threads);
+    Job job = job_of(fast_exact(), subject, *at_hand, cell.key.iterations, settings_.threads);
     job.repetitions = 0;
     auto answer = run_job_here(job, seconds, why_not);
     if (answer && answer->status != "ok") {
@@ -596,7 +593,7 @@ class FileReproduction {
   // threads, and only if they kept that promise there.
   [[nodiscard]] bool bits_promised(const CellResult& cell, const Traits& traits,
                                    int threads) const {
-    return traits.deterministic && report_.surroundings.empty() && threads == cell.threads &&
+    return traits.deterministic && report_.surroundings.empty() && threads == cell.key.threads &&
            member(cell.data, "bit_equal_across_processes") != false;
   }
 
@@ -629,7 +626,7 @@ class FileReproduction {
       return inertia_beyond_bound(*cell.inertia, here.inertia, traits.empty_clusters,
                                   met_empty_clusters, floor);
     };
-    const Shape shape{cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+    const Shape& shape = cell.key.shape;
     if (beyond_bound({})) {
       const double largest = largest_coordinate(points_file, points_scalar(shape.precision));
       if (const auto beyond = beyond_bound(repetition_floor(traits, shape, here.scale, largest))) {
@@ -648,7 +645,9 @@ class FileReproduction {
                                             Finding finding) {
     std::string why_not;
     if (const double seconds = exact_seconds(cell);
-        reason_not_to_run(fast_exact(), {cell.n, cell.d, cell.k, Precision::f32}, seconds)
+        reason_not_to_run(fast_exact(),
+                          {cell.key.shape.n, cell.key.shape.d, cell.key.shape.k, Precision::f32},
+                          seconds)
             .empty()) {
       if (const auto exact = exact_answer(cell, subject, seconds, why_not)) {
         job.exact_inertia = exact->inertia;
@@ -691,7 +690,7 @@ class FileReproduction {
   [[nodiscard]] bool is_exact(const std::string& variant) const {
     if (const auto* registered = find_variant(variant)) return registered->traits.exact;
     return std::any_of(file_.cells.begin(), file_.cells.end(), [&](const CellResult& cell) {
-      return cell.variant == variant && cell.exact;
+      return cell.key.variant == variant && cell.exact;
     });
   }
 
@@ -701,7 +700,7 @@ class FileReproduction {
     Finding finding = finding_of("trace", name);
     Subject subject;
     subject.label =
-        data_label(text_of(member(trace, "dataset")), text_of(member(trace, "precision")));
+        points_name(text_of(member(trace, "dataset")), member(trace, "precision") == "f64");
     subject.task.label = text_of(member(trace, "dataset"));
     subject.task.init = text_of(member(trace, "init"));
     Shape& shape = subject.task.shape;

@@ -212,7 +212,7 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
                   largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_l2"}),
                   noted);
   }
-  const double step = seconds * static_cast<double>(cell.iterations);
+  const double step = seconds * static_cast<double>(cell.key.iterations);
   if (device_times.is_object() && step >= kLongStepSeconds) {
     const double device = device_times.at("median");
     if (std::abs(device / seconds - 1) > kClockTolerance) {
@@ -306,9 +306,9 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     const bool wide = shape.precision == Precision::f64;
     const char* one = wide ? "f64_one_thread" : "f32_one_thread";
     const char* all = wide ? "f64_all_threads" : "f32_all_threads";
-    double ceiling = cell.threads == 1 ? largest_number(part("fma_gflops"), {one})
-                                       : largest_number(part("fma_gflops"), {one, all});
-    if (cell.threads > 1) {
+    double ceiling = cell.key.threads == 1 ? largest_number(part("fma_gflops"), {one})
+                                           : largest_number(part("fma_gflops"), {one, all});
+    if (cell.key.threads > 1) {
       ceiling = std::fmax(ceiling, largest_number(part("gemm_gflops"), {wide ? "f64" : "f32"}));
     }
     doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, ceiling, noted);
@@ -335,8 +335,8 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     noted.push_back(
         formatted("the machine was busy: load average %.1f on %d processors", load, limits.cpus));
   }
-  if (limits.usable_threads > 0 && cell.threads > limits.usable_threads) {
-    noted.push_back(std::to_string(cell.threads) + " threads shared " +
+  if (limits.usable_threads > 0 && cell.key.threads > limits.usable_threads) {
+    noted.push_back(std::to_string(cell.key.threads) + " threads shared " +
                     std::to_string(limits.usable_threads) + " that can run at once here");
   }
   std::set<std::string> said;
@@ -450,19 +450,10 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   const Verdict verdict =
       cell.skip_reason.empty() ? judge(evidence) : Verdict{"skipped", cell.skip_reason, nullptr};
   const bool ok = verdict.status == "ok";
-  json result{{"key", cell.key},
-              {"experiment", experiment},
-              {"variant", cell.variant},
+  json result{{"experiment", experiment},
               {"backend", cell.backend},
-              {"dataset", cell.task.label},
-              {"n", shape.n},
-              {"d", shape.d},
-              {"k", shape.k},
-              {"precision", to_string(shape.precision)},
               {"exact", cell.exact},
-              {"threads", cell.threads},
               {"init", cell.task.init},
-              {"iterations", cell.iterations},
               {"status", verdict.status},
               {"reason", ok ? json(nullptr) : json(verdict.reason)},
               {"samples_seconds_per_iteration", json::array()},
@@ -482,6 +473,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"setup_includes", cell.includes.empty() ? json() : json(cell.includes)},
               {"wrong_because", cell.wrong_because.empty() ? json() : json(cell.wrong_because)},
               {"verification", certificate_of(evidence, verdict)}};
+  result.update(to_json(cell.key));
   for (const char* absent :
        {"executed_iterations", "seconds_per_iteration", "stopping", "setup_seconds", "gflops",
         "gflops_2nkd", "inertia", "label_hash", "centroid_hash", "bit_equal_across_processes",

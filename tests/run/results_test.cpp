@@ -161,13 +161,11 @@ TEST(SamplingDecision, CountsSetUpAndVerification) {
 class CellTest : public ::testing::Test {
  protected:
   CellTest() {
-    cell_.key = "cpu_demo/f32/uniform/k10/T10/t1";
-    cell_.variant = "cpu_demo";
+    cell_.key = {"cpu_demo", "uniform", {1000, 3, 10, Precision::f32}, 10, 1};
     cell_.backend = "cpu";
     cell_.task.label = "uniform";
     cell_.task.init = "random:1";
-    cell_.task.shape = {1000, 3, 10, Precision::f32};
-    cell_.iterations = 10;
+    cell_.task.shape = cell_.key.shape;
     cell_.sampling = {3, 3, 0.02, 10, 300};
     limits_.cpus = 2;
   }
@@ -188,7 +186,7 @@ class CellTest : public ::testing::Test {
                 {"library", {{"blas", "1.0"}}}};
     result.update(changes);
     const auto process = static_cast<int>(records_.size());
-    records_.push_back({cell_.key, process, result, 1, 0.5, 0.75});
+    records_.push_back({cell_.key.text(), process, result, 1, 0.5, 0.75});
   }
 
   /// Another process with what the last one found: one alone is worth a note.
@@ -386,7 +384,7 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
   for (auto& record : records_) record.result["device_samples"] = {8e-4, 8.8e-4, 9.6e-4};
   EXPECT_THAT(assemble().at("noted").dump(), HasSubstr("device events say"));
   // In steps of 1.1 ms a launch more or less explains that.
-  cell_.iterations = 1;
+  cell_.key.iterations = 1;
   EXPECT_THAT(assemble().at("noted"), IsEmpty());
 
   limits_.ceilings["gpu"]["gemm_gflops"]["f32"] = 0.04;  // 2nkd is 0.0545 GFLOP/s
