@@ -25,9 +25,9 @@
 #include "harness/machine/machine.h"
 #include "harness/machine/machine_check.h"
 #include "harness/machine/pace.h"
-#include "harness/record/journal.h"
 #include "harness/run/fit.h"
 #include "harness/run/job.h"
+#include "harness/run/journal.h"
 #include "harness/run/preparation.h"
 #include "harness/run/study_job.h"
 #include "harness/run/workers.h"
@@ -263,7 +263,7 @@ class Run {
   void collect() {
     for (const auto& [key, record] : journal_.content().processes) {
       // A failure is not an answer: a resumed run tries again.
-      if (status_of(record.result) == "error") retry_.insert(key);
+      if (record.result.status == "error") retry_.insert(key);
     }
     for (const auto& cell : plan_.cells) {
       if (!cell.selected || !cell.skip_reason.empty()) continue;
@@ -304,7 +304,7 @@ class Run {
       state.done.insert(process);
       learn_pace(state.cell->key.threads, *record);
       state.wall_seconds += record->wall_seconds;
-      if (status_of(record->result) != "ok") {
+      if (record->result.status != "ok") {
         state.stopped = true;
         continue;
       }
@@ -314,9 +314,7 @@ class Run {
         state.processes = decision.processes;
         state.repetitions = decision.repetitions;
       }
-      if (record->result.contains("outcome")) {
-        state.certified.push_back(record->result.at("outcome").get<std::string>());
-      }
+      state.certified.push_back(record->result.outcome);
     }
   }
 
@@ -343,11 +341,12 @@ class Run {
         }
         state.exact = found->second;
       } catch (const NotMeasurable& error) {
-        stop(state, {{"status", "skipped"}, {"reason", error.what()}, {"samples", json::array()}});
+        stop(state, unreported("skipped", error.what()));
       } catch (const EnvironmentError& error) {
-        stop(state, failure(std::string("the data could not be made: ") + error.what()));
+        stop(state,
+             unreported("error", std::string("the data could not be made: ") + error.what()));
       } catch (const std::bad_alloc&) {
-        stop(state, failure("the data could not be made: out of host memory"));
+        stop(state, unreported("error", "the data could not be made: out of host memory"));
       }
     }
     for (const auto& trace : plan_.traces) {
@@ -374,7 +373,7 @@ class Run {
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
     }
-    journal_.append_trace(trace.spec.name, without_places(result));
+    journal_.append_trace(trace.spec.name, presented(result));
   }
 
   /// The points that the exact trajectory follows. Where they cannot be had there is none.
@@ -399,7 +398,7 @@ class Run {
     } catch (const EnvironmentError& error) {
       result = failure(std::string("the data could not be made: ") + error.what());
     }
-    journal_.append_study(study.spec.name, without_places(result));
+    journal_.append_study(study.spec.name, presented(result));
   }
 
   /// A resumed run must not mix measurements on different points.
@@ -434,8 +433,8 @@ class Run {
     return found == journal_.content().studies.end() || status_of(found->second) == "error";
   }
 
-  void stop(CellState& state, const json& result) {
-    remember(state, 0, result, 0, load_average());
+  void stop(CellState& state, JobResult result) {
+    remember({state.cell->key.text(), 0, std::move(result), 0, load_average()});
     state.stopped = true;
   }
 
@@ -456,14 +455,9 @@ class Run {
         return std::nullopt;
       }
     }
-    const auto reply =
-        workers_.run("worker", to_json(*job), settings_.threads, plan_.timeout_seconds);
-    if (status_of(reply.result) != "ok" || !reply.result.at("inertia").is_number()) {
-      return std::nullopt;
-    }
-    const ExactTrajectory trajectory{reply.result.at("inertia").get<double>(),
-                                     reply.result.at("any_empty_clusters").get<bool>(),
-                                     scale_from_json(reply.result.value("scale", json())), scalar};
+    const JobResult found = workers_.run(*job, plan_.timeout_seconds).result;
+    if (found.status != "ok" || !std::isfinite(found.inertia)) return std::nullopt;
+    const ExactTrajectory trajectory{found.inertia, found.any_empty_clusters, found.scale, scalar};
     preparation_.keep_trajectory(task, files, iterations, trajectory);
     return trajectory;
   }
@@ -478,8 +472,8 @@ class Run {
   [[nodiscard]] json told(const CellState& state) const {
     json samples = json::array();
     for (const int process : state.done) {
-      const json& result = record_of(*state.cell, process)->result;
-      if (status_of(result) == "ok") samples.push_back(result.at("samples"));
+      const JobResult& result = record_of(*state.cell, process)->result;
+      if (result.status == "ok") samples.push_back(result.samples);
     }
     return {{"key", state.cell->key.text()}, {"stopped", state.stopped}, {"samples", samples}};
   }
@@ -618,7 +612,7 @@ class Run {
         const ProcessRecord& record = *record_of(*state.cell, process);
         const auto pace = pace_of(record);
         if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->key.threads) &&
-            retries_of(record) < kMostRetries) {
+            record.retries < kMostRetries) {
           turn.emplace_back(&state, process);
         }
       }
@@ -638,40 +632,32 @@ class Run {
 
   /// Of two attempts at one process, the one to keep: a failure in any case, else the one beside
   /// which the cores were faster.
-  [[nodiscard]] json better_attempt(const CellState& state, const ProcessRecord& earlier,
-                                    json again) const {
-    const int retries = retries_of(earlier) + 1;
+  void keep_better(const CellState& state, const ProcessRecord& earlier,
+                   ProcessRecord& again) const {
+    again.retries = earlier.retries + 1;
     const auto was = pace_of(earlier);
-    const auto is = pace_of(ProcessRecord{"", 0, again, 0, 0, 0});
-    if (status_of(again) == "ok" &&
+    const auto is = pace_of(again);
+    if (again.result.status == "ok" &&
         (!was || !is || *is >= *was || others_rely_on(state, earlier, again))) {
-      again = earlier.result;
+      again.result = earlier.result;
+      again.activity = earlier.activity;
     }
-    again["retries"] = retries;
-    return again;
   }
 
   /// Is the certificate of an earlier attempt another process's too, and lost with it?
   [[nodiscard]] bool others_rely_on(const CellState& state, const ProcessRecord& earlier,
-                                    const json& again) const {
-    const std::string outcome = earlier.result.value("outcome", std::string());
-    if (again.value("outcome", std::string()) == outcome) return false;
+                                    const ProcessRecord& again) const {
+    const std::string& outcome = earlier.result.outcome;
+    if (again.result.outcome == outcome) return false;
     return std::any_of(state.done.begin(), state.done.end(), [&](int process) {
       return process != earlier.process &&
-             record_of(*state.cell, process)->result.value("outcome", std::string()) == outcome;
+             record_of(*state.cell, process)->result.outcome == outcome;
     });
   }
 
-  void run_process_of(CellState& state, int process) {
+  [[nodiscard]] Job job_of(const CellState& state, int process) {
     const Cell& cell = *state.cell;
-    Job job;
-    job.variant = cell.key.variant;
-    job.precision = cell.task.shape.precision;
-    job.points_file = state.files.points.file.string();
-    job.centroids_file = state.files.centroids.string();
-    job.k = cell.task.shape.k;
-    job.iterations = cell.key.iterations;
-    job.threads = cell.key.threads;
+    Job job = job_for(cell.key, state.files);
     job.repetitions = state.repetitions;
     job.min_seconds = cell.sampling.min_seconds;
     // The first process finds out how long things take, within its share of the budget; for the
@@ -681,44 +667,47 @@ class Run {
     job.patience = settings_.patience;
     if (settings_.patience > 0) job.best_pace = best_pace(cell.key.threads);
     job.profile = true;
-    const ProcessRecord* earlier =
-        state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
-    // The earlier attempt may hold the cell's one certificate; the new one then needs its own.
-    if (earlier == nullptr) job.certified_outcomes = state.certified;
-    if (state.exact) {
-      job.exact_inertia = state.exact->inertia;
-      job.exact_had_empty_clusters = state.exact->met_empty_clusters;
-      job.exact_scale = state.exact->scale;
-      job.exact_scalar = state.exact->scalar;
-    }
+    // An earlier attempt may hold the cell's one certificate; the new one then needs its own.
+    if (state.done.count(process) == 0) job.certified_outcomes = state.certified;
+    if (state.exact) compare_with(*state.exact, job);
     job.verify_threads = settings_.threads;
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;
+    return job;
+  }
+
+  void run_process_of(CellState& state, int process) {
+    const Cell& cell = *state.cell;
+    const Job job = job_of(state, process);
+    const ProcessRecord* earlier =
+        state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
     if (progress_.rewrites()) show(cell.key.text());
-    const double load = load_average();
+    ProcessRecord record{cell.key.text(), process, {}, 0, load_average()};
     // Of the first look: what is spoilt between two processes counts as well.
     const FileStamp points =
         stamps_.try_emplace(state.files.points.file, state.files.points.file).first->second;
     const FileStamp centroids(state.files.centroids);
     const Activity before = read_activity(metered_);
     const auto begin = Clock::now();
-    const auto reply =
-        workers_.run("worker", to_json(job), cell.key.threads, cell.sampling.timeout_seconds);
-    if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
+    auto answer = workers_.run(job, cell.sampling.timeout_seconds);
+    if (answer.interrupted) return;  // abandoned: a resumed run begins this process anew
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    json result = reply.result.is_object() ? reply.result : failure(reply.problem);
+    record.wall_seconds = answer.wall_seconds;
     const bool written_to = !(FileStamp(state.files.points.file) == points) ||
                             !(FileStamp(state.files.centroids) == centroids);
-    if (written_to) {
-      result = failure("the file of its points or initial centroids was written to meanwhile");
-    }
-    result["activity"] = activity_between(before, read_activity(metered_), seconds,
-                                          cell.key.threads, metered_.cpus.size());
-    if (earlier != nullptr) result = better_attempt(state, *earlier, std::move(result));
-    remember(state, process, result, reply.wall_seconds, load);
+    record.result = written_to
+                        ? unreported("error",
+                                     "the file of its points or initial centroids was written to "
+                                     "meanwhile")
+                        : std::move(answer.result);
+    record.activity = activity_between(before, read_activity(metered_), seconds, cell.key.threads,
+                                       metered_.cpus.size());
+    if (earlier != nullptr) keep_better(state, *earlier, record);
+    const bool first_attempt = earlier == nullptr;
+    remember(std::move(record));
     review(state);
     if (written_to) restore_inputs(state);
-    if (progress_.rewrites() || (earlier == nullptr && state.finished() && !wants_further(state))) {
-      show(description(state, result));
+    if (progress_.rewrites() || (first_attempt && state.finished() && !wants_further(state))) {
+      show(description(state, record_of(cell, process)->result));
     }
   }
 
@@ -738,10 +727,7 @@ class Run {
   }
 
   /// Where someone keeps files says nothing about the results, and may name the user.
-  [[nodiscard]] json without_places(json result) const {
-    const auto reason = result.find("reason");
-    if (reason == result.end() || !reason->is_string()) return result;
-    std::string text = reason->get<std::string>();
+  [[nodiscard]] std::string without_places(std::string text) const {
     const char* home = std::getenv("HOME");
     const std::array<std::pair<std::string, std::string_view>, 4> places{
         {{settings_.cache.string(), ""},
@@ -756,16 +742,23 @@ class Run {
         text.replace(at, prefix.size(), instead);
       }
     }
-    *reason = text;
+    return text;
+  }
+
+  /// The result of a trace or a study, as it goes into the journal.
+  [[nodiscard]] json presented(json result) const {
+    const auto reason = result.find("reason");
+    if (reason != result.end() && reason->is_string()) {
+      *reason = without_places(reason->get<std::string>());
+    }
     return result;
   }
 
-  void remember(CellState& state, int process, const json& reported, double wall_seconds,
-                double load_before) {
-    const json result = without_places(reported);
-    journal_.append(
-        {state.cell->key.text(), process, result, wall_seconds, load_before, load_average()});
-    retry_.erase({state.cell->key.text(), process});
+  void remember(ProcessRecord record) {
+    record.result.reason = without_places(std::move(record.result.reason));
+    record.load_after = load_average();
+    journal_.append(record);
+    retry_.erase({record.cell, record.process});
   }
 
   /// A word on a finished cell's headline number.
@@ -788,17 +781,15 @@ class Run {
     return text;
   }
 
-  [[nodiscard]] std::string description(const CellState& state, const json& result) const {
+  [[nodiscard]] std::string description(const CellState& state, const JobResult& result) const {
     std::string text = state.cell->key.text();
-    if (status_of(result) != "ok") {
-      const std::string reason = result.value("reason", std::string("no reason given"));
-      return text + ": " + status_of(result) + ": " + reason.substr(0, reason.find('\n'));
+    if (result.status != "ok") {
+      return text + ": " + result.status + ": " + result.reason.substr(0, result.reason.find('\n'));
     }
     if (state.finished()) return text + headline_of(state);
     std::vector<double> samples;
-    for (const auto& sample : result.at("samples")) {
-      if (sample.is_number()) samples.push_back(sample.get<double>());
-    }
+    std::copy_if(result.samples.begin(), result.samples.end(), std::back_inserter(samples),
+                 [](double sample) { return std::isfinite(sample); });
     std::sort(samples.begin(), samples.end());
     if (!samples.empty()) text += ": " + format_seconds(percentile(samples, 0.5));
     return text;
@@ -839,7 +830,7 @@ class Run {
       progress_.note(experiment_.name + ": trace " + trace.spec.name);
       const json result = record_trace(trace, files->second);
       if (result.is_null()) return;
-      journal_.append_trace(trace.spec.name, without_places(result));
+      journal_.append_trace(trace.spec.name, presented(result));
     }
   }
 
@@ -952,7 +943,7 @@ class Run {
       if (reply.interrupted) return;
       journal_.append_study(
           study.spec.name,
-          without_places(reply.result.is_object() ? reply.result : failure(reply.problem)));
+          presented(reply.result.is_object() ? reply.result : failure(reply.problem)));
     }
   }
 

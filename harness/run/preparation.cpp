@@ -101,6 +101,25 @@ json sealed(json trajectory) {
 
 }  // namespace
 
+Job job_for(const CellKey& key, const TaskFiles& files) {
+  Job job;
+  job.variant = key.variant;
+  job.precision = key.shape.precision;
+  job.points_file = files.points.file.string();
+  job.centroids_file = files.centroids.string();
+  job.k = key.shape.k;
+  job.iterations = key.iterations;
+  job.threads = key.threads;
+  return job;
+}
+
+void compare_with(const ExactTrajectory& exact, Job& job) {
+  job.exact_inertia = exact.inertia;
+  job.exact_had_empty_clusters = exact.met_empty_clusters;
+  job.exact_scale = exact.scale;
+  job.exact_scalar = exact.scalar;
+}
+
 Preparation::Preparation(std::filesystem::path cache, std::string build)
     : cache_(std::move(cache)), build_(std::move(build)) {
   create_folder(cache_ / "centroids");
@@ -174,15 +193,9 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
   if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
-  Job job;
-  job.variant = float64 ? kFloat64Trajectory : engine_for(shape, work);
-  if (job.variant.empty()) return std::nullopt;
-  job.precision = shape.precision;
-  job.points_file = files.points.file.string();
-  job.centroids_file = files.centroids.string();
-  job.k = shape.k;
-  job.iterations = iterations;
-  job.threads = threads;
+  const std::string engine = float64 ? kFloat64Trajectory : engine_for(shape, work);
+  if (engine.empty()) return std::nullopt;
+  Job job = job_for({engine, task.label, shape, iterations, threads}, files);
   job.repetitions = 0;
   return job;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/machine/environment.h"
+#include "harness/run/job.h"
 
 namespace kmeans {
 
@@ -45,6 +46,15 @@ class Workers {
     double wall_seconds = 0;
     bool interrupted = false;
   };
+
+  struct Answer {
+    JobResult result;  ///< With status `error` where the worker gave none that is whole.
+    double wall_seconds = 0;
+    bool interrupted = false;
+  };
+
+  /// Of a cell, or of a trajectory.
+  Answer run(const Job& job, double timeout_seconds);
 
   /// `role`: "worker", "trace-worker" or "study-worker". An InterruptGuard should live. Throws
   /// OutputError when the job cannot be written.

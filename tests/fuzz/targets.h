@@ -30,9 +30,9 @@
 #include "datasets/readers.h"
 #include "harness/compare/compare.h"
 #include "harness/compare/export.h"
-#include "harness/record/journal.h"
 #include "harness/record/result_file.h"
 #include "harness/run/experiment.h"
+#include "harness/run/journal.h"
 #include "harness/run/results.h"
 #include "harness/run/sweep.h"
 #include "harness/study.h"
@@ -360,7 +360,8 @@ inline bool same(const JournalContent& a, const JournalContent& b) {
   }
   return std::equal(a.processes.begin(), a.processes.end(), b.processes.begin(),
                     [](const auto& x, const auto& y) {
-                      return x.first == y.first && x.second.result == y.second.result;
+                      return x.first == y.first &&
+                             to_line(to_json(x.second)) == to_line(to_json(y.second));
                     });
 }
 
