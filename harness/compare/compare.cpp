@@ -561,6 +561,22 @@ std::vector<std::string> failed_checks(const CellResult& cell) {
   return names;
 }
 
+template <class Add>
+void compare_inertia(const AnswerDifference& inertia, bool exact, const Add& add) {
+  if (inertia.after.is_null()) {
+    add("the inertia is no longer finite", true);
+    return;
+  }
+  const auto before = inertia.before.get<double>();
+  const auto after = inertia.after.get<double>();
+  const double difference = relative_difference(before, after);
+  const double tolerance = exact ? kExactInertiaTolerance : kInertiaTolerance;
+  if (std::abs(difference) <= tolerance) return;
+  add(formatted("inertia %.9g in base, %.9g in new, a relative %.3g; at most %.2g is rounding",
+                before, after, difference, tolerance),
+      true);
+}
+
 /// Answers of two certified runs. Those of exact variants are defined to the last bit, on every
 /// machine; of all others each side has passed its certificate, and other bits are but news: none
 /// at all where they differ within one side.
@@ -569,45 +585,38 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
     cell.correctness.push_back(sentence);
     cell.correctness_regression = cell.correctness_regression || regression;
   };
+  // What base did not know is not lost.
+  auto differences = answer_differences(base, changed);
+  std::erase_if(differences, [](const AnswerDifference& one) { return one.before.is_null(); });
   std::string others;
-  const auto compare_hash = [&](const char* what, const std::optional<std::string>& before,
-                                const std::optional<std::string>& after) {
-    if (before && !after) add(std::string("the hash of its ") + what + " is missing", true);
-    if (!before || !after || *before == *after) return;
-    if (base.exact) {
-      add(formatted("other %s: hash %s in base, %s in new, of an exact variant", what,
-                    before->c_str(), after->c_str()),
+  for (const auto& [what, before, after] : differences) {
+    if (what == "inertia" || what == "empty clusters") continue;
+    if (after.is_null()) {
+      add("the hash of its " + what + " is missing", true);
+    } else if (base.exact) {
+      add("other " + what + ": hash " + before.get<std::string>() + " in base, " +
+              after.get<std::string>() + " in new, of an exact variant",
           true);
     } else {
-      others += (others.empty() ? "other " : " and ") + std::string(what);
+      others += (others.empty() ? "other " : " and ") + what;
     }
-  };
-  compare_hash("labels", base.label_hash, changed.label_hash);
-  compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
+  }
   if (!others.empty() && !bits_vary(base, changed)) add(others + ", both certified", false);
-  if (base.inertia && changed.inertia) {
-    const double difference = relative_difference(*base.inertia, *changed.inertia);
-    const double tolerance = base.exact ? kExactInertiaTolerance : kInertiaTolerance;
-    if (std::abs(difference) > tolerance) {
-      add(formatted("inertia %.9g in base, %.9g in new, a relative %.3g; at most %.2g is rounding",
-                    *base.inertia, *changed.inertia, difference, tolerance),
-          true);
-    }
-  } else if (base.inertia && !changed.inertia) {
-    add("the inertia is no longer finite", true);
+  const auto difference_in = [&](const char* what) {
+    return std::find_if(differences.begin(), differences.end(),
+                        [&](const AnswerDifference& one) { return one.what == what; });
+  };
+  if (const auto found = difference_in("inertia"); found != differences.end()) {
+    compare_inertia(*found, base.exact, add);
   }
-  if (base.empty_clusters && !changed.empty_clusters) {
-    add("the count of empty clusters is missing", true);
-  }
+  const auto empty_clusters = difference_in("empty clusters");
+  const bool uncounted = empty_clusters != differences.end() && empty_clusters->after.is_null();
+  if (uncounted) add("the count of empty clusters is missing", true);
   for (const auto& check : failed_checks(changed)) {
     add("called verified although a check did not pass: " + check, true);
   }
-  if (base.empty_clusters && changed.empty_clusters &&
-      *base.empty_clusters != *changed.empty_clusters) {
-    add(formatted("empty clusters: %lld in base, %lld in new",
-                  static_cast<long long>(*base.empty_clusters),
-                  static_cast<long long>(*changed.empty_clusters)),
-        base.exact);
+  if (empty_clusters != differences.end() && !uncounted) {
+    add(spoken("empty clusters", empty_clusters->before, empty_clusters->after), base.exact);
   }
   if (part(base.data, "bit_equal_across_processes") == true && varies(changed)) {
     add("its processes no longer agree bit for bit", base.exact);
@@ -743,18 +752,15 @@ void compare_trace(const ResultFile& file, const json& base, const json& changed
     record.correctness.push_back(sentence);
     record.correctness_regression = record.correctness_regression || exact;
   };
-  const json before = part(base, "iterations");
-  const json after = part(changed, "iterations");
-  if (before.is_array() && after.is_array() && before.size() != after.size()) {
-    add(formatted("%zu iterations in base, %zu in new", before.size(), after.size()));
-  }
-  const json hash_before = part(base, "label_hash");
-  const json hash_after = part(changed, "label_hash");
-  if (!hash_before.is_null() && hash_after.is_null()) {
-    add("the hash of its labels is missing");
-    record.correctness_regression = true;
-  } else if (!hash_before.is_null() && hash_before != hash_after) {
-    add(spoken("label hash", hash_before, hash_after));
+  for (const auto& [what, before, after] : trace_differences(base, changed)) {
+    if (what == "iterations") {
+      add(to_line(before) + " iterations in base, " + to_line(after) + " in new");
+    } else if (what == "labels" && after.is_null()) {
+      add("the hash of its labels is missing");
+      record.correctness_regression = true;
+    } else if (what == "labels" && !before.is_null()) {
+      add(spoken("label hash", before, after));
+    }
   }
 }
 

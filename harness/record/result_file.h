@@ -11,12 +11,13 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/answers.h"
 #include "harness/record/cell_key.h"
 
 namespace kmeans {
 
 /// One configuration as a result file has it (docs/results.md). Times in seconds per iteration.
-struct CellResult {
+struct CellResult : Answer {
   CellKey key;
   std::string backend;
   std::string init;
@@ -30,10 +31,6 @@ struct CellResult {
   std::optional<double> median;
   std::optional<double> gflops;
   std::optional<double> compulsory_gbytes_per_second;
-  std::optional<double> inertia;
-  std::optional<std::string> label_hash;
-  std::optional<std::string> centroid_hash;
-  std::optional<std::int64_t> empty_clusters;
   std::optional<std::string> wrong_because;  ///< A variant that is kept although it is wrong.
   std::vector<std::string> unsteady;         ///< Not empty: it has no headline number.
   std::vector<std::string> noted;

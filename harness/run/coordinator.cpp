@@ -25,11 +25,10 @@
 #include "harness/machine/machine.h"
 #include "harness/machine/machine_check.h"
 #include "harness/machine/pace.h"
-#include "harness/run/fit.h"
 #include "harness/run/job.h"
 #include "harness/run/journal.h"
+#include "harness/run/plan_jobs.h"
 #include "harness/run/preparation.h"
-#include "harness/run/study_job.h"
 #include "harness/run/workers.h"
 #include "harness/study.h"
 #include "harness/support/build_info.h"
@@ -109,10 +108,6 @@ class OrderStream {
 std::string status_of(const json& result) {
   const auto found = result.find("status");
   return found != result.end() && found->is_string() ? found->get<std::string>() : "error";
-}
-
-json failure(const std::string& reason) {
-  return {{"status", "error"}, {"reason", reason}, {"samples", json::array()}};
 }
 
 /// A cell while it runs.
@@ -360,20 +355,30 @@ class Run {
     agree_on_datasets();
   }
 
-  /// Before anything is measured, so that a broken file is found first.
-  void prepare_trace(const PlannedTrace& trace) {
-    json result;
+  /// The files of a trace or a study, before anything is measured, so that a broken file is found
+  /// first. Absent where there are none: `record` is then told why.
+  template <class Make, class Remember>
+  std::optional<TaskFiles> prepared(const Make& make, const Remember& record) {
     try {
-      trace_files_[trace.spec.name] =
-          preparation_.files(trace.task, points_scalar(trace.precision));
-      prepare_comparison(trace.task);
-      return;
+      return make();
     } catch (const NotMeasurable& error) {
-      result = {{"status", "skipped"}, {"reason", error.what()}};
+      record(json{{"status", "skipped"}, {"reason", without_places(error.what())}});
     } catch (const EnvironmentError& error) {
-      result = failure(std::string("the data could not be made: ") + error.what());
+      const std::string reason = std::string("the data could not be made: ") + error.what();
+      record(to_json(unreported("error", without_places(reason))));
     }
-    journal_.append_trace(trace.spec.name, presented(result));
+    return std::nullopt;
+  }
+
+  void prepare_trace(const PlannedTrace& trace) {
+    const auto make = [&] {
+      TaskFiles files = preparation_.files(trace.task, points_scalar(trace.precision));
+      prepare_comparison(trace.task);
+      return files;
+    };
+    const std::string& name = trace.spec.name;
+    const auto files = prepared(make, [&](const json& why) { journal_.append_trace(name, why); });
+    if (files) trace_files_[name] = *files;
   }
 
   /// The points that the exact trajectory follows. Where they cannot be had there is none.
@@ -389,16 +394,10 @@ class Run {
   }
 
   void prepare_study(const PlannedStudy& study) {
-    json result;
-    try {
-      study_files_[study.spec.name] = preparation_.files(*study.task, ScalarType::f32);
-      return;
-    } catch (const NotMeasurable& error) {
-      result = {{"status", "skipped"}, {"reason", error.what()}};
-    } catch (const EnvironmentError& error) {
-      result = failure(std::string("the data could not be made: ") + error.what());
-    }
-    journal_.append_study(study.spec.name, presented(result));
+    const auto make = [&] { return preparation_.files(*study.task, ScalarType::f32); };
+    const std::string& name = study.spec.name;
+    const auto files = prepared(make, [&](const json& why) { journal_.append_study(name, why); });
+    if (files) study_files_[name] = *files;
   }
 
   /// A resumed run must not mix measurements on different points.
@@ -655,9 +654,9 @@ class Run {
     });
   }
 
-  [[nodiscard]] Job job_of(const CellState& state, int process) {
+  [[nodiscard]] Job process_job(const CellState& state, int process) {
     const Cell& cell = *state.cell;
-    Job job = job_for(cell.key, state.files);
+    Job job = job_of(cell.key, state.files);
     job.repetitions = state.repetitions;
     job.min_seconds = cell.sampling.min_seconds;
     // The first process finds out how long things take, within its share of the budget; for the
@@ -677,7 +676,7 @@ class Run {
 
   void run_process_of(CellState& state, int process) {
     const Cell& cell = *state.cell;
-    const Job job = job_of(state, process);
+    const Job job = process_job(state, process);
     const ProcessRecord* earlier =
         state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
     if (progress_.rewrites()) show(cell.key.text());
@@ -871,22 +870,7 @@ class Run {
 
   /// Null when interrupted.
   json record_trace(const PlannedTrace& trace, const TaskFiles& files) {
-    TraceJob job;
-    job.points_file = files.points.file.string();
-    job.centroids_file = files.centroids.string();
-    job.variant = trace.spec.variant.name;
-    job.precision = trace.precision;
-    job.k = trace.task.shape.k;
-    job.iterations = trace.spec.iterations;
-    job.threads = trace.threads;
-    job.keep_points = trace.spec.keep_points;
-    job.keep_centroids = trace.spec.keep_centroids;
-    job.expected = trace.spec.expected;
-    job.verify_threads = settings_.threads;
-    job.stop = trace.spec.stop;
-    if (job.expected.is_object() && !job.expected.contains("inertia")) {
-      job.expected["inertia"] = json::array();
-    }
+    TraceJob job = job_of(trace, files, settings_.threads);
     // A trace that ends by a rule stands for a program whose time is asked for; one cold run of it
     // tells little, so it is run again, in several processes as a cell is.
     const Sampling& sampling = plan_.sampling;
@@ -898,10 +882,9 @@ class Run {
     json result;
     json runs = json::array();
     for (int process = 0; process < processes; ++process) {
-      const auto reply =
-          workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
+      const auto reply = workers_.run(job, plan_.timeout_seconds);
       if (reply.interrupted) return nullptr;
-      if (!reply.result.is_object()) return failure(reply.problem);
+      if (!reply.result.contains("runs_seconds") && process > 0) return reply.result;
       if (process == 0) {
         result = reply.result;
         check_trajectory(trace, result);
@@ -926,24 +909,13 @@ class Run {
     for (const auto& study : plan_.studies) {
       if (interrupted()) return;
       if (!wants(study)) continue;
-      StudyJob job;
-      if (study.task) {
-        const auto files = study_files_.find(study.spec.name);
-        if (files == study_files_.end()) continue;  // the journal knows why
-        job.points_file = files->second.points.file.string();
-        job.centroids_file = files->second.centroids.string();
-        job.k = study.task->shape.k;
-      }
-      job.study = study.spec.study;
-      job.parameters = study.spec.parameters;
-      job.threads = settings_.threads;
+      const auto files = study_files_.find(study.spec.name);
+      if (study.task && files == study_files_.end()) continue;  // the journal knows why
+      const StudyJob job = job_of(study, study.task ? &files->second : nullptr, settings_.threads);
       progress_.note(experiment_.name + ": study " + study.spec.name);
-      const auto reply =
-          workers_.run("study-worker", to_json(job), settings_.threads, study.spec.timeout_seconds);
+      const auto reply = workers_.run(job, study.spec.timeout_seconds);
       if (reply.interrupted) return;
-      journal_.append_study(
-          study.spec.name,
-          presented(reply.result.is_object() ? reply.result : failure(reply.problem)));
+      journal_.append_study(study.spec.name, presented(reply.result));
     }
   }
 

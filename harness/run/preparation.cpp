@@ -2,6 +2,7 @@
 #include "harness/run/preparation.h"
 
 #include "harness/machine/machine.h"
+#include "harness/run/plan_jobs.h"
 #include "harness/support/sha256.h"
 #include "harness/verify/resolution.h"
 
@@ -101,25 +102,6 @@ json sealed(json trajectory) {
 
 }  // namespace
 
-Job job_for(const CellKey& key, const TaskFiles& files) {
-  Job job;
-  job.variant = key.variant;
-  job.precision = key.shape.precision;
-  job.points_file = files.points.file.string();
-  job.centroids_file = files.centroids.string();
-  job.k = key.shape.k;
-  job.iterations = key.iterations;
-  job.threads = key.threads;
-  return job;
-}
-
-void compare_with(const ExactTrajectory& exact, Job& job) {
-  job.exact_inertia = exact.inertia;
-  job.exact_had_empty_clusters = exact.met_empty_clusters;
-  job.exact_scale = exact.scale;
-  job.exact_scalar = exact.scalar;
-}
-
 Preparation::Preparation(std::filesystem::path cache, std::string build)
     : cache_(std::move(cache)), build_(std::move(build)) {
   create_folder(cache_ / "centroids");
@@ -195,7 +177,7 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
   const std::string engine = float64 ? kFloat64Trajectory : engine_for(shape, work);
   if (engine.empty()) return std::nullopt;
-  Job job = job_for({engine, task.label, shape, iterations, threads}, files);
+  Job job = job_of(CellKey{engine, task.label, shape, iterations, threads}, files);
   job.repetitions = 0;
   return job;
 }

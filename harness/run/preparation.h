@@ -51,12 +51,6 @@ struct ExactTrajectory {
   ScalarType scalar = ScalarType::f32;  ///< In which it was followed.
 };
 
-/// A job for a cell on these files, with the settings that every such job has.
-Job job_for(const CellKey& key, const TaskFiles& files);
-
-/// Lets the verifier hold the job's inertia against an exact trajectory.
-void compare_with(const ExactTrajectory& exact, Job& job);
-
 class Preparation {
  public:
   /// `build`: what tells builds apart; answers of another build are not trusted.

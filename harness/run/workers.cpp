@@ -103,6 +103,19 @@ Workers::Answer Workers::run(const Job& job, double timeout_seconds) {
   return answer;
 }
 
+Workers::Record Workers::record_of(const Reply& reply) {
+  return {reply.result.is_object() ? reply.result : to_json(unreported("error", reply.problem)),
+          reply.interrupted};
+}
+
+Workers::Record Workers::run(const TraceJob& job, double timeout_seconds) {
+  return record_of(run("trace-worker", to_json(job), job.threads, timeout_seconds));
+}
+
+Workers::Record Workers::run(const StudyJob& job, double timeout_seconds) {
+  return record_of(run("study-worker", to_json(job), job.threads, timeout_seconds));
+}
+
 Workers::Reply Workers::run(const char* role, const json& job, int threads,
                             double timeout_seconds) {
   const auto job_file = scratch_.path() / "job.json";
