@@ -67,7 +67,7 @@ void require_near(const JsonReader& stated, double expected, const std::string& 
               shortened(json(expected)));
 }
 
-std::string name_of(const CellResult& cell) { return "cell " + valid_utf8(cell.key); }
+std::string name_of(const CellResult& cell) { return "cell " + valid_utf8(cell.key.text()); }
 
 void require_absent(const JsonReader& node, const char* what) {
   if (node) node.fail(std::string(what) + " belong to status \"ok\" alone");
@@ -91,7 +91,7 @@ void check_summary(const JsonReader& summary, const CellResult& cell, std::int64
 
 /// Rates are those of the models of docs/metrics.md at the median.
 void check_rates(const JsonReader& node, const CellResult& cell) {
-  const Shape shape{cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+  const Shape& shape = cell.key.shape;
   const auto check = [&](const JsonReader& rate, double work, const char* model) {
     if (rate) require_near(rate, work / *cell.median * 1e-9, name_of(cell), model);
   };
@@ -259,27 +259,31 @@ void read_doubts(const JsonReader& node, CellResult& cell, std::int64_t version)
   }
 }
 
+CellKey read_key(const JsonReader& node) {
+  CellKey key;
+  const std::string stated = node["key"].nonempty_text();
+  key.variant = node["variant"].nonempty_text();
+  key.shape.precision = node["precision"].parsed(parse_precision);
+  key.dataset = node["dataset"].nonempty_text();
+  key.shape.n = node["n"].integer(1);
+  key.shape.d = node["d"].integer(1);
+  key.shape.k = node["k"].integer(1);
+  key.iterations = node["iterations"].integer(1);
+  key.threads = node["threads"].integer<int>(1);
+  if (stated != key.text()) {
+    node["key"].fail(shortened(node["key"].value()) +
+                     " does not fit the cell's own fields, which make "" + valid_utf8(key.text()) +
+                     """);
+  }
+  return key;
+}
+
 CellResult read_cell(const JsonReader& node, std::int64_t version) {
   CellResult cell;
-  cell.key = node["key"].nonempty_text();
-  cell.variant = node["variant"].nonempty_text();
+  cell.key = read_key(node);
   cell.backend = node["backend"].nonempty_text();
-  cell.precision = to_string(node["precision"].parsed(parse_precision));
-  cell.dataset = node["dataset"].nonempty_text();
   cell.init = node["init"].text();
-  cell.n = node["n"].integer(1);
-  cell.d = node["d"].integer(1);
-  cell.k = node["k"].integer(1);
-  cell.iterations = node["iterations"].integer(1);
-  cell.threads = node["threads"].integer<int>(1);
   cell.exact = node["exact"].boolean();
-  const std::string key = cell.variant + "/" + cell.precision + "/" + cell.dataset + "/k" +
-                          std::to_string(cell.k) + "/T" + std::to_string(cell.iterations) + "/t" +
-                          std::to_string(cell.threads);
-  if (cell.key != key) {
-    node["key"].fail(shortened(node["key"].value()) +
-                     " does not fit the cell's own fields, which make \"" + valid_utf8(key) + "\"");
-  }
   cell.status = node["status"].one_of({"ok", "wrong", "skipped", "error"});
   if (const auto reason = node["reason"]) cell.reason = reason.text();
   if ((cell.status == "ok") != cell.reason.empty()) {
@@ -409,7 +413,7 @@ ResultFile from_document(const JsonDocument& document) {
   std::set<std::string> keys;
   for (const JsonReader& node : root["cells"].elements()) {
     CellResult cell = read_cell(node, schema);
-    if (!keys.insert(cell.key).second) {
+    if (!keys.insert(cell.key.text()).second) {
       node["key"].fail(shortened(node["key"].value()) + " appears twice");
     }
     file.cells.push_back(std::move(cell));

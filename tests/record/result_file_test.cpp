@@ -113,9 +113,9 @@ TEST(ResultFileReader, GivesTheCellsTyped) {
   EXPECT_TRUE(file.studies.is_array()) << "absent in older files";
   ASSERT_EQ(file.cells.size(), 1U);
   const CellResult& cell = file.cells[0];
-  EXPECT_EQ(cell.key, "cpu_naive/f32/blobs/k4/T5/t1");
-  EXPECT_EQ(cell.n, 100);
-  EXPECT_EQ(cell.iterations, 5);
+  EXPECT_EQ(cell.key.text(), "cpu_naive/f32/blobs/k4/T5/t1");
+  EXPECT_EQ(cell.key.shape.n, 100);
+  EXPECT_EQ(cell.key.iterations, 5);
   EXPECT_EQ(cell.samples, (std::vector<std::vector<double>>{{1, 3}, {2}}));
   EXPECT_EQ(cell.median, 2.0);
   EXPECT_EQ(cell.gflops, 1.704e-6);
