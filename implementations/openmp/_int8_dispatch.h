@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The int8 filter for every processor: by the instructions that multiply bytes four at a time and
+// add up 32-bit integers (AVX512-VNNI, also at half the width, and AVX-VNNI), or by ordinary ones
+// that give the same integers. The answers are the same everywhere; only scores may round otherwise,
+// which their margins cover.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "harness/support/errors.h"
+#include "implementations/_target.h"
+#include "implementations/openmp/_int8_layout.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kmeans::openmp {
+// Unnamed on purpose: variants are compiled with different options (implementations/cpu/_lloyd.h).
+namespace {
+
+typedef float EightFloats __attribute__((vector_size(32)));
+typedef std::int32_t EightInts __attribute__((vector_size(32)));
+
+namespace int8_plain {
+typedef float Floats __attribute__((vector_size(16)));
+typedef std::int32_t Ints __attribute__((vector_size(16)));
+
+/// Adds the products of the unsigned bytes of `points` and the signed ones of `centroids`, lane by
+/// lane. Unsigned arithmetic, so that it wraps as the instructions do.
+template <class V>
+[[gnu::always_inline]] inline V dot(const V& sums, const V& points, const V& centroids) {
+  typedef std::uint32_t Words __attribute__((vector_size(sizeof(V))));
+  const Words words = reinterpret_cast<Words>(points);
+  const Words shifted = reinterpret_cast<Words>(centroids);
+  Words sum = reinterpret_cast<Words>(sums);
+  for (int byte = 0; byte < 4; ++byte) {
+    const V factor = reinterpret_cast<V>(shifted << (24 - 8 * byte)) >> 24;  // with its sign
+    sum += ((words >> (8 * byte)) & 255) * reinterpret_cast<Words>(factor);
+  }
+  return reinterpret_cast<V>(sum);
+}
+
+template <class V>
+[[gnu::always_inline]] inline V highest(const V& a, const V& b) {
+  return a > b ? a : b;
+}
+
+template <class V>
+[[gnu::always_inline]] inline std::uint32_t bits_at_least(const V& a, const V& b) {
+  std::uint32_t bits = 0;
+  for (std::size_t lane = 0; lane < sizeof(V) / sizeof(float); ++lane) {
+    bits |= (a[lane] >= b[lane] ? 1U : 0U) << lane;
+  }
+  return bits;
+}
+
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_plain
+
+#if defined(__x86_64__)
+
+// The unmasked forms of some intrinsics warn in g++ 12: undefined lanes.
+#define KMEANS_INT8_EIGHT                                                                         \
+  [[gnu::always_inline]] inline EightInts highest(const EightInts& a, const EightInts& b) {       \
+    return reinterpret_cast<EightInts>(                                                           \
+        _mm256_max_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));            \
+  }                                                                                               \
+  [[gnu::always_inline]] inline EightFloats highest(const EightFloats& a, const EightFloats& b) { \
+    return _mm256_max_ps(a, b);                                                                   \
+  }                                                                                               \
+  [[gnu::always_inline]] inline std::uint32_t bits_at_least(const EightFloats& a,                 \
+                                                            const EightFloats& b) {               \
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));       \
+  }
+
+#define KMEANS_INT8_EIGHT_DOT(intrinsic)                                                      \
+  [[gnu::always_inline]] inline EightInts dot(const EightInts& sums, const EightInts& points, \
+                                              const EightInts& centroids) {                   \
+    return reinterpret_cast<EightInts>(intrinsic(reinterpret_cast<__m256i>(sums),             \
+                                                 reinterpret_cast<__m256i>(points),           \
+                                                 reinterpret_cast<__m256i>(centroids)));      \
+  }
+
+KMEANS_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")
+namespace int8_avx512vnni {
+typedef float Floats __attribute__((vector_size(64)));
+typedef std::int32_t Ints __attribute__((vector_size(64)));
+KMEANS_INT8_EIGHT
+KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
+
+[[gnu::always_inline]] inline Ints dot(const Ints& sums, const Ints& points,
+                                       const Ints& centroids) {
+  return reinterpret_cast<Ints>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
+                                                    reinterpret_cast<__m512i>(points),
+                                                    reinterpret_cast<__m512i>(centroids)));
+}
+
+[[gnu::always_inline]] inline Ints highest(const Ints& a, const Ints& b) {
+  return reinterpret_cast<Ints>(
+      _mm512_maskz_max_epi32(0xFFFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+
+[[gnu::always_inline]] inline Floats highest(const Floats& a, const Floats& b) {
+  return _mm512_maskz_max_ps(0xFFFF, a, b);
+}
+
+[[gnu::always_inline]] inline std::uint32_t bits_at_least(const Floats& a, const Floats& b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+
+#define KMEANS_INT8_REGISTERS 3
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avx512vnni
+
+namespace int8_avx512vnni_256 {
+using Floats = EightFloats;
+using Ints = EightInts;
+KMEANS_INT8_EIGHT
+KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avx512vnni_256
+KMEANS_END_TARGET
+
+#if !defined(__clang__)  // clang 14 cannot ask a processor for it
+#define KMEANS_INT8_AVXVNNI
+KMEANS_BEGIN_TARGET("avxvnni,avx2,fma")
+namespace int8_avxvnni {
+using Floats = EightFloats;
+using Ints = EightInts;
+KMEANS_INT8_EIGHT
+KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_avx_epi32)
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avxvnni
+KMEANS_END_TARGET
+#endif
+
+#endif
+
+struct Int8Choice {
+  std::string name;
+  Int8Filter filter;
+};
+
+/// What this processor can run, the best last.
+inline std::vector<Int8Choice> int8_choices() {
+  std::vector<Int8Choice> choices{{"plain", int8_plain::filter}};
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+#if defined(KMEANS_INT8_AVXVNNI)
+  if (__builtin_cpu_supports("avxvnni") && __builtin_cpu_supports("avx2") &&
+      __builtin_cpu_supports("fma")) {
+    choices.push_back({"avxvnni", int8_avxvnni::filter});
+  }
+#endif
+  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") &&
+      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    choices.push_back({"avx512vnni-256", int8_avx512vnni_256::filter});
+    choices.push_back({"avx512vnni", int8_avx512vnni::filter});
+  }
+#endif
+  return choices;
+}
+
+/// The best of them, or the one that KMEANS_BENCH_INT8 asks for.
+inline Int8Choice choose_int8_filter() {
+  const std::vector<Int8Choice> choices = int8_choices();
+  const char* wanted = std::getenv("KMEANS_BENCH_INT8");
+  if (wanted == nullptr || *wanted == '\0') return choices.back();
+  std::string names;
+  for (const Int8Choice& choice : choices) {
+    if (choice.name == wanted) return choice;
+    names += (names.empty() ? "" : ", ") + choice.name;
+  }
+  throw EnvironmentError("KMEANS_BENCH_INT8 is '" + std::string(wanted) +
+                         "', but this processor has: " + names);
+}
+
+}  // namespace
+}  // namespace kmeans::openmp

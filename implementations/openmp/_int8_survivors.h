@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of the int8 filter: from the bounds of groups to the centroids that stay. A part of
+// _int8_kernel.h, which includes it; no include guard for the same reason.
+
+/// Lists the groups that may hold a point's nearest centroid; returns how many entries there are.
+inline std::int64_t list_candidates(const Int8Task& task, Int8Scratch& scratch) {
+  Int8Candidate* candidates = scratch.candidates.data();
+  std::int64_t count = 0;
+  for (std::int64_t g = 0; g < task.group_count; ++g) {
+    const float* upper = scratch.highest.data() + g * kInt8Points;
+    for (int first = 0; first < kInt8Points; first += kLanes) {
+      const std::uint32_t points =
+          bits_at_least(load<Floats>(upper + first), load<Floats>(scratch.threshold + first));
+      // Written in any case, kept if it says something: no branch to guess.
+      candidates[count] = {static_cast<std::int32_t>(g), static_cast<std::uint16_t>(first),
+                           static_cast<std::uint16_t>(points)};
+      count += points != 0 ? 1 : 0;
+    }
+  }
+  return count;
+}
+
+/// The centroids of a group, a lane each, that may be nearest to point p of the block.
+[[gnu::always_inline]] inline std::uint32_t survivors_of(const Int8Task& task, std::int64_t g,
+                                                         int p, float threshold) {
+  const Int8GroupTerms& group = task.groups[g];
+  const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
+  EightInts even = reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset);
+  EightInts odd{};
+  const std::uint32_t* point = task.points + p;
+  const std::uint32_t* centroids = task.centroids + g * task.words * kInt8Group;
+  const auto four = [point](std::int64_t word) {
+    return static_cast<std::int32_t>(point[word * kInt8Points]);
+  };
+  std::int64_t word = 0;
+  for (; word + 2 <= task.words; word += 2) {
+    even = dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
+    odd = dot(odd, EightInts{} + four(word + 1),
+              load<EightInts>(centroids + (word + 1) * kInt8Group));
+  }
+  if (word < task.words) {
+    even = dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
+  }
+  const EightFloats score = (reinterpret_cast<EightFloats>(even + odd) - kInt8Zero) * group.step;
+  const EightFloats margin = load<EightFloats>(group.residual) * task.terms->norm[p] +
+                             load<EightFloats>(group.norm) * task.terms->residual[p];
+  return bits_at_least(score + margin, EightFloats{} + threshold) & ((1U << group.count) - 1);
+}
+
+void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
+  for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
+    bound_groups(task, first, scratch);
+  }
+  for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
+    scratch.threshold[p] = __builtin_inff();  // padding has no candidates
+  }
+  const std::int64_t candidates = list_candidates(task, scratch);
+  for (std::int32_t& count : survivors.count) count = 0;
+  survivors.looked_at = 0;
+  for (std::int64_t entry = 0; entry < candidates; ++entry) {
+    const Int8Candidate& candidate = scratch.candidates[entry];
+    for (std::uint32_t points = candidate.points; points != 0; points &= points - 1) {
+      const int p = candidate.first + __builtin_ctz(points);
+      survivors.looked_at += 1;
+      std::uint32_t left = survivors_of(task, candidate.group, p, scratch.threshold[p]);
+      for (; left != 0; left &= left - 1) {
+        std::int32_t& count = survivors.count[p];
+        const std::int32_t position = candidate.group * kInt8Group + __builtin_ctz(left);
+        if (count < kInt8Few) survivors.few[p][count] = position;
+        count += 1;
+      }
+    }
+  }
+}

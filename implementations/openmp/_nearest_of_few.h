@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nearest of a few centroids by float32 differences, where those are sure of it. Differences
+// lose no digits to the distance from the origin: the error is relative to the distance itself.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "implementations/openmp/_simd.h"
+
+namespace kmeans::openmp {
+
+/// The squared distance in float32, coordinates in any order.
+inline float float32_distance(const float* point, const float* centroid, std::int64_t d) {
+  using L = Lanes<float>;
+  auto sums = L::set(0);
+  auto others = L::set(0);
+  std::int64_t t = 0;
+  for (; t + 2 * L::kCount <= d; t += 2 * L::kCount) {
+    const auto x = L::load(point + t) - L::load(centroid + t);
+    const auto y = L::load(point + t + L::kCount) - L::load(centroid + t + L::kCount);
+    sums = L::fma(x, x, sums);
+    others = L::fma(y, y, others);
+  }
+  if (t + L::kCount <= d) {
+    const auto x = L::load(point + t) - L::load(centroid + t);
+    sums = L::fma(x, x, sums);
+    t += L::kCount;
+  }
+#if defined(__AVX512F__)
+  if (t < d) {
+    const auto valid = static_cast<__mmask16>((1U << (d - t)) - 1);
+    const auto x =
+        _mm512_maskz_loadu_ps(valid, point + t) - _mm512_maskz_loadu_ps(valid, centroid + t);
+    others = L::fma(x, x, others);
+    t = d;
+  }
+#endif
+  alignas(64) float lanes[L::kCount];
+  L::store(lanes, sums + others);
+  for (int width = L::kCount / 2; width > 0; width /= 2) {
+    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+  }
+  float sum = lanes[0];
+  for (; t < d; ++t) sum += (point[t] - centroid[t]) * (point[t] - centroid[t]);
+  return sum;
+}
+
+/// Of centroids k x d those at `few` (count of them, at least 1): the index of the nearest by the
+/// float64 formula of the exact step, or -1 where float32 does not tell (docs/openmp.md). Tests give
+/// a smaller share of the bound, and expect that wrong answers are found.
+inline std::int32_t nearest_of_few(const float* point, const float* centroids, std::int64_t d,
+                                   const std::int32_t* few, std::int32_t count, double share = 1) {
+  double lowest = std::numeric_limits<double>::infinity();
+  double second = lowest;
+  std::int32_t nearest = -1;
+  for (std::int32_t index = 0; index < count; ++index) {
+    const double distance = float32_distance(point, centroids + few[index] * d, d);
+    if (distance < lowest) {
+      second = lowest;
+      lowest = distance;
+      nearest = few[index];
+    } else if (distance < second) {
+      second = distance;
+    }
+  }
+  if (count == 1) return few[0];
+  const double operations = static_cast<double>(d + 8) * 0x1p-24;
+  const double underflow = static_cast<double>(d + 2) * 0x1p-122;
+  if (operations > 0.25) return -1;
+  const double relative = share * 2.01 * operations / (1 - operations);
+  const bool sure = second - lowest > relative * (second + lowest) + share * underflow;
+  return sure ? nearest : -1;
+}
+
+}  // namespace kmeans::openmp
