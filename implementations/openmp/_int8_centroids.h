@@ -35,13 +35,11 @@ class Int8Centroids {
   /// out, since it is farther than any that lies among the points; if there is none, nothing is known.
   bool usable() const { return any_near_ || order_.size() == steps_.size(); }
 
-  /// The centroid at a position among the groups.
-  std::int32_t at(std::int32_t position) const { return order_[position]; }
-
   void tell(Int8Task& task) const {
     task.centroids = values_.data();
     task.groups = terms_.data();
     task.group_count = groups_;
+    task.order = order_.data();
   }
 
   void measure(const float* centroids, const Frame<float>& frame, Range clusters) {

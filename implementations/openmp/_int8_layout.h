@@ -46,6 +46,7 @@ struct Int8Task {
   std::int64_t valid = 0;                    ///< Points of the block; padding follows.
   const std::uint32_t* centroids = nullptr;  ///< groups x words x kInt8Group, bytes q
   const Int8GroupTerms* groups = nullptr;
+  const std::int32_t* order = nullptr;  ///< The index of each centroid of the groups.
   std::int64_t group_count = 0;
   std::int64_t words = 0;
 };
@@ -70,10 +71,12 @@ struct Int8Scratch {
 };
 
 /// What the filter leaves of the centroids for each point of a block: all those that may be
-/// nearest, as positions among the groups.
+/// nearest.
 struct Int8Survivors {
   std::int32_t count[kInt8Points];  ///< May exceed kInt8Few: then not all are listed.
   std::int32_t few[kInt8Points][kInt8Few];
+  std::int32_t open[kInt8Points];  ///< The points with more than one.
+  std::int32_t open_count;
   std::int64_t looked_at;  ///< Pairs of a point and a group that were looked at again.
 };
 

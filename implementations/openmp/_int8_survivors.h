@@ -67,9 +67,14 @@ void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors
       for (; left != 0; left &= left - 1) {
         std::int32_t& count = survivors.count[p];
         const std::int32_t position = candidate.group * kInt8Group + __builtin_ctz(left);
-        if (count < kInt8Few) survivors.few[p][count] = position;
+        if (count < kInt8Few) survivors.few[p][count] = task.order[position];
         count += 1;
       }
     }
+  }
+  survivors.open_count = 0;
+  for (int p = 0; p < task.valid; ++p) {
+    survivors.open[survivors.open_count] = p;
+    survivors.open_count += survivors.count[p] != 1 ? 1 : 0;  // no branch to guess
   }
 }

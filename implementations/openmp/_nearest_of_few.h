@@ -4,12 +4,32 @@
 // lose no digits to the distance from the origin: the error is relative to the distance itself.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 
 #include "implementations/openmp/_simd.h"
 
 namespace kmeans::openmp {
+
+/// The sum of a register's lanes.
+[[gnu::always_inline]] inline float sum_of_lanes(Lanes<float>::V v) {
+#if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))
+#if defined(__AVX512F__)
+  const __m256 eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                       __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#else
+  const __m256 eight = v;
+#endif
+  const __m128 four = __builtin_shufflevector(eight, eight, 0, 1, 2, 3) +
+                      __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+  return (four[0] + four[1]) + (four[2] + four[3]);
+#else
+  float sum = 0;
+  for (int lane = 0; lane < Lanes<float>::kCount; ++lane) sum += v[lane];
+  return sum;
+#endif
+}
 
 /// The squared distance in float32, coordinates in any order.
 inline float float32_distance(const float* point, const float* centroid, std::int64_t d) {
@@ -37,12 +57,7 @@ inline float float32_distance(const float* point, const float* centroid, std::in
     t = d;
   }
 #endif
-  alignas(64) float lanes[L::kCount];
-  L::store(lanes, sums + others);
-  for (int width = L::kCount / 2; width > 0; width /= 2) {
-    for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  }
-  float sum = lanes[0];
+  float sum = sum_of_lanes(sums + others);
   for (; t < d; ++t) sum += (point[t] - centroid[t]) * (point[t] - centroid[t]);
   return sum;
 }
@@ -52,25 +67,23 @@ inline float float32_distance(const float* point, const float* centroid, std::in
 /// a smaller share of the bound, and expect that wrong answers are found.
 inline std::int32_t nearest_of_few(const float* point, const float* centroids, std::int64_t d,
                                    const std::int32_t* few, std::int32_t count, double share = 1) {
-  double lowest = std::numeric_limits<double>::infinity();
-  double second = lowest;
+  // No branch: which of two is nearer cannot be guessed.
+  float lowest = std::numeric_limits<float>::infinity();
+  float second = lowest;
   std::int32_t nearest = -1;
   for (std::int32_t index = 0; index < count; ++index) {
-    const double distance = float32_distance(point, centroids + few[index] * d, d);
-    if (distance < lowest) {
-      second = lowest;
-      lowest = distance;
-      nearest = few[index];
-    } else if (distance < second) {
-      second = distance;
-    }
+    const float distance = float32_distance(point, centroids + few[index] * d, d);
+    second = std::min(second, std::max(lowest, distance));
+    nearest = distance < lowest ? few[index] : nearest;
+    lowest = std::min(lowest, distance);
   }
   if (count == 1) return few[0];
   const double operations = static_cast<double>(d + 8) * 0x1p-24;
   const double underflow = static_cast<double>(d + 2) * 0x1p-122;
   if (operations > 0.25) return -1;
   const double relative = share * 2.01 * operations / (1 - operations);
-  const bool sure = second - lowest > relative * (second + lowest) + share * underflow;
+  const double first = lowest;
+  const bool sure = second - first > relative * (second + first) + share * underflow;
   return sure ? nearest : -1;
 }
 

@@ -35,8 +35,8 @@ using namespace kmeans::openmp;  // NOLINT: this backend's shared code
 /// A thread's own.
 struct Worker {
   Int8Scratch scratch;
-  Int8Survivors survivors;
-  Int8Work work;  // of one stretch
+  Int8Survivors survivors[2]{};  // of a block, and of the one before
+  Int8Work work;                 // of one stretch
   Int8Pause pause;
 };
 
@@ -72,7 +72,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     for (const auto& part : seen_) seen.add(part.value);
     const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
     // A stretch is whole blocks and whole tiles, so that either filter can label it.
-    const std::int64_t stretch = std::lcm(kInt8Points, points_per_tile_);
+    const std::int64_t least = std::lcm(kInt8Points, points_per_tile_);
+    const std::int64_t stretch =
+        least * std::clamp<std::int64_t>(problem_.shape.n / (least * 8 * threads()), 1, 16);
     const std::int64_t stretches = round_up(problem_.shape.n, stretch) / stretch;
     const Range own = part_of(stretches, thread, omp_get_num_threads());
     Worker& worker = workers_[thread].value;
@@ -98,59 +100,63 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     return {index * stretch / size, end / size};
   }
 
+  /// Returns how many labels changed. A block's open points wait for the length of the next one,
+  /// until their rows have been fetched.
   std::int64_t label_blocks(int thread, Worker& worker, Range blocks) {
-    std::int32_t labels[kInt8Points]{};
     MoveQueue<float> moves;
     std::int64_t changed = 0;
     worker.work = {};
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       Int8Task task = byte_points_.task(block);
       byte_centroids_.tell(task);
-      filter_.filter(task, worker.scratch, worker.survivors);
-      worker.work.looked_at += worker.survivors.looked_at;
-      label_block(block * kInt8Points, static_cast<int>(task.valid), worker, labels);
-      changed += take_block(problem_, labels, kInt8Points, block * kInt8Points, labels_.data(),
-                            moves, sums_, thread);
+      Int8Survivors& survivors = worker.survivors[block % 2];
+      filter_.filter(task, worker.scratch, survivors);
+      worker.work.looked_at += survivors.looked_at;
+      fetch_open_rows(block, survivors);
+      if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
     }
+    changed += finish_block(thread, blocks.end - 1, worker, moves);
     moves.apply(sums_, thread);
     const auto points = static_cast<double>((blocks.end - blocks.begin) * kInt8Points);
     worker.pause.judge(worker.work.exceeds_float32(points, problem_.shape));
     return changed;
   }
 
-  /// Labels of a block whose first point is `first`, from what the filter left.
-  void label_block(std::int64_t first, int valid, Worker& worker, std::int32_t* labels) const {
+  void fetch_open_rows(std::int64_t block, const Int8Survivors& survivors) const {
     const std::int64_t d = problem_.shape.d;
     constexpr std::int64_t kLine = 64 / sizeof(float);
-    int open[kInt8Points];
-    int open_count = 0;
-    for (int p = 0; p < valid; ++p) {
-      if (worker.survivors.count[p] == 1) {
-        labels[p] = byte_centroids_.at(worker.survivors.few[p][0]);
-        continue;
+    constexpr std::int64_t kMostLines = 32;  // the processor itself follows a longer row
+    for (int index = 0; index < survivors.open_count; ++index) {
+      const float* row = problem_.points + (block * kInt8Points + survivors.open[index]) * d;
+      for (std::int64_t t = 0; t < std::min(d, kMostLines * kLine); t += kLine) {
+        __builtin_prefetch(row + t, 0, 2);
       }
-      open[open_count++] = p;
-      const float* row = problem_.points + (first + p) * d;
-      for (std::int64_t t = 0; t < d; t += kLine) __builtin_prefetch(row + t, 0, 2);
-    }
-    for (int index = 0; index < open_count; ++index) {
-      const int p = open[index];
-      labels[p] = decide(problem_.points + (first + p) * d, p, worker);
     }
   }
 
-  std::int32_t decide(const float* point, int p, Worker& worker) const {
-    const std::int32_t count = worker.survivors.count[p];
+  std::int64_t finish_block(int thread, std::int64_t block, Worker& worker,
+                            MoveQueue<float>& moves) {
+    const std::int64_t first = block * kInt8Points;
+    const Int8Survivors& survivors = worker.survivors[block % 2];
+    std::int32_t labels[kInt8Points];
+    for (int p = 0; p < kInt8Points; ++p) labels[p] = survivors.few[p][0];
+    for (int index = 0; index < survivors.open_count; ++index) {
+      const int p = survivors.open[index];
+      labels[p] = decide(problem_.points + (first + p) * problem_.shape.d, survivors.few[p],
+                         survivors.count[p], worker.work);
+    }
+    return take_block(problem_, labels, kInt8Points, first, labels_.data(), moves, sums_, thread);
+  }
+
+  std::int32_t decide(const float* point, const std::int32_t* survivors, std::int32_t count,
+                      Int8Work& work) const {
     if (count > kInt8Few || count < 1) {
-      worker.work.overfull += 1;
+      work.overfull += 1;
       return float64_centroids_.nearest(point);
     }
-    worker.work.differences += count;
-    std::int32_t few[kInt8Few];
-    for (int index = 0; index < count; ++index) {
-      few[index] = byte_centroids_.at(worker.survivors.few[p][index]);
-    }
-    const std::int32_t nearest = nearest_of_few(point, means_.data(), problem_.shape.d, few, count);
+    work.differences += count;
+    const std::int32_t nearest =
+        nearest_of_few(point, means_.data(), problem_.shape.d, survivors, count);
     return nearest >= 0 ? nearest : float64_centroids_.nearest(point);
   }
 

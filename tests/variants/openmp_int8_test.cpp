@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
@@ -354,6 +355,8 @@ TEST(Int8Bound, SumsStayExact) {
 /// Of points half-way between two centroids: how often the filter loses the nearest.
 int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
   Random random(22);
+  std::vector<std::int32_t> order(21);
+  std::iota(order.begin(), order.end(), 0);
   int lost = 0;
   for (int round = 0; round < 60; ++round) {
     const std::int64_t d = 1 + random.below(round % 2 == 0 ? 2 : 40);
@@ -377,6 +380,7 @@ int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
     task.centroids = data.group_words.data();
     task.groups = data.groups.data();
     task.group_count = 3;
+    task.order = order.data();
     task.words = data.words;
     choice.filter(task, scratch, survivors);
     for (int p = 0; p < 41; ++p) {
