@@ -26,6 +26,22 @@ namespace {
 typedef float EightFloats __attribute__((vector_size(32)));
 typedef std::int32_t EightInts __attribute__((vector_size(32)));
 
+/// Writes base + i for every bit i that is set; returns their number.
+[[gnu::always_inline]] inline int append_lanes(std::uint32_t* to, std::uint32_t bits,
+                                               std::uint32_t base) {
+  int count = 0;
+  for (; bits != 0; bits &= bits - 1) to[count++] = base + __builtin_ctz(bits);
+  return count;
+}
+
+/// Writes the values of a group whose bits are set; returns their number.
+[[gnu::always_inline]] inline int append_marked(std::int32_t* to, std::uint32_t bits,
+                                                const std::int32_t* values) {
+  int count = 0;
+  for (; bits != 0; bits &= bits - 1) to[count++] = values[__builtin_ctz(bits)];
+  return count;
+}
+
 namespace int8_plain {
 typedef float Floats __attribute__((vector_size(16)));
 typedef std::int32_t Ints __attribute__((vector_size(16)));
@@ -88,7 +104,7 @@ template <class V>
                                                  reinterpret_cast<__m256i>(centroids)));      \
   }
 
-KMEANS_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma")
+KMEANS_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,popcnt")
 namespace int8_avx512vnni {
 typedef float Floats __attribute__((vector_size(64)));
 typedef std::int32_t Ints __attribute__((vector_size(64)));
@@ -113,6 +129,22 @@ KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
 
 [[gnu::always_inline]] inline std::uint32_t bits_at_least(const Floats& a, const Floats& b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+
+[[gnu::always_inline]] inline int append_lanes(std::uint32_t* to, std::uint32_t bits,
+                                               std::uint32_t base) {
+  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i all = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<std::int32_t>(base)));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), all));
+  return __builtin_popcount(bits);
+}
+
+[[gnu::always_inline]] inline int append_marked(std::int32_t* to, std::uint32_t bits,
+                                                const std::int32_t* values) {
+  const auto marked = static_cast<__mmask8>(bits);
+  const __m256i all = _mm256_maskz_loadu_epi32(marked, values);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_compress_epi32(marked, all));
+  return __builtin_popcount(bits);
 }
 
 #define KMEANS_INT8_REGISTERS 3

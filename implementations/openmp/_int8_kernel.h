@@ -4,7 +4,7 @@
 // _int8_dispatch.h includes this once an instruction set, in a namespace and a region compiled for
 // it, after the types Floats, Ints, EightFloats and EightInts, KMEANS_INT8_REGISTERS (1 or 3), how
 // many registers hold points, and the functions that the compiler has no common words for: dot,
-// highest, bits_at_least.
+// highest, bits_at_least, append_lanes, append_marked. What cannot be guessed has no branch.
 //
 // A centroid's score for a point is -(|z|^2 - 2 p.z) / (2a): the highest is the nearest. It is known
 // but for a margin. A centroid stays while the upper end of its score reaches the highest lower end.

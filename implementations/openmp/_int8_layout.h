@@ -51,22 +51,18 @@ struct Int8Task {
   std::int64_t words = 0;
 };
 
-/// Points of a block, a bit a point from `first` on, for which a group may hold the nearest.
-struct Int8Candidate {
-  std::int32_t group;
-  std::uint16_t first;
-  std::uint16_t points;
-};
+/// A point of a block and a group that may hold its nearest centroid, as one number.
+inline constexpr int kInt8PairPoints = 64;  // group * 64 + point
 
 /// A thread's memory between the stages of the filter.
 struct Int8Scratch {
   Int8Scratch() = default;
   explicit Int8Scratch(std::int64_t groups)
-      : highest(groups * kInt8Points), candidates(groups * kInt8Points + 1) {}
-  static double bytes(double k) { return (k / kInt8Group + 1) * kInt8Points * 12; }
+      : highest(groups * kInt8Points), pairs(groups * kInt8Points + 16) {}
+  static double bytes(double k) { return (k / kInt8Group + 1) * kInt8Points * 8; }
 
-  AlignedArray<float> highest;             // groups x kInt8Points
-  AlignedArray<Int8Candidate> candidates;  // one a group and register at most
+  AlignedArray<float> highest;        // groups x kInt8Points
+  AlignedArray<std::uint32_t> pairs;  // with room for a register beyond the last
   alignas(64) float threshold[kInt8Points];
 };
 
@@ -74,7 +70,7 @@ struct Int8Scratch {
 /// nearest.
 struct Int8Survivors {
   std::int32_t count[kInt8Points];  ///< May exceed kInt8Few: then not all are listed.
-  std::int32_t few[kInt8Points][kInt8Few];
+  std::int32_t few[kInt8Points][kInt8Few + kInt8Group];
   std::int32_t open[kInt8Points];  ///< The points with more than one.
   std::int32_t open_count;
   std::int64_t looked_at;  ///< Pairs of a point and a group that were looked at again.

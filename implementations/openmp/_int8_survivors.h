@@ -3,19 +3,17 @@
 // The end of the int8 filter: from the bounds of groups to the centroids that stay. A part of
 // _int8_kernel.h, which includes it; no include guard for the same reason.
 
-/// Lists the groups that may hold a point's nearest centroid; returns how many entries there are.
-inline std::int64_t list_candidates(const Int8Task& task, Int8Scratch& scratch) {
-  Int8Candidate* candidates = scratch.candidates.data();
+/// Lists the pairs of a point and a group that may hold its nearest centroid; returns their number.
+inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
+  std::uint32_t* pairs = scratch.pairs.data();
   std::int64_t count = 0;
   for (std::int64_t g = 0; g < task.group_count; ++g) {
     const float* upper = scratch.highest.data() + g * kInt8Points;
     for (int first = 0; first < kInt8Points; first += kLanes) {
       const std::uint32_t points =
           bits_at_least(load<Floats>(upper + first), load<Floats>(scratch.threshold + first));
-      // Written in any case, kept if it says something: no branch to guess.
-      candidates[count] = {static_cast<std::int32_t>(g), static_cast<std::uint16_t>(first),
-                           static_cast<std::uint16_t>(points)};
-      count += points != 0 ? 1 : 0;
+      count += append_lanes(pairs + count, points,
+                            static_cast<std::uint32_t>(g * kInt8PairPoints + first));
     }
   }
   return count;
@@ -55,26 +53,21 @@ void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors
   for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
     scratch.threshold[p] = __builtin_inff();  // padding has no candidates
   }
-  const std::int64_t candidates = list_candidates(task, scratch);
+  const std::int64_t pairs = list_pairs(task, scratch);
   for (std::int32_t& count : survivors.count) count = 0;
-  survivors.looked_at = 0;
-  for (std::int64_t entry = 0; entry < candidates; ++entry) {
-    const Int8Candidate& candidate = scratch.candidates[entry];
-    for (std::uint32_t points = candidate.points; points != 0; points &= points - 1) {
-      const int p = candidate.first + __builtin_ctz(points);
-      survivors.looked_at += 1;
-      std::uint32_t left = survivors_of(task, candidate.group, p, scratch.threshold[p]);
-      for (; left != 0; left &= left - 1) {
-        std::int32_t& count = survivors.count[p];
-        const std::int32_t position = candidate.group * kInt8Group + __builtin_ctz(left);
-        if (count < kInt8Few) survivors.few[p][count] = task.order[position];
-        count += 1;
-      }
-    }
+  survivors.looked_at = pairs;
+  for (std::int64_t index = 0; index < pairs; ++index) {
+    const std::uint32_t pair = scratch.pairs[index];
+    const auto p = static_cast<int>(pair % kInt8PairPoints);
+    const std::int64_t g = pair / kInt8PairPoints;
+    const std::uint32_t left = survivors_of(task, g, p, scratch.threshold[p]);
+    std::int32_t& count = survivors.count[p];
+    const int at = count < kInt8Few ? count : kInt8Few;  // beyond lies room for one group
+    count += append_marked(survivors.few[p] + at, left, task.order + g * kInt8Group);
   }
   survivors.open_count = 0;
   for (int p = 0; p < task.valid; ++p) {
     survivors.open[survivors.open_count] = p;
-    survivors.open_count += survivors.count[p] != 1 ? 1 : 0;  // no branch to guess
+    survivors.open_count += survivors.count[p] != 1 ? 1 : 0;
   }
 }
