@@ -6,12 +6,9 @@
 // which their margins cover.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <string>
-#include <vector>
 
-#include "harness/support/errors.h"
 #include "implementations/_target.h"
 #include "implementations/openmp/_int8_layout.h"
 
@@ -42,6 +39,10 @@ typedef std::int32_t EightInts __attribute__((vector_size(32)));
   return count;
 }
 
+// Registers of 32 bytes that the processor may not have: the compiler says that functions would pass
+// them otherwise than those compiled for AVX. These functions are all inline.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
 namespace int8_plain {
 typedef float Floats __attribute__((vector_size(16)));
 typedef std::int32_t Ints __attribute__((vector_size(16)));
@@ -49,7 +50,7 @@ typedef std::int32_t Ints __attribute__((vector_size(16)));
 /// Adds the products of the unsigned bytes of `points` and the signed ones of `centroids`, lane by
 /// lane. Unsigned arithmetic, so that it wraps as the instructions do.
 template <class V>
-[[gnu::always_inline]] inline V dot(const V& sums, const V& points, const V& centroids) {
+[[gnu::always_inline]] inline void dot(V& sums, const V& points, const V& centroids) {
   typedef std::uint32_t Words __attribute__((vector_size(sizeof(V))));
   const Words words = reinterpret_cast<Words>(points);
   const Words shifted = reinterpret_cast<Words>(centroids);
@@ -58,7 +59,7 @@ template <class V>
     const V factor = reinterpret_cast<V>(shifted << (24 - 8 * byte)) >> 24;  // with its sign
     sum += ((words >> (8 * byte)) & 255) * reinterpret_cast<Words>(factor);
   }
-  return reinterpret_cast<V>(sum);
+  sums = reinterpret_cast<V>(sum);
 }
 
 template <class V>
@@ -79,6 +80,7 @@ template <class V>
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_REGISTERS
 }  // namespace int8_plain
+#pragma GCC diagnostic pop
 
 #if defined(__x86_64__)
 
@@ -96,12 +98,12 @@ template <class V>
     return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));       \
   }
 
-#define KMEANS_INT8_EIGHT_DOT(intrinsic)                                                      \
-  [[gnu::always_inline]] inline EightInts dot(const EightInts& sums, const EightInts& points, \
-                                              const EightInts& centroids) {                   \
-    return reinterpret_cast<EightInts>(intrinsic(reinterpret_cast<__m256i>(sums),             \
-                                                 reinterpret_cast<__m256i>(points),           \
-                                                 reinterpret_cast<__m256i>(centroids)));      \
+#define KMEANS_INT8_EIGHT_DOT(intrinsic)                                                 \
+  [[gnu::always_inline]] inline void dot(EightInts& sums, const EightInts& points,       \
+                                         const EightInts& centroids) {                   \
+    sums = reinterpret_cast<EightInts>(intrinsic(reinterpret_cast<__m256i>(sums),        \
+                                                 reinterpret_cast<__m256i>(points),      \
+                                                 reinterpret_cast<__m256i>(centroids))); \
   }
 
 KMEANS_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,popcnt")
@@ -111,9 +113,8 @@ typedef std::int32_t Ints __attribute__((vector_size(64)));
 KMEANS_INT8_EIGHT
 KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
 
-[[gnu::always_inline]] inline Ints dot(const Ints& sums, const Ints& points,
-                                       const Ints& centroids) {
-  return reinterpret_cast<Ints>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
+[[gnu::always_inline]] inline void dot(Ints& sums, const Ints& points, const Ints& centroids) {
+  sums = reinterpret_cast<Ints>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
                                                     reinterpret_cast<__m512i>(points),
                                                     reinterpret_cast<__m512i>(centroids)));
 }
@@ -179,46 +180,6 @@ KMEANS_END_TARGET
 #endif
 
 #endif
-
-struct Int8Choice {
-  std::string name;
-  Int8Filter filter;
-};
-
-/// What this processor can run, the best last.
-inline std::vector<Int8Choice> int8_choices() {
-  std::vector<Int8Choice> choices{{"plain", int8_plain::filter}};
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-#if defined(KMEANS_INT8_AVXVNNI)
-  if (__builtin_cpu_supports("avxvnni") && __builtin_cpu_supports("avx2") &&
-      __builtin_cpu_supports("fma")) {
-    choices.push_back({"avxvnni", int8_avxvnni::filter});
-  }
-#endif
-  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512f") &&
-      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    choices.push_back({"avx512vnni-256", int8_avx512vnni_256::filter});
-    choices.push_back({"avx512vnni", int8_avx512vnni::filter});
-  }
-#endif
-  return choices;
-}
-
-/// The best of them, or the one that KMEANS_BENCH_INT8 asks for.
-inline Int8Choice choose_int8_filter() {
-  const std::vector<Int8Choice> choices = int8_choices();
-  const char* wanted = std::getenv("KMEANS_BENCH_INT8");
-  if (wanted == nullptr || *wanted == '\0') return choices.back();
-  std::string names;
-  for (const Int8Choice& choice : choices) {
-    if (choice.name == wanted) return choice;
-    names += (names.empty() ? "" : ", ") + choice.name;
-  }
-  throw EnvironmentError("KMEANS_BENCH_INT8 is '" + std::string(wanted) +
-                         "', but this processor has: " + names);
-}
 
 }  // namespace
 }  // namespace kmeans::openmp

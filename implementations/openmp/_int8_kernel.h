@@ -60,10 +60,10 @@ template <class V, class T>
 [[gnu::always_inline]] inline void add_products(Row<Ints>& sums, const Row<Ints>& points,
                                                 std::uint32_t centroid) {
   const Ints word = Ints{} + static_cast<std::int32_t>(centroid);
-  sums.a = dot(sums.a, points.a, word);
+  dot(sums.a, points.a, word);
 #if KMEANS_INT8_REGISTERS == 3
-  sums.b = dot(sums.b, points.b, word);
-  sums.c = dot(sums.c, points.c, word);
+  dot(sums.b, points.b, word);
+  dot(sums.c, points.c, word);
 #endif
 }
 

@@ -33,12 +33,11 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
   };
   std::int64_t word = 0;
   for (; word + 2 <= task.words; word += 2) {
-    even = dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
-    odd = dot(odd, EightInts{} + four(word + 1),
-              load<EightInts>(centroids + (word + 1) * kInt8Group));
+    dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
+    dot(odd, EightInts{} + four(word + 1), load<EightInts>(centroids + (word + 1) * kInt8Group));
   }
   if (word < task.words) {
-    even = dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
+    dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
   }
   const EightFloats score = (reinterpret_cast<EightFloats>(even + odd) - kInt8Zero) * group.step;
   const EightFloats margin = load<EightFloats>(group.residual) * task.terms->norm[p] +

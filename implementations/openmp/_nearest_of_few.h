@@ -12,6 +12,20 @@
 
 namespace kmeans::openmp {
 
+/// Has memory send some of the rows of d coordinates, which will be asked for soon. Inline, since GCC
+/// drops the call of a function that does nothing else.
+[[gnu::always_inline]] inline void fetch_rows(const float* rows, std::int64_t d,
+                                              const std::int32_t* some, std::int32_t count) {
+  constexpr std::int64_t kLine = 64 / sizeof(float);
+  constexpr std::int64_t kMostLines = 32;  // the processor itself follows a longer row
+  for (std::int32_t index = 0; index < count; ++index) {
+    const float* row = rows + some[index] * d;
+    for (std::int64_t t = 0; t < std::min(d, kMostLines * kLine); t += kLine) {
+      __builtin_prefetch(row + t, 0, 2);
+    }
+  }
+}
+
 /// The sum of a register's lanes.
 [[gnu::always_inline]] inline float sum_of_lanes(Lanes<float>::V v) {
 #if defined(__AVX512F__) || (defined(__AVX2__) && defined(__FMA__))

@@ -22,7 +22,7 @@
 #include "implementations/openmp/_decide.h"
 #include "implementations/openmp/_float64_nearest.h"
 #include "implementations/openmp/_int8_centroids.h"
-#include "implementations/openmp/_int8_dispatch.h"
+#include "implementations/openmp/_int8_choice.h"
 #include "implementations/openmp/_int8_pause.h"
 #include "implementations/openmp/_int8_points.h"
 #include "implementations/openmp/_lloyd.h"
@@ -112,7 +112,8 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       Int8Survivors& survivors = worker.survivors[block % 2];
       filter_.filter(task, worker.scratch, survivors);
       worker.work.looked_at += survivors.looked_at;
-      fetch_open_rows(block, survivors);
+      const float* rows = problem_.points + block * kInt8Points * problem_.shape.d;
+      fetch_rows(rows, problem_.shape.d, survivors.open, survivors.open_count);
       if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
     }
     changed += finish_block(thread, blocks.end - 1, worker, moves);
@@ -120,20 +121,6 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     const auto points = static_cast<double>((blocks.end - blocks.begin) * kInt8Points);
     worker.pause.judge(worker.work.exceeds_float32(points, problem_.shape));
     return changed;
-  }
-
-  /// Inline, since GCC drops the call of a function that does nothing but prefetch.
-  [[gnu::always_inline]] void fetch_open_rows(std::int64_t block,
-                                              const Int8Survivors& survivors) const {
-    const std::int64_t d = problem_.shape.d;
-    constexpr std::int64_t kLine = 64 / sizeof(float);
-    constexpr std::int64_t kMostLines = 32;  // the processor itself follows a longer row
-    for (int index = 0; index < survivors.open_count; ++index) {
-      const float* row = problem_.points + (block * kInt8Points + survivors.open[index]) * d;
-      for (std::int64_t t = 0; t < std::min(d, kMostLines * kLine); t += kLine) {
-        __builtin_prefetch(row + t, 0, 2);
-      }
-    }
   }
 
   std::int64_t finish_block(int thread, std::int64_t block, Worker& worker,

@@ -17,7 +17,7 @@
 #include "harness/support/errors.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
-#include "implementations/openmp/_int8_dispatch.h"
+#include "implementations/openmp/_int8_choice.h"
 #include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_nearest_of_few.h"
 
@@ -129,7 +129,7 @@ void expect_equal(const Case& data, int kind, int iterations) {
 TEST(OpenmpInt8, EqualsTheReferenceOnRandomProblems) {
   // KMEANS_INT8_PROBLEMS=1000 for more.
   const char* wanted = std::getenv("KMEANS_INT8_PROBLEMS");
-  const int problems = wanted != nullptr ? std::atoi(wanted) : 90;
+  const int problems = wanted != nullptr ? std::atoi(wanted) : 45;
   Random random(17);
   for (int problem = 0; problem < problems; ++problem) {
     const std::int64_t n = 1 + random.below(problem % 9 == 0 ? 3000 : 300);
@@ -144,20 +144,19 @@ TEST(OpenmpInt8, EqualsTheReferenceOnRandomProblems) {
 TEST(OpenmpInt8, EqualsTheReferenceAtEdgesOfBlocksGroupsAndWords) {
   Random random(18);
   for (const std::int64_t n : {1, 47, 48, 49, 97, 1009}) {
-    for (const std::int64_t d : {1, 3, 4, 5, 63, 64, 65}) {
-      for (const std::int64_t k : {1, 2, 7, 8, 9, 16, 17}) {
-        if (k <= n) expect_equal(make_case(random, n, d, k, 0), 0, 3);
-        if (HasFatalFailure()) return;
-      }
+    for (const std::int64_t k : {1, 2, 7, 8, 9, 16, 17}) {
+      const std::int64_t d = std::vector{1, 3, 4, 5, 63, 64, 65}[(n + k) % 7];
+      if (k <= n) expect_equal(make_case(random, n, d, k, 0), 0, 3);
+      if (HasFatalFailure()) return;
     }
   }
-  expect_equal(make_case(random, 400, 2100, 20, 0), 0, 3);
-  expect_equal(make_case(random, 20011, 24, 61, 0), 0, 6);  // enough for seven threads
+  expect_equal(make_case(random, 211, 2100, 20, 0), 0, 2);
+  expect_equal(make_case(random, 9011, 24, 31, 0), 0, 4);  // enough for seven threads
 }
 
 TEST(OpenmpInt8, FarAndEqualCentroids) {
   Random random(19);
-  Case data = make_case(random, 2003, 12, 30, 0);
+  Case data = make_case(random, 1003, 12, 30, 0);
   for (std::int64_t j = 0; j < 30; ++j) {
     for (std::int64_t t = 0; t < 12; ++t) {
       float& z = data.centroids[j * 12 + t];
