@@ -69,9 +69,15 @@ template <class V>
 
 template <class V>
 [[gnu::always_inline]] inline std::uint32_t bits_at_least(const V& a, const V& b) {
+  // Not a[lane]: with -fsanitize=undefined g++ 12 takes all lanes of a vector by reference for 0.
+  constexpr std::size_t kCount = sizeof(V) / sizeof(float);
+  float left[kCount];
+  float right[kCount];
+  __builtin_memcpy(left, &a, sizeof a);
+  __builtin_memcpy(right, &b, sizeof b);
   std::uint32_t bits = 0;
-  for (std::size_t lane = 0; lane < sizeof(V) / sizeof(float); ++lane) {
-    bits |= (a[lane] >= b[lane] ? 1U : 0U) << lane;
+  for (std::size_t lane = 0; lane < kCount; ++lane) {
+    bits |= (left[lane] >= right[lane] ? 1U : 0U) << lane;
   }
   return bits;
 }
