@@ -8,14 +8,15 @@ MACHINE ?=
 BASE    ?=
 NEW     ?=
 SECONDS ?=
+NAME    ?=
 PRESET  ?= release
 TARGET  := all
 BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 export BUILD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu program build test check format run-experiments figures report compare \
-  reproduce selftest soak fuzz clean distclean
+.PHONY: help setup setup-gpu program build variant test check format run-experiments figures report \
+  compare reproduce selftest soak fuzz clean distclean
 
 help:
 	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
@@ -28,6 +29,7 @@ help:
 	@echo 'make figures           draw all figures, reports and results/index.html again, of all machines'
 	@echo 'make report            the same without figure files'
 	@echo '       MACHINE=folder      only of this folder under results/'
+	@echo 'make variant           NAME=cpu_foo: build the program and verify this one variant'
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
 	@echo 'make setup-gpu         also PyTorch and the GPU peers, where there is a GPU (requirements-gpu.txt)'
@@ -51,6 +53,12 @@ program:
 build:
 	@tools/setup.sh build
 	@tools/build.sh $(PRESET) $(TARGET)
+
+variant:
+	@test -n '$(NAME)' || { echo 'make variant: which one? make variant NAME=cpu_foo' >&2; exit 2; }
+	@tools/setup.sh build
+	@tools/build.sh $(PRESET) kmeans-bench
+	@$(BUILD)/kmeans-bench verify --only '^$(NAME)$$'
 
 test:
 	@tools/setup.sh build python browser test

@@ -3,8 +3,8 @@
 #
 # Runs the C++ tests (CTest) and the Python tests (pytest), and ends with both runners' own counts.
 # BUILD names the build folder: build, or build-PRESET. A preset knows the environment that its tests
-# need. Under sanitizers the C++ tests alone run. The Python tests run in two halves side by side: of
-# what draws, and of what measures.
+# need. Under sanitizers the C++ tests alone run. The Python tests run in three parts side by side, since
+# some mostly wait: of faults, of what draws, and the rest.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -21,22 +21,33 @@ export KMEANS_BENCH=$PWD/$build/kmeans-bench
 # Where there is no browser, the tests in one are left out, and the summary says so.
 PYTHONPATH=tests/plots .venv/bin/python -c 'import browser; exit(browser.find() is None)' ||
   export KMEANS_BENCH_SKIP=${KMEANS_BENCH_SKIP:+$KMEANS_BENCH_SKIP,}browser
-drawing_status=0
-measuring_status=0
-case $preset in
-  dev | tsan)
-    echo 'not run: the C++ tests alone run under sanitizers' |
-      tee "$logs/pytest-drawing.log" >"$logs/pytest-measuring.log"
-    ;;
-  *)
-    .venv/bin/python -m pytest -rs -p no:cacheprovider tests/plots >"$logs/pytest-drawing.log" 2>&1 &
-    drawing=$!
-    .venv/bin/python -m pytest -rs --ignore tests/plots tests | tee "$logs/pytest-measuring.log"
-    measuring_status=${PIPESTATUS[0]}
-    wait "$drawing" || drawing_status=$?
-    cat "$logs/pytest-drawing.log"
-    ;;
-esac
+parts=(faults plots python)
+declare -A running
+pytest_status=0
+# With job control their programs do not ignore SIGINT, as some tests expect, and are ended together.
+set -m
+end_all() {
+  local group
+  for group in "${running[@]}"; do kill -TERM -- "-$group" 2>/dev/null; done
+  exit 130
+}
+trap end_all INT TERM
+echo "pytest: ${parts[*]}, side by side; what they say so far is in $logs"
+for part in "${parts[@]}"; do
+  case $preset in
+    dev | tsan) echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log" ;;
+    *)
+      .venv/bin/python -m pytest -rs -p no:cacheprovider "tests/$part" >"$logs/pytest-$part.log" 2>&1 &
+      running[$part]=$!
+      ;;
+  esac
+done
+for part in "${parts[@]}"; do
+  [ -z "${running[$part]:-}" ] || wait "${running[$part]}" || pytest_status=$?
+  cat "$logs/pytest-$part.log"
+done
+set +m
+trap - INT TERM
 
 gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' 2>/dev/null |
   sed -n 's/^Total Tests: //p')
@@ -52,7 +63,9 @@ fi
 echo
 echo '== Summary'
 grep -E '% tests passed|tests failed out of' "$logs/ctest.log" | sed 's/^/CTest:     /'
-tail -q -n 1 "$logs/pytest-measuring.log" "$logs/pytest-drawing.log" | sed 's/^/pytest:    /'
+for part in "${parts[@]}"; do
+  printf 'pytest:    %-7s %s\n' "$part" "$(tail -n 1 "$logs/pytest-$part.log")"
+done
 echo "GPU tests: $gpu_note"
-grep -q "no Chromium here" "$logs/pytest-drawing.log" && echo 'Browser:   skipped (no Chromium here)'
-[ "$ctest_status" -eq 0 ] && [ "$measuring_status" -eq 0 ] && [ "$drawing_status" -eq 0 ]
+grep -q "no Chromium here" "$logs/pytest-plots.log" && echo 'Browser:   skipped (no Chromium here)'
+[ "$ctest_status" -eq 0 ] && [ "$pytest_status" -eq 0 ]

@@ -429,8 +429,9 @@ def test_links_to_themselves_and_folders_in_the_cache_make_way(
         assert again == answer
         assert f"{centroids.name} in the cache is made again" in said
         assert all(entry.is_file() for entry in entries[:5])
-        # Ceilings of another machine or build, which nobody reads here, stay as they are.
-        entries = [entry for entry in entries if entry.is_file()]
+        # Ceilings of another machine or build, which nobody reads here, stay as they are. Those of
+        # this one take ten seconds to measure: once is enough.
+        entries = [entry for entry in entries if entry.is_file() and entry.parent.name != "machine"]
 
 
 # ---- 24 to 30: awkward points ----

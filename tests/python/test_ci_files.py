@@ -115,6 +115,12 @@ def retime(cell: dict, factor: float) -> None:
     flat = sorted(sample for process in samples for sample in process)
     middle = statistics.median(statistics.median(process) for process in samples)
     cell["samples_seconds_per_iteration"] = samples
+    # Where two processes disagreed, there were more than the experiment asked for.
+    cell["processes"] = len(samples)
+    cell["repetitions"] = len(samples[0])
+    # Stages of the measured step need not fit into the made-up one.
+    cell["stages"] = {}
+    cell["stage_samples_seconds_per_iteration"] = {}
     cell["pace"] = None
     cell["unsteady"] = []
     cell["noted"] = []
