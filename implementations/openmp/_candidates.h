@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -107,12 +108,13 @@ std::int64_t about_nearest(const Candidates& list, const float* point, float* di
 }
 
 /// Leaves out every candidate that is further than another one from all points of a box, the first of
-/// BoxTree::boxes(). The result lies in `memory`, Candidates::size(d, count) floats.
+/// BoxTree::boxes(); also those further than `reach` from the box, if no point of it is further from the
+/// nearest centroid. The result lies in `memory`, Candidates::size(d, count) floats.
 using PruneKernel = Candidates (*)(const Candidates& list, const float* boxes, std::int64_t stride,
-                                   const Margins& margins, float* memory);
+                                   float reach, const Margins& margins, float* memory);
 
 template <int D>
-Candidates prune_box(const Candidates& list, const float* boxes, std::int64_t stride,
+Candidates prune_box(const Candidates& list, const float* boxes, std::int64_t stride, float reach,
                      const Margins& margins, float* memory) {
   using L = Lanes<float>;
   constexpr std::uint32_t kAll = (1U << L::kCount) - 1;
@@ -122,19 +124,29 @@ Candidates prune_box(const Candidates& list, const float* boxes, std::int64_t st
   const std::int64_t rival = about_nearest<D>(list, box, &nearest);
   const auto threshold =
       L::set(nearest * margins.own + box[2 * D] * margins.spread + margins.underflow);
+  // A gap is at most rounded up by 2 u of the coordinates' distance, which the factor covers only in
+  // relation to the box as well: gap + extent is the distance.
+  const float wide = reach + std::sqrt(box[2 * D]);
+  const auto limit =
+      L::set((reach * reach + wide * wide * margins.spread) * margins.own + margins.underflow);
   Candidates kept{memory, Candidates::stride_for(list.count), 0};
   for (std::int64_t at = 0; at < list.count; at += L::kCount) {
     // Over the box, |y - c|^2 - |y - rival|^2 is least in the corner on c's side; there it is
     // |m - c|^2 - |m - rival|^2 - 2 sum_t h_t |c_t - rival_t|, m the centre, h the half extents.
-    auto reach = L::set(0);
+    auto apart = L::set(0);
+    auto squared_gap = L::set(0);
     unrolled<D>([&](auto t) __attribute__((always_inline)) {
       const float* row = list.rows + t * list.stride;
-      const auto apart = magnitude(L::load(row + at) - L::set(row[rival]));
-      reach = L::fma(apart, L::set(box[D + t]), reach);
+      const auto c = L::load(row + at);
+      apart = L::fma(magnitude(c - L::set(row[rival])), L::set(box[D + t]), apart);
+      const auto gap = L::max(magnitude(c - L::set(box[t])) - L::set(box[D + t] / 2), L::set(0));
+      squared_gap = L::fma(gap, gap, squared_gap);
     });
     const auto distance = squares<D>(list, at, box) * L::set(margins.shrink);
-    const auto needed = L::fma(reach, L::set(margins.grow), threshold);
-    const std::uint32_t keep = ~L::bits(L::less(needed, distance)) & kAll;
+    const auto needed = L::fma(apart, L::set(margins.grow), threshold);
+    const std::uint32_t out_of_question =
+        L::bits(L::less(needed, distance)) | L::bits(L::less(limit, squared_gap));
+    const std::uint32_t keep = ~out_of_question & kAll;
     if (keep == 0) continue;
     float* out = memory + kept.count;
     unrolled<D + 1>([&](auto t) __attribute__((always_inline)) {
@@ -232,18 +244,20 @@ void prune_boxes(const Candidates& list, const float* boxes, std::int64_t stride
 }
 
 /// Finds the nearest candidate of each point of a leaf (d x kLeafPoints); lowest in the list where
-/// several are equal. Bit p of the result is set where point p is not decided.
+/// several are equal; and the largest of the squared distances. Bit p of the result is set where point p
+/// is not decided.
 using LeafKernel = std::uint32_t (*)(const float* tile, const Candidates& list,
-                                     const Margins& margins, std::int32_t* labels);
+                                     const Margins& margins, std::int32_t* labels, float* farthest);
 
 template <int D>
 std::uint32_t label_points(const float* tile, const Candidates& list, const Margins& margins,
-                           std::int32_t* labels) {
+                           std::int32_t* labels, float* farthest) {
   using L = Lanes<float>;
   using V = L::V;
   constexpr int M = 2;  // registers of points at a time
   const V infinity = L::set(std::numeric_limits<float>::infinity());
   std::uint32_t undecided = 0;
+  V most = L::set(0);
   for (int begin = 0; begin < kLeafPoints; begin += M * L::kCount) {
     V best[M];
     V second[M];
@@ -273,12 +287,14 @@ std::uint32_t label_points(const float* tile, const Candidates& list, const Marg
     unrolled<M>([&](auto m) __attribute__((always_inline)) {
       const V needed = L::fma(best[m], L::set(margins.decisive), L::set(margins.underflow));
       constexpr std::uint32_t kAll = (1U << L::kCount) - 1;
+      most = L::max(most, best[m]);
       undecided |= (~L::bits(L::less(needed, second[m])) & kAll) << (begin + m * L::kCount);
       alignas(64) std::array<float, L::kCount> bits;
       L::store(bits.data(), index[m]);
       std::memcpy(labels + begin + m * L::kCount, bits.data(), sizeof bits);
     });
   }
+  *farthest = -any_lane(lowest_in_all(L::set(0) - most));
   return undecided;
 }
 

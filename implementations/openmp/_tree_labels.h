@@ -96,6 +96,10 @@ class TreeLabels {
     return total;
   }
 
+  [[nodiscard]] const std::int32_t* of(std::int64_t leaf) const {
+    return labels_.data() + leaf * kLeafPoints;
+  }
+
   /// Asks for a leaf's labels, which are needed soon.
   void fetch(std::int64_t leaf) const {
     __builtin_prefetch(labels_.data() + leaf * kLeafPoints, 1, 3);

@@ -52,6 +52,9 @@ class OpenmpTree final : public kmeans::Variant<float> {
       ++part_level_;
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
     labels_ = TreeLabels(problem, tree_, threads_);
+    reach_ = AlignedArray<float>(2 * tree_.leaves());
+    keeps_reach_ = k > 2 * BoxesFound::kMostCandidates;
+    drift_.resize(k);
     roots_ = AlignedArray<float>(Candidates::size(d, k));
     walkers_.resize(threads_);
     for (auto& walker : walkers_) {
@@ -63,6 +66,7 @@ class OpenmpTree final : public kmeans::Variant<float> {
   void reset(const float* centroids) override {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
     labels_.clear(tree_);
+    std::fill_n(reach_.data(), 2 * tree_.leaves(), kUnknown);
     std::fill_n(roots_.data(), Candidates::size(problem_.shape.d, problem_.shape.k),
                 Candidates::kFarAway);
     for (auto& walker : walkers_) walker.value.any_near = false;
@@ -97,12 +101,16 @@ class OpenmpTree final : public kmeans::Variant<float> {
     Candidates list;
     float* memory = nullptr;
   };
+  static constexpr float kUnknown = std::numeric_limits<float>::infinity();
+  static constexpr float kUp = 1 + 0x1p-20F;  // more than the roundings of one step
+
   struct Walker {
     int thread = 0;
     bool any_near = false;  // of the centroids that the thread packed
     std::int64_t iteration = 0;
-    std::int64_t changed = 0;  // labels
-    std::vector<Place> path;   // the nodes above the part at hand
+    std::int64_t changed = 0;   // labels
+    std::vector<Place> path;    // the nodes above the part at hand
+    std::vector<float> before;  // its centroids before they moved
     AlignedArray<float> memory;
   };
 
@@ -120,8 +128,17 @@ class OpenmpTree final : public kmeans::Variant<float> {
     }
     const auto timed = thread == 0 ? stage("update") : kmeans::StageScope(nullptr, "update");
     const Range clusters = part_of(problem_.shape.k, thread, threads_);
-    labels_.update(means_.data(), clusters);
+    update(walker, clusters);
     pack(thread, clusters);
+    if (threads_ > 1) {
+#pragma omp barrier
+    }
+    if (!keeps_reach_) return;
+    extend_reach(part_of(tree_.leaves(), thread, threads_));
+    if (threads_ > 1) {
+#pragma omp barrier
+    }
+    if (thread == 0) join_reach();
     if (threads_ > 1) {
 #pragma omp barrier
     }
@@ -161,7 +178,7 @@ class OpenmpTree final : public kmeans::Variant<float> {
   /// The place of a node below, its list found by its own box.
   [[nodiscard]] Place at_box(const Place& place, std::int64_t node) const {
     const Candidates list = kernels_.prune(place.list, tree_.boxes(node), tree_.box_stride(),
-                                           margins_, place.memory);
+                                           reach_[node], margins_, place.memory);
     return {node, place.level + 1, list, behind(place.memory, list)};
   }
   [[nodiscard]] float* behind(float* memory, const Candidates& list) const {
@@ -237,7 +254,14 @@ class OpenmpTree final : public kmeans::Variant<float> {
   }
 
   void give(Walker& walker, std::int64_t node, int level, std::int32_t cluster) {
-    walker.changed += labels_.give(walker.thread, tree_, node, level, cluster);
+    const std::int64_t changed = labels_.give(walker.thread, tree_, node, level, cluster);
+    walker.changed += changed;
+    if (changed != 0) forget_reach(node);
+  }
+
+  void forget_reach(std::int64_t node) {
+    const Range leaves = tree_.leaves_of(node);
+    std::fill_n(reach_.data() + tree_.leaves() + leaves.begin, leaves.end - leaves.begin, kUnknown);
   }
 
   /// Labels the points of a leaf.
@@ -245,7 +269,11 @@ class OpenmpTree final : public kmeans::Variant<float> {
     const std::int64_t leaf = place.node - tree_.leaves();
     const Candidates& list = place.list;
     std::int32_t labels[kLeafPoints];
-    std::uint32_t open = kernels_.label_leaf(tree_.tile(leaf), list, margins_, labels);
+    float farthest = 0;
+    std::uint32_t open = kernels_.label_leaf(tree_.tile(leaf), list, margins_, labels, &farthest);
+    if (keeps_reach_) {
+      reach_[place.node] = std::sqrt(farthest * margins_.decisive + margins_.underflow) * kUp;
+    }
     const std::int64_t d = problem_.shape.d;
     for (; open != 0; open &= open - 1) {
       const int p = std::countr_zero(open);
@@ -280,12 +308,47 @@ class OpenmpTree final : public kmeans::Variant<float> {
       visit_all(walker, child, level + 1);
     }
     if (!tree_.is_leaf(node)) return;
+    reach_[node] = kUnknown;
     std::int32_t labels[kLeafPoints];
     for (int p = 0; p < kLeafPoints; ++p) {
       labels[p] = decide(tree_.rows(node - tree_.leaves()) + p * problem_.shape.d, problem_.shape.k,
                          [](std::int64_t j) { return static_cast<std::int32_t>(j); });
     }
     walker.changed += labels_.relabel(walker.thread, tree_, node - tree_.leaves(), labels);
+  }
+
+  /// The new means of a range of clusters, and how far they moved.
+  void update(Walker& walker, Range clusters) {
+    const std::int64_t d = problem_.shape.d;
+    if (keeps_reach_) {
+      walker.before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
+    }
+    labels_.update(means_.data(), clusters);
+    if (!keeps_reach_) return;
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      const float* before = walker.before.data() + (j - clusters.begin) * d;
+      const double moved = kmeans::exact::squared_distance(before, means_.data() + j * d, d);
+      drift_[j] = static_cast<float>(std::sqrt(moved) * tree_.scale()) * kUp;
+    }
+  }
+
+  /// No point of a leaf is further from the centroid that it had than before and that one moved.
+  void extend_reach(Range leaves) {
+    for (std::int64_t leaf = leaves.begin; leaf < leaves.end; ++leaf) {
+      float& reach = reach_[tree_.leaves() + leaf];
+      if (reach == kUnknown) continue;
+      const std::int32_t* labels = labels_.of(leaf);
+      const std::int64_t count = tree_.count(tree_.leaves() + leaf);
+      float most = 0;
+      for (std::int64_t p = 0; p < count; ++p) most = std::max(most, drift_[labels[p]]);
+      reach = (reach + most) * kUp;
+    }
+  }
+
+  void join_reach() {
+    for (std::int64_t node = tree_.leaves() - 1; node > 0; --node) {
+      reach_[node] = std::max(reach_[2 * node], reach_[2 * node + 1]);
+    }
   }
 
   /// Brings new means into the root's list. One that is far from all points, where another is near,
@@ -318,6 +381,9 @@ class OpenmpTree final : public kmeans::Variant<float> {
   int part_level_ = 0;  // the level of the subtrees that threads take
   std::unique_ptr<std::atomic<std::int64_t>[]> taken_;  // a part's last iteration
   TreeLabels labels_;
+  AlignedArray<float> reach_;  // no point of a node is further from the nearest centroid
+  bool keeps_reach_ = false;   // only where lists are long
+  std::vector<float> drift_;   // k
   AlignedArray<float> roots_;  // the list of all centroids
   std::vector<float> means_;   // k x d, the centroids as the caller sees them
   std::vector<Padded<Walker>> walkers_;

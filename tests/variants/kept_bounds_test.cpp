@@ -90,6 +90,7 @@ TEST(KeptBounds, WrongOnesAreFound) {
 // ---- candidates of boxes and points
 
 constexpr std::int64_t kCentroids = 5;
+constexpr float kNoReach = std::numeric_limits<float>::infinity();
 
 /// Five centroids that are as far from the origin of a random rotation as float32 can make them: the
 /// nearest to a point there hangs on the last bits.
@@ -159,7 +160,7 @@ int boxes_that_lose(const Margins& margins) {
     for (int t = 0; t < D; ++t) std::fill_n(boxes.begin() + t * kBoxStride, kFanOut, data.point[t]);
     const std::int32_t nearest = data.nearest(data.point.data());
     const Candidates kept =
-        prune_box<D>(data.list(), boxes.data(), kBoxStride, margins, memory.data());
+        prune_box<D>(data.list(), boxes.data(), kBoxStride, kNoReach, margins, memory.data());
     bool found = false;
     for (std::int64_t place = 0; place < kept.count; ++place) {
       found |= kept.index(D, place) == nearest;
@@ -197,12 +198,14 @@ int points_mislabelled(const Margins& margins) {
   NearTies<D> data(11);
   std::array<float, D * kLeafPoints> tile;
   std::array<std::int32_t, kLeafPoints> labels;
+  float farthest = 0;
   int wrong = 0;
   for (int draw = 0; draw < 4000; ++draw) {
     data.draw();
     for (int t = 0; t < D; ++t)
       std::fill_n(tile.begin() + t * kLeafPoints, kLeafPoints, data.point[t]);
-    const std::uint32_t open = label_points<D>(tile.data(), data.list(), margins, labels.data());
+    const std::uint32_t open =
+        label_points<D>(tile.data(), data.list(), margins, labels.data(), &farthest);
     const std::int32_t nearest = data.nearest(data.point.data());
     for (int p = 0; p < kLeafPoints; ++p) {
       wrong += static_cast<int>((open >> p & 1) == 0 && labels[p] != nearest);
@@ -248,7 +251,7 @@ int corners_lost(const Margins& margins, float short_by) {
       }
     }
     const Candidates kept =
-        prune_box<D>(data.list(), boxes.data(), kFanOut, margins, memory.data());
+        prune_box<D>(data.list(), boxes.data(), kFanOut, kNoReach, margins, memory.data());
     for (int corner = 0; corner < 1 << D; ++corner) {
       std::array<float, D> at;
       for (int t = 0; t < D; ++t) {
