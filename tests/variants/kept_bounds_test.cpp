@@ -172,7 +172,9 @@ int boxes_that_lose(const Margins& margins) {
       found &= (places >> nearest & 1) != 0;
       const bool owned = (together.owned >> box & 1) != 0;
       EXPECT_EQ(owned, std::popcount(places) == 1);
-      if (owned) EXPECT_EQ(places, 1U << together.index[box]);
+      if (owned) {
+        EXPECT_EQ(places, 1U << together.index[box]);
+      }
     }
     lost += static_cast<int>(!found);
   }
