@@ -80,16 +80,17 @@ class BoundedLloyd : public Variant<float> {
 #pragma omp parallel num_threads(threads_)
     {
       const int thread = omp_get_thread_num();
+      const int threads = omp_get_num_threads();
       for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
         {
           const auto timed = stage_of(thread, "assign");
-          assign(thread);
+          assign(thread, threads);
 #pragma omp barrier
         }
         const auto timed = stage_of(thread, "update");
-        move_centroids(thread);
+        move_centroids(thread, threads);
 #pragma omp barrier
-        pack(thread);
+        pack(thread, threads);
 #pragma omp barrier
       }
     }
@@ -170,20 +171,21 @@ class BoundedLloyd : public Variant<float> {
     travelled_.assign(group_count_, 0.0F);
     largest_drift_.assign(group_count_, 0.0F);
     centroid_rows_.resize(k * d);
-    for (int thread = 0; thread < threads_; ++thread) pack(thread);
+    for (auto& worker : workers_) worker.value.seen = {};
+    pack(0, 1);
     fresh_ = false;
   }
 
   // ---- labels
 
-  void assign(int thread) {
+  void assign(int thread, int threads) {
     Worker& worker = workers_[thread].value;
     worker.changed = 0;
     CentroidRange seen;
     for (const auto& other : workers_) seen.add(other.value.seen);
     const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
     const std::int64_t n = problem_.shape.n;
-    const Range batches = part_of(round_up(n, kBatch) / kBatch, thread, threads_);
+    const Range batches = part_of(round_up(n, kBatch) / kBatch, thread, threads);
     for (std::int64_t batch = batches.begin; batch < batches.end; ++batch) {
       const Range points{batch * kBatch, std::min(n, (batch + 1) * kBatch)};
       worker.open.clear();
@@ -333,9 +335,9 @@ class BoundedLloyd : public Variant<float> {
   // ---- centroids
 
   /// New means of a thread's clusters, and how far they moved.
-  void move_centroids(int thread) {
+  void move_centroids(int thread, int threads) {
     const auto [n, d, k, precision] = problem_.shape;
-    const Range clusters = part_of(k, thread, threads_);
+    const Range clusters = part_of(k, thread, threads);
     auto& before = workers_[thread].value.before;
     before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
     sums_.update(means_.data(), clusters);
@@ -352,18 +354,18 @@ class BoundedLloyd : public Variant<float> {
   }
 
   /// A thread's part of the centroids in the layouts that they are looked at in, and its groups' drift.
-  void pack(int thread) {
+  void pack(int thread, int threads) {
     const auto [n, d, k, precision] = problem_.shape;
     workers_[thread].value.seen =
-        panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads_));
-    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads_));
-    const Range clusters = part_of(k, thread, threads_);
+        panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads));
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+    const Range clusters = part_of(k, thread, threads);
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
       for (std::int64_t t = 0; t < d; ++t) {
         centroid_rows_[j * d + t] = frame_->apply(means_[j * d + t], t);
       }
     }
-    const Range groups = part_of(group_count_, thread, threads_);
+    const Range groups = part_of(group_count_, thread, threads);
     for (std::int64_t g = groups.begin; g < groups.end; ++g) {
       float farthest = 0;
       for (const std::int32_t j : groups_[g]) farthest = std::max(farthest, drift_[j]);

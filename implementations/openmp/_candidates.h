@@ -216,9 +216,9 @@ void prune_boxes(const Candidates& list, const float* boxes, std::int64_t stride
         rival[t] = L::select(nearer, L::set(candidate[t * list.stride]), rival[t]);
       });
     }
-    const V threshold = L::fma(
-        nearest, L::set(margins.own),
-        L::fma(L::load(box + 2 * D * stride), L::set(margins.spread), L::set(margins.underflow)));
+    const V threshold = L::fma(nearest, L::set(margins.own),
+                               L::fma(L::load(box + std::int64_t{2 * D} * stride),
+                                      L::set(margins.spread), L::set(margins.underflow)));
     std::uint32_t once = 0;
     std::uint32_t twice = 0;
     for (std::int64_t place = 0; place < list.count; ++place) {

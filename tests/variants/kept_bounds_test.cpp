@@ -50,9 +50,9 @@ class Bounded final : public BoundedLloyd<Rules> {
   }
 };
 
-/// Names of the battery's problems that the variant fails.
+/// Names of the battery's problems that the variant fails, or of the first one.
 template <class Rules, int kGroups>
-std::vector<std::string> failed() {
+std::vector<std::string> failed(bool all = false) {
   Traits traits;
   traits.name = "bounded";
   traits.exact = true;
@@ -66,14 +66,15 @@ std::vector<std::string> failed() {
     if (result.verdict == Verdict::passed || result.verdict == Verdict::skipped) continue;
     EXPECT_EQ(result.verdict, Verdict::failed) << test.name << ": " << result.detail;
     names.push_back(test.name);
+    if (!all) break;
   }
   return names;
 }
 
 TEST(KeptBounds, RightOnesPassTheBattery) {
-  EXPECT_EQ((failed<BoundRules, 1>()), std::vector<std::string>{});
-  EXPECT_EQ((failed<BoundRules, 3>()), std::vector<std::string>{});
-  EXPECT_EQ((failed<BoundRules, 64>()), std::vector<std::string>{});
+  EXPECT_EQ((failed<BoundRules, 1>(true)), std::vector<std::string>{});
+  EXPECT_EQ((failed<BoundRules, 3>(true)), std::vector<std::string>{});
+  EXPECT_EQ((failed<BoundRules, 64>(true)), std::vector<std::string>{});
 }
 
 TEST(KeptBounds, WrongOnesAreFound) {
