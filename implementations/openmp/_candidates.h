@@ -217,7 +217,7 @@ void prune_boxes(const Candidates& list, const float* boxes, std::int64_t stride
       });
     }
     const V threshold = L::fma(nearest, L::set(margins.own),
-                               L::fma(L::load(box + std::int64_t{2 * D} * stride),
+                               L::fma(L::load(box + std::int64_t{2} * D * stride),
                                       L::set(margins.spread), L::set(margins.underflow)));
     std::uint32_t once = 0;
     std::uint32_t twice = 0;

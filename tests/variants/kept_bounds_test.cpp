@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
@@ -276,6 +277,51 @@ TEST(TreeCandidates, CornersOfABoxKeepTheirNearestCentroid) {
   EXPECT_EQ(corners_lost<3>(Margins::of(3), 1), 0);
   EXPECT_GT(corners_lost<2>(Margins::of(2), 0.9F), 0) << "a box that is too small";
   EXPECT_GT(corners_lost<3>(Margins::of(3), 0.9F), 0) << "a box that is too small";
+}
+
+/// Corners of boxes that lose their nearest centroid to a reach that is this much of the right one.
+template <int D>
+int corners_out_of_reach(float share) {
+  NearTies<D> data(17);
+  std::vector<float> boxes((2 * D + 1) * kFanOut, 0.0F);
+  std::vector<float> memory(Candidates::size(D, kCentroids) + 16);
+  int lost = 0;
+  for (int draw = 0; draw < 2000; ++draw) {
+    data.draw();
+    std::array<std::int32_t, 1 << D> nearest;
+    double reach = 0;
+    for (int t = 0; t < D; ++t) {
+      boxes[t * kFanOut] = data.point[t];
+      boxes[(D + t) * kFanOut] = 0.25F;
+    }
+    boxes[2 * D * kFanOut] = D * 0.125F * 0.125F;
+    for (int corner = 0; corner < 1 << D; ++corner) {
+      std::array<float, D> at;
+      for (int t = 0; t < D; ++t)
+        at[t] = data.point[t] + ((corner >> t & 1) != 0 ? 0.125F : -0.125F);
+      nearest[corner] = data.nearest(at.data());
+      reach = std::max(reach, exact::squared_distance(
+                                  at.data(), data.centroids.data() + nearest[corner] * D, D));
+    }
+    const auto known = static_cast<float>(std::sqrt(reach) * 1.000001) * share;
+    const Candidates kept =
+        prune_box<D>(data.list(), boxes.data(), kFanOut, known, Margins::of(D), memory.data());
+    for (const std::int32_t label : nearest) {
+      bool found = false;
+      for (std::int64_t place = 0; place < kept.count; ++place) {
+        found |= kept.index(D, place) == label;
+      }
+      lost += static_cast<int>(!found);
+    }
+  }
+  return lost;
+}
+
+TEST(TreeCandidates, NoCentroidWithinReachIsLeftOut) {
+  EXPECT_EQ(corners_out_of_reach<2>(1), 0);
+  EXPECT_EQ(corners_out_of_reach<3>(1), 0);
+  EXPECT_GT(corners_out_of_reach<2>(0.9F), 10) << "a reach that is too short";
+  EXPECT_GT(corners_out_of_reach<3>(0.9F), 10) << "a reach that is too short";
 }
 
 }  // namespace
