@@ -272,8 +272,8 @@ CellKey read_key(const JsonReader& node) {
   key.threads = node["threads"].integer<int>(1);
   if (stated != key.text()) {
     node["key"].fail(shortened(node["key"].value()) +
-                     " does not fit the cell's own fields, which make "" + valid_utf8(key.text()) +
-                     """);
+                     " does not fit the cell's own fields, which make \"" + valid_utf8(key.text()) +
+                     "\"");
   }
   return key;
 }

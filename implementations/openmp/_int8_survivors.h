@@ -45,7 +45,7 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
   return bits_at_least(score + margin, EightFloats{} + threshold) & ((1U << group.count) - 1);
 }
 
-void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
+[[maybe_unused]] void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
   for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
     bound_groups(task, first, scratch);
   }
