@@ -2,10 +2,11 @@
 //
 // Flags: -ffp-contract=off
 //
-// Idea:      openmp_exact with a filter below float32: points and centroids as bytes, whose products
-//            are exact integers at four times the float32 rate. Measured residuals bound what the
-//            bytes lost; what a bound leaves open is decided by float32 differences, and what these
-//            leave open by the float64 formula. Where the filter does not pay, openmp_exact's does
+// Idea:      openmp_exact with a filter below float32: points and centroids as bytes, whose
+//            products are exact integers at four times the float32 rate. Measured residuals bound
+//            what the bytes lost; what a bound leaves open is decided by float32 differences, and
+//            what these leave open by the float64 formula. Where the filter does not pay,
+//            openmp_exact's does
 // Parallel:  a thread owns a contiguous range of blocks of 48 points; then a range of centroids
 // Memory:    reads the points as bytes once and all centroids as bytes (cached) once a block; an
 //            open point reads its own row and the few centroids in question. The points are packed

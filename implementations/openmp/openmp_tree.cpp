@@ -2,17 +2,18 @@
 //
 // Flags: -ffp-contract=off
 //
-// Idea:      filtering (Kanungo et al. 2002) made exact: a kd-tree over the points is walked from its
-//            root with the list of centroids that may be nearest to a point of a node's box. Where one
-//            is left, all points of the node are its own, and what they add to its sum is known: a
-//            cluster's sum is of integers, so sums of whole nodes go from cluster to cluster without
-//            error. A node that stays where it was costs nothing below it. In a leaf, points are
-//            compared with the few that are left
+// Idea:      filtering (Kanungo et al. 2002) made exact: a kd-tree over the points is walked from
+//            its root with the list of centroids that may be nearest to a point of a node's box.
+//            Where one is left, all points of the node are its own, and what they add to its sum is
+//            known: a cluster's sum is of integers, so sums of whole nodes go from cluster to
+//            cluster without error. A node that stays where it was costs nothing below it. In a
+//            leaf, points are compared with the few that are left
 // Parallel:  threads take subtrees, the next one that is free, beginning each at a place of its own
-// Memory:    points, labels and sums of nodes in the order of the tree; lists of candidates in cache
-// Numerics:  equals the exact Lloyd step bit for bit at any number of threads: a centroid is left out
-//            only where a proven bound says that it is further away, and points that float32 leaves
-//            open are decided by the float64 formula
+// Memory:    points, labels and sums of nodes in the order of the tree; lists of candidates in
+//            cache
+// Numerics:  equals the exact Lloyd step bit for bit at any number of threads: a centroid is left
+//            out only where a proven bound says that it is further away, and points that float32
+//            leaves open are decided by the float64 formula
 // Source:    Kanungo et al., An efficient k-means clustering algorithm, IEEE TPAMI 24 (2002);
 //            docs/openmp.md has the bounds
 #include <cstdint>

@@ -2,15 +2,15 @@
 //
 // Flags: -ffp-contract=off
 //
-// Idea:      Yinyang's bounds: as openmp_hamerly, but neighbouring centroids form groups, and a point has
-//            a lower bound for each: what one fast centroid costs stays in its group. An open point looks
-//            only at groups whose bound its own distance crosses
+// Idea:      Yinyang's bounds: as openmp_hamerly, but neighbouring centroids form groups, and a
+//            point has a lower bound for each: what one fast centroid costs stays in its group. An
+//            open point looks only at groups whose bound its own distance crosses
 // Parallel:  a thread owns a contiguous range of points; then of centroids
-// Memory:    as openmp_hamerly, and a float for each point and group, read and written for open points
-//            only. Points that are open in a group are looked at together
+// Memory:    as openmp_hamerly, and a float for each point and group, read and written for open
+//            points only. Points that are open in a group are looked at together
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads, as openmp_hamerly
-// Source:    Ding et al., Yinyang k-means, ICML 2015; groups by halving the first centroids instead of
-//            clustering them, so that all are one register wide. docs/openmp.md has the bounds
+// Source:    Ding et al., Yinyang k-means, ICML 2015; groups by halving the first centroids instead
+//            of clustering them, so that all are one register wide. docs/openmp.md has the bounds
 #include <algorithm>
 
 #include "implementations/openmp/_bounded_lloyd.h"
