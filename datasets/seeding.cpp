@@ -40,7 +40,7 @@ std::vector<std::int64_t> parse_rows(std::string_view text) {
     std::int64_t row = 0;
     if (!parse_whole(text.substr(0, comma), row) || row < 0) {
       throw InputError("initial rows: '" + excerpt(text.substr(0, comma)) +
-                       "' is no row number; rows count from 0, as in rows:1,3,6,8");
+                       "' is not a row number; rows count from 0, as in rows:1,3,6,8");
     }
     rows.push_back(row);
     if (comma == text.size()) return rows;
@@ -234,7 +234,8 @@ InitSpec parse_init(const std::string& text) {
         method == "random" ? InitSpec::Method::random : InitSpec::Method::kmeans_plus_plus;
     if (has_argument && !parse_whole(argument, init.seed)) {
       throw InputError("initial centroids: '" + excerpt(argument) +
-                       "' is no seed; an integer in [0, 2^64) is needed, as in " + method + ":1");
+                       "' is not a seed; an integer in [0, 2^64) is needed, as in " + method +
+                       ":1");
     }
     return init;
   }
@@ -248,7 +249,7 @@ InitSpec parse_init(const std::string& text) {
     if (!parse_whole(argument, init.threshold) || !std::isfinite(init.threshold) ||
         init.threshold < 0) {
       throw InputError("initial centroids: '" + excerpt(argument) +
-                       "' is no squared distance; a number of at least 0 is needed");
+                       "' is not a squared distance; a number of at least 0 is needed");
     }
     return init;
   }

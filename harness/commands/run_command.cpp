@@ -472,7 +472,7 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--dry-run", options->dry_run, "Show what would run and write no results");
   add_device_option(*command);
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
-      ->transform(whole_number(1, kMostThreads));
+      ->transform(whole_number(1, kMaxThreads));
   command
       ->add_option("--processes", options->processes,
                    "Worker processes per cell; more than\nthe experiment's raise its time budget "

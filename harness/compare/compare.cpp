@@ -162,7 +162,7 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
   } else if (*result.p_adjusted <= settings.false_discovery_rate) {
     result.why = by + ", surely not equal, but perhaps by less than " + percent(settings.effect);
   } else if (beyond >= limit) {
-    result.why = formatted("%s; p = %.2g, corrected %.2g, is no discovery among %s", by.c_str(),
+    result.why = formatted("%s; p = %.2g, corrected %.2g, is not a discovery among %s", by.c_str(),
                            result.p, *result.p_adjusted, counted(family, "cell", "cells").c_str());
     const double rate = settings.false_discovery_rate;
     if (least_p(pair) * static_cast<double>(family) > rate) {

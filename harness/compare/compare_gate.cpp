@@ -275,7 +275,7 @@ class Gate {
                                       [](const ComparedCell& cell) { return cell.still_broken; });
     if (broken > 0) {
       gate_.notes.push_back(counted(broken, "cell is", "cells are") +
-                            " wrong or failed on both sides, which is no regression");
+                            " wrong or failed on both sides, which is not a regression");
     }
     const auto untested = std::count_if(
         comparison_.cells.begin(), comparison_.cells.end(), [](const ComparedCell& cell) {

@@ -139,7 +139,7 @@ void check_stages(const JsonReader& node, const CellResult& cell) {
   }
 }
 
-/// Zero where the text is no number.
+/// Zero where the text is not a number.
 std::int64_t number_of(const std::string& text) {
   std::int64_t number = 0;
   const char* end = text.data() + text.size();
@@ -156,7 +156,7 @@ void check_whole_calls(const JsonReader& node, const CellResult& cell) {
   for (const auto& [count, stated] : calls.members()) {
     if (!stated) continue;
     const std::int64_t steps = number_of(count);
-    if (steps < 1) stated.fail("'" + valid_utf8(count) + "' is no number of iterations");
+    if (steps < 1) stated.fail("'" + valid_utf8(count) + "' is not a number of iterations");
     if (!cell.unsteady.empty())
       stated.fail(name_of(cell) + ": is unsteady, so it has no such time");
     if (!setup) stated.fail(name_of(cell) + ": has no setup_seconds, so it has no such time");
@@ -217,7 +217,7 @@ void read_paces(const JsonReader& node, CellResult& cell) {
       whole = false;
     } else {
       const double seconds = best * ratio.positive();
-      if (!(seconds > 0) || !std::isfinite(seconds)) ratio.fail("times best_seconds is no time");
+      if (!(seconds > 0) || !std::isfinite(seconds)) ratio.fail("times best_seconds is not a time");
       cell.paces.push_back(seconds);
     }
   }

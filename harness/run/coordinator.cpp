@@ -51,7 +51,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kProbe = ".writable-";
 constexpr double kAssembleEverySeconds = 10;
 // Further attempts at a process that was disturbed although it waited.
-constexpr int kMostRetries = 3;
+constexpr int kMaxRetries = 3;
 constexpr int kRunsOfTrace = 5;  // timed in each process, of a trace that ends by a rule
 constexpr std::chrono::seconds kSearchForPace{1};
 
@@ -510,7 +510,7 @@ class Run {
   void measure() {
     OrderStream order(settings_.order_seed);
     measure_rounds(order);
-    for (int attempt = 0; settings_.patience > 0 && attempt < kMostRetries; ++attempt) {
+    for (int attempt = 0; settings_.patience > 0 && attempt < kMaxRetries; ++attempt) {
       if (!measure_disturbed_again(order)) break;
       measure_rounds(order);  // a first process that was quicker now leaves time for more
     }
@@ -611,7 +611,7 @@ class Run {
         const ProcessRecord& record = *record_of(*state.cell, process);
         const auto pace = pace_of(record);
         if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->key.threads) &&
-            record.retries < kMostRetries) {
+            record.retries < kMaxRetries) {
           turn.emplace_back(&state, process);
         }
       }

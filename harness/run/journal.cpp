@@ -35,7 +35,7 @@ class Damage : public std::runtime_error {
 /// The object under a key.
 const json& object_at(const json& line, const char* key) {
   const json& value = line.at(key);
-  if (!value.is_object()) throw Damage("\"" + std::string(key) + "\" is no object");
+  if (!value.is_object()) throw Damage("\"" + std::string(key) + "\" is not an object");
   return value;
 }
 

@@ -25,7 +25,7 @@ namespace {
 // than the exact one, which moves the mean by that share of the cluster's spread.
 constexpr double kHiddenLabelShare = 2e-3;
 
-// Trajectories part at the first tie that rounding decides otherwise, so this is no rounding bound:
+// Trajectories part at the first tie that rounding decides otherwise, so this is not a rounding bound:
 // it is where a difference stops being explained by a few such points.
 constexpr double kTrajectoryTolerance = 1e-2;
 
@@ -855,7 +855,7 @@ TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
 
 InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarType trajectory,
                               const TrajectoryScale& scale, double max_abs) {
-  // However many points are summed in the working precision: what is off by more is no mean.
+  // However many points are summed in the working precision: what is off by more is not a mean.
   constexpr double kLargestMeanError = 1e-2;
   const auto n = static_cast<double>(shape.n);
   const auto d = static_cast<double>(shape.d);

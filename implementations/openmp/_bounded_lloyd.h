@@ -45,7 +45,7 @@ struct BoundRules {
 template <class Rules>
 class BoundedLloyd : public Variant<float> {
  public:
-  static constexpr int kMostGroups = 64;
+  static constexpr int kMaxGroups = 64;
 
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
@@ -117,7 +117,7 @@ class BoundedLloyd : public Variant<float> {
   }
 
  protected:
-  /// How many groups of centroids have lower bounds of their own: 1 to kMostGroups.
+  /// How many groups of centroids have lower bounds of their own: 1 to kMaxGroups.
   [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
 
  private:

@@ -164,9 +164,9 @@ Candidates prune_box(const Candidates& list, const float* boxes, std::int64_t st
 
 /// What a list of few candidates says of kFanOut boxes side by side.
 struct BoxesFound {
-  static constexpr int kMostCandidates = 32;
-  alignas(64) std::array<std::uint16_t, kMostCandidates> kept;  // a candidate's boxes, as bits
-  alignas(64) std::array<std::int32_t, kFanOut> index;          // a candidate near to the box
+  static constexpr int kMaxCandidates = 32;
+  alignas(64) std::array<std::uint16_t, kMaxCandidates> kept;  // a candidate's boxes, as bits
+  alignas(64) std::array<std::int32_t, kFanOut> index;         // a candidate near to the box
   std::uint32_t owned = 0;  // the boxes to which that one is the only candidate
 
   /// The places of a box's candidates in the list, as bits.
@@ -183,7 +183,7 @@ struct BoxesFound {
   }
 };
 
-/// As PruneKernel, for kFanOut boxes side by side and at most BoxesFound::kMostCandidates candidates.
+/// As PruneKernel, for kFanOut boxes side by side and at most BoxesFound::kMaxCandidates candidates.
 using BoxesKernel = void (*)(const Candidates& list, const float* boxes, std::int64_t stride,
                              const Margins& margins, BoxesFound& found);
 
@@ -192,7 +192,7 @@ void prune_boxes(const Candidates& list, const float* boxes, std::int64_t stride
                  const Margins& margins, BoxesFound& found) {
   using L = Lanes<float>;
   using V = L::V;
-  V distances[BoxesFound::kMostCandidates];
+  V distances[BoxesFound::kMaxCandidates];
   std::uint32_t several = 0;
   std::fill_n(found.kept.begin(), list.count, std::uint16_t{0});
   for (int begin = 0; begin < kFanOut; begin += L::kCount) {

@@ -21,8 +21,8 @@ class MoveQueue {
  public:
   void push(const T* point, std::int64_t d, std::int32_t from, std::int32_t to) {
     constexpr std::int64_t kLine = 64 / sizeof(T);
-    constexpr std::int64_t kMostLines = 32;  // the processor itself follows a longer row
-    const std::int64_t fetched = std::min(d, kMostLines * kLine);
+    constexpr std::int64_t kMaxLines = 32;  // the processor itself follows a longer row
+    const std::int64_t fetched = std::min(d, kMaxLines * kLine);
     for (std::int64_t t = 0; t < fetched; t += kLine) __builtin_prefetch(point + t, 0, 2);
     moves_[count_++] = {point, from, to};
   }

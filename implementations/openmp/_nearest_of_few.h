@@ -17,10 +17,10 @@ namespace kmeans::openmp {
 [[gnu::always_inline]] inline void fetch_rows(const float* rows, std::int64_t d,
                                               const std::int32_t* some, std::int32_t count) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
-  constexpr std::int64_t kMostLines = 32;  // the processor itself follows a longer row
+  constexpr std::int64_t kMaxLines = 32;  // the processor itself follows a longer row
   for (std::int32_t index = 0; index < count; ++index) {
     const float* row = rows + some[index] * d;
-    for (std::int64_t t = 0; t < std::min(d, kMostLines * kLine); t += kLine) {
+    for (std::int64_t t = 0; t < std::min(d, kMaxLines * kLine); t += kLine) {
       __builtin_prefetch(row + t, 0, 2);
     }
   }

@@ -41,7 +41,7 @@ class TreeLloyd : public Variant<float> {
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
     labels_ = TreeLabels(problem, tree_, threads_);
     reach_ = AlignedArray<float>(2 * tree_.leaves());
-    keeps_reach_ = k > 2 * BoxesFound::kMostCandidates;
+    keeps_reach_ = k > 2 * BoxesFound::kMaxCandidates;
     drift_.resize(k);
     roots_ = AlignedArray<float>(Candidates::size(d, k));
     walkers_.resize(threads_);
@@ -191,7 +191,7 @@ class TreeLloyd : public Variant<float> {
 
   /// From a node, or a half of it and so on, to the children in it. Long lists shrink at every halving.
   void descend(Walker& walker, const Place& place, std::int64_t half, Range children) {
-    if (place.list.count <= BoxesFound::kMostCandidates) {
+    if (place.list.count <= BoxesFound::kMaxCandidates) {
       return visit_together(walker, place, children);
     }
     if (children.end - children.begin == 1) {

@@ -23,7 +23,7 @@ class OpenmpYinyang final : public BoundedLloyd<BoundRules> {
  private:
   [[nodiscard]] int groups(const kmeans::Shape& shape) const override {
     const std::int64_t full = round_up(shape.k, Panels::kWidth) / Panels::kWidth;
-    return static_cast<int>(std::min<std::int64_t>(full, kMostGroups));
+    return static_cast<int>(std::min<std::int64_t>(full, kMaxGroups));
   }
 };
 
@@ -37,5 +37,5 @@ KMEANS_VARIANT(
     .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports, .memory_bytes = [](const Sizes& s) {
       return BoundedLloyd<BoundRules>::bytes(
-          s, std::min<double>(s.k / Panels::kWidth + 1, BoundedLloyd<BoundRules>::kMostGroups));
+          s, std::min<double>(s.k / Panels::kWidth + 1, BoundedLloyd<BoundRules>::kMaxGroups));
     })

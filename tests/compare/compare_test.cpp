@@ -392,7 +392,7 @@ TEST(CompareResults, NameWhatIsBrokenOnBothSides) {
   const auto comparison = compared(base, changed);
   EXPECT_EQ(comparison.gate.outcome, GateOutcome::passed);
   EXPECT_THAT(comparison.gate.notes,
-              ElementsAre("1 cell is wrong or failed on both sides, which is no regression"));
+              ElementsAre("1 cell is wrong or failed on both sides, which is not a regression"));
   for (const auto& text :
        {to_text(comparison, false), to_markdown(comparison, false, 10'000, "")}) {
     EXPECT_THAT(text, HasSubstr("Wrong or failed on both sides"));
@@ -486,7 +486,7 @@ TEST(CompareGate, BlamesNoConditionThatMetBothSidesInTurns) {
   EXPECT_EQ(doubted(1.2, kDisagree).gate.outcome, GateOutcome::undecided);
   EXPECT_EQ(doubted(1.2, kDisagree, true).gate.outcome, GateOutcome::failed) << "1.19 to 1.21";
   EXPECT_EQ(doubted(1.052, kDisagree, true).gate.outcome, GateOutcome::undecided)
-      << "an interval from below 1.05 is no evidence where processes disagree";
+      << "an interval from below 1.05 is not evidence where processes disagree";
 }
 
 TEST(CompareGate, PassesOnlyWhatIsShown) {
@@ -804,7 +804,7 @@ TEST(CompareResults, CountASkippedCellAsLost) {
   const auto comparison = compared(result({cell("cpu_a", 0.01)}), changed);
   EXPECT_FALSE(comparison.cells[0].correctness_regression);
   EXPECT_THAT(comparison.gate.reasons, ElementsAre("1 cell measured in base is skipped in new"));
-  // What fails the gate is no news.
+  // What fails the gate is not news.
   EXPECT_THAT(to_text(comparison, false), HasSubstr("  LOST        e: cpu_a/f32"));
   EXPECT_THAT(to_markdown(comparison, false, 1 << 20, "-"), HasSubstr("| **LOST** | e: cpu"));
 }

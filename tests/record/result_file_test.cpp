@@ -99,7 +99,7 @@ TEST(ResultFileReader, KnowsThePaceOfEveryProcessOrOfNone) {
   pace["ratios"] = {1.0, -1.0};
   EXPECT_THAT(complaint(file), HasSubstr("-1.0 must be a positive number"));
   pace = {{"best_seconds", 1e300}, {"ratios", {1e9, 1.0}}, {"retries", 0}};
-  EXPECT_THAT(complaint(file), HasSubstr("ratios/0: times best_seconds is no time"));
+  EXPECT_THAT(complaint(file), HasSubstr("ratios/0: times best_seconds is not a time"));
   pace["best_seconds"] = 0;
   EXPECT_THAT(complaint(file), HasSubstr("0 must be a positive number"));
 }

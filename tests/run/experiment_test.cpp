@@ -81,7 +81,7 @@ TEST(StrictJson, RefusesDuplicateKeys) {
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "x.json:3:3: key \"d\" is given twice in one object");
   }
-  // The same key in two objects, and in a list of objects, is no duplicate.
+  // The same key in two objects, and in a list of objects, is not a duplicate.
   EXPECT_NO_THROW(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "x.json"));
 }
 

@@ -446,7 +446,7 @@ TEST_F(CellTest, AThrottledGpuIsToldOnce) {
 }
 
 TEST_F(CellTest, AVariantThatIsKeptWrongSaysWhyInEveryCell) {
-  add({{"status", "wrong"}, {"reason", "centroids are no means"}, {"samples", json::array()}});
+  add({{"status", "wrong"}, {"reason", "centroids are not means"}, {"samples", json::array()}});
   EXPECT_TRUE(assemble().at("wrong_because").is_null());
   cell_.wrong_because = "the second launch reads the wrong sums";
   const json cell = assemble();
