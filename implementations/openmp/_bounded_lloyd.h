@@ -49,7 +49,9 @@ class BoundedLloyd : public Variant<float> {
 
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
-    const auto [n, d, k, precision] = problem.shape;
+    const std::int64_t n = problem.shape.n;
+    const std::int64_t d = problem.shape.d;
+    const std::int64_t k = problem.shape.k;
     threads_ = useful_threads(problem.shape, kBatch, problem.threads);
     frame_.emplace(problem);
     const std::int64_t padded = round_up(n, kLanes);

@@ -9,7 +9,7 @@
 // A centroid's score for a point is -(|z|^2 - 2 p.z) / (2a): the highest is the nearest. It is known
 // but for a margin. A centroid stays while the upper end of its score reaches the highest lower end.
 
-inline constexpr int kLanes = sizeof(Floats) / sizeof(float);
+inline constexpr std::int64_t kLanes = sizeof(Floats) / sizeof(float);
 
 template <class V, class T>
 [[gnu::always_inline]] inline V load(const T* from) {

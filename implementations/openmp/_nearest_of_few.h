@@ -48,16 +48,17 @@ namespace kmeans::openmp {
 /// The squared distance in float32, coordinates in any order.
 inline float float32_distance(const float* point, const float* centroid, std::int64_t d) {
   using L = Lanes<float>;
+  constexpr std::int64_t kCount = L::kCount;
   auto sums = L::set(0);
   auto others = L::set(0);
   std::int64_t t = 0;
-  for (; t + 2 * L::kCount <= d; t += 2 * L::kCount) {
+  for (; t + 2 * kCount <= d; t += 2 * kCount) {
     const auto x = L::load(point + t) - L::load(centroid + t);
-    const auto y = L::load(point + t + L::kCount) - L::load(centroid + t + L::kCount);
+    const auto y = L::load(point + t + kCount) - L::load(centroid + t + kCount);
     sums = L::fma(x, x, sums);
     others = L::fma(y, y, others);
   }
-  if (t + L::kCount <= d) {
+  if (t + kCount <= d) {
     const auto x = L::load(point + t) - L::load(centroid + t);
     sums = L::fma(x, x, sums);
     t += L::kCount;

@@ -36,12 +36,12 @@ class TreeLloyd : public Variant<float> {
     // A barrier takes about as long as a few thousand points.
     constexpr std::int64_t kPointsPerThread = 20000;
     threads_ = static_cast<int>(std::clamp<std::int64_t>(n / kPointsPerThread, 1, problem.threads));
-    while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < 8 * threads_)
+    while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
       ++part_level_;
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
     labels_ = TreeLabels(problem, tree_, threads_);
     reach_ = AlignedArray<float>(2 * tree_.leaves());
-    keeps_reach_ = k > 2 * BoxesFound::kMaxCandidates;
+    keeps_reach_ = k > std::int64_t{2} * BoxesFound::kMaxCandidates;
     drift_.resize(k);
     roots_ = AlignedArray<float>(Candidates::size(d, k));
     walkers_.resize(threads_);

@@ -423,7 +423,7 @@ TEST_F(Readers, LibsvmRefusals) {
   EXPECT_THAT(refusal("a.svm", "1 1:x\n"), HasSubstr("the value is not a number"));
   EXPECT_THAT(refusal("a.svm", "one 1:1\n"), HasSubstr("'one' is not a label"));
   EXPECT_THAT(refusal("a.svm", "1 1:1\n\n1 1:1\n"), HasSubstr("line 2: is empty"));
-  EXPECT_THAT(refusal("a.svm", "1 1:nan\n"), HasSubstr("no finite number"));
+  EXPECT_THAT(refusal("a.svm", "1 1:nan\n"), HasSubstr("is not a finite number"));
   EXPECT_THAT(refusal("a.svm", "1 2000000000:1\n"), HasSubstr("too sparse"));
   EXPECT_THAT(refusal("a.svm", "1\n2\n"), HasSubstr("no index:value pair"));
 }

@@ -203,7 +203,7 @@ def test_other_hardware_is_refused_unless_wanted(pair: Pair) -> None:
         (["--effect", "much"], "give a share such as 5%"),
         (["--effect", "0"], "above 0"),
         (["--effect", "nan"], "give a share"),
-        (["--only", "("], "no regular expression"),
+        (["--only", "("], "not a regular expression"),
         (["--only", "nowhere"], "matches no cell"),
         (["--markdown-limit", "1"], "--markdown-limit"),
     ],

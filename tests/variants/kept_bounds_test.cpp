@@ -92,6 +92,7 @@ TEST(KeptBounds, WrongOnesAreFound) {
 // ---- candidates of boxes and points
 
 constexpr std::int64_t kCentroids = 5;
+constexpr std::size_t kBoxes = kFanOut;
 constexpr float kNoReach = std::numeric_limits<float>::infinity();
 
 /// Five centroids that are as far from the origin of a random rotation as float32 can make them: the
@@ -200,7 +201,7 @@ TEST(TreeCandidates, WithoutMarginsSomeDo) {
 template <int D>
 int points_mislabelled(const Margins& margins) {
   NearTies<D> data(11);
-  std::array<float, D * kLeafPoints> tile;
+  std::array<float, std::size_t{D} * kLeafPoints> tile;
   std::array<std::int32_t, kLeafPoints> labels;
   float farthest = 0;
   int wrong = 0;
@@ -235,7 +236,7 @@ TEST(TreeCandidates, WithoutMarginsSomeAreWrong) {
 template <int D>
 int corners_lost(const Margins& margins, float short_by) {
   NearTies<D> data(13);
-  std::vector<float> boxes((2 * D + 1) * kFanOut, 0.0F);
+  std::vector<float> boxes((2 * D + 1) * kBoxes, 0.0F);
   std::vector<float> memory(Candidates::size(D, kCentroids) + 16);
   int lost = 0;
   for (int draw = 0; draw < 2000; ++draw) {
@@ -244,11 +245,11 @@ int corners_lost(const Margins& margins, float short_by) {
     double diagonal = 0;
     for (int t = 0; t < D; ++t) {
       half[t] = std::abs(data.uniform()) / 4;
-      boxes[t * kFanOut] = data.point[t];
-      boxes[(D + t) * kFanOut] = 2 * half[t] * short_by;
+      boxes[t * kBoxes] = data.point[t];
+      boxes[(D + t) * kBoxes] = 2 * half[t] * short_by;
       diagonal += half[t] * half[t];
     }
-    boxes[2 * D * kFanOut] = static_cast<float>(diagonal * 1.000001);
+    boxes[2 * D * kBoxes] = static_cast<float>(diagonal * 1.000001);
     for (std::int64_t j = 0; j < kCentroids; ++j) {  // unlike distances
       for (int t = 0; t < D; ++t) {
         data.centroids[j * D + t] = data.rows[t * data.kStride + j] = data.uniform();
@@ -283,7 +284,7 @@ TEST(TreeCandidates, CornersOfABoxKeepTheirNearestCentroid) {
 template <int D>
 int corners_out_of_reach(float share) {
   NearTies<D> data(17);
-  std::vector<float> boxes((2 * D + 1) * kFanOut, 0.0F);
+  std::vector<float> boxes((2 * D + 1) * kBoxes, 0.0F);
   std::vector<float> memory(Candidates::size(D, kCentroids) + 16);
   int lost = 0;
   for (int draw = 0; draw < 2000; ++draw) {
@@ -291,10 +292,10 @@ int corners_out_of_reach(float share) {
     std::array<std::int32_t, 1 << D> nearest;
     double reach = 0;
     for (int t = 0; t < D; ++t) {
-      boxes[t * kFanOut] = data.point[t];
-      boxes[(D + t) * kFanOut] = 0.25F;
+      boxes[t * kBoxes] = data.point[t];
+      boxes[(D + t) * kBoxes] = 0.25F;
     }
-    boxes[2 * D * kFanOut] = D * 0.125F * 0.125F;
+    boxes[2 * D * kBoxes] = D * 0.125F * 0.125F;
     for (int corner = 0; corner < 1 << D; ++corner) {
       std::array<float, D> at;
       for (int t = 0; t < D; ++t)
