@@ -249,7 +249,7 @@ int corners_lost(const Margins& margins, float short_by) {
       boxes[(D + t) * kBoxes] = 2 * half[t] * short_by;
       diagonal += half[t] * half[t];
     }
-    boxes[2 * D * kBoxes] = static_cast<float>(diagonal * 1.000001);
+    boxes[kBoxes * 2 * D] = static_cast<float>(diagonal * 1.000001);
     for (std::int64_t j = 0; j < kCentroids; ++j) {  // unlike distances
       for (int t = 0; t < D; ++t) {
         data.centroids[j * D + t] = data.rows[t * data.kStride + j] = data.uniform();
@@ -295,7 +295,7 @@ int corners_out_of_reach(float share) {
       boxes[t * kBoxes] = data.point[t];
       boxes[(D + t) * kBoxes] = 0.25F;
     }
-    boxes[2 * D * kBoxes] = D * 0.125F * 0.125F;
+    boxes[kBoxes * 2 * D] = D * 0.125F * 0.125F;
     for (int corner = 0; corner < 1 << D; ++corner) {
       std::array<float, D> at;
       for (int t = 0; t < D; ++t)
