@@ -77,7 +77,7 @@ std::vector<CatalogueEntry> read_catalogue(const std::filesystem::path& file) {
       entries.push_back(parse_entry(items.at(i), "/entries/" + std::to_string(i)));
     }
   } catch (const std::exception& error) {
-    throw EnvironmentError(file.string() + ": is no valid catalogue: " + error.what());
+    throw EnvironmentError(file.string() + ": is not a valid catalogue: " + error.what());
   }
   return entries;
 }

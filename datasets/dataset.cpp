@@ -3,18 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <utility>
 
 #include "datasets/generate.h"
 #include "datasets/generators.h"
-#include "datasets/parallel.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/json_reader.h"
+#include "harness/support/parallel.h"
 #include "harness/support/sha256.h"
-#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {
@@ -31,131 +28,66 @@ constexpr std::array<std::pair<const char*, FileFormat>, 8> kFormats{
      {"idx", FileFormat::idx},
      {"libsvm", FileFormat::libsvm}}};
 
-// Parts of messages: "/datasets/0/n".
-std::string pointer(const std::string& where, const std::string& key) {
-  return where + "/" + valid_utf8(key);
+std::vector<std::string> format_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, format] : kFormats) names.emplace_back(name);
+  return names;
 }
 
-std::string number_text(double value) {
-  if (value == std::floor(value) && std::abs(value) < 1e15) {
-    return std::to_string(static_cast<std::int64_t>(value));
-  }
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  return text.data();
-}
-
-json checked_value(const Parameter& parameter, const json& value, const std::string& place) {
-  const bool integral = parameter.kind == Parameter::Kind::integer;
-  const std::string admitted = std::string(integral ? "an integer" : "a number") + " in [" +
-                               number_text(parameter.smallest) + ", " +
-                               number_text(parameter.largest) + "]";
-  const auto refuse = [&] {
-    throw InputError(place + ": " +
-                     valid_utf8(value.dump(-1, ' ', false, json::error_handler_t::replace)) +
-                     " is not " + admitted + " (" + parameter.meaning + ")");
-  };
-  if (!value.is_number()) refuse();
-  const auto number = value.get<double>();
-  if (!(number >= parameter.smallest && number <= parameter.largest)) refuse();
-  if (!integral) return number;
-  if (number != std::floor(number)) refuse();
-  return value.is_number_integer() ? value.get<std::int64_t>() : static_cast<std::int64_t>(number);
-}
-
-void refuse_unknown_keys(const json& object, const std::vector<std::string>& known,
-                         const std::string& where, const std::string& what) {
-  for (const auto& item : object.items()) {
-    if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
-    throw InputError(pointer(where, item.key()) + ": " + what + " has no key '" +
-                     valid_utf8(item.key()) + "'; " + closest_names(item.key(), known));
+/// The value of a generator's parameter, or its default.
+json read_parameter(const Parameter& parameter, const JsonReader& value, const std::string& whose) {
+  const auto& fallback = parameter.fallback;
+  try {
+    if (!value.present() && !fallback) value.fail("is missing; " + whose + " needs it");
+    if (!value.present() && parameter.kind == Parameter::Kind::real) return *fallback;
+    if (!value.present()) return static_cast<std::int64_t>(*fallback);
+    if (parameter.kind == Parameter::Kind::real) {
+      return value.number(parameter.smallest, parameter.largest);
+    }
+    return value.integer(static_cast<std::int64_t>(parameter.smallest),
+                         static_cast<std::int64_t>(parameter.largest));
+  } catch (const InputError& error) {
+    throw InputError(std::string(error.what()) + " (" + parameter.meaning + ")");
   }
 }
 
-json parse_generated(const json& given, const std::string& where) {
-  if (!given.at("generator").is_string()) {
-    throw InputError(pointer(where, "generator") + ": must be the name of a generator");
-  }
-  const auto name = given.at("generator").get<std::string>();
-  const auto generator_place = pointer(where, "generator");
-  const auto& generator = require_generator(name, generator_place);
+json read_generated(const JsonReader& given) {
+  const auto& generator =
+      *given["generator"].parsed([](const std::string& name) { return &require_generator(name); });
+  const std::string whose = "generator '" + generator.name + "'";
   std::vector<std::string> known{"generator"};
   for (const auto& parameter : generator.parameters) known.push_back(parameter.name);
-  refuse_unknown_keys(given, known, where, "generator '" + name + "'");
-
-  json spec{{"generator", name}};
-  const std::string needed = "generator '" + name + "' needs it";
+  given.allow_only(known, whose);
+  json spec{{"generator", generator.name}};
   for (const auto& parameter : generator.parameters) {
-    std::string place = pointer(where, parameter.name);
-    if (given.contains(parameter.name)) {
-      spec[parameter.name] = checked_value(parameter, given.at(parameter.name), place);
-    } else if (parameter.fallback) {
-      spec[parameter.name] = checked_value(parameter, *parameter.fallback, place);
-    } else {
-      throw InputError(place.append(": is missing; ").append(needed) + " (" + parameter.meaning +
-                       ")");
-    }
+    spec[parameter.name] = read_parameter(parameter, given[parameter.name], whose);
   }
   if (spec.contains("low") && spec.at("low").get<double>() >= spec.at("high").get<double>()) {
-    throw InputError(pointer(where, "low") + ": must be less than high (" + spec.at("low").dump() +
-                     " and " + spec.at("high").dump() + " were given)");
+    given["low"].fail("must be less than high (" + spec.at("low").dump() + " and " +
+                      spec.at("high").dump() + " were given)");
   }
   const auto count =
       checked_product(spec.at("n").get<std::int64_t>(), spec.at("d").get<std::int64_t>());
   if (!count || !checked_product(*count, 8)) {
-    throw InputError(pointer(where, "n") + ": n * d coordinates need more than 2^62 bytes");
+    given["n"].fail("n * d coordinates need more than 2^62 bytes");
   }
   return spec;
 }
 
-json parse_file(json given, const std::string& where) {
-  refuse_unknown_keys(given,
-                      {"file", "format", "n", "drop_last", "csv_drop_last", "drop_nonfinite"},
-                      where, "a file");
+json read_file_spec(const JsonReader& given) {
+  given.allow_only({"file", "format", "n", "drop_last", "csv_drop_last", "drop_nonfinite"},
+                   "a file");
   // As the options are called; the older name stays that of records, which must not change.
-  if (given.contains("drop_last")) {
-    if (given.contains("csv_drop_last")) {
-      throw InputError(pointer(where, "drop_last") + ": csv_drop_last means the same; give one");
-    }
-    given["csv_drop_last"] = given.at("drop_last");
+  const JsonReader drop = given["drop_last"];
+  if (drop.present() && given["csv_drop_last"].present()) {
+    drop.fail("csv_drop_last means the same; give one");
   }
-  if (!given.at("file").is_string() || given.at("file").get<std::string>().empty()) {
-    throw InputError(pointer(where, "file") + ": must be the path of a file");
-  }
-  json spec{{"file", given.at("file")}, {"format", "automatic"}, {"n", 0}, {"csv_drop_last", 0}};
-  if (given.contains("format")) {
-    std::vector<std::string> names;
-    names.reserve(kFormats.size());
-    for (const auto& [name, format] : kFormats) names.emplace_back(name);
-    const json& format = given.at("format");
-    if (!format.is_string() ||
-        std::find(names.begin(), names.end(), format.get<std::string>()) == names.end()) {
-      throw InputError(pointer(where, "format") + ": unknown format; " +
-                       closest_names(format.is_string() ? format.get<std::string>() : "", names));
-    }
-    spec["format"] = format;
-  }
-  const Parameter most{"n", "number of points to read, 0 for all", Parameter::Kind::integer, 0, 0,
-                       1e12};
-  const Parameter drop{"csv_drop_last",
-                       "columns to leave out at the end of a line",
-                       Parameter::Kind::integer,
-                       0,
-                       0,
-                       1e6};
-  for (const auto& parameter : {most, drop}) {
-    if (given.contains(parameter.name)) {
-      spec[parameter.name] =
-          checked_value(parameter, given.at(parameter.name), pointer(where, parameter.name));
-    }
-  }
-  if (given.contains("drop_nonfinite")) {
-    if (!given.at("drop_nonfinite").is_boolean()) {
-      throw InputError(pointer(where, "drop_nonfinite") + ": must be true or false");
-    }
-    // Only where it is asked for: the names of other sets stay what they were.
-    if (given.at("drop_nonfinite").get<bool>()) spec["drop_nonfinite"] = true;
-  }
+  json spec{{"file", given["file"].nonempty_text()}, {"format", "automatic"}};
+  if (given["format"].present()) spec["format"] = given["format"].one_of(format_names());
+  spec["n"] = given["n"].integer(0, 1'000'000'000'000, 0);  // points to read, 0 for all
+  spec["csv_drop_last"] = (drop.present() ? drop : given["csv_drop_last"]).integer(0, 1'000'000, 0);
+  // Only where it is asked for: the names of other sets stay what they were.
+  if (given["drop_nonfinite"].boolean(false)) spec["drop_nonfinite"] = true;
   return spec;
 }
 
@@ -190,7 +122,7 @@ std::string DatasetSpec::label() const {
   if (json.contains("k")) text += "-k" + std::to_string(json.at("k").get<std::int64_t>());
   if (json.contains("seed")) text += "-s" + std::to_string(json.at("seed").get<std::int64_t>());
   // Two sets that differ in another parameter must not share a name.
-  for (const auto& parameter : require_generator(name, "").parameters) {
+  for (const auto& parameter : require_generator(name).parameters) {
     const bool shown = parameter.name == "n" || parameter.name == "d" || parameter.name == "k" ||
                        parameter.name == "seed";
     if (!shown && json.at(parameter.name) != *parameter.fallback) {
@@ -200,14 +132,16 @@ std::string DatasetSpec::label() const {
   return text;
 }
 
-DatasetSpec parse_dataset(const nlohmann::json& given, const std::string& where) {
-  if (!given.is_object() || given.contains("generator") == given.contains("file")) {
-    throw InputError((where.empty() ? "data set" : where) +
-                     ": must be an object with either \"generator\" or \"file\"");
+DatasetSpec read_dataset(const JsonReader& given) {
+  const json& value = given.value();
+  if (!value.is_object() || value.contains("generator") == value.contains("file")) {
+    given.fail("must be an object with either \"generator\" or \"file\"");
   }
-  DatasetSpec spec{given.contains("file") ? parse_file(given, where)
-                                          : parse_generated(given, where)};
-  return spec;
+  return {value.contains("file") ? read_file_spec(given) : read_generated(given)};
+}
+
+DatasetSpec parse_dataset(const nlohmann::json& given, const std::string& where) {
+  return read_dataset(JsonReader(given, where));
 }
 
 FillRows prepare_rows(const DatasetSpec& spec) {
@@ -216,8 +150,7 @@ FillRows prepare_rows(const DatasetSpec& spec) {
                      "' is a file; only generated sets can be generated");
   }
   const auto name = spec.json.at("generator").get<std::string>();
-  const std::string place = "/generator";
-  const auto& generator = require_generator(name, place);
+  const auto& generator = require_generator(name);
   if (!generator.prepare) {
     throw InputError("'" + name + "' is made by scikit-learn and kept in the cache; it cannot be " +
                      "generated into memory");

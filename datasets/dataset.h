@@ -22,8 +22,13 @@ struct DatasetSpec {
   [[nodiscard]] std::string label() const;
 };
 
-/// Checks and completes a description. Throws InputError naming the JSON pointer `where` + key, the
-/// nearest valid key for a typo, and the admitted range.
+class JsonReader;
+
+/// Checks and completes a description. Throws InputError naming the place of a fault, the nearest
+/// valid key for a typo, and the admitted range.
+DatasetSpec read_dataset(const JsonReader& given);
+
+/// The same of a value that stands in no document; `where` begins the places.
 DatasetSpec parse_dataset(const nlohmann::json& json, const std::string& where = "");
 
 /// A data set on disk as npy, ready to be memory-mapped.

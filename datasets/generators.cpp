@@ -23,9 +23,9 @@ using nlohmann::json;
 // Streams of one seed that never meet.
 enum Stream : std::uint64_t { kCoordinates = 0, kCentres = 1, kLabels = 2, kOutliers = 3 };
 
-constexpr double kMostPoints = 1e12;
-constexpr double kMostCoordinates = 1e6;
-constexpr double kMostCentres = 1e6;
+constexpr double kMaxPoints = 1e12;
+constexpr double kMaxCoordinates = 1e6;
+constexpr double kMaxCentres = 1e6;
 constexpr double kLargestSeed = 9007199254740992.0;  // 2^53: survives every JSON reader
 constexpr double kLargestValue = 1e30;               // fits float32, and so do sums of a few
 
@@ -39,7 +39,7 @@ Parameter real(std::string name, std::string meaning, double fallback, double sm
   return {std::move(name), std::move(meaning), Parameter::Kind::real, fallback, smallest, largest};
 }
 Parameter centres(double fallback) {
-  return integer("k", "number of centres", fallback, 1, kMostCentres);
+  return integer("k", "number of centres", fallback, 1, kMaxCentres);
 }
 Parameter deviation(double fallback) {
   return real("sigma", "standard deviation of every coordinate about its centre", fallback, 0,
@@ -48,8 +48,8 @@ Parameter deviation(double fallback) {
 
 std::vector<Parameter> with_shape(std::vector<Parameter> own,
                                   std::optional<double> d = std::nullopt,
-                                  double largest_d = kMostCoordinates) {
-  std::vector<Parameter> all{integer("n", "number of points", std::nullopt, 1, kMostPoints),
+                                  double largest_d = kMaxCoordinates) {
+  std::vector<Parameter> all{integer("n", "number of points", std::nullopt, 1, kMaxPoints),
                              integer("d", "coordinates of a point", d, d.value_or(1), largest_d),
                              integer("seed", "of the random numbers", 1, 0, kLargestSeed)};
   all.insert(all.end(), own.begin(), own.end());
@@ -208,7 +208,7 @@ class SeparatedPoints {
 // is the work of them all.
 std::vector<double> separated_centres(const Base& base, std::int64_t k, double sigma) {
   constexpr std::int64_t kTries = 1000;
-  constexpr std::int64_t kMostOperations = 1'000'000'000;
+  constexpr std::int64_t kMaxOperations = 1'000'000'000;
   const auto random = base.random(kCentres);
   const double side = sigma * sigma * static_cast<double>(k);
   const std::int64_t d = base.d;
@@ -227,8 +227,8 @@ std::vector<double> separated_centres(const Base& base, std::int64_t k, double s
         candidate[static_cast<std::size_t>(t)] = side * random.uniform(counter(drawn * d + t));
       }
       fits = centres.fits(candidate);
-      if (centres.operations() + drawn * d > kMostOperations) {
-        refuse(j, format_count(kMostOperations) + " operations", "smaller k or d");
+      if (centres.operations() + drawn * d > kMaxOperations) {
+        refuse(j, format_count(kMaxOperations) + " operations", "smaller k or d");
       }
     }
     if (!fits) refuse(j, std::to_string(kTries) + " tries for the next one", "larger sigma or d");
@@ -343,7 +343,7 @@ std::vector<Generator> make_table() {
       {"toy", "three Gaussian clusters and outliers in the plane (zechner2009, figure 2)",
        with_shape({deviation(1), real("outliers", "share of outliers", 0.04, 0, 1)}, 2, 2), toy},
       {"duplicates", "few distinct points, each many times",
-       with_shape({integer("distinct", "number of distinct points", 7, 1, kMostCentres)}),
+       with_shape({integer("distinct", "number of distinct points", 7, 1, kMaxCentres)}),
        duplicates},
       {"identical", "one point, n times", with_shape({}), identical},
       {"grid", "whole numbers in [0, side): many equal distances",
@@ -373,14 +373,13 @@ const std::vector<Generator>& generators() {
   return table;
 }
 
-const Generator& require_generator(const std::string& name, const std::string& where) {
+const Generator& require_generator(const std::string& name) {
   std::vector<std::string> names;
   for (const auto& generator : generators()) {
     if (generator.name == name) return generator;
     names.push_back(generator.name);
   }
-  throw InputError(where + ": unknown generator '" + valid_utf8(name) + "'; " +
-                   closest_names(name, names));
+  throw InputError("unknown generator '" + valid_utf8(name) + "'; " + closest_names(name, names));
 }
 
 }  // namespace kmeans

@@ -42,6 +42,6 @@ struct Generator {
 const std::vector<Generator>& generators();
 
 /// Throws InputError naming the nearest known one.
-const Generator& require_generator(const std::string& name, const std::string& where);
+const Generator& require_generator(const std::string& name);
 
 }  // namespace kmeans

@@ -160,7 +160,7 @@ void write_array(const std::filesystem::path& file, const std::string& header, c
 MatrixLayout read_npy_layout(const FileBytes& file) {
   const std::string_view text = file.text();
   if (text.substr(0, 6) != "\x93NUMPY") {
-    file.refuse("byte 0: is no npy file (it does not begin with \\x93NUMPY)");
+    file.refuse("byte 0: is not an npy file (it does not begin with \\x93NUMPY)");
   }
   if (text.size() < 12) file.refuse("is cut short: it ends within the npy header");
   const auto byte = [&](std::size_t i) {
@@ -204,7 +204,7 @@ MatrixLayout read_npy_layout(const FileBytes& file) {
   const auto& shape = *header.shape;
   if (shape.size() != 1 && shape.size() != 2) {
     file.refuse("shape " + shape_text(shape) +
-                " is no matrix; n x d points are (n, d), or (n,) for d = 1");
+                " is not a matrix; n x d points are (n, d), or (n,) for d = 1");
   }
   layout.n = shape[0];
   layout.d = shape.size() == 2 ? shape[1] : 1;

@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "datasets/npy.h"
-#include "datasets/parallel.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
 #include "harness/support/mapped_file.h"
+#include "harness/support/parallel.h"
 
 namespace kmeans {
 namespace {

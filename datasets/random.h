@@ -12,27 +12,21 @@
 #include <cstdint>
 #include <span>
 
+#include "harness/support/random.h"
+
 namespace kmeans {
 
 static_assert(FLT_EVAL_METHOD == 0, "float64 arithmetic must not be evaluated in excess precision");
-
-/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014; constants: Stafford's variant 13), a
-/// bijection of 64-bit words.
-constexpr std::uint64_t mix_bits(std::uint64_t word) {
-  word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9U;
-  word = (word ^ (word >> 27)) * 0x94D049BB133111EBU;
-  return word ^ (word >> 31);
-}
 
 /// SplitMix64 with random access: value number `index` of stream `stream` of seed `seed`.
 class CounterRandom {
  public:
   constexpr CounterRandom(std::uint64_t seed, std::uint64_t stream)
-      : key_(mix_bits(mix_bits(seed + kIncrement) + (stream + 1) * kIncrement)) {}
+      : key_(mix_bits(mix_bits(seed + kSplitMixIncrement) + (stream + 1) * kSplitMixIncrement)) {}
 
   /// 64 uniform bits.
   [[nodiscard]] constexpr std::uint64_t bits(std::uint64_t index) const {
-    return mix_bits(key_ + (index + 1) * kIncrement);
+    return mix_bits(key_ + (index + 1) * kSplitMixIncrement);
   }
 
   /// Multiples of 2^-53 in [0, 1).
@@ -53,7 +47,6 @@ class CounterRandom {
   }
 
  private:
-  static constexpr std::uint64_t kIncrement = 0x9E3779B97F4A7C15U;  // 2^64 / golden ratio, odd
   std::uint64_t key_;
 };
 

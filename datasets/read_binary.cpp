@@ -115,7 +115,7 @@ MatrixLayout read_idx_layout(const FileBytes& file) {
     return static_cast<std::int64_t>(file.bytes[static_cast<std::size_t>(i)]);
   };
   if (byte(0) != 0 || byte(1) != 0) {
-    file.refuse("byte 0: is no IDX file (it does not begin with two zero bytes)");
+    file.refuse("byte 0: is not an IDX file (it does not begin with two zero bytes)");
   }
   MatrixLayout layout;
   layout.big_endian = true;

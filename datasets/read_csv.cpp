@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Numbers separated by commas, tabs, semicolons or blanks, one point to a line. Strict: a line with
-// another number of columns, or a cell that is no number, is refused with its line number.
+// another number of columns, or a cell that is not a number, is refused with its line number.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "datasets/parallel.h"
 #include "datasets/readers.h"
 #include "harness/support/number.h"
+#include "harness/support/parallel.h"
 
 namespace kmeans {
 namespace {
@@ -172,7 +172,7 @@ class CsvReader {
         refuse(number,
                "column " + std::to_string(column + 1) + ": '" + excerpt(cell) +
                    (std::isfinite(value) ? "' is outside the range of float32; load it as f64"
-                                         : "' is no finite number that a float64 can hold"));
+                                         : "' is not a finite number that a float64 can hold"));
       }
       if (out != nullptr) out[column] = coordinate;
     }
@@ -195,7 +195,7 @@ class CsvReader {
           "columns are separated by " + std::string(name_of(separator_)) + ", decimals by a point";
     }
     refuse(line, "column " + std::to_string(column + 1) + ": '" + excerpt(cell) +
-                     "' is no number: " + hint);
+                     "' is not a number: " + hint);
   }
 
   template <class T>

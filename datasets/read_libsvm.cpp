@@ -69,16 +69,17 @@ class LibsvmReader {
       double value = 0;
       if (label.empty()) refuse(i, "is empty; a line begins with a label");
       if (!parse_number(label, value)) {
-        refuse(i, "'" + excerpt(label) + "' is no label: a number was expected");
+        refuse(i, "'" + excerpt(label) + "' is not a label: a number was expected");
       }
       std::int64_t before = 0;
       for (auto entry = take_word(line); !entry.empty(); entry = take_word(line)) {
         const std::int64_t index = parse_entry(i, entry, before, value);
         const T coordinate = static_cast<T>(value);
         if (options_.check_finite && !std::isfinite(coordinate)) {
-          refuse(i, "'" + excerpt(entry) +
-                        (std::isfinite(value) ? "' is outside the range of float32; load it as f64"
-                                              : "' is no finite number that a float64 can hold"));
+          refuse(i,
+                 "'" + excerpt(entry) +
+                     (std::isfinite(value) ? "' is outside the range of float32; load it as f64"
+                                           : "' is not a finite number that a float64 can hold"));
         }
         visit(i, index - 1, coordinate);
         before = index;
@@ -96,7 +97,7 @@ class LibsvmReader {
     const auto [stop, error] = std::from_chars(entry.data(), end, index);
     constexpr std::int64_t kLargest = 0x7FFFFFFF;
     if (!split || stop != end || error != std::errc() || index > kLargest) {
-      refuse(i, "'" + excerpt(entry) + "' is no index:value pair with an index in [1, 2^31)");
+      refuse(i, "'" + excerpt(entry) + "' is not an index:value pair with an index in [1, 2^31)");
     }
     if (index < 1) {
       refuse(i,
@@ -107,7 +108,7 @@ class LibsvmReader {
                     std::to_string(before) + "; indices must ascend");
     }
     if (!parse_number(entry.substr(colon + 1), value)) {
-      refuse(i, "'" + excerpt(entry) + "': the value is no number");
+      refuse(i, "'" + excerpt(entry) + "': the value is not a number");
     }
     return index;
   }

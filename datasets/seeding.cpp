@@ -12,10 +12,10 @@
 #include <unordered_map>
 
 #include "datasets/dataset.h"
-#include "datasets/parallel.h"
 #include "datasets/random.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/parallel.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -40,7 +40,7 @@ std::vector<std::int64_t> parse_rows(std::string_view text) {
     std::int64_t row = 0;
     if (!parse_whole(text.substr(0, comma), row) || row < 0) {
       throw InputError("initial rows: '" + excerpt(text.substr(0, comma)) +
-                       "' is no row number; rows count from 0, as in rows:1,3,6,8");
+                       "' is not a row number; rows count from 0, as in rows:1,3,6,8");
     }
     rows.push_back(row);
     if (comma == text.size()) return rows;
@@ -122,8 +122,7 @@ std::vector<std::int64_t> plus_plus_rows(const Points& points, std::int64_t k, s
   const std::int64_t d = points.d();
   std::vector<double> nearest(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
   std::vector<std::int64_t> rows{random.below(0, n)};
-  constexpr std::int64_t kBlock = 4096;
-  std::vector<double> block_sums(static_cast<std::size_t>((n - 1) / kBlock + 1));
+  std::vector<double> block_sums(static_cast<std::size_t>(block_count(n)));
   for (std::int64_t j = 1; j < k; ++j) {
     const T* chosen = x + rows.back() * d;
     parallel_ranges(n, kBlock, [&](std::int64_t begin, std::int64_t end) {
@@ -235,7 +234,8 @@ InitSpec parse_init(const std::string& text) {
         method == "random" ? InitSpec::Method::random : InitSpec::Method::kmeans_plus_plus;
     if (has_argument && !parse_whole(argument, init.seed)) {
       throw InputError("initial centroids: '" + excerpt(argument) +
-                       "' is no seed; an integer in [0, 2^64) is needed, as in " + method + ":1");
+                       "' is not a seed; an integer in [0, 2^64) is needed, as in " + method +
+                       ":1");
     }
     return init;
   }
@@ -249,7 +249,7 @@ InitSpec parse_init(const std::string& text) {
     if (!parse_whole(argument, init.threshold) || !std::isfinite(init.threshold) ||
         init.threshold < 0) {
       throw InputError("initial centroids: '" + excerpt(argument) +
-                       "' is no squared distance; a number of at least 0 is needed");
+                       "' is not a squared distance; a number of at least 0 is needed");
     }
     return init;
   }

@@ -213,7 +213,7 @@ def doubtful_conditions(result: Result) -> list[str]:
 def partial_text(result: Result) -> str | None:
     if result.complete:
         return None
-    if len(result.cells) >= result.planned_cells:  # what is missing is no cell
+    if len(result.cells) >= result.planned_cells:  # what is missing is not a cell
         return "partial run"
     return f"partial: {count(len(result.cells))} of {many(result.planned_cells, 'cell')}"
 

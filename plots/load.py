@@ -95,8 +95,8 @@ class Cell:
     status: str
     reason: str | None
     # Per iteration, where one number speaks for the cell: None unless status is "ok" and its
-    # processes agree. So an unsteady cell has no headline number, wins nothing, is no baseline and
-    # no side of a verdict.
+    # processes agree. So an unsteady cell has no headline number, wins nothing, and is neither a
+    # baseline nor a side of a verdict.
     seconds: Interval | None
     sample_count: int
     data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file, in today's form
@@ -192,7 +192,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def plain(text: str) -> str:
-    """A text without what is no letter but an order to a terminal or a page: control characters,
+    """A text without what is not a letter but an order to a terminal or a page: control characters,
     changes of the writing direction, halves of pairs. SVG cannot even hold most of them."""
     return _ORDERS.sub("\N{REPLACEMENT CHARACTER}", text)
 
@@ -211,7 +211,7 @@ def read_json(path: Path) -> Any:
     """Strict JSON of a regular file: no NaN, no duplicate keys; texts are plain."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a FIFO would wait for ever
-            raise ResultError(f"{path}: is no regular file, so it is not read")
+            raise ResultError(f"{path}: is not a regular file, so it is not read")
         text = path.read_text(encoding="utf-8")
         data = json.loads(
             text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates

@@ -24,7 +24,7 @@ def fault(pattern: str) -> str | None:
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        return f"the pattern {pattern!r} is no regular expression: {error}"
+        return f"the pattern {pattern!r} is not a regular expression: {error}"
     return None
 
 

@@ -82,7 +82,7 @@ if [ -z "$slower" ]; then
 fi
 count=$(wc -l <<<"$slower")
 if [ "${WARN_ONLY:-}" = 1 ]; then
-  echo "::warning title=kmeans-bench::$count cells look slower; on a shared machine this is no verdict"
+  echo "::warning title=kmeans-bench::$count cells look slower; on a shared machine this is not a verdict"
   exit 0
 fi
 

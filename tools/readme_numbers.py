@@ -168,22 +168,25 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
     """Milliseconds per iteration, a row for each shape of the run, a column for each variant."""
     columns = block["columns"]
     names = [{k: v for k, v in column.items() if k != "title"} for column in columns]
-    for name in [*names, block["fast"]]:
+    for name in [*names, *block["fast"]["of"]]:
         _known_variant(machines, block["experiment"], name)
     result = machines.result(block["machine"], block["experiment"])
     if result is None:
         return _missing(machines, block, block["experiment"])
     titles = [column.get("title") or f"`{column['variant']}`" for column in columns]
+    # The last column compares with the one that is fastest at the shape.
     base, fast = result.spec["baseline"], block["fast"]
     slow = base if isinstance(base, str) else base["variant"]
     shown = {column["variant"]: title for column, title in zip(columns, titles, strict=True)}
-    ratio = f"{shown.get(slow, f'`{slow}`')} / `{fast['variant']}`"
+    ratio = f"{shown.get(slow, f'`{slow}`')} / {fast['title']}"
     rows, used = [], []
     for shape in dict.fromkeys(cell.shape for cell in result.cells):
         cells = [_cell(result, name, shape) for name in names]
         used += [cell for cell in cells if cell]
-        pair = _cell(result, base, shape), _cell(result, fast, shape)
-        gain = speedup(*pair) if all(pair) else None
+        before = _cell(result, base, shape)
+        after = filter(None, (_cell(result, name, shape) for name in fast["of"]))
+        gains = [gain for cell in after if before and (gain := speedup(before, cell))]
+        gain = max(gains, key=lambda one: one.mid, default=None)
         rows.append(
             [
                 *(count(size) for size in shape),

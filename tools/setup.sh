@@ -7,7 +7,7 @@
 #     build    compiler, CMake, Ninja and the C++ libraries (apt)
 #     python   .venv with the packages of requirements.txt, pinned and hashed (pip)
 #     gpu      the packages of requirements-gpu.txt in that .venv, where there is an NVIDIA GPU; what
-#              cannot be had is said, and is no error: the GPU peers in Python are left out
+#              cannot be had is said, and is not an error: the GPU peers in Python are left out
 #     browser  Chromium (apt), for the tests that open report and index; without it they are skipped
 #     test     Google Benchmark's compare.py (apt), for the test that exports are read by it
 #     fuzz     clang and its libFuzzer (apt), for the preset fuzz

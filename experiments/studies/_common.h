@@ -12,13 +12,13 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "datasets/dataset.h"
 #include "datasets/random.h"
 #include "harness/study.h"
-#include "harness/support/errors.h"
-#include "harness/support/text.h"
+#include "harness/support/json_reader.h"
 
 namespace kmeans::studies {
 // Unnamed on purpose, as in implementations/: each study has its own copy.
@@ -26,114 +26,57 @@ namespace {
 
 using nlohmann::json;
 
-/// The parameters of a study. Each is asked for once; finish() refuses what nobody asked for.
+/// The parameters of a study. finish() refuses what nobody asked for.
 class Parameters {
  public:
-  explicit Parameters(const StudyInput& input) : json_(input.parameters) {
-    if (json_.is_null()) json_ = json::object();
-    if (!json_.is_object()) throw InputError("parameters: an object is needed");
-  }
+  explicit Parameters(const StudyInput& input) : given_(input.parameters, "parameters") {}
 
   [[nodiscard]] std::int64_t integer(const std::string& key, std::int64_t fallback,
                                      std::int64_t smallest, std::int64_t largest) {
-    known_.push_back(key);
-    return json_.contains(key) ? checked_integer(key, json_[key], smallest, largest) : fallback;
+    return ask(key).integer(smallest, largest, fallback);
   }
 
   [[nodiscard]] double real(const std::string& key, double fallback, double smallest,
                             double largest) {
-    known_.push_back(key);
-    return json_.contains(key) ? checked_real(key, json_[key], smallest, largest) : fallback;
+    return ask(key).number(smallest, largest, fallback);
   }
 
   [[nodiscard]] std::vector<std::int64_t> integers(const std::string& key,
                                                    std::vector<std::int64_t> fallback,
                                                    std::int64_t smallest, std::int64_t largest) {
-    known_.push_back(key);
-    if (!json_.contains(key)) return fallback;
-    std::vector<std::int64_t> values;
-    for (const auto& value : list(key)) {
-      values.push_back(checked_integer(key, value, smallest, largest));
-    }
-    return values;
+    return list(key, std::move(fallback),
+                [&](const JsonReader& one) { return one.integer(smallest, largest); });
   }
 
   [[nodiscard]] std::vector<double> reals(const std::string& key, std::vector<double> fallback,
                                           double smallest, double largest) {
-    known_.push_back(key);
-    if (!json_.contains(key)) return fallback;
-    std::vector<double> values;
-    for (const auto& value : list(key)) {
-      values.push_back(checked_real(key, value, smallest, largest));
-    }
-    return values;
+    return list(key, std::move(fallback),
+                [&](const JsonReader& one) { return one.number(smallest, largest); });
   }
 
   /// A list of names out of the known ones, which are also the default.
   [[nodiscard]] std::vector<std::string> texts(const std::string& key,
                                                const std::vector<std::string>& known) {
-    known_.push_back(key);
-    if (!json_.contains(key)) return known;
-    std::vector<std::string> values;
-    for (const auto& value : list(key)) {
-      if (!value.is_string()) throw InputError("parameters: '" + key + "' must hold texts");
-      const auto text = value.get<std::string>();
-      if (std::find(known.begin(), known.end(), text) == known.end()) {
-        throw InputError("parameters: '" + key + "': no '" + excerpt(text) + "'; " +
-                         closest_names(text, known));
-      }
-      values.push_back(text);
-    }
-    return values;
+    return list(key, known, [&](const JsonReader& one) { return one.one_of(known); });
   }
 
-  void finish() const {
-    for (const auto& [key, value] : json_.items()) {
-      if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-        throw InputError("parameters: no '" + excerpt(key) + "' here; " +
-                         closest_names(key, known_));
-      }
-    }
-  }
+  void finish() const { given_.allow_only(asked_); }
 
  private:
-  [[nodiscard]] static std::string excerpt(const std::string& text) { return text.substr(0, 60); }
-
-  [[nodiscard]] const json& list(const std::string& key) const {
-    const auto& value = json_[key];
-    if (!value.is_array() || value.empty()) {
-      throw InputError("parameters: '" + key + "' must be a list with at least one value");
-    }
-    return value;
+  [[nodiscard]] JsonReader ask(const std::string& key) {
+    asked_.push_back(key);
+    return given_[key];
   }
 
-  template <class T>
-  static void check(const std::string& key, T value, T smallest, T largest) {
-    if (value >= smallest && value <= largest) return;
-    throw InputError("parameters: '" + key + "' must lie between " + json(smallest).dump() +
-                     " and " + json(largest).dump());
+  template <class T, class Read>
+  [[nodiscard]] std::vector<T> list(const std::string& key, std::vector<T> fallback,
+                                    const Read& read) {
+    const JsonReader values = ask(key);
+    return values.present() ? values.filled().each(read) : fallback;
   }
 
-  static std::int64_t checked_integer(const std::string& key, const json& value,
-                                      std::int64_t smallest, std::int64_t largest) {
-    if (!value.is_number_integer()) {
-      throw InputError("parameters: '" + key + "' must be an integer");
-    }
-    const auto number = value.get<std::int64_t>();
-    check(key, number, smallest, largest);
-    return number;
-  }
-
-  static double checked_real(const std::string& key, const json& value, double smallest,
-                             double largest) {
-    if (!value.is_number()) throw InputError("parameters: '" + key + "' must be a number");
-    const auto number = value.get<double>();
-    check(key, number, smallest, largest);
-    return number;
-  }
-
-  json json_;
-  std::vector<std::string> known_;
+  JsonReader given_;
+  std::vector<std::string> asked_;
 };
 
 /// n points of d coordinates, row-major.

@@ -28,9 +28,10 @@
 
 #include "harness/exact_step.h"
 #include "harness/study.h"
-#include "harness/support/errors.h"
+#include "harness/support/json_reader.h"
+#include "harness/support/or_null.h"
 #include "harness/support/parallel.h"
-#include "harness/support/text.h"
+#include "harness/support/precision.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
 
@@ -397,30 +398,10 @@ struct Parameters {
   std::string data;
 };
 
-[[noreturn]] void refuse(const std::string& what) { throw InputError("study precision: " + what); }
-
-std::int64_t whole_number(const json& value, const std::string& key, std::int64_t largest) {
-  if (!value.is_number_integer() || value < 1 || value > largest) {
-    refuse("'" + key + "' must be a whole number from 1 to " + std::to_string(largest));
-  }
-  return value.get<std::int64_t>();
-}
-
-const Arithmetic& require_arithmetic(const json& name, const std::string& key) {
-  if (!name.is_string()) refuse("'" + key + "' must be a name");
-  for (const Arithmetic& arithmetic : kArithmetics) {
-    if (name == arithmetic.name) return arithmetic;
-  }
-  refuse("'" + key + "' knows no '" + name.get<std::string>() + "' (" +
-         closest_names(name.get<std::string>(), arithmetic_names()) + ")");
-}
-
-Precision require_precision(const json& name) {
-  for (const Precision precision :
-       {Precision::f64, Precision::f32, Precision::tf32, Precision::f16, Precision::bf16}) {
-    if (name == to_string(precision)) return precision;
-  }
-  refuse("'variants' wants a precision: f64, f32, tf32, f16 or bf16");
+const Arithmetic& read_arithmetic(const JsonReader& value) {
+  const std::string name = value.one_of(arithmetic_names());
+  return *std::find_if(kArithmetics.begin(), kArithmetics.end(),
+                       [&](const Arithmetic& one) { return name == one.name; });
 }
 
 /// Those on a GPU whose distances are formed as an emulation forms them.
@@ -440,83 +421,54 @@ std::vector<std::int64_t> usual_record(std::int64_t iterations) {
   return record;
 }
 
-const json& require_array(const json& value, const std::string& key) {
-  if (!value.is_array() || value.empty()) refuse("'" + key + "' must be a list that is not empty");
-  return value;
+Companion read_companion(const JsonReader& entry) {
+  entry.allow_only({"variant", "precision", "arithmetic"});
+  return {entry["variant"].text(), entry["precision"].parsed(parse_precision),
+          read_arithmetic(entry["arithmetic"]).name};
+}
+
+/// Of a part of the problem.
+std::array<std::int64_t, 3> read_size(const JsonReader& size, const StudyInput& whole) {
+  const auto axes = size.elements();
+  if (axes.size() != 3) size.fail_type("a list [n, d, k]");
+  const std::array<std::int64_t, 3> chosen{axes[0].integer(1, whole.n), axes[1].integer(1, whole.d),
+                                           axes[2].integer(1, whole.k)};
+  if (chosen[2] > chosen[0]) size.fail("has a k larger than its n");
+  return chosen;
 }
 
 Parameters parse(const StudyInput& input) {
+  const JsonReader given(input.parameters, "parameters");
+  given.allow_only({"arithmetics", "data", "iterations", "offsets", "record", "sizes", "variants"});
   Parameters parameters;
-  static const std::vector<std::string> known{"arithmetics", "data",  "iterations", "offsets",
-                                              "record",      "sizes", "variants"};
-  for (const auto& [key, value] : input.parameters.items()) {
-    if (std::find(known.begin(), known.end(), key) == known.end()) {
-      refuse("unknown parameter '" + key + "' (" + closest_names(key, known) + ")");
-    }
+  parameters.iterations = given["iterations"].integer(1, 100000);
+  if (const auto offsets = given["offsets"]; offsets.present()) {  // in deviations
+    parameters.offsets =
+        offsets.filled().each([](const JsonReader& offset) { return offset.number(-1e6, 1e6); });
   }
-  const auto has = [&](const char* key) { return input.parameters.contains(key); };
-  if (!has("iterations")) refuse("'iterations' is missing");
-  parameters.iterations = whole_number(input.parameters["iterations"], "iterations", 100000);
-
-  if (has("offsets")) {
-    parameters.offsets.clear();
-    for (const json& offset : require_array(input.parameters["offsets"], "offsets")) {
-      if (!offset.is_number() || std::abs(offset.get<double>()) > 1e6) {
-        refuse("'offsets' must be numbers of at most a million deviations");
-      }
-      parameters.offsets.push_back(offset.get<double>());
-    }
-  }
-  if (has("arithmetics")) {
-    for (const json& name : require_array(input.parameters["arithmetics"], "arithmetics")) {
-      parameters.arithmetics.push_back(&require_arithmetic(name, "arithmetics"));
-    }
+  auto& chosen = parameters.arithmetics;
+  if (const auto names = given["arithmetics"]; names.present()) {
+    chosen = names.filled().each([](const JsonReader& name) { return &read_arithmetic(name); });
     // float32 first, as in the table.
-    auto& chosen = parameters.arithmetics;
     std::sort(chosen.begin(), chosen.end());
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
   } else {
-    for (const Arithmetic& arithmetic : kArithmetics) parameters.arithmetics.push_back(&arithmetic);
+    for (const Arithmetic& arithmetic : kArithmetics) chosen.push_back(&arithmetic);
   }
-  parameters.companions = usual_companions();
-  if (has("variants")) {
-    if (!input.parameters["variants"].is_array()) refuse("'variants' must be a list");
-    parameters.companions.clear();
-    for (const json& entry : input.parameters["variants"]) {
-      if (!entry.is_object() || entry.size() != 3 || !entry.contains("variant") ||
-          !entry.contains("precision") || !entry.contains("arithmetic") ||
-          !entry["variant"].is_string()) {
-        refuse("'variants' wants objects of variant, precision and arithmetic");
-      }
-      parameters.companions.push_back({entry["variant"].get<std::string>(),
-                                       require_precision(entry["precision"]),
-                                       require_arithmetic(entry["arithmetic"], "variants").name});
-    }
-  }
-  parameters.record = usual_record(parameters.iterations);
-  if (has("record")) {
-    parameters.record.clear();
-    for (const json& iteration : require_array(input.parameters["record"], "record")) {
-      parameters.record.push_back(whole_number(iteration, "record", parameters.iterations));
-    }
-  }
+  const auto variants = given["variants"];
+  parameters.companions = variants.present() ? variants.each(read_companion) : usual_companions();
+  const auto record = given["record"];
+  parameters.record = record.present() ? record.filled().each([&](const JsonReader& iteration) {
+    return iteration.integer(1, parameters.iterations);
+  })
+                                       : usual_record(parameters.iterations);
   parameters.record.push_back(parameters.iterations);
   parameters.sizes = {{input.n, input.d, input.k}};
-  if (has("sizes")) {
-    parameters.sizes.clear();
-    for (const json& size : require_array(input.parameters["sizes"], "sizes")) {
-      if (!size.is_array() || size.size() != 3) refuse("'sizes' wants lists [n, d, k]");
-      const std::array<std::int64_t, 3> chosen{whole_number(size[0], "sizes: n", input.n),
-                                               whole_number(size[1], "sizes: d", input.d),
-                                               whole_number(size[2], "sizes: k", input.k)};
-      if (chosen[2] > chosen[0]) refuse("'sizes' has a k larger than its n");
-      parameters.sizes.push_back(chosen);
-    }
+  if (const auto sizes = given["sizes"]; sizes.present()) {
+    parameters.sizes =
+        sizes.filled().each([&](const JsonReader& size) { return read_size(size, input); });
   }
-  if (has("data")) {
-    if (!input.parameters["data"].is_string()) refuse("'data' must be a text");
-    parameters.data = input.parameters["data"].get<std::string>();
-  }
+  parameters.data = given["data"].text("");
   return parameters;
 }
 
@@ -595,10 +547,6 @@ void advance(const Cloud& cloud, const Track* path, std::int64_t iteration, Trac
     track.settled_after = iteration;
   }
   track.previous = labels;
-}
-
-json or_null(const std::optional<std::int64_t>& value) {
-  return value ? json(*value) : json(nullptr);
 }
 
 json row_of(const Cloud& cloud, const Parameters& parameters, double offset, const Track& path,

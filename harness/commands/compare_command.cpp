@@ -228,7 +228,7 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
       ->capture_default_str();
   command->add_flag("--steady-clock", options->steady_clock,
                     "Times relative to a fixed computation beside them: a clock that changed in "
-                    "between is no difference");
+                    "between is not a difference");
   command->add_flag("--cross-hardware", options->cross_hardware,
                     "Allow other hardware; parallel cells then match without their threads");
   command->add_flag("--allow-missing", options->allow_missing,

@@ -41,7 +41,7 @@ struct DataOptions {
 
 /// Another program makes zhihu2023, in float64; ours make either.
 bool is_made_in_f64(const DataOptions& options) {
-  return require_generator(options.generator, "").prepare == nullptr;
+  return require_generator(options.generator).prepare == nullptr;
 }
 
 ScalarType scalar_to_write(const DataOptions& options) {

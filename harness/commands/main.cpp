@@ -65,7 +65,7 @@ std::string version_text() {
          build.compiler + ")";
 }
 
-/// What was printed must have arrived. A reader that had enough (`| head`) is no failure. Throws
+/// What was printed must have arrived. A reader that had enough (`| head`) is not a failure. Throws
 /// OutputError.
 void finish_output() {
   errno = 0;

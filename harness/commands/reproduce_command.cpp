@@ -224,7 +224,7 @@ void add_reproduce_command(CLI::App& app, std::function<int()>& action) {
       ->capture_default_str();
   command->add_flag("--all", options->all, "Leave out nothing for its length");
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
-      ->transform(whole_number(1, kMostThreads));
+      ->transform(whole_number(1, kMaxThreads));
   command->add_option("--json", options->json,
                       "Also write the report to this file; - prints it instead of the\ntext");
   command->add_flag("--verbose", options->verbose, "Say what became of every answer");

@@ -200,7 +200,7 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
       continue;
     }
     candidates += "\n  " + one.experiment.name;
-    for (const auto& cell : one.plan.cells) candidates += "\n    " + cell.key;
+    for (const auto& cell : one.plan.cells) candidates += "\n    " + cell.key.text();
     for (const auto& trace : one.plan.traces) candidates += "\n    " + trace.spec.name;
     for (const auto& study : one.plan.studies) candidates += "\n    " + study.spec.name;
   }
@@ -228,7 +228,7 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
     };
     for (const auto& cell : one.plan.cells) {
       if (!cell.selected) continue;
-      show(cell.key, cell.skip_reason);
+      show(cell.key.text(), cell.skip_reason);
       if (cell.skip_reason.empty()) {
         waiting += patience * cell.sampling.processes;
       }
@@ -472,7 +472,7 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--dry-run", options->dry_run, "Show what would run and write no results");
   add_device_option(*command);
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
-      ->transform(whole_number(1, kMostThreads));
+      ->transform(whole_number(1, kMaxThreads));
   command
       ->add_option("--processes", options->processes,
                    "Worker processes per cell; more than\nthe experiment's raise its time budget "

@@ -212,7 +212,7 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
   verify->add_option("--only", command->only,
                      "Variants whose name matches this regular expression");
   verify->add_option("--threads", command->threads, "CPU threads; default: all usable ones")
-      ->transform(whole_number(1, kMostThreads));
+      ->transform(whole_number(1, kMaxThreads));
   verify
       ->add_option("--at-most", command->at_most,
                    "Leave out problems with a larger n * k * d: for runs under a memory or race "

@@ -162,7 +162,7 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
   } else if (*result.p_adjusted <= settings.false_discovery_rate) {
     result.why = by + ", surely not equal, but perhaps by less than " + percent(settings.effect);
   } else if (beyond >= limit) {
-    result.why = formatted("%s; p = %.2g, corrected %.2g, is no discovery among %s", by.c_str(),
+    result.why = formatted("%s; p = %.2g, corrected %.2g, is not a discovery among %s", by.c_str(),
                            result.p, *result.p_adjusted, counted(family, "cell", "cells").c_str());
     const double rate = settings.false_discovery_rate;
     if (least_p(pair) * static_cast<double>(family) > rate) {
@@ -440,22 +440,21 @@ std::vector<std::string> attributed(
 
 // --- Cells ---
 
-std::string key_without_threads(const std::string& key) { return key.substr(0, key.rfind('/')); }
-
 json dataset_hash(const ResultFile& file, const CellResult& cell) {
   const json& datasets = file.context.at("datasets");
-  const std::string label = cell.precision == "f64" ? cell.dataset + "/f64" : cell.dataset;
-  const auto found = datasets.find(label);
+  const auto found = datasets.find(cell.key.points());
   return found == datasets.end() ? json() : found->at("sha256");
 }
 
 /// Why the two are not the same work; empty if they are.
 std::string incomparable(const ResultFile& base_file, const CellResult& base,
                          const ResultFile& new_file, const CellResult& changed) {
-  if (base.n != changed.n || base.d != changed.d) {
+  const Shape& was = base.key.shape;
+  const Shape& is = changed.key.shape;
+  if (was.n != is.n || was.d != is.d) {
     return formatted("the data have other sizes: %lld x %lld in base, %lld x %lld in new",
-                     static_cast<long long>(base.n), static_cast<long long>(base.d),
-                     static_cast<long long>(changed.n), static_cast<long long>(changed.d));
+                     static_cast<long long>(was.n), static_cast<long long>(was.d),
+                     static_cast<long long>(is.n), static_cast<long long>(is.d));
   }
   if (base.init != changed.init) {
     return "the first centroids differ: " + valid_utf8(base.init) + " in base, " +
@@ -562,6 +561,22 @@ std::vector<std::string> failed_checks(const CellResult& cell) {
   return names;
 }
 
+template <class Add>
+void compare_inertia(const AnswerDifference& inertia, bool exact, const Add& add) {
+  if (inertia.after.is_null()) {
+    add("the inertia is no longer finite", true);
+    return;
+  }
+  const auto before = inertia.before.get<double>();
+  const auto after = inertia.after.get<double>();
+  const double difference = relative_difference(before, after);
+  const double tolerance = exact ? kExactInertiaTolerance : kInertiaTolerance;
+  if (std::abs(difference) <= tolerance) return;
+  add(formatted("inertia %.9g in base, %.9g in new, a relative %.3g; at most %.2g is rounding",
+                before, after, difference, tolerance),
+      true);
+}
+
 /// Answers of two certified runs. Those of exact variants are defined to the last bit, on every
 /// machine; of all others each side has passed its certificate, and other bits are but news: none
 /// at all where they differ within one side.
@@ -570,45 +585,38 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
     cell.correctness.push_back(sentence);
     cell.correctness_regression = cell.correctness_regression || regression;
   };
+  // What base did not know is not lost.
+  auto differences = answer_differences(base, changed);
+  std::erase_if(differences, [](const AnswerDifference& one) { return one.before.is_null(); });
   std::string others;
-  const auto compare_hash = [&](const char* what, const std::optional<std::string>& before,
-                                const std::optional<std::string>& after) {
-    if (before && !after) add(std::string("the hash of its ") + what + " is missing", true);
-    if (!before || !after || *before == *after) return;
-    if (base.exact) {
-      add(formatted("other %s: hash %s in base, %s in new, of an exact variant", what,
-                    before->c_str(), after->c_str()),
+  for (const auto& [what, before, after] : differences) {
+    if (what == "inertia" || what == "empty clusters") continue;
+    if (after.is_null()) {
+      add("the hash of its " + what + " is missing", true);
+    } else if (base.exact) {
+      add("other " + what + ": hash " + before.get<std::string>() + " in base, " +
+              after.get<std::string>() + " in new, of an exact variant",
           true);
     } else {
-      others += (others.empty() ? "other " : " and ") + std::string(what);
+      others += (others.empty() ? "other " : " and ") + what;
     }
-  };
-  compare_hash("labels", base.label_hash, changed.label_hash);
-  compare_hash("centroids", base.centroid_hash, changed.centroid_hash);
+  }
   if (!others.empty() && !bits_vary(base, changed)) add(others + ", both certified", false);
-  if (base.inertia && changed.inertia) {
-    const double difference = relative_difference(*base.inertia, *changed.inertia);
-    const double tolerance = base.exact ? kExactInertiaTolerance : kInertiaTolerance;
-    if (std::abs(difference) > tolerance) {
-      add(formatted("inertia %.9g in base, %.9g in new, a relative %.3g; at most %.2g is rounding",
-                    *base.inertia, *changed.inertia, difference, tolerance),
-          true);
-    }
-  } else if (base.inertia && !changed.inertia) {
-    add("the inertia is no longer finite", true);
+  const auto difference_in = [&](const char* what) {
+    return std::find_if(differences.begin(), differences.end(),
+                        [&](const AnswerDifference& one) { return one.what == what; });
+  };
+  if (const auto found = difference_in("inertia"); found != differences.end()) {
+    compare_inertia(*found, base.exact, add);
   }
-  if (base.empty_clusters && !changed.empty_clusters) {
-    add("the count of empty clusters is missing", true);
-  }
+  const auto empty_clusters = difference_in("empty clusters");
+  const bool uncounted = empty_clusters != differences.end() && empty_clusters->after.is_null();
+  if (uncounted) add("the count of empty clusters is missing", true);
   for (const auto& check : failed_checks(changed)) {
     add("called verified although a check did not pass: " + check, true);
   }
-  if (base.empty_clusters && changed.empty_clusters &&
-      *base.empty_clusters != *changed.empty_clusters) {
-    add(formatted("empty clusters: %lld in base, %lld in new",
-                  static_cast<long long>(*base.empty_clusters),
-                  static_cast<long long>(*changed.empty_clusters)),
-        base.exact);
+  if (empty_clusters != differences.end() && !uncounted) {
+    add(spoken("empty clusters", empty_clusters->before, empty_clusters->after), base.exact);
   }
   if (part(base.data, "bit_equal_across_processes") == true && varies(changed)) {
     add("its processes no longer agree bit for bit", base.exact);
@@ -621,15 +629,7 @@ ComparedCell compare_cell(const ResultFile& base_file, const CellResult& base,
   cell.experiment = base_file.experiment;
   cell.key = base.key;
   cell.new_key = changed.key;
-  cell.variant = base.variant;
   cell.backend = base.backend;
-  cell.precision = base.precision;
-  cell.dataset = base.dataset;
-  cell.n = base.n;
-  cell.d = base.d;
-  cell.k = base.k;
-  cell.iterations = base.iterations;
-  cell.threads = base.threads;
   cell.base = side_of(base);
   cell.changed = side_of(changed);
   compare_status(base.status, changed.status, changed.reason, cell.correctness,
@@ -655,14 +655,12 @@ struct MatchedCell {
 /// empty where they came from no file. The same file at another place is the same work.
 std::string key_by_content(const ResultFile& file, const CellResult& cell) {
   const json hash = dataset_hash(file, cell);
-  const std::string name = "/" + cell.dataset + "/";
-  const auto at = cell.key.find(name);
-  if (!hash.is_string() || at == std::string::npos) return "";
-  const std::string label = cell.precision == "f64" ? cell.dataset + "/f64" : cell.dataset;
-  const json spec = part(file.context.at("datasets").at(label), "spec");
+  if (!hash.is_string()) return "";
+  const json spec = part(file.context.at("datasets").at(cell.key.points()), "spec");
   if (!spec.is_object() || !spec.contains("file")) return "";
-  std::string key = cell.key;
-  return key.replace(at + 1, cell.dataset.size(), hash.get<std::string>());
+  CellKey key = cell.key;
+  key.dataset = hash.get<std::string>();
+  return key.text();
 }
 
 /// Pairs what is left by `name`, where that is unmistakable; what has no name is left.
@@ -682,7 +680,7 @@ void match_rest(std::vector<MatchedCell>& matches, std::map<std::string, const C
     if (name.empty() || found == offered.end()) continue;
     if (found->second.size() != 1 || wanted[name] != 1) continue;
     match.changed = found->second.front();
-    rest.erase(match.changed->key);
+    rest.erase(match.changed->key.text());
   }
 }
 
@@ -691,10 +689,10 @@ void match_rest(std::vector<MatchedCell>& matches, std::map<std::string, const C
 std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& changed,
                                      bool cross_hardware) {
   std::map<std::string, const CellResult*> rest;
-  for (const auto& cell : changed.cells) rest.emplace(cell.key, &cell);
+  for (const auto& cell : changed.cells) rest.emplace(cell.key.text(), &cell);
   std::vector<MatchedCell> matches;
   for (const auto& cell : base.cells) {
-    const auto found = rest.find(cell.key);
+    const auto found = rest.find(cell.key.text());
     matches.push_back({&cell, found == rest.end() ? nullptr : found->second});
     if (found != rest.end()) rest.erase(found);
   }
@@ -702,26 +700,26 @@ std::vector<MatchedCell> match_cells(const ResultFile& base, const ResultFile& c
       matches, rest, [&](const CellResult& cell) { return key_by_content(base, cell); },
       [&](const CellResult& cell) { return key_by_content(changed, cell); });
   if (cross_hardware) {
-    const auto work = [](const CellResult& cell) { return key_without_threads(cell.key); };
+    const auto work = [](const CellResult& cell) { return cell.key.work(); };
     match_rest(matches, rest, work, work);
   }
   for (const auto& cell : changed.cells) {
-    if (rest.contains(cell.key)) matches.push_back({nullptr, &cell});
+    if (rest.contains(cell.key.text())) matches.push_back({nullptr, &cell});
   }
   return matches;
 }
 
 /// Names the cell of the other side that differs in one respect alone.
-std::string absence(const CellResult& cell, const std::vector<MatchedCell>& matches) {
+std::string absence(const CellKey& key, const std::vector<MatchedCell>& matches) {
   for (const auto& match : matches) {
-    if (match.base != nullptr || match.changed->variant != cell.variant) continue;
-    const CellResult& other = *match.changed;
-    const int differing = (other.precision != cell.precision ? 1 : 0) +
-                          (other.dataset != cell.dataset ? 1 : 0) + (other.k != cell.k ? 1 : 0) +
-                          (other.iterations != cell.iterations ? 1 : 0) +
-                          (other.threads != cell.threads ? 1 : 0);
+    if (match.base != nullptr || match.changed->key.variant != key.variant) continue;
+    const CellKey& other = match.changed->key;
+    const int differing =
+        (other.shape.precision != key.shape.precision ? 1 : 0) +
+        (other.dataset != key.dataset ? 1 : 0) + (other.shape.k != key.shape.k ? 1 : 0) +
+        (other.iterations != key.iterations ? 1 : 0) + (other.threads != key.threads ? 1 : 0);
     if (differing == 1) {
-      return "not in new, which has " + other.key + ": other work is not compared";
+      return "not in new, which has " + other.text() + ": other work is not compared";
     }
   }
   return "not in new";
@@ -731,7 +729,7 @@ std::string absence(const CellResult& cell, const std::vector<MatchedCell>& matc
 
 bool is_exact_variant(const std::string& name, const ResultFile& file) {
   const auto cell = std::find_if(file.cells.begin(), file.cells.end(),
-                                 [&](const CellResult& c) { return c.variant == name; });
+                                 [&](const CellResult& c) { return c.key.variant == name; });
   if (cell != file.cells.end()) return cell->exact;
   const RegisteredVariant* registered = find_variant(name);
   return registered != nullptr && registered->traits.exact;
@@ -754,18 +752,15 @@ void compare_trace(const ResultFile& file, const json& base, const json& changed
     record.correctness.push_back(sentence);
     record.correctness_regression = record.correctness_regression || exact;
   };
-  const json before = part(base, "iterations");
-  const json after = part(changed, "iterations");
-  if (before.is_array() && after.is_array() && before.size() != after.size()) {
-    add(formatted("%zu iterations in base, %zu in new", before.size(), after.size()));
-  }
-  const json hash_before = part(base, "label_hash");
-  const json hash_after = part(changed, "label_hash");
-  if (!hash_before.is_null() && hash_after.is_null()) {
-    add("the hash of its labels is missing");
-    record.correctness_regression = true;
-  } else if (!hash_before.is_null() && hash_before != hash_after) {
-    add(spoken("label hash", hash_before, hash_after));
+  for (const auto& [what, before, after] : trace_differences(base, changed)) {
+    if (what == "iterations") {
+      add(to_line(before) + " iterations in base, " + to_line(after) + " in new");
+    } else if (what == "labels" && after.is_null()) {
+      add("the hash of its labels is missing");
+      record.correctness_regression = true;
+    } else if (what == "labels" && !before.is_null()) {
+      add(spoken("label hash", before, after));
+    }
   }
 }
 
@@ -867,8 +862,8 @@ void sort_cells(std::vector<ComparedCell>& cells) {
     return std::tuple{static_cast<int>(cell.verdict), -size};
   };
   std::stable_sort(cells.begin(), cells.end(), [&](const auto& a, const auto& b) {
-    return std::tuple{rank(a), std::tie(a.experiment, a.key)} <
-           std::tuple{rank(b), std::tie(b.experiment, b.key)};
+    return std::tuple{rank(a), a.experiment, a.key.text()} <
+           std::tuple{rank(b), b.experiment, b.key.text()};
   });
 }
 
@@ -1006,12 +1001,12 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   refuse_other_hardware(pairs, settings);
 
   const auto selected = [&](const ResultFile& file, const CellResult& cell) {
-    return !settings.only || settings.only->found_in(cell.key) ||
+    return !settings.only || settings.only->found_in(cell.key.text()) ||
            settings.only->found_in(file.experiment);
   };
   const auto miss = [&](const ResultFile& file, const CellResult& cell, const std::string& reason) {
     if (selected(file, cell) && cell.status != "skipped") {
-      comparison.missing.push_back({file.experiment, cell.key, reason});
+      comparison.missing.push_back({file.experiment, cell.key.text(), reason});
     }
   };
   for (const auto& file : base) {
@@ -1021,7 +1016,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   for (const auto& file : changed) {
     if (paired.contains(&file)) continue;
     for (const auto& cell : file.cells) {
-      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key, ""});
+      if (selected(file, cell)) comparison.added.push_back({file.experiment, cell.key.text(), ""});
     }
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> found;
@@ -1039,12 +1034,12 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
     for (const auto& match : matches) {
       if (match.base == nullptr) {
         if (selected(*new_file, *match.changed)) {
-          comparison.added.push_back({new_file->experiment, match.changed->key, ""});
+          comparison.added.push_back({new_file->experiment, match.changed->key.text(), ""});
         }
         continue;
       }
       if (match.changed == nullptr) {
-        miss(*base_file, *match.base, absence(*match.base, matches));
+        miss(*base_file, *match.base, absence(match.base->key, matches));
         continue;
       }
       if (!selected(*base_file, *match.base) && !selected(*new_file, *match.changed)) continue;
@@ -1074,7 +1069,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
                              part(match.changed->data, "library"));
       if (cell.base.seconds && cell.changed.seconds) {
         for (const auto& sentence : libraries.take()) {
-          library_changes[sentence].insert(cell.variant);
+          library_changes[sentence].insert(cell.key.variant);
         }
       }
       comparison.cells.push_back(std::move(cell));
@@ -1134,17 +1129,8 @@ json to_json(const Comparison& comparison) {
   for (const auto& cell : comparison.cells) {
     const bool timed = cell.times.has_value();
     cells.push_back({{"experiment", cell.experiment},
-                     {"key", cell.key},
-                     {"new_key", cell.new_key},
-                     {"variant", cell.variant},
+                     {"new_key", cell.new_key.text()},
                      {"backend", cell.backend},
-                     {"precision", cell.precision},
-                     {"dataset", cell.dataset},
-                     {"n", cell.n},
-                     {"d", cell.d},
-                     {"k", cell.k},
-                     {"iterations", cell.iterations},
-                     {"threads", cell.threads},
                      {"base", side(cell.base)},
                      {"new", side(cell.changed)},
                      {"ratio", timed ? json(cell.times->ratio) : json(nullptr)},
@@ -1160,6 +1146,7 @@ json to_json(const Comparison& comparison) {
                      {"correctness", cell.correctness},
                      {"correctness_regression", cell.correctness_regression},
                      {"still_broken", cell.still_broken}});
+    cells.back().update(to_json(cell.key));
   }
   json records = json::array();
   for (const auto& record : comparison.records) {

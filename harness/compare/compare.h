@@ -99,17 +99,9 @@ struct ComparedSide {
 
 struct ComparedCell {
   std::string experiment;
-  std::string key;
-  std::string new_key;
-  std::string variant;
+  CellKey key;  ///< In base.
+  CellKey new_key;
   std::string backend;
-  std::string precision;
-  std::string dataset;
-  std::int64_t n = 0;
-  std::int64_t d = 0;
-  std::int64_t k = 0;
-  std::int64_t iterations = 0;
-  int threads = 1;
   ComparedSide base;
   ComparedSide changed;
   std::optional<TimeVerdict> times;  ///< Where both sides have them.

@@ -35,7 +35,7 @@ std::vector<Stratum> strata_of(const std::vector<Member>& members) {
 std::vector<std::pair<std::string, std::vector<Member>>> groups_of(
     const std::vector<Member>& members, const std::vector<ComparedCell>& cells) {
   std::map<std::string, std::vector<Member>> by_variant;
-  for (const auto& member : members) by_variant[cells[member.cell].variant].push_back(member);
+  for (const auto& member : members) by_variant[cells[member.cell].key.variant].push_back(member);
   std::vector<std::pair<std::string, std::vector<Member>>> groups;
   for (auto& [variant, own] : by_variant) {
     if (own.size() >= kFewestInGroup) groups.emplace_back(variant, std::move(own));
@@ -139,7 +139,7 @@ GateOutcome outcome_of(const Comparison& comparison, ComparedCell& cell) {
     cell.outcome_why = "at most as much slower as does not matter";
     return GateOutcome::passed;
   }
-  const GroupVerdict* group = group_of(comparison, cell.variant);
+  const GroupVerdict* group = group_of(comparison, cell.key.variant);
   const bool like_the_others = !cell.unsteady() && times.ratio <= limit && group != nullptr &&
                                group->high && *group->high <= limit;
   if (like_the_others) {
@@ -196,7 +196,7 @@ class Gate {
       cell.outcome = outcome_of(comparison_, cell);
       if (*cell.outcome == GateOutcome::failed) ++slower_alone_;
       if (*cell.outcome != GateOutcome::undecided) continue;
-      (cell.verdict == CellVerdict::slower ? doubtful : unclear).push_back(cell.key);
+      (cell.verdict == CellVerdict::slower ? doubtful : unclear).push_back(cell.key.text());
     }
     if (slower_alone_ > 0) fail(counted(slower_alone_, "cell is", "cells are") + " slower");
     if (!doubtful.empty()) {
@@ -275,7 +275,7 @@ class Gate {
                                       [](const ComparedCell& cell) { return cell.still_broken; });
     if (broken > 0) {
       gate_.notes.push_back(counted(broken, "cell is", "cells are") +
-                            " wrong or failed on both sides, which is no regression");
+                            " wrong or failed on both sides, which is not a regression");
     }
     const auto untested = std::count_if(
         comparison_.cells.begin(), comparison_.cells.end(), [](const ComparedCell& cell) {

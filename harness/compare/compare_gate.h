@@ -12,7 +12,7 @@
 namespace kmeans {
 
 /// Do all process medians of new exceed all of base by the factor of a clear gap, in so many
-/// processes that chance is no excuse?
+/// processes that chance is not an excuse?
 bool clearly_slower(const TimePair& pair, const CompareSettings& settings);
 
 /// Judges the cells of each variant, and all cells, together. `pairs` are the times of the cells

@@ -131,14 +131,16 @@ struct Row {
 };
 
 std::string cell_name(const ComparedCell& cell, bool with_experiment) {
-  std::string name = with_experiment ? cell.experiment + ": " + cell.key : cell.key;
-  if (cell.new_key == cell.key) return name;
+  const std::string key = cell.key.text();
+  const std::string new_key = cell.new_key.text();
+  std::string name = with_experiment ? cell.experiment + ": " + key : key;
+  if (new_key == key) return name;
   // The part that differs: the threads on other hardware, the name of a data file elsewhere.
   std::size_t first = 0;
-  for (std::size_t i = 0; cell.key.compare(0, i, cell.new_key, 0, i) == 0; ++i) {
-    if (cell.key[i] == '/') first = i + 1;
+  for (std::size_t i = 0; key.compare(0, i, new_key, 0, i) == 0; ++i) {
+    if (key[i] == '/') first = i + 1;
   }
-  return name + " (new: " + cell.new_key.substr(first, cell.new_key.find('/', first) - first) + ")";
+  return name + " (new: " + new_key.substr(first, new_key.find('/', first) - first) + ")";
 }
 
 Row row_of(const ComparedCell& cell, bool with_experiment) {

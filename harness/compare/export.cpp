@@ -34,7 +34,7 @@ struct Chosen {
 };
 
 std::string name_of(const ResultFile& file, const CellResult& cell) {
-  return valid_utf8(file.experiment + "/" + cell.key);
+  return valid_utf8(file.experiment + "/" + cell.key.text());
 }
 
 std::vector<Chosen> choose(const std::vector<ResultFile>& results, const std::string& only) {
@@ -45,7 +45,7 @@ std::vector<Chosen> choose(const std::vector<ResultFile>& results, const std::st
     experiments.insert(file.experiment);
     const bool all = expression.found_in(file.experiment);
     for (const auto& cell : file.cells) {
-      if (all || expression.found_in(cell.key)) {
+      if (all || expression.found_in(cell.key.text())) {
         chosen.push_back({&file, &cell, name_of(file, cell)});
       }
     }
@@ -240,7 +240,8 @@ json google_benchmarks(const std::vector<Chosen>& chosen) {
     for (const auto& process : cell.samples) {
       samples.insert(samples.end(), process.begin(), process.end());
     }
-    const std::string family = one.file->experiment + "/" + cell.variant + "/" + cell.precision;
+    const std::string family =
+        one.file->experiment + "/" + cell.key.variant + "/" + to_string(cell.key.shape.precision);
     auto& [index, instances] =
         families.emplace(family, std::pair{families.size(), std::size_t{0}}).first->second;
     json row{{"name", one.name},
@@ -249,8 +250,8 @@ json google_benchmarks(const std::vector<Chosen>& chosen) {
              {"family_index", index},
              {"per_family_instance_index", instances++},
              {"repetitions", samples.size()},
-             {"threads", cell.threads},
-             {"iterations", cell.iterations},
+             {"threads", cell.key.threads},
+             {"iterations", cell.key.iterations},
              {"time_unit", kGoogleUnit}};
     for (std::size_t i = 0; i < samples.size(); ++i) {
       row["repetition_index"] = i;
@@ -289,18 +290,19 @@ std::string csv(const std::vector<Chosen>& chosen) {
          const json commit = at_path(one.file->context, {"suite", "git_commit"});
          return commit.is_string() ? commit.get<std::string>() : std::string();
        }},
-      {"key", [](const Chosen& one) { return one.cell->key; }},
-      {"variant", [](const Chosen& one) { return one.cell->variant; }},
+      {"key", [](const Chosen& one) { return one.cell->key.text(); }},
+      {"variant", [](const Chosen& one) { return one.cell->key.variant; }},
       {"backend", [](const Chosen& one) { return one.cell->backend; }},
-      {"precision", [](const Chosen& one) { return one.cell->precision; }},
+      {"precision",
+       [](const Chosen& one) { return std::string(to_string(one.cell->key.shape.precision)); }},
       {"exact", [](const Chosen& one) { return std::string(one.cell->exact ? "true" : "false"); }},
-      {"dataset", [](const Chosen& one) { return one.cell->dataset; }},
+      {"dataset", [](const Chosen& one) { return one.cell->key.dataset; }},
       {"init", [](const Chosen& one) { return one.cell->init; }},
-      {"n", [](const Chosen& one) { return std::to_string(one.cell->n); }},
-      {"d", [](const Chosen& one) { return std::to_string(one.cell->d); }},
-      {"k", [](const Chosen& one) { return std::to_string(one.cell->k); }},
-      {"iterations", [](const Chosen& one) { return std::to_string(one.cell->iterations); }},
-      {"threads", [](const Chosen& one) { return std::to_string(one.cell->threads); }},
+      {"n", [](const Chosen& one) { return std::to_string(one.cell->key.shape.n); }},
+      {"d", [](const Chosen& one) { return std::to_string(one.cell->key.shape.d); }},
+      {"k", [](const Chosen& one) { return std::to_string(one.cell->key.shape.k); }},
+      {"iterations", [](const Chosen& one) { return std::to_string(one.cell->key.iterations); }},
+      {"threads", [](const Chosen& one) { return std::to_string(one.cell->key.threads); }},
       {"status", [](const Chosen& one) { return one.cell->status; }},
       {"reason", [](const Chosen& one) { return one.cell->reason; }},
       {"seconds_per_iteration",

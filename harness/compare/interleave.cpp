@@ -39,7 +39,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFirstRounds = 5;
 constexpr double kLooksGrow = 1.4;
 // The most that `run --processes` takes.
-constexpr int kMostRounds = 1000;
+constexpr int kMaxRounds = 1000;
 // A difference that ends the measurement has to be found again at the next look, and at this share
 // of the rate of false discoveries: each look gives chance another chance
 // (tests/compare/interleave_test.cpp has how many).
@@ -113,7 +113,7 @@ class Side {
                                   "--order-seed",
                                   std::to_string(settings.order_seed),
                                   "--processes",
-                                  std::to_string(kMostRounds),
+                                  std::to_string(kMaxRounds),
                                   "--out",
                                   (settings.out / name_).string()};
     if (!settings.only.empty()) list.insert(list.end(), {"--only", settings.only});
@@ -279,7 +279,7 @@ class Session {
     if (cells_.empty()) throw InputError("--run: the two programs have no cell in common");
     if (!catch_up()) return false;
     int wanted = next_look();
-    for (int round = 1; round <= kMostRounds && anything_open() && !late(); ++round) {
+    for (int round = 1; round <= kMaxRounds && anything_open() && !late(); ++round) {
       if (!take_round()) return false;
       if (round < wanted) continue;
       look(round);

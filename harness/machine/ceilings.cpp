@@ -32,6 +32,7 @@
 #include "harness/machine/kept_ceilings.h"
 #include "harness/machine/machine.h"
 #include "harness/support/build_info.h"
+#include "harness/support/formatted.h"
 #include "harness/support/machine_process.h"
 #include "harness/support/text.h"
 
@@ -50,7 +51,7 @@ constexpr double kSecondsPerRepetition = 0.01;
 constexpr int kTurns = 3;
 constexpr double kSecondsPerTurn = 0.09;  // at an effort of 1, like the next
 // A turn whose best repetition was disturbed goes on until it is not, but no longer than this.
-constexpr double kMostSecondsPerTurn = 0.25;
+constexpr double kMaxSecondsPerTurn = 0.25;
 constexpr int kFewestRepetitions = 4;
 // Share of the time for which the threads of the best repetition must have held a processor.
 constexpr double kUndisturbedShare = 0.95;
@@ -111,7 +112,7 @@ Best best_rate(double effort, int threads, double amount,
     ++repetition;
     const double spent = seconds_now() - began;
     const bool enough = repetition > kFewestRepetitions && spent >= effort * kSecondsPerTurn;
-    done = enough && (best.cpu_share >= kUndisturbedShare || spent >= effort * kMostSecondsPerTurn);
+    done = enough && (best.cpu_share >= kUndisturbedShare || spent >= effort * kMaxSecondsPerTurn);
   };
   std::barrier start_together(threads);
   std::barrier end_together(threads, judge);
@@ -422,7 +423,7 @@ struct GemmRate {
 template <class T>
 std::optional<GemmRate> measure_gemm(void* function, int threads) {
   constexpr int kSizes[] = {512, 1024, 2048, 3072, 4096, 6144, 8192};
-  constexpr double kMostSecondsPerProduct = 0.4;
+  constexpr double kMaxSecondsPerProduct = 0.4;
   constexpr double kGemmSeconds = 0.25;
   const double memory = static_cast<double>(available_memory()) / 4;
   std::vector<T> a;
@@ -432,7 +433,7 @@ std::optional<GemmRate> measure_gemm(void* function, int threads) {
   for (const int size : kSizes) {
     const auto elements = static_cast<std::size_t>(size) * static_cast<std::size_t>(size);
     const double flops = 2.0 * size * static_cast<double>(elements);
-    const bool too_long = flops > best.gflops * 1e9 * kMostSecondsPerProduct;
+    const bool too_long = flops > best.gflops * 1e9 * kMaxSecondsPerProduct;
     const bool too_large = 3.0 * static_cast<double>(elements * sizeof(T)) > memory;
     if (size > kSizes[0] && (too_long || too_large)) break;
     a.resize(elements);
@@ -509,10 +510,7 @@ std::string build_key() {
   const auto& build = build_info();
   const std::string text = build.compiler + "/" + build.build_type + "/" + build.sanitizers + "/" +
                            std::to_string(kRevision);
-  char digits[9];
-  std::snprintf(digits, sizeof digits, "%08x",
-                static_cast<unsigned>(std::hash<std::string>{}(text)&0xffffffffU));
-  return digits;
+  return formatted("%08x", static_cast<unsigned>(std::hash<std::string>{}(text)&0xffffffffU));
 }
 
 /// A kept object, or null.

@@ -122,7 +122,7 @@ int leading_count(std::string_view value) {
   return result.ec == std::errc{} && count > 0 ? count : 0;
 }
 
-/// "16k" in bytes, as OpenMP reads it: in KiB unless a letter says otherwise. 0 if it is no size.
+/// "16k" in bytes, as OpenMP reads it: in KiB unless a letter says otherwise. 0 if it is not a size.
 double stack_bytes(std::string_view value) {
   while (!value.empty() && value.front() == ' ') value.remove_prefix(1);
   double count = 0;

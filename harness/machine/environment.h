@@ -31,7 +31,7 @@ std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_sha
 EnvironmentReport inspect_environment();
 
 /// KMEANS_BENCH_PLANT_SLOWDOWN: the share by which every timed step is made longer on purpose, to
-/// calibrate `compare`; 0 unless set. Throws InputError for what is no number from 0 to 10.
+/// calibrate `compare`; 0 unless set. Throws InputError for what is not a number from 0 to 10.
 double planted_slowdown();
 
 /// What workers see of the recorded variables, name -> value: without those that are set or removed

@@ -16,6 +16,9 @@
 #include <mutex>
 #include <optional>
 
+#include "harness/support/formatted.h"
+#include "harness/support/or_null.h"
+
 namespace kmeans {
 namespace {
 
@@ -30,6 +33,7 @@ constexpr NvmlReturn kNvmlInsufficientSize = 7;
 constexpr unsigned kNvmlClockSm = 1;
 constexpr unsigned kNvmlClockMemory = 2;
 constexpr unsigned kNvmlTemperatureGpu = 0;
+constexpr unsigned kNvmlSlowdownThreshold = 1;
 constexpr unsigned kNvmlErrorUncorrected = 1;
 constexpr unsigned kNvmlCounterVolatile = 0;  // since the driver was loaded
 
@@ -109,11 +113,6 @@ class Nvml {
   void* library_ = nullptr;
   bool started_ = false;
 };
-
-template <class Value>
-json or_null(const std::optional<Value>& value) {
-  return value ? json(*value) : json(nullptr);
-}
 
 json watts(const std::optional<unsigned>& milliwatts) {
   return milliwatts ? json(*milliwatts / 1000.0) : json(nullptr);
@@ -297,6 +296,18 @@ std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
 
 namespace detail {
 
+json gpu_settings(const std::string& uuid) {
+  const auto* nvml = Nvml::get();
+  const auto device = nvml != nullptr ? nvml->find(uuid) : std::nullopt;
+  if (!device) return nullptr;
+  return {
+      {"default_power_limit_watts",
+       watts(nvml->ask<unsigned>("nvmlDeviceGetPowerManagementDefaultLimit", *device))},
+      {"persistence_mode", or_null(nvml->ask<unsigned>("nvmlDeviceGetPersistenceMode", *device))},
+      {"slowdown_celsius", or_null(nvml->ask<unsigned>("nvmlDeviceGetTemperatureThreshold", *device,
+                                                       kNvmlSlowdownThreshold))}};
+}
+
 std::vector<std::string> clock_event_names(unsigned long long reasons) {
   std::vector<std::string> names;
   for (const auto& event : kClockEvents) {
@@ -305,9 +316,7 @@ std::vector<std::string> clock_event_names(unsigned long long reasons) {
   }
   for (unsigned long long bit = 1; reasons != 0; bit <<= 1) {
     if ((reasons & bit) == 0) continue;
-    char name[24];
-    std::snprintf(name, sizeof name, "0x%llx", bit);
-    names.emplace_back(name);
+    names.push_back(formatted("0x%llx", bit));
     reasons &= ~bit;
   }
   return names;

@@ -24,6 +24,9 @@ std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
                                           const nlohmann::json& after);
 
 namespace detail {
+/// Settings that the state does not hold, each null where it cannot be told:
+/// {default_power_limit_watts, persistence_mode, slowdown_celsius}; null without NVML.
+nlohmann::json gpu_settings(const std::string& uuid);
 /// The names that nvidia-smi gives to NVML's clock event reasons; an unknown bit becomes "0x200".
 std::vector<std::string> clock_event_names(unsigned long long reasons);
 /// Does one of these names mean that clocks are lower under load than they would be?

@@ -18,10 +18,10 @@ using nlohmann::json;
 
 // Decades beyond any machine there is, so that only nonsense is refused.
 constexpr double kLeastRate = 1e-3;  // GB/s or GFLOP/s
-constexpr double kMostGigabytes = 1e6;
-constexpr double kMostGigaflops = 1e9;
+constexpr double kMaxGigabytes = 1e6;
+constexpr double kMaxGigaflops = 1e9;
 constexpr double kLeastSeconds = 1e-12;
-constexpr double kMostSeconds = 10;
+constexpr double kMaxSeconds = 10;
 
 struct Range {
   double least;
@@ -30,9 +30,9 @@ struct Range {
 
 /// By the name of the outermost key, which says the unit.
 Range range_of(const std::string& quantity) {
-  if (quantity.find("gflops") != std::string::npos) return {kLeastRate, kMostGigaflops};
-  if (quantity.find("gbytes") != std::string::npos) return {kLeastRate, kMostGigabytes};
-  return {kLeastSeconds, kMostSeconds};
+  if (quantity.find("gflops") != std::string::npos) return {kLeastRate, kMaxGigaflops};
+  if (quantity.find("gbytes") != std::string::npos) return {kLeastRate, kMaxGigabytes};
+  return {kLeastSeconds, kMaxSeconds};
 }
 
 std::string unreasonable_value(const json& value, const std::string& name, const Range& range) {
@@ -49,7 +49,7 @@ std::string unreasonable_quantity(const json& value, const std::string& name) {
   if (!value.is_object()) return unreasonable_value(value, name, range);
   for (const auto& [key, part] : value.items()) {
     if (key == "library" && !part.is_string() && !part.is_null()) {
-      return pointer_to(name, key) + " is no name";
+      return pointer_to(name, key) + " is not a name";
     }
     if (key == "library") continue;
     const auto why = unreasonable_value(part, pointer_to(name, key), range);
@@ -59,12 +59,12 @@ std::string unreasonable_quantity(const json& value, const std::string& name) {
 }
 
 std::string unreasonable_details(const json& details) {
-  if (!details.is_object()) return "details is no object";
+  if (!details.is_object()) return "details is not an object";
   if (details.value("disturbed", json()) != json(false)) return "details/disturbed is not false";
   const json notes = details.value("notes", json());
-  if (!notes.is_array()) return "details/notes is no list";
+  if (!notes.is_array()) return "details/notes is not a list";
   for (const auto& note : notes) {
-    if (!note.is_string()) return "details/notes holds what is no text";
+    if (!note.is_string()) return "details/notes holds what is not text";
   }
   return "";
 }
@@ -76,7 +76,7 @@ std::string unreasonable_file(const json& kept) {
     if (!why.empty()) return why;
   }
   if (!kept.contains("gpus")) return "";
-  if (!kept["gpus"].is_object()) return "gpus is no object";
+  if (!kept["gpus"].is_object()) return "gpus is not an object";
   for (const auto& [key, ceilings] : kept["gpus"].items()) {
     const auto why = detail::unreasonable_ceilings(ceilings);
     if (!why.empty()) return "of a GPU, " + why;
@@ -105,13 +105,13 @@ json sealed(json measurements) {
 }
 
 std::string unreasonable_ceilings(const json& ceilings) {
-  if (!ceilings.is_object()) return "the ceilings are no object";
+  if (!ceilings.is_object()) return "the ceilings are not an object";
   for (const char* needed :
        {"read_gbytes_per_second", "copy_gbytes_per_second", "fma_gflops", "gemm_gflops"}) {
     if (!ceilings.contains(needed)) return std::string(needed) + " is missing";
   }
   for (const char* needed : {"fma_gflops", "gemm_gflops"}) {
-    if (!ceilings[needed].is_object()) return std::string(needed) + " is no object";
+    if (!ceilings[needed].is_object()) return std::string(needed) + " is not an object";
   }
   for (const auto& [name, value] : ceilings.items()) {
     const auto why =

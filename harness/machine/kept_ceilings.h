@@ -16,7 +16,7 @@ namespace kmeans {
 nlohmann::json read_kept_ceilings(const std::filesystem::path& file,
                                   const std::string& fingerprint);
 
-/// Writes them with their hash. Failure is no error: without a cache the next run measures again.
+/// Writes them with their hash. Failure is not an error: without a cache the next run measures again.
 void keep_ceilings(const std::filesystem::path& file, const nlohmann::json& measurements);
 
 namespace detail {

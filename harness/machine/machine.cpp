@@ -26,9 +26,12 @@
 
 #include "harness/machine/ceilings.h"
 #include "harness/machine/environment.h"
+#include "harness/machine/kernel_files.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/machine_process.h"
+#include "harness/support/or_null.h"
 #include "harness/support/text.h"
 
 #if defined(__x86_64__)
@@ -71,63 +74,6 @@ std::vector<int> cpus_of(const unsigned long* words, long bytes) {
   std::vector<int> cpus;
   for (int cpu = 0; cpu < 8 * bytes; ++cpu) {
     if ((words[cpu / kBits] >> (cpu % kBits) & 1UL) != 0) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
-std::string trimmed(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r\n\"");
-  if (begin == std::string::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n\"") - begin + 1);
-}
-
-/// The first line of a file, or nothing if it cannot be read or is empty.
-std::optional<std::string> first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  line = trimmed(line);
-  if (line.empty()) return std::nullopt;
-  return valid_utf8(line);
-}
-
-std::optional<std::int64_t> parse_integer(const std::string& text) {
-  std::int64_t value = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (result.ec != std::errc{}) return std::nullopt;
-  return value;
-}
-
-std::optional<std::int64_t> integer_in(const std::string& path) {
-  const auto line = first_line(path);
-  return line ? parse_integer(*line) : std::nullopt;
-}
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
-std::vector<std::string> split(const std::string& text, const std::string& separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  while (true) {
-    const auto end = text.find(separator, begin);
-    parts.push_back(trimmed(text.substr(begin, end - begin)));
-    if (end == std::string::npos) return parts;
-    begin = end + separator.size();
-  }
-}
-
-/// "0-3,8" as {0, 1, 2, 3, 8}.
-std::set<int> parse_cpu_list(const std::string& text) {
-  std::set<int> cpus;
-  for (const auto& part : split(text, ",")) {
-    const auto ends = split(part, "-");
-    const auto first = parse_integer(ends.front());
-    const auto last = parse_integer(ends.back());
-    if (!first || !last || *last - *first > 100'000) continue;
-    for (auto cpu = *first; cpu <= *last; ++cpu) cpus.insert(static_cast<int>(cpu));
   }
   return cpus;
 }
@@ -897,10 +843,7 @@ std::string fingerprint_hash(const nlohmann::json& fingerprint) {
     }
   }
   stable.erase("floating_point");  // a state of the asking thread
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx",
-                static_cast<unsigned long long>(fnv1a(stable.dump())));
-  return digits;
+  return formatted("%016llx", static_cast<unsigned long long>(fnv1a(stable.dump())));
 }
 
 }  // namespace kmeans

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/machine/machine_check.h"
 
-#include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -22,9 +21,11 @@
 
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_state.h"
+#include "harness/machine/kernel_files.h"
 #include "harness/machine/machine.h"
 #include "harness/support/formatted.h"
 #include "harness/support/option_checks.h"
+#include "harness/support/or_null.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
 
@@ -54,26 +55,6 @@ constexpr double kGpuMarginCelsius = 10;
 
 // --- Files of the kernel -----------------------------------------------------------------------
 
-std::optional<std::string> first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back())) != 0) {
-    line.pop_back();
-  }
-  if (line.empty()) return std::nullopt;
-  return line;
-}
-
-std::optional<std::int64_t> integer_in(const std::string& path) {
-  const auto line = first_line(path);
-  if (!line) return std::nullopt;
-  std::istringstream text(*line);
-  std::int64_t value = 0;
-  if (!(text >> value)) return std::nullopt;
-  return value;
-}
-
 /// The number behind a name at the beginning of a line: "nr_throttled 5", "SwapTotal:  0 kB".
 std::optional<std::int64_t> number_after(const std::string& path, const std::string& name) {
   std::ifstream file(path);
@@ -84,21 +65,6 @@ std::optional<std::int64_t> number_after(const std::string& path, const std::str
     if (words >> word >> value && word == name) return value;
   }
   return std::nullopt;
-}
-
-/// "0-3,8" as {0, 1, 2, 3, 8}.
-std::set<int> parse_cpu_list(const std::string& text) {
-  std::set<int> cpus;
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
-    int first = 0;
-    int last = 0;
-    const int found = std::sscanf(part.c_str(), "%d-%d", &first, &last);
-    if (found == 1) last = first;
-    if (found < 1 || first < 0 || last - first > 100'000) continue;
-    for (int cpu = first; cpu <= last; ++cpu) cpus.insert(cpu);
-  }
-  return cpus;
 }
 
 std::string cpu_folder(const CheckScope& scope, int cpu) {
@@ -356,8 +322,8 @@ void check_siblings(const CheckScope& scope, Conditions& list) {
   int shared_with_others = 0;
   for (const int cpu : scope.cpus) {
     const auto line = first_line(cpu_folder(scope, cpu) + "topology/thread_siblings_list");
-    if (!line) continue;
-    const auto siblings = parse_cpu_list(*line);
+    const auto siblings = parse_cpu_list(line.value_or(""));
+    if (siblings.empty()) continue;
     widest = std::max(widest, siblings.size());
     cores.insert(siblings);
     if (std::any_of(siblings.begin(), siblings.end(),
@@ -655,7 +621,6 @@ Activity read_activity(const CheckScope& scope) {
 
 json activity_between(const Activity& before, const Activity& after, double seconds, int threads,
                       std::size_t cpus) {
-  const auto or_null = [](const auto& value) { return value ? json(*value) : json(nullptr); };
   return {{"seconds", seconds},
           {"threads", threads},
           {"cpus", cpus},
@@ -834,33 +799,6 @@ std::vector<std::string> doubtful(const std::vector<Condition>& conditions,
 }
 
 namespace detail {
-
-json gpu_settings(const std::string& uuid) {
-  // The same library as in gpu_state.cpp, opened and started a second time: both are counted.
-  void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return nullptr;
-  using Device = void*;
-  const auto start = reinterpret_cast<int (*)()>(dlsym(library, "nvmlInit_v2"));
-  const auto find =
-      reinterpret_cast<int (*)(const char*, Device*)>(dlsym(library, "nvmlDeviceGetHandleByUUID"));
-  Device device = nullptr;
-  if (start == nullptr || start() != 0 || find == nullptr || find(uuid.c_str(), &device) != 0) {
-    return nullptr;
-  }
-  const auto ask = [&](const char* function, auto... selector) -> json {
-    using Query = int (*)(Device, decltype(selector)..., unsigned*);
-    const auto query = reinterpret_cast<Query>(dlsym(library, function));
-    unsigned value = 0;
-    if (query == nullptr || query(device, selector..., &value) != 0) return nullptr;
-    return value;
-  };
-  constexpr unsigned kSlowdownThreshold = 1;
-  const json milliwatts = ask("nvmlDeviceGetPowerManagementDefaultLimit");
-  return {{"default_power_limit_watts",
-           milliwatts.is_null() ? json(nullptr) : json(milliwatts.get<double>() / 1000)},
-          {"persistence_mode", ask("nvmlDeviceGetPersistenceMode")},
-          {"slowdown_celsius", ask("nvmlDeviceGetTemperatureThreshold", kSlowdownThreshold)}};
-}
 
 Condition gpu_code(const GpuStatus& build, const GpuDevice& gpu) {
   const std::string capability = std::to_string(gpu.major) + "." + std::to_string(gpu.minor);

@@ -103,11 +103,7 @@ struct CheckOptions {
 void add_check_options(CLI::App& command, CheckOptions& options);
 
 namespace detail {
-/// Settings of a GPU that its state (harness/machine/gpu_state.h) does not hold, each null where it cannot
-/// be told: {default_power_limit_watts, persistence_mode, slowdown_celsius}; null without NVML.
-nlohmann::json gpu_settings(const std::string& uuid);
-
-/// Judges a GPU by its state and its settings; either may be null.
+/// Judges a GPU by its state and its settings (harness/machine/gpu_state.h); either may be null.
 std::vector<Condition> gpu_conditions(const nlohmann::json& state, const nlohmann::json& settings);
 
 /// Whether this build has machine code for a GPU, or the driver translates what is there.

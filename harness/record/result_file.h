@@ -11,21 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/answers.h"
+#include "harness/record/cell_key.h"
+
 namespace kmeans {
 
 /// One configuration as a result file has it (docs/results.md). Times in seconds per iteration.
-struct CellResult {
-  std::string key;
-  std::string variant;
+struct CellResult : Answer {
+  CellKey key;
   std::string backend;
-  std::string precision;
-  std::string dataset;  ///< Label.
   std::string init;
-  std::int64_t n = 0;
-  std::int64_t d = 0;
-  std::int64_t k = 0;
-  std::int64_t iterations = 0;
-  int threads = 1;
   bool exact = false;
   std::string status;                        ///< "ok", "wrong", "skipped" or "error"
   std::string reason;                        ///< Empty for "ok".
@@ -36,10 +31,6 @@ struct CellResult {
   std::optional<double> median;
   std::optional<double> gflops;
   std::optional<double> compulsory_gbytes_per_second;
-  std::optional<double> inertia;
-  std::optional<std::string> label_hash;
-  std::optional<std::string> centroid_hash;
-  std::optional<std::int64_t> empty_clusters;
   std::optional<std::string> wrong_because;  ///< A variant that is kept although it is wrong.
   std::vector<std::string> unsteady;         ///< Not empty: it has no headline number.
   std::vector<std::string> noted;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Statistics of a comparison (docs/comparing.md). The unit of repetition is the process: the
-// repetitions of one process share its memory layout and its moment, so they are no independent
+// repetitions of one process share its memory layout and its moment, so they are not independent
 // evidence, and enter as the median of their process.
 #pragma once
 

@@ -25,11 +25,10 @@
 #include "harness/machine/machine.h"
 #include "harness/machine/machine_check.h"
 #include "harness/machine/pace.h"
-#include "harness/record/journal.h"
-#include "harness/run/fit.h"
 #include "harness/run/job.h"
+#include "harness/run/journal.h"
+#include "harness/run/plan_jobs.h"
 #include "harness/run/preparation.h"
-#include "harness/run/study_job.h"
 #include "harness/run/workers.h"
 #include "harness/study.h"
 #include "harness/support/build_info.h"
@@ -52,7 +51,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::string_view kProbe = ".writable-";
 constexpr double kAssembleEverySeconds = 10;
 // Further attempts at a process that was disturbed although it waited.
-constexpr int kMostRetries = 3;
+constexpr int kMaxRetries = 3;
 constexpr int kRunsOfTrace = 5;  // timed in each process, of a trace that ends by a rule
 constexpr std::chrono::seconds kSearchForPace{1};
 
@@ -109,10 +108,6 @@ class OrderStream {
 std::string status_of(const json& result) {
   const auto found = result.find("status");
   return found != result.end() && found->is_string() ? found->get<std::string>() : "error";
-}
-
-json failure(const std::string& reason) {
-  return {{"status", "error"}, {"reason", reason}, {"samples", json::array()}};
 }
 
 /// A cell while it runs.
@@ -263,7 +258,7 @@ class Run {
   void collect() {
     for (const auto& [key, record] : journal_.content().processes) {
       // A failure is not an answer: a resumed run tries again.
-      if (status_of(record.result) == "error") retry_.insert(key);
+      if (record.result.status == "error") retry_.insert(key);
     }
     for (const auto& cell : plan_.cells) {
       if (!cell.selected || !cell.skip_reason.empty()) continue;
@@ -278,7 +273,7 @@ class Run {
 
   [[nodiscard]] const ProcessRecord* record_of(const Cell& cell, int process) const {
     const auto& processes = journal_.content().processes;
-    const auto found = processes.find({cell.key, process});
+    const auto found = processes.find({cell.key.text(), process});
     return found == processes.end() ? nullptr : &found->second;
   }
 
@@ -286,8 +281,8 @@ class Run {
   [[nodiscard]] std::vector<const ProcessRecord*> processes_of(const Cell& cell) const {
     std::vector<const ProcessRecord*> found;
     const auto& processes = journal_.content().processes;
-    for (auto one = processes.lower_bound({cell.key, 0});
-         one != processes.end() && one->first.first == cell.key; ++one) {
+    for (auto one = processes.lower_bound({cell.key.text(), 0});
+         one != processes.end() && one->first.first == cell.key.text(); ++one) {
       found.push_back(&one->second);
     }
     return found;
@@ -300,23 +295,21 @@ class Run {
     state.wall_seconds = 0;
     for (const auto* record : processes_of(*state.cell)) {
       const int process = record->process;
-      if (retry_.count({state.cell->key, process}) != 0) continue;
+      if (retry_.count({state.cell->key.text(), process}) != 0) continue;
       state.done.insert(process);
-      learn_pace(state.cell->threads, *record);
+      learn_pace(state.cell->key.threads, *record);
       state.wall_seconds += record->wall_seconds;
-      if (status_of(record->result) != "ok") {
+      if (record->result.status != "ok") {
         state.stopped = true;
         continue;
       }
       if (process == 0) {
         const auto decision =
-            decide_sampling(state.cell->sampling, state.cell->iterations, *record);
+            decide_sampling(state.cell->sampling, state.cell->key.iterations, *record);
         state.processes = decision.processes;
         state.repetitions = decision.repetitions;
       }
-      if (record->result.contains("outcome")) {
-        state.certified.push_back(record->result.at("outcome").get<std::string>());
-      }
+      state.certified.push_back(record->result.outcome);
     }
   }
 
@@ -335,18 +328,20 @@ class Run {
         if (state.finished()) continue;
         const ScalarType scalar = points_scalar(cell.task.shape.precision);
         const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k) + "/" +
-                                 std::to_string(cell.iterations) + "/" + to_string(scalar);
+                                 std::to_string(cell.key.iterations) + "/" + to_string(scalar);
         auto found = exact.find(name);
         if (found == exact.end()) {
-          found = exact.emplace(name, exact_trajectory(cell.task, cell.iterations, scalar)).first;
+          found =
+              exact.emplace(name, exact_trajectory(cell.task, cell.key.iterations, scalar)).first;
         }
         state.exact = found->second;
       } catch (const NotMeasurable& error) {
-        stop(state, {{"status", "skipped"}, {"reason", error.what()}, {"samples", json::array()}});
+        stop(state, unreported("skipped", error.what()));
       } catch (const EnvironmentError& error) {
-        stop(state, failure(std::string("the data could not be made: ") + error.what()));
+        stop(state,
+             unreported("error", std::string("the data could not be made: ") + error.what()));
       } catch (const std::bad_alloc&) {
-        stop(state, failure("the data could not be made: out of host memory"));
+        stop(state, unreported("error", "the data could not be made: out of host memory"));
       }
     }
     for (const auto& trace : plan_.traces) {
@@ -360,20 +355,30 @@ class Run {
     agree_on_datasets();
   }
 
-  /// Before anything is measured, so that a broken file is found first.
-  void prepare_trace(const PlannedTrace& trace) {
-    json result;
+  /// The files of a trace or a study, before anything is measured, so that a broken file is found
+  /// first. Absent where there are none: `record` is then told why.
+  template <class Make, class Remember>
+  std::optional<TaskFiles> prepared(const Make& make, const Remember& record) {
     try {
-      trace_files_[trace.spec.name] =
-          preparation_.files(trace.task, points_scalar(trace.precision));
-      prepare_comparison(trace.task);
-      return;
+      return make();
     } catch (const NotMeasurable& error) {
-      result = {{"status", "skipped"}, {"reason", error.what()}};
+      record(json{{"status", "skipped"}, {"reason", without_places(error.what())}});
     } catch (const EnvironmentError& error) {
-      result = failure(std::string("the data could not be made: ") + error.what());
+      const std::string reason = std::string("the data could not be made: ") + error.what();
+      record(to_json(unreported("error", without_places(reason))));
     }
-    journal_.append_trace(trace.spec.name, without_places(result));
+    return std::nullopt;
+  }
+
+  void prepare_trace(const PlannedTrace& trace) {
+    const auto make = [&] {
+      TaskFiles files = preparation_.files(trace.task, points_scalar(trace.precision));
+      prepare_comparison(trace.task);
+      return files;
+    };
+    const std::string& name = trace.spec.name;
+    const auto files = prepared(make, [&](const json& why) { journal_.append_trace(name, why); });
+    if (files) trace_files_[name] = *files;
   }
 
   /// The points that the exact trajectory follows. Where they cannot be had there is none.
@@ -389,16 +394,10 @@ class Run {
   }
 
   void prepare_study(const PlannedStudy& study) {
-    json result;
-    try {
-      study_files_[study.spec.name] = preparation_.files(*study.task, ScalarType::f32);
-      return;
-    } catch (const NotMeasurable& error) {
-      result = {{"status", "skipped"}, {"reason", error.what()}};
-    } catch (const EnvironmentError& error) {
-      result = failure(std::string("the data could not be made: ") + error.what());
-    }
-    journal_.append_study(study.spec.name, without_places(result));
+    const auto make = [&] { return preparation_.files(*study.task, ScalarType::f32); };
+    const std::string& name = study.spec.name;
+    const auto files = prepared(make, [&](const json& why) { journal_.append_study(name, why); });
+    if (files) study_files_[name] = *files;
   }
 
   /// A resumed run must not mix measurements on different points.
@@ -433,8 +432,8 @@ class Run {
     return found == journal_.content().studies.end() || status_of(found->second) == "error";
   }
 
-  void stop(CellState& state, const json& result) {
-    remember(state, 0, result, 0, load_average());
+  void stop(CellState& state, JobResult result) {
+    remember({state.cell->key.text(), 0, std::move(result), 0, load_average()});
     state.stopped = true;
   }
 
@@ -455,14 +454,9 @@ class Run {
         return std::nullopt;
       }
     }
-    const auto reply =
-        workers_.run("worker", to_json(*job), settings_.threads, plan_.timeout_seconds);
-    if (status_of(reply.result) != "ok" || !reply.result.at("inertia").is_number()) {
-      return std::nullopt;
-    }
-    const ExactTrajectory trajectory{reply.result.at("inertia").get<double>(),
-                                     reply.result.at("any_empty_clusters").get<bool>(),
-                                     scale_from_json(reply.result.value("scale", json())), scalar};
+    const JobResult found = workers_.run(*job, plan_.timeout_seconds).result;
+    if (found.status != "ok" || !std::isfinite(found.inertia)) return std::nullopt;
+    const ExactTrajectory trajectory{found.inertia, found.any_empty_clusters, found.scale, scalar};
     preparation_.keep_trajectory(task, files, iterations, trajectory);
     return trajectory;
   }
@@ -477,10 +471,10 @@ class Run {
   [[nodiscard]] json told(const CellState& state) const {
     json samples = json::array();
     for (const int process : state.done) {
-      const json& result = record_of(*state.cell, process)->result;
-      if (status_of(result) == "ok") samples.push_back(result.at("samples"));
+      const JobResult& result = record_of(*state.cell, process)->result;
+      if (result.status == "ok") samples.push_back(result.samples);
     }
-    return {{"key", state.cell->key}, {"stopped", state.stopped}, {"samples", samples}};
+    return {{"key", state.cell->key.text()}, {"stopped", state.stopped}, {"samples", samples}};
   }
 
   /// One process at a time, of the cell whose key is read as JSON from standard input, answered by
@@ -496,8 +490,9 @@ class Run {
         for (auto& state : states_) state.processes = static_cast<int>(state.done.size());
         return !interrupted();
       }
-      const auto state = std::find_if(states_.begin(), states_.end(),
-                                      [&](const auto& one) { return wanted == one.cell->key; });
+      const auto state = std::find_if(states_.begin(), states_.end(), [&](const auto& one) {
+        return wanted == one.cell->key.text();
+      });
       if (state == states_.end())
         throw InputError("--turns: no cell has the key " + to_line(wanted));
       if (!state->stopped) {
@@ -515,7 +510,7 @@ class Run {
   void measure() {
     OrderStream order(settings_.order_seed);
     measure_rounds(order);
-    for (int attempt = 0; settings_.patience > 0 && attempt < kMostRetries; ++attempt) {
+    for (int attempt = 0; settings_.patience > 0 && attempt < kMaxRetries; ++attempt) {
       if (!measure_disturbed_again(order)) break;
       measure_rounds(order);  // a first process that was quicker now leaves time for more
     }
@@ -615,8 +610,8 @@ class Run {
       for (const int process : state.done) {
         const ProcessRecord& record = *record_of(*state.cell, process);
         const auto pace = pace_of(record);
-        if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->threads) &&
-            retries_of(record) < kMostRetries) {
+        if (pace && *pace > kDisturbedPace * best_paces_.at(state.cell->key.threads) &&
+            record.retries < kMaxRetries) {
           turn.emplace_back(&state, process);
         }
       }
@@ -636,40 +631,32 @@ class Run {
 
   /// Of two attempts at one process, the one to keep: a failure in any case, else the one beside
   /// which the cores were faster.
-  [[nodiscard]] json better_attempt(const CellState& state, const ProcessRecord& earlier,
-                                    json again) const {
-    const int retries = retries_of(earlier) + 1;
+  void keep_better(const CellState& state, const ProcessRecord& earlier,
+                   ProcessRecord& again) const {
+    again.retries = earlier.retries + 1;
     const auto was = pace_of(earlier);
-    const auto is = pace_of(ProcessRecord{"", 0, again, 0, 0, 0});
-    if (status_of(again) == "ok" &&
+    const auto is = pace_of(again);
+    if (again.result.status == "ok" &&
         (!was || !is || *is >= *was || others_rely_on(state, earlier, again))) {
-      again = earlier.result;
+      again.result = earlier.result;
+      again.activity = earlier.activity;
     }
-    again["retries"] = retries;
-    return again;
   }
 
   /// Is the certificate of an earlier attempt another process's too, and lost with it?
   [[nodiscard]] bool others_rely_on(const CellState& state, const ProcessRecord& earlier,
-                                    const json& again) const {
-    const std::string outcome = earlier.result.value("outcome", std::string());
-    if (again.value("outcome", std::string()) == outcome) return false;
+                                    const ProcessRecord& again) const {
+    const std::string& outcome = earlier.result.outcome;
+    if (again.result.outcome == outcome) return false;
     return std::any_of(state.done.begin(), state.done.end(), [&](int process) {
       return process != earlier.process &&
-             record_of(*state.cell, process)->result.value("outcome", std::string()) == outcome;
+             record_of(*state.cell, process)->result.outcome == outcome;
     });
   }
 
-  void run_process_of(CellState& state, int process) {
+  [[nodiscard]] Job process_job(const CellState& state, int process) {
     const Cell& cell = *state.cell;
-    Job job;
-    job.variant = cell.variant;
-    job.precision = cell.task.shape.precision;
-    job.points_file = state.files.points.file.string();
-    job.centroids_file = state.files.centroids.string();
-    job.k = cell.task.shape.k;
-    job.iterations = cell.iterations;
-    job.threads = cell.threads;
+    Job job = job_of(cell.key, state.files);
     job.repetitions = state.repetitions;
     job.min_seconds = cell.sampling.min_seconds;
     // The first process finds out how long things take, within its share of the budget; for the
@@ -677,46 +664,49 @@ class Run {
     job.max_seconds = process == 0 ? cell.sampling.max_seconds / cell.sampling.processes
                                    : cell.sampling.max_seconds;
     job.patience = settings_.patience;
-    if (settings_.patience > 0) job.best_pace = best_pace(cell.threads);
+    if (settings_.patience > 0) job.best_pace = best_pace(cell.key.threads);
     job.profile = true;
-    const ProcessRecord* earlier =
-        state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
-    // The earlier attempt may hold the cell's one certificate; the new one then needs its own.
-    if (earlier == nullptr) job.certified_outcomes = state.certified;
-    if (state.exact) {
-      job.exact_inertia = state.exact->inertia;
-      job.exact_had_empty_clusters = state.exact->met_empty_clusters;
-      job.exact_scale = state.exact->scale;
-      job.exact_scalar = state.exact->scalar;
-    }
+    // An earlier attempt may hold the cell's one certificate; the new one then needs its own.
+    if (state.done.count(process) == 0) job.certified_outcomes = state.certified;
+    if (state.exact) compare_with(*state.exact, job);
     job.verify_threads = settings_.threads;
     job.verify_seed = static_cast<std::uint64_t>(process) + 1;
-    if (progress_.rewrites()) show(cell.key);
-    const double load = load_average();
+    return job;
+  }
+
+  void run_process_of(CellState& state, int process) {
+    const Cell& cell = *state.cell;
+    const Job job = process_job(state, process);
+    const ProcessRecord* earlier =
+        state.done.count(process) != 0 ? record_of(cell, process) : nullptr;
+    if (progress_.rewrites()) show(cell.key.text());
+    ProcessRecord record{cell.key.text(), process, {}, 0, load_average()};
     // Of the first look: what is spoilt between two processes counts as well.
     const FileStamp points =
         stamps_.try_emplace(state.files.points.file, state.files.points.file).first->second;
     const FileStamp centroids(state.files.centroids);
     const Activity before = read_activity(metered_);
     const auto begin = Clock::now();
-    const auto reply =
-        workers_.run("worker", to_json(job), cell.threads, cell.sampling.timeout_seconds);
-    if (reply.interrupted) return;  // abandoned: a resumed run begins this process anew
+    auto answer = workers_.run(job, cell.sampling.timeout_seconds);
+    if (answer.interrupted) return;  // abandoned: a resumed run begins this process anew
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-    json result = reply.result.is_object() ? reply.result : failure(reply.problem);
+    record.wall_seconds = answer.wall_seconds;
     const bool written_to = !(FileStamp(state.files.points.file) == points) ||
                             !(FileStamp(state.files.centroids) == centroids);
-    if (written_to) {
-      result = failure("the file of its points or initial centroids was written to meanwhile");
-    }
-    result["activity"] = activity_between(before, read_activity(metered_), seconds, cell.threads,
-                                          metered_.cpus.size());
-    if (earlier != nullptr) result = better_attempt(state, *earlier, std::move(result));
-    remember(state, process, result, reply.wall_seconds, load);
+    record.result = written_to
+                        ? unreported("error",
+                                     "the file of its points or initial centroids was written to "
+                                     "meanwhile")
+                        : std::move(answer.result);
+    record.activity = activity_between(before, read_activity(metered_), seconds, cell.key.threads,
+                                       metered_.cpus.size());
+    if (earlier != nullptr) keep_better(state, *earlier, record);
+    const bool first_attempt = earlier == nullptr;
+    remember(std::move(record));
     review(state);
     if (written_to) restore_inputs(state);
-    if (progress_.rewrites() || (earlier == nullptr && state.finished() && !wants_further(state))) {
-      show(description(state, result));
+    if (progress_.rewrites() || (first_attempt && state.finished() && !wants_further(state))) {
+      show(description(state, record_of(cell, process)->result));
     }
   }
 
@@ -736,10 +726,7 @@ class Run {
   }
 
   /// Where someone keeps files says nothing about the results, and may name the user.
-  [[nodiscard]] json without_places(json result) const {
-    const auto reason = result.find("reason");
-    if (reason == result.end() || !reason->is_string()) return result;
-    std::string text = reason->get<std::string>();
+  [[nodiscard]] std::string without_places(std::string text) const {
     const char* home = std::getenv("HOME");
     const std::array<std::pair<std::string, std::string_view>, 4> places{
         {{settings_.cache.string(), ""},
@@ -754,15 +741,23 @@ class Run {
         text.replace(at, prefix.size(), instead);
       }
     }
-    *reason = text;
+    return text;
+  }
+
+  /// The result of a trace or a study, as it goes into the journal.
+  [[nodiscard]] json presented(json result) const {
+    const auto reason = result.find("reason");
+    if (reason != result.end() && reason->is_string()) {
+      *reason = without_places(reason->get<std::string>());
+    }
     return result;
   }
 
-  void remember(CellState& state, int process, const json& reported, double wall_seconds,
-                double load_before) {
-    const json result = without_places(reported);
-    journal_.append({state.cell->key, process, result, wall_seconds, load_before, load_average()});
-    retry_.erase({state.cell->key, process});
+  void remember(ProcessRecord record) {
+    record.result.reason = without_places(std::move(record.result.reason));
+    record.load_after = load_average();
+    journal_.append(record);
+    retry_.erase({record.cell, record.process});
   }
 
   /// A word on a finished cell's headline number.
@@ -785,17 +780,15 @@ class Run {
     return text;
   }
 
-  [[nodiscard]] std::string description(const CellState& state, const json& result) const {
-    std::string text = state.cell->key;
-    if (status_of(result) != "ok") {
-      const std::string reason = result.value("reason", std::string("no reason given"));
-      return text + ": " + status_of(result) + ": " + reason.substr(0, reason.find('\n'));
+  [[nodiscard]] std::string description(const CellState& state, const JobResult& result) const {
+    std::string text = state.cell->key.text();
+    if (result.status != "ok") {
+      return text + ": " + result.status + ": " + result.reason.substr(0, result.reason.find('\n'));
     }
     if (state.finished()) return text + headline_of(state);
     std::vector<double> samples;
-    for (const auto& sample : result.at("samples")) {
-      if (sample.is_number()) samples.push_back(sample.get<double>());
-    }
+    std::copy_if(result.samples.begin(), result.samples.end(), std::back_inserter(samples),
+                 [](double sample) { return std::isfinite(sample); });
     std::sort(samples.begin(), samples.end());
     if (!samples.empty()) text += ": " + format_seconds(percentile(samples, 0.5));
     return text;
@@ -836,7 +829,7 @@ class Run {
       progress_.note(experiment_.name + ": trace " + trace.spec.name);
       const json result = record_trace(trace, files->second);
       if (result.is_null()) return;
-      journal_.append_trace(trace.spec.name, without_places(result));
+      journal_.append_trace(trace.spec.name, presented(result));
     }
   }
 
@@ -877,22 +870,7 @@ class Run {
 
   /// Null when interrupted.
   json record_trace(const PlannedTrace& trace, const TaskFiles& files) {
-    TraceJob job;
-    job.points_file = files.points.file.string();
-    job.centroids_file = files.centroids.string();
-    job.variant = trace.spec.variant.name;
-    job.precision = trace.precision;
-    job.k = trace.task.shape.k;
-    job.iterations = trace.spec.iterations;
-    job.threads = trace.threads;
-    job.keep_points = trace.spec.keep_points;
-    job.keep_centroids = trace.spec.keep_centroids;
-    job.expected = trace.spec.expected;
-    job.verify_threads = settings_.threads;
-    job.stop = trace.spec.stop;
-    if (job.expected.is_object() && !job.expected.contains("inertia")) {
-      job.expected["inertia"] = json::array();
-    }
+    TraceJob job = job_of(trace, files, settings_.threads);
     // A trace that ends by a rule stands for a program whose time is asked for; one cold run of it
     // tells little, so it is run again, in several processes as a cell is.
     const Sampling& sampling = plan_.sampling;
@@ -904,10 +882,9 @@ class Run {
     json result;
     json runs = json::array();
     for (int process = 0; process < processes; ++process) {
-      const auto reply =
-          workers_.run("trace-worker", to_json(job), trace.threads, plan_.timeout_seconds);
+      const auto reply = workers_.run(job, plan_.timeout_seconds);
       if (reply.interrupted) return nullptr;
-      if (!reply.result.is_object()) return failure(reply.problem);
+      if (!reply.result.contains("runs_seconds") && process > 0) return reply.result;
       if (process == 0) {
         result = reply.result;
         check_trajectory(trace, result);
@@ -932,24 +909,13 @@ class Run {
     for (const auto& study : plan_.studies) {
       if (interrupted()) return;
       if (!wants(study)) continue;
-      StudyJob job;
-      if (study.task) {
-        const auto files = study_files_.find(study.spec.name);
-        if (files == study_files_.end()) continue;  // the journal knows why
-        job.points_file = files->second.points.file.string();
-        job.centroids_file = files->second.centroids.string();
-        job.k = study.task->shape.k;
-      }
-      job.study = study.spec.study;
-      job.parameters = study.spec.parameters;
-      job.threads = settings_.threads;
+      const auto files = study_files_.find(study.spec.name);
+      if (study.task && files == study_files_.end()) continue;  // the journal knows why
+      const StudyJob job = job_of(study, study.task ? &files->second : nullptr, settings_.threads);
       progress_.note(experiment_.name + ": study " + study.spec.name);
-      const auto reply =
-          workers_.run("study-worker", to_json(job), settings_.threads, study.spec.timeout_seconds);
+      const auto reply = workers_.run(job, study.spec.timeout_seconds);
       if (reply.interrupted) return;
-      journal_.append_study(
-          study.spec.name,
-          without_places(reply.result.is_object() ? reply.result : failure(reply.problem)));
+      journal_.append_study(study.spec.name, presented(reply.result));
     }
   }
 
@@ -967,7 +933,7 @@ class Run {
     for (const auto& state : states_) {
       if (state.cell == &cell) evidence.finished = state.finished();
     }
-    const auto known = best_paces_.find(cell.threads);
+    const auto known = best_paces_.find(cell.key.threads);
     if (known != best_paces_.end()) {
       evidence.best_pace = known->second;
     }

@@ -33,18 +33,19 @@ constexpr double kLongIteration = 1;  // decide_sampling's, from which on two pr
 constexpr int kTimedRunsOfTrace = 5;
 
 double rate_of(const Cell& cell) {
-  static constexpr std::array kVectorised{"openmp_simd", "openmp_exact", "blas_gemm", "eigen_gemm",
-                                          "cpu_simd"};
+  static constexpr std::array kVectorised{"openmp_simd", "openmp_exact",   "openmp_int8",
+                                          "openmp_tree", "openmp_hamerly", "openmp_yinyang",
+                                          "blas_gemm",   "eigen_gemm",     "cpu_simd"};
   const Shape& shape = cell.task.shape;
   const double size = static_cast<double>(shape.k) * static_cast<double>(shape.d);
   const double full = size / (size + kHalfRateSize);
   if (cell.gpu) return kGpuRate * full;
-  if (cell.variant == "python_numpy") return 0.1e9;
-  if (cell.variant == "python_scipy") return 1.5e9;
-  if (cell.backend == "python") return 24e9 * cell.threads * full;
+  if (cell.key.variant == "python_numpy") return 0.1e9;
+  if (cell.key.variant == "python_scipy") return 1.5e9;
+  if (cell.backend == "python") return 24e9 * cell.key.threads * full;
   const bool vectorised = std::any_of(kVectorised.begin(), kVectorised.end(),
-                                      [&](const char* name) { return cell.variant == name; });
-  return vectorised ? kVectorRate * cell.threads * full : kPlainRate * cell.threads;
+                                      [&](const char* name) { return cell.key.variant == name; });
+  return vectorised ? kVectorRate * cell.key.threads * full : kPlainRate * cell.key.threads;
 }
 
 double points_read(const Shape& shape) {
@@ -54,7 +55,7 @@ double points_read(const Shape& shape) {
 double seconds_of(const Cell& cell, int threads) {
   const Sampling& sampling = cell.sampling;
   const double iteration = operations_zechner(cell.task.shape) / rate_of(cell);
-  const double steps = iteration * static_cast<double>(cell.iterations);
+  const double steps = iteration * static_cast<double>(cell.key.iterations);
   const double repetition = std::max(steps, sampling.min_seconds);
   const int fewest = std::min(sampling.processes, iteration < kLongIteration ? 3 : 2);
   const int processes =
@@ -86,10 +87,10 @@ double estimated_seconds(const Plan& plan, int threads) {
     seconds += seconds_of(cell, threads);
     const Shape& shape = cell.task.shape;
     const std::string trajectory =
-        cell.task.label + "/" + std::to_string(shape.k) + "/" + std::to_string(cell.iterations);
+        cell.task.label + "/" + std::to_string(shape.k) + "/" + std::to_string(cell.key.iterations);
     if (trajectories.insert(trajectory).second) {
       seconds += kTrajectorySeconds + operations_zechner(shape) *
-                                          static_cast<double>(cell.iterations) /
+                                          static_cast<double>(cell.key.iterations) /
                                           (kExactRate * threads);
     }
   }

@@ -138,7 +138,7 @@ nlohmann::json nested_rows(const T* values, std::int64_t rows, std::int64_t colu
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Infinite beside a known zero, and where what was found is no number: neither may pass for small.
+// Infinite beside a known zero, and where what was found is not a number: neither may pass for small.
 double relative_error(double found, double known) {
   const double difference = std::abs(found - known);
   if (difference == 0) return 0;
@@ -148,7 +148,7 @@ double relative_error(double found, double known) {
 
 std::string error_text(double error) {
   return std::isfinite(error) ? nlohmann::json(error).dump()
-                              : "infinite (a known value is 0, or a found one is no number)";
+                              : "infinite (a known value is 0, or a found one is not a number)";
 }
 
 // Centroids after an iteration against known ones: the largest error as a share of the tolerance.
@@ -674,7 +674,7 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
                   "labels (none changes), movement:E (summed squared movement <= E), loss:E (loss "
                   "changes by less than E)");
   fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
-      ->transform(whole_number(1, kMostThreads));
+      ->transform(whole_number(1, kMaxThreads));
   add_device_option(*fit);
   fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
                   "Columns of a csv to leave out at the end (1 for a label column)")

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/job.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
+#include <string_view>
 
 #include "harness/support/errors.h"
 #include "harness/support/json_integer.h"
@@ -10,6 +13,20 @@
 #include "harness/support/text.h"
 
 namespace kmeans {
+namespace {
+
+/// Null is what became of a NaN or an infinity.
+double number_of(const nlohmann::json& value) {
+  return value.is_null() ? std::nan("") : value.get<double>();
+}
+
+std::vector<double> numbers_of(const nlohmann::json& values) {
+  std::vector<double> numbers;
+  for (const auto& value : values) numbers.push_back(number_of(value));
+  return numbers;
+}
+
+}  // namespace
 
 // A number that overflowed is null in JSON, and grants nothing; no scale does neither.
 nlohmann::json to_json(const TrajectoryScale& scale) {
@@ -78,13 +95,22 @@ Job job_from_json(const nlohmann::json& json) {
   return job;
 }
 
+JobResult unreported(std::string status, std::string reason) {
+  JobResult result;
+  result.status = std::move(status);
+  result.reason = std::move(reason);
+  result.unreported = true;
+  return result;
+}
+
 nlohmann::json to_json(const JobResult& result) {
+  nlohmann::json json{{"status", result.status},
+                      {"reason", valid_utf8(result.reason)},
+                      {"samples", result.samples}};
+  if (result.unreported) return json;
   nlohmann::json library = nlohmann::json::object();
   for (const auto& [key, value] : result.library) library[valid_utf8(key)] = valid_utf8(value);
-  nlohmann::json json{
-      {"status", result.status},
-      {"reason", valid_utf8(result.reason)},
-      {"samples", result.samples},
+  json.update({
       {"stopping", result.stopping},
       {"setup_seconds", result.setup_seconds},
       {"stages", result.stages},
@@ -102,7 +128,7 @@ nlohmann::json to_json(const JobResult& result) {
       {"pace", result.pace},
       {"gpu", result.gpu},
       {"stage_work", result.stage_work},
-  };
+  });
   json["executed_iterations"] =
       result.executed_iterations ? nlohmann::json(*result.executed_iterations) : nullptr;
   json["traffic"] = nullptr;
@@ -117,34 +143,45 @@ nlohmann::json to_json(const JobResult& result) {
 JobResult job_result_from_json(const nlohmann::json& json) {
   JobResult result;
   json.at("status").get_to(result.status);
-  json.at("reason").get_to(result.reason);
-  json.at("samples").get_to(result.samples);
+  static constexpr std::array<std::string_view, 4> kKnown{"ok", "wrong", "skipped", "error"};
+  if (std::find(kKnown.begin(), kKnown.end(), result.status) == kKnown.end()) {
+    throw InputError("\"status\" must be ok, wrong, skipped or error, not '" +
+                     valid_utf8(result.status) + "'");
+  }
+  result.reason = json.value("reason", std::string());
+  result.samples = numbers_of(json.at("samples"));
+  result.unreported = !json.contains("stopping");
+  if (result.unreported) return result;
   json.at("stopping").get_to(result.stopping);
-  json.at("setup_seconds").get_to(result.setup_seconds);
-  json.at("stages").get_to(result.stages);
-  json.at("inertia").get_to(result.inertia);
+  result.setup_seconds = number_of(json.at("setup_seconds"));
+  for (const auto& [stage, seconds] : json.at("stages").items()) {
+    if (seconds.is_number()) result.stages[stage] = seconds.get<double>();
+  }
+  result.inertia = number_of(json.at("inertia"));
   json.at("label_hash").get_to(result.label_hash);
   json.at("centroid_hash").get_to(result.centroid_hash);
   result.empty_clusters = integer_at<std::int64_t>(json, "empty_clusters");
   json.at("any_empty_clusters").get_to(result.any_empty_clusters);
-  result.scale = scale_from_json(json.value("scale", nlohmann::json()));
   json.at("outcome").get_to(result.outcome);
   result.verification = json.at("verification");
-  json.at("device_samples").get_to(result.device_samples);
-  json.at("doubts").get_to(result.doubts);
-  result.pace = json.value("pace", std::vector<double>{});
-  result.gpu = json.at("gpu");
-  result.stage_work = json.value("stage_work", nlohmann::json::object());
-  if (const auto found = json.find("executed_iterations");
-      found != json.end() && !found->is_null()) {
-    result.executed_iterations = integer_at<std::int64_t>(json, "executed_iterations");
-  }
   for (const auto& [key, value] : json.at("library").items()) {
     result.library.emplace_back(key, value.get<std::string>());
   }
   if (const auto& traffic = json.at("traffic"); !traffic.is_null()) {
     result.traffic =
-        Traffic{traffic.at("read_bytes"), traffic.at("written_bytes"), traffic.at("atomic_bytes")};
+        Traffic{number_of(traffic.at("read_bytes")), number_of(traffic.at("written_bytes")),
+                number_of(traffic.at("atomic_bytes"))};
+  }
+  // Journals of earlier builds may lack these.
+  const auto optional = [&](const char* key) { return json.value(key, nlohmann::json()); };
+  result.scale = scale_from_json(optional("scale"));
+  result.device_samples = numbers_of(optional("device_samples"));
+  result.doubts = json.value("doubts", std::vector<std::string>{});
+  result.pace = numbers_of(optional("pace"));
+  result.gpu = optional("gpu");
+  result.stage_work = json.value("stage_work", nlohmann::json::object());
+  if (!optional("executed_iterations").is_null()) {
+    result.executed_iterations = integer_at<std::int64_t>(json, "executed_iterations");
   }
   return result;
 }

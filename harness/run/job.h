@@ -46,6 +46,8 @@ struct Job {
   std::uint64_t verify_seed = 1;
 };
 
+/// What a worker answers, in a journal too. A new member is written and read in job.cpp, and put into
+/// the result file by assemble_cell (harness/run/results.cpp).
 struct JobResult {
   std::string status;  ///< "ok", "wrong", "skipped", "error"
   std::string reason;
@@ -73,13 +75,20 @@ struct JobResult {
   /// Seconds of measure_pace (harness/machine/pace.h) before and after the timed part; empty if none.
   std::vector<double> pace;
   nlohmann::json gpu;  ///< which GPU and its state around the timed part, as in docs/results.md
+  /// No worker's word: `status` and `reason` are the coordinator's, and nothing else is known.
+  bool unreported = false;
 };
+
+/// In place of a worker's answer, why there is none.
+JobResult unreported(std::string status, std::string reason);
 
 nlohmann::json to_json(const TrajectoryScale& scale);
 TrajectoryScale scale_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const Job& job);
 Job job_from_json(const nlohmann::json& json);
 nlohmann::json to_json(const JobResult& result);
+/// Numbers that became null on their way are NaN again. Throws InputError and json::exception for
+/// what no worker writes.
 JobResult job_result_from_json(const nlohmann::json& json);
 
 /// Instead of a variant's name: no variant, but the float64 trajectory (float64_step), whose result

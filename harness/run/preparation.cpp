@@ -2,6 +2,7 @@
 #include "harness/run/preparation.h"
 
 #include "harness/machine/machine.h"
+#include "harness/run/plan_jobs.h"
 #include "harness/support/sha256.h"
 #include "harness/verify/resolution.h"
 
@@ -174,15 +175,9 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
   if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
-  Job job;
-  job.variant = float64 ? kFloat64Trajectory : engine_for(shape, work);
-  if (job.variant.empty()) return std::nullopt;
-  job.precision = shape.precision;
-  job.points_file = files.points.file.string();
-  job.centroids_file = files.centroids.string();
-  job.k = shape.k;
-  job.iterations = iterations;
-  job.threads = threads;
+  const std::string engine = float64 ? kFloat64Trajectory : engine_for(shape, work);
+  if (engine.empty()) return std::nullopt;
+  Job job = job_of(CellKey{engine, task.label, shape, iterations, threads}, files);
   job.repetitions = 0;
   return job;
 }
@@ -230,14 +225,14 @@ json Preparation::datasets() const {
   json result = json::object();
   for (const auto& [key, known] : datasets_) {
     const auto& [label, scalar] = key;
-    result[label + (scalar == ScalarType::f64 ? "/f64" : "")] = {{"spec", known.spec.json},
-                                                                 {"scalar", to_string(scalar)},
-                                                                 {"sha256", known.stored.sha256},
-                                                                 {"n", known.stored.n},
-                                                                 {"d", known.stored.d}};
+    json& set = result[points_name(label, scalar == ScalarType::f64)];
+    set = {{"spec", known.spec.json},
+           {"scalar", to_string(scalar)},
+           {"sha256", known.stored.sha256},
+           {"n", known.stored.n},
+           {"d", known.stored.d}};
     if (known.spec.json.value("drop_nonfinite", false)) {
-      result[label + (scalar == ScalarType::f64 ? "/f64" : "")]["points_dropped"] =
-          known.stored.points_dropped;
+      set["points_dropped"] = known.stored.points_dropped;
     }
   }
   return result;

@@ -13,9 +13,8 @@
 #include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
 #include "harness/run/coordinator.h"
-#include "harness/run/fit.h"
+#include "harness/run/plan_jobs.h"
 #include "harness/run/preparation.h"
-#include "harness/run/study_job.h"
 #include "harness/run/sweep.h"
 #include "harness/run/workers.h"
 #include "harness/study.h"
@@ -68,6 +67,15 @@ std::string joined(const std::vector<std::string>& clauses, const char* between 
   std::string text;
   for (const auto& clause : clauses) text += (text.empty() ? "" : between) + clause;
   return text;
+}
+
+std::vector<std::string> clauses(const std::vector<AnswerDifference>& differences) {
+  std::vector<std::string> texts;
+  for (const auto& [what, recorded, here] : differences) {
+    const bool unsaid = recorded.is_null() && here.is_null();
+    texts.push_back(unsaid ? what + " differ" : was_and_is(what, recorded, here));
+  }
+  return texts;
 }
 
 json number_or_null(const std::optional<double>& value) {
@@ -216,13 +224,13 @@ class FileReproduction {
     std::vector<Item> items;
     std::set<std::string> labels;
     for (const auto& cell : file_.cells) {
-      if (!chosen(cell.key)) continue;
+      if (!chosen(cell.key.text())) continue;
       if (cell.status != "ok" && cell.status != "wrong") {
         ++report_.without_answer;
         continue;
       }
-      labels.insert(data_label(cell.dataset, cell.precision));
-      add(items, cell.key, own_seconds(cell), [this, &cell] { return cell_finding(cell); });
+      labels.insert(cell.key.points());
+      add(items, cell.key.text(), own_seconds(cell), [this, &cell] { return cell_finding(cell); });
     }
     for (const auto& trace : file_.traces) {
       const std::string name = text_of(member(trace, "name"));
@@ -232,7 +240,7 @@ class FileReproduction {
         continue;
       }
       labels.insert(
-          data_label(text_of(member(trace, "dataset")), text_of(member(trace, "precision"))));
+          points_name(text_of(member(trace, "dataset")), member(trace, "precision") == "f64"));
       add(items, name, trace_seconds(trace), [this, &trace] { return trace_finding(trace); });
     }
     for (const auto& study : file_.studies) {
@@ -257,10 +265,6 @@ class FileReproduction {
            std::function<std::optional<Finding>()> work) const {
     const bool too_long = estimate > settings_.at_most_seconds;
     items.push_back({name, estimate, too_long ? 0 : estimate, std::move(work)});
-  }
-
-  static std::string data_label(const std::string& dataset, const std::string& precision) {
-    return dataset + (precision == "f64" ? "/f64" : "");
   }
 
   // --- Data ----------------------------------------------------------------------------------
@@ -381,14 +385,15 @@ class FileReproduction {
   }
 
   static double work(const CellResult& cell) {
-    return static_cast<double>(cell.n) * static_cast<double>(cell.d) * static_cast<double>(cell.k) *
-           static_cast<double>(cell.iterations + 1);
+    return static_cast<double>(cell.key.shape.n) * static_cast<double>(cell.key.shape.d) *
+           static_cast<double>(cell.key.shape.k) * static_cast<double>(cell.key.iterations + 1);
   }
 
   // Of the recorded variant, as the record's own times let expect.
   [[nodiscard]] double own_seconds(const CellResult& cell) const {
     if (cell.median) {
-      return *cell.median * static_cast<double>(cell.iterations + 1) * thread_factor(cell.threads);
+      return *cell.median * static_cast<double>(cell.key.iterations + 1) *
+             thread_factor(cell.key.threads);
     }
     return work(cell) / kPlainPerSecond;
   }
@@ -427,10 +432,10 @@ class FileReproduction {
 
   static Subject subject_of(const CellResult& cell) {
     Subject subject;
-    subject.label = data_label(cell.dataset, cell.precision);
-    subject.task.label = cell.dataset;
+    subject.label = cell.key.points();
+    subject.task.label = cell.key.dataset;
     subject.task.init = cell.init;
-    subject.task.shape = {cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+    subject.task.shape = cell.key.shape;
     return subject;
   }
 
@@ -447,10 +452,10 @@ class FileReproduction {
   }
 
   std::optional<Finding> cell_finding(const CellResult& cell) {
-    Finding finding = finding_of("cell", cell.key);
+    Finding finding = finding_of("cell", cell.key.text());
     const Subject subject = subject_of(cell);
     const Shape& shape = subject.task.shape;
-    const std::string reason = reason_not_to_run(cell.variant, shape, own_seconds(cell));
+    const std::string reason = reason_not_to_run(cell.key.variant, shape, own_seconds(cell));
     const bool answered = cell.status == "ok";
     if (!reason.empty()) {
       finding.judgement = {Reproduced::not_run, reason};
@@ -463,14 +468,15 @@ class FileReproduction {
       finding.judgement = {Reproduced::not_run, why_not};
       return finding;
     }
-    const Traits& traits = find_variant(cell.variant)->traits;
-    const int threads = traits.parallel ? std::min(cell.threads, settings_.threads) : 1;
-    Job job = job_of(cell.variant, subject, *at_hand, cell.iterations, threads);
+    const Traits& traits = find_variant(cell.key.variant)->traits;
+    CellKey key = cell.key;
+    key.threads = traits.parallel ? std::min(key.threads, settings_.threads) : 1;
+    Job job = untimed_job(key, *at_hand);
     if (!answered) return wrong_cell_finding(cell, subject, job, finding);
 
     // Variants that are not deterministic promise nothing, so they are certified at once.
     const bool deterministic = cell.exact || traits.deterministic;
-    finding.promised = cell.exact || bits_promised(cell, traits, threads);
+    finding.promised = cell.exact || bits_promised(cell, traits, key.threads);
     job.repetitions = deterministic ? 0 : 1;
     auto reply = run_job_here(job, own_seconds(cell), why_not);
     if (!reply) {
@@ -480,7 +486,7 @@ class FileReproduction {
     }
     if (reply->status == "ok" || reply->status == "wrong") {
       if (finding.promised && !cell.exact && !same_library(cell, *reply)) finding.promised = false;
-      const auto differences = answer_differences(cell, *reply);
+      const auto differences = differences_of(cell, *reply);
       if (differences.empty()) {
         finding.judgement = {Reproduced::equal, ""};
         remember_exact(cell, *reply);
@@ -506,7 +512,7 @@ class FileReproduction {
 
   // Another variant of the same exact step gives the same bits.
   void stand_in(const CellResult& cell, const Subject& subject, Finding& finding) {
-    if (cell.variant == fast_exact()) return;
+    if (cell.key.variant == fast_exact()) return;
     const double seconds = exact_seconds(cell);
     if (!reason_not_to_run(fast_exact(), subject.task.shape, seconds).empty()) return;
     std::string why_not;
@@ -518,14 +524,14 @@ class FileReproduction {
       finding.judgement.detail += "; nor could " + fast_exact() + ": " + why_not;
       return;
     }
-    const auto differences = answer_differences(cell, *answer);
+    const auto differences = differences_of(cell, *answer);
     finding.judgement = differences.empty() ? Judgement{Reproduced::equal, ""}
                                             : Judgement{Reproduced::differs, joined(differences)};
   }
 
   [[nodiscard]] std::string exact_key(const CellResult& cell) const {
-    return cell.dataset + " k" + std::to_string(cell.k) + " T" + std::to_string(cell.iterations) +
-           " " + cell.init;
+    return cell.key.dataset + " k" + std::to_string(cell.key.shape.k) + " T" +
+           std::to_string(cell.key.iterations) + " " + cell.init;
   }
 
   void remember_exact(const CellResult& cell, const JobResult& answer) {
@@ -537,11 +543,15 @@ class FileReproduction {
     if (const auto known = exact_answers_.find(exact_key(cell)); known != exact_answers_.end()) {
       return known->second;
     }
-    subject.label = data_label(cell.dataset, "f32");
+    subject.label = cell.key.dataset;
     subject.task.shape.precision = Precision::f32;
     const auto at_hand = files(subject, ScalarType::f32, why_not);
     if (!at_hand) return std::nullopt;
-    Job job = job_of(fast_exact(), subject, *at_hand, cell.iterations, settings_.threads);
+    CellKey key = cell.key;
+    key.variant = fast_exact();
+    key.shape.precision = Precision::f32;
+    key.threads = settings_.threads;
+    Job job = untimed_job(key, *at_hand);
     job.repetitions = 0;
     auto answer = run_job_here(job, seconds, why_not);
     if (answer && answer->status != "ok") {
@@ -552,16 +562,8 @@ class FileReproduction {
     return answer;
   }
 
-  [[nodiscard]] Job job_of(const std::string& variant, const Subject& subject,
-                           const TaskFiles& at_hand, std::int64_t iterations, int threads) const {
-    Job job;
-    job.variant = variant;
-    job.precision = subject.task.shape.precision;
-    job.points_file = at_hand.points.file.string();
-    job.centroids_file = at_hand.centroids.string();
-    job.k = subject.task.shape.k;
-    job.iterations = iterations;
-    job.threads = threads;
+  [[nodiscard]] Job untimed_job(const CellKey& key, const TaskFiles& at_hand) const {
+    Job job = job_of(key, at_hand);
     job.min_seconds = kShortRepetition;
     job.verify_threads = settings_.threads;
     return job;
@@ -569,21 +571,10 @@ class FileReproduction {
 
   // Absent when there is no result; `why_not` says why.
   std::optional<JobResult> run_job_here(const Job& job, double estimate, std::string& why_not) {
-    const auto reply = workers_.run("worker", to_json(job), job.threads, timeout(estimate));
-    if (reply.interrupted) {
-      why_not = "interrupted";
-      return std::nullopt;
-    }
-    if (!reply.result.is_object()) {
-      why_not = reply.problem;
-      return std::nullopt;
-    }
-    auto result = job_result_from_json(reply.result);
-    if (result.status == "error") {
-      why_not = result.reason;
-      return std::nullopt;
-    }
-    return result;
+    auto answer = workers_.run(job, timeout(estimate));
+    if (!answer.interrupted && answer.result.status != "error") return std::move(answer.result);
+    why_not = answer.interrupted ? "interrupted" : answer.result.reason;
+    return std::nullopt;
   }
 
   static Judgement failure(const std::string& problem) {
@@ -596,7 +587,7 @@ class FileReproduction {
   // threads, and only if they kept that promise there.
   [[nodiscard]] bool bits_promised(const CellResult& cell, const Traits& traits,
                                    int threads) const {
-    return traits.deterministic && report_.surroundings.empty() && threads == cell.threads &&
+    return traits.deterministic && report_.surroundings.empty() && threads == cell.key.threads &&
            member(cell.data, "bit_equal_across_processes") != false;
   }
 
@@ -613,7 +604,7 @@ class FileReproduction {
     if (here.status != "ok") {
       return {Reproduced::differs, "fails its certificate here: " + first_line(here.reason)};
     }
-    const auto differences = answer_differences(cell, here);
+    const auto differences = differences_of(cell, here);
     if (differences.empty()) return {Reproduced::equal, ""};
     // Without what was found there, nothing here can agree with it.
     if (const auto absent = absent_answers(cell); !absent.empty()) {
@@ -629,7 +620,7 @@ class FileReproduction {
       return inertia_beyond_bound(*cell.inertia, here.inertia, traits.empty_clusters,
                                   met_empty_clusters, floor);
     };
-    const Shape shape{cell.n, cell.d, cell.k, parse_precision(cell.precision)};
+    const Shape& shape = cell.key.shape;
     if (beyond_bound({})) {
       const double largest = largest_coordinate(points_file, points_scalar(shape.precision));
       if (const auto beyond = beyond_bound(repetition_floor(traits, shape, here.scale, largest))) {
@@ -648,12 +639,12 @@ class FileReproduction {
                                             Finding finding) {
     std::string why_not;
     if (const double seconds = exact_seconds(cell);
-        reason_not_to_run(fast_exact(), {cell.n, cell.d, cell.k, Precision::f32}, seconds)
+        reason_not_to_run(fast_exact(),
+                          {cell.key.shape.n, cell.key.shape.d, cell.key.shape.k, Precision::f32},
+                          seconds)
             .empty()) {
       if (const auto exact = exact_answer(cell, subject, seconds, why_not)) {
-        job.exact_inertia = exact->inertia;
-        job.exact_had_empty_clusters = exact->any_empty_clusters;
-        job.exact_scale = exact->scale;
+        compare_with({exact->inertia, exact->any_empty_clusters, exact->scale}, job);
       }
     }
     job.repetitions = 1;
@@ -691,7 +682,7 @@ class FileReproduction {
   [[nodiscard]] bool is_exact(const std::string& variant) const {
     if (const auto* registered = find_variant(variant)) return registered->traits.exact;
     return std::any_of(file_.cells.begin(), file_.cells.end(), [&](const CellResult& cell) {
-      return cell.variant == variant && cell.exact;
+      return cell.key.variant == variant && cell.exact;
     });
   }
 
@@ -701,7 +692,7 @@ class FileReproduction {
     Finding finding = finding_of("trace", name);
     Subject subject;
     subject.label =
-        data_label(text_of(member(trace, "dataset")), text_of(member(trace, "precision")));
+        points_name(text_of(member(trace, "dataset")), member(trace, "precision") == "f64");
     subject.task.label = text_of(member(trace, "dataset"));
     subject.task.init = text_of(member(trace, "init"));
     Shape& shape = subject.task.shape;
@@ -733,26 +724,25 @@ class FileReproduction {
     const int recorded_threads = traits.parallel ? threads_of_run() : 1;
     const json spec = trace_spec(name);
     const json& recorded = trace.at("iterations");
-    TraceJob job;
-    job.variant = variant;
-    job.precision = shape.precision;
-    job.points_file = at_hand->points.file.string();
-    job.centroids_file = at_hand->centroids.string();
-    job.k = shape.k;
+    PlannedTrace planned;
+    planned.spec.variant.name = variant;
+    planned.precision = shape.precision;
+    planned.task = subject.task;
+    planned.threads = std::min(recorded_threads, settings_.threads);
     // With the limit and the stop rule of the record, which may end it earlier.
     const json limit = member(spec, "iterations");
-    job.iterations = limit.is_number_integer() ? limit.get<std::int64_t>()
-                                               : static_cast<std::int64_t>(recorded.size());
-    job.stop = text_of(trace.contains("stop") ? trace.at("stop") : member(spec, "stop"));
-    job.threads = std::min(recorded_threads, settings_.threads);
-    job.keep_centroids = !recorded.empty() && recorded.front().contains("centroids");
+    planned.spec.iterations = limit.is_number_integer()
+                                  ? limit.get<std::int64_t>()
+                                  : static_cast<std::int64_t>(recorded.size());
+    planned.spec.stop = text_of(trace.contains("stop") ? trace.at("stop") : member(spec, "stop"));
+    planned.spec.keep_centroids = !recorded.empty() && recorded.front().contains("centroids");
+    const TraceJob job = job_of(planned, *at_hand, settings_.threads);
     finding.promised = exact || (traits.deterministic && report_.surroundings.empty() &&
                                  job.threads == recorded_threads);
-    const auto reply = workers_.run("trace-worker", to_json(job), job.threads, timeout(seconds));
+    const auto reply = workers_.run(job, timeout(seconds));
     if (reply.interrupted) return std::nullopt;
-    if (!reply.result.is_object() || member(reply.result, "status") == "error") {
-      finding.judgement = failure(reply.result.is_object() ? text_of(member(reply.result, "reason"))
-                                                           : reply.problem);
+    if (member(reply.result, "status") == "error") {
+      finding.judgement = failure(text_of(member(reply.result, "reason")));
       return finding;
     }
     finding.judgement = judge_trace(trace, reply.result, finding.promised, [&] {
@@ -781,11 +771,12 @@ class FileReproduction {
       finding.judgement = {Reproduced::not_run, too_long()};
       return finding;
     }
-    StudyJob job;
-    job.study = which;
-    job.parameters = member(study, "parameters");
-    if (!job.parameters.is_object()) job.parameters = json::object();
-    job.threads = settings_.threads;
+    PlannedStudy planned;
+    planned.spec.study = which;
+    if (const json given = member(study, "parameters"); given.is_object()) {
+      planned.spec.parameters = given;
+    }
+    std::optional<TaskFiles> at_hand;
     if (const std::string label = text_of(member(study, "dataset")); !label.empty()) {
       Subject subject;
       subject.label = label;
@@ -799,21 +790,18 @@ class FileReproduction {
         return finding;
       }
       std::string why_not;
-      const auto at_hand = files(subject, ScalarType::f32, why_not);
+      at_hand = files(subject, ScalarType::f32, why_not);
       if (!at_hand) {
         finding.judgement = {Reproduced::not_run, why_not};
         return finding;
       }
-      job.points_file = at_hand->points.file.string();
-      job.centroids_file = at_hand->centroids.string();
-      job.k = subject.task.shape.k;
+      planned.task = subject.task;
     }
-    const auto reply =
-        workers_.run("study-worker", to_json(job), settings_.threads, timeout(seconds));
+    const auto reply = workers_.run(
+        job_of(planned, at_hand ? &*at_hand : nullptr, settings_.threads), timeout(seconds));
     if (reply.interrupted) return std::nullopt;
-    if (!reply.result.is_object() || member(reply.result, "status") == "error") {
-      finding.judgement = failure(reply.result.is_object() ? text_of(member(reply.result, "reason"))
-                                                           : reply.problem);
+    if (member(reply.result, "status") == "error") {
+      finding.judgement = failure(text_of(member(reply.result, "reason")));
       return finding;
     }
     finding.judgement = judge_study(study, reply.result);
@@ -930,18 +918,10 @@ std::vector<std::string> surroundings_differences(const json& context) {
   return differences;
 }
 
-std::vector<std::string> answer_differences(const CellResult& recorded, const JobResult& here) {
-  std::vector<std::string> differences;
-  const auto compare = [&](const char* what, const json& before, const json& now) {
-    if (before != now) differences.push_back(was_and_is(what, before, now));
-  };
-  compare("labels", recorded.label_hash ? json(*recorded.label_hash) : json(), here.label_hash);
-  compare("centroids", recorded.centroid_hash ? json(*recorded.centroid_hash) : json(),
-          here.centroid_hash);
-  compare("inertia", number_or_null(recorded.inertia), number_or_null(here.inertia));
-  compare("empty clusters", recorded.empty_clusters ? json(*recorded.empty_clusters) : json(),
-          here.empty_clusters);
-  return differences;
+std::vector<std::string> differences_of(const CellResult& recorded, const JobResult& here) {
+  Answer answer{here.inertia, here.label_hash, here.centroid_hash, here.empty_clusters};
+  if (!std::isfinite(here.inertia)) answer.inertia.reset();
+  return clauses(answer_differences(recorded, answer));
 }
 
 std::vector<std::string> absent_answers(const CellResult& recorded) {
@@ -963,27 +943,8 @@ Judgement judge_trace(const json& recorded, const json& here, bool promised,
   if (member(recorded, "label_hash").is_null() && !member(here, "label_hash").is_null()) {
     return {Reproduced::differs, "not on record: the hash of its labels"};
   }
-  std::vector<std::string> differences;
-  if (before.size() != now.size()) {
-    differences.push_back(was_and_is("iterations", before.size(), now.size()));
-  }
+  const auto differences = clauses(trace_differences(recorded, here));
   const std::size_t common = std::min(before.size(), now.size());
-  for (std::size_t i = 0; i < common && differences.size() < 2; ++i) {
-    for (const char* key :
-         {"inertia", "loss", "movement", "changed", "empty_clusters", "centroids"}) {
-      const json was = member(before[i], key);
-      const json is = member(now[i], key);
-      if (was == is || (was.is_null() && std::string(key) == "centroids")) continue;
-      const std::string place = std::string(key) + " of iteration " + std::to_string(i + 1);
-      differences.push_back(std::string(key) == "centroids" ? place + " differ"
-                                                            : was_and_is(place, was, is));
-      break;
-    }
-  }
-  if (member(recorded, "label_hash") != member(here, "label_hash")) {
-    differences.push_back(
-        was_and_is("labels", member(recorded, "label_hash"), member(here, "label_hash")));
-  }
   if (differences.empty()) return {Reproduced::equal, ""};
   if (promised) return {Reproduced::differs, joined(differences)};
   double largest = 0;

@@ -72,7 +72,7 @@ FileReport reproduce(const ResultFile& file, const Pattern& only, const Reproduc
 nlohmann::json to_json(const std::vector<FileReport>& reports);
 
 /// The outcome of a cell against the recorded one: what is not the same, a clause each.
-std::vector<std::string> answer_differences(const CellResult& recorded, const JobResult& here);
+std::vector<std::string> differences_of(const CellResult& recorded, const JobResult& here);
 
 /// What of the answer of an `ok` cell its record lacks: nothing, in a file that is whole.
 std::vector<std::string> absent_answers(const CellResult& recorded);

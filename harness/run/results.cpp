@@ -58,15 +58,6 @@ constexpr double kLongIteration = 1;
 
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
-std::vector<double> samples_of(const json& result, const char* key = "samples") {
-  // A sample that is not a number became null on its way here.
-  std::vector<double> samples;
-  for (const auto& sample : result.value(key, json::array())) {
-    samples.push_back(sample.is_number() ? sample.get<double>() : std::nan(""));
-  }
-  return samples;
-}
-
 double number_at(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
@@ -87,13 +78,11 @@ struct Verdict {
 Verdict judge(const CellEvidence& evidence) {
   for (const char* status : {"wrong", "error", "skipped"}) {
     for (const auto* process : evidence.processes) {
-      if (text_at(process->result, "status") == status) {
-        return {status, text_at(process->result, "reason"), process};
-      }
+      if (process->result.status == status) return {status, process->result.reason, process};
     }
   }
   for (const auto* process : evidence.processes) {
-    const auto samples = samples_of(process->result);
+    const auto& samples = process->result.samples;
     const bool positive = std::all_of(samples.begin(), samples.end(), [](double sample) {
       return std::isfinite(sample) && sample > 0;
     });
@@ -109,10 +98,10 @@ Verdict judge(const CellEvidence& evidence) {
 json certificate_of(const CellEvidence& evidence, const Verdict& verdict) {
   json reused;
   const auto look_at = [&](const ProcessRecord& process) -> json {
-    const auto found = process.result.find("verification");
-    if (found == process.result.end() || !found->is_object()) return nullptr;
-    if (!found->contains("reused")) return *found;
-    if (reused.is_null()) reused = *found;
+    const json& own = process.result.verification;
+    if (!own.is_object()) return nullptr;
+    if (!own.contains("reused")) return own;
+    if (reused.is_null()) reused = own;
     return nullptr;
   };
   if (verdict.culprit != nullptr) {
@@ -124,11 +113,13 @@ json certificate_of(const CellEvidence& evidence, const Verdict& verdict) {
   return reused;
 }
 
-bool same_everywhere(const CellEvidence& evidence, const char* key) {
-  return std::all_of(
-      evidence.processes.begin(), evidence.processes.end(), [&](const auto* process) {
-        return text_at(process->result, key) == text_at(evidence.processes.front()->result, key);
-      });
+bool same_bits_everywhere(const CellEvidence& evidence) {
+  const JobResult& first = evidence.processes.front()->result;
+  return std::all_of(evidence.processes.begin(), evidence.processes.end(),
+                     [&](const auto* process) {
+                       return process->result.label_hash == first.label_hash &&
+                              process->result.centroid_hash == first.centroid_hash;
+                     });
 }
 
 /// What every process says of its library: where they differ, all values. A slowdown that was
@@ -136,14 +127,9 @@ bool same_everywhere(const CellEvidence& evidence, const char* key) {
 json libraries(const CellEvidence& evidence, bool& same) {
   std::map<std::string, std::vector<std::string>> said;
   for (const auto* process : evidence.processes) {
-    const auto library = process->result.value("library", json::object());
-    for (const auto& [key, value] : library.items()) {
-      if (!value.is_string()) continue;
-      auto name = value.get<std::string>();
+    for (const auto& [key, value] : process->result.library) {
       auto& values = said[key];
-      if (std::find(values.begin(), values.end(), name) == values.end()) {
-        values.push_back(std::move(name));
-      }
+      if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
     }
   }
   json all = json::object();
@@ -154,17 +140,18 @@ json libraries(const CellEvidence& evidence, bool& same) {
   }
   for (const auto* process : evidence.processes) {
     // A process that came to no answer may not have come to its library.
-    if (text_at(process->result, "status") != "ok") continue;
-    same = same && process->result.value("library", json::object()) == all;
+    if (process->result.status != "ok") continue;
+    const auto& own = process->result.library;
+    same = same && own.size() == all.size() &&
+           std::all_of(own.begin(), own.end(),
+                       [&](const auto& entry) { return all.at(entry.first) == entry.second; });
   }
   return all;
 }
 
-double traffic_bytes(const json& result) {
-  const auto found = result.find("traffic");
-  if (found == result.end() || !found->is_object()) return std::nan("");
-  return number_at(*found, "read_bytes") + number_at(*found, "written_bytes") +
-         number_at(*found, "atomic_bytes");
+double traffic_bytes(const JobResult& result) {
+  if (!result.traffic) return std::nan("");
+  return result.traffic->read_bytes + result.traffic->written_bytes + result.traffic->atomic_bytes;
 }
 
 /// Seconds of a call that sets up and runs so many iterations.
@@ -212,7 +199,7 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
                   largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_l2"}),
                   noted);
   }
-  const double step = seconds * static_cast<double>(cell.iterations);
+  const double step = seconds * static_cast<double>(cell.key.iterations);
   if (device_times.is_object() && step >= kLongStepSeconds) {
     const double device = device_times.at("median");
     if (std::abs(device / seconds - 1) > kClockTolerance) {
@@ -222,9 +209,9 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
   }
   std::set<std::string> said;
   for (const auto* process : evidence.processes) {
-    const auto gpu = process->result.find("gpu");
-    if (gpu == process->result.end() || !gpu->is_object()) continue;
-    for (auto& sentence : gpu_state_doubts(gpu->at("before"), gpu->at("after"))) {
+    const json& gpu = process->result.gpu;
+    if (!gpu.is_object()) continue;
+    for (auto& sentence : gpu_state_doubts(gpu.at("before"), gpu.at("after"))) {
       if (said.insert(sentence).second) noted.push_back(std::move(sentence));
     }
   }
@@ -245,7 +232,7 @@ json paces(const CellEvidence& evidence) {
   for (const auto* process : evidence.processes) {
     const auto ratio = pace_ratio(*process, evidence);
     ratios.push_back(ratio ? json(*ratio) : json());
-    retries += retries_of(*process);
+    retries += process->retries;
   }
   return {{"best_seconds", *evidence.best_pace}, {"ratios", ratios}, {"retries", retries}};
 }
@@ -256,7 +243,7 @@ bool follows_pace(const CellEvidence& evidence) {
   if (evidence.processes.size() < kFewestForSpread) return true;
   std::vector<double> medians;
   for (const auto* process : evidence.processes) {
-    medians.push_back(median_of(samples_of(process->result)));
+    medians.push_back(median_of(process->result.samples));
   }
   const auto [fastest, slowest] = std::minmax_element(medians.begin(), medians.end());
   return *slowest > kAgreement * *fastest;
@@ -266,7 +253,7 @@ bool follows_pace(const CellEvidence& evidence) {
 void note_spread(const CellEvidence& evidence, json& noted) {
   double widest = 1;
   for (const auto* process : evidence.processes) {
-    const auto samples = samples_of(process->result);
+    const auto& samples = process->result.samples;
     const auto [fastest, slowest] = std::minmax_element(samples.begin(), samples.end());
     widest = std::max(widest, *slowest / *fastest);
   }
@@ -306,9 +293,9 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     const bool wide = shape.precision == Precision::f64;
     const char* one = wide ? "f64_one_thread" : "f32_one_thread";
     const char* all = wide ? "f64_all_threads" : "f32_all_threads";
-    double ceiling = cell.threads == 1 ? largest_number(part("fma_gflops"), {one})
-                                       : largest_number(part("fma_gflops"), {one, all});
-    if (cell.threads > 1) {
+    double ceiling = cell.key.threads == 1 ? largest_number(part("fma_gflops"), {one})
+                                           : largest_number(part("fma_gflops"), {one, all});
+    if (cell.key.threads > 1) {
       ceiling = std::fmax(ceiling, largest_number(part("gemm_gflops"), {wide ? "f64" : "f32"}));
     }
     doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, ceiling, noted);
@@ -324,8 +311,7 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
   }
   note_spread(evidence, noted);
   note_stages(cell, seconds, stages, noted);
-  if (cell.deterministic &&
-      !(same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash"))) {
+  if (cell.deterministic && !same_bits_everywhere(evidence)) {
     noted.push_back("declared deterministic, but its processes gave different bits");
   }
   double load = 0;
@@ -335,20 +321,18 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     noted.push_back(
         formatted("the machine was busy: load average %.1f on %d processors", load, limits.cpus));
   }
-  if (limits.usable_threads > 0 && cell.threads > limits.usable_threads) {
-    noted.push_back(std::to_string(cell.threads) + " threads shared " +
+  if (limits.usable_threads > 0 && cell.key.threads > limits.usable_threads) {
+    noted.push_back(std::to_string(cell.key.threads) + " threads shared " +
                     std::to_string(limits.usable_threads) + " that can run at once here");
   }
   std::set<std::string> said;
   for (const auto* process : evidence.processes) {
-    for (const auto& sentence : process->result.value("doubts", json::array())) {
-      if (sentence.is_string() && said.insert(sentence).second) noted.push_back(sentence);
+    for (const auto& sentence : process->result.doubts) {
+      if (said.insert(sentence).second) noted.push_back(sentence);
     }
   }
   std::vector<json> activities;
-  for (const auto* process : evidence.processes) {
-    activities.push_back(process->result.value("activity", json()));
-  }
+  for (const auto* process : evidence.processes) activities.push_back(process->activity);
   for (auto& sentence : activity_doubts(activities)) noted.push_back(std::move(sentence));
   double slowest = 1;
   for (const auto* process : evidence.processes) {
@@ -366,7 +350,7 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
 }  // namespace
 
 std::vector<double> paces_of(const ProcessRecord& process) {
-  auto paces = samples_of(process.result, "pace");
+  auto paces = process.result.pace;
   paces.erase(std::remove_if(paces.begin(), paces.end(),
                              [](double pace) { return !(std::isfinite(pace) && pace > 0); }),
               paces.end());
@@ -379,19 +363,13 @@ std::optional<double> pace_of(const ProcessRecord& process) {
   return *std::max_element(paces.begin(), paces.end());
 }
 
-int retries_of(const ProcessRecord& process) {
-  const double retries = number_at(process.result, "retries");
-  return std::isfinite(retries) ? static_cast<int>(std::clamp(retries, 0.0, 1e6)) : 0;
-}
-
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
                                  const ProcessRecord& first) {
   SamplingDecision decision{wanted.processes, wanted.repetitions, false};
-  const auto samples = samples_of(first.result);
+  const auto& samples = first.result.samples;
   const double sample = median_of(samples);
   if (!std::isfinite(sample)) return decision;
-  const double executed = number_at(first.result, "executed_iterations");
-  const double steps = std::isfinite(executed) ? executed : static_cast<double>(iterations);
+  const auto steps = static_cast<double>(first.result.executed_iterations.value_or(iterations));
   const double repetition = std::max(sample * steps, wanted.min_seconds);
   const double spent = repetition * static_cast<double>(samples.size());
   const double left = std::max(0.0, wanted.max_seconds - spent);
@@ -431,7 +409,7 @@ bool wants_further_process(const std::vector<const ProcessRecord*>& processes, i
   if (planned < 2 || static_cast<int>(processes.size()) < planned) return false;
   std::vector<double> medians;
   for (const auto* process : processes) {
-    medians.push_back(median_of(samples_of(process->result)));
+    medians.push_back(median_of(process->result.samples));
     if (!std::isfinite(medians.back())) return false;
   }
   if (agreement_of(medians).settled(static_cast<std::size_t>(planned))) return false;
@@ -450,19 +428,10 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   const Verdict verdict =
       cell.skip_reason.empty() ? judge(evidence) : Verdict{"skipped", cell.skip_reason, nullptr};
   const bool ok = verdict.status == "ok";
-  json result{{"key", cell.key},
-              {"experiment", experiment},
-              {"variant", cell.variant},
+  json result{{"experiment", experiment},
               {"backend", cell.backend},
-              {"dataset", cell.task.label},
-              {"n", shape.n},
-              {"d", shape.d},
-              {"k", shape.k},
-              {"precision", to_string(shape.precision)},
               {"exact", cell.exact},
-              {"threads", cell.threads},
               {"init", cell.task.init},
-              {"iterations", cell.iterations},
               {"status", verdict.status},
               {"reason", ok ? json(nullptr) : json(verdict.reason)},
               {"samples_seconds_per_iteration", json::array()},
@@ -482,6 +451,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"setup_includes", cell.includes.empty() ? json() : json(cell.includes)},
               {"wrong_because", cell.wrong_because.empty() ? json() : json(cell.wrong_because)},
               {"verification", certificate_of(evidence, verdict)}};
+  result.update(to_json(cell.key));
   for (const char* absent :
        {"executed_iterations", "seconds_per_iteration", "stopping", "setup_seconds", "gflops",
         "gflops_2nkd", "inertia", "label_hash", "centroid_hash", "bit_equal_across_processes",
@@ -505,26 +475,21 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   std::size_t repetitions = 0;
   bool cut_short = static_cast<int>(evidence.processes.size()) < cell.sampling.processes;
   for (const auto* process : evidence.processes) {
-    const auto own = samples_of(process->result);
-    samples.push_back(own);
-    device_samples.push_back(samples_of(process->result, "device_samples"));
-    repetitions = std::max(repetitions, own.size());
-    cut_short = cut_short || static_cast<int>(own.size()) < cell.sampling.repetitions;
-    setups.push_back(number_at(process->result, "setup_seconds"));
-    const auto stages = process->result.value("stages", json::object());
-    for (const auto& [stage, value] : stages.items()) {
-      if (value.is_number()) stage_samples[stage].push_back(value.get<double>());
-    }
-    if (const auto executed = process->result.find("executed_iterations");
-        executed != process->result.end() && executed->is_number_integer()) {
-      stopped_after.insert(executed->get<std::int64_t>());
-    }
+    const JobResult& own = process->result;
+    samples.push_back(own.samples);
+    device_samples.push_back(own.device_samples);
+    repetitions = std::max(repetitions, own.samples.size());
+    cut_short = cut_short || static_cast<int>(own.samples.size()) < cell.sampling.repetitions;
+    setups.push_back(own.setup_seconds);
+    for (const auto& [stage, seconds] : own.stages) stage_samples[stage].push_back(seconds);
+    if (own.executed_iterations) stopped_after.insert(*own.executed_iterations);
   }
   for (const auto& [stage, values] : stage_samples) {
     result["stages"][stage] = median_of(values);
     result["stage_samples_seconds_per_iteration"][stage] = values;
   }
-  result["stage_work"] = first.result.value("stage_work", json::object());
+  const JobResult& answer = first.result;
+  result["stage_work"] = answer.stage_work;
   if (!stopped_after.empty()) result["executed_iterations"] = *stopped_after.begin();
   result["samples_seconds_per_iteration"] = samples;
   const json times = summarise_processes(samples);
@@ -537,14 +502,13 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   result["gflops_2nkd"] = operations_2nkd(shape) / seconds * 1e-9;
   result["gbytes_per_second"] = {
       {"compulsory", compulsory_bytes(shape) / seconds * 1e-9},
-      {"as_written", number_or_null(traffic_bytes(first.result) / seconds * 1e-9)}};
-  result["inertia"] = number_or_null(number_at(first.result, "inertia"));
-  result["label_hash"] = text_at(first.result, "label_hash");
-  result["centroid_hash"] = text_at(first.result, "centroid_hash");
-  result["empty_clusters"] = first.result.value("empty_clusters", json());
+      {"as_written", number_or_null(traffic_bytes(answer) / seconds * 1e-9)}};
+  result["inertia"] = number_or_null(answer.inertia);
+  result["label_hash"] = answer.label_hash;
+  result["centroid_hash"] = answer.centroid_hash;
+  result["empty_clusters"] = answer.empty_clusters;
   if (evidence.processes.size() > 1) {
-    result["bit_equal_across_processes"] =
-        same_everywhere(evidence, "label_hash") && same_everywhere(evidence, "centroid_hash");
+    result["bit_equal_across_processes"] = same_bits_everywhere(evidence);
   }
   bool events_tell = true;
   bool events_for_all = true;
@@ -556,7 +520,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   if (events_for_all && events_tell) {
     result["device_seconds_per_iteration"] = summarise_processes(device_samples);
   }
-  if (first.result.contains("gpu")) result["gpu"] = first.result.at("gpu");
+  result["gpu"] = answer.gpu;
   result["pace"] = paces(evidence);
   const Agreement agreement = agreement_of(process_medians(samples));
   if (auto sentence = unsteadiness(agreement); !sentence.empty()) {

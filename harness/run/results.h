@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "harness/record/journal.h"
 #include "harness/record/measures.h"
 #include "harness/run/experiment.h"
+#include "harness/run/journal.h"
 #include "harness/run/sweep.h"
 
 namespace kmeans {
@@ -60,9 +60,6 @@ std::vector<double> paces_of(const ProcessRecord& process);
 
 /// The slower one of them; empty if there is none.
 std::optional<double> pace_of(const ProcessRecord& process);
-
-/// How often a process was measured again.
-int retries_of(const ProcessRecord& process);
 
 /// The cell as docs/results.md has it. Only a cell whose every process is verified has times.
 nlohmann::json assemble_cell(const std::string& experiment, const Cell& cell,

@@ -10,6 +10,7 @@
 
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
+#include "harness/support/json_reader.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
 #include "harness/variants/registry.h"
@@ -168,14 +169,14 @@ class Planner {
     task.shape.d = shape.d.value_or(0);
     task.shape.k = shape.k;
     try {
-      task.dataset = parse_dataset(description, pointer);
-    } catch (const InputError& error) {
+      task.dataset = read_dataset(JsonReader(description, pointer, &experiment_.document));
+    } catch (const InputError&) {
       // Where k exceeds n the cell is skipped anyway; a generator may object to that k first.
       if (shape.n && shape.k > *shape.n) {
         task.label = "n" + std::to_string(*shape.n) + "-d" + std::to_string(shape.d.value_or(0));
         return task;
       }
-      throw InputError(experiment_.document.where(pointer) + ": " + error.what());
+      throw;
     }
     task.label = task.dataset.label();
     const auto [known, added] = datasets_.emplace(task.label, task.dataset.json);
@@ -233,12 +234,10 @@ class Planner {
 
   void add_cell(const ResolvedVariant& variant, const Task& task, std::int64_t iterations) {
     Cell cell;
-    cell.variant = variant.name;
     cell.backend = variant.backend;
     cell.task = task;
     cell.task.shape.precision = variant.precision;
-    cell.iterations = iterations;
-    cell.threads = variant.threads;
+    cell.key = {variant.name, task.label, cell.task.shape, iterations, variant.threads};
     cell.sampling = sampling();
     if (variant.registered != nullptr) {
       const Traits& traits = variant.registered->traits;
@@ -252,14 +251,11 @@ class Planner {
     bool not_taken = false;
     cell.skip_reason = reason_to_skip(variant, cell.task, not_taken);
     if (not_taken && variant.from_star) return;
-    cell.key = cell.variant + "/" + to_string(variant.precision) + "/" + task.label + "/k" +
-               std::to_string(task.shape.k) + "/T" + std::to_string(cell.iterations) + "/t" +
-               std::to_string(cell.threads);
-    const auto [first, added] = keys_.emplace(cell.key, variant.from_star);
+    const auto [first, added] = keys_.emplace(cell.key.text(), variant.from_star);
     if (!added) {
       // "*" beside a named variant is a wish for all, not a slip.
       if (!variant.from_star && !first->second) {
-        plan_.warnings.push_back("cell " + cell.key + " is asked for twice; it runs once");
+        plan_.warnings.push_back("cell " + cell.key.text() + " is asked for twice; it runs once");
       }
       return;
     }
@@ -323,7 +319,7 @@ std::size_t select(Plan& plan, const std::string& experiment, const Pattern& onl
   const bool all = only.found_in(experiment);
   std::size_t count = 0;
   for (auto& cell : plan.cells) {
-    cell.selected = all || only.found_in(cell.key);
+    cell.selected = all || only.found_in(cell.key.text());
     count += cell.selected ? 1 : 0;
   }
   for (auto& trace : plan.traces) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "harness/record/cell_key.h"
 #include "harness/run/experiment.h"
 #include "harness/support/pattern.h"
 #include "harness/variant.h"
@@ -27,8 +28,7 @@ struct Task {
 
 /// One configuration to measure.
 struct Cell {
-  std::string key;  ///< variant/precision/dataset/k/T/threads
-  std::string variant;
+  CellKey key;
   std::string backend;
   bool exact = false;
   bool deterministic = true;
@@ -37,8 +37,6 @@ struct Cell {
   std::string wrong_because;  ///< Of Traits: not empty where a wrong answer is expected.
   std::string includes;       ///< Of Traits: what its setup and iterations contain besides.
   Task task;
-  std::int64_t iterations = 1;
-  int threads = 1;
   Sampling sampling;
   std::string skip_reason;  ///< Not empty: the cell is not run, and this is why.
   bool selected = true;     ///< By --only.

@@ -57,7 +57,7 @@ std::int64_t executed_in_last_step(Session<T>& session, std::int64_t asked) {
 }
 
 constexpr const char* kNoDuration = "no positive duration was measured";
-constexpr std::int64_t kMostTimelessSteps = 100'000;
+constexpr std::int64_t kMaxTimelessSteps = 100'000;
 // A look at the pace takes most of a millisecond, and empties the nearest cache.
 constexpr double kWatchEverySeconds = 4e-3;
 
@@ -100,7 +100,7 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
             ++steps;
             // Google Benchmark would repeat what takes no time a billion times.
             if (!std::isfinite(seconds) || seconds < 0 ||
-                (steps >= kMostTimelessSteps && sum <= 0)) {
+                (steps >= kMaxTimelessSteps && sum <= 0)) {
               throw std::runtime_error(kNoDuration);
             }
             state.SetIterationTime(seconds);
@@ -498,7 +498,7 @@ JobResult run_job(const Job& job) {
   } catch (const std::exception& error) {
     failed.reason = readable_tail(error.what(), kLongestReason);
   } catch (...) {
-    failed.reason = "the variant threw something that is no std::exception";
+    failed.reason = "the variant threw something that is not a std::exception";
   }
   return failed;
 }

@@ -86,6 +86,36 @@ ScratchFolder::~ScratchFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
+Workers::Answer Workers::run(const Job& job, double timeout_seconds) {
+  const Reply reply = run("worker", to_json(job), job.threads, timeout_seconds);
+  Answer answer{{}, reply.wall_seconds, reply.interrupted};
+  if (reply.result.is_null()) {
+    answer.result = unreported("error", reply.problem);
+    return answer;
+  }
+  try {
+    answer.result = job_result_from_json(reply.result);
+  } catch (const InputError& error) {
+    answer.result = unreported("error", std::string("not a worker's result: ") + error.what());
+  } catch (const json::exception& error) {
+    answer.result = unreported("error", std::string("not a worker's result: ") + error.what());
+  }
+  return answer;
+}
+
+Workers::Record Workers::record_of(const Reply& reply) {
+  return {reply.result.is_object() ? reply.result : to_json(unreported("error", reply.problem)),
+          reply.interrupted};
+}
+
+Workers::Record Workers::run(const TraceJob& job, double timeout_seconds) {
+  return record_of(run("trace-worker", to_json(job), job.threads, timeout_seconds));
+}
+
+Workers::Record Workers::run(const StudyJob& job, double timeout_seconds) {
+  return record_of(run("study-worker", to_json(job), job.threads, timeout_seconds));
+}
+
 Workers::Reply Workers::run(const char* role, const json& job, int threads,
                             double timeout_seconds) {
   const auto job_file = scratch_.path() / "job.json";

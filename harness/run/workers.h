@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "harness/machine/environment.h"
+#include "harness/run/fit.h"
+#include "harness/run/job.h"
+#include "harness/run/study_job.h"
 
 namespace kmeans {
 
@@ -39,6 +42,25 @@ class Workers {
         environment_(std::move(environment)),
         keep_environment_(keep_environment) {}
 
+  struct Answer {
+    JobResult result;  ///< With status `error` where the worker gave none that is whole.
+    double wall_seconds = 0;
+    bool interrupted = false;
+  };
+
+  struct Record {
+    nlohmann::json result;  ///< As in docs/results.md; with status `error` where there is none.
+    bool interrupted = false;
+  };
+
+  /// Of a cell, or of a trajectory. An InterruptGuard should live. Throws OutputError when the job
+  /// cannot be written.
+  Answer run(const Job& job, double timeout_seconds);
+  /// Of a trace or a study.
+  Record run(const TraceJob& job, double timeout_seconds);
+  Record run(const StudyJob& job, double timeout_seconds);
+
+ private:
   struct Reply {
     nlohmann::json result;  ///< Null unless the worker wrote one.
     std::string problem;    ///< Why there is no result.
@@ -46,11 +68,10 @@ class Workers {
     bool interrupted = false;
   };
 
-  /// `role`: "worker", "trace-worker" or "study-worker". An InterruptGuard should live. Throws
-  /// OutputError when the job cannot be written.
+  /// `role`: "worker", "trace-worker" or "study-worker".
   Reply run(const char* role, const nlohmann::json& job, int threads, double timeout_seconds);
+  static Record record_of(const Reply& reply);
 
- private:
   std::vector<std::string> command_;
   EnvironmentReport environment_;
   bool keep_environment_;

@@ -44,13 +44,13 @@ std::filesystem::path folder_of(const std::filesystem::path& file) {
 
 /// The file that a chain of symbolic links leads to, which need not exist. The links stay.
 std::filesystem::path followed(std::filesystem::path file) {
-  constexpr int kMostLinks = 40;  // as the system's own limit
+  constexpr int kMaxLinks = 40;  // as the system's own limit
   const std::filesystem::path given = file;
   for (int links = 0;; ++links) {
     std::error_code error;
     const auto target = std::filesystem::read_symlink(file, error);
     if (error) return file;  // no link
-    if (links == kMostLinks) fail(given, "cannot be written", ELOOP);
+    if (links == kMaxLinks) fail(given, "cannot be written", ELOOP);
     file = folder_of(file) / target;  // an absolute target replaces the folder
   }
 }
@@ -72,7 +72,7 @@ std::optional<int> descriptor_named(const std::filesystem::path& file) {
   return std::nullopt;
 }
 
-/// One regular file under whatever names, or one that both would create. What is no regular file,
+/// One regular file under whatever names, or one that both would create. What is not a regular file,
 /// such as /dev/null, takes any number of outputs.
 bool same_file(const std::filesystem::path& one, const std::filesystem::path& other) {
   if (one.empty() || other.empty() || descriptor_named(one) || descriptor_named(other))
@@ -114,7 +114,7 @@ AtomicFile::AtomicFile(std::filesystem::path file) : file_(std::move(file)) {
   descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail(file_, "cannot be created", errno);
   constexpr mode_t kPermissions = 07777;
-  // Whoever may read the old file may read the new one; where that cannot be set, it is no failure.
+  // Whoever may read the old file may read the new one; where that cannot be set, it is not a failure.
   if (exists) static_cast<void>(fchmod(descriptor_, there.st_mode & kPermissions));
 }
 
@@ -216,7 +216,7 @@ void make_way(const std::filesystem::path& file) {
   } else {
     fs::remove(file, error);
   }
-  if (error) fail(file, "is no regular file, and cannot be removed", error.value());
+  if (error) fail(file, "is not a regular file, and cannot be removed", error.value());
   std::fprintf(stderr,
                "kmeans-bench: %s in the cache is made again: what was there is no file, and %s\n",
                printable(file.filename().string()).c_str(), printable(now).c_str());

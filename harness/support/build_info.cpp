@@ -66,7 +66,7 @@ std::string missing_source_tree() {
   std::error_code unknown;
   if (!chosen.empty()) {
     if (fs::is_directory(chosen, unknown)) return "";
-    return "KMEANS_BENCH_ROOT is '" + valid_utf8(chosen) + "', which is no folder";
+    return "KMEANS_BENCH_ROOT is '" + valid_utf8(chosen) + "', which is not a folder";
   }
   if (is_source_tree(source_root())) return "";
   return "the suite's source tree is neither above the program, in " +

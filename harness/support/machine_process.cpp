@@ -16,7 +16,7 @@
 namespace kmeans {
 namespace {
 
-constexpr std::size_t kMostOutput = std::size_t{1} << 20;
+constexpr std::size_t kMaxOutput = std::size_t{1} << 20;
 
 using Clock = std::chrono::steady_clock;
 
@@ -46,7 +46,7 @@ bool drain(int pipe, Clock::time_point deadline, std::string& text) {
     const ssize_t got = read(pipe, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
-    const auto room = kMostOutput - text.size();
+    const auto room = kMaxOutput - text.size();
     text.append(buffer, std::min(static_cast<std::size_t>(got), room));
   }
 }

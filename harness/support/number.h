@@ -39,7 +39,7 @@ inline bool exceeds_double(std::string_view text) {
 }
 
 /// Reads the whole text as a number: "1", "-2.5e-3", "+4", "nan", "inf". What is too large becomes
-/// infinite, what is too small 0 or subnormal. False when it is no number.
+/// infinite, what is too small 0 or subnormal. False when it is not a number.
 inline bool parse_number(std::string_view text, double& value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const char* end = text.data() + text.size();

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/support/option_checks.h"
 
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <string>
 
+#include "harness/support/formatted.h"
 #include "harness/support/number.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
 namespace {
 
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%g", value);
-  return text.data();
-}
+std::string short_number(double value) { return formatted("%g", value); }
 
 std::string as_given(const std::string& text) { return "'" + printable(text.substr(0, 60)) + "'"; }
 

@@ -11,7 +11,7 @@
 namespace kmeans {
 
 /// More threads than any machine has, and fewer than what makes an OpenMP runtime give up.
-inline constexpr int kMostThreads = 4096;
+inline constexpr int kMaxThreads = 4096;
 
 /// Seeds up to 2^53 survive every reader of JSON.
 inline constexpr std::int64_t kLargestSeed = std::int64_t{1} << 53;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Work over blocks of a fixed size, so that results do not depend on the number of threads.
+// Work over parts of a fixed size, so that results do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -18,40 +19,68 @@ inline constexpr std::int64_t kBlock = 4096;
 /// Number of blocks of kBlock that cover n.
 inline std::int64_t block_count(std::int64_t n) { return (n + kBlock - 1) / kBlock; }
 
-/// Calls work(part) for every part of [0, parts), on up to `threads` threads. The first exception
-/// is passed on.
+/// Processors that this process may use (its affinity mask), at least 1.
+int usable_processors();
+
+/// Calls work(part) for every part of [0, parts), on up to `threads` threads. When calls throw, the
+/// exception of the lowest part is passed on, whatever the number of threads.
 template <class Work>
 void for_each_part(std::int64_t parts, int threads, const Work& work) {
-  const auto used =
-      static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, parts)));
   std::atomic<std::int64_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  std::int64_t failed_part = parts;
   std::exception_ptr failure;
-  std::mutex failure_mutex;
+
+  // Parts are handed out in ascending order and every started one is finished, so that the lowest
+  // failing part is always among those that ran.
   const auto run = [&] {
-    try {
-      for (std::int64_t p = next.fetch_add(1); p < parts; p = next.fetch_add(1)) work(p);
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      failure = std::current_exception();
+    while (!failed) {
+      const std::int64_t part = next.fetch_add(1);
+      if (part >= parts) return;
+      try {
+        work(part);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        failed = true;
+        if (part < failed_part) {
+          failed_part = part;
+          failure = std::current_exception();
+        }
+      }
     }
   };
-  if (used == 1) {
-    run();
-  } else {
-    std::vector<std::thread> team;
-    for (int i = 1; i < used; ++i) team.emplace_back(run);
-    run();
-    for (auto& member : team) member.join();
+
+  std::vector<std::thread> helpers;
+  for (std::int64_t helper = 1; helper < std::min<std::int64_t>(threads, parts); ++helper) {
+    try {
+      helpers.emplace_back(run);
+    } catch (const std::system_error&) {
+      break;  // No more threads to be had: the ones there are do all the work.
+    }
   }
+  run();
+  for (auto& helper : helpers) helper.join();
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Calls work(block, begin, end) for every block of [0, n), on up to `threads` threads. The first
-/// exception is passed on.
+/// Calls work(block, begin, end) for every block of [0, n), as for_each_part does.
 template <class Work>
 void for_blocks(std::int64_t n, int threads, const Work& work) {
   for_each_part(block_count(n), threads, [&](std::int64_t block) {
     work(block, block * kBlock, std::min(n, (block + 1) * kBlock));
+  });
+}
+
+/// Calls work(begin, end) for consecutive ranges of at most `grain` that cover [0, count), on all
+/// usable processors, as for_each_part does. Ranges depend on count and grain alone.
+template <class Work>
+void parallel_ranges(std::int64_t count, std::int64_t grain, const Work& work) {
+  if (count <= 0) return;
+  grain = std::max<std::int64_t>(grain, 1);
+  const std::int64_t ranges = (count - 1) / grain + 1;
+  for_each_part(ranges, usable_processors(), [&](std::int64_t range) {
+    work(range * grain, range + 1 == ranges ? count : (range + 1) * grain);
   });
 }
 

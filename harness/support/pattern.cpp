@@ -20,7 +20,7 @@ namespace {
 // Room for a list of hundreds of keys of cells, as tools/ci_gate.sh makes one.
 constexpr std::size_t kLongest = std::size_t{64} << 10;  // bytes
 constexpr int kDeepest = 50;                             // parentheses within parentheses
-constexpr std::size_t kMostRepeated = 5000;              // instructions that repetitions add
+constexpr std::size_t kMaxRepeated = 5000;               // instructions that repetitions add
 
 using Bytes = std::bitset<256>;
 
@@ -250,8 +250,8 @@ class Compiler {
     const char* begin = text_.data() + at_;
     const auto [stop, error] = std::from_chars(begin, text_.data() + text_.size(), value);
     if (stop == begin) refuse("{ must be followed by a count, {2} or {2,5}; write \\{ for itself");
-    if (error != std::errc() || value > kMostRepeated) {
-      refuse("more than " + std::to_string(kMostRepeated) + " repetitions");
+    if (error != std::errc() || value > kMaxRepeated) {
+      refuse("more than " + std::to_string(kMaxRepeated) + " repetitions");
     }
     at_ += static_cast<std::size_t>(stop - begin);
     return value;
@@ -284,8 +284,8 @@ class Compiler {
     if (at_repetition()) refuse("two repetitions in a row; put the first in parentheses");
     const std::size_t copies = times.most + (times.unbounded ? 1 : 0);
     repeated_ += copies * (once.size() + 2);
-    if (repeated_ > kMostRepeated && copies > 1) {
-      refuse("it repeats too much: written out it has more than " + std::to_string(kMostRepeated) +
+    if (repeated_ > kMaxRepeated && copies > 1) {
+      refuse("it repeats too much: written out it has more than " + std::to_string(kMaxRepeated) +
              " parts");
     }
     Code code;
@@ -379,7 +379,7 @@ Pattern::Pattern(const std::string& text, const std::string& option) {
     constexpr std::size_t kShown = 100;
     const std::string shown = text.substr(0, kShown) + (text.size() > kShown ? "..." : "");
     throw InputError(option + " '" + printable(shown) +
-                     "' is no regular expression: " + error.what());
+                     "' is not a regular expression: " + error.what());
   }
   program_ = std::move(program);
 }

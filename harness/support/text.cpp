@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <ctime>
 #include <numeric>
+
+#include "harness/support/formatted.h"
 
 namespace kmeans {
 
@@ -112,11 +113,7 @@ std::string printable(std::string_view text) {
   const std::string valid = valid_utf8(text);
   std::string result;
   result.reserve(valid.size());
-  const auto spell_out = [&](unsigned code) {
-    std::array<char, 8> escape{};
-    std::snprintf(escape.data(), escape.size(), "\\x%02x", code);
-    result += escape.data();
-  };
+  const auto spell_out = [&](unsigned code) { result += formatted("\\x%02x", code); };
   for (std::size_t i = 0; i < valid.size(); ++i) {
     const auto byte = static_cast<unsigned char>(valid[i]);
     const auto next = i + 1 < valid.size() ? static_cast<unsigned char>(valid[i + 1]) : 0U;
@@ -126,9 +123,7 @@ std::string printable(std::string_view text) {
       spell_out(next);
       ++i;
     } else if (const auto code = invisible_at(valid, i); code != 0) {
-      std::array<char, 8> escape{};
-      std::snprintf(escape.data(), escape.size(), "\\u%04x", code);
-      result += escape.data();
+      result += formatted("\\u%04x", code);
       i += code < 0x800 ? 1 : 2;
     } else {
       result += valid[i];
@@ -137,25 +132,13 @@ std::string printable(std::string_view text) {
   return result;
 }
 
-namespace {
-std::string format_scaled(double value, const char* unit) {
-  std::array<char, 64> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.3g %s", value, unit);
-  return buffer.data();
-}
-}  // namespace
-
 std::string format_seconds(double seconds) {
   const double magnitude = std::abs(seconds);
-  if (magnitude >= 100) {
-    std::array<char, 64> buffer{};
-    std::snprintf(buffer.data(), buffer.size(), "%.0f s", seconds);
-    return buffer.data();
-  }
-  if (magnitude >= 1) return format_scaled(seconds, "s");
-  if (magnitude >= 1e-3) return format_scaled(seconds * 1e3, "ms");
-  if (magnitude >= 1e-6) return format_scaled(seconds * 1e6, "us");
-  return format_scaled(seconds * 1e9, "ns");
+  if (magnitude >= 100) return formatted("%.0f s", seconds);
+  if (magnitude >= 1) return formatted("%.3g s", seconds);
+  if (magnitude >= 1e-3) return formatted("%.3g ms", seconds * 1e3);
+  if (magnitude >= 1e-6) return formatted("%.3g us", seconds * 1e6);
+  return formatted("%.3g ns", seconds * 1e9);
 }
 
 std::string format_bytes(double bytes) {
@@ -165,7 +148,7 @@ std::string format_bytes(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return format_scaled(bytes, kUnits[unit]);
+  return formatted("%.3g %s", bytes, kUnits[unit]);
 }
 
 std::string format_count(std::int64_t count) {

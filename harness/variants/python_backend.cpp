@@ -286,7 +286,8 @@ PythonLocation find_python() {
   const char* chosen = std::getenv("KMEANS_BENCH_PYTHON");
   if (chosen != nullptr && *chosen != '\0') {
     location.interpreter = find_executable(chosen);  // no fall-back: it was asked for by name
-    location.missing = "KMEANS_BENCH_PYTHON is '" + valid_utf8(chosen) + "', which is no program";
+    location.missing =
+        "KMEANS_BENCH_PYTHON is '" + valid_utf8(chosen) + "', which is not a program";
     return location;
   }
   location.interpreter = find_executable((root / ".venv" / "bin" / "python").string());

@@ -4,35 +4,18 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "harness/support/random.h"
 #include "harness/verify/session.h"
 
 namespace kmeans {
 namespace {
 
-// Small counter-based randomness; quality does not matter here, sameness everywhere does.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t bits() {
-    state_ += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state_;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }
-  double bell() {  // sum of twelve uniforms: near enough to a Gaussian for test data
-    double sum = -6;
-    for (int i = 0; i < 12; ++i) sum += uniform();
-    return sum;
-  }
-  std::int64_t below(std::int64_t limit) {
-    return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(limit));
-  }
-
- private:
-  std::uint64_t state_;
-};
+/// Sum of twelve uniforms: near enough to a Gaussian for test data.
+double bell(SplitMix64& random) {
+  double sum = -6;
+  for (int i = 0; i < 12; ++i) sum += random.uniform();
+  return sum;
+}
 
 template <class Value>
 BatteryCase make_case(std::string name, std::int64_t n, std::int64_t d, std::int64_t k,
@@ -57,7 +40,7 @@ BatteryCase make_case(std::string name, std::int64_t n, std::int64_t d, std::int
 
 BatteryCase uniform_case(std::string name, std::int64_t n, std::int64_t d, std::int64_t k,
                          std::uint64_t seed, double scale = 1, double offset = 0) {
-  Random random(seed);
+  SplitMix64 random(seed);
   return make_case(std::move(name), n, d, k, [&](std::int64_t, std::int64_t) {
     return offset + scale * (random.uniform() - 0.5);
   });
@@ -138,7 +121,7 @@ BatteryCase late_tie_of_many(std::string name, std::int64_t d) {
 // higher index as it comes. No operation rounds.
 BatteryCase grid_ties(std::string name, std::int64_t side, std::int64_t d, std::int64_t k,
                       std::int64_t iterations, std::uint64_t seed) {
-  Random random(seed);
+  SplitMix64 random(seed);
   BatteryCase test;
   test.name = std::move(name);
   test.n = 1;
@@ -267,9 +250,9 @@ std::vector<BatteryCase> make_battery() {
   cases.push_back(uniform_case("large values", 700, 5, 8, 17, 1e15));
   cases.push_back(uniform_case("tiny values", 700, 5, 8, 18, 1e-15));
 
-  Random random(19);
+  SplitMix64 random(19);
   cases.push_back(make_case("clustered", 3001, 8, 10, [&](std::int64_t i, std::int64_t t) {
-    return static_cast<double>((i % 10) * (t + 3) % 7) * 10 + random.bell();
+    return static_cast<double>((i % 10) * (t + 3) % 7) * 10 + bell(random);
   }));
   cases.push_back(make_case("duplicate points", 2000, 4, 12, [](std::int64_t i, std::int64_t t) {
     return static_cast<double>((i % 5) * 3 + t) * 0.1;
@@ -287,7 +270,7 @@ std::vector<BatteryCase> make_battery() {
     return i == 999 ? 1e7 : random.uniform();
   }));
   cases.push_back(make_case("imbalanced", 3000, 2, 6, [&](std::int64_t i, std::int64_t) {
-    return i < 2980 ? random.bell() : 50 + random.bell();
+    return i < 2980 ? bell(random) : 50 + bell(random);
   }));
 
   cases.push_back(with_far_centroids(uniform_case("empty clusters", 900, 3, 8, 20)));

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <vector>
 
 #include "harness/exact_step.h"
+#include "harness/support/formatted.h"
 #include "harness/verify/verify.h"
 
 namespace kmeans {
@@ -45,11 +45,7 @@ double robust_spread(std::vector<double> column) {
   return spread;
 }
 
-std::string number(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
+std::string number(double value) { return formatted("%.3g", value); }
 
 std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::int64_t column,
                      double max_abs, double error, double spread) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <memory>
@@ -13,7 +12,9 @@
 #include <span>
 
 #include "harness/exact_step.h"
+#include "harness/support/formatted.h"
 #include "harness/support/parallel.h"
+#include "harness/support/random.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -24,18 +25,12 @@ namespace {
 // than the exact one, which moves the mean by that share of the cluster's spread.
 constexpr double kHiddenLabelShare = 2e-3;
 
-// Trajectories part at the first tie that rounding decides otherwise, so this is no rounding bound:
+// Trajectories part at the first tie that rounding decides otherwise, so this is not a rounding bound:
 // it is where a difference stops being explained by a few such points.
 constexpr double kTrajectoryTolerance = 1e-2;
 
 // Float64 is the yardstick; for float64 points it carries its own rounding, granted on top.
 constexpr double kUnit64 = 0x1p-53;
-
-std::string format(const char* pattern, double value) {
-  char buffer[128];
-  std::snprintf(buffer, sizeof buffer, pattern, value);
-  return buffer;
-}
 
 // gamma_m = m u / (1 - m u): the relative error that m roundings can accumulate to.
 double gamma(double m, double u) {
@@ -54,17 +49,11 @@ std::vector<std::int64_t> sample_indices(std::int64_t n, std::int64_t count, std
   // One index from each of `count` equal stretches: spread over the whole set, so that a dropped
   // block of points is hit; plus the very first and last points, where edge mistakes live.
   indices.reserve(count + 2);
-  std::uint64_t state = seed;
+  SplitMix64 random(seed);
   for (std::int64_t s = 0; s < count; ++s) {
     const auto begin = static_cast<std::int64_t>(static_cast<__int128>(n) * s / count);
     const auto end = static_cast<std::int64_t>(static_cast<__int128>(n) * (s + 1) / count);
-    state += 0x9E3779B97F4A7C15u;
-    std::uint64_t z = state;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    z ^= z >> 31;
-    indices.push_back(begin +
-                      static_cast<std::int64_t>(z % static_cast<std::uint64_t>(end - begin)));
+    indices.push_back(begin + random.below(end - begin));
   }
   indices.front() = 0;
   indices.back() = n - 1;
@@ -670,11 +659,11 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
                                 : "empty cluster " + std::to_string(bad_empty) + " moved");
   certificate.add(traits.exact ? "centroids exact" : "centroids are the means of their points",
                   bad_value < 0,
-                  bad_value < 0 ? "largest error " + format("%.3g", worst) + " of its bound"
+                  bad_value < 0 ? "largest error " + formatted("%.3g", worst) + " of its bound"
                                 : place(bad_value / d, bad_value % d) + ": " +
-                                      format("%.9g", step.returned[bad_value]) + " instead of " +
-                                      format("%.9g", means.mean[bad_value]) + ", " +
-                                      format("%.3g", worst) + " times the bound at worst");
+                                      formatted("%.9g", step.returned[bad_value]) + " instead of " +
+                                      formatted("%.9g", means.mean[bad_value]) + ", " +
+                                      formatted("%.3g", worst) + " times the bound at worst");
 }
 
 // For libraries that show only the labels of one assignment more.
@@ -734,9 +723,9 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
   }
   certificate.centroid_error_of_bound = worst;
   certificate.add(kName, bad < 0,
-                  bad < 0 ? "largest error " + format("%.3g", worst) + " of its bound"
+                  bad < 0 ? "largest error " + formatted("%.3g", worst) + " of its bound"
                           : place(bad / d, bad % d) + " is beyond its bound, " +
-                                format("%.3g", worst) + " times at worst");
+                                formatted("%.3g", worst) + " times at worst");
 }
 
 }  // namespace
@@ -866,7 +855,7 @@ TrajectoryScale trajectory_scale(const T* centroids, const std::int32_t* labels,
 
 InertiaFloor trajectory_floor(const Traits& traits, const Shape& shape, ScalarType trajectory,
                               const TrajectoryScale& scale, double max_abs) {
-  // However many points are summed in the working precision: what is off by more is no mean.
+  // However many points are summed in the working precision: what is off by more is not a mean.
   constexpr double kLargestMeanError = 1e-2;
   const auto n = static_cast<double>(shape.n);
   const auto d = static_cast<double>(shape.d);
@@ -932,8 +921,9 @@ void certify_trajectory(const Traits& traits, double inertia, double exact_inert
   if (!traits.exact && exact_inertia <= floor.exact && floor.granted > 0) {
     certificate.add(
         "inertia on the exact trajectory", inertia <= floor.granted,
-        format("%.3g", inertia) + ", of which rounding explains " + format("%.3g", floor.granted) +
-            "; the exact one, too, is nothing but rounding: " + format("%.3g", exact_inertia));
+        formatted("%.3g", inertia) + ", of which rounding explains " +
+            formatted("%.3g", floor.granted) +
+            "; the exact one, too, is nothing but rounding: " + formatted("%.3g", exact_inertia));
     return;
   }
   const double difference =
@@ -948,7 +938,7 @@ void certify_trajectory(const Traits& traits, double inertia, double exact_inert
   const bool ok = traits.labels_of == LabelsOf::returned ? difference <= tolerance
                                                          : std::abs(difference) <= tolerance;
   certificate.add("inertia on the exact trajectory", ok,
-                  "relative difference " + format("%.3g", difference));
+                  "relative difference " + formatted("%.3g", difference));
 }
 
 template <class T>
@@ -1000,9 +990,7 @@ std::string fnv1a_hex(const void* data, std::size_t bytes) {
     hash ^= byte[i];
     hash *= 0x100000001B3u;
   }
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+  return formatted("%016llx", static_cast<unsigned long long>(hash));
 }
 
 template Certificate certify_step<float>(const Traits&, const StepEvidence<float>&,

@@ -113,7 +113,7 @@ void float64_step(const double* points, const Shape& shape, int threads,
 
 /// Compares the inertia after T iterations with the exact trajectory's. Where that is below the
 /// floor, a variant's only has to be within what is granted there. `met_empty_clusters`: the exact
-/// trajectory did; that a variant's own clusters went empty by rounding is no excuse.
+/// trajectory did; that a variant's own clusters went empty by rounding is not an excuse.
 void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
                         bool met_empty_clusters, Certificate& certificate,
                         const InertiaFloor& floor = {});

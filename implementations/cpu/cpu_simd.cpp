@@ -21,6 +21,7 @@
 #include "harness/support/errors.h"
 #include "implementations/_limits.h"
 #include "implementations/_stage_work.h"
+#include "implementations/_target.h"
 #include "implementations/cpu/_cluster_sums.h"
 #include "implementations/cpu/_lloyd.h"
 
@@ -35,16 +36,6 @@ struct Kernel {
   void (*sum_points)(const T* points, const std::int32_t* labels, std::int64_t n, std::int64_t d,
                      T* sums, std::int64_t* counts);
 };
-
-#define KMEANS_PRAGMA(text) _Pragma(#text)
-#if defined(__clang__)
-#define KMEANS_BEGIN_TARGET(isa) \
-  KMEANS_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
-#define KMEANS_END_TARGET KMEANS_PRAGMA(clang attribute pop)
-#else
-#define KMEANS_BEGIN_TARGET(isa) KMEANS_PRAGMA(GCC push_options) KMEANS_PRAGMA(GCC target(isa))
-#define KMEANS_END_TARGET KMEANS_PRAGMA(GCC pop_options)
-#endif
 
 #if defined(__x86_64__)
 // "no-avx": the whole file may be compiled for a better processor than this level asks for.

@@ -25,7 +25,7 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 constexpr int kThreads = 1024;       // of a block in the assignment
 constexpr int kReduceThreads = 256;  // of a block in the reduction, at most
 constexpr int kChunk = 32;           // consecutive sorted points that a thread walks along
-constexpr int kMostChunks = 128;     // of a block: their labels and indices fit 48 KB
+constexpr int kMaxChunks = 128;      // of a block: their labels and indices fit 48 KB
 
 __global__ void number_points_kernel(std::int32_t* __restrict__ dev_indices, std::int64_t n) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -55,7 +55,7 @@ struct Division {
 
   explicit Division(std::int64_t d)
       : width(static_cast<int>(std::min<std::int64_t>(d, kReduceThreads))) {
-    chunks = std::min(kReduceThreads / width, kMostChunks);
+    chunks = std::min(kReduceThreads / width, kMaxChunks);
   }
   [[nodiscard]] int threads() const { return chunks * width; }
   [[nodiscard]] __host__ __device__ int points() const { return chunks * kChunk; }

@@ -68,6 +68,20 @@ class FixedPointSums {
     }
   }
 
+  /// Called by `thread`: `count` points, whose coordinates in fixed point add up to `points` (d), left
+  /// cluster `from` (-1: none) for cluster `to`. Of float32 points only.
+  void move_all(int thread, const std::int64_t* points, std::int64_t count, std::int64_t from,
+                std::int64_t to) {
+    static_assert(kLimbs == 1);
+    std::int64_t* sums = part(thread);
+    std::int64_t* counts = sums + k_ * row_;
+    counts[to] += count;
+    for (std::int64_t t = 0; t < d_; ++t) sums[to * row_ + t] += points[t];
+    if (from < 0) return;
+    counts[from] -= count;
+    for (std::int64_t t = 0; t < d_; ++t) sums[from * row_ + t] -= points[t];
+  }
+
   /// Gathers what the threads have collected for the clusters of a range, which no other thread
   /// touches meanwhile, and writes the means into centroids k x d. An empty cluster keeps its own.
   void update(T* centroids, Range clusters) {

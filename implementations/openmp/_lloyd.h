@@ -132,6 +132,12 @@ class TiledLloyd : public Variant<T> {
   int points_per_tile_ = 0;
   PackedPoints<T> points_;
   std::vector<T> means_;  // k x d, the centroids as the caller sees them
+  std::optional<Frame<T>> frame_;
+  // For a variant that labels in another way than label_tiles():
+  PackedCentroids<T> centroids_;
+  FixedPointSums<T> sums_;
+  std::vector<std::int32_t> labels_;           // n, padded to whole tiles
+  std::vector<Padded<std::int64_t>> changed_;  // a thread's labels that changed
 
  private:
   /// Stages are marked by one thread.
@@ -141,11 +147,6 @@ class TiledLloyd : public Variant<T> {
 
   int threads_ = 1;
   TileKernel<T> kernel_ = nullptr;
-  std::optional<Frame<T>> frame_;
-  PackedCentroids<T> centroids_;
-  FixedPointSums<T> sums_;
-  std::vector<std::int32_t> labels_;           // n, padded to whole tiles
-  std::vector<Padded<std::int64_t>> changed_;  // a thread's labels that changed
 };
 
 inline Support tiled_supports(const Shape& shape) {

@@ -21,8 +21,8 @@ class MoveQueue {
  public:
   void push(const T* point, std::int64_t d, std::int32_t from, std::int32_t to) {
     constexpr std::int64_t kLine = 64 / sizeof(T);
-    constexpr std::int64_t kMostLines = 32;  // the processor itself follows a longer row
-    const std::int64_t fetched = std::min(d, kMostLines * kLine);
+    constexpr std::int64_t kMaxLines = 32;  // the processor itself follows a longer row
+    const std::int64_t fetched = std::min(d, kMaxLines * kLine);
     for (std::int64_t t = 0; t < fetched; t += kLine) __builtin_prefetch(point + t, 0, 2);
     moves_[count_++] = {point, from, to};
   }
@@ -65,6 +65,23 @@ std::int64_t take_labels(const Problem<T>& problem, const TileResult<T>& tile, s
     }
   }
   return count;
+}
+
+/// The same for `count` labels of a block that may be larger than what a queue holds.
+template <class T>
+std::int64_t take_block(const Problem<T>& problem, const std::int32_t* block, int count,
+                        std::int64_t first, std::int32_t* labels, MoveQueue<T>& moves,
+                        FixedPointSums<T>& sums, int thread) {
+  TileResult<T> part;
+  std::int64_t changed = 0;
+  for (int begin = 0; begin < count && first + begin < problem.shape.n;
+       begin += kMaxTilePoints<T>) {
+    const int points = std::min(kMaxTilePoints<T>, count - begin);
+    std::copy_n(block + begin, points, part.labels);
+    moves.apply(sums, thread);
+    changed += take_labels(problem, part, first + begin, points, labels, moves);
+  }
+  return changed;
 }
 
 }  // namespace kmeans::openmp

@@ -12,9 +12,9 @@
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads
 // Source:    ours; docs/openmp.md proves the bound
 #include <algorithm>
-#include <bit>
 #include <vector>
 
+#include "implementations/openmp/_decide.h"
 #include "implementations/openmp/_filter_bound.h"
 #include "implementations/openmp/_float64_nearest.h"
 #include "implementations/openmp/_lloyd.h"
@@ -40,24 +40,9 @@ class OpenmpExact final : public TiledLloyd<float, true> {
     CentroidRange seen;
     for (const auto& part : seen_) seen.add(part.value);
     const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
-    label_tiles(thread, tiles,
-                [&](std::int64_t tile, TileResult<float>& result) { decide(bound, tile, result); });
-  }
-
-  /// Replaces the labels of the points that the bound leaves undecided.
-  void decide(const FilterBound& bound, std::int64_t tile, TileResult<float>& result) const {
-    const float* norms = points_.norms(tile);
-    const std::int64_t first = tile * points_per_tile_;
-    for (int begin = 0; begin < points_per_tile_; begin += Lanes<float>::kCount) {
-      std::uint32_t undecided =
-          undecided_points(bound, result.nearest + begin, result.second + begin, norms + begin);
-      for (; undecided != 0; undecided &= undecided - 1) {
-        const int p = begin + std::countr_zero(undecided);
-        if (first + p >= problem_.shape.n) return;  // only padding follows
-        result.labels[p] =
-            float64_centroids_.nearest(problem_.points + (first + p) * problem_.shape.d);
-      }
-    }
+    label_tiles(thread, tiles, [&](std::int64_t tile, TileResult<float>& result) {
+      decide_tile(problem_, points_, points_per_tile_, bound, float64_centroids_, tile, result);
+    });
   }
 
   void pack_centroids(int thread, int threads) override {

@@ -115,7 +115,7 @@ def _word(value: Any) -> str:
 def _bounded(test: dict[str, Any], sample: Sample, expected: Expectation) -> Outcome:
     numbers = [value.number for value in sample.values if value.number is not None]
     if len(numbers) < len(sample.values):
-        return untested(f"{subject(test)} is no number: {_word(sample.values[0].plain)}")
+        return untested(f"{subject(test)} is not a number: {_word(sample.values[0].plain)}")
     what = subject(test) + (f" {sample.span}" if sample.span else "")
     says = Outcome(HOLDS, claimed=expected.text, magnitude=expected.magnitude)
     if expected.of != "each":

@@ -37,13 +37,13 @@ class Value:
 
     place: dict[str, Any]  # n, d, k ...
     number: Interval | None
-    word: Any = None  # of a status or a finding that is no number
+    word: Any = None  # of a status or a finding that is not a number
     few: tuple[str, ...] = ()  # what of it was measured once, so that it decides nothing
 
     @property
     def known(self) -> Interval:
         if self.number is None:
-            raise ValueError("this value is no number")
+            raise ValueError("this value is not a number")
         return self.number
 
     @property

@@ -91,7 +91,7 @@ def _blocks(
 
 
 def _stated(cells: Sequence[Cell], rate: Rate) -> list[Cell]:
-    """Variants that state no traffic of their own are no gaps: they are simply not drawn."""
+    """Variants that state no traffic of their own are not gaps: they are simply not drawn."""
     stated = {c.variant for c in cells if rate(c) is not None}
     return [c for c in cells if c.variant in stated or not c.ok]
 

@@ -27,7 +27,7 @@ _MEASURES = (
 
 
 def _limits(result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool) -> list[Ceiling]:
-    """Bandwidths of where the cells run; a copy is no limit of one stage, which mostly reads."""
+    """Bandwidths of where the cells run; a copy is not a limit of one stage, which mostly reads."""
     if on_gpu:
         limits = gpu_ceilings(result)
         found = [

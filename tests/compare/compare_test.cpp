@@ -316,7 +316,7 @@ TEST(CompareResults, OrdersTheWorstFirst) {
                                cell("cpu_d", 0.013), cell("cpu_e", 0.02, 1)});
   const auto comparison = compared(base, changed);
   std::vector<std::string> order;
-  for (const auto& one : comparison.cells) order.push_back(one.variant);
+  for (const auto& one : comparison.cells) order.push_back(one.key.variant);
   EXPECT_THAT(order, ElementsAre("cpu_d", "cpu_c", "cpu_b", "cpu_e", "cpu_a"));
   EXPECT_NE(comparison.gate.outcome, GateOutcome::passed);
   EXPECT_THAT(comparison.gate.reasons, ElementsAre("2 cells are slower"));
@@ -347,13 +347,13 @@ TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
   settings.steady_clock = true;
   const auto comparison = compared(base, changed, settings);
   for (const auto& one : comparison.cells) {
-    if (one.variant == "cpu_a") {
+    if (one.key.variant == "cpu_a") {
       EXPECT_EQ(one.verdict, CellVerdict::same) << one.why;
       EXPECT_NEAR(one.times->ratio, 1, 1e-12);
       EXPECT_NEAR(*one.changed.seconds, *one.base.seconds, 1e-12);
     } else {
       EXPECT_EQ(one.verdict, CellVerdict::slower) << one.why;
-      EXPECT_NEAR(one.times->ratio, one.variant == "cpu_b" ? 1.1 : 1.2, 1e-9);
+      EXPECT_NEAR(one.times->ratio, one.key.variant == "cpu_b" ? 1.1 : 1.2, 1e-9);
     }
   }
   EXPECT_THAT(comparison.differences,
@@ -392,7 +392,7 @@ TEST(CompareResults, NameWhatIsBrokenOnBothSides) {
   const auto comparison = compared(base, changed);
   EXPECT_EQ(comparison.gate.outcome, GateOutcome::passed);
   EXPECT_THAT(comparison.gate.notes,
-              ElementsAre("1 cell is wrong or failed on both sides, which is no regression"));
+              ElementsAre("1 cell is wrong or failed on both sides, which is not a regression"));
   for (const auto& text :
        {to_text(comparison, false), to_markdown(comparison, false, 10'000, "")}) {
     EXPECT_THAT(text, HasSubstr("Wrong or failed on both sides"));
@@ -486,7 +486,7 @@ TEST(CompareGate, BlamesNoConditionThatMetBothSidesInTurns) {
   EXPECT_EQ(doubted(1.2, kDisagree).gate.outcome, GateOutcome::undecided);
   EXPECT_EQ(doubted(1.2, kDisagree, true).gate.outcome, GateOutcome::failed) << "1.19 to 1.21";
   EXPECT_EQ(doubted(1.052, kDisagree, true).gate.outcome, GateOutcome::undecided)
-      << "an interval from below 1.05 is no evidence where processes disagree";
+      << "an interval from below 1.05 is not evidence where processes disagree";
 }
 
 TEST(CompareGate, PassesOnlyWhatIsShown) {
@@ -669,7 +669,7 @@ TEST(CompareResults, MatchTheSameFileAtAnotherPlace) {
   const json base = from("x-aaaaaa", "/a/x.npy", "1111111111111111");
   const auto moved = compared(base, from("x-bbbbbb", "/b/x.npy", "1111111111111111"));
   ASSERT_EQ(moved.cells.size(), 1U);
-  EXPECT_EQ(moved.cells[0].new_key, "cpu_a/f32/x-bbbbbb/k4/T5/t1");
+  EXPECT_EQ(moved.cells[0].new_key.text(), "cpu_a/f32/x-bbbbbb/k4/T5/t1");
   EXPECT_THAT(moved.missing, IsEmpty());
   EXPECT_THAT(to_text(moved, true), HasSubstr("x-aaaaaa/k4/T5/t1 (new: x-bbbbbb)"));
   const auto other = compared(base, from("x-bbbbbb", "/b/x.npy", "2222222222222222"));
@@ -804,7 +804,7 @@ TEST(CompareResults, CountASkippedCellAsLost) {
   const auto comparison = compared(result({cell("cpu_a", 0.01)}), changed);
   EXPECT_FALSE(comparison.cells[0].correctness_regression);
   EXPECT_THAT(comparison.gate.reasons, ElementsAre("1 cell measured in base is skipped in new"));
-  // What fails the gate is no news.
+  // What fails the gate is not news.
   EXPECT_THAT(to_text(comparison, false), HasSubstr("  LOST        e: cpu_a/f32"));
   EXPECT_THAT(to_markdown(comparison, false, 1 << 20, "-"), HasSubstr("| **LOST** | e: cpu"));
 }
@@ -944,8 +944,8 @@ TEST(CompareResults, MatchParallelCellsAcrossHardwareWithoutTheirThreads) {
   settings.cross_hardware = true;
   const auto comparison = compared(base, changed, settings);
   ASSERT_EQ(comparison.cells.size(), 2U);
-  EXPECT_EQ(comparison.cells[0].key, "openmp_simd/f32/blobs/k4/T5/t2");
-  EXPECT_EQ(comparison.cells[0].new_key, "openmp_simd/f32/blobs/k4/T5/t16");
+  EXPECT_EQ(comparison.cells[0].key.text(), "openmp_simd/f32/blobs/k4/T5/t2");
+  EXPECT_EQ(comparison.cells[0].new_key.text(), "openmp_simd/f32/blobs/k4/T5/t16");
   EXPECT_THAT(to_text(comparison, false), HasSubstr("(new: t16)"));
   EXPECT_THAT(comparison.missing, IsEmpty());
 

@@ -21,15 +21,8 @@ using testing::HasSubstr;
 
 CellResult cell_of(const std::string& variant, std::vector<std::vector<double>> samples) {
   CellResult cell;
-  cell.variant = variant;
+  cell.key = {variant, "uniform-100x2-s1", {100, 2, 4, Precision::f32}, 5, 1};
   cell.backend = "cpu";
-  cell.precision = "f32";
-  cell.dataset = "uniform-100x2-s1";
-  cell.key = variant + "/f32/" + cell.dataset + "/k4/T5/t1";
-  cell.n = 100;
-  cell.d = 2;
-  cell.k = 4;
-  cell.iterations = 5;
   cell.status = "ok";
   cell.samples = std::move(samples);
   cell.median = 0.002;
@@ -109,7 +102,7 @@ TEST(Export, GoogleFormHasARowASample) {
 
 TEST(Export, GoogleFormNumbersFamiliesAndTheirMembers) {
   auto other = cell_of("cpu_naive", {{0.001}});
-  other.key += "0";
+  other.key.threads = 10;
   const Export exported = export_results(
       {file_of("first", {cell_of("cpu_naive", {{0.001}}), cell_of("cpu_simd", {{0.001}}), other})},
       ExportFormat::google_benchmark, "");
@@ -183,7 +176,7 @@ TEST(Export, CsvFieldsNeverAreFormulas) {
 TEST(Export, HostileNamesStayValidJson) {
   auto file = file_of("first", {cell_of("cpu_naive", {{0.002}})});
   file.machine = "host\xff";
-  file.cells[0].key += "\xC3";
+  file.cells[0].key.dataset += "\xC3";
   for (const auto& name : export_format_names()) {
     const auto exported = export_results({file}, parse_export_format(name), "");
     if (name != "csv") {

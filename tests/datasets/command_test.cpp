@@ -118,11 +118,11 @@ TEST(DataCommand, Refusals) {
   EXPECT_THAT(refusal({"data", "unifrom", "--n", "3", "--d", "2", "--out", "x"}),
               HasSubstr("did you mean 'uniform'"));
   EXPECT_THAT(refusal({"data", "uniform", "--n", "3.5", "--d", "2", "--out", "x"}),
-              HasSubstr("3.5 is not an integer"));
+              HasSubstr("3.5 must be an integer"));
   EXPECT_THAT(refusal({"data", "uniform", "--n", "many", "--d", "2", "--out", "x"}),
-              HasSubstr("\"many\" is not an integer"));
+              HasSubstr("\"many\" must be an integer"));
   EXPECT_THAT(refusal({"data", "uniform", "--n", "3", "--d", "2", "--sigma", "2", "--out", "x"}),
-              HasSubstr("generator 'uniform' has no key 'sigma'"));
+              HasSubstr("/sigma: unknown key of generator 'uniform'"));
   EXPECT_THAT(refusal({"data", "blobs", "--n", "3", "--d", "2", "--sgima", "2", "--out", "x"}),
               HasSubstr("unknown option '--sgima'; did you mean '--sigma'"));
   EXPECT_THAT(refusal({"data", "inspect", "/no/such/file.npy"}), HasSubstr("cannot be opened"));

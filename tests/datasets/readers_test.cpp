@@ -162,7 +162,7 @@ TEST_F(Readers, NpyRefusals) {
               AllOf(HasSubstr("cut short"), HasSubstr("need 152 bytes, the file has 151")));
   EXPECT_THAT(refusal("a.npy", whole + "x"),
               AllOf(HasSubstr("too many"), HasSubstr("need 152 bytes, the file has 153")));
-  EXPECT_THAT(refusal("a.npy", "not numpy at all"), HasSubstr("byte 0: is no npy file"));
+  EXPECT_THAT(refusal("a.npy", "not numpy at all"), HasSubstr("byte 0: is not an npy file"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3)", kSix, 4)), HasSubstr("npy version 4"));
   EXPECT_THAT(refusal("a.npy", std::string("\x93NUMPY\x02\x00\xFF\xFF\xFF\x7F{", 13)),
               HasSubstr("claims 2147483647 bytes; at most 10000"));
@@ -175,8 +175,8 @@ TEST_F(Readers, NpyRefusals) {
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(-2, 3)", kSix)), HasSubstr("lengths must be"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(0, 3)", "")), HasSubstr("has no points"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 0)", "")), HasSubstr("has no points"));
-  EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3, 1)", kSix)), HasSubstr("is no matrix"));
-  EXPECT_THAT(refusal("a.npy", npy("<f4", "()", kSix)), HasSubstr("is no matrix"));
+  EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3, 1)", kSix)), HasSubstr("is not a matrix"));
+  EXPECT_THAT(refusal("a.npy", npy("<f4", "()", kSix)), HasSubstr("is not a matrix"));
   EXPECT_THAT(refusal("a.npy", npy("|O", "(2, 3)", kSix)), HasSubstr("type '|O' is not read"));
   EXPECT_THAT(refusal("a.npy", npy("<c8", "(1, 3)", kSix)), HasSubstr("type '<c8' is not read"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3)", kSix, 1, "Maybe")), HasSubstr("True or False"));
@@ -277,23 +277,24 @@ TEST_F(Readers, CsvRefusals) {
   EXPECT_THAT(refusal("a.csv", "1,2\n3\n4,5\n"), HasSubstr("line 2: has 1 columns, line 1 has 2"));
   EXPECT_THAT(refusal("a.csv", "1,2\n3,4,5\n"), HasSubstr("line 2: has 3 columns"));
   EXPECT_THAT(refusal("a.csv", "x,y\n1,2\n3,abc\n"),
-              HasSubstr("line 3: column 2: 'abc' is no number"));
-  EXPECT_THAT(refusal("a.csv", "1,x\n3,4\n"), HasSubstr("line 1: column 2: 'x' is no number"));
+              HasSubstr("line 3: column 2: 'abc' is not a number"));
+  EXPECT_THAT(refusal("a.csv", "1,x\n3,4\n"), HasSubstr("line 1: column 2: 'x' is not a number"));
   EXPECT_THAT(refusal("a.csv", "1,\n"),
-              HasSubstr("line 1: column 2: '' is no number: the cell is empty"));
+              HasSubstr("line 1: column 2: '' is not a number: the cell is empty"));
   EXPECT_THAT(refusal("a.csv", "1,2\n\n3,4\n"), HasSubstr("line 2: is empty"));
   EXPECT_THAT(refusal("a.csv", "1,5;2,5\n"), HasSubstr("with a decimal point, not a comma"));
   EXPECT_THAT(refusal("a.tsv", "1,5\t2,5\n"), HasSubstr("with a decimal point, not a comma"));
-  EXPECT_THAT(refusal("a.csv", "1,2\n3,nan\n"), HasSubstr("line 2: column 2: 'nan' is no finite"));
+  EXPECT_THAT(refusal("a.csv", "1,2\n3,nan\n"),
+              HasSubstr("line 2: column 2: 'nan' is not a finite"));
   EXPECT_THAT(refusal("a.csv", "1,2\n1e999,3\n"),
-              HasSubstr("line 2: column 1: '1e999' is no finite"));
+              HasSubstr("line 2: column 1: '1e999' is not a finite"));
   EXPECT_THAT(refusal("a.csv", "\n\n"), HasSubstr("has no points"));
-  EXPECT_THAT(refusal("a.csv", "x,y\n"), HasSubstr("line 1: column 1: 'x' is no number"));
+  EXPECT_THAT(refusal("a.csv", "x,y\n"), HasSubstr("line 1: column 1: 'x' is not a number"));
   EXPECT_THAT(refusal("a.csv",
                       "\xFF\xFE"
                       "1\n"),
               HasSubstr("UTF-16"));
-  EXPECT_THAT(refusal("a.csv", "1,0x1A\n"), HasSubstr("'0x1A' is no number"));
+  EXPECT_THAT(refusal("a.csv", "1,0x1A\n"), HasSubstr("'0x1A' is not a number"));
   LoadOptions options;
   options.scalar = ScalarType::f32;
   EXPECT_THAT(refusal("a.csv", "1,2\n1e300,3\n", options),
@@ -301,7 +302,7 @@ TEST_F(Readers, CsvRefusals) {
   // More columns than the rest of the file can hold: nothing of that size is allocated.
   EXPECT_THAT(
       refusal("a.csv", "1" + std::string(200'000, ',') + "\n" + std::string(200'000, '\n') + "1"),
-      HasSubstr("line 1: column 2: '' is no number"));
+      HasSubstr("line 1: column 2: '' is not a number"));
 }
 
 TEST_F(Readers, CsvIsParsedInParallelWithRightLineNumbers) {
@@ -392,7 +393,7 @@ TEST_F(Readers, Idx) {
 
 TEST_F(Readers, IdxRefusals) {
   EXPECT_THAT(refusal("a.idx", std::string("\0\x01\x08\x01\0\0\0\x01x", 9)),
-              HasSubstr("is no IDX file"));
+              HasSubstr("is not an IDX file"));
   EXPECT_THAT(refusal("a.idx", std::string("\0\0\x07\x01\0\0\0\x01x", 9)), HasSubstr("IDX type 7"));
   EXPECT_THAT(refusal("a.idx", std::string("\0\0\x08\xFF", 4)),
               HasSubstr("255 axes needs 1024 bytes"));
@@ -418,11 +419,11 @@ TEST_F(Readers, LibsvmRefusals) {
               HasSubstr("line 2: '0:1': index 0; indices count from 1"));
   EXPECT_THAT(refusal("a.svm", "1 2:1 1:1\n"), HasSubstr("line 1: '1:1': index 1 follows 2"));
   EXPECT_THAT(refusal("a.svm", "1 2:1 2:1\n"), HasSubstr("indices must ascend"));
-  EXPECT_THAT(refusal("a.svm", "1 a:1\n"), HasSubstr("'a:1' is no index:value pair"));
-  EXPECT_THAT(refusal("a.svm", "1 1:x\n"), HasSubstr("the value is no number"));
-  EXPECT_THAT(refusal("a.svm", "one 1:1\n"), HasSubstr("'one' is no label"));
+  EXPECT_THAT(refusal("a.svm", "1 a:1\n"), HasSubstr("'a:1' is not an index:value pair"));
+  EXPECT_THAT(refusal("a.svm", "1 1:x\n"), HasSubstr("the value is not a number"));
+  EXPECT_THAT(refusal("a.svm", "one 1:1\n"), HasSubstr("'one' is not a label"));
   EXPECT_THAT(refusal("a.svm", "1 1:1\n\n1 1:1\n"), HasSubstr("line 2: is empty"));
-  EXPECT_THAT(refusal("a.svm", "1 1:nan\n"), HasSubstr("no finite number"));
+  EXPECT_THAT(refusal("a.svm", "1 1:nan\n"), HasSubstr("is not a finite number"));
   EXPECT_THAT(refusal("a.svm", "1 2000000000:1\n"), HasSubstr("too sparse"));
   EXPECT_THAT(refusal("a.svm", "1\n2\n"), HasSubstr("no index:value pair"));
 }

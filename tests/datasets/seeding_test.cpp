@@ -124,11 +124,11 @@ TEST(Seeding, Refusals) {
   EXPECT_THAT(refusal("first", 0), HasSubstr("at least 1"));
   EXPECT_THAT(refusal("rows:1,10"), HasSubstr("row 10 is outside [0, 10)"));
   EXPECT_THAT(refusal("rows:1"), HasSubstr("1 rows are given, k = 2"));
-  EXPECT_THAT(refusal("rows:1,-2"), HasSubstr("'-2' is no row number"));
-  EXPECT_THAT(refusal("rows:1,,2"), HasSubstr("'' is no row number"));
-  EXPECT_THAT(refusal("random:x"), HasSubstr("'x' is no seed"));
-  EXPECT_THAT(refusal("threshold:-1"), HasSubstr("is no squared distance"));
-  EXPECT_THAT(refusal("threshold:nan"), HasSubstr("is no squared distance"));
+  EXPECT_THAT(refusal("rows:1,-2"), HasSubstr("'-2' is not a row number"));
+  EXPECT_THAT(refusal("rows:1,,2"), HasSubstr("'' is not a row number"));
+  EXPECT_THAT(refusal("random:x"), HasSubstr("'x' is not a seed"));
+  EXPECT_THAT(refusal("threshold:-1"), HasSubstr("is not a squared distance"));
+  EXPECT_THAT(refusal("threshold:nan"), HasSubstr("is not a squared distance"));
   EXPECT_THAT(refusal("kmaens++:1"),
               AllOf(HasSubstr("did you mean 'kmeans++'"), HasSubstr("rows:1,3,6,8")));
   EXPECT_THAT(refusal("missing.npy"), HasSubstr("missing.npy: cannot be opened"));

@@ -115,7 +115,7 @@ def test_what_is_near_nothing_is_refused_with_all_there_are(bench, write, experi
         ("/scales/quick/max_seconds", [1], "[1]", "must be a number"),
         ("/title", 7, "7", "must be a string"),
         ("/data", "uniform", '"uniform"', "must be an object"),
-        ("/data/seed", 1.5, "1.5", "is not an integer"),
+        ("/data/seed", 1.5, "1.5", "must be an integer"),
     ],
 )
 def test_wrong_types_and_fractions_name_the_place(
@@ -166,7 +166,7 @@ def test_a_filter_that_matches_nothing_lists_what_there_is(bench, write, experim
     assert "--only 'k77' matches nothing; there are" in message
     for candidate in ("reference/f32/uniform-100x2-s1/k3/T3/t1", "cpu_naive/f32/"):
         assert candidate in message
-    assert "no regular expression" in bench.refusal("run", file, "--only", "(", "--dry-run")
+    assert "not a regular expression" in bench.refusal("run", file, "--only", "(", "--dry-run")
 
 
 @pytest.mark.parametrize("axis", ["n", "d", "k"])
@@ -185,7 +185,7 @@ def test_sizes_below_one_are_refused_by_every_command(bench, tmp_path: Path) -> 
         sizes = {"--n": "5", "--d": "2", axis: "0"}
         words = [word for pair in sizes.items() for word in pair]
         message = bench.refusal("data", "uniform", *words, "--out", out)
-        assert f"/{axis[2:]}: 0 is not an integer in [1, " in message
+        assert f"/{axis[2:]}: 0 is not within [1, " in message
     assert not out.exists()
     assert bench("data", "uniform", "--n", "5", "--d", "2", "--out", out).returncode == 0
     for k in ("0", "-1"):

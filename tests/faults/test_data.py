@@ -102,7 +102,7 @@ def test_nan_and_infinity_are_refused_with_the_first_place(
     points[5, 0] = np.nan
     reason = _refused(bench, put(name, WRITERS[name](points)))
     if name.endswith(".csv"):
-        assert f"line 4: column 2: '{value}' is no finite number" in reason
+        assert f"line 4: column 2: '{value}' is not a finite number" in reason
     else:
         assert f"point 3, coordinate 1 (both counted from 0) is {word}" in reason
 
@@ -260,7 +260,7 @@ def test_types_and_shapes_that_are_no_points_are_refused(
 ) -> None:
     np.save(tmp_path / "points.npy", values)
     reason = _refused(bench, tmp_path / "points.npy")
-    assert "not read" in reason or "is no matrix" in reason
+    assert "not read" in reason or "is not a matrix" in reason
 
 
 # ---- 20 and 21: text files ----
@@ -271,14 +271,14 @@ def test_types_and_shapes_that_are_no_points_are_refused(
     [
         ("1,2\n3\n4,5\n", "line 2: has 1 columns, line 1 has 2 (separated by commas)"),
         ("x,y\n1,2\n3,4,5\n", "line 3: has 3 columns, line 2 has 2"),
-        ("1,2\n3,four\n", "line 2: column 2: 'four' is no number"),
-        ("1,2\n3,\n", "line 2: column 2: '' is no number: the cell is empty"),
+        ("1,2\n3,four\n", "line 2: column 2: 'four' is not a number"),
+        ("1,2\n3,\n", "line 2: column 2: '' is not a number: the cell is empty"),
         ("1,2\n\n3,4\n", "line 2: is empty"),
-        ("1,5;2,5\n3,5;4,5\n", "'3,5' is no number: numbers are written with a decimal point"),
-        ("x;y\n1,5;2,5\n", "line 2: column 1: '1,5' is no number: numbers are written with a"),
-        ("1,2\n1e999,3\n", "line 2: column 1: '1e999' is no finite number"),
-        ("1,2\n0x1A,3\n", "line 2: column 1: '0x1A' is no number"),
-        ('1,2\n"3",4\n', "line 2: column 1: '\"3\"' is no number"),
+        ("1,5;2,5\n3,5;4,5\n", "'3,5' is not a number: numbers are written with a decimal point"),
+        ("x;y\n1,5;2,5\n", "line 2: column 1: '1,5' is not a number: numbers are written with a"),
+        ("1,2\n1e999,3\n", "line 2: column 1: '1e999' is not a finite number"),
+        ("1,2\n0x1A,3\n", "line 2: column 1: '0x1A' is not a number"),
+        ('1,2\n"3",4\n', "line 2: column 1: '\"3\"' is not a number"),
         ("1,2\r3,4\r", "line 1: "),
         ("\n\n", "has no points"),
     ],
@@ -290,7 +290,7 @@ def test_faulty_csv_is_refused_with_its_line(bench, put, text: str, why: str) ->
 def test_utf16_is_refused_and_unprintable_cells_are_not_printed(bench, put) -> None:
     assert "is UTF-16" in _refused(bench, put("a.csv", "1,2\n".encode("utf-16")))
     reason = _refused(bench, put("b.csv", b"1,2\n\x1b[31m\xff,3\n"))
-    assert "line 2: column 1: '?[31m?' is no number" in reason
+    assert "line 2: column 1: '?[31m?' is not a number" in reason
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_usual_forms_of_csv_are_read(bench, put, text: str) -> None:
         ("1 2:1 2:1\n", "line 1: '2:1': index 2 follows 2; indices must ascend"),
         ("1 -1:1\n", "line 1: '-1:1'"),
         ("1 1:nan\n", "line 1: "),
-        ("x 1:1\n", "line 1: 'x' is no label"),
+        ("x 1:1\n", "line 1: 'x' is not a label"),
     ],
 )
 def test_faulty_libsvm_is_refused_with_its_line(bench, put, text: str, why: str) -> None:

@@ -117,7 +117,7 @@ FATES = {
     "fault_exits_at_once": ("error", "exit status 7"),
     "fault_throws": ("error", "no such luck\\x1b[31m\N{REPLACEMENT CHARACTER}"),
     "fault_throws_in_setup": ("error", "nothing to set up with"),
-    "fault_throws_an_integer": ("error", "no std::exception"),
+    "fault_throws_an_integer": ("error", "not a std::exception"),
     "fault_crashes_when_timed": ("error", "killed by SIGABRT"),
     "fault_writes_its_points": ("error", "killed by SIGSEGV"),
     "fault_writes_its_file": ("error", "points or initial centroids was written to"),

@@ -30,9 +30,9 @@
 #include "datasets/readers.h"
 #include "harness/compare/compare.h"
 #include "harness/compare/export.h"
-#include "harness/record/journal.h"
 #include "harness/record/result_file.h"
 #include "harness/run/experiment.h"
+#include "harness/run/journal.h"
 #include "harness/run/results.h"
 #include "harness/run/sweep.h"
 #include "harness/study.h"
@@ -194,12 +194,13 @@ inline void check_plan(const Experiment& experiment, const std::string& scale) {
     const Plan plan = plan_experiment(experiment, options);
     std::set<std::string> keys;
     for (const auto& cell : plan.cells) {
-      require(keys.insert(cell.key).second, "two cells of one key: " + cell.key);
-      require(!cell.skip_reason.empty() || find_variant(cell.variant) != nullptr,
-              "a cell would run without a variant: " + cell.key);
-      require(cell.iterations >= 1 && cell.threads >= 1, "nothing to do: " + cell.key);
+      require(keys.insert(cell.key.text()).second, "two cells of one key: " + cell.key.text());
+      require(!cell.skip_reason.empty() || find_variant(cell.key.variant) != nullptr,
+              "a cell would run without a variant: " + cell.key.text());
+      require(cell.key.iterations >= 1 && cell.key.threads >= 1,
+              "nothing to do: " + cell.key.text());
       require(!cell.skip_reason.empty() || cell.task.shape.k <= cell.task.shape.n,
-              "more clusters than points: " + cell.key);
+              "more clusters than points: " + cell.key.text());
     }
   } catch (const InputError& error) {
     refused(error);
@@ -296,7 +297,7 @@ inline Answer read_result(std::string_view text) {
     const ResultFile result = parse_result(text);
     std::set<std::string> keys;
     for (const auto& cell : result.cells) {
-      require(keys.insert(cell.key).second, "two cells of one key: " + cell.key);
+      require(keys.insert(cell.key.text()).second, "two cells of one key: " + cell.key.text());
       const bool timed = cell.status == "ok";
       require(timed == !cell.samples.empty(), "times without \"ok\", or none with it");
       for (const auto& process : cell.samples) {
@@ -341,14 +342,13 @@ class ScratchFile {
   std::filesystem::path path_;
 };
 
-inline Cell some_cell(const std::string& key) {
+inline Cell some_cell() {
   Cell cell;
-  cell.key = key;
-  cell.variant = "reference";
+  cell.key = {"reference", "uniform-100x2-s1", {100, 2, 3, Precision::f32}, 1, 1};
   cell.backend = "cpu";
-  cell.task.label = "uniform-100x2-s1";
+  cell.task.label = cell.key.dataset;
   cell.task.init = "first";
-  cell.task.shape = {100, 2, 3, Precision::f32};
+  cell.task.shape = cell.key.shape;
   return cell;
 }
 
@@ -360,7 +360,8 @@ inline bool same(const JournalContent& a, const JournalContent& b) {
   }
   return std::equal(a.processes.begin(), a.processes.end(), b.processes.begin(),
                     [](const auto& x, const auto& y) {
-                      return x.first == y.first && x.second.result == y.second.result;
+                      return x.first == y.first &&
+                             to_line(to_json(x.second)) == to_line(to_json(y.second));
                     });
 }
 
@@ -400,14 +401,14 @@ inline Answer read_journal(std::string_view text) {
     evidence[key.first].processes.push_back(&record);
   }
   for (const auto& [key, processes] : evidence) {
-    const Cell cell = some_cell(key);
-    decide_sampling(cell.sampling, cell.iterations, *processes.processes.front());
+    const Cell cell = some_cell();
+    decide_sampling(cell.sampling, cell.key.iterations, *processes.processes.front());
     const json assembled = assemble_cell("fuzz", cell, processes, {});
     require(assembled.at("status") == "ok" || assembled.at("seconds_per_iteration").is_null(),
             "a cell that is not ok has a time: " + key);
   }
   PlannedTrace trace;
-  trace.task.shape = some_cell("").task.shape;
+  trace.task.shape = some_cell().task.shape;
   for (const auto& [name, recorded] : content.traces) assemble_trace(trace, recorded);
   PlannedStudy study;
   study.spec.study = all_studies().front().name;

@@ -138,7 +138,7 @@ def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: dict[str, 
 
 
 def test_lines_never_join_different_problems(tmp_path: Path, data: dict[str, Any]) -> None:
-    """k varies and is no facet here: it must become one by itself."""
+    """k varies and is not a facet here: it must become one by itself."""
     result = _load(tmp_path, data)
     picture = draw(result, {"id": "x", "kind": "time", "x": "n", "title": "T"}).picture
     assert [ax.get_title(loc="left") for ax in picture.axes] == ["k = 2", "k = 5"]
@@ -324,7 +324,7 @@ def test_a_baseline_on_the_gpu_is_ranked_among_codes_on_the_gpu(
     assert "fastest f32 code on the GPU of this run at" in caption
     figure = figure | {"baseline": "cpu_a"}
     own = " ".join(draw(result, figure).caption)
-    # The GPU's variants report one host thread, and are no rivals of one thread's code.
+    # The GPU's variants report one host thread, and are not rivals of one thread's code.
     assert "It is the fastest one-thread f32 code of this run at 4 of 4 shapes." in own
 
 

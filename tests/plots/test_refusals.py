@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What contradicts itself, is damaged or is no file is refused with a sentence that names it: never
-drawn, never a traceback, never a wait without end."""
+"""What contradicts itself, is damaged or is not a file is refused with a sentence that names it:
+never drawn, never a traceback, never a wait without end."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_damaged_description_ends_with_status_2(
     assert not (tmp_path / "report.html").exists()
 
 
-# --- What is no file -------------------------------------------------------------------------
+# --- What is not a file -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "dangling"])
@@ -302,4 +302,4 @@ def test_a_refused_file_keeps_no_other_machine_from_being_drawn(
     os.mkfifo(tmp_path / "bad" / "z.json")
     assert main(["report", str(tmp_path / "good"), str(tmp_path / "bad")]) == EXIT_BAD_INPUT
     assert (tmp_path / "good" / "report.html").is_file()
-    assert "is no regular file" in capsys.readouterr().err
+    assert "is not a regular file" in capsys.readouterr().err

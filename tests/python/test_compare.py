@@ -140,7 +140,7 @@ def test_a_slower_cell_fails_the_gate_alone(pair: Pair) -> None:
     out, _ = pair.compare("--gate", status=1)
     assert "1.100" in out
     assert "Gate: failed: 1 cell is slower" in out
-    pair.compare()  # without the gate a difference is no failure
+    pair.compare()  # without the gate a difference is not a failure
     pair.compare("--gate", "--effect", "15%")
     pair.compare("--gate", "--only", "cpu_naive")
     pair.change(lambda result: set_times(cell_of(result, "cpu_simd"), 0.008))
@@ -203,7 +203,7 @@ def test_other_hardware_is_refused_unless_wanted(pair: Pair) -> None:
         (["--effect", "much"], "give a share such as 5%"),
         (["--effect", "0"], "above 0"),
         (["--effect", "nan"], "give a share"),
-        (["--only", "("], "no regular expression"),
+        (["--only", "("], "not a regular expression"),
         (["--only", "nowhere"], "matches no cell"),
         (["--markdown-limit", "1"], "--markdown-limit"),
     ],

@@ -44,7 +44,7 @@ def unsteady_cells(file: Path) -> set[str]:
 
 
 def refuse_constant(name: str) -> None:
-    raise AssertionError(f"{name} is no JSON")
+    raise AssertionError(f"{name} is not JSON")
 
 
 def parse(text: str) -> Any:

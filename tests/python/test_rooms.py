@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CONTRACT = "harness"  # the headers on top of harness/
 INCLUDE = re.compile(r'^#include "((?:harness|datasets|implementations)/[^"]+)"', re.MULTILINE)
 
-# What is no room, but may use some: variants the contract, messages and GPUs; studies whatever
+# What is not a room, but may use some: variants the contract, messages and GPUs; studies whatever
 # answers questions about variants.
 OTHERS = {
     "datasets": {"support"},

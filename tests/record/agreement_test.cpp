@@ -83,8 +83,10 @@ std::vector<ProcessRecord> records_of(const std::vector<double>& medians, double
   std::vector<ProcessRecord> records;
   for (const double median : medians) {
     const auto process = static_cast<int>(records.size());
-    records.push_back(
-        {"cell", process, {{"status", "ok"}, {"samples", {median, median}}}, wall, 0, 0});
+    JobResult result;
+    result.status = "ok";
+    result.samples = {median, median};
+    records.push_back({"cell", process, result, wall, 0, 0});
   }
   return records;
 }
@@ -122,7 +124,7 @@ TEST(FurtherProcesses, KeepToTheTimeOfThePlannedOnes) {
 
 TEST(FurtherProcesses, AFailureEndsThem) {
   auto records = records_of({1, 5, 30});
-  records.back().result = {{"status", "error"}, {"samples", json::array()}};
+  records.back().result = unreported("error", "killed");
   EXPECT_FALSE(wants(records, 3));
 }
 

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "datasets/dataset.h"
-#include "harness/record/journal.h"
+#include "harness/run/journal.h"
 #include "harness/study.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"

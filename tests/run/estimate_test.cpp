@@ -39,12 +39,10 @@ Plan plan_of(const ResultFile& file) {
   for (const CellResult& result : file.cells) {
     if (result.status == "skipped") continue;
     Cell cell;
-    cell.variant = result.variant;
+    cell.key = result.key;
     cell.backend = result.backend;
-    cell.task.label = result.dataset;
-    cell.task.shape = {result.n, result.d, result.k, Precision::f32};
-    cell.iterations = result.iterations;
-    cell.threads = result.threads;
+    cell.task.label = result.key.dataset;
+    cell.task.shape = result.key.shape;
     cell.sampling = plan.sampling;
     plan.cells.push_back(cell);
   }
@@ -84,7 +82,7 @@ TEST(Estimate, IsWithinAFactorOfTwoOfWhatTheShippedExperimentsTook) {
 TEST(Estimate, CountsWhatIsRunAlone) {
   Plan plan;
   Cell cell;
-  cell.variant = "cpu_naive";
+  cell.key.variant = "cpu_naive";
   cell.backend = "cpu";
   cell.task.shape = {1000, 2, 4, Precision::f32};
   plan.cells = {cell, cell, cell};

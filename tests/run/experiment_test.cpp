@@ -81,7 +81,7 @@ TEST(StrictJson, RefusesDuplicateKeys) {
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "x.json:3:3: key \"d\" is given twice in one object");
   }
-  // The same key in two objects, and in a list of objects, is no duplicate.
+  // The same key in two objects, and in a list of objects, is not a duplicate.
   EXPECT_NO_THROW(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "x.json"));
 }
 
@@ -243,7 +243,8 @@ TEST(Experiment, RefusesFaultyTraces) {
   changed["expected"] = {{"inertia", {1, 2}}};
   EXPECT_THAT(refusal_with("/traces", json::array({changed})), HasSubstr("relative_tolerance"));
   changed["expected"] = {{"labels_begin", {2}}};
-  EXPECT_THAT(refusal_with("/traces", json::array({changed})), HasSubstr("labels from 0 to k - 1"));
+  EXPECT_THAT(refusal_with("/traces", json::array({changed})),
+              HasSubstr("labels_begin/0: 2 is not within [0, 1]"));
   changed["expected"] = {{"inertia", {3, 2, 1}}, {"relative_tolerance", 0.1}};
   EXPECT_THAT(refusal_with("/traces", json::array({changed})), HasSubstr("more values than"));
   changed = trace;

@@ -44,13 +44,13 @@ TEST(Reproduce, AnswersAreComparedBitForBit) {
   here.label_hash = "aa";
   here.centroid_hash = "bb";
   here.inertia = 0.1;
-  EXPECT_THAT(answer_differences(recorded, here), IsEmpty());
+  EXPECT_THAT(differences_of(recorded, here), IsEmpty());
   here.inertia = 0.1 + 1e-16 + 1e-17;  // the next double
-  EXPECT_THAT(answer_differences(recorded, here), ElementsAre(HasSubstr("inertia")));
+  EXPECT_THAT(differences_of(recorded, here), ElementsAre(HasSubstr("inertia")));
   here.inertia = 0.1;
   here.label_hash = "ab";
   here.empty_clusters = 1;
-  EXPECT_THAT(answer_differences(recorded, here),
+  EXPECT_THAT(differences_of(recorded, here),
               ElementsAre("labels: aa on record, ab here", "empty clusters: 0 on record, 1 here"));
 }
 

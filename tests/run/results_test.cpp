@@ -87,7 +87,10 @@ TEST(Models, CountOperationsAndBytes) {
 }
 
 ProcessRecord first_process(const std::vector<double>& samples, double wall_seconds) {
-  return {"cell", 0, {{"status", "ok"}, {"samples", samples}}, wall_seconds, 0, 0};
+  JobResult result;
+  result.status = "ok";
+  result.samples = samples;
+  return {"cell", 0, result, wall_seconds, 0, 0};
 }
 
 TEST(SamplingDecision, KeepsShortCellsWhole) {
@@ -141,7 +144,7 @@ TEST(SamplingDecision, LeavesNoCellToOneProcess) {
 TEST(SamplingDecision, GoesByTheIterationsThatALibraryRan) {
   const Sampling wanted{3, 3, 0.02, 10, 300};
   ProcessRecord first = first_process({0.4}, 8);
-  first.result["executed_iterations"] = 4;
+  first.result.executed_iterations = 4;
   // 1.6 s each instead of 4 s: 8.4 s hold 5 more, 2 in each of the others.
   const auto decision = decide_sampling(wanted, 10, first);
   EXPECT_EQ(decision.processes, 3);
@@ -161,34 +164,34 @@ TEST(SamplingDecision, CountsSetUpAndVerification) {
 class CellTest : public ::testing::Test {
  protected:
   CellTest() {
-    cell_.key = "cpu_demo/f32/uniform/k10/T10/t1";
-    cell_.variant = "cpu_demo";
+    cell_.key = {"cpu_demo", "uniform", {1000, 3, 10, Precision::f32}, 10, 1};
     cell_.backend = "cpu";
     cell_.task.label = "uniform";
     cell_.task.init = "random:1";
-    cell_.task.shape = {1000, 3, 10, Precision::f32};
-    cell_.iterations = 10;
+    cell_.task.shape = cell_.key.shape;
     cell_.sampling = {3, 3, 0.02, 10, 300};
     limits_.cpus = 2;
   }
 
   void add(const json& changes = json::object()) {
-    json result{{"status", "ok"},
-                {"reason", ""},
-                {"samples", {1e-3, 1.1e-3, 1.2e-3}},
-                {"stopping", "complete"},
-                {"setup_seconds", 0.5},
-                {"stages", {{"assign", 8e-4}, {"update", 1e-4}}},
-                {"inertia", 123.5},
-                {"label_hash", "0123456789abcdef"},
-                {"centroid_hash", "fedcba9876543210"},
-                {"empty_clusters", 0},
-                {"verification", {{"passed", true}}},
-                {"traffic", {{"read_bytes", 1e6}, {"written_bytes", 5e5}, {"atomic_bytes", 5e5}}},
-                {"library", {{"blas", "1.0"}}}};
+    json result = to_json(JobResult{});
+    result.update(
+        {{"status", "ok"},
+         {"samples", {1e-3, 1.1e-3, 1.2e-3}},
+         {"stopping", "complete"},
+         {"setup_seconds", 0.5},
+         {"stages", {{"assign", 8e-4}, {"update", 1e-4}}},
+         {"inertia", 123.5},
+         {"label_hash", "0123456789abcdef"},
+         {"centroid_hash", "fedcba9876543210"},
+         {"empty_clusters", 0},
+         {"verification", {{"passed", true}}},
+         {"traffic", {{"read_bytes", 1e6}, {"written_bytes", 5e5}, {"atomic_bytes", 5e5}}},
+         {"library", {{"blas", "1.0"}}}});
     result.update(changes);
     const auto process = static_cast<int>(records_.size());
-    records_.push_back({cell_.key, process, result, 1, 0.5, 0.75});
+    records_.push_back({cell_.key.text(), process, job_result_from_json(result), 1, 0.5, 0.75,
+                        result.value("activity", json())});
   }
 
   /// Another process with what the last one found: one alone is worth a note.
@@ -383,10 +386,10 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
   EXPECT_EQ(cell.at("gpu").at("uuid"), "GPU-a");
 
   // 0.8 of the host's 1.1 ms in steps of 11 ms.
-  for (auto& record : records_) record.result["device_samples"] = {8e-4, 8.8e-4, 9.6e-4};
+  for (auto& record : records_) record.result.device_samples = {8e-4, 8.8e-4, 9.6e-4};
   EXPECT_THAT(assemble().at("noted").dump(), HasSubstr("device events say"));
   // In steps of 1.1 ms a launch more or less explains that.
-  cell_.iterations = 1;
+  cell_.key.iterations = 1;
   EXPECT_THAT(assemble().at("noted"), IsEmpty());
 
   limits_.ceilings["gpu"]["gemm_gflops"]["f32"] = 0.04;  // 2nkd is 0.0545 GFLOP/s
@@ -443,7 +446,7 @@ TEST_F(CellTest, AThrottledGpuIsToldOnce) {
 }
 
 TEST_F(CellTest, AVariantThatIsKeptWrongSaysWhyInEveryCell) {
-  add({{"status", "wrong"}, {"reason", "centroids are no means"}, {"samples", json::array()}});
+  add({{"status", "wrong"}, {"reason", "centroids are not means"}, {"samples", json::array()}});
   EXPECT_TRUE(assemble().at("wrong_because").is_null());
   cell_.wrong_because = "the second launch reads the wrong sums";
   const json cell = assemble();
@@ -501,9 +504,9 @@ TEST_F(CellTest, TellsWholeCallsAndWhatIsInside) {
   EXPECT_DOUBLE_EQ(calls.at("20").get<double>(), 0.5 + 20 * 1.1e-3);
   EXPECT_DOUBLE_EQ(calls.at("300").get<double>(), 0.5 + 300 * 1.1e-3);
   EXPECT_EQ(cell.at("setup_includes"), "setup: packing");
-  records_.back().result["setup_seconds"] = nullptr;
-  records_.front().result["setup_seconds"] = nullptr;
-  records_[1].result["setup_seconds"] = nullptr;
+  records_.back().result.setup_seconds = std::nan("");
+  records_.front().result.setup_seconds = std::nan("");
+  records_[1].result.setup_seconds = std::nan("");
   EXPECT_TRUE(assemble().at("whole_call_seconds").at("20").is_null()) << "no setup was told";
 }
 
@@ -511,7 +514,7 @@ TEST_F(CellTest, PacesAreNotedWhereTheyExplainMoreThanTheIntervalDoes) {
   best_pace_ = 1e-4;
   for (int process = 0; process < 3; ++process) add({{"pace", {1e-4, 1.45e-4}}});
   EXPECT_THAT(assemble().at("noted"), IsEmpty());
-  records_.back().result["pace"] = {1e-4, 1.55e-4};
+  records_.back().result.pace = {1e-4, 1.55e-4};
   EXPECT_THAT(assemble().at("noted").dump(), HasSubstr("take 1.55 times"));
 }
 

@@ -42,7 +42,7 @@ TEST(Plan, ExpandsShapesTimesVariants) {
   const Plan result = plan(description());
   ASSERT_EQ(result.cells.size(), 4U);
   const Cell& first = result.cells.front();
-  EXPECT_EQ(first.key, "reference/f32/" + first.task.label + "/k3/T4/t1");
+  EXPECT_EQ(first.key.text(), "reference/f32/" + first.task.label + "/k3/T4/t1");
   EXPECT_EQ(first.backend, "cpu");
   EXPECT_TRUE(first.exact);
   EXPECT_EQ(first.task.shape.n, 100);
@@ -105,7 +105,7 @@ TEST(Plan, TwiceTheSameRunsOnceAndSaysSo) {
 TEST(Plan, SingleThreadedVariantsRecordOneThread) {
   json value = description();
   value["variants"] = json::array({{{"variant", "reference"}, {"threads", 2}}});
-  EXPECT_EQ(plan(value).cells[0].threads, 1);
+  EXPECT_EQ(plan(value).cells[0].key.threads, 1);
 }
 
 TEST(Plan, AVariantIsLeftOutOfShapesThatTheExperimentThinksTooLargeForIt) {
@@ -115,7 +115,7 @@ TEST(Plan, AVariantIsLeftOutOfShapesThatTheExperimentThinksTooLargeForIt) {
   const auto cells = plan(value).cells;
   ASSERT_FALSE(cells.empty());
   for (const auto& cell : cells) {
-    if (cell.variant == "reference") {
+    if (cell.key.variant == "reference") {
       EXPECT_THAT(cell.skip_reason, HasSubstr("left out by the experiment: n k d = "));
       EXPECT_THAT(cell.skip_reason, HasSubstr("is more than 1"));
     } else {

@@ -7,12 +7,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <vector>
 
 #include "datasets/points.h"
 #include "harness/run/fit.h"
 #include "harness/run/job.h"
+#include "harness/support/errors.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -465,6 +467,42 @@ TEST(Stop, RulesAreParsed) {
   EXPECT_THROW(parse_stop("movement:x"), std::exception);
   EXPECT_THROW(parse_stop("movement:-1"), std::exception);
   EXPECT_THROW(parse_stop("never"), std::exception);
+}
+
+TEST(JobResults, WhatNoWorkerWritesIsRefused) {
+  const nlohmann::json whole = to_json(JobResult{});
+  const auto read = [&](const nlohmann::json& change) {
+    nlohmann::json message = whole;
+    message["status"] = "ok";
+    message.update(change);
+    return job_result_from_json(message);
+  };
+  EXPECT_EQ(read(nlohmann::json::object()).status, "ok");
+  EXPECT_THROW(read({{"status", "fine"}}), InputError);  // it would be taken for right
+  EXPECT_THROW(read({{"samples", {"fast"}}}), nlohmann::json::exception);
+  EXPECT_THROW(read({{"empty_clusters", 0.5}}), InputError);
+  EXPECT_THROW(read({{"inertia", "small"}}), nlohmann::json::exception);
+  EXPECT_THROW(job_result_from_json(nlohmann::json::array()), nlohmann::json::exception);
+}
+
+TEST(JobResults, NumbersThatBecameNullAreNoNumbersAgain) {
+  JobResult odd;
+  odd.status = "wrong";
+  odd.inertia = std::nan("");
+  odd.samples = {1.0, std::nan("")};
+  const JobResult read = job_result_from_json(nlohmann::json::parse(to_json(odd).dump()));
+  EXPECT_TRUE(std::isnan(read.inertia));
+  ASSERT_EQ(read.samples.size(), 2U);
+  EXPECT_EQ(read.samples[0], 1.0);
+  EXPECT_TRUE(std::isnan(read.samples[1]));
+}
+
+TEST(JobResults, WithoutAWorkersWordThereAreStatusAndReason) {
+  const nlohmann::json message = to_json(unreported("error", "killed"));
+  EXPECT_EQ(message,
+            nlohmann::json(
+                {{"status", "error"}, {"reason", "killed"}, {"samples", nlohmann::json::array()}}));
+  EXPECT_TRUE(job_result_from_json(message).unreported);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST(Pattern, IsFoundAnywhere) {
 
 TEST(Pattern, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(refusal("ab("),
-              HasSubstr("--only 'ab(' is no regular expression: at character 4: a ( without"));
+              HasSubstr("--only 'ab(' is not a regular expression: at character 4: a ( without"));
   EXPECT_THAT(refusal("a)"), HasSubstr("at character 2: a ) without a ("));
   EXPECT_THAT(refusal("[a"), HasSubstr("a [ without its ]"));
   EXPECT_THAT(refusal("[z-a]"), HasSubstr("must go up"));

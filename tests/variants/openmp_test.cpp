@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// openmp_exact against the reference bit for bit; openmp_simd, openmp_master_worker and cpu_simd
+// The exact variants against the reference bit for bit; openmp_simd, openmp_master_worker and cpu_simd
 // against float64 distances.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "harness/exact_step.h"
+#include "harness/support/random.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
 
@@ -27,24 +29,10 @@ struct Case {
   std::vector<float> centroids;  // k x d
 };
 
-/// splitmix64: the same numbers everywhere.
-class Random {
+class Random : public SplitMix64 {
  public:
-  explicit Random(std::uint64_t seed) : state_(seed) {}
-  std::uint64_t bits() {
-    std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9U;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBU;
-    return z ^ (z >> 31);
-  }
-  double uniform() { return static_cast<double>(bits() >> 11) * 0x1p-53; }  // [0, 1)
+  using SplitMix64::SplitMix64;
   double bell() { return uniform() + uniform() + uniform() + uniform() - 2; }
-  std::int64_t below(std::int64_t bound) {
-    return static_cast<std::int64_t>(bits() % static_cast<std::uint64_t>(bound));
-  }
-
- private:
-  std::uint64_t state_;
 };
 
 /// Points by a function of (i, t), and k of them, evenly spaced, as first centroids.
@@ -180,18 +168,68 @@ std::string describe(const Case& data) {
 
 constexpr int kIterations = 5;
 
+/// The exact variants of this backend.
+constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree"};
+
+bool takes(const std::string& name, const Case& data) {
+  const auto& supports = find_variant(name)->traits.supports;
+  return !supports || supports({data.n, data.d, data.k, Precision::f32}).ok;
+}
+
+void expect_states(const std::string& name, const Case& data, const std::vector<State>& expected) {
+  const auto iterations = static_cast<int>(expected.size());
+  for (const int threads : {1, 2, 7}) {
+    const auto actual = run(name, data, threads, iterations);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (int iteration = 0; iteration < iterations; ++iteration) {
+      ASSERT_EQ(actual[iteration].labels, expected[iteration].labels)
+          << name << ' ' << describe(data) << " threads=" << threads << " iteration=" << iteration;
+      ASSERT_EQ(actual[iteration].centroids, expected[iteration].centroids)
+          << name << ' ' << describe(data) << " threads=" << threads << " iteration=" << iteration;
+    }
+  }
+}
+
 TEST(OpenmpExact, EqualsTheReferenceAtAnyThreadCount) {
   for (const Case& data : battery()) {
     const auto expected = run("reference", data, 1, kIterations);
-    for (const int threads : {1, 2, 7}) {
-      const auto actual = run("openmp_exact", data, threads, kIterations);
-      ASSERT_EQ(actual.size(), expected.size());
-      for (int iteration = 0; iteration < kIterations; ++iteration) {
-        ASSERT_EQ(actual[iteration].labels, expected[iteration].labels)
-            << describe(data) << " threads=" << threads << " iteration=" << iteration;
-        ASSERT_EQ(actual[iteration].centroids, expected[iteration].centroids)
-            << describe(data) << " threads=" << threads << " iteration=" << iteration;
-      }
+    for (const char* name : kExact) {
+      if (takes(name, data)) expect_states(name, data, expected);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// Problems as they come: mixtures, grids full of ties, copies, in one to eight dimensions, near the
+/// origin and far away, with a first centroid or two where no point is.
+Case drawn(Random& random) {
+  const std::int64_t n = 1 + random.below(1500);
+  const std::int64_t d = 1 + random.below(8);
+  const std::int64_t k = 1 + random.below(std::min<std::int64_t>(n, 60));
+  const std::int64_t kind = random.below(4);
+  const double offset = std::array{0.0, 0.0, 10.0, -3e5}[random.below(4)];
+  const std::int64_t places = 1 + random.below(20);
+  std::vector<double> centres(places * d);
+  for (double& value : centres) value = 5 * random.bell();
+  std::int64_t place = 0;
+  Case result = make_case("drawn", n, d, k, [&](std::int64_t, std::int64_t t) {
+    if (t == 0) place = random.below(places);
+    if (kind == 0) return offset + random.bell();
+    if (kind == 1) return offset + static_cast<double>(random.below(7));
+    return offset + centres[place * d + t] + (kind == 2 ? 0.3 * random.bell() : 0);
+  });
+  if (random.below(5) == 0) result.centroids[random.below(k * d)] = 1e30F;
+  return result;
+}
+
+TEST(OpenmpExact, EqualsTheReferenceOnProblemsAsTheyCome) {
+  Random random(17);
+  for (int problem = 0; problem < 30; ++problem) {
+    const Case data = drawn(random);
+    const auto expected = run("reference", data, 1, 12);
+    for (const char* name : kExact) {
+      expect_states(name, data, expected);
+      if (HasFatalFailure()) FAIL() << "problem " << problem;
     }
   }
 }
@@ -201,14 +239,16 @@ TEST(OpenmpExact, StepsInOneCallEqualSingleSteps) {
   const Case data =
       make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
   const auto expected = run("reference", data, 1, 9).back();
-  auto instance = find_variant("openmp_exact")->factory.make_float(Precision::f32);
-  instance->setup(problem_of(data, 2));
-  for (int repetition = 0; repetition < 2; ++repetition) {  // reset forgets the sums
-    instance->reset(data.centroids.data());
-    instance->step(9);
-    const State actual = fetch(*instance, data);
-    EXPECT_EQ(actual.labels, expected.labels);
-    EXPECT_EQ(actual.centroids, expected.centroids);
+  for (const char* name : kExact) {
+    auto instance = find_variant(name)->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, 2));
+    for (int repetition = 0; repetition < 2; ++repetition) {  // reset forgets sums and bounds
+      instance->reset(data.centroids.data());
+      instance->step(9);
+      const State actual = fetch(*instance, data);
+      EXPECT_EQ(actual.labels, expected.labels) << name;
+      EXPECT_EQ(actual.centroids, expected.centroids) << name;
+    }
   }
 }
 
@@ -220,7 +260,8 @@ TEST(OpenmpExact, CountsChangedLabels) {
   std::int64_t changed = 0;
   for (std::int64_t i = 0; i < data.n; ++i) changed += states[1].labels[i] != states[2].labels[i];
   ASSERT_GT(changed, 0);
-  for (const char* name : {"openmp_exact", "openmp_simd"}) {
+  for (const char* name :
+       {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree", "openmp_simd"}) {
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 2));
     instance->reset(data.centroids.data());

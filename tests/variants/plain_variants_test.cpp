@@ -583,7 +583,7 @@ TYPED_TEST(PlainVariants, DeclareTheWorkOfTheirStages) {
     EXPECT_EQ(stages[1].stage, "update") << name;
     EXPECT_EQ(stages[1].operations, 20 * (1000 + 8)) << name;
     EXPECT_FALSE(stages[1].gpu) << name;
-    // Centroids up and labels down are no stage's: cuda_hybrid's transfers.
+    // Centroids up and labels down belong to no stage: cuda_hybrid's transfers.
     const double transferred = hybrid ? sizeof(TypeParam) * 8.0 * 20 + 4.0 * 1000 : 0;
     const Traffic traffic = traits.traffic(shape);
     EXPECT_EQ(traffic.read_bytes,

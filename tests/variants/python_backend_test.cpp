@@ -467,7 +467,7 @@ TEST(FindPython, AnInterpreterAskedForByNameHasNoSubstitute) {
     unsetenv("KMEANS_BENCH_PYTHON");
   }
   EXPECT_EQ(location.interpreter, "");
-  EXPECT_THAT(location.missing, HasSubstr("'/no/such/python', which is no program"));
+  EXPECT_THAT(location.missing, HasSubstr("'/no/such/python', which is not a program"));
 }
 
 TEST(FindExecutable, LooksOnThePathAndAtPaths) {

@@ -75,10 +75,10 @@ KMEANS_VARIANT(Aborts, .name = "fault_aborts", .summary = "aborts in step")
 KMEANS_VARIANT(Exits, .name = "fault_exits", .summary = "calls exit(0) in step")
 KMEANS_VARIANT(ExitsAtOnce, .name = "fault_exits_at_once", .summary = "calls _exit(7) in step")
 KMEANS_VARIANT(Throws, .name = "fault_throws",
-               .summary = "throws a text with control characters and a byte that is no UTF-8")
+               .summary = "throws a text with control characters and a byte that is not UTF-8")
 KMEANS_VARIANT(ThrowsInSetup, .name = "fault_throws_in_setup", .summary = "throws in setup")
 KMEANS_VARIANT(ThrowsAnInteger, .name = "fault_throws_an_integer",
-               .summary = "throws something that is no exception")
+               .summary = "throws something that is not an exception")
 KMEANS_VARIANT(CrashesWhenTimed, .name = "fault_crashes_when_timed",
                .summary = "is right while it is verified, aborts when it is timed")
 KMEANS_VARIANT(HangsInSetup, .name = "fault_hangs_in_setup", .summary = "never returns from setup")

@@ -11,21 +11,28 @@
 #include <utility>
 #include <vector>
 
+#include "harness/run/job.h"
+
 namespace kmeans {
 
 /// A line of a journal (a JSON object) with the checksum that it carries: its last member, the
 /// beginning of the SHA-256 of the line without it.
 std::string sealed_line(const std::string& line);
 
-/// What one worker process of a cell reported.
+/// What came of one worker process of a cell.
 struct ProcessRecord {
-  std::string cell;
+  std::string cell;  ///< Its key.
   int process = 0;
-  nlohmann::json result;    ///< JobResult as JSON
+  JobResult result;
   double wall_seconds = 0;  ///< From start to end of the process.
   double load_before = 0;   ///< One-minute load average of the machine.
   double load_after = 0;
+  nlohmann::json activity{};  ///< Meanwhile (harness/machine/machine_check.h); null: unknown.
+  int retries = 0;            ///< Attempts at it beyond the first.
 };
+
+/// Its line of a journal, without the checksum.
+nlohmann::json to_json(const ProcessRecord& record);
 
 /// What a run found out so far. A later entry for the same process, trace or study replaces an
 /// earlier one.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/record/journal.h"
+#include "harness/run/journal.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ class JournalTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   static ProcessRecord record(const std::string& cell, int process, double sample) {
-    return {cell, process, {{"status", "ok"}, {"samples", {sample}}}, 1.5, 0.25, 0.5};
+    return {cell, process, job_result_from_json({{"status", "ok"}, {"samples", {sample}}}),
+            1.5,  0.25,    0.5};
   }
 
   [[nodiscard]] std::string text() const {
@@ -68,7 +69,7 @@ TEST_F(JournalTest, ResumedJournalHoldsWhatWasWritten) {
   EXPECT_EQ(content.header.at("started"), "2026-01-01T00:00:00Z");
   ASSERT_EQ(content.processes.size(), 3U);
   const auto& second = content.processes.at({"b", 1});
-  EXPECT_EQ(second.result.at("samples").at(0), 3.0);
+  EXPECT_THAT(second.result.samples, ElementsAre(3.0));
   EXPECT_EQ(second.wall_seconds, 1.5);
   EXPECT_EQ(second.load_before, 0.25);
   EXPECT_EQ(second.load_after, 0.5);
@@ -85,7 +86,7 @@ TEST_F(JournalTest, LaterEntryOfAProcessReplacesTheEarlierOne) {
   }
   const Journal journal(file_, true);
   ASSERT_EQ(journal.content().processes.size(), 1U);
-  EXPECT_EQ(journal.content().processes.at({"a", 0}).result.at("samples").at(0), 7.0);
+  EXPECT_THAT(journal.content().processes.at({"a", 0}).result.samples, ElementsAre(7.0));
   EXPECT_THAT(journal.content().run_order, ElementsAre("a"));
 }
 
@@ -255,14 +256,15 @@ TEST_F(JournalTest, NumbersThatAreNoneAndBrokenTextAreWritten) {
   {
     Journal journal(file_, false);
     ProcessRecord odd = record("a", 0, 1.0);
-    odd.result["samples"] = {std::numeric_limits<double>::quiet_NaN()};
-    odd.result["reason"] = "bad byte \xFF";
+    odd.result.samples = {std::numeric_limits<double>::quiet_NaN()};
+    odd.result.reason = "bad byte \xFF";
     journal.append(odd);
   }
   const Journal journal(file_, true);
   const auto& result = journal.content().processes.at({"a", 0}).result;
-  EXPECT_TRUE(result.at("samples").at(0).is_null());
-  EXPECT_EQ(result.at("reason"), "bad byte \xEF\xBF\xBD");
+  ASSERT_EQ(result.samples.size(), 1U);
+  EXPECT_TRUE(std::isnan(result.samples[0]));
+  EXPECT_EQ(result.reason, "bad byte \xEF\xBF\xBD");
 }
 
 TEST(IdentityDifferences, NamesWhatChanged) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/record/journal.h"
+#include "harness/run/journal.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -26,14 +26,6 @@ namespace {
 
 using nlohmann::json;
 
-json to_json(const ProcessRecord& record) {
-  return {{"cell", record.cell},
-          {"process", record.process},
-          {"result", record.result},
-          {"wall_seconds", record.wall_seconds},
-          {"load_average", {record.load_before, record.load_after}}};
-}
-
 /// Why a line is not what this program writes.
 class Damage : public std::runtime_error {
  public:
@@ -43,7 +35,7 @@ class Damage : public std::runtime_error {
 /// The object under a key.
 const json& object_at(const json& line, const char* key) {
   const json& value = line.at(key);
-  if (!value.is_object()) throw Damage("\"" + std::string(key) + "\" is no object");
+  if (!value.is_object()) throw Damage("\"" + std::string(key) + "\" is not an object");
   return value;
 }
 
@@ -51,13 +43,13 @@ ProcessRecord process_from_json(const json& line) {
   ProcessRecord record;
   line.at("cell").get_to(record.cell);
   record.process = integer_at<int>(line, "process");
-  record.result = object_at(line, "result");
-  for (const char* key : {"stages", "library"}) {
-    if (record.result.contains(key)) object_at(record.result, key);
+  const json& result = object_at(line, "result");
+  for (const char* key : {"stages", "library", "stage_work"}) {
+    if (result.contains(key)) object_at(result, key);
   }
-  if (record.result.contains("outcome") && !record.result.at("outcome").is_string()) {
-    throw Damage("\"outcome\" is no text");
-  }
+  record.result = job_result_from_json(result);
+  record.activity = result.value("activity", json());
+  if (result.contains("retries")) record.retries = integer_at<int>(result, "retries");
   line.at("wall_seconds").get_to(record.wall_seconds);
   line.at("load_average").at(0).get_to(record.load_before);
   line.at("load_average").at(1).get_to(record.load_after);
@@ -136,6 +128,17 @@ std::string time_stamp() {
 }
 
 }  // namespace
+
+json to_json(const ProcessRecord& record) {
+  json result = to_json(record.result);
+  if (!record.activity.is_null()) result["activity"] = record.activity;
+  if (record.retries > 0) result["retries"] = record.retries;
+  return {{"cell", record.cell},
+          {"process", record.process},
+          {"result", result},
+          {"wall_seconds", record.wall_seconds},
+          {"load_average", {record.load_before, record.load_after}}};
+}
 
 std::string sealed_line(const std::string& line) {
   if (line.empty() || line.back() != '}') return line;
@@ -281,10 +284,9 @@ void Journal::write_header(const std::string& started, const json& identity) {
 }
 
 void Journal::append(const ProcessRecord& record) {
-  append_line(to_json(record));
-  ProcessRecord stored = record;
-  stored.result = presentable(record.result);  // as a resumed run would read it
-  content_.add(stored);
+  const json line = presentable(to_json(record));
+  append_line(line);
+  content_.add(process_from_json(line));  // as a resumed run would read it
 }
 
 void Journal::append_dataset(const std::string& label, const json& dataset) {

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an experiment file wants beside its sweeps: traces and studies.
+#include <algorithm>
+#include <set>
+
+#include "harness/run/experiment_parts.h"
+#include "harness/run/fit.h"
+#include "harness/study.h"
+
+namespace kmeans::experiment_parts {
+namespace {
+
+using nlohmann::json;
+
+/// The entries of a list, no two of the same name. `kinds`: what they are, in the plural.
+template <class ReadOne>
+auto read_named(const JsonReader& list, const std::string& kinds, const ReadOne& read_one) {
+  std::set<std::string> names;
+  return list.each([&](const JsonReader& object) {
+    auto entry = read_one(object);
+    if (!names.insert(entry.name).second) {
+      object["name"].fail("two " + kinds + " are named \"" + entry.name + "\"");
+    }
+    return entry;
+  });
+}
+
+/// Does a trace or study take its points from a file, its own or the experiment's?
+bool is_from_file(const JsonReader& object, const Experiment& experiment) {
+  const JsonReader own = object["data"];
+  return takes_points_from_file(own.present() ? own.value() : experiment.data);
+}
+
+/// What traces and studies say alike: name, data, first centroids, scales.
+template <class Spec>
+void read_common(const JsonReader& object, const Experiment& experiment, Spec& spec) {
+  spec.pointer = object.pointer();
+  spec.name = read_name(object["name"]);
+  const auto given = [&](const char* key) { return object[key].present(); };
+  spec.data = given("data") ? read_data(object["data"]) : experiment.data;
+  spec.init = given("init") ? read_init(object["init"]) : experiment.init;
+  spec.scales = !given("scales") ? scale_names()
+                                 : object["scales"].filled().each([](const JsonReader& scale) {
+                                     return scale.one_of(scale_names());
+                                   });
+  for (const char* key : {"n", "d"}) {
+    if (takes_points_from_file(spec.data) && given(key)) {
+      object[key].fail("is given by the data file, not here");
+    }
+  }
+}
+
+/// k centroids of d numbers that are known beforehand, after an iteration.
+void check_known_centroids(const JsonReader& object, const TraceSpec& spec) {
+  object.allow_only({"iteration", "values", "absolute_tolerance"});
+  object["iteration"].integer(1, spec.iterations);
+  object["absolute_tolerance"].positive();
+  const auto rows = object["values"].elements();
+  bool fits = static_cast<std::int64_t>(rows.size()) == spec.shape.k;
+  for (const JsonReader& row : rows) {
+    const json& values = row.value();
+    fits = fits && values.is_array() &&
+           (!spec.shape.d || static_cast<std::int64_t>(values.size()) == spec.shape.d) &&
+           std::all_of(values.begin(), values.end(), [](const json& v) { return v.is_number(); });
+  }
+  if (!fits) object["values"].fail("must hold k lists of d numbers");
+}
+
+json read_expectation(const JsonReader& object, const TraceSpec& spec) {
+  object.allow_only({"inertia", "relative_tolerance", "labels_begin", "centroids"});
+  if (const auto centroids = object["centroids"]; centroids.present()) {
+    for (const JsonReader& known : centroids.elements()) check_known_centroids(known, spec);
+  }
+  object["relative_tolerance"].number(0, 1, 0);
+  if (const auto inertia = object["inertia"]; inertia.present()) {
+    const auto values = inertia.each([](const JsonReader& value) { return value.number(); });
+    if (static_cast<std::int64_t>(values.size()) > spec.iterations) {
+      inertia.fail("holds more values than there are iterations");
+    }
+    if (!object["relative_tolerance"].present()) {
+      object.fail("lacks \"relative_tolerance\", needed to judge \"inertia\"");
+    }
+  }
+  if (const auto labels = object["labels_begin"]; labels.present()) {
+    for (const JsonReader& label : labels.elements()) label.integer(0, spec.shape.k - 1);
+  }
+  return object.value();
+}
+
+TraceSpec read_trace(const JsonReader& object, const Experiment& experiment) {
+  object.allow_only({"name", "variant", "precision", "threads", "n", "d", "k", "iterations", "data",
+                     "init", "scales", "keep_points", "keep_centroids", "stop", "expected"});
+  TraceSpec trace;
+  read_common(object, experiment, trace);
+  trace.variant = read_choice(object, false);
+  trace.shape = read_shape(object, is_from_file(object, experiment));
+  trace.iterations = object["iterations"].integer(1, kMaxIterations);
+  trace.keep_points = object["keep_points"].integer(0, 1000000, 0);
+  trace.keep_centroids = object["keep_centroids"].boolean(true);
+  if (const auto expected = object["expected"]; expected.present()) {
+    trace.expected = read_expectation(expected, trace);
+  }
+  trace.stop = object["stop"].text("");
+  try {
+    static_cast<void>(parse_stop(trace.stop));
+  } catch (const InputError&) {
+    object["stop"].fail_type("labels, movement:E or loss:E");
+  }
+  return trace;
+}
+
+StudySpec read_study(const JsonReader& object, const Experiment& experiment) {
+  object.allow_only(
+      {"name", "study", "n", "d", "k", "data", "init", "scales", "timeout_seconds", "parameters"});
+  StudySpec spec;
+  read_common(object, experiment, spec);
+  const Study& study =
+      *object["study"].parsed([](const std::string& name) { return &require_study(name); });
+  spec.study = study.name;
+  const bool with_data = object["k"].present() || object["n"].present();
+  if (study.needs_data && !with_data) {
+    object.fail("lacks \"n\", \"d\" and \"k\": this study needs data");
+  }
+  if (with_data) spec.shape = read_shape(object, is_from_file(object, experiment));
+  spec.timeout_seconds = object["timeout_seconds"].number(0.1, 1e6, spec.timeout_seconds);
+  if (const auto parameters = object["parameters"]; parameters.present()) {
+    parameters.require_object();
+    spec.parameters = parameters.value();
+  }
+  return spec;
+}
+
+}  // namespace
+
+std::vector<TraceSpec> read_traces(const JsonReader& list, const Experiment& experiment) {
+  return read_named(list, "traces",
+                    [&](const JsonReader& object) { return read_trace(object, experiment); });
+}
+
+std::vector<StudySpec> read_studies(const JsonReader& list, const Experiment& experiment) {
+  return read_named(list, "studies",
+                    [&](const JsonReader& object) { return read_study(object, experiment); });
+}
+
+}  // namespace kmeans::experiment_parts

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/plan_jobs.h"
+
+namespace kmeans {
+
+Job job_of(const CellKey& key, const TaskFiles& files) {
+  Job job;
+  job.variant = key.variant;
+  job.precision = key.shape.precision;
+  job.points_file = files.points.file.string();
+  job.centroids_file = files.centroids.string();
+  job.k = key.shape.k;
+  job.iterations = key.iterations;
+  job.threads = key.threads;
+  return job;
+}
+
+void compare_with(const ExactTrajectory& exact, Job& job) {
+  job.exact_inertia = exact.inertia;
+  job.exact_had_empty_clusters = exact.met_empty_clusters;
+  job.exact_scale = exact.scale;
+  job.exact_scalar = exact.scalar;
+}
+
+TraceJob job_of(const PlannedTrace& trace, const TaskFiles& files, int verify_threads) {
+  TraceJob job;
+  job.points_file = files.points.file.string();
+  job.centroids_file = files.centroids.string();
+  job.variant = trace.spec.variant.name;
+  job.precision = trace.precision;
+  job.k = trace.task.shape.k;
+  job.iterations = trace.spec.iterations;
+  job.threads = trace.threads;
+  job.keep_points = trace.spec.keep_points;
+  job.keep_centroids = trace.spec.keep_centroids;
+  job.expected = trace.spec.expected;
+  if (job.expected.is_object() && !job.expected.contains("inertia")) {
+    job.expected["inertia"] = nlohmann::json::array();
+  }
+  job.verify_threads = verify_threads;
+  job.stop = trace.spec.stop;
+  return job;
+}
+
+StudyJob job_of(const PlannedStudy& study, const TaskFiles* files, int threads) {
+  StudyJob job;
+  if (files != nullptr) {
+    job.points_file = files->points.file.string();
+    job.centroids_file = files->centroids.string();
+    job.k = study.task->shape.k;
+  }
+  job.study = study.spec.study;
+  job.parameters = study.spec.parameters;
+  job.threads = threads;
+  return job;
+}
+
+}  // namespace kmeans

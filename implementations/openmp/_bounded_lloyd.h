@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lloyd's algorithm with bounds kept between iterations. Of each point: `upper`, at least its distance to
+// the centroid that it is labelled with, and lower bounds, at most its distance to any other: one for all,
+// and one for each group of centroids where there are several. Centroids move, and the bounds with them;
+// where the upper one stays below a lower one, no centroid behind that can have become the nearest.
+//
+// Bounds are on true distances, in the units of the frame; docs/openmp.md says why none is ever on the
+// wrong side. Where they leave a point open, it is labelled as in openmp_exact.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "harness/variant.h"
+#include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_centroid_groups.h"
+#include "implementations/openmp/_filter_bound.h"
+#include "implementations/openmp/_fixed_point_sums.h"
+#include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_lloyd.h"
+#include "implementations/openmp/_panels.h"
+#include "implementations/openmp/_range.h"
+#include "implementations/openmp/_simd.h"
+
+namespace kmeans::openmp {
+
+/// What keeps bounds on their side. Tests have wrong ones.
+struct BoundRules {
+  static constexpr float kUp = 1 + 0x1p-20F;     ///< more than the roundings of one step
+  static constexpr float kDown = 1 - 0x1p-20F;   ///< likewise
+  static constexpr float kClear = 1 + 0x1p-20F;  ///< how far apart two distances are surely unequal
+  static constexpr double kDrift = 1.000001;     ///< of how far a centroid moved
+  static constexpr float kError = 1;             ///< of the error of a value
+};
+
+template <class Rules>
+class BoundedLloyd : public Variant<float> {
+ public:
+  static constexpr int kMaxGroups = 64;
+
+  void setup(const Problem<float>& problem) override {
+    problem_ = problem;
+    const std::int64_t n = problem.shape.n;
+    const std::int64_t d = problem.shape.d;
+    const std::int64_t k = problem.shape.k;
+    threads_ = useful_threads(problem.shape, kBatch, problem.threads);
+    frame_.emplace(problem);
+    const std::int64_t padded = round_up(n, kLanes);
+    rows_ = AlignedArray<float>(n * d);
+    norms_ = AlignedArray<float>(n);
+    upper_ = AlignedArray<float>(padded);
+    lower_ = AlignedArray<float>(padded);
+    labels_ = AlignedArray<std::int32_t>(padded);
+    group_count_ = groups(problem.shape);
+    if (group_count_ > 1) group_lower_ = AlignedArray<float>(n * group_count_);
+#pragma omp parallel for schedule(static) num_threads(threads_)
+    for (std::int64_t i = 0; i < n; ++i) place_in_frame(i);
+    float64_centroids_ = Float64Centroids(k, d);
+    sums_ = FixedPointSums<float>(problem, threads_);
+    workers_.resize(threads_);
+  }
+
+  void reset(const float* centroids) override {
+    const auto [n, d, k, precision] = problem_.shape;
+    means_.assign(centroids, centroids + k * d);
+    std::fill_n(labels_.data(), round_up(n, kLanes), -1);
+    sums_.clear();
+    fresh_ = true;
+  }
+
+  void step(std::int64_t iterations) override {
+    if (fresh_) start();
+#pragma omp parallel num_threads(threads_)
+    {
+      const int thread = omp_get_thread_num();
+      const int threads = omp_get_num_threads();
+      for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+        {
+          const auto timed = stage_of(thread, "assign");
+          assign(thread, threads);
+#pragma omp barrier
+        }
+        const auto timed = stage_of(thread, "update");
+        move_centroids(thread, threads);
+#pragma omp barrier
+        pack(thread, threads);
+#pragma omp barrier
+      }
+    }
+  }
+
+  void fetch(float* centroids, std::int32_t* labels) override {
+    std::copy(means_.begin(), means_.end(), centroids);
+    std::copy_n(labels_.data(), problem_.shape.n, labels);
+  }
+
+  Progress progress() override {
+    std::int64_t changed = 0;
+    for (const auto& worker : workers_) changed += worker.value.changed;
+    return {.movement = {}, .changed = changed, .loss = {}};
+  }
+
+  static double bytes(const Sizes& s, double groups) {
+    return s.n * (4 * s.d + 4 * 4 + (groups > 1 ? 4 * groups : 0)) + Panels::bytes(s) +
+           Float64Centroids::bytes(s) + 12 * s.k * s.d +
+           FixedPointSums<float>::bytes(
+               {static_cast<std::int64_t>(s.n), static_cast<std::int64_t>(s.d),
+                static_cast<std::int64_t>(s.k)},
+               omp_get_num_procs());
+  }
+
+ protected:
+  /// How many groups of centroids have lower bounds of their own: 1 to kMaxGroups.
+  [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
+
+ private:
+  static constexpr int kLanes = Lanes<float>::kCount;
+  static constexpr int kBatch = 256;  // points whose open ones are collected by group
+
+  /// An open point on its way through the groups.
+  struct Open {
+    std::int64_t point = 0;
+    std::uint64_t groups = 0;  // to look at, as bits
+    GroupResult best;          // of all groups
+    int group = 0;             // where the nearest is
+    float second_there = 0;    // the second lowest value in it
+  };
+  struct Worker {
+    CentroidRange seen;
+    std::int64_t changed = 0;
+    std::vector<Open> open;
+    std::vector<float> before;  // its centroids before they moved
+  };
+
+  StageScope stage_of(int thread, const char* name) {
+    return thread == 0 ? this->stage(name) : StageScope(nullptr, name);
+  }
+
+  [[nodiscard]] const float* row(std::int64_t i) const {
+    return rows_.data() + i * problem_.shape.d;
+  }
+
+  void place_in_frame(std::int64_t i) {
+    const std::int64_t d = problem_.shape.d;
+    double squares = 0;
+    for (std::int64_t t = 0; t < d; ++t) {
+      const float value = frame_->apply(problem_.points[i * d + t], t);
+      rows_[i * d + t] = value;
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    norms_[i] = static_cast<float>(std::sqrt(squares) * 1.000001);  // never too short
+  }
+
+  /// What depends on the first centroids; part of the first iteration.
+  void start() {
+    const auto [n, d, k, precision] = problem_.shape;
+    groups_ = balanced_groups(means_.data(), k, d, group_count_);
+    group_of_.resize(k);
+    for (int g = 0; g < group_count_; ++g) {
+      for (const std::int32_t j : groups_[g]) group_of_[j] = g;
+    }
+    panels_ = Panels(groups_, d);
+    drift_.assign(k, 0.0F);
+    travelled_.assign(group_count_, 0.0F);
+    largest_drift_.assign(group_count_, 0.0F);
+    centroid_rows_.resize(k * d);
+    for (auto& worker : workers_) worker.value.seen = {};
+    pack(0, 1);
+    fresh_ = false;
+  }
+
+  // ---- labels
+
+  void assign(int thread, int threads) {
+    Worker& worker = workers_[thread].value;
+    worker.changed = 0;
+    CentroidRange seen;
+    for (const auto& other : workers_) seen.add(other.value.seen);
+    const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
+    const std::int64_t n = problem_.shape.n;
+    const Range batches = part_of(round_up(n, kBatch) / kBatch, thread, threads);
+    for (std::int64_t batch = batches.begin; batch < batches.end; ++batch) {
+      const Range points{batch * kBatch, std::min(n, (batch + 1) * kBatch)};
+      worker.open.clear();
+      if (labels_[points.begin] < 0) {
+        for (std::int64_t i = points.begin; i < points.end; ++i) open(worker, i, ~std::uint64_t{0});
+      } else {
+        move_bounds(worker, points, seen);
+      }
+      for (int g = 0; g < group_count_; ++g) look_at(worker, g);
+      for (const Open& point : worker.open) close(thread, bound, point);
+    }
+  }
+
+  static void open(Worker& worker, std::int64_t i, std::uint64_t groups) {
+    worker.open.push_back({i, groups, {}, 0, std::numeric_limits<float>::infinity()});
+  }
+
+  /// Bounds follow the centroids; what they leave open is collected.
+  void move_bounds(Worker& worker, Range points, const CentroidRange& seen) {
+    using L = Lanes<float>;
+    const float farthest = *std::max_element(largest_drift_.begin(), largest_drift_.end());
+    for (std::int64_t i = points.begin; i < points.end; i += kLanes) {
+      alignas(64) std::array<float, kLanes> own;
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const std::int32_t label = labels_[i + lane];
+        own[lane] = label < 0 ? 0.0F : drift_[label];
+      }
+      const auto upper = (L::load(upper_.data() + i) + L::load(own.data())) * L::set(Rules::kUp);
+      const auto lower = L::load(lower_.data() + i) * L::set(Rules::kDown) - L::set(farthest);
+      L::store(upper_.data() + i, upper);
+      L::store(lower_.data() + i, lower);
+      // Equal bounds decide nothing: another centroid may be as near, and of a lower index.
+      const auto stays = L::less(upper * L::set(Rules::kClear), lower);
+      const auto count = std::min<std::int64_t>(kLanes, points.end - i);
+      std::uint32_t left = ~L::bits(stays) & static_cast<std::uint32_t>((1ULL << count) - 1);
+      for (; left != 0; left &= left - 1) examine(worker, i + std::countr_zero(left), seen);
+    }
+  }
+
+  /// Is a point open still if its upper bound is made tight, and in which groups?
+  void examine(Worker& worker, std::int64_t i, const CentroidRange& seen) {
+    upper_[i] = own_distance(i, seen);
+    const float upper = upper_[i] * Rules::kClear;
+    if (upper < lower_[i]) return;
+    if (group_count_ == 1) return open(worker, i, 1);
+    const float* bounds = group_lower_.data() + i * group_count_;
+    std::uint64_t groups = 0;
+    float lowest = std::numeric_limits<float>::infinity();
+    for (int g = 0; g < group_count_; ++g) {
+      const float lower = bounds[g] * Rules::kDown - travelled_[g];
+      lowest = std::min(lowest, lower);
+      groups |= static_cast<std::uint64_t>(!(upper < lower)) << g;
+    }
+    if (groups != 0) return open(worker, i, groups | std::uint64_t{1} << group_of_[labels_[i]]);
+    lower_[i] = lowest;
+  }
+
+  /// At least the distance between a point and the centroid that it is labelled with.
+  [[nodiscard]] float own_distance(std::int64_t i, const CentroidRange& seen) const {
+    using L = Lanes<float>;
+    const std::int64_t d = problem_.shape.d;
+    const float* y = row(i);
+    const float* z = centroid_rows_.data() + labels_[i] * d;
+    auto sums = L::set(0);
+    std::int64_t t = 0;
+    for (; t + kLanes <= d; t += kLanes) {
+      const auto difference = L::load(y + t) - L::load(z + t);
+      sums = L::fma(difference, difference, sums);
+    }
+    alignas(64) std::array<float, kLanes> lanes;
+    L::store(lanes.data(), sums);
+    float sum = 0;
+    for (; t < d; ++t) sum += (y[t] - z[t]) * (y[t] - z[t]);
+    for (const float value : lanes) sum += value;
+    const float rounding = static_cast<float>(d + 8) * 0x1p-24F;
+    const float coordinates = 0x1p-22F * (norms_[i] + static_cast<float>(seen.largest_norm));
+    return std::sqrt(sum) * (1 + rounding) * Rules::kUp + coordinates + 0x1p-50F;
+  }
+
+  /// The values of a group for all points that are open there.
+  void look_at(Worker& worker, int g) {
+    std::array<const float*, Panels::kPoints> rows;
+    std::array<Open*, Panels::kPoints> points;
+    std::array<GroupResult, Panels::kPoints> results;
+    int filled = 0;
+    const auto look = [&] {
+      if (filled == 0) return;
+      std::fill(rows.begin() + filled, rows.end(), rows[0]);
+      panels_.look(g, rows, results);
+      for (int p = 0; p < filled; ++p) merge(*points[p], g, results[p]);
+      filled = 0;
+    };
+    for (Open& point : worker.open) {
+      if ((point.groups >> g & 1) == 0) continue;
+      rows[filled] = row(point.point);
+      points[filled++] = &point;
+      if (filled == Panels::kPoints) look();
+    }
+    look();
+  }
+
+  void merge(Open& point, int g, const GroupResult& found) {
+    if (group_count_ > 1) group_lower_[point.point * group_count_ + g] = found.nearest;
+    point.best.second =
+        std::min({point.best.second, found.second, std::max(point.best.nearest, found.nearest)});
+    if (!(found.nearest < point.best.nearest)) return;
+    point.best.nearest = found.nearest;
+    point.best.label = found.label;
+    point.group = g;
+    point.second_there = found.second;
+  }
+
+  /// Label and bounds of a point that was open.
+  void close(int thread, const FilterBound& bound, const Open& point) {
+    const std::int64_t i = point.point;
+    const float norm = norms_[i];
+    const float margin = (bound.c * norm + bound.b) * norm + bound.a;
+    const bool decided = point.best.second - point.best.nearest > margin;
+    const float* given = problem_.points + i * problem_.shape.d;
+    const std::int32_t label = decided ? point.best.label : float64_centroids_.nearest(given);
+    const float error = margin * Rules::kError / 2;
+    // The norm is too long by 1.2e-6 at most.
+    const float most = norm * norm * Rules::kUp + error;
+    const float least = norm * norm * (1 - 0x1p-18F) - error;
+    const auto lower = [&](float value) {
+      constexpr float kEnough = 0x1p40F;  // what lies beyond CentroidRange::kFar is further
+      return std::min(kEnough, std::sqrt(std::max(0.0F, value + least)) * Rules::kDown);
+    };
+    upper_[i] = std::sqrt(std::max(0.0F, point.best.nearest + most)) * Rules::kUp;
+    lower_[i] = lower(decided ? point.best.second : point.best.nearest);
+    if (group_count_ > 1) {
+      float* bounds = group_lower_.data() + i * group_count_;
+      for (int g = 0; g < group_count_; ++g) {
+        if ((point.groups >> g & 1) != 0) {
+          const bool own = decided && g == point.group;
+          bounds[g] = (lower(own ? point.second_there : bounds[g]) + travelled_[g]) * Rules::kDown;
+        }
+        lower_[i] = std::min(lower_[i], bounds[g] * Rules::kDown - travelled_[g]);
+      }
+    }
+    if (label == labels_[i]) return;
+    sums_.move(thread, given, labels_[i], label);
+    labels_[i] = label;
+    workers_[thread].value.changed += 1;
+  }
+
+  // ---- centroids
+
+  /// New means of a thread's clusters, and how far they moved.
+  void move_centroids(int thread, int threads) {
+    const auto [n, d, k, precision] = problem_.shape;
+    const Range clusters = part_of(k, thread, threads);
+    auto& before = workers_[thread].value.before;
+    before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
+    sums_.update(means_.data(), clusters);
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      const float* old = before.data() + (j - clusters.begin) * d;
+      double squares = 0;
+      for (std::int64_t t = 0; t < d; ++t) {
+        const double moved =
+            (static_cast<double>(means_[j * d + t]) - static_cast<double>(old[t])) * frame_->scale;
+        squares += moved * moved;
+      }
+      drift_[j] = static_cast<float>(std::sqrt(squares) * Rules::kDrift);
+    }
+  }
+
+  /// A thread's part of the centroids in the layouts that they are looked at in, and its groups' drift.
+  void pack(int thread, int threads) {
+    const auto [n, d, k, precision] = problem_.shape;
+    workers_[thread].value.seen =
+        panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads));
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+    const Range clusters = part_of(k, thread, threads);
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      for (std::int64_t t = 0; t < d; ++t) {
+        centroid_rows_[j * d + t] = frame_->apply(means_[j * d + t], t);
+      }
+    }
+    const Range groups = part_of(group_count_, thread, threads);
+    for (std::int64_t g = groups.begin; g < groups.end; ++g) {
+      float farthest = 0;
+      for (const std::int32_t j : groups_[g]) farthest = std::max(farthest, drift_[j]);
+      largest_drift_[g] = farthest;
+      travelled_[g] = (travelled_[g] + farthest) * (farthest > 0 ? Rules::kUp : 1);
+    }
+  }
+
+  Problem<float> problem_;
+  int threads_ = 1;
+  int group_count_ = 1;
+  bool fresh_ = true;
+  std::optional<Frame<float>> frame_;
+  AlignedArray<float> rows_;         // n x d, in the frame
+  AlignedArray<float> norms_;        // n
+  AlignedArray<float> upper_;        // n, padded
+  AlignedArray<float> lower_;        // n, padded
+  AlignedArray<float> group_lower_;  // n x groups, plus what the group had travelled
+  AlignedArray<std::int32_t> labels_;
+  std::vector<float> means_;          // k x d, the centroids as the caller sees them
+  std::vector<float> centroid_rows_;  // k x d, in the frame
+  std::vector<std::vector<std::int32_t>> groups_;
+  std::vector<int> group_of_;         // k
+  std::vector<float> drift_;          // k, in the frame, in the last update
+  std::vector<float> largest_drift_;  // of a group, in the last update
+  std::vector<float> travelled_;      // of a group, the sum of these; never too small
+  Panels panels_;
+  Float64Centroids float64_centroids_;
+  FixedPointSums<float> sums_;
+  std::vector<Padded<Worker>> workers_;
+};
+
+}  // namespace kmeans::openmp

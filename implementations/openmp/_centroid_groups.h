@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Groups of neighbouring centroids, of equal size but for one.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace kmeans::openmp {
+
+/// Divides a range of centroids among groups: halved across the line from the one that is furthest from
+/// the mean to the one that is furthest from that, and so on.
+class CentroidHalving {
+ public:
+  CentroidHalving(const float* centroids, std::int64_t d) : centroids_(centroids), d_(d) {}
+
+  void divide(std::int32_t* begin, std::int32_t* end, std::vector<std::int32_t>* groups,
+              int count) {
+    if (count == 1) {
+      groups->assign(begin, end);
+      std::sort(groups->begin(), groups->end());
+      return;
+    }
+    const int left = count / 2;
+    std::int32_t* middle = begin + (end - begin) * left / count;
+    const auto from = furthest(begin, end, mean(begin, end));
+    const auto to = furthest(begin, end, from);
+    std::vector<std::pair<double, std::int32_t>> keys;
+    for (const std::int32_t* j = begin; j < end; ++j) {
+      double along = 0;
+      for (std::int64_t t = 0; t < d_; ++t) along += (to[t] - from[t]) * coordinate(*j, t);
+      keys.emplace_back(along, *j);
+    }
+    std::nth_element(keys.begin(), keys.begin() + (middle - begin), keys.end());
+    for (std::size_t i = 0; i < keys.size(); ++i) begin[i] = keys[i].second;
+    divide(begin, middle, groups, left);
+    divide(middle, end, groups + left, count - left);
+  }
+
+ private:
+  using Place = std::vector<double>;
+
+  [[nodiscard]] double coordinate(std::int32_t j, std::int64_t t) const {
+    return static_cast<double>(centroids_[j * d_ + t]);
+  }
+
+  [[nodiscard]] Place mean(const std::int32_t* begin, const std::int32_t* end) const {
+    Place sums(d_, 0.0);
+    for (const std::int32_t* j = begin; j < end; ++j) {
+      for (std::int64_t t = 0; t < d_; ++t) sums[t] += coordinate(*j, t);
+    }
+    for (double& sum : sums) sum /= static_cast<double>(end - begin);
+    return sums;
+  }
+
+  [[nodiscard]] Place furthest(const std::int32_t* begin, const std::int32_t* end,
+                               const Place& from) const {
+    std::int32_t chosen = *begin;
+    double most = -1;
+    for (const std::int32_t* j = begin; j < end; ++j) {
+      double squares = 0;
+      for (std::int64_t t = 0; t < d_; ++t) {
+        const double difference = coordinate(*j, t) - from[t];
+        squares += difference * difference;
+      }
+      if (squares > most) {
+        most = squares;
+        chosen = *j;
+      }
+    }
+    Place place(d_);
+    for (std::int64_t t = 0; t < d_; ++t) place[t] = coordinate(chosen, t);
+    return place;
+  }
+
+  const float* centroids_;
+  std::int64_t d_;
+};
+
+/// `count` groups of the centroids k x d, indices ascending in each; 1 <= count <= k.
+inline std::vector<std::vector<std::int32_t>> balanced_groups(const float* centroids,
+                                                              std::int64_t k, std::int64_t d,
+                                                              int count) {
+  std::vector<std::int32_t> order(k);
+  std::iota(order.begin(), order.end(), 0);
+  std::vector<std::vector<std::int32_t>> groups(count);
+  CentroidHalving(centroids, d).divide(order.data(), order.data() + k, groups.data(), count);
+  return groups;
+}
+
+}  // namespace kmeans::openmp

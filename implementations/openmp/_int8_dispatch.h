@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The int8 filter for every processor: by the instructions that multiply bytes four at a time and
+// add up 32-bit integers (AVX512-VNNI, also at half the width, and AVX-VNNI), or by ordinary ones
+// that give the same integers. The answers are the same everywhere; only scores may round otherwise,
+// which their margins cover.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "implementations/_target.h"
+#include "implementations/openmp/_int8_layout.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kmeans::openmp {
+// Unnamed on purpose: variants are compiled with different options (implementations/cpu/_lloyd.h).
+namespace {
+
+typedef float EightFloats __attribute__((vector_size(32)));
+typedef std::int32_t EightInts __attribute__((vector_size(32)));
+
+/// Writes base + i for every bit i that is set; returns their number.
+[[gnu::always_inline]] inline int append_lanes(std::uint32_t* to, std::uint32_t bits,
+                                               std::uint32_t base) {
+  int count = 0;
+  for (; bits != 0; bits &= bits - 1) to[count++] = base + __builtin_ctz(bits);
+  return count;
+}
+
+/// Writes the values of a group whose bits are set; returns their number.
+[[gnu::always_inline]] inline int append_marked(std::int32_t* to, std::uint32_t bits,
+                                                const std::int32_t* values) {
+  int count = 0;
+  for (; bits != 0; bits &= bits - 1) to[count++] = values[__builtin_ctz(bits)];
+  return count;
+}
+
+// Registers of 32 bytes that the processor may not have: the compiler says that functions would pass
+// them otherwise than those compiled for AVX. These functions are all inline.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpsabi"
+namespace int8_plain {
+typedef float Floats __attribute__((vector_size(16)));
+typedef std::int32_t Ints __attribute__((vector_size(16)));
+
+/// Adds the products of the unsigned bytes of `points` and the signed ones of `centroids`, lane by
+/// lane. Unsigned arithmetic, so that it wraps as the instructions do.
+template <class V>
+[[gnu::always_inline]] inline void dot(V& sums, const V& points, const V& centroids) {
+  typedef std::uint32_t Words __attribute__((vector_size(sizeof(V))));
+  const Words words = reinterpret_cast<Words>(points);
+  const Words shifted = reinterpret_cast<Words>(centroids);
+  Words sum = reinterpret_cast<Words>(sums);
+  for (int byte = 0; byte < 4; ++byte) {
+    const V factor = reinterpret_cast<V>(shifted << (24 - 8 * byte)) >> 24;  // with its sign
+    sum += ((words >> (8 * byte)) & 255) * reinterpret_cast<Words>(factor);
+  }
+  sums = reinterpret_cast<V>(sum);
+}
+
+template <class V>
+[[gnu::always_inline]] inline V highest(const V& a, const V& b) {
+  return a > b ? a : b;
+}
+
+template <class V>
+[[gnu::always_inline]] inline std::uint32_t bits_at_least(const V& a, const V& b) {
+  // Not a[lane]: with -fsanitize=undefined g++ 12 takes all lanes of a vector by reference for 0.
+  constexpr std::size_t kCount = sizeof(V) / sizeof(float);
+  float left[kCount];
+  float right[kCount];
+  __builtin_memcpy(left, &a, sizeof a);
+  __builtin_memcpy(right, &b, sizeof b);
+  std::uint32_t bits = 0;
+  for (std::size_t lane = 0; lane < kCount; ++lane) {
+    bits |= (left[lane] >= right[lane] ? 1U : 0U) << lane;
+  }
+  return bits;
+}
+
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_plain
+#pragma GCC diagnostic pop
+
+#if defined(__x86_64__)
+
+// The unmasked forms of some intrinsics warn in g++ 12: undefined lanes.
+#define KMEANS_INT8_EIGHT                                                                         \
+  [[gnu::always_inline]] inline EightInts highest(const EightInts& a, const EightInts& b) {       \
+    return reinterpret_cast<EightInts>(                                                           \
+        _mm256_max_epi32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b)));            \
+  }                                                                                               \
+  [[gnu::always_inline]] inline EightFloats highest(const EightFloats& a, const EightFloats& b) { \
+    return _mm256_max_ps(a, b);                                                                   \
+  }                                                                                               \
+  [[gnu::always_inline]] inline std::uint32_t bits_at_least(const EightFloats& a,                 \
+                                                            const EightFloats& b) {               \
+    return static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GE_OQ)));       \
+  }
+
+#define KMEANS_INT8_EIGHT_DOT(intrinsic)                                                 \
+  [[gnu::always_inline]] inline void dot(EightInts& sums, const EightInts& points,       \
+                                         const EightInts& centroids) {                   \
+    sums = reinterpret_cast<EightInts>(intrinsic(reinterpret_cast<__m256i>(sums),        \
+                                                 reinterpret_cast<__m256i>(points),      \
+                                                 reinterpret_cast<__m256i>(centroids))); \
+  }
+
+KMEANS_BEGIN_TARGET("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,popcnt")
+namespace int8_avx512vnni {
+typedef float Floats __attribute__((vector_size(64)));
+typedef std::int32_t Ints __attribute__((vector_size(64)));
+KMEANS_INT8_EIGHT
+KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
+
+[[gnu::always_inline]] inline void dot(Ints& sums, const Ints& points, const Ints& centroids) {
+  sums = reinterpret_cast<Ints>(_mm512_dpbusd_epi32(reinterpret_cast<__m512i>(sums),
+                                                    reinterpret_cast<__m512i>(points),
+                                                    reinterpret_cast<__m512i>(centroids)));
+}
+
+[[gnu::always_inline]] inline Ints highest(const Ints& a, const Ints& b) {
+  return reinterpret_cast<Ints>(
+      _mm512_maskz_max_epi32(0xFFFF, reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
+}
+
+[[gnu::always_inline]] inline Floats highest(const Floats& a, const Floats& b) {
+  return _mm512_maskz_max_ps(0xFFFF, a, b);
+}
+
+[[gnu::always_inline]] inline std::uint32_t bits_at_least(const Floats& a, const Floats& b) {
+  return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
+}
+
+[[gnu::always_inline]] inline int append_lanes(std::uint32_t* to, std::uint32_t bits,
+                                               std::uint32_t base) {
+  const __m512i lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i all = _mm512_add_epi32(lanes, _mm512_set1_epi32(static_cast<std::int32_t>(base)));
+  _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(static_cast<__mmask16>(bits), all));
+  return __builtin_popcount(bits);
+}
+
+[[gnu::always_inline]] inline int append_marked(std::int32_t* to, std::uint32_t bits,
+                                                const std::int32_t* values) {
+  const auto marked = static_cast<__mmask8>(bits);
+  const __m256i all = _mm256_maskz_loadu_epi32(marked, values);
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm256_maskz_compress_epi32(marked, all));
+  return __builtin_popcount(bits);
+}
+
+#define KMEANS_INT8_REGISTERS 3
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avx512vnni
+
+namespace int8_avx512vnni_256 {
+using Floats = EightFloats;
+using Ints = EightInts;
+KMEANS_INT8_EIGHT
+KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avx512vnni_256
+KMEANS_END_TARGET
+
+#if !defined(__clang__)  // clang 14 cannot ask a processor for it
+#define KMEANS_INT8_AVXVNNI
+KMEANS_BEGIN_TARGET("avxvnni,avx2,fma")
+namespace int8_avxvnni {
+using Floats = EightFloats;
+using Ints = EightInts;
+KMEANS_INT8_EIGHT
+KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_avx_epi32)
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avxvnni
+KMEANS_END_TARGET
+#endif
+
+#endif
+
+}  // namespace
+}  // namespace kmeans::openmp

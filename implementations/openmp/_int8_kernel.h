@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The loops of the int8 filter for one instruction set. Deliberately without an include guard:
+// _int8_dispatch.h includes this once an instruction set, in a namespace and a region compiled for
+// it, after the types Floats, Ints, EightFloats and EightInts, KMEANS_INT8_REGISTERS (1 or 3), how
+// many registers hold points, and the functions that the compiler has no common words for: dot,
+// highest, bits_at_least, append_lanes, append_marked. What cannot be guessed has no branch.
+//
+// A centroid's score for a point is -(|z|^2 - 2 p.z) / (2a): the highest is the nearest. It is known
+// but for a margin. A centroid stays while the upper end of its score reaches the highest lower end.
+
+inline constexpr std::int64_t kLanes = sizeof(Floats) / sizeof(float);
+
+template <class V, class T>
+[[gnu::always_inline]] inline V load(const T* from) {
+  V v;
+  __builtin_memcpy(&v, from, sizeof v);  // not std::memcpy: see implementations/cpu/_simd_kernel.h
+  return v;
+}
+
+template <class V, class T>
+[[gnu::always_inline]] inline void store(T* to, const V& v) {
+  __builtin_memcpy(to, &v, sizeof v);
+}
+
+/// Something of the points at work. Named members, not an array: they are sure to be registers.
+template <class V>
+struct Row {
+  V a;
+#if KMEANS_INT8_REGISTERS == 3
+  V b;
+  V c;
+#endif
+};
+
+template <class V, class T>
+[[gnu::always_inline]] inline void load_row(Row<V>& row, const T* from) {
+  row.a = load<V>(from);
+#if KMEANS_INT8_REGISTERS == 3
+  row.b = load<V>(from + kLanes);
+  row.c = load<V>(from + 2 * kLanes);
+#endif
+}
+
+[[gnu::always_inline]] inline Ints start_of(const Floats& rate, float centroid_rate,
+                                            std::int32_t offset) {
+  return reinterpret_cast<Ints>(kInt8Zero - rate * centroid_rate) + offset;
+}
+
+/// A centroid's sums before the first product: |z|^2 below a score of 0.
+[[gnu::always_inline]] inline void start(Row<Ints>& sums, const Row<Floats>& rate,
+                                         const Int8GroupTerms& group, int c) {
+  sums.a = start_of(rate.a, group.rate[c], group.offset[c]);
+#if KMEANS_INT8_REGISTERS == 3
+  sums.b = start_of(rate.b, group.rate[c], group.offset[c]);
+  sums.c = start_of(rate.c, group.rate[c], group.offset[c]);
+#endif
+}
+
+[[gnu::always_inline]] inline void add_products(Row<Ints>& sums, const Row<Ints>& points,
+                                                std::uint32_t centroid) {
+  const Ints word = Ints{} + static_cast<std::int32_t>(centroid);
+  dot(sums.a, points.a, word);
+#if KMEANS_INT8_REGISTERS == 3
+  dot(sums.b, points.b, word);
+  dot(sums.c, points.c, word);
+#endif
+}
+
+[[gnu::always_inline]] inline void raise(Row<Ints>& sums, const Row<Ints>& other) {
+  sums.a = highest(sums.a, other.a);
+#if KMEANS_INT8_REGISTERS == 3
+  sums.b = highest(sums.b, other.b);
+  sums.c = highest(sums.c, other.c);
+#endif
+}
+
+/// Of a group's highest sums: the upper ends of the scores are stored, the lower ends raise `lower`.
+[[gnu::always_inline]] inline void take_ends(const Ints& sum, const Int8GroupTerms& group,
+                                             const float* norm, const float* residual, float* upper,
+                                             Floats& lower) {
+  const Floats score = (reinterpret_cast<Floats>(sum) - kInt8Zero) * group.step;
+  const Floats margin =
+      load<Floats>(norm) * group.largest_residual + load<Floats>(residual) * group.largest_norm;
+  lower = highest(lower, score - margin);
+  store(upper, score + margin);
+}
+
+/// The highest sums of a group's centroids: `centroid` is words x kInt8Group, `point` words x
+/// kInt8Points.
+[[gnu::always_inline]] inline Row<Ints> highest_sums(const std::uint32_t* point,
+                                                     const std::uint32_t* centroid,
+                                                     std::int64_t words, const Row<Floats>& rate,
+                                                     const Int8GroupTerms& group) {
+  Row<Ints> r0, r1, r2, r3, r4, r5, r6, r7;
+  start(r0, rate, group, 0);
+  start(r1, rate, group, 1);
+  start(r2, rate, group, 2);
+  start(r3, rate, group, 3);
+  start(r4, rate, group, 4);
+  start(r5, rate, group, 5);
+  start(r6, rate, group, 6);
+  start(r7, rate, group, 7);
+  for (std::int64_t word = 0; word < words; ++word) {
+    Row<Ints> points;
+    load_row(points, point);
+    add_products(r0, points, centroid[0]);
+    add_products(r1, points, centroid[1]);
+    add_products(r2, points, centroid[2]);
+    add_products(r3, points, centroid[3]);
+    add_products(r4, points, centroid[4]);
+    add_products(r5, points, centroid[5]);
+    add_products(r6, points, centroid[6]);
+    add_products(r7, points, centroid[7]);
+    point += kInt8Points;
+    centroid += kInt8Group;
+  }
+  raise(r0, r1);
+  raise(r2, r3);
+  raise(r4, r5);
+  raise(r6, r7);
+  raise(r0, r2);
+  raise(r4, r6);
+  raise(r0, r4);
+  return r0;
+}
+
+/// For the points from `first` on: the upper ends of all groups, and the highest lower end.
+inline void bound_groups(const Int8Task& task, int first, Int8Scratch& scratch) {
+  Row<Floats> rate;
+  load_row(rate, task.terms->rate + first);
+  const float* norm = task.terms->norm + first;
+  const float* residual = task.terms->residual + first;
+  Row<Floats> lower;
+  lower.a = Floats{} - __builtin_inff();
+#if KMEANS_INT8_REGISTERS == 3
+  lower.b = lower.a;
+  lower.c = lower.a;
+#endif
+  // The next block, spread over the groups, so that memory has time for all of it.
+  const std::int64_t lines = first != 0 ? 0 : task.words * (kInt8Points / 16);
+  const std::int64_t fetched = (lines + task.group_count - 1) / task.group_count;
+  for (std::int64_t g = 0; g < task.group_count; ++g) {
+    for (std::int64_t line = g * fetched; line < (g + 1) * fetched && line < lines; ++line) {
+      __builtin_prefetch(task.next + line * 16, 0, 2);
+    }
+    const Int8GroupTerms& group = task.groups[g];
+    const Row<Ints> sums = highest_sums(
+        task.points + first, task.centroids + g * task.words * kInt8Group, task.words, rate, group);
+    float* upper = scratch.highest.data() + g * kInt8Points + first;
+    take_ends(sums.a, group, norm, residual, upper, lower.a);
+#if KMEANS_INT8_REGISTERS == 3
+    take_ends(sums.b, group, norm + kLanes, residual + kLanes, upper + kLanes, lower.b);
+    take_ends(sums.c, group, norm + 2 * kLanes, residual + 2 * kLanes, upper + 2 * kLanes, lower.c);
+#endif
+  }
+  store(scratch.threshold + first, lower.a);
+#if KMEANS_INT8_REGISTERS == 3
+  store(scratch.threshold + first + kLanes, lower.b);
+  store(scratch.threshold + first + 2 * kLanes, lower.c);
+#endif
+}
+
+#include "implementations/openmp/_int8_survivors.h"

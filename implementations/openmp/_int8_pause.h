@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whether bytes pay: they are paused after points for which they did not, for longer each time. The
+// labels do not depend on it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "harness/variant.h"
+
+namespace kmeans::openmp {
+
+/// What became of some points beside the filter's own pass over all centroids.
+struct Int8Work {
+  std::int64_t looked_at = 0;    ///< Pairs of a point and a group of centroids.
+  std::int64_t differences = 0;  ///< Pairs of a point and a centroid.
+  std::int64_t overfull = 0;     ///< Points with more survivors than are listed.
+
+  /// Did it take longer than the float32 filter would have? In operations on registers, roughly.
+  [[nodiscard]] bool exceeds_float32(double points, const Sizes& s) const {
+    const double pass = points * s.k * (s.d / 64 + 0.4);
+    const double again = static_cast<double>(looked_at) * (s.d / 4 + 30) +
+                         static_cast<double>(differences) * (s.d / 8 + 40) +
+                         static_cast<double>(overfull) * s.k * s.d / 4;
+    return pass + again > points * s.k * (s.d / 16 + 0.4);
+  }
+};
+
+/// Counted in steps of a thread, whatever they are.
+class Int8Pause {
+ public:
+  /// Is the next step to be done without bytes?
+  bool skips() {
+    if (left_ == 0) return false;
+    --left_;
+    return true;
+  }
+
+  /// After a step with bytes.
+  void judge(bool too_slow) {
+    length_ = too_slow ? std::min(2 * length_ + 2, 64) : 0;
+    left_ = length_;
+  }
+
+ private:
+  int left_ = 0;
+  int length_ = 0;
+};
+
+}  // namespace kmeans::openmp

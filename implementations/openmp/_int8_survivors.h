@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The end of the int8 filter: from the bounds of groups to the centroids that stay. A part of
+// _int8_kernel.h, which includes it; no include guard for the same reason.
+
+/// Lists the pairs of a point and a group that may hold its nearest centroid; returns their number.
+inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
+  std::uint32_t* pairs = scratch.pairs.data();
+  std::int64_t count = 0;
+  for (std::int64_t g = 0; g < task.group_count; ++g) {
+    const float* upper = scratch.highest.data() + g * kInt8Points;
+    for (int first = 0; first < kInt8Points; first += kLanes) {
+      const std::uint32_t points =
+          bits_at_least(load<Floats>(upper + first), load<Floats>(scratch.threshold + first));
+      count += append_lanes(pairs + count, points,
+                            static_cast<std::uint32_t>(g * kInt8PairPoints + first));
+    }
+  }
+  return count;
+}
+
+/// The centroids of a group, a lane each, that may be nearest to point p of the block.
+[[gnu::always_inline]] inline std::uint32_t survivors_of(const Int8Task& task, std::int64_t g,
+                                                         int p, float threshold) {
+  const Int8GroupTerms& group = task.groups[g];
+  const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
+  EightInts even = reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset);
+  EightInts odd{};
+  const std::uint32_t* point = task.points + p;
+  const std::uint32_t* centroids = task.centroids + g * task.words * kInt8Group;
+  const auto four = [point](std::int64_t word) {
+    return static_cast<std::int32_t>(point[word * kInt8Points]);
+  };
+  std::int64_t word = 0;
+  for (; word + 2 <= task.words; word += 2) {
+    dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
+    dot(odd, EightInts{} + four(word + 1), load<EightInts>(centroids + (word + 1) * kInt8Group));
+  }
+  if (word < task.words) {
+    dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
+  }
+  const EightFloats score = (reinterpret_cast<EightFloats>(even + odd) - kInt8Zero) * group.step;
+  const EightFloats margin = load<EightFloats>(group.residual) * task.terms->norm[p] +
+                             load<EightFloats>(group.norm) * task.terms->residual[p];
+  return bits_at_least(score + margin, EightFloats{} + threshold) & ((1U << group.count) - 1);
+}
+
+[[maybe_unused]] void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
+  for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
+    bound_groups(task, first, scratch);
+  }
+  for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
+    scratch.threshold[p] = __builtin_inff();  // padding has no candidates
+  }
+  const std::int64_t pairs = list_pairs(task, scratch);
+  for (std::int32_t& count : survivors.count) count = 0;
+  survivors.looked_at = pairs;
+  for (std::int64_t index = 0; index < pairs; ++index) {
+    const std::uint32_t pair = scratch.pairs[index];
+    const auto p = static_cast<int>(pair % kInt8PairPoints);
+    const std::int64_t g = pair / kInt8PairPoints;
+    const std::uint32_t left = survivors_of(task, g, p, scratch.threshold[p]);
+    std::int32_t& count = survivors.count[p];
+    const int at = count < kInt8Few ? count : kInt8Few;  // beyond lies room for one group
+    count += append_marked(survivors.few[p] + at, left, task.order + g * kInt8Group);
+  }
+  survivors.open_count = 0;
+  for (int p = 0; p < task.valid; ++p) {
+    survivors.open[survivors.open_count] = p;
+    survivors.open_count += survivors.count[p] != 1 ? 1 : 0;
+  }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags: -ffp-contract=off
+//
+// Idea:      openmp_exact with a filter below float32: points and centroids as bytes, whose
+//            products are exact integers at four times the float32 rate. Measured residuals bound
+//            what the bytes lost; what a bound leaves open is decided by float32 differences, and
+//            what these leave open by the float64 formula. Where the filter does not pay,
+//            openmp_exact's does
+// Parallel:  a thread owns a contiguous range of blocks of 48 points; then a range of centroids
+// Memory:    reads the points as bytes once and all centroids as bytes (cached) once a block; an
+//            open point reads its own row and the few centroids in question. The points are packed
+//            in setup, as bytes and as openmp_exact has them
+// Numerics:  equals the exact Lloyd step bit for bit at any number of threads and on any processor
+// Source:    ours; docs/openmp.md proves the bounds
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "implementations/openmp/_decide.h"
+#include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_int8_centroids.h"
+#include "implementations/openmp/_int8_choice.h"
+#include "implementations/openmp/_int8_pause.h"
+#include "implementations/openmp/_int8_points.h"
+#include "implementations/openmp/_lloyd.h"
+#include "implementations/openmp/_nearest_of_few.h"
+
+namespace {
+
+using namespace kmeans::openmp;  // NOLINT: this backend's shared code
+
+/// A thread's own.
+struct Worker {
+  Int8Scratch scratch;
+  Int8Survivors survivors[2]{};  // of a block, and of the one before
+  Int8Work work;                 // of one stretch
+  Int8Pause pause;
+};
+
+class OpenmpInt8 final : public TiledLloyd<float, true> {
+ public:
+  void reset(const float* centroids) override {
+    std::fill(seen_.begin(), seen_.end(), Padded<CentroidRange>{});
+    for (auto& worker : workers_) worker.value.pause = {};
+    TiledLloyd::reset(centroids);
+  }
+
+  std::vector<std::pair<std::string, std::string>> library_info() const override {
+    return {{"int8", filter_.name}};
+  }
+
+ private:
+  void prepare() override {
+    const std::int64_t d = problem_.shape.d;
+    const std::int64_t k = problem_.shape.k;
+    filter_ = choose_int8_filter();
+    float64_centroids_ = Float64Centroids(k, d);
+    seen_.resize(threads());
+    byte_points_ = Int8Points(problem_, *frame_, threads());
+    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius());
+    workers_ = std::vector<Padded<Worker>>(threads());
+    for (auto& worker : workers_) {
+      worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
+    }
+  }
+
+  void assign(int thread, Range /*tiles*/) override {
+    CentroidRange seen;
+    for (const auto& part : seen_) seen.add(part.value);
+    const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
+    // A stretch is whole blocks and whole tiles, so that either filter can label it.
+    const std::int64_t least = std::lcm(kInt8Points, points_per_tile_);
+    const std::int64_t stretch =
+        least * std::clamp<std::int64_t>(problem_.shape.n / (least * 8 * threads()), 1, 16);
+    const std::int64_t stretches = round_up(problem_.shape.n, stretch) / stretch;
+    const Range own = part_of(stretches, thread, omp_get_num_threads());
+    Worker& worker = workers_[thread].value;
+    std::int64_t changed = 0;
+    for (std::int64_t index = own.begin; index < own.end; ++index) {
+      if (bytes_usable_ && !worker.pause.skips()) {
+        changed += label_blocks(thread, worker, part_of_points(index, stretch, kInt8Points));
+      } else {
+        label_tiles(thread, part_of_points(index, stretch, points_per_tile_),
+                    [&](std::int64_t tile, TileResult<float>& result) {
+                      decide_tile(problem_, points_, points_per_tile_, bound, float64_centroids_,
+                                  tile, result);
+                    });
+        changed += changed_[thread].value;
+      }
+    }
+    changed_[thread].value = changed;
+  }
+
+  /// The blocks or tiles of `size` points that make up a stretch.
+  Range part_of_points(std::int64_t index, std::int64_t stretch, std::int64_t size) const {
+    const std::int64_t end = std::min((index + 1) * stretch, round_up(problem_.shape.n, size));
+    return {index * stretch / size, end / size};
+  }
+
+  /// Returns how many labels changed. A block's open points wait for the length of the next one,
+  /// until their rows have been fetched.
+  std::int64_t label_blocks(int thread, Worker& worker, Range blocks) {
+    MoveQueue<float> moves;
+    std::int64_t changed = 0;
+    worker.work = {};
+    for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+      Int8Task task = byte_points_.task(block);
+      byte_centroids_.tell(task);
+      Int8Survivors& survivors = worker.survivors[block % 2];
+      filter_.filter(task, worker.scratch, survivors);
+      worker.work.looked_at += survivors.looked_at;
+      const float* rows = problem_.points + block * kInt8Points * problem_.shape.d;
+      fetch_rows(rows, problem_.shape.d, survivors.open, survivors.open_count);
+      if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
+    }
+    changed += finish_block(thread, blocks.end - 1, worker, moves);
+    moves.apply(sums_, thread);
+    const auto points = static_cast<double>((blocks.end - blocks.begin) * kInt8Points);
+    worker.pause.judge(worker.work.exceeds_float32(points, problem_.shape));
+    return changed;
+  }
+
+  std::int64_t finish_block(int thread, std::int64_t block, Worker& worker,
+                            MoveQueue<float>& moves) {
+    const std::int64_t first = block * kInt8Points;
+    const Int8Survivors& survivors = worker.survivors[block % 2];
+    std::int32_t labels[kInt8Points];
+    for (int p = 0; p < kInt8Points; ++p) labels[p] = survivors.few[p][0];
+    for (int index = 0; index < survivors.open_count; ++index) {
+      const int p = survivors.open[index];
+      labels[p] = decide(problem_.points + (first + p) * problem_.shape.d, survivors.few[p],
+                         survivors.count[p], worker.work);
+    }
+    return take_block(problem_, labels, kInt8Points, first, labels_.data(), moves, sums_, thread);
+  }
+
+  std::int32_t decide(const float* point, const std::int32_t* survivors, std::int32_t count,
+                      Int8Work& work) const {
+    if (count > kInt8Few || count < 1) {
+      work.overfull += 1;
+      return float64_centroids_.nearest(point);
+    }
+    work.differences += count;
+    const std::int32_t nearest =
+        nearest_of_few(point, means_.data(), problem_.shape.d, survivors, count);
+    return nearest >= 0 ? nearest : float64_centroids_.nearest(point);
+  }
+
+  void pack_centroids(int thread, int threads) override {
+    const Range groups = part_of(centroids_.groups(), thread, threads);
+    byte_centroids_.measure(means_.data(), *frame_, centroids_.clusters(groups));
+#pragma omp barrier
+    if (thread == 0) {
+      byte_centroids_.arrange();
+      bytes_usable_ = problem_.shape.d <= kInt8MostCoordinates && byte_centroids_.usable();
+    }
+#pragma omp barrier
+    byte_centroids_.pack(means_.data(), *frame_,
+                         part_of(byte_centroids_.groups(), thread, threads));
+    seen_[thread].value = pack_groups(thread, threads);
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+  }
+
+  Int8Choice filter_;
+  Int8Points byte_points_;
+  Int8Centroids byte_centroids_;
+  Float64Centroids float64_centroids_;
+  std::vector<Padded<Worker>> workers_;
+  std::vector<Padded<CentroidRange>> seen_;  // as in openmp_exact
+  bool bytes_usable_ = false;
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    OpenmpInt8, .name = "openmp_int8",
+    .summary =
+        "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
+        "(AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
+    .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
+    .supports = openmp::tiled_supports,
+    .memory_bytes =
+        [](const Shape& s) {
+          return openmp::tiled_memory_bytes(s, true) + openmp::Float64Centroids::bytes(s) +
+                 openmp::Int8Points::bytes(s) + openmp::Int8Centroids::bytes(s) +
+                 omp_get_num_procs() * openmp::Int8Scratch::bytes(static_cast<double>(s.k));
+        },
+    .traffic =
+        [](const Sizes& s) {
+          const double blocks = s.n / openmp::kInt8Points;
+          return Traffic{.read_bytes = s.n * (s.d + 12 + 4) + blocks * s.k * (s.d + 16),
+                         .written_bytes = s.scalar * s.k * s.d};
+        })

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// openmp_int8: the same bits as the reference by every kind of instruction, and bounds that hold,
+// which are seen not to hold as soon as an error is planted in them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harness/exact_step.h"
+#include "harness/support/errors.h"
+#include "harness/variant.h"
+#include "harness/variants/registry.h"
+#include "implementations/openmp/_int8_choice.h"
+#include "implementations/openmp/_int8_quantise.h"
+#include "implementations/openmp/_nearest_of_few.h"
+
+namespace kmeans {
+namespace {
+
+using openmp::Int8Choice;
+using openmp::Int8GroupTerms;
+using openmp::Int8PointTerms;
+using openmp::Int8Rounding;
+using openmp::kInt8Group;
+using openmp::kInt8Points;
+
+class Random {
+ public:
+  explicit Random(std::uint64_t seed) : engine_(seed) {}
+  double uniform() { return static_cast<double>(engine_() >> 11) * 0x1p-53; }  // [0, 1)
+  double bell() { return uniform() + uniform() + uniform() + uniform() - 2; }
+  std::int64_t below(std::int64_t bound) {
+    return static_cast<std::int64_t>(engine_() % static_cast<std::uint64_t>(bound));
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+class Environment {
+ public:
+  explicit Environment(const std::string& value) { setenv("KMEANS_BENCH_INT8", value.c_str(), 1); }
+  ~Environment() { unsetenv("KMEANS_BENCH_INT8"); }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+};
+
+struct Case {
+  std::int64_t n, d, k;
+  std::vector<float> points;
+  std::vector<float> centroids;
+};
+
+/// A coordinate of point i, of one of nine kinds of data.
+double coordinate(Random& random, int kind, std::int64_t i, std::int64_t t) {
+  switch (kind) {
+    case 0: return random.bell();
+    case 1: return static_cast<double>(random.below(5));  // ties
+    case 2: return static_cast<double>(i % 7 * (t + 1)) + 0.01 * random.bell();
+    case 3: return 1e4 + random.bell();
+    case 4: return random.bell() * std::exp(8 * random.uniform());  // heavy tails
+    case 5: return static_cast<double>(i % 11 * 31 % 17) + 0.1 * static_cast<double>(t);
+    case 6: return 1e-40 * random.bell();
+    case 7: return i == 0 ? 1e20 : random.bell();  // an outlier
+    default: return 1e30 * random.bell();
+  }
+}
+
+Case make_case(Random& random, std::int64_t n, std::int64_t d, std::int64_t k, int kind) {
+  Case data{n, d, k, {}, {}};
+  for (std::int64_t at = 0; at < n * d; ++at) {
+    data.points.push_back(static_cast<float>(coordinate(random, kind, at / d, at % d)));
+  }
+  const bool far = random.below(8) == 0;  // centroids beyond the points
+  for (std::int64_t j = 0; j < k; ++j) {
+    const float scale = far && j % 3 == 1 ? static_cast<float>(random.below(9)) : 1.0F;
+    for (std::int64_t t = 0; t < d; ++t) {
+      data.centroids.push_back(scale * data.points[random.below(far ? n : j * n / k + 1) * d + t]);
+    }
+  }
+  return data;
+}
+
+struct State {
+  std::vector<float> centroids;
+  std::vector<std::int32_t> labels;
+  bool operator==(const State& other) const = default;
+};
+
+std::vector<State> run(const char* name, const Case& data, int threads, int iterations) {
+  auto instance = find_variant(name)->factory.make_float(Precision::f32);
+  Problem<float> problem;
+  problem.shape = {data.n, data.d, data.k, Precision::f32};
+  problem.points = data.points.data();
+  for (const float x : data.points) problem.max_abs = std::max(problem.max_abs, std::abs(x));
+  problem.threads = threads;
+  instance->setup(problem);
+  instance->reset(data.centroids.data());
+  std::vector<State> states;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    instance->step(1);
+    State state{std::vector<float>(data.k * data.d), std::vector<std::int32_t>(data.n, -7)};
+    instance->fetch(state.centroids.data(), state.labels.data());
+    states.push_back(std::move(state));
+  }
+  return states;
+}
+
+/// By every kind of instruction and number of threads, in every iteration.
+void expect_equal(const Case& data, int kind, int iterations) {
+  const auto expected = run("reference", data, 1, iterations);
+  for (const Int8Choice& choice : openmp::int8_choices()) {
+    const Environment forced(choice.name);
+    for (const int threads : {1, 2, 7}) {
+      ASSERT_TRUE(run("openmp_int8", data, threads, iterations) == expected)
+          << choice.name << " threads=" << threads << " n=" << data.n << " d=" << data.d
+          << " k=" << data.k << " kind=" << kind;
+    }
+  }
+}
+
+TEST(OpenmpInt8, EqualsTheReferenceOnRandomProblems) {
+  // KMEANS_INT8_PROBLEMS=1000 for more.
+  const char* wanted = std::getenv("KMEANS_INT8_PROBLEMS");
+  const int problems = wanted != nullptr ? std::atoi(wanted) : 45;
+  Random random(17);
+  for (int problem = 0; problem < problems; ++problem) {
+    const std::int64_t n = 1 + random.below(problem % 9 == 0 ? 3000 : 300);
+    const std::int64_t d = 1 + random.below(problem % 5 == 0 ? 300 : 40);
+    const std::int64_t k = 1 + random.below(std::min<std::int64_t>(n, 60));
+    const int kind = problem % 9;
+    expect_equal(make_case(random, n, d, k, kind), kind, 4);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(OpenmpInt8, EqualsTheReferenceAtEdgesOfBlocksGroupsAndWords) {
+  Random random(18);
+  for (const std::int64_t n : {1, 47, 48, 49, 97, 1009}) {
+    for (const std::int64_t k : {1, 2, 7, 8, 9, 16, 17}) {
+      const std::int64_t d = std::vector{1, 3, 4, 5, 63, 64, 65}[(n + k) % 7];
+      if (k <= n) expect_equal(make_case(random, n, d, k, 0), 0, 3);
+      if (HasFatalFailure()) return;
+    }
+  }
+  expect_equal(make_case(random, 211, 2100, 20, 0), 0, 2);
+  expect_equal(make_case(random, 9011, 24, 31, 0), 0, 4);  // enough for seven threads
+}
+
+TEST(OpenmpInt8, FarAndEqualCentroids) {
+  Random random(19);
+  Case data = make_case(random, 1003, 12, 30, 0);
+  for (std::int64_t j = 0; j < 30; ++j) {
+    for (std::int64_t t = 0; t < 12; ++t) {
+      float& z = data.centroids[j * 12 + t];
+      if (j >= 20) z = data.centroids[(j - 20) * 12 + t];  // equal
+      if (j % 10 == 5) z = std::ldexp(1.0F + static_cast<float>(t), 12 * static_cast<int>(j / 5));
+    }
+  }
+  expect_equal(data, 0, 5);
+  for (float& z : data.centroids) z = 1e30F + 1e24F * std::round(z);  // all of them far away
+  expect_equal(data, 0, 3);
+}
+
+TEST(OpenmpInt8, SaysWhichInstructionsThereAre) {
+  Random random(20);
+  const Case data = make_case(random, 9, 3, 2, 0);
+  const Environment forced("avx1024");
+  try {
+    run("openmp_int8", data, 1, 1);
+    ADD_FAILURE() << "accepted";
+  } catch (const EnvironmentError& error) {
+    EXPECT_NE(std::string(error.what()).find("avx1024"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("plain"), std::string::npos);
+  }
+}
+
+/// A block of points and groups of centroids as the filter has them, and as they are.
+struct Quantised {
+  Quantised(std::vector<std::vector<double>> the_points,
+            std::vector<std::vector<double>> the_centroids, double radius,
+            const Int8Rounding& rounding)
+      : points(std::move(the_points)), centroids(std::move(the_centroids)) {
+    const auto d = static_cast<std::int64_t>(points[0].size());
+    words = (d + 3) / 4;
+    point_words.assign(words * kInt8Points, 0);
+    for (std::size_t p = 0; p < kInt8Points; ++p) {
+      openmp::quantise_point(points[std::min(p, points.size() - 1)].data(), d, radius,
+                             static_cast<int>(p), point_words.data(), terms, rounding);
+    }
+    groups.resize((centroids.size() + kInt8Group - 1) / kInt8Group);
+    group_words.assign(groups.size() * words * kInt8Group, 0);
+    for (std::size_t g = 0; g < groups.size(); ++g) fill_group(g, d, radius, rounding);
+  }
+
+  void fill_group(std::size_t g, std::int64_t d, double radius, const Int8Rounding& rounding) {
+    Int8GroupTerms& group = groups[g];
+    const std::size_t first = g * kInt8Group;
+    group.count =
+        static_cast<std::int32_t>(std::min<std::size_t>(kInt8Group, centroids.size() - first));
+    double step = 0;
+    for (int c = 0; c < group.count; ++c) {
+      step = std::max(step, openmp::int8_step(openmp::extent_of(centroids[first + c].data(), d), d,
+                                              openmp::least_centroid_step(radius)));
+    }
+    group.step = static_cast<float>(step * 1.0000002);
+    for (int c = 0; c < kInt8Group; ++c) {
+      if (c < group.count) {
+        openmp::quantise_centroid(centroids[first + c].data(), d, c,
+                                  group_words.data() + g * words * kInt8Group, group, rounding);
+      } else {
+        openmp::pad_centroid(c, group);
+      }
+    }
+  }
+
+  /// The integer that the filter finds for a point and a centroid, as a float.
+  double sum_of(int p, std::size_t j) const {
+    const Int8GroupTerms& group = groups[j / kInt8Group];
+    const int c = static_cast<int>(j % kInt8Group);
+    const float start = openmp::kInt8Zero - group.rate[c] * terms.rate[p];
+    double sum = start + static_cast<double>(group.offset[c]);
+    for (std::int64_t t = 0; t < words * 4; ++t) {
+      const std::uint32_t u = point_words[t / 4 * kInt8Points + p] >> (t % 4 * 8) & 255;
+      const std::uint32_t q =
+          group_words[(j / kInt8Group * words + t / 4) * kInt8Group + c] >> (t % 4 * 8) & 255;
+      sum += static_cast<double>(u) * static_cast<std::int8_t>(q);
+    }
+    return sum;
+  }
+
+  /// By how much the score of a point and a centroid is off, as a share of its margin.
+  double error_of_margin(int p, std::size_t j) const {
+    const Int8GroupTerms& group = groups[j / kInt8Group];
+    const int c = static_cast<int>(j % kInt8Group);
+    const float score = (static_cast<float>(sum_of(p, j)) - openmp::kInt8Zero) * group.step;
+    long double value = 0;
+    for (std::size_t t = 0; t < points[p].size(); ++t) {
+      const long double z = centroids[j][t];
+      value += z * z - 2 * z * static_cast<long double>(points[p][t]);
+    }
+    const double margin = static_cast<double>(terms.norm[p]) * group.residual[c] +
+                          static_cast<double>(terms.residual[p]) * group.norm[c];
+    return static_cast<double>(std::abs(static_cast<long double>(score) + value * terms.rate[p])) /
+           margin;
+  }
+
+  std::vector<std::vector<double>> points;
+  std::vector<std::vector<double>> centroids;
+  std::int64_t words = 0;
+  std::vector<std::uint32_t> point_words;
+  Int8PointTerms terms{};
+  std::vector<Int8GroupTerms> groups;
+  std::vector<std::uint32_t> group_words;
+};
+
+std::vector<std::vector<double>> vectors(Random& random, std::size_t count, std::int64_t d,
+                                         double scale) {
+  std::vector<std::vector<double>> result(count, std::vector<double>(d));
+  for (auto& row : result) {
+    for (double& x : row) x = scale * random.bell();
+  }
+  return result;
+}
+
+double norm_of(const std::vector<double>& x) {
+  return openmp::extent_of(x.data(), static_cast<std::int64_t>(x.size())).norm;
+}
+
+double radius_of(const std::vector<std::vector<double>>& points) {
+  double radius = 0;
+  for (const auto& point : points) radius = std::max(radius, norm_of(point));
+  return radius;
+}
+
+/// The largest error of a score as a share of its margin. In one dimension Cauchy and Schwarz give
+/// an equality, so that the margin is nearly reached.
+double largest_error(const Int8Rounding& rounding) {
+  Random random(21);
+  double largest = 0;
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t d = round % 3 == 0 ? 1 : 1 + random.below(round % 10 == 1 ? 900 : 12);
+    const auto points = vectors(random, kInt8Points, d, 1);
+    // From centroids near the origin to such as are just not left out.
+    const auto centroids = vectors(random, 13, d, 1.5 * random.uniform());
+    const Quantised data(points, centroids, radius_of(points), rounding);
+    for (int p = 0; p < kInt8Points; ++p) {
+      for (std::size_t j = 0; j < centroids.size(); ++j) {
+        largest = std::max(largest, data.error_of_margin(p, j));
+      }
+    }
+  }
+  return largest;
+}
+
+TEST(Int8Bound, CoversEveryScore) {
+  EXPECT_LE(largest_error({}), 1.0);
+  EXPECT_GT(largest_error({}), 0.8);  // and is no wider than it has to be
+}
+
+TEST(Int8Bound, PlantedErrorsAreFound) {
+  EXPECT_GT(largest_error({.residual = 0.9}), 1.0);
+  EXPECT_GT(largest_error({.up = 0.9}), 1.0);
+}
+
+/// Points and centroids that are multiples of their steps lose nothing to the bytes. What remains is
+/// the rounding of |z|^2 / (2ab) to an integer, for which only the room in the margin allows.
+TEST(Int8Bound, RoomForRoundingIsNeeded) {
+  const auto error = [](double room) {
+    double largest = 0;
+    for (int z = 1; z <= 127; ++z) {
+      const std::vector<std::vector<double>> points{{127.0}, {-127.0}};
+      const std::vector<std::vector<double>> centroids{{static_cast<double>(z)}, {127.0}};
+      const Quantised data(points, centroids, 127.0, {.room = room});
+      largest = std::max(largest, data.error_of_margin(0, 0));
+    }
+    return largest;
+  };
+  EXPECT_LE(error(Int8Rounding{}.room), 1.0);
+  EXPECT_GT(error(0), 1.0);
+}
+
+/// Sums keep within [2^23, 2^24), where a float's last bit is worth 1, for the longest vectors and
+/// the smallest steps that there can be.
+TEST(Int8Bound, SumsStayExact) {
+  for (const std::int64_t d : {1, 4, 60, 111, 128, 768, 4096}) {
+    const double edge = 1 / std::sqrt(static_cast<double>(d));  // the radius is 1
+    std::vector<std::vector<double>> points;
+    std::vector<std::vector<double>> centroids;
+    for (const double sign : {1.0, -1.0}) {
+      points.emplace_back(d, sign * edge);
+      points.emplace_back(d, sign * edge * 1e-6);
+      for (const double scale : {1e-9, 0.5, 1.0, openmp::kInt8Far}) {
+        centroids.emplace_back(d, sign * edge * scale);
+      }
+    }
+    for (std::size_t j = 0; j < centroids.size(); ++j) {
+      const Quantised data(points, {centroids[j]}, 1, {});  // each with a step of its own
+      for (int p = 0; p < 4; ++p) {
+        EXPECT_GE(data.sum_of(p, 0), 0x1p23) << d << ' ' << p << ' ' << j;
+        EXPECT_LT(data.sum_of(p, 0), 0x1p24) << d << ' ' << p << ' ' << j;
+      }
+    }
+  }
+}
+
+/// Of points half-way between two centroids: how often the filter loses the nearest.
+int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
+  Random random(22);
+  std::vector<std::int32_t> order(21);
+  std::iota(order.begin(), order.end(), 0);
+  int lost = 0;
+  for (int round = 0; round < 60; ++round) {
+    const std::int64_t d = 1 + random.below(round % 2 == 0 ? 2 : 40);
+    const auto centroids = vectors(random, 21, d, 1);
+    std::vector<std::vector<double>> points(41, std::vector<double>(d));
+    for (auto& point : points) {
+      const auto i = random.below(21);
+      const auto j = random.below(21);
+      for (std::int64_t t = 0; t < d; ++t) {
+        point[t] = (centroids[i][t] + centroids[j][t]) / 2 + 1e-4 * random.bell();
+      }
+    }
+    const Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)),
+                         rounding);
+    openmp::Int8Scratch scratch(3);
+    openmp::Int8Survivors survivors;
+    openmp::Int8Task task;
+    task.points = task.next = data.point_words.data();
+    task.terms = &data.terms;
+    task.valid = 41;
+    task.centroids = data.group_words.data();
+    task.groups = data.groups.data();
+    task.group_count = 3;
+    task.order = order.data();
+    task.words = data.words;
+    choice.filter(task, scratch, survivors);
+    for (int p = 0; p < 41; ++p) {
+      std::int32_t nearest = 0;
+      double lowest = INFINITY;
+      for (std::int32_t j = 0; j < 21; ++j) {
+        const double distance = exact::squared_distance(points[p].data(), centroids[j].data(), d);
+        if (distance < lowest) nearest = j;
+        lowest = std::min(lowest, distance);
+      }
+      const std::int32_t count = survivors.count[p];
+      const std::int32_t* few = survivors.few[p];
+      const auto* end = few + std::min(count, openmp::kInt8Few);
+      if (count <= openmp::kInt8Few && std::find(few, end, nearest) == end) ++lost;
+    }
+    for (int p = 41; p < kInt8Points; ++p) EXPECT_EQ(survivors.count[p], 0);
+  }
+  return lost;
+}
+
+TEST(Int8Filter, KeepsTheNearestUnlessAnErrorIsPlanted) {
+  for (const Int8Choice& choice : openmp::int8_choices()) {
+    EXPECT_EQ(lost_nearest(choice, {}), 0) << choice.name;
+    EXPECT_GT(lost_nearest(choice, {.residual = 0.2}), 0) << choice.name;
+  }
+}
+
+/// Pairs of centroids whose distances differ by little: how often the float32 answer is wrong.
+int wrong_of_few(double share, int* open) {
+  Random random(23);
+  int wrong = 0;
+  *open = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const std::int64_t d = 1 + random.below(70);
+    std::vector<float> point(d);
+    std::vector<float> centroids(2 * d);
+    for (std::int64_t t = 0; t < d; ++t) {
+      point[t] = static_cast<float>(random.bell());
+      const auto difference = static_cast<float>(random.bell());
+      centroids[t] = point[t] + difference;
+      centroids[d + t] = point[t] - difference * (1 + 1e-7F * static_cast<float>(random.bell()));
+    }
+    const std::int32_t few[]{0, 1};
+    const auto nearest = openmp::nearest_of_few(point.data(), centroids.data(), d, few, 2, share);
+    const double first = exact::squared_distance(point.data(), centroids.data(), d);
+    const double second = exact::squared_distance(point.data(), centroids.data() + d, d);
+    *open += nearest < 0 ? 1 : 0;
+    wrong += nearest >= 0 && nearest != (second < first ? 1 : 0) ? 1 : 0;
+  }
+  return wrong;
+}
+
+TEST(NearestOfFew, IsNeverWrongUnlessAnErrorIsPlanted) {
+  int open = 0;
+  EXPECT_EQ(wrong_of_few(1, &open), 0);
+  EXPECT_GT(open, 0);
+  EXPECT_GT(wrong_of_few(0, &open), 0);
+}
+
+}  // namespace
+}  // namespace kmeans
