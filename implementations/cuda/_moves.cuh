@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fixed-point sums of clusters, kept from iteration to iteration: points whose label changed move.
+// Fixed-point sums of clusters, kept from iteration to iteration. Points whose label changed are
+// sorted by the clusters that they join and leave, so that a cluster's additions meet in registers
+// and not in memory.
 #pragma once
+
+#include <cub/block/block_scan.cuh>
 
 #include <cstdint>
 
@@ -11,30 +15,182 @@ namespace kmeans::cuda {
 
 using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
 
-/// A warp looks at 32 points and, lanes over coordinates, moves those whose label changed.
-__global__ void move_points_kernel(const float* __restrict__ dev_points, std::int64_t n,
-                                   std::int64_t d, const std::int32_t* __restrict__ dev_nearest,
-                                   double scale, std::int32_t* __restrict__ dev_labels,
-                                   Integer* __restrict__ dev_sums) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  std::int32_t before = 0;
-  std::int32_t now = 0;
-  if (i < n) {
-    before = dev_labels[i];
-    now = dev_nearest[i];
-    if (before != now) dev_labels[i] = now;
+/// A point that joins (point >= 0) or leaves (~point) a cluster.
+struct Move {
+  std::int32_t point;
+  std::int32_t cluster;
+};
+
+constexpr int kMoveThreads = 256;
+constexpr int kMovePoints = 16;  // of a thread
+constexpr std::int64_t kMoveTile = kMoveThreads * kMovePoints;
+constexpr std::int64_t kMoveCounters = 4096;  // clusters that a block counts in shared memory
+constexpr int kMoveChunk = 64;                // moves that are added up in registers
+constexpr int kScanThreads = 1024;
+constexpr int kScanItems = 4;
+
+/// What the kernels below share; dev_joined and dev_left are zero between iterations.
+struct Moves {
+  std::int32_t* dev_joined;   // k
+  std::int32_t* dev_left;     // k
+  std::int32_t* dev_cursors;  // k: where the next move of a cluster goes
+  Move* dev_moves;            // 2 n
+  std::int64_t* dev_count;    // of moves
+};
+
+/// Moves by cluster.
+__global__ void __launch_bounds__(kMoveThreads)
+    count_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
+                       const std::int32_t* __restrict__ dev_labels, Moves moves) {
+  extern __shared__ std::int32_t counters[];  // joined, then left, where k allows
+  const bool counts_here = k <= kMoveCounters;
+  if (counts_here) {
+    for (std::int64_t j = threadIdx.x; j < 2 * k; j += kMoveThreads) counters[j] = 0;
+    __syncthreads();
   }
-  for (unsigned moved = __ballot_sync(0xffffffffU, before != now); moved != 0; moved &= moved - 1) {
-    const int of = __ffs(static_cast<int>(moved)) - 1;
-    const std::int64_t point = i - lane + of;
-    const std::int64_t from = __shfl_sync(0xffffffffU, before, of);
-    const std::int64_t to = __shfl_sync(0xffffffffU, now, of);
-    for (std::int64_t t = lane; t <= d; t += 32) {
-      const long long value = t < d ? exact_fixed_point(dev_points[point * d + t], scale) : 1;
-      atomicAdd(&dev_sums[to * (d + 1) + t], static_cast<Integer>(value));
-      if (from >= 0) atomicAdd(&dev_sums[from * (d + 1) + t], static_cast<Integer>(-value));
+  std::int32_t* joined = counts_here ? counters : moves.dev_joined;
+  std::int32_t* left = counts_here ? counters + k : moves.dev_left;
+  const std::int64_t first = blockIdx.x * kMoveTile;
+  for (std::int64_t i = first + threadIdx.x; i < min(first + kMoveTile, n); i += kMoveThreads) {
+    const std::int32_t before = dev_labels[i];
+    const std::int32_t now = dev_nearest[i];
+    if (before == now) continue;
+    atomicAdd(&joined[now], 1);
+    if (before >= 0) atomicAdd(&left[before], 1);
+  }
+  if (!counts_here) return;
+  __syncthreads();
+  for (std::int64_t j = threadIdx.x; j < k; j += kMoveThreads) {
+    if (counters[j] != 0) atomicAdd(&moves.dev_joined[j], counters[j]);
+    if (counters[k + j] != 0) atomicAdd(&moves.dev_left[j], counters[k + j]);
+  }
+}
+
+/// One block: where each cluster's moves begin, and the clusters' new counts.
+__global__ void __launch_bounds__(kScanThreads)
+    place_moves_kernel(std::int64_t d, std::int64_t k, Moves moves,
+                       Integer* __restrict__ dev_sums) {
+  using Scan = cub::BlockScan<std::int32_t, kScanThreads>;
+  __shared__ typename Scan::TempStorage scratch;
+  std::int64_t before = 0;
+  for (std::int64_t base = 0; base < k; base += kScanThreads * kScanItems) {
+    std::int32_t items[kScanItems];
+    const std::int64_t first = base + std::int64_t{threadIdx.x} * kScanItems;
+#pragma unroll
+    for (int item = 0; item < kScanItems; ++item) {
+      items[item] = 0;
+      const std::int64_t j = first + item;
+      if (j >= k) continue;
+      const std::int32_t joined = moves.dev_joined[j];
+      const std::int32_t left = moves.dev_left[j];
+      items[item] = joined + left;
+      if (items[item] == 0) continue;
+      dev_sums[j * (d + 1) + d] += static_cast<Integer>(std::int64_t{joined} - left);
+      moves.dev_joined[j] = 0;
+      moves.dev_left[j] = 0;
     }
+    std::int32_t total = 0;
+    Scan(scratch).ExclusiveSum(items, items, total);
+    __syncthreads();
+#pragma unroll
+    for (int item = 0; item < kScanItems; ++item) {
+      if (first + item < k) {
+        moves.dev_cursors[first + item] = static_cast<std::int32_t>(before) + items[item];
+      }
+    }
+    before += total;
+  }
+  if (threadIdx.x == 0) *moves.dev_count = before;
+}
+
+/// Moves in the order of their clusters, and the labels.
+__global__ void __launch_bounds__(kMoveThreads)
+    sort_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
+                      std::int32_t* __restrict__ dev_labels, Moves moves) {
+  extern __shared__ std::int32_t cursors[];
+  const bool reserves = k <= kMoveCounters;  // once for a block's moves of a cluster
+  const std::int64_t first = blockIdx.x * kMoveTile;
+  std::int32_t before[kMovePoints];
+  std::int32_t now[kMovePoints];
+#pragma unroll
+  for (int p = 0; p < kMovePoints; ++p) {
+    const std::int64_t i = first + p * kMoveThreads + threadIdx.x;
+    before[p] = i < n ? dev_labels[i] : 0;
+    now[p] = i < n ? dev_nearest[i] : 0;
+  }
+  if (reserves) {
+    for (std::int64_t j = threadIdx.x; j < k; j += kMoveThreads) cursors[j] = 0;
+    __syncthreads();
+#pragma unroll
+    for (int p = 0; p < kMovePoints; ++p) {
+      if (before[p] == now[p]) continue;
+      atomicAdd(&cursors[now[p]], 1);
+      if (before[p] >= 0) atomicAdd(&cursors[before[p]], 1);
+    }
+    __syncthreads();
+    for (std::int64_t j = threadIdx.x; j < k; j += kMoveThreads) {
+      if (cursors[j] != 0) cursors[j] = atomicAdd(&moves.dev_cursors[j], cursors[j]);
+    }
+    __syncthreads();
+  }
+  std::int32_t* next = reserves ? cursors : moves.dev_cursors;
+#pragma unroll
+  for (int p = 0; p < kMovePoints; ++p) {
+    if (before[p] == now[p]) continue;
+    const auto i = static_cast<std::int32_t>(first + p * kMoveThreads + threadIdx.x);
+    moves.dev_moves[atomicAdd(&next[now[p]], 1)] = {i, now[p]};
+    if (before[p] >= 0) moves.dev_moves[atomicAdd(&next[before[p]], 1)] = {~i, before[p]};
+    dev_labels[i] = now[p];
+  }
+}
+
+/// kWidth lanes, each a coordinate, add up kMoveChunk moves in registers, and go to memory where the
+/// cluster changes.
+template <int kWidth>
+__global__ void __launch_bounds__(kMoveThreads)
+    add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, double scale,
+                     Moves moves, Integer* __restrict__ dev_sums) {
+  constexpr unsigned kAll = 0xffffffffU;
+  constexpr int kAhead = 8;  // loads under way
+  const int lane = static_cast<int>(threadIdx.x) % kWidth;
+  const std::int64_t count = *moves.dev_count;
+  const std::int64_t strips = (d + kWidth - 1) / kWidth;
+  const std::int64_t tasks = (count + kMoveChunk - 1) / kMoveChunk * strips;
+  const std::int64_t workers = std::int64_t{gridDim.x} * kMoveThreads / kWidth;
+  const std::int64_t own = (std::int64_t{blockIdx.x} * kMoveThreads + threadIdx.x) / kWidth;
+  for (std::int64_t round = 0; round < tasks; round += workers) {  // whole warps: they shuffle
+    const std::int64_t task = round + own;
+    const std::int64_t t = task % strips * kWidth + lane;
+    const std::int64_t first = task < tasks ? task / strips * kMoveChunk : count;
+    Integer sum = 0;
+    std::int32_t cluster = -1;
+    for (int from = 0; from < kMoveChunk; from += kWidth) {
+      const std::int64_t index = first + from + lane;
+      const Move mine = index < count ? moves.dev_moves[index] : Move{0, -1};
+#pragma unroll 1
+      for (int e = 0; e < kWidth; e += kAhead) {
+        float values[kAhead];
+        Move move[kAhead];
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) {
+          move[a].point = __shfl_sync(kAll, mine.point, e + a, kWidth);
+          move[a].cluster = __shfl_sync(kAll, mine.cluster, e + a, kWidth);
+          const std::int64_t i = move[a].point < 0 ? ~move[a].point : move[a].point;
+          values[a] = move[a].cluster >= 0 && t < d ? dev_points[i * d + t] : 0.0F;
+        }
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) {
+          if (move[a].cluster != cluster) {
+            if (cluster >= 0 && t < d) atomicAdd(&dev_sums[cluster * (d + 1) + t], sum);
+            sum = 0;
+            cluster = move[a].cluster;
+          }
+          const auto value = static_cast<Integer>(exact_fixed_point(values[a], scale));
+          sum += move[a].point < 0 ? Integer{0} - value : value;
+        }
+      }
+    }
+    if (cluster >= 0 && t < d) atomicAdd(&dev_sums[cluster * (d + 1) + t], sum);
   }
 }
 
@@ -47,5 +203,70 @@ __global__ void divide_kernel(const Integer* __restrict__ dev_sums, double inver
   if (count == 0) return;  // an empty cluster keeps its centroid
   dev_centroids[index] = exact_mean(static_cast<long long>(sums[index % d]), count, inverse_scale);
 }
+
+/// Keeps the sums, and launches the kernels above.
+class MovingSums {
+ public:
+  MovingSums() = default;
+  MovingSums(std::int64_t n, std::int64_t d, std::int64_t k, double max_abs, int multiprocessors)
+      : n_(n), d_(d), k_(k), blocks_(static_cast<unsigned>(8 * multiprocessors)) {
+    const int s = kmeans::exact::sum_exponent(n, max_abs);
+    scale_ = kmeans::exact::power_of_two(s);
+    inverse_scale_ = kmeans::exact::power_of_two(-s);
+    dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
+    dev_counters_ = DeviceBuffer<std::int32_t>(3 * k);
+    dev_moves_ = DeviceBuffer<Move>(2 * n);
+    dev_count_ = DeviceBuffer<std::int64_t>(1);
+  }
+
+  void restart() const {
+    dev_sums_.zero();
+    dev_counters_.zero();
+  }
+
+  /// dev_labels becomes dev_nearest, and dev_centroids the means of the clusters.
+  void update(const float* dev_points, const std::int32_t* dev_nearest, std::int32_t* dev_labels,
+              float* dev_centroids, cudaStream_t stream) const {
+    std::int32_t* counters = dev_counters_.data();
+    const Moves moves{counters, counters + k_, counters + 2 * k_, dev_moves_.data(),
+                      dev_count_.data()};
+    const unsigned tiles = blocks_for(n_, kMoveTile);
+    const std::size_t shared = k_ <= kMoveCounters ? static_cast<std::size_t>(k_) * 4 : 0;
+    count_moves_kernel<<<tiles, kMoveThreads, 2 * shared, stream>>>(n_, k_, dev_nearest, dev_labels,
+                                                                    moves);
+    KMEANS_CUDA_LAUNCHED(count_moves_kernel);
+    place_moves_kernel<<<1, kScanThreads, 0, stream>>>(d_, k_, moves, dev_sums_.data());
+    KMEANS_CUDA_LAUNCHED(place_moves_kernel);
+    sort_moves_kernel<<<tiles, kMoveThreads, shared, stream>>>(n_, k_, dev_nearest, dev_labels,
+                                                               moves);
+    KMEANS_CUDA_LAUNCHED(sort_moves_kernel);
+    const auto add =
+        d_ <= 8 ? add_moves_kernel<8> : (d_ <= 16 ? add_moves_kernel<16> : add_moves_kernel<32>);
+    add<<<blocks_, kMoveThreads, 0, stream>>>(dev_points, d_, scale_, moves, dev_sums_.data());
+    KMEANS_CUDA_LAUNCHED(add_moves_kernel);
+    divide_kernel<<<blocks_for(k_ * d_, kMoveThreads), kMoveThreads, 0, stream>>>(
+        dev_sums_.data(), inverse_scale_, dev_centroids, k_, d_);
+    KMEANS_CUDA_LAUNCHED(divide_kernel);
+  }
+
+  /// Device bytes beside points, labels and centroids.
+  static double device_bytes(const Shape& shape) {
+    const auto n = static_cast<double>(shape.n);
+    const auto k = static_cast<double>(shape.k);
+    return 16 * n + k * (8 * (static_cast<double>(shape.d) + 1) + 12);
+  }
+
+ private:
+  std::int64_t n_ = 0;
+  std::int64_t d_ = 0;
+  std::int64_t k_ = 0;
+  unsigned blocks_ = 1;
+  double scale_ = 1;
+  double inverse_scale_ = 1;
+  DeviceBuffer<Integer> dev_sums_;  // k x (d + 1): fixed point, and the count
+  DeviceBuffer<std::int32_t> dev_counters_;
+  DeviceBuffer<Move> dev_moves_;
+  DeviceBuffer<std::int64_t> dev_count_;
+};
 
 }  // namespace kmeans::cuda

@@ -14,23 +14,78 @@ constexpr int kSearchThreads = 256;
 constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
 constexpr float kSearchTiny = 0x1p-136F;  // kFilterTiny for d up to 1024
+constexpr int kMaxCandidates = 32;        // of a list
+constexpr int kDecideLanes = 8;           // of a point
 
-/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity.
-__global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids, std::int64_t k,
-                                           std::int64_t d, std::int64_t pitch,
-                                           float* __restrict__ dev_columns) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index >= pitch * d) return;
-  const std::int64_t j = index % pitch;
-  dev_columns[index] = j < k ? dev_centroids[j * d + index / pitch] : INFINITY;
+/// Points whose centroids the bounds leave are listed: the nearest of them as defined, eight lanes a
+/// point. Those with longer lists, or without one, are for search_kernel.
+__global__ void decide_kernel(const float* __restrict__ dev_points,
+                              const float* __restrict__ dev_centroids, std::int64_t d,
+                              std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,
+                              const std::int32_t* __restrict__ dev_candidate_counts,
+                              const std::int32_t* __restrict__ dev_candidates,
+                              std::int32_t* __restrict__ dev_nearest,
+                              std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
+  const int lane = static_cast<int>(threadIdx.x) % kDecideLanes;
+  const auto count = static_cast<std::int64_t>(dev_state->undecided);
+  const std::int64_t workers = std::int64_t{gridDim.x} * blockDim.x / kDecideLanes;
+  const std::int64_t own = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kDecideLanes;
+  for (std::int64_t round = 0; round < count; round += workers) {  // whole warps: they shuffle
+    const std::int64_t slot = round + own;
+    const bool has_list = slot < min(count, listed) && dev_state->too_far == 0 &&
+                          dev_candidate_counts[slot] <= kMaxCandidates;
+    double nearest = INFINITY;
+    std::int32_t label = 0x7fffffff;
+    std::int64_t i = 0;
+    if (slot < count) i = dev_undecided[slot];
+    if (has_list) {
+      const int candidates = dev_candidate_counts[slot];
+      for (int index = lane; index < candidates; index += kDecideLanes) {
+        const std::int32_t j = dev_candidates[slot * kMaxCandidates + index];
+        double distance = 0;
+#pragma unroll 8
+        for (std::int64_t t = 0; t < d; ++t) {
+          distance = add_exact_square(distance, dev_points[i * d + t], dev_centroids[j * d + t]);
+        }
+        if (distance < nearest || (distance == nearest && j < label)) nearest = distance, label = j;
+      }
+    } else if (slot < count && lane == 0) {
+      dev_crowded[atomicAdd(&dev_state->crowded, 1ULL)] = static_cast<std::int32_t>(i);
+    }
+#pragma unroll
+    for (int distance = kDecideLanes / 2; distance > 0; distance /= 2) {
+      const double other = __shfl_xor_sync(kAllLanes, nearest, distance);
+      const std::int32_t other_label = __shfl_xor_sync(kAllLanes, label, distance);
+      if (other < nearest || (other == nearest && other_label < label)) {
+        nearest = other;
+        label = other_label;
+      }
+    }
+    if (has_list && lane == 0) dev_nearest[i] = label;
+  }
 }
 
-/// Sixteen undecided points a block at a time, a thread a centroid: float32, then as defined.
+/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; where a search
+/// will read them.
+__global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids, std::int64_t k,
+                                           std::int64_t d, std::int64_t pitch,
+                                           const TensorState* __restrict__ dev_state,
+                                           float* __restrict__ dev_columns) {
+  if (dev_state->crowded == 0) return;
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < pitch * d;
+       index += stride) {
+    const std::int64_t j = index % pitch;
+    dev_columns[index] = j < k ? dev_centroids[j * d + index / pitch] : INFINITY;
+  }
+}
+
+/// Sixteen of these points a block at a time, a thread a centroid: float32, then as defined.
 __global__ void __launch_bounds__(kSearchThreads)
     search_kernel(const float* __restrict__ dev_points, std::int64_t d,
                   const float* __restrict__ dev_columns, std::int64_t k, std::int64_t pitch,
                   float factor, const TensorState* __restrict__ dev_state,
-                  const std::int32_t* __restrict__ dev_undecided,
+                  const std::int32_t* __restrict__ dev_crowded,
                   std::int32_t* __restrict__ dev_nearest) {
   __shared__ float x[kSearchPoints][kSearchCoordinates];
   __shared__ float leasts[kSearchPoints][kSearchThreads / 32];
@@ -40,14 +95,13 @@ __global__ void __launch_bounds__(kSearchThreads)
   __shared__ bool open[kSearchPoints];
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const auto count = static_cast<std::int64_t>(dev_state->undecided);
+  const auto count = static_cast<std::int64_t>(dev_state->crowded);
   for (std::int64_t first = std::int64_t{blockIdx.x} * kSearchPoints; first < count;
        first += std::int64_t{gridDim.x} * kSearchPoints) {
     const int points = static_cast<int>(min(std::int64_t{kSearchPoints}, count - first));
     __syncthreads();
     if (threadIdx.x < kSearchPoints) {
-      own_points[threadIdx.x] =
-          dev_undecided[first + min(static_cast<int>(threadIdx.x), points - 1)];
+      own_points[threadIdx.x] = dev_crowded[first + min(static_cast<int>(threadIdx.x), points - 1)];
     }
     float least[kSearchPoints];
     float second[kSearchPoints];

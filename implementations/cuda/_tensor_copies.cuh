@@ -39,7 +39,8 @@ struct Extents {
   int tile_rows;  // points of a block's tile
   std::int64_t point_tiles;
   int centroid_tiles;
-  int stages;
+  int stages;          // of shared memory for pieces of centroids
+  int stages_at_once;  // that are multiplied without a pause: half, so that the others fill
 };
 
 __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
@@ -48,7 +49,8 @@ __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
 
 /// What the kernels of an iteration tell each other.
 struct TensorState {
-  unsigned long long undecided;  // points without a label
+  unsigned long long undecided;  // points that the bounds leave more than one centroid
+  unsigned long long crowded;    // of those: more centroids than a list holds
   unsigned too_far;              // a centroid that float16 does not hold: no point is decided
 };
 

@@ -16,6 +16,7 @@
 // Source:    docs/exact-step.md, docs/gpu.md
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -88,16 +89,125 @@ __device__ inline void share_row(Best& best, int& lane_of_best) {
   }
 }
 
-/// M: products of 64 rows that a warp group has at once.
+/// The first pass: the nearest centroid by its bound, and the points for which that may not be it.
 template <int M>
+struct FindNearest {
+  const float2* __restrict__ dev_point_lengths;
+  const float2* __restrict__ dev_centroid_lengths;
+  std::int32_t* __restrict__ dev_nearest;
+  std::int32_t* __restrict__ dev_undecided;
+  float* __restrict__ dev_limits;  // of the undecided: what is above it is not the nearest
+  TensorState* __restrict__ dev_state;
+
+  Best best[M][2];
+
+  __device__ std::int64_t tiles(const Extents& s) const { return s.point_tiles; }
+
+  __device__ void begin(std::int64_t /*first_row*/) {
+#pragma unroll
+    for (int m = 0; m < M; ++m) best[m][0] = best[m][1] = {INFINITY, INFINITY, 0};
+  }
+
+  __device__ void reduce(const Extents& /*s*/, const float (&sums)[64], int m, int tile) {
+    reduce_tile(sums, tile, best[m]);
+  }
+
+  /// first_row: of the warp's 16 rows of product m.
+  __device__ void end(const Extents& s, int m, std::int64_t first_row) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      Best& own = best[m][row];
+      int lane_of_best = 0;
+      share_row(own, lane_of_best);
+      const std::int64_t i = first_row + row * 8 + lane / 4;
+      const bool writes = lane % 4 == 0 && i < s.n;
+      const int column = static_cast<int>(__float_as_uint(own.least) & ((1U << kIndexBits) - 1));
+      const int j = own.tile * kColumns + column / 2 * 8 + lane_of_best * 2 + column % 2;
+      float limit = INFINITY;
+      bool decided = false;
+      if (writes && j < s.k && dev_state->too_far == 0) {
+        const float2 point = dev_point_lengths[i];
+        const float2 bound = dev_centroid_lengths[2 * j];
+        const float norm = dev_centroid_lengths[2 * j + 1].x;
+        const float cut = 0x1p-15F;  // what the column's bits may have changed, twice
+        const float width = 2.0001F * (point.x * bound.x + point.y * bound.y) + norm;
+        const float upper = own.least + cut * fabsf(own.least) + width;
+        const float others = own.second - cut * fabsf(own.second);
+        // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
+        limit = upper + 0x1p-30F * (point.x * point.x + bound.y * bound.y);
+        decided = others > limit;
+      }
+      if (writes) dev_nearest[i] = j;
+      const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
+      if (open != 0) {
+        unsigned long long place = 0;
+        if (lane == 0)
+          place = atomicAdd(&dev_state->undecided, static_cast<unsigned long long>(__popc(open)));
+        place = __shfl_sync(kAllLanes, place, 0) + __popc(open & ((1U << lane) - 1));
+        if (writes && !decided) {
+          dev_undecided[place] = static_cast<std::int32_t>(i);
+          dev_limits[place] = limit + 0x1p-20F * fabsf(limit);  // above the roundings here
+        }
+      }
+    }
+  }
+};
+
+/// The second pass, over the undecided points: all centroids whose bound is not above the limit.
+template <int M>
+struct ListCandidates {
+  const float* __restrict__ dev_limits;
+  const TensorState* __restrict__ dev_state;
+  std::int64_t listed;  // undecided points that have a list
+  std::int32_t* __restrict__ dev_candidate_counts;
+  std::int32_t* __restrict__ dev_candidates;
+
+  float limits[M][2];
+  std::int64_t rows[M];
+
+  __device__ std::int64_t count() const {
+    return min(static_cast<std::int64_t>(dev_state->undecided), listed);
+  }
+  __device__ std::int64_t tiles(const Extents& s) const {
+    return dev_state->too_far != 0 ? 0 : (count() + s.tile_rows - 1) / s.tile_rows;
+  }
+
+  __device__ void begin(std::int64_t first_row) {
+    const std::int64_t end = count();
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+      rows[m] = first_row + m * kRowsOfProduct + threadIdx.x % 32 / 4;
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const std::int64_t slot = rows[m] + row * 8;
+        limits[m][row] = slot < end ? dev_limits[slot] : -INFINITY;
+      }
+    }
+  }
+
+  __device__ void reduce(const Extents& s, const float (&sums)[64], int m, int tile) {
+    const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int e = 0; e < 64; ++e) {
+      if (!(sums[e] <= limits[m][e / 2 % 2])) continue;
+      const int j = first + e / 4 * 8 + e % 2;
+      if (j >= s.k) continue;
+      const std::int64_t slot = rows[m] + e / 2 % 2 * 8;
+      const std::int32_t place = atomicAdd(&dev_candidate_counts[slot], 1);
+      if (place < kMaxCandidates) dev_candidates[slot * kMaxCandidates + place] = j;
+    }
+  }
+
+  __device__ void end(const Extents& /*s*/, int /*m*/, std::int64_t /*first_row*/) {}
+};
+
+/// All points, or the undecided ones, times all centroids; M: products of 64 rows that a warp group
+/// has at once; Pass: what becomes of them.
+template <int M, class Pass>
 __global__ void __launch_bounds__(kThreads, 1)
-    find_nearest_kernel(Extents s, const __half* __restrict__ dev_points,
-                        const __half* __restrict__ dev_centroids,
-                        const float2* __restrict__ dev_point_lengths,
-                        const float2* __restrict__ dev_centroid_lengths,
-                        std::int32_t* __restrict__ dev_nearest,
-                        std::int32_t* __restrict__ dev_undecided,
-                        TensorState* __restrict__ dev_state) {
+    multiply_kernel(Extents s, const __half* __restrict__ dev_points,
+                    const __half* __restrict__ dev_centroids, Pass pass) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(128) unsigned char memory[];
   auto* full = reinterpret_cast<std::uint64_t*>(memory);  // per stage
@@ -109,6 +219,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   constexpr int kStageHalves = kStageChunks * kChunk * kColumns;
   const int chunks = s.padded / kChunk;
   const int steps = (chunks + kStageChunks - 1) / kStageChunks;  // stages of a tile of centroids
+  const std::int64_t tiles = pass.tiles(s);
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < s.stages; ++stage) {
@@ -127,7 +238,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x % kGroupThreads != 0) return;
     std::int64_t fed = 0;
     unsigned round = 0;
-    for (std::int64_t tile = blockIdx.x; tile < s.point_tiles; tile += gridDim.x, ++round) {
+    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, ++round) {
       if (round > 0) barrier_wait(points_empty, (round - 1) & 1);
       const auto bytes = static_cast<unsigned>(tile_halves(s) * sizeof(__half));
       barrier_expect(points_full, bytes);
@@ -152,7 +263,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 
   asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
   const bool speaks = threadIdx.x % kGroupThreads == 0;
   std::int64_t used = 0;
@@ -163,91 +273,88 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
     for (int e = 0; e < 64; ++e) sums[m][e] = 0;
   }
-  for (std::int64_t tile = blockIdx.x; tile < s.point_tiles; tile += gridDim.x, ++round) {
-    Best best[M][2];
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-      for (int row = 0; row < 2; ++row) best[m][row] = {INFINITY, INFINITY, 0};
-    }
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x, ++round) {
+    const std::int64_t first_row =
+        tile * s.tile_rows + std::int64_t{group} * M * kRowsOfProduct + warp * 16;
+    pass.begin(first_row);
     barrier_wait(points_full, round & 1);
     for (int c = 0; c < s.centroid_tiles; ++c) {
-      for (int step = 0; step < steps; ++step, ++used) {
-        const int stage = static_cast<int>(used % s.stages);
-        barrier_wait(&full[stage], static_cast<unsigned>(used / s.stages) & 1);
+      bool add = false;
+      for (int batch = 0; batch < steps; batch += s.stages_at_once) {
+        const int end = min(batch + s.stages_at_once, steps);
 #pragma unroll
         for (int m = 0; m < M; ++m) pin(sums[m]);
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-        const int first = step * kStageChunks;
-        const int count = min(kStageChunks, chunks - first);
-        for (int chunk = 0; chunk < count; chunk += 2) {
-          const std::uint64_t columns =
-              descriptor(stages + stage * kStageHalves + chunk * kChunk * kColumns, kColumns);
+        for (int step = batch; step < end; ++step) {
+          const std::int64_t use = used + step - batch;
+          const int stage = static_cast<int>(use % s.stages);
+          barrier_wait(&full[stage], static_cast<unsigned>(use / s.stages) & 1);
+          const int first = step * kStageChunks;
+          const int count = min(kStageChunks, chunks - first);
+          for (int chunk = 0; chunk < count; chunk += 2) {
+            const std::uint64_t columns =
+                descriptor(stages + stage * kStageHalves + chunk * kChunk * kColumns, kColumns);
 #pragma unroll
-          for (int m = 0; m < M; ++m) {
-            const int first_row = (group * M + m) * kRowsOfProduct;
-            const std::uint64_t rows = descriptor(
-                points + std::int64_t{first + chunk} * kChunk * s.tile_rows + first_row * kChunk,
-                s.tile_rows);
-            multiply(sums[m], rows, columns, step > 0 || chunk > 0);
+            for (int m = 0; m < M; ++m) {
+              const int row = (group * M + m) * kRowsOfProduct;
+              const std::uint64_t rows = descriptor(
+                  points + std::int64_t{first + chunk} * kChunk * s.tile_rows + row * kChunk,
+                  s.tile_rows);
+              multiply(sums[m], rows, columns, add);
+            }
+            add = true;
           }
         }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
         for (int m = 0; m < M; ++m) pin(sums[m]);
-        if (speaks) barrier_arrive(&empty[stage]);
+        for (int step = batch; step < end; ++step, ++used) {
+          if (speaks) barrier_arrive(&empty[used % s.stages]);
+        }
       }
 #pragma unroll
-      for (int m = 0; m < M; ++m) reduce_tile(sums[m], c, best[m]);
+      for (int m = 0; m < M; ++m) pass.reduce(s, sums[m], m, c);
     }
     if (speaks) barrier_arrive(points_empty);
 #pragma unroll
-    for (int m = 0; m < M; ++m) {
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        Best& own = best[m][row];
-        int lane_of_best = 0;
-        share_row(own, lane_of_best);
-        const std::int64_t i =
-            tile * s.tile_rows + (group * M + m) * kRowsOfProduct + warp * 16 + row * 8 + lane / 4;
-        const bool writes = lane % 4 == 0 && i < s.n;
-        const int column = static_cast<int>(__float_as_uint(own.least) & ((1U << kIndexBits) - 1));
-        const int j = own.tile * kColumns + column / 2 * 8 + lane_of_best * 2 + column % 2;
-        bool decided = false;
-        if (writes && j < s.k && dev_state->too_far == 0) {
-          const float2 point = dev_point_lengths[i];
-          const float2 bound = dev_centroid_lengths[2 * j];
-          const float norm = dev_centroid_lengths[2 * j + 1].x;
-          const float cut = 0x1p-15F;  // what the column's bits may have changed, twice
-          const float width = 2.0001F * (point.x * bound.x + point.y * bound.y) + norm;
-          const float upper = own.least + cut * fabsf(own.least) + width;
-          const float others = own.second - cut * fabsf(own.second);
-          // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
-          decided = others > upper + 0x1p-30F * (point.x * point.x + bound.y * bound.y);
-        }
-        if (writes) dev_nearest[i] = j;
-        const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
-        if (open != 0) {
-          unsigned long long place = 0;
-          if (lane == 0)
-            place = atomicAdd(&dev_state->undecided, static_cast<unsigned long long>(__popc(open)));
-          place = __shfl_sync(kAllLanes, place, 0) + __popc(open & ((1U << lane) - 1));
-          if (writes && !decided) dev_undecided[place] = static_cast<std::int32_t>(i);
-        }
-      }
-    }
+    for (int m = 0; m < M; ++m) pass.end(s, m, first_row + m * kRowsOfProduct);
   }
 #else
-  (void)s, (void)dev_points, (void)dev_centroids, (void)dev_point_lengths,
-      (void)dev_centroid_lengths, (void)dev_nearest, (void)dev_undecided, (void)dev_state;
+  (void)s, (void)dev_points, (void)dev_centroids, (void)pass;
 #endif
+}
+
+/// Undecided points' rows of the copy, as tiles of their own, a thread 16 bytes; their lists are empty.
+__global__ void gather_rows_kernel(Extents from, Extents to, std::int64_t listed,
+                                   const __half* __restrict__ dev_points_copy,
+                                   const std::int32_t* __restrict__ dev_undecided,
+                                   const TensorState* __restrict__ dev_state,
+                                   __half* __restrict__ dev_rows,
+                                   std::int32_t* __restrict__ dev_candidate_counts) {
+  const int chunks = from.padded / kChunk;
+  const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+       index < count * chunks; index += stride) {
+    const std::int64_t slot = index / chunks;
+    const int column = static_cast<int>(index % chunks) * kChunk;
+    const std::int64_t i = dev_undecided[slot];
+    const __half* source =
+        dev_points_copy + i / from.tile_rows * tile_halves(from) +
+        place_in_tile(from.tile_rows, static_cast<int>(i % from.tile_rows), column);
+    __half* target = dev_rows + slot / to.tile_rows * tile_halves(to) +
+                     place_in_tile(to.tile_rows, static_cast<int>(slot % to.tile_rows), column);
+    *reinterpret_cast<uint4*>(target) = *reinterpret_cast<const uint4*>(source);
+    if (column == 0) dev_candidate_counts[slot] = 0;
+  }
 }
 
 /// How a shape is cut up: twice 64 rows a warp group where shared memory holds them, else once.
 struct Plan {
   int products = 0;  // 0: nothing fits
   int stages = 0;
-  std::int64_t shared_bytes = 0;
+  std::size_t shared_bytes = 0;
 };
 
 Plan plan_for(std::int64_t d, std::int64_t shared_bytes) {
@@ -256,7 +363,8 @@ Plan plan_for(std::int64_t d, std::int64_t shared_bytes) {
     const std::int64_t rest = shared_bytes - kBarrierBytes - rows * padded_for(d) * 2;
     const std::int64_t stages = std::min<std::int64_t>(kMaxStages, rest / kStageBytes);
     if (stages >= (products == 2 ? 3 : 2)) {
-      return {products, static_cast<int>(stages), shared_bytes - rest + stages * kStageBytes};
+      return {products, static_cast<int>(stages),
+              static_cast<std::size_t>(shared_bytes - rest + stages * kStageBytes)};
     }
   }
   return {};
@@ -273,6 +381,12 @@ kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
   if (plan_for(shape.d, gpu->shared_bytes_per_block).products == 0) {
     return kmeans::Support::no("d = " + std::to_string(shape.d) +
                                ": a tile of points exceeds the shared memory of a block");
+  }
+  if (shape.n >= std::int64_t{1} << 30) {
+    return kmeans::Support::no(
+        "n = " + std::to_string(shape.n) +
+        " points: their moves between clusters are counted in 32 bits, two a "
+        "point, so at most 1073741823");
   }
   return counts_fit(shape);
 }
@@ -296,15 +410,21 @@ class CudaTensor final : public CudaLloyd<float> {
                 .tile_rows = plan_.products * kConsumers * kRowsOfProduct,
                 .point_tiles = 0,
                 .centroid_tiles = static_cast<int>(ceil_div(k, kColumns)),
-                .stages = plan_.stages};
+                .stages = plan_.stages,
+                .stages_at_once = std::max(1, plan_.stages / 2)};
     extents_.point_tiles = ceil_div(n, extents_.tile_rows);
     blocks_ =
         static_cast<unsigned>(std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles));
-    const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
-    sum_scale_ = kmeans::exact::power_of_two(s);
-    inverse_scale_ = kmeans::exact::power_of_two(-s);
+    listed_ = std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), n / 8);
+    open_extents_ = extents_;
+    open_extents_.tile_rows = kConsumers * kRowsOfProduct;
+    open_extents_.n = listed_;
+    open_extents_.point_tiles = ceil_div(listed_, open_extents_.tile_rows);
     pitch_ = ceil_div(k, kSearchThreads) * kSearchThreads;
+    sums_ = MovingSums(n, d, k, problem_.max_abs, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<__half>(extents_.point_tiles * tile_halves(extents_));
+    dev_rows_ = DeviceBuffer<__half>(open_extents_.point_tiles * tile_halves(open_extents_));
+    dev_rows_.zero();
     dev_centroids_copy_ =
         DeviceBuffer<__half>(std::int64_t{extents_.centroid_tiles} * kColumns * extents_.padded);
     dev_point_lengths_ = DeviceBuffer<float2>(n);
@@ -313,13 +433,14 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_columns_ = DeviceBuffer<float>(pitch_ * d);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     dev_undecided_ = DeviceBuffer<std::int32_t>(n);
+    dev_crowded_ = DeviceBuffer<std::int32_t>(n);
+    dev_limits_ = DeviceBuffer<float>(n);
+    dev_candidate_counts_ = DeviceBuffer<std::int32_t>(listed_);
+    dev_candidates_ = DeviceBuffer<std::int32_t>(listed_ * kMaxCandidates);
     dev_state_ = DeviceBuffer<TensorState>(1);
-    dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
-    for (const void* kernel : {reinterpret_cast<const void*>(find_nearest_kernel<1>),
-                               reinterpret_cast<const void*>(find_nearest_kernel<2>)}) {
-      KMEANS_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                       static_cast<int>(plan_.shared_bytes)));
-    }
+    allow_shared_bytes(multiply_kernel<1, FindNearest<1>>, plan_.shared_bytes);
+    allow_shared_bytes(multiply_kernel<2, FindNearest<2>>, plan_.shared_bytes);
+    allow_shared_bytes(multiply_kernel<1, ListCandidates<1>>, plan_.shared_bytes);
     copy_points();
     record_iteration();
   }
@@ -349,9 +470,15 @@ class CudaTensor final : public CudaLloyd<float> {
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
   }
 
-  void restart() override { dev_sums_.zero(); }
+  void restart() override { sums_.restart(); }
 
-  void iterate() override { KMEANS_CUDA(cudaGraphLaunch(iteration_, nullptr)); }
+  void iterate() override {
+    if (std::getenv("KMEANS_PROBE") != nullptr) {
+      launch(nullptr);
+    } else {
+      KMEANS_CUDA(cudaGraphLaunch(iteration_, nullptr));
+    }
+  }
 
   /// The kernels of an iteration as one graph: their launches cost a microsecond each, not four.
   void record_iteration() {
@@ -368,42 +495,84 @@ class CudaTensor final : public CudaLloyd<float> {
   }
 
   void launch(cudaStream_t stream) {
+    {
+      const auto timed = stage("copy centroids");
+      dev_state_.zero(stream);
+      copy_centroids_kernel<<<
+          blocks_for(std::int64_t{extents_.centroid_tiles} * kColumns * 32, 256), 256, 0, stream>>>(
+          dev_centroids_.data(), extents_, dev_mean_.data(), copy_scale_,
+          dev_centroids_copy_.data(), dev_centroid_lengths_.data(), dev_state_.data());
+      KMEANS_CUDA_LAUNCHED(copy_centroids_kernel);
+    }
+    {
+      const auto timed = stage("assign");
+      if (plan_.products == 2) {
+        find_nearest<2>(stream);
+      } else {
+        find_nearest<1>(stream);
+      }
+    }
+    {
+      const auto timed = stage("settle");
+      settle(stream);
+    }
+    const auto timed = stage("update");
+    sums_.update(dev_points_.data(), dev_nearest_.data(), dev_labels_.data(), dev_centroids_.data(),
+                 stream);
+  }
+
+  template <int M>
+  void find_nearest(cudaStream_t stream) {
+    const FindNearest<M> pass{.dev_point_lengths = dev_point_lengths_.data(),
+                              .dev_centroid_lengths = dev_centroid_lengths_.data(),
+                              .dev_nearest = dev_nearest_.data(),
+                              .dev_undecided = dev_undecided_.data(),
+                              .dev_limits = dev_limits_.data(),
+                              .dev_state = dev_state_.data(),
+                              .best = {}};
+    multiply_kernel<M, FindNearest<M>><<<blocks_, kThreads, plan_.shared_bytes, stream>>>(
+        extents_, dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
+    KMEANS_CUDA_LAUNCHED(multiply_kernel);
+  }
+
+  /// The points that find_nearest left undecided.
+  void settle(cudaStream_t stream) {
     const auto [n, d, k, precision] = shape();
-    dev_state_.zero(stream);
-    copy_centroids_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * kColumns * 32, 256),
-                            256, 0, stream>>>(dev_centroids_.data(), extents_, dev_mean_.data(),
-                                              copy_scale_, dev_centroids_copy_.data(),
-                                              dev_centroid_lengths_.data(), dev_state_.data());
-    KMEANS_CUDA_LAUNCHED(copy_centroids_kernel);
-    transpose_centroids_kernel<<<blocks_for(pitch_ * d, 256), 256, 0, stream>>>(
-        dev_centroids_.data(), k, d, pitch_, dev_columns_.data());
+    const auto fill = static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors);
+    gather_rows_kernel<<<fill, 256, 0, stream>>>(
+        extents_, open_extents_, listed_, dev_points_copy_.data(), dev_undecided_.data(),
+        dev_state_.data(), dev_rows_.data(), dev_candidate_counts_.data());
+    KMEANS_CUDA_LAUNCHED(gather_rows_kernel);
+    const ListCandidates<1> pass{.dev_limits = dev_limits_.data(),
+                                 .dev_state = dev_state_.data(),
+                                 .listed = listed_,
+                                 .dev_candidate_counts = dev_candidate_counts_.data(),
+                                 .dev_candidates = dev_candidates_.data(),
+                                 .limits = {},
+                                 .rows = {}};
+    multiply_kernel<1, ListCandidates<1>><<<blocks_, kThreads, plan_.shared_bytes, stream>>>(
+        open_extents_, dev_rows_.data(), dev_centroids_copy_.data(), pass);
+    KMEANS_CUDA_LAUNCHED(multiply_kernel);
+    decide_kernel<<<2 * fill, 256, 0, stream>>>(
+        dev_points_.data(), dev_centroids_.data(), d, listed_, dev_undecided_.data(),
+        dev_candidate_counts_.data(), dev_candidates_.data(), dev_nearest_.data(),
+        dev_crowded_.data(), dev_state_.data());
+    KMEANS_CUDA_LAUNCHED(decide_kernel);
+    transpose_centroids_kernel<<<fill, 256, 0, stream>>>(dev_centroids_.data(), k, d, pitch_,
+                                                         dev_state_.data(), dev_columns_.data());
     KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
-    const auto kernel = plan_.products == 2 ? find_nearest_kernel<2> : find_nearest_kernel<1>;
-    kernel<<<blocks_, kThreads, static_cast<std::size_t>(plan_.shared_bytes), stream>>>(
-        extents_, dev_points_copy_.data(), dev_centroids_copy_.data(), dev_point_lengths_.data(),
-        dev_centroid_lengths_.data(), dev_nearest_.data(), dev_undecided_.data(),
-        dev_state_.data());
-    KMEANS_CUDA_LAUNCHED(find_nearest_kernel);
-    search_kernel<<<static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors),
-                    kSearchThreads, 0, stream>>>(
+    search_kernel<<<fill, kSearchThreads, 0, stream>>>(
         dev_points_.data(), d, dev_columns_.data(), k, pitch_, filter_factor(static_cast<int>(d)),
-        dev_state_.data(), dev_undecided_.data(), dev_nearest_.data());
+        dev_state_.data(), dev_crowded_.data(), dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(search_kernel);
-    move_points_kernel<<<blocks_for(n, 256), 256, 0, stream>>>(
-        dev_points_.data(), n, d, dev_nearest_.data(), sum_scale_, dev_labels_.data(),
-        dev_sums_.data());
-    KMEANS_CUDA_LAUNCHED(move_points_kernel);
-    divide_kernel<<<blocks_for(k * d, 256), 256, 0, stream>>>(dev_sums_.data(), inverse_scale_,
-                                                              dev_centroids_.data(), k, d);
-    KMEANS_CUDA_LAUNCHED(divide_kernel);
   }
 
   Plan plan_;
   Extents extents_{};
+  Extents open_extents_{};   // of the undecided points' rows
+  std::int64_t listed_ = 0;  // undecided points that may have a list
   unsigned blocks_ = 0;
   double copy_scale_ = 1;
-  double sum_scale_ = 1;
-  double inverse_scale_ = 1;
   std::int64_t pitch_ = 0;
   cudaGraphExec_t iteration_ = nullptr;
   DeviceBuffer<__half> dev_points_copy_;
@@ -414,8 +583,13 @@ class CudaTensor final : public CudaLloyd<float> {
   DeviceBuffer<float> dev_columns_;  // the centroids, column-major, pitch_ of them
   DeviceBuffer<std::int32_t> dev_nearest_;
   DeviceBuffer<std::int32_t> dev_undecided_;
+  DeviceBuffer<std::int32_t> dev_crowded_;
+  DeviceBuffer<float> dev_limits_;
+  DeviceBuffer<__half> dev_rows_;  // of the undecided points
+  DeviceBuffer<std::int32_t> dev_candidate_counts_;
+  DeviceBuffer<std::int32_t> dev_candidates_;
   DeviceBuffer<TensorState> dev_state_;
-  DeviceBuffer<Integer> dev_sums_;  // k x (d + 1): fixed point, and the count
+  MovingSums sums_;
 };
 
 }  // namespace
@@ -429,5 +603,7 @@ KMEANS_VARIANT(
       const double padded = 16.0 * std::ceil((static_cast<double>(s.d) + kExtra) / 16);
       const double n = static_cast<double>(s.n) + 256;
       const double k = static_cast<double>(s.k) + 256;
-      return plain_device_bytes(s) + n * (2 * padded + 16) + k * (2 * padded + 12.0 * s.d + 24);
+      const double open = n / 8 + 4096;
+      return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 24) +
+             open * (2 * padded + 4 * kMaxCandidates + 4) + k * (2 * padded + 4.0 * s.d + 24);
     })
