@@ -227,6 +227,8 @@ class Variant {
 
  protected:
   [[nodiscard]] StageScope stage(const char* name) { return StageScope(recorder_, name); }
+  /// Whether stages are recorded: in the profiling pass alone.
+  [[nodiscard]] bool profiled() const { return recorder_ != nullptr; }
 
  private:
   StageRecorder* recorder_ = nullptr;

@@ -18,6 +18,7 @@ constexpr int kColumns = 128;  // centroids of a tile
 constexpr int kChunk = 8;      // halves in a row of a core matrix
 constexpr int kExtra = 4;      // columns for norms and bounds
 constexpr double kFarthestNorm = 30000;
+constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
 constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds with its squared norm
 
 /// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum of
@@ -39,8 +40,9 @@ struct Extents {
   int tile_rows;  // points of a block's tile
   std::int64_t point_tiles;
   int centroid_tiles;
-  int stages;          // of shared memory for pieces of centroids
-  int stages_at_once;  // that are multiplied without a pause: half, so that the others fill
+  int point_buffers;  // tiles of points in shared memory
+  int stages;         // of shared memory for pieces of centroids
+  bool takes_turns;   // the warp groups, one multiplying while the other reduces
 };
 
 __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
@@ -174,10 +176,11 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
   const double length = kUp * sqrt(warp_sum(squared_copy));
   const double rest = kUp * sqrt(warp_sum(squared_rest));
   // |x'.c' - x~.c~| <= |x'| |c' - c~| + |x' - x~| |c~|; the products' own error by |x~| |c~|.
-  const __half by_length = half_up(rest + 2 * error * length);
+  const __half by_length = half_up(rest * (1 + 2 * error) + 2 * error * length);
   const __half by_rest = half_up(length * (1 + 2 * error));
   if (lane == 0) {
-    const double low = half_norm * (1 - 4 * error - 0x1p-20);
+    // Its two parts together are 2^-22 of it off, and where they are tiny 2^-25.
+    const double low = half_norm * (1 - 4 * error - 0x1p-20) - kTinyNorm;
     const __half high_part = __double2half(j < s.k ? low : 60000.0);
     const __half low_part =
         __double2half(j < s.k ? low - static_cast<double>(__half2float(high_part)) : 0.0);
@@ -190,7 +193,8 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
     // 2 (|x'| by_length + |x' - x~| by_rest) + half_norm's share.
     if (j < s.k) {
       dev_lengths[2 * j] = {__half2float(by_length), __half2float(by_rest)};
-      dev_lengths[2 * j + 1] = {__double2float_ru(half_norm * (8 * error + 0x1p-18)), 0.0F};
+      dev_lengths[2 * j + 1] = {
+          __double2float_ru(half_norm * (8 * error + 0x1p-18) + 4 * kTinyNorm), 0.0F};
     }
   }
 }

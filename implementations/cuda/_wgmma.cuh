@@ -86,6 +86,14 @@ __device__ inline void copy_bulk(void* shared, const void* dev_from, unsigned by
       : "memory");
 }
 
+/// Two warp groups take turns: 0 waits for the other's turn_pass(0), 1 for turn_pass(1).
+__device__ inline void turn_wait(int group) {
+  asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
+}
+__device__ inline void turn_pass(int group) {
+  asm volatile("bar.arrive %0, 256;" ::"r"(group + 1) : "memory");
+}
+
 /// Keeps the compiler from moving sums to other registers while products are under way.
 __device__ inline void pin(float (&sums)[64]) {
 #pragma unroll
