@@ -144,8 +144,8 @@ __global__ void __launch_bounds__(kMoveThreads)
   }
 }
 
-/// kWidth lanes, each a coordinate, add up kMoveChunk moves in registers, and go to memory where the
-/// cluster changes.
+/// kWidth lanes, each a coordinate, add up kMoveChunk moves in registers, and go to memory where
+/// the cluster changes.
 template <int kWidth>
 __global__ void __launch_bounds__(kMoveThreads)
     add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, double scale,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The nearest centroid of a list of points: float32 differences, and where these leave it open, as defined.
+// The nearest centroid of a list of points: float32 differences, and where these leave it open, as
+// defined.
 #pragma once
 
 #include <cstdint>
@@ -101,8 +102,8 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
   }
 }
 
-/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; where a search
-/// will read them.
+/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; where a
+/// search will read them.
 __global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids, std::int64_t k,
                                            std::int64_t d, std::int64_t pitch,
                                            const TensorState* __restrict__ dev_state,

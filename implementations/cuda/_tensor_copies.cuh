@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Float16 copies of points and centroids, centred and scaled, as wgmma reads them from shared memory, with
-// what their rounding can have changed.
+// Float16 copies of points and centroids, centred and scaled, as wgmma reads them from shared
+// memory, with what their rounding can have changed.
 #pragma once
 
 #include <cuda_fp16.h>
@@ -21,9 +21,9 @@ constexpr double kFarthestNorm = 30000;
 constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
 constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds with its squared norm
 
-/// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum of
-/// their magnitudes: they align the products of 16 columns and the sum before to the largest of them
-/// and cut off, so each of the 17 may lose 2^-23 of it, once for every 16 columns.
+/// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum
+/// of their magnitudes: they align the products of 16 columns and the sum before to the largest of
+/// them and cut off, so each of the 17 may lose 2^-23 of it, once for every 16 columns.
 __host__ __device__ constexpr double product_error(std::int64_t padded) {
   return static_cast<double>(padded / 16 + 1) * 17 * 0x1p-23;
 }

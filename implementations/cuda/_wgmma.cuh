@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hopper's warp-group matrix instruction, bulk copies into shared memory and the barriers between them.
-// Compiled for compute capability 9.0a alone.
+// Hopper's warp-group matrix instruction, bulk copies into shared memory and the barriers between
+// them. Compiled for compute capability 9.0a alone.
 #pragma once
 
 #include <cuda_fp16.h>

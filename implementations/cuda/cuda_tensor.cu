@@ -6,7 +6,7 @@
 //            round; a centroid that is nearer than all others by more than the bounds is the label,
 //            and the few points without one are decided in float32, or as defined
 // Parallel:  a block of three warp groups goes over tiles of points: one feeds shared memory, two
-//            multiply 64 x M points each with all centroids, one reducing while the other multiplies
+//            multiply 64 x M points each with all centroids, one reducing while the other does
 // Memory:    a centred float16 copy of the points, made in setup in the order in which wgmma reads
 //            shared memory, so that a tile is one bulk copy; the centroids alike, every iteration.
 //            The float32 points are read only where undecided or where the label changed
@@ -388,7 +388,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 #endif
 }
 
-/// Undecided points' rows of the copy, as tiles of their own, a thread 16 bytes; their lists are empty.
+/// Undecided points' rows of the copy, as tiles of their own, a thread 16 bytes; their lists are
+/// empty.
 __global__ void gather_rows_kernel(Extents from, Extents to, std::int64_t listed,
                                    const __half* __restrict__ dev_points_copy,
                                    const std::int32_t* __restrict__ dev_undecided,

@@ -3,13 +3,13 @@
 // Idea:      few coordinates, many centroids: both in the order of a Hilbert curve, so that 32
 //            neighbouring points share a small box, and most centroids are farther from that box
 //            than the centroids that the points had before
-// Parallel:  a warp owns a box of 32 points, a lane a point; the lanes test 32 boxes of centroids at
-//            once, then 32 centroids, then each its own point against what is left
+// Parallel:  a warp owns a box of 32 points, a lane a point; the lanes test 32 boxes of centroids
+//            at once, then 32 centroids, then each its own point against what is left
 // Memory:    column-major points in curve order, read once an iteration; boxes of 1024 and of 32
 //            centroids, fitted anew each iteration while their order stays. Only points whose label
 //            changed touch the sums and labels in memory
-// Numerics:  a box or centroid is left out where the float32 bounds show that it is farther than the
-//            centroid before for all 32 points, rounding included; what is left is decided in
+// Numerics:  a box or centroid is left out where the float32 bounds show that it is farther than
+//            the centroid before for all 32 points, rounding included; what is left is decided in
 //            float32, or in float64 as defined where that is too close. Sums are 64-bit integers.
 //            Equals the reference bit for bit
 // Source:    docs/exact-step.md, docs/gpu.md; Hilbert's curve as in J. Skilling, "Programming the
