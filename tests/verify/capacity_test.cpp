@@ -110,8 +110,10 @@ TEST(Capacity, PredictedMemoryGrowsWithTheThreadsAsTheHeapDoes) {
       const double more = held(kThreads) - held(1);
       const double predicted =
           memory_need(variant, shape, kThreads) - memory_need(variant, shape, 1);
-      EXPECT_NEAR(predicted, more, 0.1 * more + 1e4 * kThreads)
-          << traits.name << " " << to_string(precision);
+      const std::string name = traits.name + " " + to_string(precision);
+      EXPECT_GE(predicted, 0.9 * more - 1e4 * kThreads) << name;
+      // A variant that chooses among others counts all of them, and holds the chosen one.
+      EXPECT_LE(predicted, 8 * more + 1e4 * kThreads) << name;
       compared += 1;
     }
   }
