@@ -1,31 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every header of the host compiles on its own: for each one a source file that includes it, and
-# nothing else. They are compiled into OBJECT libraries that nobody links. Headers of CUDA (.cuh) are
+# Every header of the host compiles on its own. Where a source file of its name includes it first,
+# clang-tidy compiles it so, since it knows no precompiled header (tools/tidy.py;
+# tests/python/test_rooms.py holds source files to that). For each of the others there is a source file
+# that includes it and nothing else, in OBJECT libraries that nobody links. Headers of CUDA (.cuh) are
 # left out.
 
-# Two libraries take most of the time to parse. Precompiled they add nothing to a header that includes
-# them, itself or through another; headers that do not are compiled without, since a precompiled header
-# would hide what they forgot.
-set(kmeans_slow_headers nlohmann/json.hpp CLI/CLI.hpp)
-
-# Does the header, or one that it includes, include <slow>?
-function(kmeans_includes header slow result)
-  set(property kmeans_includes_${slow}_${header})
-  get_property(known GLOBAL PROPERTY ${property})
+# Does the header, or one that it includes, include the JSON library?
+function(kmeans_includes_json header result)
+  get_property(known GLOBAL PROPERTY kmeans_includes_json_${header})
   if("${known}" STREQUAL "")
     set(known no)
     file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include ")
     foreach(line IN LISTS includes)
-      if("${line}" STREQUAL "#include <${slow}>")
+      if("${line}" MATCHES "<nlohmann/")
         set(known yes)
-      elseif(NOT known AND line MATCHES "\"(.+)\"")
-        set(included ${CMAKE_MATCH_1})
-        if(EXISTS ${PROJECT_SOURCE_DIR}/${included})
-          kmeans_includes(${included} ${slow} known)
-        endif()
+      elseif(NOT known AND line MATCHES "\"(.+)\"" AND EXISTS ${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_1})
+        kmeans_includes_json(${CMAKE_MATCH_1} known)
       endif()
     endforeach()
-    set_property(GLOBAL PROPERTY ${property} ${known})
+    set_property(GLOBAL PROPERTY kmeans_includes_json_${header} ${known})
   endif()
   set(${result} ${known} PARENT_SCOPE)
 endfunction()
@@ -40,37 +33,33 @@ function(kmeans_test_headers)
   list(REMOVE_ITEM headers implementations/cpu/_simd_kernel.h
        implementations/openmp/_int8_kernel.h implementations/openmp/_int8_survivors.h)
   get_property(backends GLOBAL PROPERTY KMEANS_BACKENDS)
-  set(libraries "")
+  # Precompiled, the JSON library adds nothing to a header that includes it, itself or through another;
+  # headers that do not are compiled without, since it would hide what they forgot.
+  foreach(library kmeans_headers kmeans_headers_json)
+    add_library(${library} OBJECT)
+    target_link_libraries(${library} PRIVATE kmeans_options kmeans_harness)
+  endforeach()
+  target_compile_options(kmeans_headers_json PRIVATE -ffp-contract=off)  # as what it shares
+  kmeans_optimise_only(kmeans_headers_json)
+  target_compile_options(kmeans_headers PRIVATE -O0)  # nothing runs
+  foreach(target OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS)
+    if(TARGET ${target})
+      target_link_libraries(kmeans_headers PRIVATE ${target})
+    endif()
+  endforeach()
   foreach(header IN LISTS headers)
     # Those of a backend that is left out need what is missing here.
-    if(header MATCHES "^implementations/([^/]+)/")
-      set(backend ${CMAKE_MATCH_1})
-      if(NOT backend IN_LIST backends)
-        continue()
-      endif()
+    if(header MATCHES "^implementations/([^/]+)/" AND NOT CMAKE_MATCH_1 IN_LIST backends)
+      continue()
+    endif()
+    string(REGEX REPLACE "h$" "cpp" source ${header})
+    if(EXISTS ${PROJECT_SOURCE_DIR}/${source})
+      continue()
     endif()
     set(library kmeans_headers)
-    set(precompiled "")
-    foreach(slow IN LISTS kmeans_slow_headers)
-      kmeans_includes(${header} ${slow} includes_it)
-      if(includes_it)
-        get_filename_component(stem ${slow} NAME_WE)
-        string(APPEND library _${stem})
-        list(APPEND precompiled <${slow}>)
-      endif()
-    endforeach()
-    if(NOT TARGET ${library})
-      add_library(${library} OBJECT)
-      target_compile_options(${library} PRIVATE -O0)  # nothing runs
-      target_link_libraries(${library} PRIVATE kmeans_options kmeans_harness CLI11::CLI11)
-      foreach(target OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS)
-        if(TARGET ${target})
-          target_link_libraries(${library} PRIVATE ${target})
-        endif()
-      endforeach()
-      if(precompiled)
-        target_precompile_headers(${library} PRIVATE ${precompiled})
-      endif()
+    kmeans_includes_json(${header} includes_json)
+    if(includes_json)
+      set(library kmeans_headers_json)
     endif()
     set(source ${PROJECT_BINARY_DIR}/generated/headers/${header}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")

@@ -14,6 +14,7 @@
 #include "harness/machine/machine.h"
 #include "harness/record/result_file.h"
 #include "harness/run/coordinator.h"
+#include "harness/run/out_folder.h"
 #include "harness/run/reproduce.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/build_info.h"

@@ -22,6 +22,7 @@
 #include "harness/run/coordinator.h"
 #include "harness/run/drawn_keys.h"
 #include "harness/run/estimate.h"
+#include "harness/run/out_folder.h"
 #include "harness/run/overrides.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/build_info.h"

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/coordinator.h"
 
-#include <signal.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -20,17 +14,18 @@
 #include <set>
 #include <string_view>
 
-#include "datasets/dataset.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/machine_check.h"
 #include "harness/machine/pace.h"
 #include "harness/run/job.h"
 #include "harness/run/journal.h"
+#include "harness/run/out_folder.h"
 #include "harness/run/plan_jobs.h"
 #include "harness/run/preparation.h"
+#include "harness/run/run_result.h"
+#include "harness/run/trace_recorder.h"
 #include "harness/run/workers.h"
-#include "harness/study.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
@@ -39,8 +34,6 @@
 #include "harness/support/sha256.h"
 #include "harness/support/text.h"
 #include "harness/support/turns.h"
-#include "harness/variants/registry.h"
-#include "harness/verify/verify.h"
 
 namespace kmeans {
 namespace {
@@ -48,11 +41,9 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kProbe = ".writable-";
 constexpr double kAssembleEverySeconds = 10;
 // Further attempts at a process that was disturbed although it waited.
 constexpr int kMaxRetries = 3;
-constexpr int kRunsOfTrace = 5;  // timed in each process, of a trace that ends by a rule
 constexpr std::chrono::seconds kSearchForPace{1};
 
 double load_average() {
@@ -75,16 +66,6 @@ struct FileStamp {
   }
 };
 
-/// Is this the experiment itself, beside which its result is asked for?
-bool is_experiment(const std::filesystem::path& file) {
-  try {
-    const json value = read_json_file(file);
-    return value.is_object() && value.contains("scales") && !value.contains("schema_version");
-  } catch (const InputError&) {
-    return false;
-  }
-}
-
 /// A number stream that is the same everywhere, for the order of runs (splitmix64).
 class OrderStream {
  public:
@@ -104,11 +85,6 @@ class OrderStream {
  private:
   std::uint64_t state_;
 };
-
-std::string status_of(const json& result) {
-  const auto found = result.find("status");
-  return found != result.end() && found->is_string() ? found->get<std::string>() : "error";
-}
 
 /// A cell while it runs.
 struct CellState {
@@ -144,6 +120,8 @@ class Run {
         environment_(agreed_environment()),
         workers_(settings.worker_command, environment_, settings.keep_environment),
         preparation_(settings.cache, build_),
+        trajectories_(preparation_, workers_, settings.threads, plan.timeout_seconds),
+        recorder_(trajectories_, workers_, plan, settings.threads),
         progress_(stderr) {}
 
   RunSummary run() {
@@ -235,20 +213,7 @@ class Run {
     const auto file = result_file();
     std::error_code error;
     if (!std::filesystem::exists(file, error) || is_experiment(file)) return;
-    std::string stamp = started_;
-    stamp.erase(
-        std::remove_if(stamp.begin(), stamp.end(), [](char c) { return c == '-' || c == ':'; }),
-        stamp.end());
-    std::filesystem::path kept;
-    for (int attempt = 0; attempt == 0 || std::filesystem::exists(kept, error); ++attempt) {
-      kept =
-          file.string() + ".before-" + stamp + (attempt == 0 ? "" : "-" + std::to_string(attempt));
-    }
-    std::filesystem::rename(file, kept, error);
-    if (error) {
-      throw OutputError("cannot keep the earlier " + file.string() + " as " + kept.string() + ": " +
-                        error.message());
-    }
+    const auto kept = keep_as_earlier(file, started_);
     progress_.note("the earlier " + file.filename().string() + " is kept as " +
                    kept.filename().string() +
                    (settings_.resume ? "" : "; --resume continues a run"));
@@ -332,7 +297,7 @@ class Run {
         auto found = exact.find(name);
         if (found == exact.end()) {
           found =
-              exact.emplace(name, exact_trajectory(cell.task, cell.key.iterations, scalar)).first;
+              exact.emplace(name, trajectories_.find(cell.task, cell.key.iterations, scalar)).first;
         }
         state.exact = found->second;
       } catch (const NotMeasurable& error) {
@@ -452,28 +417,6 @@ class Run {
   void stop(CellState& state, JobResult result) {
     remember({state.cell->key.text(), 0, std::move(result), 0, load_average()});
     state.stopped = true;
-  }
-
-  /// Float64 cells get a trajectory of their own, or, where that would take too long, that of the
-  /// points rounded to float32.
-  std::optional<ExactTrajectory> exact_trajectory(const Task& task, std::int64_t iterations,
-                                                  ScalarType scalar) {
-    const TaskFiles files = preparation_.files(task, scalar);
-    if (auto kept = preparation_.kept_trajectory(task, files, iterations)) return kept;
-    const auto job = Preparation::trajectory_job(task, files, iterations, settings_.threads);
-    if (!job) {
-      if (scalar == ScalarType::f32) return std::nullopt;
-      try {
-        return exact_trajectory(task, iterations, ScalarType::f32);
-      } catch (const NotMeasurable&) {
-        return std::nullopt;  // the points leave float32's range, or the exact step's
-      }
-    }
-    const JobResult found = workers_.run(*job, plan_.timeout_seconds).result;
-    if (found.status != "ok" || !std::isfinite(found.inertia)) return std::nullopt;
-    const ExactTrajectory trajectory{found.inertia, found.any_empty_clusters, found.scale, scalar};
-    preparation_.keep_trajectory(task, files, iterations, trajectory);
-    return trajectory;
   }
 
   /// A line for whoever holds the other end of standard output.
@@ -842,80 +785,10 @@ class Run {
       const auto files = trace_files_.find(trace.spec.name);
       if (files == trace_files_.end()) continue;
       progress_.note(experiment_.name + ": trace " + trace.spec.name);
-      const json result = record_trace(trace, files->second);
+      const json result = recorder_.record(trace, files->second);
       if (result.is_null()) return;
       journal_.append_trace(trace.spec.name, presented(result));
     }
-  }
-
-  /// Holds the inertia after the last iteration against the exact trajectory's, as for a cell.
-  void check_trajectory(const PlannedTrace& trace, json& result) {
-    const auto told = result.find("trajectory");
-    const auto* variant = find_variant(trace.spec.variant.name);
-    if (told == result.end() || variant == nullptr || status_of(result) == "wrong") return;
-    const json& iterations = result.at("iterations");
-    const ScalarType scalar = points_scalar(trace.precision);
-    std::optional<ExactTrajectory> exact;
-    try {
-      exact = exact_trajectory(trace.task, static_cast<std::int64_t>(iterations.size()), scalar);
-    } catch (const NotMeasurable&) {
-      // Beyond float32, as prepare_comparison has said, or beyond the exact step.
-    }
-    const json& inertia = iterations.back().at("inertia");
-    if (!exact) return;
-    if (scalar != exact->scalar && rounding_points_matters(exact->scale, exact->inertia)) return;
-    Shape shape = trace.task.shape;
-    shape.precision = trace.precision;
-    Certificate certificate;
-    certify_trajectory(variant->traits, inertia.is_number() ? inertia.get<double>() : std::nan(""),
-                       exact->inertia, exact->met_empty_clusters, certificate,
-                       trajectory_floor(variant->traits, shape, exact->scalar, exact->scale,
-                                        told->at("max_abs").get<double>()));
-    const json compared = to_json(certificate);
-    json& verification = result["verification"];
-    for (const auto& check : compared.at("checks")) verification["checks"].push_back(check);
-    verification["inertia_relative_difference"] = compared.at("inertia_relative_difference");
-    if (certificate.passed) return;
-    verification["passed"] = false;
-    result["status"] = "wrong";
-    result["reason"] = certificate.failure();
-  }
-
-  /// Null when interrupted.
-  json record_trace(const PlannedTrace& trace, const TaskFiles& files) {
-    TraceJob job = job_of(trace, files, settings_.threads);
-    // A trace that ends by a rule stands for a program whose time is asked for; one cold run of it
-    // tells little, so it is run again, in several processes as a cell is.
-    const Sampling& sampling = plan_.sampling;
-    if (!job.stop.empty()) {
-      job.runs = sampling.processes * sampling.repetitions > 1 ? kRunsOfTrace : 1;
-      job.max_seconds = sampling.max_seconds;
-    }
-    const int processes = job.stop.empty() ? 1 : sampling.processes;
-    json result;
-    json runs = json::array();
-    for (int process = 0; process < processes; ++process) {
-      const auto reply = workers_.run(job, plan_.timeout_seconds);
-      if (reply.interrupted) return nullptr;
-      if (!reply.result.contains("runs_seconds") && process > 0) return reply.result;
-      if (process == 0) {
-        result = reply.result;
-        check_trajectory(trace, result);
-        if (interrupted()) return nullptr;
-        if (status_of(result) != "ok" || job.runs == 0) return result;
-        job.runs_of = static_cast<std::int64_t>(result.at("iterations").size());
-      }
-      runs.push_back(reply.result.at("runs_seconds").at(0));
-    }
-    std::vector<double> seconds;
-    for (const auto& process : runs) {
-      for (const double run : process) seconds.push_back(run);
-    }
-    std::sort(seconds.begin(), seconds.end());
-    result["seconds_per_iteration"] =
-        percentile(seconds, 0.5) / static_cast<double>(result.at("iterations").size());
-    result["runs_seconds"] = std::move(runs);
-    return result;
   }
 
   void carry_out_studies() {
@@ -953,145 +826,22 @@ class Run {
     return evidence;
   }
 
-  /// `ended`: the run is over, neither interrupted nor still at work. A file is complete when it
-  /// then holds the whole experiment: what --only left out is as missing as what was interrupted.
   json assemble(bool ended) {
-    bool complete = ended;
-    json cells = json::array();
-    for (const auto& cell : plan_.cells) {
-      const auto evidence = evidence_of(cell);
-      const bool skipped = !cell.skip_reason.empty() && (cell.selected || settings_.resume);
-      // A resumed run keeps what earlier ones found, also outside this one's --only.
-      if (!skipped && evidence.processes.empty()) {
-        complete = false;
-        continue;
-      }
-      cells.push_back(assemble_cell(experiment_.name, cell, evidence, surroundings_.limits));
-    }
-    json traces = json::array();
-    for (const auto& trace : plan_.traces) {
-      const auto found = journal_.content().traces.find(trace.spec.name);
-      const bool recorded = found != journal_.content().traces.end();
-      const bool skipped = !trace.skip_reason.empty() && (trace.selected || settings_.resume);
-      if (!recorded && !skipped) {
-        complete = false;
-        continue;
-      }
-      traces.push_back(assemble_trace(trace, recorded ? found->second : json()));
-    }
-    json studies = json::array();
-    for (const auto& study : plan_.studies) {
-      const auto found = journal_.content().studies.find(study.spec.name);
-      if (found == journal_.content().studies.end()) {
-        complete = false;
-        continue;
-      }
-      studies.push_back(assemble_study(study, found->second));
-    }
-    mark_wrong_elsewhere(cells);
-    json surroundings = context(ended);
-    tell_of_planted(cells, surroundings);
-    const json result{{"schema_version", kResultSchemaVersion},
-                      {"experiment", experiment_.name},
-                      {"scale", plan_.scale},
-                      {"complete", complete},
-                      {"planned_cells", plan_.cells.size()},
-                      {"context", surroundings},
-                      {"spec", experiment_.document.value},
-                      {"cells", cells},
-                      {"traces", traces},
-                      {"studies", studies}};
+    const RunTold told{experiment_,        plan_,
+                       surroundings_,      settings_,
+                       journal_.content(), environment_,
+                       started_,           [this](const Cell& cell) { return evidence_of(cell); }};
+    json result = run_result(told, ended);
     write_json_file(result_file(), result);
     assembled_ = Clock::now();
     return result;
   }
 
-  /// A variant that is wrong somewhere may be wrong unseen elsewhere: its other cells say so.
-  static void mark_wrong_elsewhere(json& cells) {
-    std::map<std::string, std::vector<std::string>> wrong;
-    for (const auto& cell : cells) {
-      if (status_of(cell) == "wrong") wrong[cell.at("variant")].push_back(cell.at("key"));
-    }
-    for (auto& cell : cells) {
-      const auto found = wrong.find(cell.at("variant"));
-      if (status_of(cell) != "ok" || found == wrong.end()) continue;
-      const std::size_t others = found->second.size() - 1;
-      cell["noted"].push_back("the variant is wrong at " + found->second.front() +
-                              (others > 0 ? " and in " + std::to_string(others) + " more" : "") +
-                              " in this run");
-    }
-  }
-
-  /// A slowdown that an earlier part of the run was measured with is no longer in the environment.
-  static void tell_of_planted(const json& cells, json& context) {
-    std::size_t planted = 0;
-    for (const auto& cell : cells) planted += cell.at("library").contains("planted slowdown");
-    if (planted == 0) return;
-    context["environment"]["warnings"].push_back(
-        "A slowdown was planted on purpose in " + std::to_string(planted) + " of " +
-        std::to_string(cells.size()) + " cells: these times only calibrate `compare`.");
-  }
-
-  [[nodiscard]] json context(bool ended) const {
-    const BuildInfo& build = build_info();
-    json data_seeds = json::object();
-    const json& datasets = journal_.content().datasets;
-    for (const auto& [label, dataset] : datasets.items()) {
-      if (dataset.at("spec").contains("seed")) data_seeds[label] = dataset.at("spec").at("seed");
-    }
-    const auto changes =
-        worker_environment(environment_, settings_.threads, settings_.keep_environment);
-    return {{"suite",
-             {{"version", build.version},
-              {"git_commit", build.git_commit},
-              {"git_dirty", build.git_dirty},
-              {"build_type", build.build_type},
-              {"sanitizers", build.sanitizers},
-              {"compiler", build.compiler},
-              {"variant_flags", build.variant_flags},
-              {"march", build.march},
-              {"cuda", build.cuda}}},
-            {"command_line", settings_.command_line},
-            {"started", started_},
-            {"finished", ended ? json(utc_now()) : json(nullptr)},
-            {"machine", surroundings_.machine},
-            {"conditions",
-             surroundings_.conditions.is_array() ? surroundings_.conditions : json::array()},
-            {"ceilings", surroundings_.limits.ceilings},
-            {"environment", environment_context(environment_, changes)},
-            {"threads", settings_.threads},
-            {"datasets", datasets},
-            {"seeds",
-             {{"order", settings_.order_seed}, {"data", data_seeds}, {"init", experiment_.init}}},
-            {"run_order", journal_.content().run_order}};
-  }
-
   RunSummary conclude() {
-    RunSummary summary;
-    summary.interrupted = interrupted() || abandoned_;
-    const json result = assemble(!summary.interrupted);
+    const bool broken_off = interrupted() || abandoned_;
+    RunSummary summary = summary_of(assemble(!broken_off));
+    summary.interrupted = broken_off;
     summary.file = result_file();
-    summary.complete = result.at("complete");
-    for (const auto& cell : result.at("cells")) {
-      if (!cell.at("unsteady").empty()) {
-        ++summary.unsteady;
-      } else if (status_of(cell) == "ok" && !cell.at("noted").empty()) {
-        ++summary.noted;
-      }
-    }
-    for (const char* part : {"cells", "traces", "studies"}) {
-      for (const auto& entry : result.at(part)) {
-        const std::string status = status_of(entry);
-        ++(status == "ok"        ? summary.ok
-           : status == "wrong"   ? summary.wrong
-           : status == "skipped" ? summary.skipped
-                                 : summary.failed);
-        if (status == "wrong" && entry.contains("wrong_because") &&
-            !entry.at("wrong_because").is_null()) {
-          ++summary.wrong_as_expected;
-        }
-      }
-    }
     return summary;
   }
 
@@ -1105,6 +855,8 @@ class Run {
   EnvironmentReport environment_;
   Workers workers_;
   Preparation preparation_;
+  ExactTrajectories trajectories_;
+  TraceRecorder recorder_;
   std::map<std::filesystem::path, FileStamp> stamps_;  ///< Of files of points, when first used.
   ProgressLine progress_;
   std::string started_;
@@ -1116,29 +868,6 @@ class Run {
   Clock::time_point assembled_ = Clock::now();
   bool abandoned_ = false;  // whoever asked for turns is gone
 };
-
-/// Removes what processes that were killed left half written: NAME.tmp-PID, with -COUNT or without,
-/// and .writable-PID.
-void remove_abandoned_files(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::string name = entry.path().filename().string();
-    const auto mark = name.rfind(".tmp-");
-    const std::string number = name.rfind(kProbe, 0) == 0  ? name.substr(kProbe.size())
-                               : mark != std::string::npos ? name.substr(mark + 5)
-                                                           : "";
-    long pid = 0;
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), pid);
-    struct stat status {};
-    const char* const last = number.data() + number.size();
-    if (number.empty() || error != std::errc{} || (end != last && *end != '-') ||
-        ::lstat(entry.path().c_str(), &status) != 0 || !S_ISREG(status.st_mode) ||
-        status.st_uid != ::geteuid()) {
-      continue;
-    }
-    if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) ::unlink(entry.path().c_str());
-  }
-}
 
 }  // namespace
 
@@ -1160,17 +889,6 @@ RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
                      " holds what this program does not write (" + error.what() +
                      "); start anew without --resume");
   }
-}
-
-void check_writable(const std::filesystem::path& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    throw OutputError("cannot create the folder " + folder.string() + ": " + error.message());
-  }
-  const auto probe = folder / (std::string(kProbe) + std::to_string(static_cast<long>(::getpid())));
-  write_file_atomically(probe, "x");
-  std::filesystem::remove(probe, error);
 }
 
 std::string build_identity() {

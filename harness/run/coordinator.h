@@ -64,9 +64,6 @@ struct RunSummary {
 RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
                           const RunSurroundings& surroundings, const RunSettings& settings);
 
-/// Creates the folder and tries it. Throws OutputError.
-void check_writable(const std::filesystem::path& folder);
-
 /// What tells this build apart: its commit, or the program's hash where the tree was changed.
 std::string build_identity();
 

@@ -13,6 +13,7 @@
 #include "harness/support/json_reader.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
+#include "harness/variants/missing_backend.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
 
@@ -32,16 +33,6 @@ struct ResolvedVariant {
   bool from_star = false;  ///< Left out, not skipped, where it does not take the shape.
   std::string problem;     ///< Why it cannot run whatever the shape.
 };
-
-const MissingBackend* missing_backend_of(const std::string& variant) {
-  for (const auto& backend : missing_backends()) {
-    if (std::find(backend.variants.begin(), backend.variants.end(), variant) !=
-        backend.variants.end()) {
-      return &backend;
-    }
-  }
-  return nullptr;
-}
 
 ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, int threads) {
   ResolvedVariant result;

@@ -10,6 +10,7 @@
 #include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
 #include "harness/support/text.h"
+#include "harness/verify/slowed_steps.h"
 
 namespace kmeans {
 
@@ -70,7 +71,11 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
     bind_gpu();
     clock_ = make_gpu_clock();
   }
-  planted_ = planted_slowdown();
+  stepped_ = variant_.get();
+  if (const double share = planted_slowdown(); share > 0) {
+    slowed_ = std::make_unique<SlowedSteps<T>>(*variant_, share);
+    stepped_ = slowed_.get();
+  }
   const auto start = std::chrono::steady_clock::now();
   variant_->setup(problem_);
   setup_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -125,23 +130,15 @@ template <class T>
 double Session<T>::step(std::int64_t iterations) {
   if (clock_) clock_->begin();
   const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  variant_->step(iterations);
-  double seconds = elapsed();
-  if (planted_ > 0) {
-    // Inside the timed part, as a slower variant would be.
-    const double end = seconds * (1 + planted_);
-    while (seconds < end) seconds = elapsed();
-  }
+  stepped_->step(iterations);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (clock_) {
     device_seconds_ = clock_->end();
   } else {
     device_seconds_ = variant_->remote_device_seconds();
   }
-  const auto remote = variant_->remote_step_seconds();
-  return remote ? *remote * (1 + planted_) : seconds;
+  return stepped_->remote_step_seconds().value_or(seconds);
 }
 
 template <class T>

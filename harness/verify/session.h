@@ -91,10 +91,11 @@ class Session {
   std::vector<T> handed_;  // a copy for the variant, which may write into it or keep its address
   std::vector<std::string> doubts_;
   std::unique_ptr<Variant<T>> variant_;
+  std::unique_ptr<Variant<T>> slowed_;  // calls it; absent unless a slowdown is planted
+  Variant<T>* stepped_ = nullptr;       // whose steps are timed: the variant itself, or slowed_
   std::unique_ptr<GpuClock> clock_;
   std::optional<double> device_seconds_;
   double setup_seconds_ = 0;
-  double planted_ = 0;  // planted_slowdown()
   int verify_threads_ = 1;
 };
 

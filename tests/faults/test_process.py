@@ -288,7 +288,7 @@ def test_a_leak_costs_its_cell_only(faults, tmp_path):
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here")
     file = save(tmp_path, tiny("leak", ["reference", "fault_leaks", "cpu_naive"], processes=1))
-    run = faults(*options(file, tmp_path), before=("prlimit", f"--as={3 << 30}"))
+    run = faults(*options(file, tmp_path), before=("prlimit", f"--as={3 << 29}"))
     assert run.returncode == 4, run.stderr
     cells = cells_of(result_of(tmp_path, "leak"))
     assert (cells["fault_leaks"]["status"], cells["fault_leaks"]["reason"]) == (

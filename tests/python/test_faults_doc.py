@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def _cited(cell: str) -> tuple[list[str], list[str]]:
     )
 
 
+@cache
 def _cpp_tests() -> set[str]:
     files = [*ROOT.glob("tests/**/*_test.cpp"), *ROOT.glob("tests/faults/**/*.cpp")]
     return {
@@ -46,6 +48,7 @@ def _cpp_tests() -> set[str]:
     }
 
 
+@cache
 def _python_tests(file: Path) -> set[str]:
     """Test functions at the top of a file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

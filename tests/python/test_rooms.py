@@ -86,6 +86,17 @@ def test_every_include_follows_an_arrow(arrows):
     assert not broken, "\n".join(broken)
 
 
+def test_sources_include_their_own_header_first():
+    """So that it is compiled with nothing before it (cmake/KmeansHeaders.cmake counts on it)."""
+    first = re.compile(r"^#include (.+)$", re.MULTILINE)
+    files = dict(sources())
+    pairs = {path: path.removesuffix(".cpp") + ".h" for path in files if path.endswith(".cpp")}
+    pairs = {path: header for path, header in pairs.items() if header in files}
+    assert len(pairs) > 50
+    for path, header in pairs.items():
+        assert first.search(files[path])[1] == f'"{header}"', path
+
+
 def test_the_contract_stands_on_its_own():
     for name in ("variant.h", "study.h", "exact_step.h"):
         assert not INCLUDE.findall((ROOT / "harness" / name).read_text()), name
