@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The int8 filter for every processor: by the instructions that multiply bytes four at a time and
-// add up 32-bit integers (AVX512-VNNI, also at half the width, and AVX-VNNI), or by ordinary ones
-// that give the same integers. The answers are the same everywhere; only scores may round otherwise,
+// The int8 filter for every processor: by the instructions that multiply bytes and add up 32-bit
+// integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, and AVX-VNNI), or by
+// ordinary ones that give the same integers. The answers are the same everywhere; only scores may round otherwise,
 // which their margins cover.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "implementations/_target.h"
 #include "implementations/openmp/_int8_layout.h"
+#include "implementations/openmp/_int8_tile_emulation.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -86,6 +87,18 @@ template <class V>
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_REGISTERS
 }  // namespace int8_plain
+
+/// The code for AMX with its instructions emulated: far slower than the plain one, for tests.
+namespace int8_amx_emulated {
+using int8_plain::bits_at_least;
+using int8_plain::dot;
+using int8_plain::Floats;
+using int8_plain::highest;
+using int8_plain::Ints;
+#define KMEANS_INT8_TILE(operation, ...) emulated_tiles::operation(__VA_ARGS__)
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_TILE
+}  // namespace int8_amx_emulated
 #pragma GCC diagnostic pop
 
 #if defined(__x86_64__)
@@ -168,6 +181,23 @@ KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_REGISTERS
 }  // namespace int8_avx512vnni_256
+KMEANS_END_TARGET
+
+// Every processor with AMX has AVX512-VNNI.
+KMEANS_BEGIN_TARGET(
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,popcnt,amx-tile,amx-int8")
+namespace int8_amx {
+using int8_avx512vnni::append_lanes;
+using int8_avx512vnni::append_marked;
+using int8_avx512vnni::bits_at_least;
+using int8_avx512vnni::dot;
+using int8_avx512vnni::Floats;
+using int8_avx512vnni::highest;
+using int8_avx512vnni::Ints;
+#define KMEANS_INT8_TILE(operation, ...) _tile_##operation(__VA_ARGS__)
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_TILE
+}  // namespace int8_amx
 KMEANS_END_TARGET
 
 #if !defined(__clang__)  // clang 14 cannot ask a processor for it

@@ -2,9 +2,10 @@
 //
 // The loops of the int8 filter for one instruction set. Deliberately without an include guard:
 // _int8_dispatch.h includes this once an instruction set, in a namespace and a region compiled for
-// it, after the types Floats, Ints, EightFloats and EightInts, KMEANS_INT8_REGISTERS (1 or 3), how
-// many registers hold points, and the functions that the compiler has no common words for: dot,
-// highest, bits_at_least, append_lanes, append_marked. What cannot be guessed has no branch.
+// it, after the types Floats, Ints, EightFloats and EightInts, the functions that the compiler has no
+// common words for (dot, highest, bits_at_least, append_lanes, append_marked), and either
+// KMEANS_INT8_REGISTERS (1 or 3), how many registers hold points, or KMEANS_INT8_TILE, which makes a
+// tile instruction of its name. What cannot be guessed has no branch.
 //
 // A centroid's score for a point is -(|z|^2 - 2 p.z) / (2a): the highest is the nearest. It is known
 // but for a margin. A centroid stays while the upper end of its score reaches the highest lower end.
@@ -23,6 +24,26 @@ template <class V, class T>
   __builtin_memcpy(to, &v, sizeof v);
 }
 
+[[gnu::always_inline]] inline Ints start_of(const Floats& rate, float centroid_rate,
+                                            std::int32_t offset) {
+  return reinterpret_cast<Ints>(kInt8Zero - rate * centroid_rate) + offset;
+}
+
+/// Of a group's highest sums: the upper ends of the scores are stored, the lower ends raise `lower`.
+[[gnu::always_inline]] inline void take_ends(const Ints& sum, const Int8GroupTerms& group,
+                                             const float* norm, const float* residual, float* upper,
+                                             Floats& lower) {
+  const Floats score = (reinterpret_cast<Floats>(sum) - kInt8Zero) * group.step;
+  const Floats margin =
+      load<Floats>(norm) * group.largest_residual + load<Floats>(residual) * group.largest_norm;
+  lower = highest(lower, score - margin);
+  store(upper, score + margin);
+}
+
+#if defined(KMEANS_INT8_TILE)
+#include "implementations/openmp/_int8_tiles.h"
+#else
+
 /// Something of the points at work. Named members, not an array: they are sure to be registers.
 template <class V>
 struct Row {
@@ -40,11 +61,6 @@ template <class V, class T>
   row.b = load<V>(from + kLanes);
   row.c = load<V>(from + 2 * kLanes);
 #endif
-}
-
-[[gnu::always_inline]] inline Ints start_of(const Floats& rate, float centroid_rate,
-                                            std::int32_t offset) {
-  return reinterpret_cast<Ints>(kInt8Zero - rate * centroid_rate) + offset;
 }
 
 /// A centroid's sums before the first product: |z|^2 below a score of 0.
@@ -73,17 +89,6 @@ template <class V, class T>
   sums.b = highest(sums.b, other.b);
   sums.c = highest(sums.c, other.c);
 #endif
-}
-
-/// Of a group's highest sums: the upper ends of the scores are stored, the lower ends raise `lower`.
-[[gnu::always_inline]] inline void take_ends(const Ints& sum, const Int8GroupTerms& group,
-                                             const float* norm, const float* residual, float* upper,
-                                             Floats& lower) {
-  const Floats score = (reinterpret_cast<Floats>(sum) - kInt8Zero) * group.step;
-  const Floats margin =
-      load<Floats>(norm) * group.largest_residual + load<Floats>(residual) * group.largest_norm;
-  lower = highest(lower, score - margin);
-  store(upper, score + margin);
 }
 
 /// The highest sums of a group's centroids: `centroid` is words x kInt8Group, `point` words x
@@ -126,7 +131,7 @@ template <class V, class T>
 }
 
 /// For the points from `first` on: the upper ends of all groups, and the highest lower end.
-inline void bound_groups(const Int8Task& task, int first, Int8Scratch& scratch) {
+inline void bound_part(const Int8Task& task, int first, Int8Scratch& scratch) {
   Row<Floats> rate;
   load_row(rate, task.terms->rate + first);
   const float* norm = task.terms->norm + first;
@@ -160,5 +165,14 @@ inline void bound_groups(const Int8Task& task, int first, Int8Scratch& scratch) 
   store(scratch.threshold + first + 2 * kLanes, lower.c);
 #endif
 }
+
+/// The upper ends of all groups for all points of a block, and the highest lower ends.
+inline void bound_groups(const Int8Task& task, Int8Scratch& scratch) {
+  for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
+    bound_part(task, first, scratch);
+  }
+}
+
+#endif
 
 #include "implementations/openmp/_int8_survivors.h"

@@ -46,9 +46,7 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
 }
 
 [[maybe_unused]] void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
-  for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
-    bound_groups(task, first, scratch);
-  }
+  bound_groups(task, scratch);
   for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
     scratch.threshold[p] = __builtin_inff();  // padding has no candidates
   }

@@ -61,7 +61,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     float64_centroids_ = Float64Centroids(k, d);
     seen_.resize(threads());
     byte_points_ = Int8Points(problem_, *frame_, threads());
-    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius());
+    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius(), filter_.open_tiles != nullptr);
     workers_ = std::vector<Padded<Worker>>(threads());
     for (auto& worker : workers_) {
       worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
@@ -107,6 +107,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     MoveQueue<float> moves;
     std::int64_t changed = 0;
     worker.work = {};
+    const Int8Session session(filter_, byte_centroids_.tiling());
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       Int8Task task = byte_points_.task(block);
       byte_centroids_.tell(task);
@@ -180,7 +181,7 @@ KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
-        "(AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
+        "(AMX, AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
     .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =
