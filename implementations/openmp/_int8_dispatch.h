@@ -63,6 +63,12 @@ template <class V>
   sums = reinterpret_cast<V>(sum);
 }
 
+/// a - b c. Where it is rounded twice, the margin covers that as well.
+template <class V>
+[[gnu::always_inline]] inline V minus_product(const V& a, const V& b, const V& c) {
+  return a - b * c;
+}
+
 template <class V>
 [[gnu::always_inline]] inline V highest(const V& a, const V& b) {
   return a > b ? a : b;
@@ -95,6 +101,7 @@ using int8_plain::dot;
 using int8_plain::Floats;
 using int8_plain::highest;
 using int8_plain::Ints;
+using int8_plain::minus_product;
 #define KMEANS_INT8_TILE(operation, ...) emulated_tiles::operation(__VA_ARGS__)
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_TILE
@@ -111,6 +118,10 @@ using int8_plain::Ints;
   }                                                                                               \
   [[gnu::always_inline]] inline EightFloats highest(const EightFloats& a, const EightFloats& b) { \
     return _mm256_max_ps(a, b);                                                                   \
+  }                                                                                               \
+  [[gnu::always_inline]] inline EightFloats minus_product(                                        \
+      const EightFloats& a, const EightFloats& b, const EightFloats& c) {                         \
+    return _mm256_fnmadd_ps(b, c, a);                                                             \
   }                                                                                               \
   [[gnu::always_inline]] inline std::uint32_t bits_at_least(const EightFloats& a,                 \
                                                             const EightFloats& b) {               \
@@ -145,6 +156,11 @@ KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
 
 [[gnu::always_inline]] inline Floats highest(const Floats& a, const Floats& b) {
   return _mm512_maskz_max_ps(0xFFFF, a, b);
+}
+
+[[gnu::always_inline]] inline Floats minus_product(const Floats& a, const Floats& b,
+                                                   const Floats& c) {
+  return _mm512_fnmadd_ps(b, c, a);
 }
 
 [[gnu::always_inline]] inline std::uint32_t bits_at_least(const Floats& a, const Floats& b) {
@@ -194,6 +210,7 @@ using int8_avx512vnni::dot;
 using int8_avx512vnni::Floats;
 using int8_avx512vnni::highest;
 using int8_avx512vnni::Ints;
+using int8_avx512vnni::minus_product;
 #define KMEANS_INT8_TILE(operation, ...) _tile_##operation(__VA_ARGS__)
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_TILE

@@ -5,6 +5,7 @@
 // docs/openmp.md, "The int8 filter".
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "implementations/openmp/_aligned.h"
@@ -68,6 +69,14 @@ inline void copy_to_tiles(const std::uint32_t* group_words, std::int64_t words,
   }
 }
 
+/// Rows of points in float32 that will be asked for soon: `rows` is the first of a block.
+struct Int8RowsToFetch {
+  const float* rows = nullptr;
+  std::int64_t d = 0;
+  const std::int32_t* some = nullptr;
+  std::int32_t count = 0;
+};
+
 /// One block against all groups. Four coordinates of a point, or of a centroid, are one word.
 struct Int8Task {
   const std::uint32_t* points = nullptr;  ///< words x kInt8Points, bytes u + 128
@@ -81,20 +90,33 @@ struct Int8Task {
   std::int64_t words = 0;
   const std::uint32_t* tiles = nullptr;  ///< The centroids once more, for AMX: copy_to_tiles().
   Int8Tiling tiling;
+  Int8RowsToFetch fetch;  ///< Meanwhile, too.
 };
 
 /// A point of a block and a group that may hold its nearest centroid, as one number.
 inline constexpr int kInt8PairPoints = 64;  // group * 64 + point
 
+/// For at most so many groups all sums are kept between the stages, where to store 24 KiB costs less than
+/// to multiply again; tiles write theirs to memory anyhow, 384 KiB.
+inline constexpr std::int64_t kInt8KeptGroups = 16;
+inline constexpr std::int64_t kInt8KeptTileGroups = 256;
+
 /// A thread's memory between the stages of the filter.
 struct Int8Scratch {
   Int8Scratch() = default;
   explicit Int8Scratch(std::int64_t groups)
-      : highest(groups * kInt8Points), pairs(groups * kInt8Points + 16) {}
-  static double bytes(double k) { return (k / kInt8Group + 1) * kInt8Points * 8; }
+      : highest(groups * kInt8Points),
+        pairs(groups * kInt8Points + 16),
+        sums(std::min(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points) {}
+  static double bytes(double k) {
+    const double groups = k / kInt8Group + 1;
+    return groups * kInt8Points * 8 +
+           std::min<double>(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points * 4;
+  }
 
   AlignedArray<float> highest;        // groups x kInt8Points
   AlignedArray<std::uint32_t> pairs;  // with room for a register beyond the last
+  AlignedArray<std::int32_t> sums;    // groups x kInt8Group x kInt8Points, of few groups
   alignas(64) float threshold[kInt8Points];
 };
 

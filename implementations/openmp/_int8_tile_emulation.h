@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The tile instructions of AMX that the int8 filter uses, in plain C++ by Intel's description of
-// them: so that code written for tiles is tested on every processor. What the processor refuses ends
-// the program here too.
+// them: so that code written for tiles is tested on every processor. What the processor refuses is
+// an error here too.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 
 namespace kmeans::openmp::emulated_tiles {
 
@@ -28,7 +29,7 @@ inline TileRegisters& registers() {
 
 /// #UD and #GP of a processor.
 inline void require(bool valid) {
-  if (!valid) __builtin_trap();
+  if (!valid) throw std::logic_error("a tile instruction that the processor would refuse");
 }
 
 inline void loadconfig(const void* configuration) {

@@ -78,26 +78,38 @@ inline void close_tiles() { KMEANS_INT8_TILE(release); }
             scratch.highest.data() + g * kInt8Points + first, lower);
 }
 
+/// As the functions of these names in _int8_kernel.h. Here the sums in memory are those of the products alone.
+inline bool keeps_sums(const Int8Task& task) { return task.group_count < kInt8KeptTileGroups; }
+
+[[gnu::always_inline]] inline EightInts kept_sums(const Int8Task& task, const Int8Scratch& scratch,
+                                                  std::int64_t g, int p) {
+  const Int8GroupTerms& group = task.groups[g];
+  const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
+  return (reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset)) +
+         kept_lanes(scratch, g, p);
+}
+
 /// As the function of this name in _int8_kernel.h. The tiles multiply the next pair of groups while
 /// registers reduce the one before.
 inline void bound_groups(const Int8Task& task, Int8Scratch& scratch) {
   constexpr int kParts = kInt8Points / kLanes;
-  alignas(64) std::int32_t sums[2][kInt8TileRows * kInt8Points];
+  constexpr std::int64_t kPair = std::int64_t{kInt8TileRows} * kInt8Points;
+  const bool keep = keeps_sums(task);
+  const auto sums = [&](std::int64_t pair) {
+    return scratch.sums.data() + (keep ? pair : pair % 2) * kPair;
+  };
   Floats lower[kParts];
   for (Floats& part : lower) part = Floats{} - __builtin_inff();
   const std::int64_t pairs = (task.group_count + 1) / 2;
-  const std::int64_t lines = task.words * (kInt8Points / 16);
-  const std::int64_t fetched = (lines + pairs - 1) / pairs;  // of the next block
+  Fetching fetching(task, pairs);
   for (std::int64_t pair = 0; pair <= pairs; ++pair) {
-    if (pair < pairs) multiply_tiles(task, pair, sums[pair % 2]);
-    for (std::int64_t line = pair * fetched; line < (pair + 1) * fetched && line < lines; ++line) {
-      __builtin_prefetch(task.next + line * 16, 0, 2);
-    }
+    if (pair < pairs) multiply_tiles(task, pair, sums(pair));
+    fetching.share(task);
     const std::int64_t end = pair * 2 < task.group_count ? pair * 2 : task.group_count;
     for (std::int64_t g = pair * 2 - 2; g >= 0 && g < end; ++g) {
       for (int part = 0; part < kParts; ++part) {
         bound_group(task, g, static_cast<int>(part * kLanes),
-                    sums[(pair - 1) % 2] + g % 2 * kInt8Group * kInt8Points, scratch, lower[part]);
+                    sums(pair - 1) + g % 2 * kInt8Group * kInt8Points, scratch, lower[part]);
       }
     }
   }

@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -493,15 +495,15 @@ TEST(EmulatedTiles, MultiplySignedByUnsignedBytes) {
   }
 }
 
-TEST(EmulatedTilesDeathTest, RefuseWhatTheProcessorRefuses) {
+TEST(EmulatedTiles, RefuseWhatTheProcessorRefuses) {
   namespace tiles = openmp::emulated_tiles;
-  EXPECT_DEATH(tiles::zero(0), "");  // no configuration
+  EXPECT_THROW(tiles::zero(0), std::logic_error);  // no configuration
   std::uint8_t configuration[64] = {1};
   configuration[16] = configuration[16 + 2] = configuration[16 + 4] = 64;
   configuration[48] = configuration[48 + 1] = 3;
   configuration[48 + 2] = 5;
   tiles::loadconfig(configuration);
-  EXPECT_DEATH(tiles::dpbsud(0, 1, 2), "");  // 16 words by 5
+  EXPECT_THROW(tiles::dpbsud(0, 1, 2), std::logic_error);  // 16 words by 5
   tiles::release();
 }
 
@@ -535,6 +537,46 @@ TEST(NearestOfFew, IsNeverWrongUnlessAnErrorIsPlanted) {
   EXPECT_EQ(wrong_of_few(1, &open), 0);
   EXPECT_GT(open, 0);
   EXPECT_GT(wrong_of_few(0, &open), 0);
+}
+
+/// What float32_distances() loses, as a share of its bound: squares that all round down when they are
+/// added, beside random ones.
+double largest_float32_loss(double share) {
+  Random random(26);
+  double largest = 0;
+  for (const std::int64_t d : {1, 7, 16, 33, 100, 200, 768, 4099}) {
+    for (int kind = 0; kind < 40; ++kind) {
+      std::vector<float> point(d);
+      const std::vector<float> centroid(d);
+      for (std::int64_t t = 0; t < d; ++t) {
+        // After a 1 each later square is a little less than half a last digit, or more, and is lost
+        // or doubled.
+        const double small = 0x1p-12 * (1 + (kind - 20) * 0.01);
+        point[t] = static_cast<float>(kind == 0 ? random.bell() : t < 64 ? 1.0 : small);
+      }
+      std::array<float, 1> distance;
+      openmp::float32_distances<1>(point.data(), {centroid.data()}, d, distance);
+      const double exact = exact::squared_distance(point.data(), centroid.data(), d);
+      const double unit = static_cast<double>(openmp::float32_roundings(d)) * share * 0x1p-24;
+      largest = std::max(largest, std::abs(distance[0] - exact) / (exact * unit));
+    }
+  }
+  return largest;
+}
+
+TEST(NearestOfFew, RoundsNoMoreThanItsBoundSays) {
+  EXPECT_LE(largest_float32_loss(1), 1.0);
+  EXPECT_GT(largest_float32_loss(0.1), 1.0);
+}
+
+/// Ties among few, in any order: the lowest index, as the reference has it.
+TEST(NearestOfFew, Float64TakesTheLowestIndexOfATie) {
+  const std::vector<float> centroids{3, 1, -1, 1, 5};  // of d = 1
+  const float point = 0;
+  const std::int32_t few[]{3, 0, 2, 1};
+  EXPECT_EQ(openmp::nearest_of_few(&point, centroids.data(), 1, few, 4), -1);
+  EXPECT_EQ(openmp::float64_nearest_of_few(&point, centroids.data(), 1, few, 4), 1);
+  EXPECT_EQ(openmp::float64_nearest_of_few(&point, centroids.data(), 1, few, 2), 3);
 }
 
 }  // namespace
