@@ -42,13 +42,13 @@ template <class V, class T>
   store(upper, score + margin);
 }
 
-/// The sums of a group's centroids, a lane each, for point p of the block, where they were kept.
-[[gnu::always_inline]] inline EightInts kept_lanes(const Int8Scratch& scratch, std::int64_t g,
-                                                   int p) {
+/// What was kept of a group's centroids, a lane each, for point p of the block.
+[[gnu::always_inline]] inline void load_lanes(const Int8Scratch& scratch, std::int64_t g, int p,
+                                              EightInts& lanes) {
   const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + p;
-  constexpr int kNext = kInt8Points;
-  return EightInts{sums[0],         sums[kNext],     sums[2 * kNext], sums[3 * kNext],
-                   sums[4 * kNext], sums[5 * kNext], sums[6 * kNext], sums[7 * kNext]};
+  constexpr std::int64_t kNext = kInt8Points;
+  lanes = EightInts{sums[0],         sums[kNext],     sums[2 * kNext], sums[3 * kNext],
+                    sums[4 * kNext], sums[5 * kNext], sums[6 * kNext], sums[7 * kNext]};
 }
 
 /// Has memory send the next block and the rows that the block before left open: a share at a time,
@@ -173,12 +173,12 @@ template <class V, class T>
   if (kept != nullptr) {
     store_row(kept, r0);
     store_row(kept + kInt8Points, r1);
-    store_row(kept + 2 * kInt8Points, r2);
-    store_row(kept + 3 * kInt8Points, r3);
-    store_row(kept + 4 * kInt8Points, r4);
-    store_row(kept + 5 * kInt8Points, r5);
-    store_row(kept + 6 * kInt8Points, r6);
-    store_row(kept + 7 * kInt8Points, r7);
+    store_row(kept + std::int64_t{2} * kInt8Points, r2);
+    store_row(kept + std::int64_t{3} * kInt8Points, r3);
+    store_row(kept + std::int64_t{4} * kInt8Points, r4);
+    store_row(kept + std::int64_t{5} * kInt8Points, r5);
+    store_row(kept + std::int64_t{6} * kInt8Points, r6);
+    store_row(kept + std::int64_t{7} * kInt8Points, r7);
   }
   raise(r0, r1);
   raise(r2, r3);
@@ -193,10 +193,10 @@ template <class V, class T>
 /// Are the sums of few groups kept, since to find them again costs more than to store them?
 inline bool keeps_sums(const Int8Task& task) { return task.group_count <= kInt8KeptGroups; }
 
-[[gnu::always_inline]] inline EightInts kept_sums(const Int8Task& /*task*/,
-                                                  const Int8Scratch& scratch, std::int64_t g,
-                                                  int p) {
-  return kept_lanes(scratch, g, p);
+[[gnu::always_inline]] inline void load_kept_sums(const Int8Task& /*task*/,
+                                                  const Int8Scratch& scratch, std::int64_t g, int p,
+                                                  EightInts& sums) {
+  load_lanes(scratch, g, p, sums);
 }
 
 /// For the points from `first` on: the upper ends of all groups, and the highest lower end.

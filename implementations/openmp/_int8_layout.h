@@ -63,7 +63,7 @@ inline void copy_to_tiles(const std::uint32_t* group_words, std::int64_t words,
       tiles + group / 2 * tiling.steps * kInt8TileWords + group % 2 * (kInt8TileWords / 2);
   for (std::int64_t word = 0; word < words; ++word) {
     std::uint32_t* column = rows + word / tiling.words * kInt8TileWords + word % tiling.words;
-    for (int c = 0; c < kInt8Group; ++c) {
+    for (std::int64_t c = 0; c < kInt8Group; ++c) {
       column[c * (kInt8TileWords / kInt8TileRows)] = group_words[word * kInt8Group + c];
     }
   }

@@ -20,7 +20,8 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
 }
 
 /// The sums of a group's centroids, a lane each, for point p of the block.
-[[gnu::always_inline]] inline EightInts sums_again(const Int8Task& task, std::int64_t g, int p) {
+[[gnu::always_inline]] inline void add_again(const Int8Task& task, std::int64_t g, int p,
+                                             EightInts& sums) {
   const Int8GroupTerms& group = task.groups[g];
   const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
   EightInts first = reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset);
@@ -41,7 +42,7 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
     add(fourth, word + 3);
   }
   for (; word < task.words; ++word) add(first, word);
-  return (first + second) + (third + fourth);
+  sums = (first + second) + (third + fourth);
 }
 
 /// The centroids of a group, a lane each, that may be nearest to point p of the block.
@@ -68,7 +69,12 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
     const std::uint32_t pair = scratch.pairs[index];
     const auto p = static_cast<int>(pair % kInt8PairPoints);
     const std::int64_t g = pair / kInt8PairPoints;
-    const EightInts sums = kept ? kept_sums(task, scratch, g, p) : sums_again(task, g, p);
+    EightInts sums;
+    if (kept) {
+      load_kept_sums(task, scratch, g, p, sums);
+    } else {
+      add_again(task, g, p, sums);
+    }
     const std::uint32_t left = survivors_of(task, g, p, sums, scratch.threshold[p]);
     std::int32_t& count = survivors.count[p];
     const int at = count < kInt8Few ? count : kInt8Few;  // beyond lies room for one group

@@ -38,14 +38,14 @@ inline void loadconfig(const void* configuration) {
   require(bytes[0] == 1 && bytes[1] == 0);
   for (int at = 2; at < 16; ++at) require(bytes[at] == 0);
   TileRegisters& all = registers();
-  for (int tile = 0; tile < 8; ++tile) {
+  for (std::int64_t tile = 0; tile < 8; ++tile) {
     std::memcpy(&all.row_bytes[tile], bytes + 16 + 2 * tile, 2);
     all.rows[tile] = bytes[48 + tile];
     require(all.row_bytes[tile] <= 64 && all.rows[tile] <= 16);
     require((all.row_bytes[tile] == 0) == (all.rows[tile] == 0));
     all.tiles[tile] = {};
   }
-  for (int tile = 8; tile < 16; ++tile) require(bytes[48 + tile] == 0);
+  for (std::int64_t tile = 8; tile < 16; ++tile) require(bytes[48 + tile] == 0);
 }
 
 inline void release() { registers() = {}; }
@@ -87,7 +87,7 @@ inline void dpbsud(int sums, int a, int b) {
     for (int at = 0; at < all.row_bytes[a]; ++at) {
       const auto factor = static_cast<std::int8_t>(all.tiles[a].bytes[row][at]);
       const std::uint8_t* other = all.tiles[b].bytes[at / 4] + at % 4;
-      for (int column = 0; column < all.row_bytes[sums] / 4; ++column) {
+      for (std::int64_t column = 0; column < all.row_bytes[sums] / 4; ++column) {
         row_sums[column] += static_cast<std::uint32_t>(factor * other[4 * column]);
       }
     }

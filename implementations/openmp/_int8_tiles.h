@@ -68,7 +68,7 @@ inline void close_tiles() { KMEANS_INT8_TILE(release); }
                                                Floats& lower) {
   const Int8GroupTerms& group = task.groups[g];
   const Floats rate = load<Floats>(task.terms->rate + first);
-  const auto sum = [&](int c) __attribute__((always_inline)) {
+  const auto sum = [&](std::int64_t c) __attribute__((always_inline)) {
     return start_of(rate, group.rate[c], group.offset[c]) +
            load<Ints>(sums + c * kInt8Points + first);
   };
@@ -81,12 +81,13 @@ inline void close_tiles() { KMEANS_INT8_TILE(release); }
 /// As the functions of these names in _int8_kernel.h. Here the sums in memory are those of the products alone.
 inline bool keeps_sums(const Int8Task& task) { return task.group_count < kInt8KeptTileGroups; }
 
-[[gnu::always_inline]] inline EightInts kept_sums(const Int8Task& task, const Int8Scratch& scratch,
-                                                  std::int64_t g, int p) {
+[[gnu::always_inline]] inline void load_kept_sums(const Int8Task& task, const Int8Scratch& scratch,
+                                                  std::int64_t g, int p, EightInts& sums) {
   const Int8GroupTerms& group = task.groups[g];
+  EightInts products;
+  load_lanes(scratch, g, p, products);
   const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
-  return (reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset)) +
-         kept_lanes(scratch, g, p);
+  sums = (reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset)) + products;
 }
 
 /// As the function of this name in _int8_kernel.h. The tiles multiply the next pair of groups while
