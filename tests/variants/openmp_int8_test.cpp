@@ -155,6 +155,10 @@ TEST(OpenmpInt8, EqualsTheReferenceAtEdgesOfBlocksGroupsAndWords) {
   }
   expect_equal(make_case(random, 211, 2100, 20, 0), 0, 2);
   expect_equal(make_case(random, 9011, 24, 31, 0), 0, 4);  // enough for seven threads
+  // Sums of all groups are kept, or of none, and so with tiles.
+  for (const std::int64_t k : {128, 129, 2040, 2041}) {
+    expect_equal(make_case(random, 2100, 6, k, 0), 0, 2);
+  }
 }
 
 TEST(OpenmpInt8, FarAndEqualCentroids) {
