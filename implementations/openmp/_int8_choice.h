@@ -91,11 +91,22 @@ inline std::vector<Int8Choice> int8_choices() {
   return choices;
 }
 
+/// Up to so many coordinates a tile is multiplied in one step, and to store its sums and load them again
+/// costs more than it saves: measured, AMX is slower than AVX512-VNNI at 32 coordinates, faster at 128.
+inline constexpr std::int64_t kInt8RegisterCoordinates = 64;
+
+/// Of int8_choices(), for points of d coordinates.
+inline const Int8Choice& best_int8_choice(const std::vector<Int8Choice>& choices, std::int64_t d) {
+  const Int8Choice& best = choices.back();
+  const bool in_tiles = best.open_tiles != nullptr && choices.size() > 1;
+  return in_tiles && d <= kInt8RegisterCoordinates ? choices[choices.size() - 2] : best;
+}
+
 /// The best of them, or the one that KMEANS_BENCH_INT8 asks for.
-inline Int8Choice choose_int8_filter() {
+inline Int8Choice choose_int8_filter(std::int64_t d) {
   const std::vector<Int8Choice> choices = int8_choices();
   const char* wanted = std::getenv("KMEANS_BENCH_INT8");
-  if (wanted == nullptr || *wanted == '\0') return choices.back();
+  if (wanted == nullptr || *wanted == '\0') return best_int8_choice(choices, d);
   std::string names;
   for (const Int8Choice& choice : choices) {
     if (choice.name == wanted) return choice;

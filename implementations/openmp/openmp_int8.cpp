@@ -57,7 +57,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   void prepare() override {
     const std::int64_t d = problem_.shape.d;
     const std::int64_t k = problem_.shape.k;
-    filter_ = choose_int8_filter();
+    filter_ = choose_int8_filter(d);
     float64_centroids_ = Float64Centroids(k, d);
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);

@@ -189,6 +189,21 @@ TEST(OpenmpInt8, SaysWhichInstructionsThereAre) {
   }
 }
 
+TEST(OpenmpInt8, TakesTilesForLongRowsAndNeverAnEmulation) {
+  const auto tiles = [](const openmp::Int8Tiling&) {};
+  const std::vector<Int8Choice> with_amx{
+      {"amx-emulated", nullptr, tiles}, {"plain"}, {"avx512vnni"}, {"amx", nullptr, tiles}};
+  EXPECT_EQ(openmp::best_int8_choice(with_amx, 32).name, "avx512vnni");
+  EXPECT_EQ(openmp::best_int8_choice(with_amx, 64).name, "avx512vnni");
+  EXPECT_EQ(openmp::best_int8_choice(with_amx, 65).name, "amx");
+  const std::vector<Int8Choice> without{{"amx-emulated", nullptr, tiles}, {"plain"}};
+  EXPECT_EQ(openmp::best_int8_choice(without, 3).name, "plain");
+  EXPECT_EQ(openmp::best_int8_choice(without, 300).name, "plain");
+  for (const std::int64_t d : {3, 300}) {
+    EXPECT_NE(openmp::choose_int8_filter(d).name, "amx-emulated");
+  }
+}
+
 /// A block of points and groups of centroids as the filter has them, and as they are.
 struct Quantised {
   Quantised(std::vector<std::vector<double>> the_points,
