@@ -31,7 +31,8 @@ function(kmeans_test_headers)
        ${PROJECT_SOURCE_DIR}/experiments/studies/*.h)
   # Included several times, inside namespaces: no header of its own.
   list(REMOVE_ITEM headers implementations/cpu/_simd_kernel.h
-       implementations/openmp/_int8_kernel.h implementations/openmp/_int8_survivors.h)
+       implementations/openmp/_int8_kernel.h implementations/openmp/_int8_survivors.h
+       implementations/openmp/_int8_tiles.h)
   get_property(backends GLOBAL PROPERTY KMEANS_BACKENDS)
   # Precompiled, the JSON library adds nothing to a header that includes it, itself or through another;
   # headers that do not are compiled without, since it would hide what they forgot.

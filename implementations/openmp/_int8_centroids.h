@@ -16,7 +16,7 @@ namespace kmeans::openmp {
 class Int8Centroids {
  public:
   Int8Centroids() = default;
-  Int8Centroids(std::int64_t k, std::int64_t d, double radius)
+  Int8Centroids(std::int64_t k, std::int64_t d, double radius, bool with_tiles)
       : k_(k),
         d_(d),
         words_(round_up(d, 4) / 4),
@@ -24,8 +24,11 @@ class Int8Centroids {
         steps_(k),
         norms_(k),
         values_(most_groups() * words_ * kInt8Group),
-        terms_(most_groups()) {
+        terms_(most_groups()),
+        tiling_(Int8Tiling::of(words_)) {
     order_.reserve(k);
+    if (with_tiles)
+      tiles_.assign(round_up(most_groups(), 2) / 2 * tiling_.steps * kInt8TileWords, 0);
   }
 
   std::int64_t most_groups() const { return round_up(k_, kInt8Group) / kInt8Group; }
@@ -40,7 +43,10 @@ class Int8Centroids {
     task.groups = terms_.data();
     task.group_count = groups_;
     task.order = order_.data();
+    task.tiles = tiles_.data();
+    task.tiling = tiling_;
   }
+  const Int8Tiling& tiling() const { return tiling_; }
 
   void measure(const float* centroids, const Frame<float>& frame, Range clusters) {
     std::vector<double> centroid(d_);
@@ -82,10 +88,11 @@ class Int8Centroids {
         quantise_centroid(centroid.data(), d_, c, words, group);
       }
       for (int c = group.count; c < kInt8Group; ++c) pad_centroid(c, group);
+      if (!tiles_.empty()) copy_to_tiles(words, words_, tiling_, g, tiles_.data());
     }
   }
 
-  static double bytes(const Sizes& s) { return (s.k + kInt8Group) * (s.d + 3 + 44); }
+  static double bytes(const Sizes& s) { return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63); }
 
  private:
   std::int64_t k_ = 0;
@@ -99,6 +106,8 @@ class Int8Centroids {
   std::vector<std::int32_t> order_;  // of the centroids that are not left out, by step
   AlignedArray<std::uint32_t> values_;
   AlignedArray<Int8GroupTerms> terms_;
+  Int8Tiling tiling_;
+  std::vector<std::uint32_t> tiles_;  // the values once more, where the filter has tiles
 };
 
 }  // namespace kmeans::openmp

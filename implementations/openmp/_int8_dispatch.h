@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The int8 filter for every processor: by the instructions that multiply bytes four at a time and
-// add up 32-bit integers (AVX512-VNNI, also at half the width, and AVX-VNNI), or by ordinary ones
-// that give the same integers. The answers are the same everywhere; only scores may round otherwise,
+// The int8 filter for every processor: by the instructions that multiply bytes and add up 32-bit
+// integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, and AVX-VNNI), or by
+// ordinary ones that give the same integers. The answers are the same everywhere; only scores may round otherwise,
 // which their margins cover.
 #pragma once
 
@@ -11,6 +11,7 @@
 
 #include "implementations/_target.h"
 #include "implementations/openmp/_int8_layout.h"
+#include "implementations/openmp/_int8_tile_emulation.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -62,6 +63,12 @@ template <class V>
   sums = reinterpret_cast<V>(sum);
 }
 
+/// a - b c. Where it is rounded twice, the margin covers that as well.
+template <class V>
+[[gnu::always_inline]] inline V minus_product(const V& a, const V& b, const V& c) {
+  return a - b * c;
+}
+
 template <class V>
 [[gnu::always_inline]] inline V highest(const V& a, const V& b) {
   return a > b ? a : b;
@@ -86,6 +93,19 @@ template <class V>
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_REGISTERS
 }  // namespace int8_plain
+
+/// The code for AMX with its instructions emulated: far slower than the plain one, for tests.
+namespace int8_amx_emulated {
+using int8_plain::bits_at_least;
+using int8_plain::dot;
+using int8_plain::Floats;
+using int8_plain::highest;
+using int8_plain::Ints;
+using int8_plain::minus_product;
+#define KMEANS_INT8_TILE(operation, ...) emulated_tiles::operation(__VA_ARGS__)
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_TILE
+}  // namespace int8_amx_emulated
 #pragma GCC diagnostic pop
 
 #if defined(__x86_64__)
@@ -98,6 +118,10 @@ template <class V>
   }                                                                                               \
   [[gnu::always_inline]] inline EightFloats highest(const EightFloats& a, const EightFloats& b) { \
     return _mm256_max_ps(a, b);                                                                   \
+  }                                                                                               \
+  [[gnu::always_inline]] inline EightFloats minus_product(                                        \
+      const EightFloats& a, const EightFloats& b, const EightFloats& c) {                         \
+    return _mm256_fnmadd_ps(b, c, a);                                                             \
   }                                                                                               \
   [[gnu::always_inline]] inline std::uint32_t bits_at_least(const EightFloats& a,                 \
                                                             const EightFloats& b) {               \
@@ -134,6 +158,11 @@ KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
   return _mm512_maskz_max_ps(0xFFFF, a, b);
 }
 
+[[gnu::always_inline]] inline Floats minus_product(const Floats& a, const Floats& b,
+                                                   const Floats& c) {
+  return _mm512_fnmadd_ps(b, c, a);
+}
+
 [[gnu::always_inline]] inline std::uint32_t bits_at_least(const Floats& a, const Floats& b) {
   return _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ);
 }
@@ -168,6 +197,24 @@ KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_REGISTERS
 }  // namespace int8_avx512vnni_256
+KMEANS_END_TARGET
+
+// Every processor with AMX has AVX512-VNNI.
+KMEANS_BEGIN_TARGET(
+    "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,popcnt,amx-tile,amx-int8")
+namespace int8_amx {
+using int8_avx512vnni::append_lanes;
+using int8_avx512vnni::append_marked;
+using int8_avx512vnni::bits_at_least;
+using int8_avx512vnni::dot;
+using int8_avx512vnni::Floats;
+using int8_avx512vnni::highest;
+using int8_avx512vnni::Ints;
+using int8_avx512vnni::minus_product;
+#define KMEANS_INT8_TILE(operation, ...) _tile_##operation(__VA_ARGS__)
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_TILE
+}  // namespace int8_amx
 KMEANS_END_TARGET
 
 #if !defined(__clang__)  // clang 14 cannot ask a processor for it

@@ -2,9 +2,10 @@
 //
 // The loops of the int8 filter for one instruction set. Deliberately without an include guard:
 // _int8_dispatch.h includes this once an instruction set, in a namespace and a region compiled for
-// it, after the types Floats, Ints, EightFloats and EightInts, KMEANS_INT8_REGISTERS (1 or 3), how
-// many registers hold points, and the functions that the compiler has no common words for: dot,
-// highest, bits_at_least, append_lanes, append_marked. What cannot be guessed has no branch.
+// it, after the types Floats, Ints, EightFloats and EightInts, the functions that the compiler has no
+// common words for (dot, minus_product, highest, bits_at_least, append_lanes, append_marked), and either
+// KMEANS_INT8_REGISTERS (1 or 3), how many registers hold points, or KMEANS_INT8_TILE, which makes a
+// tile instruction of its name. What cannot be guessed has no branch.
 //
 // A centroid's score for a point is -(|z|^2 - 2 p.z) / (2a): the highest is the nearest. It is known
 // but for a margin. A centroid stays while the upper end of its score reaches the highest lower end.
@@ -23,6 +24,67 @@ template <class V, class T>
   __builtin_memcpy(to, &v, sizeof v);
 }
 
+[[gnu::always_inline]] inline Ints start_of(const Floats& rate, float centroid_rate,
+                                            std::int32_t offset) {
+  return reinterpret_cast<Ints>(
+             minus_product(Floats{} + kInt8Zero, rate, Floats{} + centroid_rate)) +
+         offset;
+}
+
+/// Of a group's highest sums: the upper ends of the scores are stored, the lower ends raise `lower`.
+[[gnu::always_inline]] inline void take_ends(const Ints& sum, const Int8GroupTerms& group,
+                                             const float* norm, const float* residual, float* upper,
+                                             Floats& lower) {
+  const Floats score = (reinterpret_cast<Floats>(sum) - kInt8Zero) * group.step;
+  const Floats margin =
+      load<Floats>(norm) * group.largest_residual + load<Floats>(residual) * group.largest_norm;
+  lower = highest(lower, score - margin);
+  store(upper, score + margin);
+}
+
+/// What was kept of a group's centroids, a lane each, for point p of the block.
+[[gnu::always_inline]] inline void load_lanes(const Int8Scratch& scratch, std::int64_t g, int p,
+                                              EightInts& lanes) {
+  const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + p;
+  constexpr std::int64_t kNext = kInt8Points;
+  lanes = EightInts{sums[0],         sums[kNext],     sums[2 * kNext], sums[3 * kNext],
+                    sums[4 * kNext], sums[5 * kNext], sums[6 * kNext], sums[7 * kNext]};
+}
+
+/// Has memory send the next block and the rows that the block before left open: a share at a time,
+/// between groups, so that memory has time for all of it.
+class Fetching {
+ public:
+  Fetching(const Int8Task& task, std::int64_t shares)
+      : lines_(task.words * (kInt8Points / 16)),
+        lines_each_((lines_ + shares - 1) / shares),
+        rows_each_((task.fetch.count + shares - 1) / shares),
+        row_(task.fetch.d < kMaxRow ? task.fetch.d : kMaxRow) {}
+
+  [[gnu::always_inline]] void share(const Int8Task& task) {
+    for (std::int64_t left = lines_each_; left > 0 && line_ < lines_; --left, ++line_) {
+      __builtin_prefetch(task.next + line_ * 16, 0, 2);
+    }
+    for (std::int64_t left = rows_each_; left > 0 && at_ < task.fetch.count; --left, ++at_) {
+      const float* row = task.fetch.rows + task.fetch.some[at_] * task.fetch.d;
+      for (std::int64_t t = 0; t < row_; t += 16) __builtin_prefetch(row + t, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kMaxRow = 512;  // the processor itself follows a longer one
+  std::int64_t lines_;
+  std::int64_t lines_each_;
+  std::int64_t rows_each_;
+  std::int64_t row_;
+  std::int64_t line_ = 0;
+  std::int64_t at_ = 0;
+};
+
+#if defined(KMEANS_INT8_TILE)
+#include "implementations/openmp/_int8_tiles.h"
+#else
+
 /// Something of the points at work. Named members, not an array: they are sure to be registers.
 template <class V>
 struct Row {
@@ -40,11 +102,6 @@ template <class V, class T>
   row.b = load<V>(from + kLanes);
   row.c = load<V>(from + 2 * kLanes);
 #endif
-}
-
-[[gnu::always_inline]] inline Ints start_of(const Floats& rate, float centroid_rate,
-                                            std::int32_t offset) {
-  return reinterpret_cast<Ints>(kInt8Zero - rate * centroid_rate) + offset;
 }
 
 /// A centroid's sums before the first product: |z|^2 below a score of 0.
@@ -75,23 +132,21 @@ template <class V, class T>
 #endif
 }
 
-/// Of a group's highest sums: the upper ends of the scores are stored, the lower ends raise `lower`.
-[[gnu::always_inline]] inline void take_ends(const Ints& sum, const Int8GroupTerms& group,
-                                             const float* norm, const float* residual, float* upper,
-                                             Floats& lower) {
-  const Floats score = (reinterpret_cast<Floats>(sum) - kInt8Zero) * group.step;
-  const Floats margin =
-      load<Floats>(norm) * group.largest_residual + load<Floats>(residual) * group.largest_norm;
-  lower = highest(lower, score - margin);
-  store(upper, score + margin);
+[[gnu::always_inline]] inline void store_row(std::int32_t* to, const Row<Ints>& sums) {
+  store(to, sums.a);
+#if KMEANS_INT8_REGISTERS == 3
+  store(to + kLanes, sums.b);
+  store(to + 2 * kLanes, sums.c);
+#endif
 }
 
 /// The highest sums of a group's centroids: `centroid` is words x kInt8Group, `point` words x
-/// kInt8Points.
+/// kInt8Points. All sums go to `kept`, kInt8Group x kInt8Points, if that is not null.
 [[gnu::always_inline]] inline Row<Ints> highest_sums(const std::uint32_t* point,
                                                      const std::uint32_t* centroid,
                                                      std::int64_t words, const Row<Floats>& rate,
-                                                     const Int8GroupTerms& group) {
+                                                     const Int8GroupTerms& group,
+                                                     std::int32_t* kept) {
   Row<Ints> r0, r1, r2, r3, r4, r5, r6, r7;
   start(r0, rate, group, 0);
   start(r1, rate, group, 1);
@@ -115,6 +170,16 @@ template <class V, class T>
     point += kInt8Points;
     centroid += kInt8Group;
   }
+  if (kept != nullptr) {
+    store_row(kept, r0);
+    store_row(kept + kInt8Points, r1);
+    store_row(kept + std::int64_t{2} * kInt8Points, r2);
+    store_row(kept + std::int64_t{3} * kInt8Points, r3);
+    store_row(kept + std::int64_t{4} * kInt8Points, r4);
+    store_row(kept + std::int64_t{5} * kInt8Points, r5);
+    store_row(kept + std::int64_t{6} * kInt8Points, r6);
+    store_row(kept + std::int64_t{7} * kInt8Points, r7);
+  }
   raise(r0, r1);
   raise(r2, r3);
   raise(r4, r5);
@@ -125,8 +190,17 @@ template <class V, class T>
   return r0;
 }
 
+/// Are the sums of few groups kept, since to find them again costs more than to store them?
+inline bool keeps_sums(const Int8Task& task) { return task.group_count <= kInt8KeptGroups; }
+
+[[gnu::always_inline]] inline void load_kept_sums(const Int8Task& /*task*/,
+                                                  const Int8Scratch& scratch, std::int64_t g, int p,
+                                                  EightInts& sums) {
+  load_lanes(scratch, g, p, sums);
+}
+
 /// For the points from `first` on: the upper ends of all groups, and the highest lower end.
-inline void bound_groups(const Int8Task& task, int first, Int8Scratch& scratch) {
+inline void bound_part(const Int8Task& task, int first, Int8Scratch& scratch) {
   Row<Floats> rate;
   load_row(rate, task.terms->rate + first);
   const float* norm = task.terms->norm + first;
@@ -137,16 +211,16 @@ inline void bound_groups(const Int8Task& task, int first, Int8Scratch& scratch) 
   lower.b = lower.a;
   lower.c = lower.a;
 #endif
-  // The next block, spread over the groups, so that memory has time for all of it.
-  const std::int64_t lines = first != 0 ? 0 : task.words * (kInt8Points / 16);
-  const std::int64_t fetched = (lines + task.group_count - 1) / task.group_count;
+  const bool keep = keeps_sums(task);
+  Fetching fetching(task, task.group_count);
   for (std::int64_t g = 0; g < task.group_count; ++g) {
-    for (std::int64_t line = g * fetched; line < (g + 1) * fetched && line < lines; ++line) {
-      __builtin_prefetch(task.next + line * 16, 0, 2);
-    }
+    if (first == 0) fetching.share(task);
     const Int8GroupTerms& group = task.groups[g];
-    const Row<Ints> sums = highest_sums(
-        task.points + first, task.centroids + g * task.words * kInt8Group, task.words, rate, group);
+    std::int32_t* kept =
+        keep ? scratch.sums.data() + g * kInt8Group * kInt8Points + first : nullptr;
+    const Row<Ints> sums =
+        highest_sums(task.points + first, task.centroids + g * task.words * kInt8Group, task.words,
+                     rate, group, kept);
     float* upper = scratch.highest.data() + g * kInt8Points + first;
     take_ends(sums.a, group, norm, residual, upper, lower.a);
 #if KMEANS_INT8_REGISTERS == 3
@@ -160,5 +234,14 @@ inline void bound_groups(const Int8Task& task, int first, Int8Scratch& scratch) 
   store(scratch.threshold + first + 2 * kLanes, lower.c);
 #endif
 }
+
+/// The upper ends of all groups for all points of a block, and the highest lower ends.
+inline void bound_groups(const Int8Task& task, Int8Scratch& scratch) {
+  for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
+    bound_part(task, first, scratch);
+  }
+}
+
+#endif
 
 #include "implementations/openmp/_int8_survivors.h"

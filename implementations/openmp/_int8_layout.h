@@ -5,6 +5,7 @@
 // docs/openmp.md, "The int8 filter".
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "implementations/openmp/_aligned.h"
@@ -38,6 +39,44 @@ struct Int8GroupTerms {
   std::int32_t count = 0;  ///< Centroids of the group; padding follows.
 };
 
+/// How AMX multiplies: 16 centroids, two groups, by 16 points, and as many words as a tile's row of 64
+/// bytes holds. A row of more is cut into equal parts, of which the last is padded.
+inline constexpr int kInt8TileRows = 16;
+inline constexpr int kInt8TileWords = 256;  // 16 rows of 16 words
+struct Int8Tiling {
+  std::int64_t steps = 0;
+  std::int64_t words = 0;  ///< of a step
+
+  static Int8Tiling of(std::int64_t words) {
+    const std::int64_t steps = (words + 15) / 16;
+    return {steps, (words + steps - 1) / steps};
+  }
+  /// Words that tiles of points may read beyond a block, where centroids are 0: less than a step.
+  static constexpr std::int64_t kBeyond = std::int64_t{15} * kInt8Points;
+};
+
+/// A group of centroids (words x kInt8Group) to the rows of its tiles; `tiles` are those of all groups,
+/// two groups side by side. What lies beyond the words stays as it is: 0.
+inline void copy_to_tiles(const std::uint32_t* group_words, std::int64_t words,
+                          const Int8Tiling& tiling, std::int64_t group, std::uint32_t* tiles) {
+  std::uint32_t* rows =
+      tiles + group / 2 * tiling.steps * kInt8TileWords + group % 2 * (kInt8TileWords / 2);
+  for (std::int64_t word = 0; word < words; ++word) {
+    std::uint32_t* column = rows + word / tiling.words * kInt8TileWords + word % tiling.words;
+    for (std::int64_t c = 0; c < kInt8Group; ++c) {
+      column[c * (kInt8TileWords / kInt8TileRows)] = group_words[word * kInt8Group + c];
+    }
+  }
+}
+
+/// Rows of points in float32 that will be asked for soon: `rows` is the first of a block.
+struct Int8RowsToFetch {
+  const float* rows = nullptr;
+  std::int64_t d = 0;
+  const std::int32_t* some = nullptr;
+  std::int32_t count = 0;
+};
+
 /// One block against all groups. Four coordinates of a point, or of a centroid, are one word.
 struct Int8Task {
   const std::uint32_t* points = nullptr;  ///< words x kInt8Points, bytes u + 128
@@ -49,20 +88,35 @@ struct Int8Task {
   const std::int32_t* order = nullptr;  ///< The index of each centroid of the groups.
   std::int64_t group_count = 0;
   std::int64_t words = 0;
+  const std::uint32_t* tiles = nullptr;  ///< The centroids once more, for AMX: copy_to_tiles().
+  Int8Tiling tiling;
+  Int8RowsToFetch fetch;  ///< Meanwhile, too.
 };
 
 /// A point of a block and a group that may hold its nearest centroid, as one number.
 inline constexpr int kInt8PairPoints = 64;  // group * 64 + point
 
+/// For at most so many groups all sums are kept between the stages, where to store 24 KiB costs less than
+/// to multiply again; tiles write theirs to memory anyhow, 384 KiB.
+inline constexpr std::int64_t kInt8KeptGroups = 16;
+inline constexpr std::int64_t kInt8KeptTileGroups = 256;
+
 /// A thread's memory between the stages of the filter.
 struct Int8Scratch {
   Int8Scratch() = default;
   explicit Int8Scratch(std::int64_t groups)
-      : highest(groups * kInt8Points), pairs(groups * kInt8Points + 16) {}
-  static double bytes(double k) { return (k / kInt8Group + 1) * kInt8Points * 8; }
+      : highest(groups * kInt8Points),
+        pairs(groups * kInt8Points + 16),
+        sums(std::min(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points) {}
+  static double bytes(double k) {
+    const double groups = k / kInt8Group + 1;
+    return groups * kInt8Points * 8 +
+           std::min<double>(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points * 4;
+  }
 
   AlignedArray<float> highest;        // groups x kInt8Points
   AlignedArray<std::uint32_t> pairs;  // with room for a register beyond the last
+  AlignedArray<std::int32_t> sums;    // groups x kInt8Group x kInt8Points, of few groups
   alignas(64) float threshold[kInt8Points];
 };
 

@@ -22,7 +22,7 @@ struct Int8Work {
     const double pass = points * s.k * (s.d / 64 + 0.4);
     const double again = static_cast<double>(looked_at) * (s.d / 4 + 30) +
                          static_cast<double>(differences) * (s.d / 8 + 40) +
-                         static_cast<double>(overfull) * s.k * s.d / 4;
+                         static_cast<double>(overfull) * s.k * (s.d / 8 + 10);
     return pass + again > points * s.k * (s.d / 16 + 0.4);
   }
 };

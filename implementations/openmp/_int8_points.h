@@ -31,8 +31,9 @@ class Int8Points {
       : n_(problem.shape.n),
         words_(round_up(problem.shape.d, 4) / 4),
         blocks_(round_up(n_, kInt8Points) / kInt8Points),
-        values_(blocks_ * words_ * kInt8Points),
+        values_(blocks_ * words_ * kInt8Points + Int8Tiling::kBeyond),
         terms_(blocks_) {
+    std::fill_n(values_.data() + blocks_ * words_ * kInt8Points, Int8Tiling::kBeyond, 0);
     std::vector<Padded<double>> radii(threads);
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (int part = 0; part < threads; ++part) {

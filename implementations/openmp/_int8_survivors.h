@@ -19,47 +19,63 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
   return count;
 }
 
-/// The centroids of a group, a lane each, that may be nearest to point p of the block.
-[[gnu::always_inline]] inline std::uint32_t survivors_of(const Int8Task& task, std::int64_t g,
-                                                         int p, float threshold) {
+/// The sums of a group's centroids, a lane each, for point p of the block.
+[[gnu::always_inline]] inline void add_again(const Int8Task& task, std::int64_t g, int p,
+                                             EightInts& sums) {
   const Int8GroupTerms& group = task.groups[g];
   const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
-  EightInts even = reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset);
-  EightInts odd{};
+  EightInts first = reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset);
+  EightInts second{};  // several: a product waits for the one before
+  EightInts third{};
+  EightInts fourth{};
   const std::uint32_t* point = task.points + p;
   const std::uint32_t* centroids = task.centroids + g * task.words * kInt8Group;
-  const auto four = [point](std::int64_t word) {
-    return static_cast<std::int32_t>(point[word * kInt8Points]);
+  const auto add = [&](EightInts & sum, std::int64_t word) __attribute__((always_inline)) {
+    dot(sum, EightInts{} + static_cast<std::int32_t>(point[word * kInt8Points]),
+        load<EightInts>(centroids + word * kInt8Group));
   };
   std::int64_t word = 0;
-  for (; word + 2 <= task.words; word += 2) {
-    dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
-    dot(odd, EightInts{} + four(word + 1), load<EightInts>(centroids + (word + 1) * kInt8Group));
+  for (; word + 4 <= task.words; word += 4) {
+    add(first, word);
+    add(second, word + 1);
+    add(third, word + 2);
+    add(fourth, word + 3);
   }
-  if (word < task.words) {
-    dot(even, EightInts{} + four(word), load<EightInts>(centroids + word * kInt8Group));
-  }
-  const EightFloats score = (reinterpret_cast<EightFloats>(even + odd) - kInt8Zero) * group.step;
+  for (; word < task.words; ++word) add(first, word);
+  sums = (first + second) + (third + fourth);
+}
+
+/// The centroids of a group, a lane each, that may be nearest to point p of the block.
+[[gnu::always_inline]] inline std::uint32_t survivors_of(const Int8Task& task, std::int64_t g,
+                                                         int p, const EightInts& sums,
+                                                         float threshold) {
+  const Int8GroupTerms& group = task.groups[g];
+  const EightFloats score = (reinterpret_cast<EightFloats>(sums) - kInt8Zero) * group.step;
   const EightFloats margin = load<EightFloats>(group.residual) * task.terms->norm[p] +
                              load<EightFloats>(group.norm) * task.terms->residual[p];
   return bits_at_least(score + margin, EightFloats{} + threshold) & ((1U << group.count) - 1);
 }
 
 [[maybe_unused]] void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
-  for (int first = 0; first < kInt8Points; first += KMEANS_INT8_REGISTERS * kLanes) {
-    bound_groups(task, first, scratch);
-  }
+  bound_groups(task, scratch);
   for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
     scratch.threshold[p] = __builtin_inff();  // padding has no candidates
   }
   const std::int64_t pairs = list_pairs(task, scratch);
   for (std::int32_t& count : survivors.count) count = 0;
   survivors.looked_at = pairs;
+  const bool kept = keeps_sums(task);
   for (std::int64_t index = 0; index < pairs; ++index) {
     const std::uint32_t pair = scratch.pairs[index];
     const auto p = static_cast<int>(pair % kInt8PairPoints);
     const std::int64_t g = pair / kInt8PairPoints;
-    const std::uint32_t left = survivors_of(task, g, p, scratch.threshold[p]);
+    EightInts sums;
+    if (kept) {
+      load_kept_sums(task, scratch, g, p, sums);
+    } else {
+      add_again(task, g, p, sums);
+    }
+    const std::uint32_t left = survivors_of(task, g, p, sums, scratch.threshold[p]);
     std::int32_t& count = survivors.count[p];
     const int at = count < kInt8Few ? count : kInt8Few;  // beyond lies room for one group
     count += append_marked(survivors.few[p] + at, left, task.order + g * kInt8Group);

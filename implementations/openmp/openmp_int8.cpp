@@ -57,11 +57,13 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   void prepare() override {
     const std::int64_t d = problem_.shape.d;
     const std::int64_t k = problem_.shape.k;
-    filter_ = choose_int8_filter();
+    filter_ = choose_int8_filter(d);
     float64_centroids_ = Float64Centroids(k, d);
+    all_.resize(k);
+    std::iota(all_.begin(), all_.end(), 0);
     seen_.resize(threads());
     byte_points_ = Int8Points(problem_, *frame_, threads());
-    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius());
+    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius(), filter_.open_tiles != nullptr);
     workers_ = std::vector<Padded<Worker>>(threads());
     for (auto& worker : workers_) {
       worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
@@ -107,14 +109,14 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     MoveQueue<float> moves;
     std::int64_t changed = 0;
     worker.work = {};
+    const Int8Session session(filter_, byte_centroids_.tiling());
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       Int8Task task = byte_points_.task(block);
       byte_centroids_.tell(task);
       Int8Survivors& survivors = worker.survivors[block % 2];
+      if (block > blocks.begin) task.fetch = rows_of(block - 1, worker.survivors[(block + 1) % 2]);
       filter_.filter(task, worker.scratch, survivors);
       worker.work.looked_at += survivors.looked_at;
-      const float* rows = problem_.points + block * kInt8Points * problem_.shape.d;
-      fetch_rows(rows, problem_.shape.d, survivors.open, survivors.open_count);
       if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
     }
     changed += finish_block(thread, blocks.end - 1, worker, moves);
@@ -122,6 +124,11 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     const auto points = static_cast<double>((blocks.end - blocks.begin) * kInt8Points);
     worker.pause.judge(worker.work.exceeds_float32(points, problem_.shape));
     return changed;
+  }
+
+  Int8RowsToFetch rows_of(std::int64_t block, const Int8Survivors& survivors) const {
+    const std::int64_t d = problem_.shape.d;
+    return {problem_.points + block * kInt8Points * d, d, survivors.open, survivors.open_count};
   }
 
   std::int64_t finish_block(int thread, std::int64_t block, Worker& worker,
@@ -140,14 +147,18 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
   std::int32_t decide(const float* point, const std::int32_t* survivors, std::int32_t count,
                       Int8Work& work) const {
+    const std::int64_t d = problem_.shape.d;
     if (count > kInt8Few || count < 1) {
       work.overfull += 1;
-      return float64_centroids_.nearest(point);
+      const std::int32_t nearest = nearest_of_few(point, means_.data(), d, all_.data(),
+                                                  static_cast<std::int32_t>(problem_.shape.k));
+      return nearest >= 0 ? nearest : float64_centroids_.nearest(point);
     }
     work.differences += count;
-    const std::int32_t nearest =
-        nearest_of_few(point, means_.data(), problem_.shape.d, survivors, count);
-    return nearest >= 0 ? nearest : float64_centroids_.nearest(point);
+    const std::int32_t nearest = nearest_of_few(point, means_.data(), d, survivors, count);
+    if (nearest >= 0) return nearest;
+    // Whoever is not among the survivors is farther.
+    return float64_nearest_of_few(point, means_.data(), d, survivors, count);
   }
 
   void pack_centroids(int thread, int threads) override {
@@ -169,6 +180,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   Int8Points byte_points_;
   Int8Centroids byte_centroids_;
   Float64Centroids float64_centroids_;
+  std::vector<std::int32_t> all_;  // 0, 1, ... k - 1
   std::vector<Padded<Worker>> workers_;
   std::vector<Padded<CentroidRange>> seen_;  // as in openmp_exact
   bool bytes_usable_ = false;
@@ -180,7 +192,7 @@ KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
-        "(AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
+        "(AMX, AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
     .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =

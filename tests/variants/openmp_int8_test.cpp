@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,7 @@ using openmp::Int8Choice;
 using openmp::Int8GroupTerms;
 using openmp::Int8PointTerms;
 using openmp::Int8Rounding;
+using openmp::Int8Tiling;
 using openmp::kInt8Group;
 using openmp::kInt8Points;
 
@@ -152,6 +155,10 @@ TEST(OpenmpInt8, EqualsTheReferenceAtEdgesOfBlocksGroupsAndWords) {
   }
   expect_equal(make_case(random, 211, 2100, 20, 0), 0, 2);
   expect_equal(make_case(random, 9011, 24, 31, 0), 0, 4);  // enough for seven threads
+  // Sums of all groups are kept, or of none, and so with tiles.
+  for (const std::int64_t k : {128, 129, 2040, 2041}) {
+    expect_equal(make_case(random, 2100, 6, k, 0), 0, 2);
+  }
 }
 
 TEST(OpenmpInt8, FarAndEqualCentroids) {
@@ -182,6 +189,21 @@ TEST(OpenmpInt8, SaysWhichInstructionsThereAre) {
   }
 }
 
+TEST(OpenmpInt8, TakesTilesForLongRowsAndNeverAnEmulation) {
+  const auto tiles = [](const openmp::Int8Tiling&) {};
+  const std::vector<Int8Choice> with_amx{
+      {"amx-emulated", nullptr, tiles}, {"plain"}, {"avx512vnni"}, {"amx", nullptr, tiles}};
+  EXPECT_EQ(openmp::best_int8_choice(with_amx, 32).name, "avx512vnni");
+  EXPECT_EQ(openmp::best_int8_choice(with_amx, 64).name, "avx512vnni");
+  EXPECT_EQ(openmp::best_int8_choice(with_amx, 65).name, "amx");
+  const std::vector<Int8Choice> without{{"amx-emulated", nullptr, tiles}, {"plain"}};
+  EXPECT_EQ(openmp::best_int8_choice(without, 3).name, "plain");
+  EXPECT_EQ(openmp::best_int8_choice(without, 300).name, "plain");
+  for (const std::int64_t d : {3, 300}) {
+    EXPECT_NE(openmp::choose_int8_filter(d).name, "amx-emulated");
+  }
+}
+
 /// A block of points and groups of centroids as the filter has them, and as they are.
 struct Quantised {
   Quantised(std::vector<std::vector<double>> the_points,
@@ -190,13 +212,17 @@ struct Quantised {
       : points(std::move(the_points)), centroids(std::move(the_centroids)) {
     const auto d = static_cast<std::int64_t>(points[0].size());
     words = (d + 3) / 4;
-    point_words.assign(words * kInt8Points, 0);
+    point_words.assign(words * kInt8Points + Int8Tiling::kBeyond, 0);
+    // What tiles read beyond the points does not count.
+    std::fill(point_words.end() - Int8Tiling::kBeyond, point_words.end(), 0xA7A7A7A7U);
     for (std::size_t p = 0; p < kInt8Points; ++p) {
       openmp::quantise_point(points[std::min(p, points.size() - 1)].data(), d, radius,
                              static_cast<int>(p), point_words.data(), terms, rounding);
     }
     groups.resize((centroids.size() + kInt8Group - 1) / kInt8Group);
     group_words.assign(groups.size() * words * kInt8Group, 0);
+    tiling = Int8Tiling::of(words);
+    tiles.assign((groups.size() + 1) / 2 * tiling.steps * openmp::kInt8TileWords, 0);
     for (std::size_t g = 0; g < groups.size(); ++g) fill_group(g, d, radius, rounding);
   }
 
@@ -219,6 +245,23 @@ struct Quantised {
         openmp::pad_centroid(c, group);
       }
     }
+    openmp::copy_to_tiles(group_words.data() + g * words * kInt8Group, words, tiling,
+                          static_cast<std::int64_t>(g), tiles.data());
+  }
+
+  /// A task without the indices of the centroids.
+  openmp::Int8Task task() const {
+    openmp::Int8Task task;
+    task.points = task.next = point_words.data();
+    task.terms = &terms;
+    task.valid = static_cast<std::int64_t>(points.size());
+    task.centroids = group_words.data();
+    task.groups = groups.data();
+    task.group_count = static_cast<std::int64_t>(groups.size());
+    task.words = words;
+    task.tiles = tiles.data();
+    task.tiling = tiling;
+    return task;
   }
 
   /// The integer that the filter finds for a point and a centroid, as a float.
@@ -259,6 +302,8 @@ struct Quantised {
   Int8PointTerms terms{};
   std::vector<Int8GroupTerms> groups;
   std::vector<std::uint32_t> group_words;
+  Int8Tiling tiling;
+  std::vector<std::uint32_t> tiles;
 };
 
 std::vector<std::vector<double>> vectors(Random& random, std::size_t count, std::int64_t d,
@@ -372,15 +417,9 @@ int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
                          rounding);
     openmp::Int8Scratch scratch(3);
     openmp::Int8Survivors survivors;
-    openmp::Int8Task task;
-    task.points = task.next = data.point_words.data();
-    task.terms = &data.terms;
-    task.valid = 41;
-    task.centroids = data.group_words.data();
-    task.groups = data.groups.data();
-    task.group_count = 3;
+    openmp::Int8Task task = data.task();
     task.order = order.data();
-    task.words = data.words;
+    const openmp::Int8Session session(choice, task.tiling);
     choice.filter(task, scratch, survivors);
     for (int p = 0; p < 41; ++p) {
       std::int32_t nearest = 0;
@@ -405,6 +444,86 @@ TEST(Int8Filter, KeepsTheNearestUnlessAnErrorIsPlanted) {
     EXPECT_EQ(lost_nearest(choice, {}), 0) << choice.name;
     EXPECT_GT(lost_nearest(choice, {.residual = 0.2}), 0) << choice.name;
   }
+}
+
+/// The survivors of every kind of instruction for the same points and centroids: all kinds form the
+/// same integers, and floats from them by the same operations but for contraction.
+TEST(Int8Filter, EveryKindOfInstructionSeesTheSame) {
+  Random random(24);
+  for (const std::int64_t d : {1, 3, 4, 5, 61, 64, 65, 128, 129, 200, 300}) {
+    for (const std::size_t k : {1, 8, 9, 16, 17, 40}) {
+      const auto points = vectors(random, 1 + random.below(kInt8Points), d, 1);
+      const auto centroids = vectors(random, k, d, 1);
+      const Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)),
+                           {});
+      std::vector<std::int32_t> order(k);
+      std::iota(order.begin(), order.end(), 0);
+      openmp::Int8Task task = data.task();
+      task.order = order.data();
+      std::vector<std::vector<float>> bounds;
+      for (const Int8Choice& choice : openmp::int8_choices()) {
+        openmp::Int8Scratch scratch(task.group_count);
+        openmp::Int8Survivors survivors;
+        const openmp::Int8Session session(choice, task.tiling);
+        choice.filter(task, scratch, survivors);
+        bounds.emplace_back(scratch.highest.data(),
+                            scratch.highest.data() + task.group_count * kInt8Points);
+        for (std::size_t at = 0; at < bounds[0].size(); ++at) {
+          const float allowed =
+              1e-5F * std::abs(bounds[0][at]) + 2 * task.groups[at / kInt8Points].step;
+          ASSERT_NEAR(bounds.back()[at], bounds[0][at], allowed)
+              << choice.name << " d=" << d << " k=" << k << " at=" << at;
+        }
+      }
+    }
+  }
+}
+
+/// The emulated instruction against the sum that it stands for, on shapes less than a whole tile.
+TEST(EmulatedTiles, MultiplySignedByUnsignedBytes) {
+  namespace tiles = openmp::emulated_tiles;
+  Random random(25);
+  std::uint8_t a[4][64];
+  std::uint8_t b[16][64];
+  for (auto& row : a) std::generate(row, row + 64, [&] { return random.below(256); });
+  for (auto& row : b) std::generate(row, row + 64, [&] { return random.below(256); });
+  std::uint8_t configuration[64] = {1};
+  configuration[16] = 64;  // tile 0, the sums: 3 rows of 64 bytes
+  configuration[48] = 3;
+  configuration[16 + 2] = 20;  // tile 1, 3 rows of 5 words
+  configuration[48 + 1] = 3;
+  configuration[16 + 4] = 64;  // tile 2, 5 words of 16 columns
+  configuration[48 + 2] = 5;
+  tiles::loadconfig(configuration);
+  tiles::zero(0);
+  tiles::loadd(1, a, 64);
+  tiles::loadd(2, b, 64);
+  tiles::dpbsud(0, 1, 2);
+  tiles::dpbsud(0, 1, 2);  // adds
+  std::int32_t sums[4][16] = {};
+  tiles::stored(0, sums, 64);
+  tiles::release();
+  for (int row = 0; row < 4; ++row) {
+    for (int column = 0; column < 16; ++column) {
+      std::int32_t expected = 0;
+      for (int at = 0; row < 3 && at < 20; ++at) {
+        expected += 2 * static_cast<std::int8_t>(a[row][at]) * b[at / 4][4 * column + at % 4];
+      }
+      EXPECT_EQ(sums[row][column], expected) << row << ' ' << column;
+    }
+  }
+}
+
+TEST(EmulatedTiles, RefuseWhatTheProcessorRefuses) {
+  namespace tiles = openmp::emulated_tiles;
+  EXPECT_THROW(tiles::zero(0), std::logic_error);  // no configuration
+  std::uint8_t configuration[64] = {1};
+  configuration[16] = configuration[16 + 2] = configuration[16 + 4] = 64;
+  configuration[48] = configuration[48 + 1] = 3;
+  configuration[48 + 2] = 5;
+  tiles::loadconfig(configuration);
+  EXPECT_THROW(tiles::dpbsud(0, 1, 2), std::logic_error);  // 16 words by 5
+  tiles::release();
 }
 
 /// Pairs of centroids whose distances differ by little: how often the float32 answer is wrong.
@@ -437,6 +556,46 @@ TEST(NearestOfFew, IsNeverWrongUnlessAnErrorIsPlanted) {
   EXPECT_EQ(wrong_of_few(1, &open), 0);
   EXPECT_GT(open, 0);
   EXPECT_GT(wrong_of_few(0, &open), 0);
+}
+
+/// What float32_distances() loses, as a share of its bound: squares that all round down when they are
+/// added, beside random ones.
+double largest_float32_loss(double share) {
+  Random random(26);
+  double largest = 0;
+  for (const std::int64_t d : {1, 7, 16, 33, 100, 200, 768, 4099}) {
+    for (int kind = 0; kind < 40; ++kind) {
+      std::vector<float> point(d);
+      const std::vector<float> centroid(d);
+      for (std::int64_t t = 0; t < d; ++t) {
+        // After a 1 each later square is a little less than half a last digit, or more, and is lost
+        // or doubled.
+        const double small = 0x1p-12 * (1 + (kind - 20) * 0.01);
+        point[t] = static_cast<float>(kind == 0 ? random.bell() : t < 64 ? 1.0 : small);
+      }
+      std::array<float, 1> distance;
+      openmp::float32_distances<1>(point.data(), {centroid.data()}, d, distance);
+      const double exact = exact::squared_distance(point.data(), centroid.data(), d);
+      const double unit = static_cast<double>(openmp::float32_roundings(d)) * share * 0x1p-24;
+      largest = std::max(largest, std::abs(distance[0] - exact) / (exact * unit));
+    }
+  }
+  return largest;
+}
+
+TEST(NearestOfFew, RoundsNoMoreThanItsBoundSays) {
+  EXPECT_LE(largest_float32_loss(1), 1.0);
+  EXPECT_GT(largest_float32_loss(0.1), 1.0);
+}
+
+/// Ties among few, in any order: the lowest index, as the reference has it.
+TEST(NearestOfFew, Float64TakesTheLowestIndexOfATie) {
+  const std::vector<float> centroids{3, 1, -1, 1, 5};  // of d = 1
+  const float point = 0;
+  const std::int32_t few[]{3, 0, 2, 1};
+  EXPECT_EQ(openmp::nearest_of_few(&point, centroids.data(), 1, few, 4), -1);
+  EXPECT_EQ(openmp::float64_nearest_of_few(&point, centroids.data(), 1, few, 4), 1);
+  EXPECT_EQ(openmp::float64_nearest_of_few(&point, centroids.data(), 1, few, 2), 3);
 }
 
 }  // namespace
