@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -270,6 +271,80 @@ TEST(OpenmpExact, CountsChangedLabels) {
     EXPECT_NEAR(static_cast<double>(instance->progress().changed.value()),
                 static_cast<double>(changed), name == std::string("openmp_simd") ? 20 : 0);
   }
+}
+
+/// Distances that each of several single steps formed.
+std::vector<std::int64_t> distances(const std::string& name, const Case& data, int threads,
+                                    int iterations) {
+  auto instance = find_variant(name)->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, threads));
+  instance->reset(data.centroids.data());
+  std::vector<std::int64_t> counts;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    instance->step(1);
+    counts.push_back(instance->computed_distances().value());
+  }
+  return counts;
+}
+
+TEST(ComputedDistances, AreKnownWhereClustersAreFarApart) {
+  Random random(13);
+  // 40 clusters of 500 points each, a thousand radii apart, in the order of the tree; one first centroid
+  // in each of them.
+  const Case data = make_case("apart", 20000, 3, 40, [&](std::int64_t i, std::int64_t t) {
+    return (t == 0 ? 1000.0 * static_cast<double>(i / 500) : 0.0) + random.bell();
+  });
+  const std::int64_t all = data.n * data.k;
+  for (const int threads : {1, 2}) {
+    for (const char* name : {"openmp_hamerly", "openmp_yinyang"}) {
+      const auto counts = distances(name, data, threads, 3);
+      EXPECT_EQ(counts[0], all) << name;  // nothing is known yet
+      // A centroid moves by a radius, its rivals are a thousand away; then none moves at all.
+      EXPECT_EQ(counts[1], 0) << name;
+      EXPECT_EQ(counts[2], 0) << name;
+    }
+    // Boxes within a cluster have one candidate. At most the leaves on its two ends have points of
+    // two: up to 39 leaves of 32 points.
+    for (const std::int64_t count : distances("openmp_tree", data, threads, 3)) {
+      EXPECT_LE(count, 39 * 32 * 2);
+    }
+  }
+}
+
+TEST(ComputedDistances, AreAllAndMoreWherePointsAreEquallyFarFromAll) {
+  // All centroids coincide, so no bound holds and float64 decides every point: 2 n k, and for the
+  // bounds one more a point, its own.
+  Case data = make_case("equal", 5000, 4, 16, [](std::int64_t i, std::int64_t t) {
+    return static_cast<double>(i * (t + 3) % 101);
+  });
+  for (std::size_t index = 0; index < data.centroids.size(); ++index) {
+    data.centroids[index] = data.centroids[index % 4];
+  }
+  const std::int64_t all = data.n * data.k;
+  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_tree"}) {
+    EXPECT_EQ(distances(name, data, 2, 1)[0], 2 * all) << name;
+  }
+}
+
+TEST(ComputedDistances, OfAStepOfManyIterationsAreThoseOfAll) {
+  Random random(14);
+  const Case data =
+      make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_tree"}) {
+    const auto single = distances(name, data, 2, 6);
+    auto instance = find_variant(name)->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, 1));
+    instance->reset(data.centroids.data());
+    instance->step(6);
+    EXPECT_EQ(instance->computed_distances(),
+              std::accumulate(single.begin(), single.end(), std::int64_t{0}))
+        << name;
+    EXPECT_LT(single[5], single[0]) << name;
+  }
+  EXPECT_FALSE(find_variant("openmp_simd")
+                   ->factory.make_float(Precision::f32)
+                   ->computed_distances()
+                   .has_value());
 }
 
 struct Centre {
