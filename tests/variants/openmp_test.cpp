@@ -19,6 +19,7 @@
 #include "harness/support/random.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
+#include "implementations/openmp/_best_choice.h"
 
 namespace kmeans {
 namespace {
@@ -170,7 +171,8 @@ std::string describe(const Case& data) {
 constexpr int kIterations = 5;
 
 /// The exact variants of this backend.
-constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree"};
+constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree",
+                            "openmp_best"};
 
 bool takes(const std::string& name, const Case& data) {
   const auto& supports = find_variant(name)->traits.supports;
@@ -261,8 +263,8 @@ TEST(OpenmpExact, CountsChangedLabels) {
   std::int64_t changed = 0;
   for (std::int64_t i = 0; i < data.n; ++i) changed += states[1].labels[i] != states[2].labels[i];
   ASSERT_GT(changed, 0);
-  for (const char* name :
-       {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree", "openmp_simd"}) {
+  for (const char* name : {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree",
+                           "openmp_best", "openmp_simd"}) {
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 2));
     instance->reset(data.centroids.data());
@@ -345,6 +347,90 @@ TEST(ComputedDistances, OfAStepOfManyIterationsAreThoseOfAll) {
                    ->factory.make_float(Precision::f32)
                    ->computed_distances()
                    .has_value());
+}
+
+TEST(OpenmpBest, ChangesToBoundsOnClustersAndKeepsTheBits) {
+  Random random(15);
+  // 48 clusters far apart, and a first centroid in each; enough points for a sample of them to be watched.
+  Case data = make_case("clusters", 20011, 32, 48, [&](std::int64_t i, std::int64_t t) {
+    return 20.0 * static_cast<double>(i % 48 >> (t % 6) & 1) + random.bell();
+  });
+  std::copy_n(data.points.begin(), data.centroids.size(), data.centroids.begin());
+  constexpr int kSteps = 16;
+  const auto expected = run("openmp_exact", data, 2, kSteps);
+  for (const int threads : {1, 2}) {
+    auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, threads));
+    for (int repetition = 0; repetition < 2; ++repetition) {  // reset begins anew
+      instance->reset(data.centroids.data());
+      int untold = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        instance->step(1);
+        const State state = fetch(*instance, data);
+        ASSERT_EQ(state.labels, expected[step].labels) << step;
+        ASSERT_EQ(state.centroids, expected[step].centroids) << step;
+        const auto changed = instance->progress().changed;
+        if (!changed) {  // the first iteration of another family
+          ++untold;
+        } else if (step > 0) {
+          std::int64_t count = 0;
+          for (std::int64_t i = 0; i < data.n; ++i) {
+            count += expected[step - 1].labels[i] != expected[step].labels[i];
+          }
+          EXPECT_EQ(*changed, count) << step;
+        }
+      }
+      EXPECT_EQ(untold, 1);
+      EXPECT_LT(*instance->computed_distances(), data.n * data.k / 10);
+    }
+    instance->reset(data.centroids.data());
+    instance->step(kSteps);  // knows how many are to come, so it may change earlier
+    EXPECT_EQ(fetch(*instance, data).centroids, expected.back().centroids);
+    EXPECT_LT(*instance->computed_distances(), data.n * data.k * kSteps / 2);
+  }
+}
+
+TEST(OpenmpBest, LooksAtNeighbourhoodsWhereBoxesMayTellNothing) {
+  Random random(16);
+  const auto share = [&](const Case& data) {
+    return static_cast<double>(distances("openmp_best", data, 2, 1)[0]) /
+           static_cast<double>(data.n * data.k);
+  };
+  EXPECT_GE(share(make_case("normal", 20011, 8, 64,
+                            [&](std::int64_t, std::int64_t) { return random.bell(); })),
+            1);
+  EXPECT_LT(share(make_case("clusters", 20011, 8, 64,
+                            [&](std::int64_t i, std::int64_t t) {
+                              return 20.0 * static_cast<double>(i % 64 >> (t % 6) & 1) +
+                                     random.bell();
+                            })),
+            0.5);
+}
+
+TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
+  using namespace openmp;  // NOLINT: what is tested
+  const Shape wide{100000, 128, 1024};
+  EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
+  EXPECT_EQ(brute_family(wide, "plain"), "openmp_exact");
+  EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
+            "openmp_exact");                                              // points bind, not pairs
+  EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");  // barriers bind
+  EXPECT_TRUE(surely_tree({100, 2, 5}));
+  EXPECT_FALSE(perhaps_tree({100, 8, 5}));  // too few points to look at some first
+  EXPECT_FALSE(perhaps_tree(wide));
+  EXPECT_EQ(scouts({1000, 16, 256}, 2), 0);
+  EXPECT_EQ(scouts(wide, 2), 390);  // one of 256
+  EXPECT_EQ(scouts(wide, 16), 48);  // one thread looks while sixteen wait
+  // 10 + 3 x 1 instead of 4 x 4: yes. With 2 to come 10 + 1 instead of 8: no.
+  EXPECT_TRUE(change_pays(4, 10, 1, 4));
+  EXPECT_FALSE(change_pays(4, 10, 1, 2));
+  // Fewer distances are never dearer, and bounds that save nothing never pay.
+  for (const bool groups : {false, true}) {
+    const FamilyCosts costs(wide);
+    EXPECT_LT(costs.bounded(0, groups), costs.int8());
+    EXPECT_LT(costs.bounded(0.01, groups), costs.bounded(0.5, groups));
+    EXPECT_GT(costs.bounded(1, groups), costs.exact());
+  }
 }
 
 struct Centre {
