@@ -2,10 +2,10 @@
 //
 // Flags: -ffp-contract=off
 //
-// Idea:      the exact variants of this folder as families, of which one is at work: chosen by shape
-//            and instructions; for 5 to 8 coordinates by what boxes tell in some neighbourhoods of
-//            points; and changed where a sample of points, which follows the centroids behind bounds,
-//            shows that bounds would save more than the change costs
+// Idea:      the exact variants of this folder as families, of which one is at work: chosen by
+//            shape and instructions; for 5 to 8 coordinates by what boxes tell in neighbourhoods of
+//            some points; and changed where a sample of points, which follows the centroids behind
+//            bounds, shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is one thread's
 // Memory:    that of every family that may come to work: the points up to three times
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does
