@@ -72,7 +72,7 @@ inline bool prefers_groups(const Shape& shape) { return shape.d >= 32 && shape.k
 /// since one thread looks while all wait.
 inline std::int64_t scouts(const Shape& shape, int threads) {
   const Sizes s = shape;
-  const std::int64_t points = std::min<std::int64_t>(shape.n / (128 * threads), 4096);
+  const std::int64_t points = std::min<std::int64_t>(shape.n / (std::int64_t{128} * threads), 4096);
   const bool worth_while = shape.k >= 4 && shape.d > 8 && s.n * s.k * s.d > 2e7;
   return worth_while && points >= 32 ? points : 0;
 }
