@@ -22,7 +22,7 @@ struct FamilyCosts {
   /// openmp_int8 with VNNI instructions: a quarter of the multiply-adds, then what is left open; and
   /// more barriers, 8 us in all.
   [[nodiscard]] double int8() const {
-    return s.k * (0.0044 * s.d + 0.12) + 0.5 * s.d + 5 + 8000 / s.n;
+    return s.k * (0.0044 * s.d + 0.12) + 0.5 * s.d + 8 + 8000 / s.n;
   }
 
   /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them.
