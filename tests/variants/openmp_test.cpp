@@ -390,6 +390,36 @@ TEST(OpenmpBest, ChangesToBoundsOnClustersAndKeepsTheBits) {
   }
 }
 
+TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
+  Random random(15);
+  // The sample is every 256th point. These are eight clusters far away, which settle at once; all others
+  // are one cloud for 40 centroids, in which bounds save nothing for long.
+  Case data = make_case("misleading", 20480, 32, 48, [&](std::int64_t i, std::int64_t t) {
+    const bool seen = i % 256 == 0;
+    return (seen ? 50.0 + 50.0 * static_cast<double>(i / 256 % 8 >> (t % 3) & 1) : 0.0) +
+           random.bell();
+  });
+  for (std::int64_t j = 0; j < data.k; ++j) {
+    const std::int64_t i = j < 8 ? 256 * j : j;
+    std::copy_n(data.points.begin() + i * data.d, data.d, data.centroids.begin() + j * data.d);
+  }
+  constexpr int kSteps = 24;
+  const auto expected = run("openmp_exact", data, 2, kSteps);
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, 2));
+  instance->reset(data.centroids.data());
+  int untold = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    instance->step(1);
+    const State state = fetch(*instance, data);
+    ASSERT_EQ(state.labels, expected[step].labels) << step;
+    ASSERT_EQ(state.centroids, expected[step].centroids) << step;
+    untold += instance->progress().changed.has_value() ? 0 : 1;
+  }
+  EXPECT_EQ(untold, 2);  // there and back, and not again
+  EXPECT_EQ(*instance->computed_distances(), data.n * data.k);
+}
+
 TEST(OpenmpBest, LooksAtNeighbourhoodsWhereBoxesMayTellNothing) {
   Random random(16);
   const auto share = [&](const Case& data) {
