@@ -41,8 +41,11 @@ struct FamilyCosts {
   Sizes s;
 };
 
-/// A fourth of the int8 filter's cost is all its instructions save, so without them it never pays.
-inline bool has_fast_bytes(const std::string& instructions) { return instructions != "plain"; }
+/// Byte products of the processor's own, by the names that openmp_int8 has for them. Plain vectors and
+/// whatever is emulated are slower than float32.
+inline bool has_fast_bytes(const std::string& instructions) {
+  return instructions.starts_with("avx") || instructions == "amx";
+}
 
 /// The family for points that nothing is known of.
 inline std::string brute_family(const Shape& shape, const std::string& int8_instructions) {

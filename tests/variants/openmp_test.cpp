@@ -441,7 +441,9 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
-  EXPECT_EQ(brute_family(wide, "plain"), "openmp_exact");
+  for (const char* slow : {"plain", "amx-emulated"}) {
+    EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
+  }
   EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
             "openmp_exact");                                              // points bind, not pairs
   EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");  // barriers bind
