@@ -6,6 +6,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -62,10 +63,11 @@ std::string place_of(std::int64_t index, std::int64_t d) {
          " (both counted from 0)";
 }
 
-[[noreturn]] void refuse_range(const FileBytes& file, std::int64_t index, std::int64_t d) {
-  file.refuse(place_of(index, d) +
-              ": the value is outside the range of float32 (at most 3.4e38 in magnitude); load it "
-              "as f64");
+[[noreturn]] void refuse_range(const FileBytes& file, std::int64_t index, std::int64_t d,
+                               double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  file.refuse_range(place_of(index, d), text.data());
 }
 
 /// The smallest index reported, whichever thread comes first.
@@ -138,9 +140,8 @@ void convert_rows(const FileBytes& file, const MatrixLayout& layout, bool check,
     if (std::isfinite(value)) continue;
     const std::byte* source = file.bytes.data() + layout.offset + index / d * layout.row_stride +
                               index % d * layout.column_stride;
-    if (std::isfinite(static_cast<double>(load_element<Source, big_endian>(source)))) {
-      refuse_range(file, index, d);
-    }
+    const auto given = static_cast<double>(load_element<Source, big_endian>(source));
+    if (std::isfinite(given)) refuse_range(file, index, d, given);
     file.refuse(place_of(index, d) + " is " + (std::isnan(value) ? "NaN" : "infinite") +
                 "; all coordinates must be finite");
   }
@@ -270,6 +271,12 @@ Format decide_format(const FileBytes& file, FileFormat asked) {
 
 void FileBytes::refuse(const std::string& what) const { throw InputError(name + ": " + what); }
 
+void FileBytes::refuse_range(const std::string& where, const std::string& value) const {
+  throw BeyondFloat32(
+      name + ": " + where + ": " + value +
+      " is outside the range of float32 (at most 3.4e38 in magnitude); load it as f64");
+}
+
 void FileBytes::require_size(std::int64_t expected, const std::string& because) const {
   if (size() == expected) return;
   refuse((size() < expected ? "is cut short: " : "has bytes too many: ") + because + " need " +
@@ -381,7 +388,7 @@ Points finite_rows(const FileBytes& file, const Points& all, std::int64_t kept) 
     if (!all_finite(row, d)) continue;
     for (std::int64_t t = 0; t < d; ++t, ++out) {
       *out = static_cast<T>(row[t]);
-      if (!std::isfinite(*out)) refuse_range(file, i * d + t, d);
+      if (!std::isfinite(*out)) refuse_range(file, i * d + t, d, static_cast<double>(row[t]));
     }
   }
   return {memory, memory.get(), kept, d, scalar_of<T>};

@@ -111,6 +111,14 @@ class CsvReader {
     file_.refuse("line " + std::to_string(line) + ": " + what);
   }
 
+  [[noreturn]] void refuse_value(std::int64_t line, std::int64_t column, std::string_view cell,
+                                 bool finite) const {
+    const std::string where = "column " + std::to_string(column + 1);
+    const std::string value = "'" + excerpt(cell) + "'";
+    if (finite) file_.refuse_range("line " + std::to_string(line) + ": " + where, value);
+    refuse(line, where + ": " + value + " is not a finite number that a float64 can hold");
+  }
+
   // Decides separator, columns and d by the first line, and takes it off the text if it is a
   // header: a line in which no cell is a number.
   void find_columns(std::string_view& text) {
@@ -169,10 +177,7 @@ class CsvReader {
       if (!parse_number(cell, value)) refuse_cell(number, column, cell);
       const T coordinate = static_cast<T>(value);
       if (options_.check_finite && !std::isfinite(coordinate)) {
-        refuse(number,
-               "column " + std::to_string(column + 1) + ": '" + excerpt(cell) +
-                   (std::isfinite(value) ? "' is outside the range of float32; load it as f64"
-                                         : "' is not a finite number that a float64 can hold"));
+        refuse_value(number, column, cell, std::isfinite(value));
       }
       if (out != nullptr) out[column] = coordinate;
     }

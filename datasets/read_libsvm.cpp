@@ -76,10 +76,9 @@ class LibsvmReader {
         const std::int64_t index = parse_entry(i, entry, before, value);
         const T coordinate = static_cast<T>(value);
         if (options_.check_finite && !std::isfinite(coordinate)) {
-          refuse(i,
-                 "'" + excerpt(entry) +
-                     (std::isfinite(value) ? "' is outside the range of float32; load it as f64"
-                                           : "' is not a finite number that a float64 can hold"));
+          const std::string text = "'" + excerpt(entry) + "'";
+          if (std::isfinite(value)) file_.refuse_range("line " + std::to_string(i + 1), text);
+          refuse(i, text + " is not a finite number that a float64 can hold");
         }
         visit(i, index - 1, coordinate);
         before = index;

@@ -14,8 +14,16 @@
 #include <string_view>
 
 #include "datasets/points.h"
+#include "harness/support/errors.h"
 
 namespace kmeans {
+
+/// A finite coordinate that float32 cannot hold, in points that were asked for in float32. Nothing is
+/// wrong with the file.
+class BeyondFloat32 : public InputError {
+ public:
+  using InputError::InputError;
+};
 
 /// The content of a file, and its name for messages.
 struct FileBytes {
@@ -29,6 +37,8 @@ struct FileBytes {
   }
   /// Throws InputError: "name: what".
   [[noreturn]] void refuse(const std::string& what) const;
+  /// Throws BeyondFloat32; `where` and `value` are those of the coordinate.
+  [[noreturn]] void refuse_range(const std::string& where, const std::string& value) const;
   /// Refuses unless the file has exactly so many bytes; `because` says where the number comes from.
   void require_size(std::int64_t expected, const std::string& because) const;
 };

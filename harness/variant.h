@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,26 @@ struct Sizes {
         d(static_cast<double>(shape.d)),
         k(static_cast<double>(shape.k)),
         scalar(shape.precision == Precision::f64 ? 8 : 4) {}
+};
+
+/// Bytes that a variant needs, by the shape and the CPU threads that it is given. Made of a function of
+/// the shape, or of shape and threads where every thread has memory of its own.
+class MemoryModel {
+ public:
+  MemoryModel() = default;
+  template <class F>
+  MemoryModel(F bytes) {  // NOLINT(google-explicit-constructor): traits are given a lambda
+    if constexpr (std::is_invocable_r_v<double, F&, const Shape&, int>) {
+      bytes_ = std::move(bytes);
+    } else {
+      bytes_ = [bytes = std::move(bytes)](const Shape& shape, int) { return bytes(shape); };
+    }
+  }
+  explicit operator bool() const { return static_cast<bool>(bytes_); }
+  double operator()(const Shape& shape, int threads) const { return bytes_(shape, threads); }
+
+ private:
+  std::function<double(const Shape&, int)> bytes_;
 };
 
 /// What a variant is given once, before any iteration. All memory outlives the variant.
@@ -149,8 +170,9 @@ struct Traits {
   std::string wrong_because{};
   /// Shapes the technique admits; the reason of a "no" is shown to users. Default: all.
   std::function<Support(const Shape&)> supports{};
-  /// Host bytes needed beside the points, for the check before allocation. Default: n labels.
-  std::function<double(const Shape&)> memory_bytes{};
+  /// Host bytes needed beside the points, for the check before allocation: a function of the shape,
+  /// or of shape and CPU threads. Default: n labels.
+  MemoryModel memory_bytes{};
   /// GPU variants: bytes of device memory needed, points included, for the check before allocation.
   /// Default: points, labels, and two sets of centroids.
   std::function<double(const Shape&)> device_bytes{};

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import stat
 import statistics
@@ -182,6 +183,13 @@ def _refuse_constant(text: str) -> float:
     raise ValueError(f"{text} is not JSON")
 
 
+def _finite(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ValueError(f"{text} is more than a float64 can hold")
+    return value
+
+
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
@@ -208,13 +216,16 @@ def _plain(value: Any) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Strict JSON of a regular file: no NaN, no duplicate keys; texts are plain."""
+    """Strict JSON of a regular file: no NaN or 1e999, no duplicate keys; texts are plain."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a FIFO would wait for ever
             raise ResultError(f"{path}: is not a regular file, so it is not read")
         text = path.read_text(encoding="utf-8")
         data = json.loads(
-            text, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_refuse_duplicates,
         )
         # Raw control characters are refused above; escaped ones and others are rare.
         return _plain(data) if "\\u" in text or not text.isascii() else data

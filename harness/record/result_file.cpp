@@ -67,6 +67,13 @@ void require_near(const JsonReader& stated, double expected, const std::string& 
               shortened(json(expected)));
 }
 
+/// Null is an answer too, and not that of samples that give a number.
+void require_number(const JsonReader& stated, const std::string& whose) {
+  if (stated.present() && stated.value().is_null()) {
+    stated.fail(whose + ": null, but its samples give a number");
+  }
+}
+
 std::string name_of(const CellResult& cell) { return "cell " + valid_utf8(cell.key.text()); }
 
 void require_absent(const JsonReader& node, const char* what) {
@@ -79,6 +86,7 @@ void check_summary(const JsonReader& summary, const CellResult& cell, std::int64
       first_version ? summarise(pooled(cell.samples)) : summarise_processes(cell.samples);
   for (const auto& [name, value] : expected.items()) {
     const auto stated = summary[name];
+    if (!value.is_null()) require_number(stated, name_of(cell));
     if (!stated) continue;
     if (value.is_null()) {
       stated.fail(name_of(cell) + ": " + shortened(stated.value()) +
@@ -93,6 +101,7 @@ void check_summary(const JsonReader& summary, const CellResult& cell, std::int64
 void check_rates(const JsonReader& node, const CellResult& cell) {
   const Shape& shape = cell.key.shape;
   const auto check = [&](const JsonReader& rate, double work, const char* model) {
+    require_number(rate, name_of(cell));
     if (rate) require_near(rate, work / *cell.median * 1e-9, name_of(cell), model);
   };
   check(node["gflops"], operations_zechner(shape), "nk(3d+2) + d(n+k) over the median");

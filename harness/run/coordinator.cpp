@@ -324,7 +324,7 @@ class Run {
         progress_.update(count, states_.size(), "preparing " + cell.task.label, -1);
       }
       try {
-        state.files = preparation_.files(cell.task, points_scalar(cell.task.shape.precision));
+        state.files = files_of(cell.task, points_scalar(cell.task.shape.precision));
         if (state.finished()) continue;
         const ScalarType scalar = points_scalar(cell.task.shape.precision);
         const std::string name = cell.task.label + "/" + std::to_string(cell.task.shape.k) + "/" +
@@ -355,6 +355,23 @@ class Run {
     agree_on_datasets();
   }
 
+  /// Points that float32 cannot hold cost float32 cells only, but where nothing is float64 the
+  /// experiment asks for what cannot be had.
+  TaskFiles files_of(const Task& task, ScalarType scalar) {
+    try {
+      return preparation_.files(task, scalar);
+    } catch (const PointsBeyondFloat32& error) {
+      const auto wide = [](Precision precision) { return precision == Precision::f64; };
+      const bool any =
+          std::any_of(states_.begin(), states_.end(),
+                      [&](const auto& state) { return wide(state.cell->task.shape.precision); }) ||
+          std::any_of(plan_.traces.begin(), plan_.traces.end(),
+                      [&](const auto& trace) { return trace.selected && wide(trace.precision); });
+      if (!any) throw InputError(error.what());
+      throw;
+    }
+  }
+
   /// The files of a trace or a study, before anything is measured, so that a broken file is found
   /// first. Absent where there are none: `record` is then told why.
   template <class Make, class Remember>
@@ -372,7 +389,7 @@ class Run {
 
   void prepare_trace(const PlannedTrace& trace) {
     const auto make = [&] {
-      TaskFiles files = preparation_.files(trace.task, points_scalar(trace.precision));
+      TaskFiles files = files_of(trace.task, points_scalar(trace.precision));
       prepare_comparison(trace.task);
       return files;
     };
@@ -385,7 +402,7 @@ class Run {
   void prepare_comparison(const Task& task) {
     try {
       preparation_.files(task, ScalarType::f32);
-    } catch (const InputError&) {
+    } catch (const PointsBeyondFloat32&) {
       progress_.note("warning: " + task.label + " does not fit float32: its traces are not " +
                      "compared with the exact trajectory");
     } catch (const NotMeasurable&) {
@@ -394,7 +411,7 @@ class Run {
   }
 
   void prepare_study(const PlannedStudy& study) {
-    const auto make = [&] { return preparation_.files(*study.task, ScalarType::f32); };
+    const auto make = [&] { return files_of(*study.task, ScalarType::f32); };
     const std::string& name = study.spec.name;
     const auto files = prepared(make, [&](const json& why) { journal_.append_study(name, why); });
     if (files) study_files_[name] = *files;
@@ -448,10 +465,8 @@ class Run {
       if (scalar == ScalarType::f32) return std::nullopt;
       try {
         return exact_trajectory(task, iterations, ScalarType::f32);
-      } catch (const InputError&) {
-        return std::nullopt;  // the points leave float32's range
       } catch (const NotMeasurable&) {
-        return std::nullopt;
+        return std::nullopt;  // the points leave float32's range, or the exact step's
       }
     }
     const JobResult found = workers_.run(*job, plan_.timeout_seconds).result;
@@ -843,10 +858,8 @@ class Run {
     std::optional<ExactTrajectory> exact;
     try {
       exact = exact_trajectory(trace.task, static_cast<std::int64_t>(iterations.size()), scalar);
-    } catch (const InputError&) {
-      // Beyond float32, as prepare_comparison has said.
     } catch (const NotMeasurable&) {
-      // The same.
+      // Beyond float32, as prepare_comparison has said, or beyond the exact step.
     }
     const json& inertia = iterations.back().at("inertia");
     if (!exact) return;

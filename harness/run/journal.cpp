@@ -118,6 +118,20 @@ void read_line(const std::string& text, JournalContent& content) {
   }
 }
 
+/// Of the end of a journal, without a line break: empty where it is the beginning of a line, which was
+/// being written when the run was killed; else what is wrong with it.
+std::string why_not_cut_short(const std::string& text) {
+  try {
+    [[maybe_unused]] const json whole = json::parse(text);
+    check_seal(text);
+  } catch (const json::parse_error& error) {
+    if (error.byte <= text.size()) return "it is not the beginning of a line";
+  } catch (const Damage& error) {
+    return error.what();
+  }
+  return "";
+}
+
 std::string time_stamp() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
@@ -234,8 +248,15 @@ void Journal::load() {
   for (std::size_t number = 1; begin < text.size(); ++number) {
     const auto line_break = text.find('\n', begin);
     const bool last = line_break == std::string::npos || line_break + 1 == text.size();
-    // A line without its end was being written when the run was killed.
-    if (line_break == std::string::npos) break;
+    const auto drop = [&](const std::string& why) {
+      damage_ = file_.string() + ":" + std::to_string(number) +
+                ": the last line of the journal is damaged (" + why +
+                "), not merely cut short; it is dropped, and its work is done again";
+    };
+    if (line_break == std::string::npos) {
+      if (const std::string why = why_not_cut_short(text.substr(begin)); !why.empty()) drop(why);
+      break;
+    }
     try {
       read_line(text.substr(begin, line_break - begin), content_);
     } catch (const InputError& error) {
@@ -243,9 +264,7 @@ void Journal::load() {
                        "; start anew without --resume");
     } catch (const Damage& error) {
       if (last) {
-        damage_ = file_.string() + ":" + std::to_string(number) +
-                  ": the last line of the journal is damaged (" + error.what() +
-                  "), not merely cut short; it is dropped, and its work is done again";
+        drop(error.what());
         break;
       }
       throw InputError(file_.string() + ":" + std::to_string(number) +

@@ -61,8 +61,8 @@ class Journal {
 
   [[nodiscard]] const JournalContent& content() const { return content_; }
 
-  /// What to say of a whole last line that was dropped because it is damaged; empty for one that
-  /// was being written when the run was killed.
+  /// What to say of a last line that was dropped because it is damaged; empty for one that was being
+  /// written when the run was killed: the beginning of a line.
   [[nodiscard]] const std::string& damage() const { return damage_; }
 
   /// Each call returns when its line is on the disk. Throws OutputError; the file then ends with

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <string>
 
+#include "datasets/readers.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
@@ -130,6 +131,21 @@ void Preparation::check_resolution(const Task& task) {
 }
 
 TaskFiles Preparation::files(const Task& task, ScalarType scalar) {
+  if (scalar == ScalarType::f64) return files_within_range(task, scalar);
+  const std::pair subject{task.label, task.init};
+  if (const auto known = beyond_float32_.find(subject); known != beyond_float32_.end()) {
+    throw PointsBeyondFloat32(known->second);
+  }
+  try {
+    return files_within_range(task, scalar);
+  } catch (const BeyondFloat32& error) {
+    const std::string why = std::string(error.what()) + ", with \"precision\": \"f64\"";
+    beyond_float32_.emplace(subject, why);
+    throw PointsBeyondFloat32(why);
+  }
+}
+
+TaskFiles Preparation::files_within_range(const Task& task, ScalarType scalar) {
   TaskFiles files{known(task, scalar).stored, {}};
   if (scalar == ScalarType::f32) check_resolution(task);
   const InitSpec init = parse_init(task.init);

@@ -43,6 +43,12 @@ class PointsBeyondExactStep : public NotMeasurable {
   using NotMeasurable::NotMeasurable;
 };
 
+/// A coordinate of the points, or of the initial centroids, is more than float32 can hold.
+class PointsBeyondFloat32 : public NotMeasurable {
+ public:
+  using NotMeasurable::NotMeasurable;
+};
+
 /// Where the exact Lloyd step leads from a task's initial centroids.
 struct ExactTrajectory {
   double inertia = 0;
@@ -87,6 +93,7 @@ class Preparation {
   };
 
   Known& known(const Task& task, ScalarType scalar);
+  TaskFiles files_within_range(const Task& task, ScalarType scalar);
   /// Throws PointsBeyondExactStep for points that nothing could be certified on.
   void check_resolution(const Task& task);
   [[nodiscard]] nlohmann::json trajectory_identity(const Task& task, const TaskFiles& files,
@@ -95,6 +102,8 @@ class Preparation {
   std::filesystem::path cache_;
   std::string build_;
   std::map<std::pair<std::string, ScalarType>, Known> datasets_;
+  /// Why, by the label of the data set and the initial centroids.
+  std::map<std::pair<std::string, std::string>, std::string> beyond_float32_;
 };
 
 }  // namespace kmeans

@@ -445,7 +445,7 @@ class FileReproduction {
     if (std::string reason = reason_unavailable(variant); !reason.empty()) return reason;
     const auto& registered = *find_variant(variant);
     if (const Support support = supports(registered, shape); !support.ok) return support.reason;
-    if (const double need = memory_need(registered, shape); need > memory_) {
+    if (const double need = memory_need(registered, shape, settings_.threads); need > memory_) {
       return "needs " + format_bytes(need) + " of memory, has " + format_bytes(memory_);
     }
     return seconds > settings_.at_most_seconds ? too_long() : std::string();

@@ -218,7 +218,7 @@ class Planner {
       return "left out by the experiment: n k d = " + short_number(nkd) + " is more than " +
              short_number(*variant.at_most_nkd);
     }
-    const double need = memory_need(*variant.registered, shape);
+    const double need = memory_need(*variant.registered, shape, variant.threads);
     if (need > options_.memory_bytes) {
       return "needs " + format_bytes(need) + " of memory, has " +
              format_bytes(options_.memory_bytes);

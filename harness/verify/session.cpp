@@ -40,9 +40,10 @@ double device_memory_need(const RegisteredVariant& variant, const Shape& shape) 
   return s.scalar * s.d * (s.n + 2 * s.k) + 4 * s.n;
 }
 
-double memory_need(const RegisteredVariant& variant, const Shape& shape) {
+double memory_need(const RegisteredVariant& variant, const Shape& shape, int threads) {
   const Sizes s = shape;
-  const double own = variant.traits.memory_bytes ? variant.traits.memory_bytes(shape) : 4 * s.n;
+  const MemoryModel& memory = variant.traits.memory_bytes;
+  const double own = memory ? memory(shape, threads) : 4 * s.n;
   // Points, what the variant keeps, and what a certificate compares: three sets of labels, four of
   // centroids, and their sums in float64.
   return s.n * s.d * s.scalar + own + 12 * s.n + s.k * s.d * (4 * s.scalar + 8);

@@ -35,8 +35,8 @@ struct Outcome {
 /// Is this shape within the variant's reach? Precision, its own limits, k <= n.
 Support supports(const RegisteredVariant& variant, const Shape& shape);
 
-/// Host bytes that points, labels and the variant's own memory need.
-double memory_need(const RegisteredVariant& variant, const Shape& shape);
+/// Host bytes that points, labels and the variant's own memory need on this many CPU threads.
+double memory_need(const RegisteredVariant& variant, const Shape& shape, int threads);
 
 /// Device bytes that the variant needs; 0 for those that use no GPU.
 double device_memory_need(const RegisteredVariant& variant, const Shape& shape);

@@ -15,7 +15,6 @@
 #include <cmath>
 #include <limits>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,8 +42,13 @@ std::int64_t block_points(const kmeans::Shape& s) {
   return std::min({s.n, rows, kMost});
 }
 
-// Multiply-adds that repay waking one more thread.
-constexpr double kWorkPerThread = 1 << 18;
+/// As many threads as have enough to do: these multiply-adds repay waking one more.
+int useful_threads(const kmeans::Shape& shape, int threads) {
+  constexpr double kWorkPerThread = 1 << 18;
+  const kmeans::Sizes s = shape;
+  const double worthwhile = std::max(1.0, std::min(s.n * s.k * (s.d + 4) / kWorkPerThread, s.n));
+  return worthwhile < threads ? static_cast<int>(worthwhile) : threads;
+}
 
 template <class T>
 class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
@@ -55,10 +59,7 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
   void setup(const kmeans::Problem<T>& problem) override {
     Base::setup(problem);
     const auto [n, d, k, precision] = problem.shape;
-    const double work =
-        static_cast<double>(n) * static_cast<double>(k) * static_cast<double>(d + 4);
-    const double worthwhile = std::max(1.0, std::min(work / kWorkPerThread, double(n)));
-    team_.resize(worthwhile < problem.threads ? static_cast<int>(worthwhile) : problem.threads);
+    team_.resize(useful_threads(problem.shape, problem.threads));
     block_points_ = block_points(problem.shape);
     own_.resize(team_.size());
     for (auto& own : own_) {
@@ -166,11 +167,10 @@ KMEANS_VARIANT(
     .source = "", .precisions = {Precision::f32, Precision::f64}, .parallel = true,
     .distance = Distance::expanded, .sums = Sums::wide, .supports = blas_integers_fit,
     .memory_bytes =
-        [](const Shape& shape) {
+        [](const Shape& shape, int threads) {
           const Sizes s = shape;
-          const double threads = std::thread::hardware_concurrency();
           return 4 * s.n + s.scalar * s.k * (s.d + 1.0) +
-                 threads *
+                 useful_threads(shape, threads) *
                      (8 * s.k * (s.d + 1.0) + s.scalar * block_points(shape) * kBlockCentroids);
         },
     .traffic =

@@ -116,13 +116,11 @@ class BoundedLloyd : public Variant<float> {
     return distances;
   }
 
-  static double bytes(const Sizes& s, double groups) {
+  static double bytes(const Shape& shape, double groups, int threads) {
+    const Sizes s = shape;
     return s.n * (4 * s.d + 4 * 4 + (groups > 1 ? 4 * groups : 0)) + Panels::bytes(s) +
            Float64Centroids::bytes(s) + 12 * s.k * s.d +
-           FixedPointSums<float>::bytes(
-               {static_cast<std::int64_t>(s.n), static_cast<std::int64_t>(s.d),
-                static_cast<std::int64_t>(s.k)},
-               omp_get_num_procs());
+           FixedPointSums<float>::bytes(shape, useful_threads(shape, kBatch, threads));
   }
 
  protected:

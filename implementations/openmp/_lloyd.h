@@ -154,14 +154,25 @@ inline Support tiled_supports(const Shape& shape) {
                                            : indices_fit(shape, "float", kMaxClusters<float>);
 }
 
-inline double tiled_memory_bytes(const Shape& shape, bool filtered) {
+/// The threads that TiledLloyd uses of those that it is given.
+inline int tiled_threads(const Shape& shape, int threads) {
+  const int group_size = choose_group_size(shape.k);
+  const bool wide = shape.precision == Precision::f64;
+  return useful_threads(
+      shape, wide ? tile_points<double>(group_size) : tile_points<float>(group_size), threads);
+}
+
+template <class T>
+double tiled_memory_bytes_of(const Shape& shape, bool filtered, int threads) {
   const Sizes s = shape;
-  const double packed =
-      shape.precision == Precision::f64
-          ? PackedPoints<double>::bytes(s, filtered) + PackedCentroids<double>::bytes(s)
-          : PackedPoints<float>::bytes(s, filtered) + PackedCentroids<float>::bytes(s);
-  return packed + FixedPointSums<float>::bytes(shape, omp_get_num_procs()) + s.scalar * s.k * s.d +
+  return PackedPoints<T>::bytes(s, filtered) + PackedCentroids<T>::bytes(s) +
+         FixedPointSums<T>::bytes(shape, tiled_threads(shape, threads)) + s.scalar * s.k * s.d +
          4 * s.n;
+}
+
+inline double tiled_memory_bytes(const Shape& shape, bool filtered, int threads) {
+  return shape.precision == Precision::f64 ? tiled_memory_bytes_of<double>(shape, filtered, threads)
+                                           : tiled_memory_bytes_of<float>(shape, filtered, threads);
 }
 
 /// One pass over the packed points; the centroids once a tile; labels read and compared. What

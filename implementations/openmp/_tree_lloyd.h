@@ -33,9 +33,7 @@ class TreeLloyd : public Variant<float> {
     tree_ = BoxTree(problem, problem.threads);
     kernels_ = TreeKernels::of(d);
     margins_ = Margins::of(d);
-    // A barrier takes about as long as a few thousand points.
-    constexpr std::int64_t kPointsPerThread = 20000;
-    threads_ = static_cast<int>(std::clamp<std::int64_t>(n / kPointsPerThread, 1, problem.threads));
+    threads_ = threads_for(n, problem.threads);
     while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
       ++part_level_;
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
@@ -90,8 +88,9 @@ class TreeLloyd : public Variant<float> {
     return distances;
   }
 
-  static double bytes(const Sizes& s) {
-    const int threads = omp_get_num_procs();
+  static double bytes(const Shape& shape, int given_threads) {
+    const Sizes s = shape;
+    const int threads = threads_for(shape.n, given_threads);
     const double depth = 2 + std::max(0.0, std::log2(s.n / kLeafPoints));
     return BoxTree::bytes(s) + TreeLabels::bytes(s, threads) + 8 * s.k * s.d +
            4 * (1 + threads * (depth + 2)) * (s.k + 32) * (s.d + 1);
@@ -105,6 +104,12 @@ class TreeLloyd : public Variant<float> {
     Candidates list;
     float* memory = nullptr;
   };
+  /// A barrier takes about as long as a few thousand points.
+  static int threads_for(std::int64_t n, int threads) {
+    constexpr std::int64_t kPointsPerThread = 20000;
+    return static_cast<int>(std::clamp<std::int64_t>(n / kPointsPerThread, 1, threads));
+  }
+
   static constexpr float kUnknown = std::numeric_limits<float>::infinity();
   static constexpr float kUp = 1 + 0x1p-20F;  // more than the roundings of one step
 

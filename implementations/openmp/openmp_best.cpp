@@ -296,7 +296,7 @@ KMEANS_VARIANT(
       const Families families = Families::of(s, 1);
       double bytes = 4.0 * static_cast<double>(s.n + s.k * s.d);
       for (const std::string& name : {families.brute, families.tree, families.bounded}) {
-        if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s);
+        if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s, threads);
       }
       return bytes;
     })

@@ -65,7 +65,7 @@ KMEANS_VARIANT(
     .exact = true, .engine = true, .parallel = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =
-        [](const Shape& s) {
-          return openmp::tiled_memory_bytes(s, true) + openmp::Float64Centroids::bytes(s);
+        [](const Shape& s, int threads) {
+          return openmp::tiled_memory_bytes(s, true, threads) + openmp::Float64Centroids::bytes(s);
         },
     .traffic = [](const Shape& s) { return openmp::tiled_traffic(s, true); })

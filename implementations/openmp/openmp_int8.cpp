@@ -184,10 +184,11 @@ KMEANS_VARIANT(
     .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =
-        [](const Shape& s) {
-          return openmp::tiled_memory_bytes(s, true) + openmp::Float64Centroids::bytes(s) +
+        [](const Shape& s, int threads) {
+          return openmp::tiled_memory_bytes(s, true, threads) + openmp::Float64Centroids::bytes(s) +
                  openmp::Int8Points::bytes(s) + openmp::Int8Centroids::bytes(s) +
-                 omp_get_num_procs() * openmp::Int8Scratch::bytes(static_cast<double>(s.k));
+                 openmp::tiled_threads(s, threads) *
+                     openmp::Int8Scratch::bytes(static_cast<double>(s.k));
         },
     .traffic =
         [](const Sizes& s) {

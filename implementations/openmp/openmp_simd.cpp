@@ -36,5 +36,6 @@ KMEANS_VARIANT(
     .precisions = {Precision::f32, Precision::f64}, .parallel = true,
     .distance = Distance::expanded, .centres = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
-    .memory_bytes = [](const Shape& s) { return openmp::tiled_memory_bytes(s, false); },
+    .memory_bytes = [](const Shape& s,
+                       int threads) { return openmp::tiled_memory_bytes(s, false, threads); },
     .traffic = [](const Shape& s) { return openmp::tiled_traffic(s, false); })

@@ -50,4 +50,5 @@ KMEANS_VARIANT(
           }
           return indices_fit(s, "float", std::int64_t{1} << 24);
         },
-    .memory_bytes = [](const Sizes& s) { return openmp::TreeLloyd::bytes(s); })
+    .memory_bytes = [](const Shape& s,
+                       int threads) { return openmp::TreeLloyd::bytes(s, threads); })

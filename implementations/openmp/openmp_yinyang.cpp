@@ -35,7 +35,8 @@ KMEANS_VARIANT(
         "the exact Lloyd step behind Yinyang's bounds: a lower bound for each point and "
         "group of centroids, and open points look only at groups that may hold the nearest",
     .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
-    .supports = openmp::tiled_supports, .memory_bytes = [](const Sizes& s) {
+    .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
+      const double full = static_cast<double>(s.k) / Panels::kWidth + 1;
       return BoundedLloyd<BoundRules>::bytes(
-          s, std::min<double>(s.k / Panels::kWidth + 1, BoundedLloyd<BoundRules>::kMaxGroups));
+          s, std::min<double>(full, BoundedLloyd<BoundRules>::kMaxGroups), threads);
     })

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from plots.load import load_result
 from tests.support import ROOT
 
 SIX = np.arange(12, dtype="<f4").reshape(6, 2)
@@ -839,6 +840,70 @@ def test_float64_cells_are_right_where_float32_vanishes_or_overflows(
     for cell in _cells(bench, tmp_path, {"file": str(file)}, variants, 4):
         assert cell["status"] == "ok", f"{cell['key']}: {cell['reason']}"
         assert cell["inertia"] > 0
+
+
+def test_cells_of_points_beyond_float32_are_skipped_and_float64_ones_run(
+    bench, tmp_path: Path
+) -> None:
+    points = np.random.default_rng(2).random((500, 3))
+    points[7, 2] = -1e50
+    file = tmp_path / "range.npy"
+    np.save(file, points)
+    both = [{"variant": "cpu_naive", "precision": p} for p in ("f32", "f64")]
+    cells = _cells(bench, tmp_path, {"file": str(file)}, [*both, "openmp_exact"], 4)
+    status = {(cell["variant"], cell["precision"]): cell for cell in cells}
+    assert status["cpu_naive", "f64"]["status"] == "ok", status["cpu_naive", "f64"]["reason"]
+    assert status["cpu_naive", "f64"]["inertia"] > 0
+    for variant in ("cpu_naive", "openmp_exact"):
+        cell = status[variant, "f32"]
+        assert cell["status"] == "skipped"
+        assert "range.npy: point 7, coordinate 2" in cell["reason"]
+        assert "-1e+50 is outside the range of float32" in cell["reason"]
+        assert 'load it as f64, with "precision": "f64"' in cell["reason"]
+        assert cell["seconds_per_iteration"] is None
+    result = tmp_path / "out" / "range.json"
+    assert list(json.loads(result.read_text(encoding="utf-8"))["context"]["datasets"]) == [
+        status["cpu_naive", "f64"]["dataset"] + "/f64"
+    ]
+    # Every reader of the file takes it.
+    for command in (("export", result, "--format", "csv", "--out", tmp_path / "x.csv"),
+                    ("compare", result, result), ("reproduce", result)):  # fmt: skip
+        run = bench(*command, timeout=400)
+        assert run.returncode == 0, run.stdout + run.stderr
+    assert load_result(result).cells
+
+
+def test_traces_of_points_beyond_float32_are_skipped_and_float64_ones_run(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    file = tmp_path / "range.npy"
+    np.save(file, np.random.default_rng(2).random((200, 2)) * 1e50)
+    traces = [
+        {"name": p, "variant": "cpu_naive", "precision": p, "k": 3, "iterations": 4}
+        for p in ("f32", "f64")
+    ]
+    described = experiment(data={"file": str(file)}, traces=traces)
+    described["variants"] = [{"variant": "cpu_naive", "precision": "f64"}]
+    described["scales"]["quick"]["sweep"] = {"k": [3]}
+    result = bench.measure(write(described), tmp_path / "out")
+    traces = {trace["name"]: trace for trace in result["traces"]}
+    assert traces["f32"]["status"] == "skipped"
+    assert "is outside the range of float32" in traces["f32"]["reason"]
+    assert traces["f64"]["status"] == "ok", traces["f64"]["reason"]
+    assert len(traces["f64"]["iterations"]) == 4
+
+
+def test_an_experiment_of_float32_alone_on_points_beyond_it_is_refused(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    file = tmp_path / "range.npy"
+    np.save(file, np.array([[1, 2], [3, 1e39], [5, 6], [7, 8]]))
+    described = experiment(data={"file": str(file)}, variants=["cpu_naive"])
+    described["scales"]["quick"]["sweep"] = {"k": [2]}
+    said = bench.refusal("run", write(described), "--out", tmp_path / "out")
+    assert "point 1, coordinate 1 (both counted from 0): 1e+39 is outside the range" in said
+    assert 'load it as f64, with "precision": "f64"' in said
+    assert not (tmp_path / "out" / "demo.json").exists()
 
 
 def test_a_wrong_inertia_far_from_the_origin_is_called_wrong(bench, tmp_path: Path) -> None:

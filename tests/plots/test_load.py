@@ -45,6 +45,7 @@ def test_refuses_a_file_without_version(tmp_path: Path) -> None:
     [
         ('{"schema_version": 1, "schema_version": 1}', "appears twice"),
         ('{"schema_version": NaN}', "NaN"),
+        ('{"schema_version": -1e999}', "-1e999 is more than a float64 can hold"),
         ('{"schema_version": 1', "line 1"),
         ("[1]", "schema_version"),
         ("\udcff", "utf-8"),

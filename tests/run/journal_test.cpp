@@ -129,6 +129,35 @@ TEST_F(JournalTest, ADamagedLastLineIsDroppedAndSaid) {
   EXPECT_EQ(Journal(file_, true).damage(), "");
 }
 
+TEST_F(JournalTest, ADamagedEndWithoutALineBreakIsSaid) {
+  {
+    Journal journal(file_, false);
+    journal.append(record("a", 0, 1.0));
+    journal.append(record("\u03b5 = 1", 1, 2.5e-7));
+  }
+  const std::string whole = text();
+  const auto last_line = whole.find('\n') + 1;
+  const auto damage_of = [&](const std::string& content) {
+    std::ofstream(file_, std::ios::binary | std::ios::trunc) << content;
+    const Journal journal(file_, true);
+    EXPECT_EQ(journal.content().processes.size(), 1U) << content;
+    EXPECT_EQ(text(), whole.substr(0, last_line));
+    return journal.damage();
+  };
+  for (std::size_t length = last_line; length < whole.size(); ++length) {
+    EXPECT_EQ(damage_of(whole.substr(0, length)), "") << length;
+  }
+  const std::string line = whole.substr(last_line, whole.size() - last_line - 1);
+  std::string other = line;
+  other[other.find("2.5e-07")] = '3';
+  for (const std::string& end : {line + "x", line + line, "x" + line, other, std::string(100, '\0'),
+                                 std::string("nonsense")}) {
+    EXPECT_THAT(damage_of(whole.substr(0, last_line) + end),
+                HasSubstr("demo.journal.jsonl:2: the last line of the journal is damaged"))
+        << end;
+  }
+}
+
 TEST_F(JournalTest, EveryTornEndIsSurvived) {
   {
     Journal journal(file_, false);

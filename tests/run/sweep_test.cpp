@@ -68,6 +68,32 @@ TEST(Plan, SkipsWhatDoesNotFitWithNeedAndHave) {
   EXPECT_THAT(result.traces[0].skip_reason, HasSubstr("needs "));
 }
 
+// Every thread of openmp_exact has sums of its own: 8 k d bytes and some.
+TEST(Plan, MemoryIsThatOfTheThreadsOfTheCell) {
+  json value = description();
+  const std::string name = "openmp_exact";
+  if (find_variant(name) == nullptr) GTEST_SKIP() << "no OpenMP in this build";
+  value["variants"] = json::array({{{"variant", name}, {"threads", 1}},
+                                   {{"variant", name}, {"threads", 32}},
+                                   {{"variant", name}, {"threads", 3000}}});
+  value["scales"]["quick"]["sweep"] = json::array({{{"n", 100000}, {"d", 64}, {"k", 1000}}});
+  value["traces"] = json::array({{{"name", "wide"},
+                                  {"variant", name},
+                                  {"threads", 32},
+                                  {"n", 100000},
+                                  {"d", 64},
+                                  {"k", 1000},
+                                  {"iterations", 3}}});
+  PlanOptions options = roomy();
+  options.memory_bytes = 75e6;  // points and their packed copy take 51 MB, the sums of a thread 0.5
+  const Plan result = plan(value, options);
+  ASSERT_EQ(result.cells.size(), 3U);
+  EXPECT_THAT(result.cells[0].skip_reason, IsEmpty());
+  EXPECT_THAT(result.cells[1].skip_reason, IsEmpty());
+  EXPECT_THAT(result.cells[2].skip_reason, HasSubstr("of memory, has 71.5 MiB"));
+  EXPECT_THAT(result.traces[0].skip_reason, IsEmpty());
+}
+
 TEST(Plan, ShapesBeyondAllMemoryAreSkippedNotAllocated) {
   json value = description();
   value["scales"]["quick"]["sweep"] = json::array({{{"n", 1000000000000}, {"d", 1000}, {"k", 8}}});

@@ -214,8 +214,8 @@ TEST_F(PythonBackend, DescribesVariantsWithTheirTraits) {
   EXPECT_EQ(traits.supports({.n = 4, .d = 1, .k = 4}).reason, "k = n");
   // Only what depends on the scalar: 2 n k + n d + k d scalars of 4 bytes more.
   const double difference =
-      traits.memory_bytes({.n = 1000, .d = 3, .k = 10, .precision = Precision::f64}) -
-      traits.memory_bytes({.n = 1000, .d = 3, .k = 10, .precision = Precision::f32});
+      traits.memory_bytes({.n = 1000, .d = 3, .k = 10, .precision = Precision::f64}, 1) -
+      traits.memory_bytes({.n = 1000, .d = 3, .k = 10, .precision = Precision::f32}, 1);
   EXPECT_DOUBLE_EQ(difference, 4.0 * (2 * 1000 * 10 + 1000 * 3 + 10 * 3));
   EXPECT_FALSE(traits.gpu);
   EXPECT_FALSE(traits.device_bytes) << "no terms: the harness's own estimate";

@@ -5,14 +5,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <malloc.h>
+
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
+#include <type_traits>
+#include <vector>
 
 #include "datasets/dataset.h"
 #include "datasets/readers.h"
 #include "harness/machine/gpu.h"
 #include "harness/run/results.h"
+#include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/verify/session.h"
 #include "harness/verify/verify.h"
@@ -40,7 +46,7 @@ TEST(Capacity, PredictedMemoryNeverWraps) {
             Shape{kTrillion, kTrillion, kTrillion, precision},
             Shape{70'000, 1, 70'000, precision}}) {
         const double points = 4.0 * static_cast<double>(shape.n) * static_cast<double>(shape.d);
-        const double need = memory_need(variant, shape);
+        const double need = memory_need(variant, shape, 64);
         EXPECT_TRUE(std::isfinite(need));
         EXPECT_GE(need, points) << variant.traits.name << " " << shape.n << " x " << shape.d;
         if (!variant.traits.gpu) continue;
@@ -55,7 +61,72 @@ TEST(Capacity, PredictedMemoryCountsTheCentroids) {
   // As many clusters as points: their coordinates take as much as the points, several times.
   const Shape shape{1'000'000, 1000, 1'000'000, Precision::f32};
   for (const auto& variant : all_variants()) {
-    EXPECT_GE(memory_need(variant, shape), 3 * 4e9) << variant.traits.name;
+    EXPECT_GE(memory_need(variant, shape, 64), 3 * 4e9) << variant.traits.name;
+  }
+}
+
+#if defined(__GLIBC__)
+double heap_bytes() {
+  const auto info = mallinfo2();
+  return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
+}
+
+/// What a variant holds after a step, beside the points.
+template <class T>
+double bytes_held(const RegisteredVariant& variant, const Shape& shape, int threads) {
+  std::vector<T> points(shape.n * shape.d);
+  std::mt19937_64 random(1);
+  for (T& x : points) x = static_cast<T>(static_cast<double>(random() >> 40U) * 0x1p-24);
+  const double before = heap_bytes();
+  Problem<T> problem{.shape = shape, .points = points.data(), .max_abs = 1, .threads = threads};
+  std::unique_ptr<Variant<T>> instance;
+  if constexpr (std::is_same_v<T, float>) {
+    instance = variant.factory.make_float(shape.precision);
+  } else {
+    instance = variant.factory.make_double(shape.precision);
+  }
+  instance->setup(problem);
+  instance->reset(points.data());
+  instance->step(1);
+  return heap_bytes() - before;
+}
+
+// The heap itself is the known answer: how much six more threads add to it.
+TEST(Capacity, PredictedMemoryGrowsWithTheThreadsAsTheHeapDoes) {
+  if (!build_info().sanitizers.empty()) GTEST_SKIP() << "sanitizers have a heap of their own";
+  constexpr int kThreads = 7;
+  int compared = 0;
+  for (const auto& variant : all_variants()) {
+    const Traits& traits = variant.traits;
+    if (!traits.parallel || traits.gpu || variant.backend == "python") continue;
+    for (const Precision precision : traits.precisions) {
+      const Shape shape{140'000, 2, 1000, precision};
+      if (!supports(variant, shape).ok) continue;
+      const auto held = [&](int threads) {
+        return precision == Precision::f64 ? bytes_held<double>(variant, shape, threads)
+                                           : bytes_held<float>(variant, shape, threads);
+      };
+      held(kThreads);  // what OpenMP and BLAS keep for good
+      const double more = held(kThreads) - held(1);
+      const double predicted =
+          memory_need(variant, shape, kThreads) - memory_need(variant, shape, 1);
+      const std::string name = traits.name + " " + to_string(precision);
+      EXPECT_GE(predicted, 0.9 * more - 1e4 * kThreads) << name;
+      // A variant that chooses among others counts all of them, and holds the chosen one.
+      EXPECT_LE(predicted, 8 * more + 1e4 * kThreads) << name;
+      compared += 1;
+    }
+  }
+  EXPECT_GT(compared, 0);
+}
+#endif
+
+TEST(Capacity, PredictedMemoryIsThatOfThreadsWithSomethingToDo) {
+  const Shape few{100, 2, 3, Precision::f32};
+  for (const auto& variant : all_variants()) {
+    // 100 points are not divided among 4096 threads.
+    EXPECT_LT(memory_need(variant, few, 4096), 1.5 * memory_need(variant, few, 64) + 1e5)
+        << variant.traits.name;
   }
 }
 
