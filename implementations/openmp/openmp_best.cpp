@@ -292,8 +292,8 @@ KMEANS_VARIANT(
         "way where a sample shows that bounds would save more",
     .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
     .setup_note = "sets up every family that may come to work", .supports = openmp::tiled_supports,
-    .memory_bytes = [](const Shape& s) {
-      const Families families = Families::of(s, 1);
+    .memory_bytes = [](const Shape& s, int threads) {
+      const Families families = Families::of(s, threads);
       double bytes = 4.0 * static_cast<double>(s.n + s.k * s.d);
       for (const std::string& name : {families.brute, families.tree, families.bounded}) {
         if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s, threads);
