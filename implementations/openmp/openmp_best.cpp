@@ -294,7 +294,8 @@ KMEANS_VARIANT(
     .setup_note = "sets up every family that may come to work", .supports = openmp::tiled_supports,
     .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
-      double bytes = 4.0 * static_cast<double>(s.n + s.k * s.d);
+      // Labels; for a while the order of all points by distance; centroids.
+      double bytes = 16.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d);
       for (const std::string& name : {families.brute, families.tree, families.bounded}) {
         if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s, threads);
       }
