@@ -21,7 +21,14 @@ namespace {
 using nlohmann::json;
 
 // Streams of one seed that never meet.
-enum Stream : std::uint64_t { kCoordinates = 0, kCentres = 1, kLabels = 2, kOutliers = 3 };
+enum Stream : std::uint64_t {
+  kCoordinates = 0,
+  kCentres = 1,
+  kLabels = 2,
+  kOutliers = 3,
+  kParents = 4,
+  kAngles = 5
+};
 
 constexpr double kMaxPoints = 1e12;
 constexpr double kMaxCoordinates = 1e6;
@@ -318,6 +325,79 @@ FillRows imbalanced(const json& spec) {
                  halving);
 }
 
+// A rotation made of plane rotations, as a fast Fourier transform is of butterflies: in the stage of
+// distance s, coordinate t turns with t + s where t has no s in binary. Each result depends on most
+// coordinates, for d log2(d) / 2 turns.
+class Rotation {
+ public:
+  explicit Rotation(const Base& base) : d_(base.d) {
+    const auto random = base.random(kAngles);
+    for (std::int64_t distance = 1, stage = 0; distance < d_; distance *= 2, ++stage) {
+      for (std::int64_t t = 0; t + distance < d_; ++t) {
+        if ((t & distance) != 0) continue;
+        const double tangent =
+            -1 + 2 * random.uniform(counter(stage * d_ + t));  // of half the angle
+        const double length = 1 + tangent * tangent;
+        turns_.push_back({t, t + distance, (1 - tangent * tangent) / length, 2 * tangent / length});
+      }
+    }
+  }
+
+  void apply(double* row) const {
+    for (const Turn& turn : turns_) {
+      const double a = row[turn.first];
+      const double b = row[turn.second];
+      row[turn.first] = turn.cosine * a - turn.sine * b;
+      row[turn.second] = turn.sine * a + turn.cosine * b;
+    }
+  }
+
+ private:
+  struct Turn {
+    std::int64_t first;
+    std::int64_t second;
+    double cosine;
+    double sine;
+  };
+  std::int64_t d_;
+  std::vector<Turn> turns_;
+};
+
+// Variances 1, 1/2, 1/3, ... before the rotation, of coarse centres, of half as wide fine ones about
+// each of them, and of the points about these.
+FillRows embedding(const json& spec) {
+  const Base base(spec);
+  const auto k = spec.at("k").get<std::int64_t>();
+  const auto sigma = spec.at("sigma").get<double>();
+  std::int64_t coarse = 1;
+  while (coarse * coarse < k) ++coarse;
+  auto centre_coordinates = base.room_for_centres(k);
+  const auto normal = base.random(kCentres);
+  for (std::int64_t j = 0; j < k; ++j) {
+    const std::int64_t parent = base.random(kParents).below(counter(j), coarse);
+    double* centre = centre_coordinates.data() + j * base.d;
+    for (std::int64_t t = 0; t < base.d; ++t) {
+      const double wide = normal_quantile(normal.open_uniform(counter(parent * base.d + t)));
+      const double narrow =
+          normal_quantile(normal.open_uniform(counter((coarse + j) * base.d + t)));
+      centre[t] = wide + narrow / 2;
+    }
+  }
+  std::vector<double> widths(static_cast<std::size_t>(base.d));
+  for (std::size_t t = 0; t < widths.size(); ++t) {
+    widths[t] = 1 / std::sqrt(static_cast<double>(t + 1));
+  }
+  return [plain = mixture(base, std::move(centre_coordinates), sigma, equal_shares(base, k)),
+          widths = std::move(widths), rotation = Rotation(base),
+          d = base.d](std::int64_t begin, std::int64_t end, double* rows) {
+    plain(begin, end, rows);
+    for (std::int64_t i = begin; i < end; ++i, rows += d) {
+      for (std::int64_t t = 0; t < d; ++t) rows[t] *= widths[static_cast<std::size_t>(t)];
+      rotation.apply(rows);
+    }
+  };
+}
+
 std::vector<Generator> make_table() {
   const auto low = [](double fallback) {
     return real("low", "lower end of the range", fallback, -kLargestValue, kLargestValue);
@@ -358,6 +438,11 @@ std::vector<Generator> make_table() {
        outlier},
       {"imbalanced", "Gaussian clusters, each half the size of the one before",
        with_shape({centres(8), deviation(1)}), imbalanced},
+      {"embedding", "rotated clusters at two scales, of variances 1, 1/2, 1/3, ... (as embeddings)",
+       with_shape({centres(100),
+                   real("sigma", "deviation of a point about its centre, the coarse ones' being 1",
+                        0.5, 0, 1e15)}),
+       embedding},
       {"zhihu2023",
        "scikit-learn's make_classification as printed in zhihu2023; its first n of 1000000 rows",
        {integer("n", "number of points", 1e6, 1, 1e6),

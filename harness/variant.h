@@ -242,6 +242,10 @@ class Variant {
   /// really ran. Times per iteration divide by them.
   virtual std::optional<std::int64_t> executed_iterations() const { return std::nullopt; }
 
+  /// Only for variants that can leave distances out: those between a point and a centroid that the
+  /// last step() formed, in whatever arithmetic; counted as it went, never modelled (docs/metrics.md).
+  virtual std::optional<std::int64_t> computed_distances() const { return std::nullopt; }
+
   /// Versions, BLAS, thread counts of the library behind the variant, as (key, value) pairs.
   virtual std::vector<std::pair<std::string, std::string>> library_info() const { return {}; }
 
@@ -265,6 +269,16 @@ struct Factory {
 /// Adds a variant to the registry. `file` tells the backend: the folder under implementations/.
 /// Ends the program with a message if the name is taken or malformed.
 bool register_variant(Traits traits, Factory factory, const char* file);
+
+/// What is registered under a name.
+struct Registration {
+  Traits traits;
+  Factory factory;
+};
+
+/// For a variant that has others at work: the compiled one of that name. Throws std::logic_error if
+/// there is none. Only once main() has begun: before, some are not yet registered.
+Registration registered_variant(const std::string& name);
 
 namespace detail {
 template <template <class> class V>

@@ -161,17 +161,33 @@ def _ordered_seconds(value: float | None) -> tuple[str, str]:
     return words.seconds(value), "" if value is None else f"{value:.5g}"
 
 
+def _ordered_share(value: float | None) -> tuple[str, str]:
+    return (words.NONE, "") if value is None else (words.percent(value), f"{value:.5g}")
+
+
 def _device_seconds(cell: Cell) -> float | None:
     """The median by the GPU's own events."""
     return (cell.data.get("device_seconds_per_iteration") or {}).get("median") if cell.ok else None
+
+
+def _computed_share(cell: Cell) -> float | None:
+    """Of the distances of brute force, those that the variant formed."""
+    return cell.data.get("computed_share") if cell.ok else None
+
+
+def has_computed_shares(result: Result) -> bool:
+    return any(_computed_share(cell) is not None for cell in result.cells)
 
 
 def has_device_times(result: Result) -> bool:
     return any(_device_seconds(cell) is not None for cell in result.cells)
 
 
-def row_of(result: Result, cell: Cell, with_device: bool = False) -> Row:
+def row_of(
+    result: Result, cell: Cell, with_device: bool = False, with_computed: bool = False
+) -> Row:
     """Columns in the order of the template's headings."""
+    computed = _computed_share(cell)
     rates = cell.data.get("gbytes_per_second") or {} if cell.ok else {}
     limit = limit_seconds(result, cell) if cell.ok else None
     share = share_of_limit(result, cell)
@@ -193,6 +209,7 @@ def row_of(result: Result, cell: Cell, with_device: bool = False) -> Row:
         (words.rate(cell.data.get("gflops") if cell.ok else None), None),
         (words.rate(rates.get("compulsory")), None),
         (words.rate(rates.get("as_written")), None),
+        *([_ordered_share(computed)] if with_computed else []),
     ]
     return Row(cell, first, texts)
 
@@ -503,6 +520,7 @@ def _pictures(results: Sequence[Result]) -> list[list[Picture]]:
 
 def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
     with_device = has_device_times(result)
+    with_computed = has_computed_shares(result)
     found = claims.verdicts(result)
     return {
         "result": result,
@@ -522,8 +540,9 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "claims_tally": claims.tally_text(claims.tally(found)),
         "pictures": pictures,
         "studies": [_study(study) for study in result.studies],
-        "rows": [row_of(result, cell, with_device) for cell in result.cells],
+        "rows": [row_of(result, cell, with_device, with_computed) for cell in result.cells],
         "with_device": with_device,
+        "with_computed": with_computed,
         "failures": _failures(result),
         "doubts": [
             (cell, word, text)

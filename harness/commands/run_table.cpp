@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "harness/support/formatted.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -21,6 +22,7 @@ struct Row {
   std::string word;  ///< In place of a time; empty where there is one.
   double median = 0;
   double error = 0;  ///< Half the spread of the middle half of the samples.
+  std::string work;  ///< What part of the distances it formed, where it counts them.
 };
 
 bool has_entries(const json& cell, const char* key) {
@@ -42,6 +44,9 @@ Row row_of(const json& cell) {
   } else {
     row.median = times.at("median").get<double>();
     row.error = (times.at("p75").get<double>() - times.at("p25").get<double>()) / 2;
+    if (const json& share = cell.at("computed_share"); share.is_number()) {
+      row.work = formatted(", %.3g %% of the distances", 100 * share.get<double>());
+    }
   }
   return row;
 }
@@ -72,8 +77,10 @@ std::string lines_of(const std::vector<Row>& rows) {
   for (const auto& row : rows) width = std::max(width, row.variant.size());
   std::string text;
   for (const auto& row : rows) {
-    text += "  " + row.variant + std::string(width - row.variant.size() + 2, ' ') +
-            (row.word.empty() ? format_seconds(row.median) + " per iteration" : row.word) + "\n";
+    text +=
+        "  " + row.variant + std::string(width - row.variant.size() + 2, ' ') +
+        (row.word.empty() ? format_seconds(row.median) + " per iteration" + row.work : row.word) +
+        "\n";
   }
   return text;
 }

@@ -131,6 +131,8 @@ nlohmann::json to_json(const JobResult& result) {
   });
   json["executed_iterations"] =
       result.executed_iterations ? nlohmann::json(*result.executed_iterations) : nullptr;
+  json["computed_distances"] =
+      result.computed_distances ? nlohmann::json(*result.computed_distances) : nullptr;
   json["traffic"] = nullptr;
   if (result.traffic) {
     json["traffic"] = {{"read_bytes", result.traffic->read_bytes},
@@ -182,6 +184,9 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   result.stage_work = json.value("stage_work", nlohmann::json::object());
   if (!optional("executed_iterations").is_null()) {
     result.executed_iterations = integer_at<std::int64_t>(json, "executed_iterations");
+  }
+  if (!optional("computed_distances").is_null()) {
+    result.computed_distances = integer_at<std::int64_t>(json, "computed_distances");
   }
   return result;
 }

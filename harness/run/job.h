@@ -58,6 +58,8 @@ struct JobResult {
   /// Iterations that a library which may stop early ran of those asked for; samples and stages are
   /// per executed iteration.
   std::optional<std::int64_t> executed_iterations;
+  /// Distances formed in the T iterations of the last timed step, by a variant that counts them.
+  std::optional<std::int64_t> computed_distances;
   double inertia = 0;
   std::string label_hash;
   std::string centroid_hash;

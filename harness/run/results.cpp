@@ -113,6 +113,12 @@ json certificate_of(const CellEvidence& evidence, const Verdict& verdict) {
   return reused;
 }
 
+/// Of the n k distances of each iteration.
+double computed_share(std::int64_t count, const Shape& shape, std::int64_t iterations) {
+  return static_cast<double>(count) / (static_cast<double>(shape.n) * static_cast<double>(shape.k) *
+                                       static_cast<double>(iterations));
+}
+
 bool same_bits_everywhere(const CellEvidence& evidence) {
   const JobResult& first = evidence.processes.front()->result;
   return std::all_of(evidence.processes.begin(), evidence.processes.end(),
@@ -453,9 +459,9 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
               {"verification", certificate_of(evidence, verdict)}};
   result.update(to_json(cell.key));
   for (const char* absent :
-       {"executed_iterations", "seconds_per_iteration", "stopping", "setup_seconds", "gflops",
-        "gflops_2nkd", "inertia", "label_hash", "centroid_hash", "bit_equal_across_processes",
-        "empty_clusters", "load_average"}) {
+       {"executed_iterations", "computed_share", "seconds_per_iteration", "stopping",
+        "setup_seconds", "gflops", "gflops_2nkd", "inertia", "label_hash", "centroid_hash",
+        "bit_equal_across_processes", "empty_clusters", "load_average"}) {
     result[absent] = nullptr;
   }
   if (evidence.processes.empty()) return result;
@@ -491,6 +497,10 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
   const JobResult& answer = first.result;
   result["stage_work"] = answer.stage_work;
   if (!stopped_after.empty()) result["executed_iterations"] = *stopped_after.begin();
+  if (answer.computed_distances) {
+    result["computed_share"] =
+        computed_share(*answer.computed_distances, shape, cell.key.iterations);
+  }
   result["samples_seconds_per_iteration"] = samples;
   const json times = summarise_processes(samples);
   const double seconds = times.at("median");

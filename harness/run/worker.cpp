@@ -428,6 +428,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     QuietMoments moments(job.threads, job.best_pace, job.patience);
     const auto timed_runs =
         time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
+    result.computed_distances = session.variant().computed_distances();
     moments.finish();
     result.pace = moments.paces();
     if (gpu != nullptr) {

@@ -118,6 +118,12 @@ const RegisteredVariant* find_variant(std::string_view name) {
   return nullptr;
 }
 
+Registration registered_variant(const std::string& name) {
+  const auto* variant = find_variant(name);
+  if (variant == nullptr) throw std::logic_error("no variant '" + name + "' is in this program");
+  return {variant->traits, variant->factory};
+}
+
 const RegisteredVariant& require_variant(std::string_view name) {
   if (const auto* variant = find_variant(name)) return *variant;
   for (const auto& backend : missing_backends()) {

@@ -79,6 +79,7 @@ class BoundedLloyd : public Variant<float> {
 
   void step(std::int64_t iterations) override {
     if (fresh_) start();
+    for (auto& worker : workers_) worker.value.distances = 0;
 #pragma omp parallel num_threads(threads_)
     {
       const int thread = omp_get_thread_num();
@@ -109,6 +110,12 @@ class BoundedLloyd : public Variant<float> {
     return {.movement = {}, .changed = changed, .loss = {}};
   }
 
+  std::optional<std::int64_t> computed_distances() const override {
+    std::int64_t distances = 0;
+    for (const auto& worker : workers_) distances += worker.value.distances;
+    return distances;
+  }
+
   static double bytes(const Shape& shape, double groups, int threads) {
     const Sizes s = shape;
     return s.n * (4 * s.d + 4 * 4 + (groups > 1 ? 4 * groups : 0)) + Panels::bytes(s) +
@@ -117,6 +124,16 @@ class BoundedLloyd : public Variant<float> {
   }
 
  protected:
+  /// As a step of one iteration, on one thread, but that the centroids go to given ones (k x d) in place
+  /// of the means.
+  void follow(const float* centroids) {
+    if (fresh_) start();
+    for (auto& worker : workers_) worker.value.distances = 0;
+    assign(0, 1);
+    move_centroids(0, 1, centroids);
+    pack(0, 1);
+  }
+
   /// How many groups of centroids have lower bounds of their own: 1 to kMaxGroups.
   [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
 
@@ -135,6 +152,7 @@ class BoundedLloyd : public Variant<float> {
   struct Worker {
     CentroidRange seen;
     std::int64_t changed = 0;
+    std::int64_t distances = 0;  // formed in this step
     std::vector<Open> open;
     std::vector<float> before;  // its centroids before they moved
   };
@@ -228,6 +246,7 @@ class BoundedLloyd : public Variant<float> {
   /// Is a point open still if its upper bound is made tight, and in which groups?
   void examine(Worker& worker, std::int64_t i, const CentroidRange& seen) {
     upper_[i] = own_distance(i, seen);
+    worker.distances += 1;
     const float upper = upper_[i] * Rules::kClear;
     if (upper < lower_[i]) return;
     if (group_count_ == 1) return open(worker, i, 1);
@@ -275,6 +294,7 @@ class BoundedLloyd : public Variant<float> {
       if (filled == 0) return;
       std::fill(rows.begin() + filled, rows.end(), rows[0]);
       panels_.look(g, rows, results);
+      worker.distances += filled * static_cast<std::int64_t>(groups_[g].size());
       for (int p = 0; p < filled; ++p) merge(*points[p], g, results[p]);
       filled = 0;
     };
@@ -305,6 +325,7 @@ class BoundedLloyd : public Variant<float> {
     const float margin = (bound.c * norm + bound.b) * norm + bound.a;
     const bool decided = point.best.second - point.best.nearest > margin;
     const float* given = problem_.points + i * problem_.shape.d;
+    if (!decided) workers_[thread].value.distances += problem_.shape.k;
     const std::int32_t label = decided ? point.best.label : float64_centroids_.nearest(given);
     const float error = margin * Rules::kError / 2;
     // The norm is too long by 1.2e-6 at most.
@@ -334,13 +355,18 @@ class BoundedLloyd : public Variant<float> {
 
   // ---- centroids
 
-  /// New means of a thread's clusters, and how far they moved.
-  void move_centroids(int thread, int threads) {
+  /// New means of a thread's clusters, or the centroids that are given, and how far they moved.
+  void move_centroids(int thread, int threads, const float* given = nullptr) {
     const auto [n, d, k, precision] = problem_.shape;
     const Range clusters = part_of(k, thread, threads);
     auto& before = workers_[thread].value.before;
     before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
-    sums_.update(means_.data(), clusters);
+    if (given == nullptr) {
+      sums_.update(means_.data(), clusters);
+    } else {
+      std::copy(given + clusters.begin * d, given + clusters.end * d,
+                means_.begin() + clusters.begin * d);
+    }
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
       const float* old = before.data() + (j - clusters.begin) * d;
       double squares = 0;

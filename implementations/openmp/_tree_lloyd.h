@@ -60,6 +60,7 @@ class TreeLloyd : public Variant<float> {
   }
 
   void step(std::int64_t iterations) override {
+    for (auto& walker : walkers_) walker.value.distances = 0;
     if (threads_ == 1) {
       for (std::int64_t i = 0; i < iterations; ++i) iterate(0, 1);  // without a team's start
       return;
@@ -79,6 +80,12 @@ class TreeLloyd : public Variant<float> {
     std::int64_t changed = 0;
     for (const auto& walker : walkers_) changed += walker.value.changed;
     return {.movement = {}, .changed = changed, .loss = {}};
+  }
+
+  std::optional<std::int64_t> computed_distances() const override {
+    std::int64_t distances = 0;
+    for (const auto& walker : walkers_) distances += walker.value.distances;
+    return distances;
   }
 
   static double bytes(const Shape& shape, int given_threads) {
@@ -110,9 +117,10 @@ class TreeLloyd : public Variant<float> {
     int thread = 0;
     bool any_near = false;  // of the centroids that the thread packed
     std::int64_t iteration = 0;
-    std::int64_t changed = 0;   // labels
-    std::vector<Place> path;    // the nodes above the part at hand
-    std::vector<float> before;  // its centroids before they moved
+    std::int64_t changed = 0;    // labels
+    std::int64_t distances = 0;  // of points, formed in this step
+    std::vector<Place> path;     // the nodes above the part at hand
+    std::vector<float> before;   // its centroids before they moved
     AlignedArray<float> memory;
   };
 
@@ -273,6 +281,9 @@ class TreeLloyd : public Variant<float> {
     if (keeps_reach_) {
       reach_[place.node] = std::sqrt(farthest * margins_.decisive + margins_.underflow) * kUp;
     }
+    const std::int64_t count = tree_.count(place.node);
+    const std::uint64_t real = (std::uint64_t{1} << count) - 1;  // behind them is padding
+    walker.distances += (count + std::popcount(open & real)) * list.count;
     const std::int64_t d = problem_.shape.d;
     for (; open != 0; open &= open - 1) {
       const int p = std::countr_zero(open);
@@ -307,6 +318,7 @@ class TreeLloyd : public Variant<float> {
       visit_all(walker, child, level + 1);
     }
     if (!tree_.is_leaf(node)) return;
+    walker.distances += tree_.count(node) * problem_.shape.k;
     reach_[node] = kUnknown;
     std::int32_t labels[kLeafPoints];
     for (int p = 0; p < kLeafPoints; ++p) {

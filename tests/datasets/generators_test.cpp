@@ -76,8 +76,43 @@ TEST(Generators, OthersAreKnown) {
               1e-13);
   expect_near(doubles(R"({"generator": "line", "n": 3})"),
               {10.50583039072107, 41.90741923668597, 29.814883452861654}, 1e-13);
+  expect_near(doubles(R"({"generator": "embedding", "n": 2, "d": 3})"),
+              {-0.8889846044179367, -1.6419649554774705, -0.4601754595390891, 0.13325099347973468,
+               -0.8593394577803691, -0.035028147883717956},
+              1e-13);
+  expect_near(
+      doubles(R"({"generator": "embedding", "n": 1, "d": 5, "k": 7, "sigma": 0.25, "seed": 9})"),
+      {0.38822937112564493, -0.7280213291108173, -0.3529698670448554, 0.2037888321613958,
+       -0.05884256456962769},
+      1e-13);
   EXPECT_THAT(doubles(R"({"generator": "grid", "n": 4, "d": 2})"),
               ElementsAre(2, 3, 1, 3, 1, 3, 3, 1));
+}
+
+TEST(Generators, EmbeddingHasAPowerLawSpectrumWithoutAnAxis) {
+  // Before the rotation, coordinate t has variance (1 + 1/4 + sigma^2) / (t + 1): in all, 1.5 H(d). With so
+  // many clusters the drawn centres are near their expectation (deviations of a few percent).
+  const std::int64_t n = 20000;
+  const std::int64_t d = 16;
+  const auto x = doubles(R"({"generator": "embedding", "n": 20000, "d": 16, "k": 10000})");
+  double harmonic = 0;
+  double total = 0;
+  double largest = 0;
+  for (std::int64_t t = 0; t < d; ++t) {
+    double sum = 0;
+    double squares = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      sum += x[i * d + t];
+      squares += x[i * d + t] * x[i * d + t];
+    }
+    const double variance = squares / n - sum / n * (sum / n);
+    harmonic += 1.0 / static_cast<double>(t + 1);
+    total += variance;
+    largest = std::max(largest, variance);
+  }
+  EXPECT_NEAR(total / (1.5 * harmonic), 1, 0.1);
+  // No axis has the share of the first direction for itself.
+  EXPECT_LT(largest, 0.9 / harmonic * total);
 }
 
 TEST(Generators, GlobularCentresAreSeparated) {

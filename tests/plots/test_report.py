@@ -364,6 +364,20 @@ def test_setup_and_whole_calls_stand_beside_the_iteration(
     assert "cpu_a: the copy to float64 and the tree" in _words(text)
 
 
+def test_the_share_of_computed_distances_has_a_column_where_it_is_known(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    assert "distances computed" not in _render(tmp_path, data)
+    data["cells"][0]["computed_share"] = 0.03125
+    text = _render(tmp_path, data)
+    cells = text[text.index("All cells (") :]
+    heads = re.findall("<th[^>]*>([^<]*)</th>", cells.split("</thead>")[0])
+    assert heads[-1] == "distances computed"
+    rows = cells[cells.index("<tbody>") :].split("</tbody>")[0].split("<tr>")[1:]
+    assert rows[0].rstrip("</tr>").endswith('data-order="0.03125">3.1 %')
+    assert all(row.rstrip("</tr>").endswith(f">{words.NONE}") for row in rows[1:])
+
+
 def test_what_all_pictures_share_is_said_once(tmp_path: Path, data: dict[str, Any]) -> None:
     page = _words(_render(tmp_path, data))
     assert page.count("parallel variants use 2 threads; quick scale") == 1

@@ -275,6 +275,15 @@ TEST_F(CellTest, SaysAfterHowManyIterationsALibraryStopped) {
               HasSubstr("stopped after different numbers of iterations"));
 }
 
+TEST_F(CellTest, DistancesAreAShareOfThoseOfBruteForce) {
+  add();
+  EXPECT_TRUE(assemble().at("computed_share").is_null());
+  records_.clear();
+  add({{"computed_distances", 2500}});  // of 1000 x 10 x 10 iterations
+  again();
+  EXPECT_DOUBLE_EQ(assemble().at("computed_share").get<double>(), 0.025);
+}
+
 TEST_F(CellTest, OneWrongProcessMakesTheCellWrong) {
   add();
   add({{"status", "wrong"}, {"reason", "labels are stale"}, {"verification", {{"passed", false}}}});

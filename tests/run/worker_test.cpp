@@ -132,6 +132,26 @@ class Content final : public Variant<float> {
   std::vector<float> centroids_;
 };
 
+// Says that it formed one distance in each iteration.
+class CountsDistances final : public Variant<float> {
+ public:
+  void setup(const Problem<float>& problem) override {
+    inner_ = require_variant("reference").factory.make_float(Precision::f32);
+    inner_->setup(problem);
+  }
+  void reset(const float* centroids) override { inner_->reset(centroids); }
+  void step(std::int64_t iterations) override {
+    iterations_ = iterations;
+    inner_->step(iterations);
+  }
+  void fetch(float* centroids, std::int32_t* labels) override { inner_->fetch(centroids, labels); }
+  std::optional<std::int64_t> computed_distances() const override { return iterations_; }
+
+ private:
+  std::unique_ptr<Variant<float>> inner_;
+  std::int64_t iterations_ = 0;
+};
+
 // A library that stops after three iterations, whatever is asked for; each takes 10 ms.
 class StopsAfterThree final : public Variant<float> {
  public:
@@ -165,6 +185,7 @@ bool registered(Traits traits) {
     registered<ForgetsLater>(
         {.name = "tests_forgets", .summary = "wrong from the second step on"}) &&
     registered<StopsAfterThree>({.name = "tests_stops_after_three", .summary = "stops early"}) &&
+    registered<CountsDistances>({.name = "tests_counts", .summary = "counts distances"}) &&
     registered<SpinTenMilliseconds>(
         {.name = "tests_spin", .summary = "spins 10 ms an iteration"}) &&
     registered<Throws>({.name = "tests_throws", .summary = "throws in setup"}) &&
@@ -311,6 +332,16 @@ TEST_F(WorkerTest, TimesOfALibraryAreThoseOfTheIterationsThatItRan) {
   work.iterations = 2;
   EXPECT_EQ(run_job(work).executed_iterations, 2);
   EXPECT_FALSE(run_job(job("tests_spin", {1, 3}, 1, {2})).executed_iterations.has_value());
+}
+
+TEST_F(WorkerTest, DistancesAreThoseOfATimedStepOfAllIterations) {
+  Job work = job("tests_counts", {1, 3}, 1, {2});
+  work.iterations = 7;
+  const JobResult result = run_job(work);
+  ASSERT_EQ(result.status, "ok") << result.reason;
+  EXPECT_EQ(result.computed_distances, 7);
+  EXPECT_EQ(job_result_from_json(to_json(result)).computed_distances, 7);
+  EXPECT_FALSE(run_job(job("tests_spin", {1, 3}, 1, {2})).computed_distances.has_value());
 }
 
 TEST_F(WorkerTest, HarnessCostsLessThanOnePercentOfTenMilliseconds) {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "harness/support/random.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
+#include "implementations/openmp/_best_choice.h"
 
 namespace kmeans {
 namespace {
@@ -169,7 +171,8 @@ std::string describe(const Case& data) {
 constexpr int kIterations = 5;
 
 /// The exact variants of this backend.
-constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree"};
+constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree",
+                            "openmp_best"};
 
 bool takes(const std::string& name, const Case& data) {
   const auto& supports = find_variant(name)->traits.supports;
@@ -260,8 +263,8 @@ TEST(OpenmpExact, CountsChangedLabels) {
   std::int64_t changed = 0;
   for (std::int64_t i = 0; i < data.n; ++i) changed += states[1].labels[i] != states[2].labels[i];
   ASSERT_GT(changed, 0);
-  for (const char* name :
-       {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree", "openmp_simd"}) {
+  for (const char* name : {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree",
+                           "openmp_best", "openmp_simd"}) {
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 2));
     instance->reset(data.centroids.data());
@@ -269,6 +272,196 @@ TEST(OpenmpExact, CountsChangedLabels) {
     // openmp_simd may label a near-tie otherwise; 20 of 20011 points would be far too many.
     EXPECT_NEAR(static_cast<double>(instance->progress().changed.value()),
                 static_cast<double>(changed), name == std::string("openmp_simd") ? 20 : 0);
+  }
+}
+
+/// Distances that each of several single steps formed.
+std::vector<std::int64_t> distances(const std::string& name, const Case& data, int threads,
+                                    int iterations) {
+  auto instance = find_variant(name)->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, threads));
+  instance->reset(data.centroids.data());
+  std::vector<std::int64_t> counts;
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    instance->step(1);
+    counts.push_back(instance->computed_distances().value());
+  }
+  return counts;
+}
+
+TEST(ComputedDistances, AreKnownWhereClustersAreFarApart) {
+  Random random(13);
+  // 40 clusters of 500 points each, a thousand radii apart, in the order of the tree; one first centroid
+  // in each of them.
+  const Case data = make_case("apart", 20000, 3, 40, [&](std::int64_t i, std::int64_t t) {
+    return (t == 0 ? 1000.0 * static_cast<double>(i / 500) : 0.0) + random.bell();
+  });
+  const std::int64_t all = data.n * data.k;
+  for (const int threads : {1, 2}) {
+    for (const char* name : {"openmp_hamerly", "openmp_yinyang"}) {
+      const auto counts = distances(name, data, threads, 3);
+      EXPECT_EQ(counts[0], all) << name;  // nothing is known yet
+      // A centroid moves by a radius, its rivals are a thousand away; then none moves at all.
+      EXPECT_EQ(counts[1], 0) << name;
+      EXPECT_EQ(counts[2], 0) << name;
+    }
+    // Boxes within a cluster have one candidate. At most the leaves on its two ends have points of
+    // two: up to 39 leaves of 32 points.
+    for (const std::int64_t count : distances("openmp_tree", data, threads, 3)) {
+      EXPECT_LE(count, 39 * 32 * 2);
+    }
+  }
+}
+
+TEST(ComputedDistances, AreAllAndMoreWherePointsAreEquallyFarFromAll) {
+  // All centroids coincide, so no bound holds and float64 decides every point: 2 n k, and for the
+  // bounds one more a point, its own.
+  Case data = make_case("equal", 5000, 4, 16, [](std::int64_t i, std::int64_t t) {
+    return static_cast<double>(i * (t + 3) % 101);
+  });
+  for (std::size_t index = 0; index < data.centroids.size(); ++index) {
+    data.centroids[index] = data.centroids[index % 4];
+  }
+  const std::int64_t all = data.n * data.k;
+  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_tree"}) {
+    EXPECT_EQ(distances(name, data, 2, 1)[0], 2 * all) << name;
+  }
+}
+
+TEST(ComputedDistances, OfAStepOfManyIterationsAreThoseOfAll) {
+  Random random(14);
+  const Case data =
+      make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
+  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_tree"}) {
+    const auto single = distances(name, data, 2, 6);
+    auto instance = find_variant(name)->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, 1));
+    instance->reset(data.centroids.data());
+    instance->step(6);
+    EXPECT_EQ(instance->computed_distances(),
+              std::accumulate(single.begin(), single.end(), std::int64_t{0}))
+        << name;
+    EXPECT_LT(single[5], single[0]) << name;
+  }
+  EXPECT_FALSE(find_variant("openmp_simd")
+                   ->factory.make_float(Precision::f32)
+                   ->computed_distances()
+                   .has_value());
+}
+
+TEST(OpenmpBest, ChangesToBoundsOnClustersAndKeepsTheBits) {
+  Random random(15);
+  // 48 clusters far apart, and a first centroid in each; enough points for a sample of them to be watched.
+  Case data = make_case("clusters", 20011, 32, 48, [&](std::int64_t i, std::int64_t t) {
+    return 20.0 * static_cast<double>(i % 48 >> (t % 6) & 1) + random.bell();
+  });
+  std::copy_n(data.points.begin(), data.centroids.size(), data.centroids.begin());
+  constexpr int kSteps = 16;
+  const auto expected = run("openmp_exact", data, 2, kSteps);
+  for (const int threads : {1, 2}) {
+    auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, threads));
+    for (int repetition = 0; repetition < 2; ++repetition) {  // reset begins anew
+      instance->reset(data.centroids.data());
+      int untold = 0;
+      for (int step = 0; step < kSteps; ++step) {
+        instance->step(1);
+        const State state = fetch(*instance, data);
+        ASSERT_EQ(state.labels, expected[step].labels) << step;
+        ASSERT_EQ(state.centroids, expected[step].centroids) << step;
+        const auto changed = instance->progress().changed;
+        if (!changed) {  // the first iteration of another family
+          ++untold;
+        } else if (step > 0) {
+          std::int64_t count = 0;
+          for (std::int64_t i = 0; i < data.n; ++i) {
+            count += expected[step - 1].labels[i] != expected[step].labels[i];
+          }
+          EXPECT_EQ(*changed, count) << step;
+        }
+      }
+      EXPECT_EQ(untold, 1);
+      EXPECT_LT(*instance->computed_distances(), data.n * data.k / 10);
+    }
+    instance->reset(data.centroids.data());
+    instance->step(kSteps);  // knows how many are to come, so it may change earlier
+    EXPECT_EQ(fetch(*instance, data).centroids, expected.back().centroids);
+    EXPECT_LT(*instance->computed_distances(), data.n * data.k * kSteps / 2);
+  }
+}
+
+TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
+  Random random(15);
+  // The sample is every 256th point. These are eight clusters far away, which settle at once; all others
+  // are one cloud for 40 centroids, in which bounds save nothing for long.
+  Case data = make_case("misleading", 20480, 32, 48, [&](std::int64_t i, std::int64_t t) {
+    const bool seen = i % 256 == 0;
+    return (seen ? 50.0 + 50.0 * static_cast<double>(i / 256 % 8 >> (t % 3) & 1) : 0.0) +
+           random.bell();
+  });
+  for (std::int64_t j = 0; j < data.k; ++j) {
+    const std::int64_t i = j < 8 ? 256 * j : j;
+    std::copy_n(data.points.begin() + i * data.d, data.d, data.centroids.begin() + j * data.d);
+  }
+  constexpr int kSteps = 24;
+  const auto expected = run("openmp_exact", data, 2, kSteps);
+  auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+  instance->setup(problem_of(data, 2));
+  instance->reset(data.centroids.data());
+  int untold = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    instance->step(1);
+    const State state = fetch(*instance, data);
+    ASSERT_EQ(state.labels, expected[step].labels) << step;
+    ASSERT_EQ(state.centroids, expected[step].centroids) << step;
+    untold += instance->progress().changed.has_value() ? 0 : 1;
+  }
+  EXPECT_EQ(untold, 2);  // there and back, and not again
+  EXPECT_EQ(*instance->computed_distances(), data.n * data.k);
+}
+
+TEST(OpenmpBest, LooksAtNeighbourhoodsWhereBoxesMayTellNothing) {
+  Random random(16);
+  const auto share = [&](const Case& data) {
+    return static_cast<double>(distances("openmp_best", data, 2, 1)[0]) /
+           static_cast<double>(data.n * data.k);
+  };
+  EXPECT_GE(share(make_case("normal", 20011, 8, 64,
+                            [&](std::int64_t, std::int64_t) { return random.bell(); })),
+            1);
+  EXPECT_LT(share(make_case("clusters", 20011, 8, 64,
+                            [&](std::int64_t i, std::int64_t t) {
+                              return 20.0 * static_cast<double>(i % 64 >> (t % 6) & 1) +
+                                     random.bell();
+                            })),
+            0.5);
+}
+
+TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
+  using namespace openmp;  // NOLINT: what is tested
+  const Shape wide{100000, 128, 1024};
+  EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
+  for (const char* slow : {"plain", "amx-emulated"}) {
+    EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
+  }
+  EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
+            "openmp_exact");                                              // points bind, not pairs
+  EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");  // barriers bind
+  EXPECT_TRUE(surely_tree({100, 2, 5}));
+  EXPECT_FALSE(perhaps_tree({100, 8, 5}));  // too few points to look at some first
+  EXPECT_FALSE(perhaps_tree(wide));
+  EXPECT_EQ(scouts({1000, 16, 256}, 2), 0);
+  EXPECT_EQ(scouts(wide, 2), 390);  // one of 256
+  EXPECT_EQ(scouts(wide, 16), 48);  // one thread looks while sixteen wait
+  // 10 + 3 x 1 instead of 4 x 4: yes. With 2 to come 10 + 1 instead of 8: no.
+  EXPECT_TRUE(change_pays(4, 10, 1, 4));
+  EXPECT_FALSE(change_pays(4, 10, 1, 2));
+  // Fewer distances are never dearer, and bounds that save nothing never pay.
+  for (const bool groups : {false, true}) {
+    const FamilyCosts costs(wide);
+    EXPECT_LT(costs.bounded(0, groups), costs.int8());
+    EXPECT_LT(costs.bounded(0.01, groups), costs.bounded(0.5, groups));
+    EXPECT_GT(costs.bounded(1, groups), costs.exact());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <stdexcept>
 #include <utility>
 
 #include "harness/support/errors.h"
@@ -17,6 +18,13 @@ TEST(Registry, FindsTheReference) {
   EXPECT_EQ(reference->backend, "cpu");
   EXPECT_TRUE(reference->traits.exact);
   EXPECT_EQ(&all_variants().front(), reference);
+}
+
+TEST(Registry, HandsVariantsToOthersByName) {
+  const auto found = registered_variant("reference");
+  EXPECT_EQ(found.traits.summary, find_variant("reference")->traits.summary);
+  EXPECT_NE(found.factory.make_float(Precision::f32), nullptr);
+  EXPECT_THROW(registered_variant("openmp_absent"), std::logic_error);
 }
 
 TEST(Registry, HasExactEnginesByTrait) {

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Flags: -ffp-contract=off
+//
+// Idea:      the exact variants of this folder as families, of which one is at work: chosen by
+//            shape and instructions; for 5 to 8 coordinates by what boxes tell in neighbourhoods of
+//            some points; and changed where a sample of points, which follows the centroids behind
+//            bounds, shows that bounds would save more than the change costs
+// Parallel:  as the family at work; the sample is one thread's
+// Memory:    that of every family that may come to work: the points up to three times
+// Numerics:  equals the exact Lloyd step bit for bit, since every family does
+// Source:    ours; docs/openmp.md has the choice
+#include <omp.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "implementations/openmp/_best_choice.h"
+#include "implementations/openmp/_best_sample.h"
+#include "implementations/openmp/_bounded_lloyd.h"
+
+namespace {
+
+using namespace kmeans::openmp;  // NOLINT: this backend's shared code
+using kmeans::Precision;
+using kmeans::Problem;
+using kmeans::Progress;
+using kmeans::Shape;
+using Family = kmeans::Variant<float>;
+
+std::unique_ptr<Family> make_family(const std::string& name) {
+  return kmeans::registered_variant(name).factory.make_float(Precision::f32);
+}
+
+/// What openmp_int8 would use on this processor, as it says itself of a problem of one point.
+std::string int8_instructions() {
+  static const std::string name = [] {
+    const float point = 1;
+    Problem<float> problem;
+    problem.shape = {1, 1, 1};
+    problem.points = &point;
+    problem.max_abs = 1;
+    const auto family = make_family("openmp_int8");
+    family->setup(problem);
+    for (const auto& [key, value] : family->library_info()) {
+      if (key == "int8") return value;
+    }
+    return std::string("plain");
+  }();
+  return name;
+}
+
+/// The families that a shape may need, by name; empty where it is none.
+struct Families {
+  std::string brute;
+  std::string tree;
+  std::string bounded;
+
+  static Families of(const Shape& shape, int threads) {
+    const bool tree_takes = kmeans::registered_variant("openmp_tree").traits.supports(shape).ok;
+    if (tree_takes && surely_tree(shape)) return {"", "openmp_tree", ""};
+    Families families{brute_family(shape, int8_instructions()), "", ""};
+    if (tree_takes && perhaps_tree(shape)) families.tree = "openmp_tree";
+    if (scouts(shape, threads) > 0) {
+      families.bounded = prefers_groups(shape) ? "openmp_yinyang" : "openmp_hamerly";
+    }
+    return families;
+  }
+};
+
+/// Some points behind bounds, whose centroids go where those of all points go.
+class Scout final : public BoundedLloyd<BoundRules> {
+ public:
+  explicit Scout(bool in_groups) : in_groups_(in_groups) {}
+  using BoundedLloyd::follow;
+
+ private:
+  [[nodiscard]] int groups(const Shape& shape) const override {
+    const std::int64_t full = round_up(shape.k, Panels::kWidth) / Panels::kWidth;
+    return in_groups_ ? static_cast<int>(std::min<std::int64_t>(full, kMaxGroups)) : 1;
+  }
+  bool in_groups_;
+};
+
+class OpenmpBest final : public Family {
+ public:
+  void setup(const Problem<float>& problem) override {
+    problem_ = problem;
+    const Shape& shape = problem.shape;
+    names_ = Families::of(shape, problem.threads);
+    const auto begin = [&](std::unique_ptr<Family>& family, const std::string& name) {
+      if (name.empty()) return;
+      family = make_family(name);
+      family->setup(problem);
+    };
+    begin(brute_, names_.brute);
+    begin(tree_, names_.tree);
+    begin(bounded_, names_.bounded);
+    brute_cost_ = brute_cost();
+    if (tree_ && brute_) prepare_neighbourhoods();
+    if (bounded_) prepare_scout();
+  }
+
+  void reset(const float* centroids) override {
+    const std::int64_t kd = problem_.shape.k * problem_.shape.d;
+    at_work_ = brute_ ? brute_.get() : tree_.get();
+    at_work_->reset(centroids);
+    scouting_ = scout_ != nullptr;
+    choosing_ = neighbourhoods_ != nullptr;
+    iterations_ = 0;
+    looks_ = 0;
+    share_before_ = 0;
+    changed_now_ = false;
+    if (scouting_) scout_->reset(centroids);
+    if (choosing_) centroids_.assign(centroids, centroids + kd);
+  }
+
+  void step(std::int64_t iterations) override {
+    distances_ = 0;
+    if (choosing_) choose_by_neighbourhoods();
+    while (iterations > 0) {
+      const bool scouts_now = scouting_ && bounds_may_pay(iterations);
+      const bool watched = scouts_now || at_work_ == bounded_.get();
+      const std::int64_t now = watched ? 1 : iterations;
+      if (watched && iterations_ > 0) consider(iterations);
+      at_work_->step(now);
+      changed_now_ = began_ && now == 1;
+      began_ = false;
+      count(now);
+      iterations -= now;
+      iterations_ += now;
+      if (scouts_now && scouting_) scout();
+    }
+  }
+
+  void fetch(float* centroids, std::int32_t* labels) override {
+    at_work_->fetch(centroids, labels);
+  }
+
+  Progress progress() override {
+    // A family that has just begun takes all labels for changed.
+    return changed_now_ ? Progress{} : at_work_->progress();
+  }
+
+  std::optional<std::int64_t> computed_distances() const override { return distances_; }
+
+  std::vector<std::pair<std::string, std::string>> library_info() const override {
+    std::string families;
+    for (const std::string* name : {&names_.brute, &names_.tree, &names_.bounded}) {
+      if (!name->empty()) families += (families.empty() ? "" : ", ") + *name;
+    }
+    return {{"families", families}, {"int8", int8_instructions()}};
+  }
+
+ private:
+  [[nodiscard]] double brute_cost() const {
+    const FamilyCosts costs(problem_.shape);
+    return names_.brute == "openmp_int8" ? costs.int8() : costs.exact();
+  }
+  [[nodiscard]] double bounded_cost(double computed) const {
+    return FamilyCosts(problem_.shape).bounded(computed, prefers_groups(problem_.shape));
+  }
+  [[nodiscard]] double share(std::int64_t distances, std::int64_t points) const {
+    return static_cast<double>(distances) /
+           (static_cast<double>(points) * static_cast<double>(problem_.shape.k));
+  }
+
+  void prepare_neighbourhoods() {
+    neighbours_ = neighbourhoods(problem_);
+    neighbourhoods_ = make_family("openmp_tree");
+    neighbourhoods_->setup(part_of_problem(neighbours_));
+  }
+
+  void prepare_scout() {
+    scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.threads));
+    scout_ = std::make_unique<Scout>(prefers_groups(problem_.shape));
+    scout_->setup(part_of_problem(scouted_));
+    centroids_.resize(problem_.shape.k * problem_.shape.d);
+    labels_.resize(problem_.shape.n);
+  }
+
+  [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points) const {
+    Problem<float> part = problem_;
+    part.shape.n = static_cast<std::int64_t>(points.size()) / problem_.shape.d;
+    part.points = points.data();
+    part.threads = 1;
+    part.points_file.clear();
+    return part;
+  }
+
+  /// In the first iteration: what boxes leave of the first centroids in some neighbourhoods.
+  void choose_by_neighbourhoods() {
+    choosing_ = false;
+    neighbourhoods_->reset(centroids_.data());
+    neighbourhoods_->step(1);
+    const std::int64_t distances = *neighbourhoods_->computed_distances();
+    distances_ += distances;
+    const auto points = static_cast<std::int64_t>(neighbours_.size()) / problem_.shape.d;
+    if (!prefers_tree(FamilyCosts(problem_.shape), brute_cost_, share(distances, points))) return;
+    at_work_ = tree_.get();
+    at_work_->reset(centroids_.data());
+  }
+
+  void count(std::int64_t iterations) {
+    counted_ = at_work_->computed_distances();
+    distances_ += counted_.value_or(iterations * problem_.shape.n * problem_.shape.k);
+  }
+
+  /// Within the iterations to come, or as many again as there have been, if bounds saved everything from
+  /// the third iteration on. Else the sample need not be looked at.
+  [[nodiscard]] bool bounds_may_pay(std::int64_t asked) const {
+    const std::int64_t left =
+        std::max(asked - std::max<std::int64_t>(0, 2 - iterations_), iterations_);
+    return left > 1 && change_pays(brute_cost_, bounded_start(), bounded_cost(0), left);
+  }
+
+  /// All distances are formed, and all points are new to the family.
+  [[nodiscard]] double bounded_start() const { return bounded_cost(1) + moving_all(); }
+  [[nodiscard]] double moving_all() const { return 0.5 * static_cast<double>(problem_.shape.d); }
+
+  /// The sample goes after the centroids of all points.
+  void scout() {
+    at_work_->fetch(centroids_.data(), labels_.data());
+    scout_->follow(centroids_.data());
+    ++looks_;
+    distances_ += *scout_->computed_distances();
+  }
+
+  /// Another family, if its beginning pays within the iterations that are left: those asked for, or as
+  /// many again as there have been.
+  void consider(std::int64_t asked) {
+    const std::int64_t left = std::max(asked, iterations_);
+    if (scouting_) {
+      if (looks_ < 2) return;  // at the first look there are no bounds yet
+      const auto points = static_cast<std::int64_t>(scouted_.size()) / problem_.shape.d;
+      const double last = share(*scout_->computed_distances(), points);
+      const double then = bounded_cost(std::max(last, std::exchange(share_before_, last)));
+      if (change_pays(brute_cost_, bounded_start(), then, left)) go_on_with(*bounded_);
+    } else if (!began_ && !changed_now_) {
+      const double last = share(*counted_, problem_.shape.n);
+      const double now = bounded_cost(std::min(last, std::exchange(share_before_, last)));
+      if (change_pays(now, brute_cost_ + moving_all(), brute_cost_, left)) go_on_with(*brute_);
+    }
+  }
+
+  void go_on_with(Family& family) {
+    labels_.resize(problem_.shape.n);
+    at_work_->fetch(centroids_.data(), labels_.data());
+    at_work_ = &family;
+    at_work_->reset(centroids_.data());
+    scouting_ = false;  // once there and perhaps back, but not again
+    share_before_ = 0;  // the family is given two iterations
+    began_ = true;
+  }
+
+  Problem<float> problem_;
+  Families names_;
+  std::unique_ptr<Family> brute_;
+  std::unique_ptr<Family> tree_;
+  std::unique_ptr<Family> bounded_;
+  Family* at_work_ = nullptr;
+  double brute_cost_ = 0;
+  std::unique_ptr<Family> neighbourhoods_;  // a tree over neighbours_
+  std::vector<float> neighbours_;           // points
+  std::unique_ptr<Scout> scout_;            // bounds of scouted_
+  std::vector<float> scouted_;              // points
+  bool choosing_ = false;                   // the neighbourhoods are still to be looked at
+  bool scouting_ = false;
+  std::int64_t looks_ = 0;               // of the scout, since reset
+  bool began_ = false;                   // the family at work has made no iteration
+  bool changed_now_ = false;             // the last iteration was its first
+  std::int64_t iterations_ = 0;          // since reset
+  std::int64_t distances_ = 0;           // in this step
+  std::optional<std::int64_t> counted_;  // by the family, in its last step
+  double share_before_ =
+      0;  // that bounds left of the iteration before the last; one alone may be luck
+  std::vector<float> centroids_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    OpenmpBest, .name = "openmp_best",
+    .summary =
+        "the exact Lloyd step by the family of exact variants that suits the shape, changed on the "
+        "way where a sample shows that bounds would save more",
+    .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
+    .setup_note = "sets up every family that may come to work", .supports = openmp::tiled_supports,
+    .memory_bytes = [](const Shape& s, int threads) {
+      const Families families = Families::of(s, threads);
+      // Labels; for a while the order of all points by distance; centroids.
+      double bytes = 16.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d);
+      for (const std::string& name : {families.brute, families.tree, families.bounded}) {
+        if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s, threads);
+      }
+      return bytes;
+    })
