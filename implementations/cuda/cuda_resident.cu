@@ -129,6 +129,10 @@ __device__ void add_shared(Integer* sum, Integer value) {
   if (high != 0) atomicAdd(&halves[1], high);
 }
 
+/// Compilers merge the loads of neighbouring centroids, also past the last one: floats after it that
+/// nobody writes.
+constexpr int kGap = 8;
+
 /// What a block keeps in shared memory.
 struct Held {
   Integer* totals;   // k x (d + 1): sums of all points, then their count
@@ -291,7 +295,7 @@ __device__ Held hold(const Arguments& task) {
   held.totals = shared;
   held.changes = held.totals + cells;
   held.centroids = reinterpret_cast<float*>(shared + even((task.copies + 1) * cells));
-  held.points = held.centroids + task.k * centroid_stride(D);
+  held.points = held.centroids + task.k * centroid_stride(D) + kGap;
   held.moves = reinterpret_cast<unsigned*>(held.points + D * task.held);
   held.move_count = reinterpret_cast<int*>(held.moves + task.held);
   held.said = held.move_count + 1;
@@ -389,7 +393,7 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
   const std::int64_t cells = k * (d + 1);
   placement.copies = static_cast<int>(std::clamp<std::int64_t>(kCells / cells, 1, 8));
   placement.shared_bytes = 8 * ((placement.copies + 1) * cells + 1) +
-                           4 * k * centroid_stride(placement.dimensions) +
+                           4 * (k * centroid_stride(placement.dimensions) + kGap) +
                            placement.held * (4 * placement.dimensions + 6) + 8;
   return placement;
 }
