@@ -2,26 +2,8 @@
 # Every header of the host compiles on its own. Where a source file of its name includes it first,
 # clang-tidy compiles it so, since it knows no precompiled header (tools/tidy.py;
 # tests/python/test_rooms.py holds source files to that). For each of the others there is a source file
-# that includes it and nothing else, in OBJECT libraries that nobody links. Headers of CUDA (.cuh) are
+# that includes it and nothing else, in an OBJECT library that nobody links. Headers of CUDA (.cuh) are
 # left out.
-
-# Does the header, or one that it includes, include the JSON library?
-function(kmeans_includes_json header result)
-  get_property(known GLOBAL PROPERTY kmeans_includes_json_${header})
-  if("${known}" STREQUAL "")
-    set(known no)
-    file(STRINGS ${PROJECT_SOURCE_DIR}/${header} includes REGEX "^#include ")
-    foreach(line IN LISTS includes)
-      if("${line}" MATCHES "<nlohmann/")
-        set(known yes)
-      elseif(NOT known AND line MATCHES "\"(.+)\"" AND EXISTS ${PROJECT_SOURCE_DIR}/${CMAKE_MATCH_1})
-        kmeans_includes_json(${CMAKE_MATCH_1} known)
-      endif()
-    endforeach()
-    set_property(GLOBAL PROPERTY kmeans_includes_json_${header} ${known})
-  endif()
-  set(${result} ${known} PARENT_SCOPE)
-endfunction()
 
 function(kmeans_test_headers)
   file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
@@ -34,14 +16,8 @@ function(kmeans_test_headers)
        implementations/openmp/_int8_kernel.h implementations/openmp/_int8_survivors.h
        implementations/openmp/_int8_tiles.h)
   get_property(backends GLOBAL PROPERTY KMEANS_BACKENDS)
-  # Precompiled, the JSON library adds nothing to a header that includes it, itself or through another;
-  # headers that do not are compiled without, since it would hide what they forgot.
-  foreach(library kmeans_headers kmeans_headers_json)
-    add_library(${library} OBJECT)
-    target_link_libraries(${library} PRIVATE kmeans_options kmeans_harness)
-  endforeach()
-  target_compile_options(kmeans_headers_json PRIVATE -ffp-contract=off)  # as what it shares
-  kmeans_optimise_only(kmeans_headers_json)
+  add_library(kmeans_headers OBJECT)
+  target_link_libraries(kmeans_headers PRIVATE kmeans_options kmeans_harness)
   target_compile_options(kmeans_headers PRIVATE -O0)  # nothing runs
   foreach(target OpenMP::OpenMP_CXX OpenBLAS::OpenBLAS)
     if(TARGET ${target})
@@ -57,13 +33,8 @@ function(kmeans_test_headers)
     if(EXISTS ${PROJECT_SOURCE_DIR}/${source})
       continue()
     endif()
-    set(library kmeans_headers)
-    kmeans_includes_json(${header} includes_json)
-    if(includes_json)
-      set(library kmeans_headers_json)
-    endif()
     set(source ${PROJECT_BINARY_DIR}/generated/headers/${header}.cpp)
     file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n")
-    target_sources(${library} PRIVATE ${source})
+    target_sources(kmeans_headers PRIVATE ${source})
   endforeach()
 endfunction()

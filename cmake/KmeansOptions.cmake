@@ -87,21 +87,13 @@ endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/required_isa.inc
      CONTENT "${kmeans_required_isa}")
 
-# What reads, writes and compares files need not be optimised fully, which saves a third of the time to
-# compile it: sources of the target are compiled with -O1 and share one precompiled header, that of the
-# room support/; those listed behind it, which compute, are compiled fully.
+# What reads, writes and compares files need not be optimised fully: sources of the target are compiled
+# with -O1; those listed behind it, which compute, are compiled fully. (A precompiled JSON library does not
+# help: at -O1 it takes longer to load than to parse.)
 #
 #   kmeans_optimise_only(<target> [<source>...])
 function(kmeans_optimise_only target)
   target_compile_options(${target} PRIVATE
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
-  set_source_files_properties(${ARGN} PROPERTIES
-    COMPILE_OPTIONS $<$<CONFIG:Release>:-O3> SKIP_PRECOMPILE_HEADERS ON)
-  # The two headers that take most of the time to parse. A precompiled header serves one level of
-  # optimisation alone.
-  if(target STREQUAL "kmeans_support_room")
-    target_precompile_headers(${target} PRIVATE <nlohmann/json.hpp> <CLI/CLI.hpp>)
-  else()
-    target_precompile_headers(${target} REUSE_FROM kmeans_support_room)
-  endif()
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
 endfunction()
