@@ -126,6 +126,8 @@ std::string why_not_cut_short(const std::string& text) {
     check_seal(text);
   } catch (const json::parse_error& error) {
     if (error.byte <= text.size()) return "it is not the beginning of a line";
+  } catch (const json::exception& error) {  // a number that no float64 holds
+    return error.what();
   } catch (const Damage& error) {
     return error.what();
   }
