@@ -125,8 +125,8 @@ def retime(cell: dict, factor: float) -> None:
     cell["unsteady"] = []
     cell["noted"] = []
     # What follows from the median is left out: rates and whole calls.
-    cell |= {"gflops": None, "gflops_2nkd": None, "whole_call_seconds": None}
-    cell["gbytes_per_second"] = {"compulsory": None, "as_written": None}
+    for derived in ("gflops", "gflops_2nkd", "gbytes_per_second", "whole_call_seconds"):
+        cell.pop(derived, None)
     cell["seconds_per_iteration"] |= {
         "median": middle,
         "mean": sum(flat) / 18,

@@ -51,7 +51,7 @@ def set_times(cell: dict, seconds: float) -> None:
     cell["seconds_per_iteration"] = {"median": median}
     cell |= {"processes": PROCESSES, "repetitions": 2, "stages": {}}
     for derived in ("gflops", "gflops_2nkd", "gbytes_per_second", "whole_call_seconds"):
-        cell[derived] = None
+        cell.pop(derived, None)
     cell["unsteady"] = []
     cell["noted"] = []
 
