@@ -714,7 +714,9 @@ std::string kept_ceilings_file() {
       .string();
 }
 
-nlohmann::json measured_ceilings(bool force, double effort) {
+namespace {
+
+json find_ceilings(bool force, double effort, bool keep) {
   const auto machine = machine_fingerprint();
   const auto file = kept_ceilings_file();
   auto kept = read_kept_ceilings(file, fingerprint_hash(machine));
@@ -748,7 +750,7 @@ nlohmann::json measured_ceilings(bool force, double effort) {
       }
     }
   }
-  if (changed) keep_ceilings(file, kept);
+  if (changed && keep) keep_ceilings(file, kept);
 
   const bool gpu_there = !gpu_status().devices.empty() || !machine.at("gpus").empty();
   if (gpu_ceilings.is_null() && gpu_there && ceilings.contains("details")) {
@@ -757,5 +759,13 @@ nlohmann::json measured_ceilings(bool force, double effort) {
   ceilings["gpu"] = gpu_ceilings;
   return ceilings;
 }
+
+}  // namespace
+
+nlohmann::json measured_ceilings(bool force, double effort) {
+  return find_ceilings(force, effort, true);
+}
+
+nlohmann::json ceilings_at_hand(double effort) { return find_ceilings(false, effort, false); }
 
 }  // namespace kmeans

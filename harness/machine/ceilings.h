@@ -28,6 +28,10 @@ nlohmann::json measure_ceilings(double effort = 1);
 /// disturbed measurement is not kept.
 nlohmann::json measured_ceilings(bool force, double effort = 1);
 
+/// The same, for whoever has little time: kept ones, else measured with this effort, and then not
+/// kept, since they are less certain than what others would take them for.
+nlohmann::json ceilings_at_hand(double effort);
+
 /// Where they are kept: <cache_root()>/machine/<machine id>-<build>.json.
 std::string kept_ceilings_file();
 
