@@ -61,6 +61,7 @@ struct BestOptions {
   std::string device;  ///< As typed.
   double seconds = 30;
   int threads = 0;
+  std::int64_t call = kIterations.front();  ///< Iterations of the whole call that is ranked.
   bool iterations_given = false;
 
   [[nodiscard]] bool generated() const { return problem.file.empty(); }
@@ -280,9 +281,13 @@ void print_problem(const PlannedBest& planned, const BestOptions& options, int t
   std::fprintf(words(options), "%s: n = %s, d = %lld, k = %lld; %s from %s, %s, within %g s\n",
                printable(described_data(planned, options)).c_str(), format_count(shape.n).c_str(),
                static_cast<long long>(shape.d), static_cast<long long>(shape.k),
-               counted(options.problem.iterations, "iteration", "iterations").c_str(),
+               counted(options.call, "iteration", "iterations").c_str(),
                printable(options.problem.init).c_str(),
                counted(threads, "thread", "threads").c_str(), options.seconds);
+  if (options.problem.iterations < options.call) {
+    std::fprintf(words(options), "Times are of %s: the budget is short for more.\n",
+                 counted(options.problem.iterations, "iteration", "iterations").c_str());
+  }
   std::fflush(words(options));
 }
 
@@ -290,7 +295,8 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
                  const RunSummary& summary, const nlohmann::json& result,
                  std::optional<double> cache_bytes) {
   std::FILE* out = words(options);
-  const BestTable table = best_table(result, cache_bytes, absent_variants(planned, result, only));
+  const BestTable table =
+      best_table(result, {options.call, cache_bytes}, absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {
     std::fprintf(out, "%s Run it with:\n%s\n", table.winner->sentence.c_str(),
@@ -358,7 +364,7 @@ int run_best(BestOptions options) {
   settings.cache = cache_root();
   settings.command_line = typed_command();
   settings.threads = threads;
-  BudgetChooser chooser(options.seconds, threads, left);
+  BudgetChooser chooser(options.seconds, options.call, threads, left);
   settings.choose = [&](const std::vector<CellNews>& news) { return chooser.next(news); };
   // Of the exact trajectory: without it cells are certified by their steps alone.
   planned.plan.timeout_seconds = std::max(0.1, kShareOfQuickest * left());
@@ -406,9 +412,9 @@ void add_best_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--seconds", options->seconds, "Time for everything")
       ->check(number_within(1, 86400))
       ->capture_default_str();
-  auto* iterations =
-      command->add_option("--iterations", options->problem.iterations,
-                          "Of a measured call [10, fewer where the budget is short]");
+  auto* iterations = command->add_option(
+      "--iterations", options->problem.iterations,
+      "Of a call; times are of fewer where the budget is\nshort and none are given [10]");
   iterations->transform(whole_number(1, 1000000));
   command
       ->add_option("--precision", options->precisions,
@@ -436,6 +442,7 @@ void add_best_command(CLI::App& app, std::function<int()>& action) {
       "run, 4 some were wrong or failed, 5 --json could not be written, 130 interrupted.");
   command->callback([command, options, iterations, &action] {
     options->iterations_given = iterations->count() > 0;
+    if (options->iterations_given) options->call = options->problem.iterations;
     const CLI::Option* device = command->get_option("--device");
     if (device->count() > 0) options->device = device->as<std::string>();
     action = [options] { return run_best(*options); };

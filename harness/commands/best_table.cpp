@@ -32,7 +32,6 @@ struct Row {
   double whole = 0;
   std::optional<double> share;  ///< Of the machine's limit.
   std::optional<double> differing;
-  std::int64_t iterations = 0;
   std::size_t processes = 0;
 };
 
@@ -46,7 +45,7 @@ Shape shape_of(const json& cell) {
           parse_precision(cell.at("precision").get<std::string>())};
 }
 
-Row row_of(const json& cell, const json& ceilings, std::optional<double> cache_bytes) {
+Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   Row row;
   row.variant = cell.at("variant");
   row.precision = cell.at("precision");
@@ -54,11 +53,11 @@ Row row_of(const json& cell, const json& ceilings, std::optional<double> cache_b
   row.kind = answer_kind(cell.at("exact").get<bool>(), shape.precision);
   row.iteration = cell.at("seconds_per_iteration").at("median");
   row.setup = cell.at("setup_seconds");
-  row.iterations = cell.at("iterations");
-  row.whole = row.setup + static_cast<double>(row.iterations) * row.iteration;
+  row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
   row.processes = cell.at("processes");
   const bool gpu = cell.at("gpu").is_object();
-  if (const auto limit = machine_limit(ceilings, cache_bytes, shape, cell.at("threads"), gpu)) {
+  if (const auto limit =
+          machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu)) {
     row.share = limit->seconds / row.iteration;
   }
   const json& verification = cell.at("verification");
@@ -118,11 +117,11 @@ const char* title_of(AnswerKind kind) {
 
 constexpr std::array kKinds{AnswerKind::exact, AnswerKind::certified, AnswerKind::approximate};
 
-std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* baseline) {
-  std::vector<Line> lines{
-      {"variant", "", "iteration", "setup",
-       counted(rows.front().iterations, "iteration", "iterations") + " with setup", "of the limit",
-       "scikit-learn takes", "processes", "answer"}};
+std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* baseline,
+                  std::int64_t call) {
+  std::vector<Line> lines{{"variant", "", "iteration", "setup",
+                           counted(call, "iteration", "iterations") + " with setup", "of the limit",
+                           "scikit-learn takes", "processes", "answer"}};
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
     lines.push_back({row.variant, row.precision, format_seconds(row.iteration),
@@ -234,12 +233,13 @@ std::string why_no_baseline(const json& cells) {
   return "left out, or not among the variants here";
 }
 
-std::string sentence_of(const Row& first, const Row* second, const Row* baseline) {
+std::string sentence_of(const Row& first, const Row* second, const Row* baseline,
+                        std::int64_t call) {
   static constexpr std::array kWords{"exact", "certified", "approximate"};
   std::string text = "The fastest " + std::string(kWords.at(static_cast<std::size_t>(first.kind))) +
                      " variant here is " + first.variant + " (" + first.precision +
                      "): " + format_seconds(first.whole) + " for " +
-                     counted(first.iterations, "iteration", "iterations") + " with setup";
+                     counted(call, "iteration", "iterations") + " with setup";
   if (baseline != nullptr && baseline != &first) {
     text += "; an iteration of scikit-learn takes " + against(first, baseline) + " as long";
   }
@@ -251,7 +251,8 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
   return text;
 }
 
-std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* baseline) {
+std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* baseline,
+                                    std::int64_t call) {
   for (const AnswerKind kind : kKinds) {
     std::vector<const Row*> own;
     for (const auto& row : rows) {
@@ -259,7 +260,7 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* bas
     }
     if (own.empty()) continue;
     const Row& first = *own.front();
-    std::string sentence = sentence_of(first, own.size() > 1 ? own[1] : nullptr, baseline);
+    std::string sentence = sentence_of(first, own.size() > 1 ? own[1] : nullptr, baseline, call);
     // Whoever needs no bit for bit may have it faster.
     for (const auto& row : rows) {
       if (row.kind == kind || row.whole * kAgreeingProcesses >= first.whole) continue;
@@ -275,13 +276,13 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* bas
 
 }  // namespace
 
-BestTable best_table(const json& result, std::optional<double> cache_bytes,
+BestTable best_table(const json& result, const BestAsked& asked,
                      const std::vector<Absent>& absent) {
   const json& ceilings = result.at("context").at("ceilings");
   const json& cells = result.at("cells");
   std::vector<Row> rows;
   for (const auto& cell : cells) {
-    if (has_number(cell)) rows.push_back(row_of(cell, ceilings, cache_bytes));
+    if (has_number(cell)) rows.push_back(row_of(cell, ceilings, asked));
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row& a, const Row& b) { return a.whole < b.whole; });
@@ -290,7 +291,7 @@ BestTable best_table(const json& result, std::optional<double> cache_bytes,
   const Row* baseline = found == rows.end() ? nullptr : &*found;
   BestTable table;
   if (!rows.empty()) {
-    for (const AnswerKind kind : kKinds) table.text += block(kind, rows, baseline);
+    for (const AnswerKind kind : kKinds) table.text += block(kind, rows, baseline, asked.call);
     table.text += notes_on(rows, baseline);
     if (baseline == nullptr) {
       table.text += "Nothing is held against scikit-learn (" + std::string(kBestBaseline) +
@@ -298,7 +299,7 @@ BestTable best_table(const json& result, std::optional<double> cache_bytes,
     }
   }
   table.text += not_measured(cells, absent);
-  table.winner = winner_of(rows, baseline);
+  table.winner = winner_of(rows, baseline, asked.call);
   return table;
 }
 

@@ -4,6 +4,7 @@
 // itself, and what was not measured and why.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -30,9 +31,14 @@ struct BestTable {
       winner;  ///< Of the exact ones, else of the certified, else of the rest.
 };
 
-/// `result`: a result file of one problem. `cache_bytes`: of the last-level cache. `unreached`: keys
-/// of cells that were planned and are not in it, and why.
-BestTable best_table(const nlohmann::json& result, std::optional<double> cache_bytes,
+/// What the result file does not tell.
+struct BestAsked {
+  std::int64_t call = 10;               ///< Iterations of the whole call that is ranked.
+  std::optional<double> cache_bytes{};  ///< Of the processor's last-level cache.
+};
+
+/// `result`: a result file of one problem.
+BestTable best_table(const nlohmann::json& result, const BestAsked& asked,
                      const std::vector<Absent>& absent);
 
 }  // namespace kmeans

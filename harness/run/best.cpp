@@ -59,11 +59,10 @@ bool is_timed(const CellNews& news) {
          });
 }
 
-double whole_call(const CellNews& news) {
+double whole_call(const CellNews& news, std::int64_t iterations) {
   std::vector<double> setups;
   for (const auto* process : news.processes) setups.push_back(process->result.setup_seconds);
-  return median_of(setups) +
-         static_cast<double>(news.cell->key.iterations) * median_of(medians_of(news));
+  return median_of(setups) + static_cast<double>(iterations) * median_of(medians_of(news));
 }
 
 AnswerKind kind_of(const CellNews& news) {
@@ -179,7 +178,7 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news) 
   std::map<AnswerKind, double> best;
   for (const auto& one : news) {
     if (!is_timed(one)) continue;
-    const double whole = whole_call(one);
+    const double whole = whole_call(one, call_);
     const auto known = best.emplace(kind_of(one), whole).first;
     known->second = std::min(known->second, whole);
   }
@@ -188,7 +187,7 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news) 
   std::pair fewest{std::numeric_limits<int>::max(), 0.0};
   for (const auto& one : news) {
     if (!is_timed(one) || !wants_more(one)) continue;
-    const double whole = whole_call(one);
+    const double whole = whole_call(one, call_);
     const bool front = whole <= kFront * best.at(kind_of(one));
     if (!front && one.cell->key.variant != kBestBaseline) continue;
     // One that was ended before its time is not asked for for ever.

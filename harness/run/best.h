@@ -61,9 +61,9 @@ AnswerKind answer_kind(bool exact, Precision precision);
 /// the budget, none but the last a quarter of it.
 class BudgetChooser {
  public:
-  /// `left`: seconds of the budget that are left.
-  BudgetChooser(double seconds, int threads, std::function<double()> left)
-      : seconds_(seconds), threads_(threads), left_(std::move(left)) {}
+  /// `call`: iterations of the whole call that is ranked; `left`: seconds of the budget that are left.
+  BudgetChooser(double seconds, std::int64_t call, int threads, std::function<double()> left)
+      : seconds_(seconds), call_(call), threads_(threads), left_(std::move(left)) {}
 
   std::optional<Choice> next(const std::vector<CellNews>& news);
 
@@ -73,6 +73,7 @@ class BudgetChooser {
   std::optional<Choice> further(const std::vector<CellNews>& news);
 
   double seconds_;
+  std::int64_t call_;
   int threads_;
   std::function<double()> left_;
   std::vector<const Cell*> order_;

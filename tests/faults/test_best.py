@@ -228,6 +228,21 @@ def test_without_python_its_variants_are_one_line(
     assert run.stdout.splitlines()[-1].startswith(bench.program)
 
 
+def test_a_quick_look_at_the_ceilings_is_not_kept_for_others(
+    bench, points: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "best.json"
+    cache = tmp_path / "cache"
+    only = ("--only", "^openmp_exact$", "--seconds", "15", "--json", file)
+    run = bench("best", points, "-k", "8", *only, environment={"KMEANS_BENCH_CACHE": str(cache)})
+    assert run.returncode == 0, run.stderr
+    ceilings = _measured(file)["context"]["ceilings"]
+    assert ceilings["fma_gflops"]["f32_all_threads"] > 0
+    assert ceilings["gemm_gflops"]["f32"] is None
+    assert "quick look" in " ".join(ceilings["details"]["notes"])
+    assert not list(cache.glob("machine/*.json"))
+
+
 def test_an_earlier_file_is_kept(bench, points: Path, tmp_path: Path) -> None:
     file = tmp_path / "best.json"
     file.write_text("mine", encoding="utf-8")

@@ -68,7 +68,7 @@ class BudgetTest : public ::testing::Test {
   }
 
   double left_ = 30;
-  BudgetChooser chooser_{30, 2, [this] { return left_; }};
+  BudgetChooser chooser_{30, 10, 2, [this] { return left_; }};
   std::deque<Cell> cells_;
   std::deque<ProcessRecord> records_;
   std::vector<CellNews> news_;
