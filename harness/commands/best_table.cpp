@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "harness/commands/columns.h"
 #include "harness/record/agreement.h"
 #include "harness/record/limit.h"
 #include "harness/run/best.h"
@@ -19,8 +20,6 @@ namespace kmeans {
 namespace {
 
 using nlohmann::json;
-
-using Line = std::vector<std::string>;
 
 /// A cell with a headline number.
 struct Row {
@@ -84,44 +83,14 @@ std::string against(const Row& row, const Row* baseline) {
   return formatted(ratio >= 100 ? "%.0f x" : "%.3g x", ratio);
 }
 
-/// Columns as wide as their widest entry; the first and the last to the left, numbers to the right.
-std::string aligned(const std::vector<Line>& lines) {
-  std::vector<std::size_t> widths(lines.front().size(), 0);
-  for (const auto& line : lines) {
-    for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
-  }
-  std::string text;
-  for (const auto& line : lines) {
-    text += " ";
-    for (std::size_t c = 0; c < line.size(); ++c) {
-      const std::string room(widths[c] - line[c].size(), ' ');
-      const bool left = c < 2 || c + 1 == line.size();
-      text += " " + (left ? line[c] + (c + 1 < line.size() ? room : "") : room + line[c]) +
-              (c + 1 < line.size() ? " " : "");
-    }
-    text += "\n";
-  }
-  return text;
-}
-
-const char* title_of(AnswerKind kind) {
-  switch (kind) {
-    case AnswerKind::exact:
-      return "Exact: the same labels and centroids, bit for bit, on every machine";
-    case AnswerKind::certified:
-      return "Certified: differ from exact by no more than rounding explains";
-    case AnswerKind::approximate: break;
-  }
-  return "Approximate: a shorter precision decides labels; certified for that precision";
-}
-
 constexpr std::array kKinds{AnswerKind::exact, AnswerKind::certified, AnswerKind::approximate};
 
 std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* baseline,
                   std::int64_t call) {
-  std::vector<Line> lines{{"variant", "", "iteration", "setup",
-                           counted(call, "iteration", "iterations") + " with setup", "of the limit",
-                           "scikit-learn takes", "processes", "answer"}};
+  std::vector<std::vector<std::string>> lines{
+      {"variant", "", "iteration", "setup",
+       counted(call, "iteration", "iterations") + " with setup", "of the limit",
+       "scikit-learn takes", "processes", "answer"}};
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
     lines.push_back({row.variant, row.precision, format_seconds(row.iteration),

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/commands/advise_command.h"
 #include "harness/commands/best_command.h"
 #include "harness/commands/compare_command.h"
 #include "harness/commands/data_command.h"
@@ -138,6 +139,7 @@ int run(int argc, char** argv) {
   std::function<int()> action;
   add_list_command(app, action);
   add_best_command(app, action);
+  add_advise_command(app, action);
   add_run_command(app, action);
   add_fit_command(app, action);
   add_verify_command(app, action);
@@ -158,7 +160,8 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
-      app.got_subcommand("best") || app.got_subcommand("study-worker")) {
+      app.got_subcommand("best") || app.got_subcommand("advise") ||
+      app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
   // `run` and `reproduce` hand work to processes whose environment they set.

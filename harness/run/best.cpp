@@ -139,6 +139,17 @@ AnswerKind answer_kind(bool exact, Precision precision) {
                                                                     : AnswerKind::approximate;
 }
 
+const char* title_of(AnswerKind kind) {
+  switch (kind) {
+    case AnswerKind::exact:
+      return "Exact: the same labels and centroids, bit for bit, on every machine";
+    case AnswerKind::certified:
+      return "Certified: differ from exact by no more than rounding explains";
+    case AnswerKind::approximate: break;
+  }
+  return "Approximate: a shorter precision decides labels; certified for that precision";
+}
+
 void BudgetChooser::rank(const std::vector<CellNews>& news) {
   for (const auto& one : news) {
     order_.push_back(one.cell);

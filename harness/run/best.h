@@ -55,6 +55,8 @@ enum class AnswerKind {
   approximate,  ///< The same in a shorter precision, whose rounding decides labels.
 };
 AnswerKind answer_kind(bool exact, Precision precision);
+/// The heading of a table of such answers.
+const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, then further ones of those at the front, whose order is the question. No process outlasts

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/record/advice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "harness/record/measures.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using Terms = CostModel::Terms;
+constexpr std::size_t kTerms = CostModel::kTerms;
+
+// Of the deviations from the fitted sum: their size, that of what repeats do not share, and over which
+// ratio of n, of d or of k they stay alike (natural logarithms). Chosen once; half or twice of
+// each changes the back-test's errors by a hundredth.
+constexpr double kDeviation = 0.6;
+constexpr double kRepeat = 0.08;
+constexpr std::array kReach{3.0, 2.5, 2.5};
+// How alike times on different kinds of data are, and of short and of long runs.
+constexpr double kOtherKind = 0.9;
+constexpr std::int64_t kLongRun = 20;
+constexpr double kNineOfTen = 1.645;  // standard deviations
+constexpr int kReweightings = 15;
+constexpr double kTiny = 1e-12;  // seconds
+
+double median_of(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return percentile(values, 0.5);
+}
+
+Terms terms_of(const Shape& shape) {
+  const Sizes sizes(shape);
+  return {operations_2nkd(shape), compulsory_bytes(shape), sizes.n * sizes.k, sizes.n, 1};
+}
+
+constexpr std::array<const char*, kTerms> kTermNames{"arithmetic", "memory", "points x clusters",
+                                                     "points", "fixed costs"};
+
+/// In place: the lower factor of a symmetric matrix, row by row. False where there is none.
+bool factorise(std::vector<double>& matrix, std::size_t size) {
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = matrix[i * size + j];
+      for (std::size_t t = 0; t < j; ++t) sum -= matrix[i * size + t] * matrix[j * size + t];
+      if (i == j && !(sum > 0)) return false;
+      matrix[i * size + j] = i == j ? std::sqrt(sum) : sum / matrix[j * size + j];
+    }
+  }
+  return true;
+}
+
+std::vector<double> solve_lower(const std::vector<double>& factor, std::vector<double> values) {
+  const std::size_t size = values.size();
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t t = 0; t < i; ++t) values[i] -= factor[i * size + t] * values[t];
+    values[i] /= factor[i * size + i];
+  }
+  return values;
+}
+
+std::vector<double> solve_upper(const std::vector<double>& factor, std::vector<double> values) {
+  const std::size_t size = values.size();
+  for (std::size_t i = size; i-- > 0;) {
+    for (std::size_t t = i + 1; t < size; ++t) values[i] -= factor[t * size + i] * values[t];
+    values[i] /= factor[i * size + i];
+  }
+  return values;
+}
+
+/// Least squares over the terms of `chosen` (bits), others 0; absent where a factor would be
+/// negative or the terms do not tell them apart.
+std::optional<Terms> fit_chosen(const std::vector<Terms>& rows, const std::vector<double>& weights,
+                                unsigned chosen) {
+  std::vector<std::size_t> columns;
+  for (std::size_t c = 0; c < kTerms; ++c) {
+    if ((chosen >> c & 1U) != 0) columns.push_back(c);
+  }
+  const std::size_t size = columns.size();
+  std::vector<double> matrix(size * size, 0);
+  std::vector<double> right(size, 0);
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const double weight = weights[r] * weights[r];
+    for (std::size_t i = 0; i < size; ++i) {
+      right[i] += weight * rows[r][columns[i]];
+      for (std::size_t j = 0; j < size; ++j) {
+        matrix[i * size + j] += weight * rows[r][columns[i]] * rows[r][columns[j]];
+      }
+    }
+  }
+  for (std::size_t i = 0; i < size; ++i) matrix[i * size + i] *= 1 + 1e-10;
+  if (!factorise(matrix, size)) return std::nullopt;
+  const auto solution = solve_upper(matrix, solve_lower(matrix, right));
+  Terms factors{};
+  for (std::size_t i = 0; i < size; ++i) {
+    if (!(solution[i] >= 0)) return std::nullopt;
+    factors[columns[i]] = solution[i];
+  }
+  return factors;
+}
+
+double dot(const Terms& a, const Terms& b) {
+  double sum = 0;
+  for (std::size_t c = 0; c < kTerms; ++c) sum += a[c] * b[c];
+  return sum;
+}
+
+/// Factors, none negative, by which the rows come nearest to 1: so few terms that all are tried.
+Terms fit_nonnegative(const std::vector<Terms>& rows, const std::vector<double>& weights) {
+  Terms best{};
+  double least = std::numeric_limits<double>::infinity();
+  for (unsigned chosen = 1; chosen < 1U << kTerms; ++chosen) {
+    const auto factors = fit_chosen(rows, weights, chosen);
+    if (!factors) continue;
+    double squares = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const double miss = weights[r] * (dot(*factors, rows[r]) - 1);
+      squares += miss * miss;
+    }
+    if (squares < least) {
+      least = squares;
+      best = *factors;
+    }
+  }
+  return best;
+}
+
+/// Errors count by their ratio, large ones by less than their square.
+Terms fit_sum(const std::vector<Observation>& observations) {
+  std::vector<Terms> rows;
+  Terms scale{};
+  for (const auto& one : observations) {
+    Terms row = terms_of(one.problem.shape);
+    for (std::size_t c = 0; c < kTerms; ++c) {
+      row[c] /= one.seconds;
+      scale[c] = std::max(scale[c], row[c]);
+    }
+    rows.push_back(row);
+  }
+  for (auto& row : rows) {
+    for (std::size_t c = 0; c < kTerms; ++c) row[c] /= scale[c];
+  }
+  std::vector<double> weights(rows.size(), 1);
+  Terms factors{};
+  for (int turn = 0; turn < kReweightings; ++turn) {
+    factors = fit_nonnegative(rows, weights);
+    for (std::size_t r = 0; r < rows.size(); ++r) {
+      const double ratio = std::max(dot(factors, rows[r]), 1e-3);
+      weights[r] = 1 / std::sqrt(std::max(std::abs(std::log(ratio)), 0.05) * ratio);
+    }
+  }
+  for (std::size_t c = 0; c < kTerms; ++c) factors[c] /= scale[c];
+  return factors;
+}
+
+/// How alike the deviations at two problems are: 1 at the same.
+double alike(const AdviceProblem& a, const AdviceProblem& b) {
+  const Sizes x(a.shape);
+  const Sizes y(b.shape);
+  const std::array ratios{std::log(x.n / y.n) / kReach[0], std::log(x.d / y.d) / kReach[1],
+                          std::log(x.k / y.k) / kReach[2]};
+  double squares = 0;
+  for (const double ratio : ratios) squares += ratio * ratio;
+  const double distance = std::sqrt(3 * squares);
+  const bool same_kind = a.kind.empty() || b.kind.empty() || a.kind == b.kind;
+  const bool same = same_kind && (a.iterations > kLongRun) == (b.iterations > kLongRun);
+  return (1 + distance) * std::exp(-distance) * (same ? 1 : kOtherKind);
+}
+
+using ShapeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+ShapeKey key_of(const Observation& one) {
+  const Shape& shape = one.problem.shape;
+  return {shape.n, shape.d, shape.k};
+}
+
+/// A generator with what makes its data another kind.
+std::string kind_of(const json& datasets, const std::string& label) {
+  if (!datasets.is_object()) return "";
+  auto found = datasets.find(label);
+  if (found == datasets.end()) found = datasets.find(label + "/f64");
+  if (found == datasets.end() || !found->contains("spec")) return "";
+  const json& spec = found->at("spec");
+  std::string kind = spec.contains("generator") ? spec.at("generator") : json("file");
+  if (spec.contains("low")) kind += " from " + spec.at("low").dump();
+  return kind;
+}
+
+void add_cell(const CellResult& cell, const json& context,
+              std::map<std::tuple<std::string, std::string, int>, AdviceSeries>& all) {
+  if (cell.status != "ok" || !cell.unsteady.empty() || !cell.median) return;
+  const CellKey& key = cell.key;
+  auto& series = all[{key.variant, to_string(key.shape.precision), key.threads}];
+  series.variant = key.variant;
+  series.precision = to_string(key.shape.precision);
+  series.threads = key.threads;
+  series.exact = cell.exact;
+  series.gpu = cell.data.contains("gpu") && cell.data.at("gpu").is_object();
+  const AdviceProblem problem{key.shape, kind_of(context.value("datasets", json()), key.dataset),
+                              key.iterations};
+  series.iterations.push_back({problem, *cell.median});
+  const auto setup = cell.data.find("setup_seconds");
+  if (setup != cell.data.end() && setup->is_number() && setup->get<double>() > 0) {
+    series.setups.push_back({problem, setup->get<double>()});
+  }
+}
+
+std::size_t shapes_in(const std::vector<Observation>& observations) {
+  std::set<ShapeKey> keys;
+  for (const auto& one : observations) keys.insert(key_of(one));
+  return keys.size();
+}
+
+struct Tested {
+  const Observation* measured;
+  std::optional<Prediction> predicted;
+};
+
+/// Every observation by a model of those at other shapes, where these are enough.
+std::vector<Tested> leave_out_shapes(const std::vector<Observation>& observations) {
+  std::map<ShapeKey, std::vector<const Observation*>> shapes;
+  for (const auto& one : observations) shapes[key_of(one)].push_back(&one);
+  std::vector<Tested> tested;
+  for (const auto& [left_out, own] : shapes) {
+    std::vector<Observation> others;
+    for (const auto& one : observations) {
+      if (key_of(one) != left_out) others.push_back(one);
+    }
+    std::optional<CostModel> model;
+    if (shapes.size() > kShapesForAdvice) model.emplace(std::move(others));
+    for (const auto* one : own) {
+      tested.push_back({one, model ? std::optional(model->predict(one->problem)) : std::nullopt});
+    }
+  }
+  return tested;
+}
+
+double error_of(const Tested& one) {
+  return std::abs(one.predicted->seconds / one.measured->seconds - 1);
+}
+
+bool is_covered(const Tested& one) {
+  const double ratio = one.predicted->seconds / one.measured->seconds;
+  return std::max(ratio, 1 / ratio) <= one.predicted->factor;
+}
+
+/// Whether the fastest measured is the first, and among the first two, by prediction.
+std::pair<bool, bool> place_of_best(const std::vector<Tested>& group) {
+  const auto best = std::min_element(
+      group.begin(), group.end(),
+      [](const Tested& a, const Tested& b) { return a.measured->seconds < b.measured->seconds; });
+  if (!best->predicted) return {false, false};
+  const auto before = std::count_if(group.begin(), group.end(), [&](const Tested& other) {
+    return other.predicted && other.predicted->seconds < best->predicted->seconds;
+  });
+  return {before == 0, before <= 1};
+}
+
+}  // namespace
+
+CostModel::CostModel(std::vector<Observation> observations)
+    : observations_(std::move(observations)), factors_(fit_sum(observations_)) {
+  const std::size_t size = observations_.size();
+  for (const auto& one : observations_) {
+    deviations_.push_back(std::log(one.seconds) - log_sum(one.problem));
+  }
+  shift_ = median_of(deviations_);
+  for (double& deviation : deviations_) deviation -= shift_;
+  factor_.resize(size * size);
+  for (std::size_t i = 0; i < size; ++i) {
+    for (std::size_t j = 0; j < size; ++j) {
+      factor_[i * size + j] =
+          kDeviation * kDeviation * alike(observations_[i].problem, observations_[j].problem) +
+          (i == j ? kRepeat * kRepeat : 0);
+    }
+  }
+  // Cannot fail: the last summand keeps it definite.
+  static_cast<void>(factorise(factor_, size));
+  deviations_ = solve_upper(factor_, solve_lower(factor_, std::move(deviations_)));
+}
+
+double CostModel::log_sum(const AdviceProblem& problem) const {
+  return std::log(std::max(dot(factors_, terms_of(problem.shape)), kTiny));
+}
+
+Prediction CostModel::predict(const AdviceProblem& problem) const {
+  std::vector<double> covariances;
+  double deviation = shift_;
+  for (std::size_t i = 0; i < observations_.size(); ++i) {
+    covariances.push_back(kDeviation * kDeviation * alike(problem, observations_[i].problem));
+    deviation += covariances.back() * deviations_[i];
+  }
+  double variance = kDeviation * kDeviation;
+  for (const double known : solve_lower(factor_, covariances)) variance -= known * known;
+  Prediction prediction;
+  prediction.seconds = std::exp(log_sum(problem) + deviation);
+  prediction.factor = std::exp(kNineOfTen * std::sqrt(std::max(variance, 0.0) + kRepeat * kRepeat));
+  const Terms terms = terms_of(problem.shape);
+  std::size_t largest = 0;
+  for (std::size_t c = 1; c < kTerms; ++c) {
+    if (factors_[c] * terms[c] > factors_[largest] * terms[largest]) largest = c;
+  }
+  prediction.most = kTermNames.at(largest);
+  return prediction;
+}
+
+std::size_t AdviceSeries::shapes() const { return shapes_in(iterations); }
+
+std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results) {
+  std::map<std::tuple<std::string, std::string, int>, AdviceSeries> all;
+  for (const auto& file : results) {
+    for (const auto& cell : file.cells) add_cell(cell, file.context, all);
+  }
+  std::vector<AdviceSeries> series;
+  for (auto& [key, one] : all) series.push_back(std::move(one));
+  return series;
+}
+
+BackTest back_test(const std::vector<AdviceSeries>& series) {
+  BackTest result;
+  std::vector<double> errors;
+  std::vector<double> setup_errors;
+  std::size_t covered = 0;
+  std::map<std::tuple<ShapeKey, std::string, std::int64_t>, std::vector<Tested>> groups;
+  for (const auto& one : series) {
+    for (const auto& tested : leave_out_shapes(one.iterations)) {
+      const AdviceProblem& problem = tested.measured->problem;
+      groups[{key_of(*tested.measured), problem.kind, problem.iterations}].push_back(tested);
+      if (!tested.predicted) continue;
+      errors.push_back(error_of(tested));
+      covered += is_covered(tested) ? 1 : 0;
+    }
+    for (const auto& tested : leave_out_shapes(one.setups)) {
+      if (tested.predicted) setup_errors.push_back(error_of(tested));
+    }
+  }
+  for (const auto& [problem, group] : groups) {
+    if (group.size() < 3) continue;
+    ++result.groups;
+    const auto [first, in_two] = place_of_best(group);
+    result.best_first += first ? 1 : 0;
+    result.best_in_two += in_two ? 1 : 0;
+  }
+  result.cells = errors.size();
+  result.covered =
+      errors.empty() ? 0 : static_cast<double>(covered) / static_cast<double>(errors.size());
+  result.median_error = median_of(std::move(errors));
+  result.median_setup_error = median_of(std::move(setup_errors));
+  return result;
+}
+
+}  // namespace kmeans

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kmeans-bench advise` on the committed results. How good it is, Advice.* in C++ shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PROGRAM = os.environ.get("KMEANS_BENCH", "")
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+
+
+def advise(*options: str | Path, code: int = 0) -> str:
+    """Its answer, or its refusal."""
+    run = subprocess.run(
+        [PROGRAM, "advise", *map(str, options)], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == code, run.stdout + run.stderr
+    return run.stderr if code else run.stdout
+
+
+def rows_of(output: str) -> dict[str, list[list[str]]]:
+    blocks: dict[str, list[list[str]]] = {}
+    for part in output.split("\n\n"):
+        title, *lines = part.splitlines()
+        if title.split(":")[0] in ("Exact", "Certified", "Approximate"):
+            columns = [re.split(r"\s{2,}", line.strip()) for line in lines]
+            blocks[title.split(":")[0]] = columns[1:]
+    return blocks
+
+
+def seconds(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * UNITS[unit]
+
+
+def test_answers_which_variant_for_a_shape_of_another_machine() -> None:
+    output = advise(
+        "--n", "2e6", "--d", "96", "-k", "1000", "--machine", ROOT / "results/nvidia-h200"
+    )
+    blocks = rows_of(output)
+    assert list(blocks) == ["Exact", "Certified", "Approximate"]
+    for rows in blocks.values():
+        calls = [seconds(row[6]) for row in rows]
+        assert calls == sorted(calls)
+        for name, _, _, iteration, factor, setup, call, share, shapes, most in rows:
+            # Each is shown by three digits.
+            whole = seconds(setup) + 10 * seconds(iteration)
+            assert seconds(call) == pytest.approx(whole, rel=2e-2), name
+            assert float(factor) > 1
+            assert float(share.split()[0]) > 0
+            assert int(shapes) >= 3
+            assert ("far from what is on file" in most) == (float(factor) > 2), name
+    assert "nothing was run" in output
+    # Whoever does not take 96 coordinates is not ranked.
+    assert re.search(r"^  cpu_naive_2d .*: d = 96: ", output, re.M)
+    assert not any(row[0] == "cpu_naive_2d" for rows in blocks.values() for row in rows)
+    assert re.search(r"predicted from the others: \d+ times, off by [\d.]+ % in the median", output)
+
+
+def test_more_clusters_take_longer() -> None:
+    def time_of(k: str) -> float:
+        machine = ROOT / "results" / "reference-epyc-2core-avx512"
+        output = advise(
+            "--n", "1e5", "--d", "16", "-k", k, "--machine", machine, "--only", "^cpu_scalar$"
+        )
+        return seconds(rows_of(output)["Certified"][0][3])
+
+    # Plain code: in proportion, within the factor of two points.
+    assert time_of("400") / time_of("40") == pytest.approx(10, rel=0.5)
+
+
+def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
+    shape = ("--n", "1000", "--d", "2")
+    machine = ROOT / "results" / "nvidia-h200"
+    message = advise(*shape, "-k", "5", "--machine", tmp_path / "absent", code=2)
+    assert "absent does not exist" in message
+    assert "-k 1001: must be from 1 to n = 1000" in advise(
+        *shape, "-k", "1001", "--machine", machine, code=2
+    )
+    shutil.copy(machine / "zhihu2023.json", tmp_path)
+    assert "no variant that takes the shape has enough results" in advise(
+        *shape, "-k", "5", "--machine", tmp_path, code=2
+    )
+    assert "2e6 is one" in advise("--n", "many", "--d", "2", "-k", "5", code=2)

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/record/advice.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+namespace kmeans {
+namespace {
+
+Observation observed(std::int64_t n, std::int64_t d, std::int64_t k, double seconds) {
+  return {{{n, d, k, Precision::f32}, "gaussian", 10}, seconds};
+}
+
+/// A machine of 1e10 multiply-adds and a hundred microseconds of its own.
+double known_time(std::int64_t n, std::int64_t d, std::int64_t k) {
+  return 2e-10 * static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(k) + 1e-4;
+}
+
+std::vector<Observation> known_machine() {
+  std::vector<Observation> all;
+  for (const std::int64_t n : {1000, 10000, 100000}) {
+    for (const std::int64_t d : {4, 32}) {
+      for (const std::int64_t k : {8, 64}) all.push_back(observed(n, d, k, known_time(n, d, k)));
+    }
+  }
+  return all;
+}
+
+TEST(Advice, FindsTheTermsThatMadeTheTimes) {
+  const CostModel model(known_machine());
+  for (const std::int64_t n : {3000, 30000, 1000000}) {
+    const Prediction found = model.predict({{n, 16, 32, Precision::f32}, "gaussian", 10});
+    EXPECT_NEAR(found.seconds / known_time(n, 16, 32), 1, 0.02) << n;
+    EXPECT_EQ(found.most, "arithmetic");
+  }
+  EXPECT_EQ(model.predict({{10, 2, 2, Precision::f32}, "gaussian", 10}).most, "fixed costs");
+}
+
+TEST(Advice, IsNotLedAstrayByOneWrongTime) {
+  auto observations = known_machine();
+  observations[4].seconds *= 30;
+  const Prediction found =
+      CostModel(observations).predict({{1000000, 32, 64, Precision::f32}, "gaussian", 10});
+  EXPECT_NEAR(found.seconds / known_time(1000000, 32, 64), 1, 0.2);
+}
+
+TEST(Advice, FollowsWhatNeighboursDeviateAndSaysHowFarItIs) {
+  auto observations = known_machine();
+  // Twice as slow from 100 000 points on: beyond a cache, say.
+  for (auto& one : observations) {
+    if (one.problem.shape.n == 100000) one.seconds *= 2;
+  }
+  const CostModel model(observations);
+  const Prediction near = model.predict({{90000, 32, 64, Precision::f32}, "gaussian", 10});
+  EXPECT_NEAR(near.seconds / (2 * known_time(90000, 32, 64)), 1, 0.2);
+  const Prediction far = model.predict({{1000000000, 32, 4096, Precision::f32}, "gaussian", 10});
+  EXPECT_LT(near.factor, 1.5);
+  EXPECT_GT(far.factor, 2);
+  const Prediction other = model.predict({{90000, 32, 64, Precision::f32}, "embedding", 10});
+  EXPECT_GT(other.factor, near.factor) << "another kind of data";
+}
+
+TEST(Advice, BackTestLeavesTheShapeOut) {
+  AdviceSeries one{"a", "f32", 1, true, false, known_machine(), {}};
+  AdviceSeries two = one;
+  two.variant = "b";
+  for (auto& time : two.iterations) time.seconds *= 3;
+  AdviceSeries three = one;
+  three.variant = "c";
+  // Known at a single shape, where it is the fastest by far: nothing can tell.
+  three.iterations = {observed(1000, 4, 8, 1e-9)};
+  const BackTest found = back_test({one, two, three});
+  EXPECT_EQ(found.cells, 24U);
+  EXPECT_LT(found.median_error, 0.05);
+  EXPECT_EQ(found.groups, 1U) << "the shape that all three were measured at";
+  EXPECT_EQ(found.best_in_two, 0U) << "and there the best has no prediction";
+}
+
+/// The bar: a median error of 20 %, and the fastest among the first two of nine in ten problems.
+TEST(Advice, PredictsWhatIsOnFile) {
+  BackTest all;
+  for (const char* machine : {"nvidia-h200", "reference-epyc-2core-avx512"}) {
+    const auto folder = std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / machine;
+    const BackTest found = back_test(series_of(load_results(folder)));
+    EXPECT_GE(found.cells, 300U) << machine;
+    EXPECT_LE(found.median_error, 0.20) << machine;
+    EXPECT_GE(found.covered, 0.80) << machine << ": nine of ten are promised";
+    all.groups += found.groups;
+    all.best_in_two += found.best_in_two;
+    RecordProperty(std::string(machine) + " median error", std::to_string(found.median_error));
+  }
+  EXPECT_GE(all.groups, 200U);
+  EXPECT_GE(static_cast<double>(all.best_in_two), 0.90 * static_cast<double>(all.groups))
+      << all.best_in_two << " of " << all.groups;
+}
+
+}  // namespace
+}  // namespace kmeans
