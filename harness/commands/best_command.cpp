@@ -308,6 +308,11 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
     return kExitInterrupted;
   }
   if (summary.wrong > summary.wrong_as_expected || summary.failed > 0) return kExitCellsFailed;
+  if (!table.winner && table.unsteady) {
+    throw EnvironmentError(
+        "no variant has a steady time: something disturbs this machine "
+        "(`kmeans-bench machine --check`); end it, or give more --seconds");
+  }
   if (!table.winner) {
     throw InputError(
         formatted("nothing was measured within --seconds %g; give more, or fewer "
@@ -328,6 +333,20 @@ PlannedBest plan_within_budget(BestOptions& options, const nlohmann::json& varia
     if (options.iterations_given || seconds <= kShareOfQuickest * options.seconds) break;
   }
   return planned;
+}
+
+/// What an experiment would say by a key is an option here.
+RunSummary measure(const PlannedBest& planned, const RunSurroundings& surroundings,
+                   const RunSettings& settings) {
+  try {
+    return run_experiment(planned.experiment, planned.plan, surroundings, settings);
+  } catch (const InputError& error) {
+    static const std::string kKey = "with \"precision\": \"f64\"";
+    std::string text = error.what();
+    const auto at = text.find(kKey);
+    if (at != std::string::npos) text.replace(at, kKey.size(), "with --precision f64");
+    throw InputError(text);
+  }
 }
 
 int run_best(BestOptions options) {
@@ -368,8 +387,7 @@ int run_best(BestOptions options) {
   settings.choose = [&](const std::vector<CellNews>& news) { return chooser.next(news); };
   // Of the exact trajectory: without it cells are certified by their steps alone.
   planned.plan.timeout_seconds = std::max(0.1, kShareOfQuickest * left());
-  const RunSummary summary =
-      run_experiment(planned.experiment, planned.plan, surroundings, settings);
+  const RunSummary summary = measure(planned, surroundings, settings);
   const nlohmann::json result = read_json_file(summary.file, kAnySize);
   write_result(options, result);
   return print_answer(planned, options, only, summary, result, surroundings.limits.cache_bytes);

@@ -238,6 +238,9 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* bas
                     row.precision.c_str(), row.whole / first.whole, answer_of(row).c_str());
       break;
     }
+    if (kind != AnswerKind::exact) {
+      sentence = "No exact variant has a steady time here. " + sentence;
+    }
     return BestWinner{first.variant, first.precision, sentence};
   }
   return std::nullopt;
@@ -268,6 +271,9 @@ BestTable best_table(const json& result, const BestAsked& asked,
     }
   }
   table.text += not_measured(cells, absent);
+  table.unsteady = std::any_of(cells.begin(), cells.end(), [](const json& cell) {
+    return cell.at("status") == "ok" && !has_number(cell);
+  });
   table.winner = winner_of(rows, baseline, asked.call);
   return table;
 }

@@ -27,6 +27,7 @@ struct BestWinner {
 
 struct BestTable {
   std::string text;
+  bool unsteady = false;  ///< Somebody answered, but at a pace that its processes disagree on.
   std::optional<BestWinner>
       winner;  ///< Of the exact ones, else of the certified, else of the rest.
 };
