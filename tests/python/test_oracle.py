@@ -2,8 +2,8 @@
 """`fit` against an oracle of its own: exact rationals, none of the program's code.
 
 Every variant that can run here takes part, those of a GPU where there is one. More fits than a test
-may take: KMEANS_BENCH_ORACLE_FITS=2000; others: KMEANS_BENCH_ORACLE_SEED=7; of some variants alone, a
-regular expression in their names: KMEANS_BENCH_ORACLE_ONLY='cuda_(tensor|tree)'.
+may take: KMEANS_BENCH_ORACLE_FITS=2000; others: KMEANS_BENCH_ORACLE_SEED=7; of some variants alone,
+those whose names match: KMEANS_BENCH_ORACLE_ONLY='cuda_(tensor|tree)'.
 """
 
 from __future__ import annotations
