@@ -27,6 +27,7 @@ from plots.captions import (
     not_run_sentences,
     partial_sentence,
     partial_text,
+    parts_sentence,
 )
 from plots.comparison import Link, comparisons_in
 from plots.inline import inline_svg, kind_of, picture_text
@@ -340,6 +341,7 @@ def _notices(results: Sequence[Result]) -> list[str]:
     by_kind = (
         lambda r: [text] if (text := build_warning(r)) else [],
         lambda r: [text] if (text := partial_sentence(r)) else [],
+        lambda r: [text] if (text := parts_sentence(r)) else [],
         _not_run,
         lambda r: [f"Doubtful conditions. {text}" for text in doubtful_conditions(r)],
         _disturbances,

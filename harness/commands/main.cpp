@@ -22,6 +22,7 @@
 #include "harness/commands/export_command.h"
 #include "harness/commands/list_command.h"
 #include "harness/commands/machine_command.h"
+#include "harness/commands/merge_command.h"
 #include "harness/commands/reproduce_command.h"
 #include "harness/commands/run_command.h"
 #include "harness/commands/verify_command.h"
@@ -143,6 +144,7 @@ int run(int argc, char** argv) {
   add_machine_command(app, action);
   add_compare_command(app, action);
   add_export_command(app, action);
+  add_merge_command(app, action);
   add_reproduce_command(app, action);
   add_worker_commands(app, action);
   try {
