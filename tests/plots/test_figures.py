@@ -1040,6 +1040,7 @@ def test_runs_of_a_trace_give_its_time_an_interval(tmp_path: Path, data: dict[st
     }
     assert (1e-3, 9e-3) in segments  # of six samples, the interval of the median is all of them
     assert (100, 0.0035) in _points(drawing.picture)
+    assert (100, 9e-3) in [note.xy for note in ax.texts]  # iterations stand above the bar
     text = " ".join(drawing.caption)
     assert "Medians of 6 whole runs (2 processes), bars: 95 % confidence interval" in text
     assert "3 of 4 points is one run" in text
