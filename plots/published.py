@@ -256,8 +256,16 @@ def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> 
         return Comparison(entry, None, f"any of {len(exact)} cells of this run could be meant")
     if not runs and timed[0].executed_iterations is None:
         return Comparison(entry, None, UNTOLD)
-    text = _what_the_trace_ran(runs[0], wanted) if runs else _what_ran(timed[0], wanted)
+    if runs:
+        text = _what_the_trace_ran(runs[0], wanted, entry)
+    else:
+        text = _what_ran(timed[0], wanted, entry)
     return Comparison(entry, None, text, text=text)
+
+
+def _whole_text(found: float | None, entry: dict[str, Any]) -> str:
+    """In the unit of the published total."""
+    return NONE if found is None else quantity_text(entry["quantity"], found, like=entry["value"])
 
 
 def _whole_cell(entry: dict[str, Any], cell: Cell) -> Comparison:
@@ -282,19 +290,19 @@ def _is_program(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
     return bool(timed) and _fits(trace, entry)
 
 
-def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None) -> str:
+def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None, entry: dict[str, Any]) -> str:
     steps, found = len(trace["iterations"]), trace_seconds(trace)
-    whole = seconds(found.mid if found else None)
+    whole = _whole_text(found and found.mid, entry)
     return (
         f"trace {trace['name']} ended after {many(steps, 'iteration')}, not "
         f"{count(wanted or steps)}: {whole} in all"
     )
 
 
-def _what_ran(cell: Cell, wanted: int | None) -> str:
+def _what_ran(cell: Cell, wanted: int | None, entry: dict[str, Any]) -> str:
     """'stopped after 184 of 300 iterations: 0.144 s for the whole fit'."""
     steps = cell.executed_iterations or cell.iterations
-    whole = seconds(cell.seconds.mid * steps) if cell.seconds else NONE
+    whole = _whole_text(cell.seconds and cell.seconds.mid * steps, entry)
     if cell.stopped_early:
         asked = many(cell.iterations, "iteration")
         return f"stopped after {count(steps)} of {asked}: {whole} for the whole fit"

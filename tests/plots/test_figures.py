@@ -7,6 +7,7 @@ import copy
 import itertools
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from plots import figures, style
 from plots.__main__ import main
 from plots.claims import verdicts
 from plots.figures._fields import ratio_text
+from plots.figures._tables import Column, Row, draw_table
 from plots.figures.convergence import significant_digits
 from plots.load import Cell, Interval, Result, load_result
 from plots.metrics import speedup
@@ -688,6 +690,27 @@ def test_headings_of_a_table_keep_apart(tmp_path: Path, data: dict[str, Any]) ->
     assert all(right.x0 - left.x1 > letter for left, right in itertools.pairwise(boxes))
 
 
+def test_coloured_texts_of_a_table_keep_their_column_and_numbers_stay_whole() -> None:
+    """Verdicts are bold, so fewer of their letters fit; half of 500 000 is another number."""
+    verdict = (
+        "\N{CIRCLE WITH LEFT HALF BLACK} holds in part: faster, but 23.8\N{MULTIPLICATION SIGN}, "
+    )
+    verdict += (
+        "not about 60.5\N{MULTIPLICATION SIGN} (n = 100 000); falls from n = 50 000 to 500 000"
+    )
+    columns = (Column("here", 26), Column("measured", 48))
+    picture = draw_table(columns, [Row((verdict, "speed-up"), colors=("#123456", None))])
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()
+    texts = picture.axes[0].texts
+    right = next(t for t in texts if t.get_text() == "speed-up").get_window_extent().x0
+    lines = [t for t in texts if t.get_color() == "#123456"]
+    assert " ".join(t.get_text() for t in lines) == verdict
+    assert all(right - t.get_window_extent().x1 > 0.1 * picture.dpi for t in lines)
+    assert any("n = 50 000" in t.get_text() for t in lines)
+    assert not any(re.search(r"[ =]$|\d$", t.get_text()) for t in lines[:-1])
+
+
 def test_rows_that_share_a_place_are_points_without_a_line(
     tmp_path: Path, data: dict[str, Any]
 ) -> None:
@@ -1116,6 +1139,7 @@ def test_runs_of_a_trace_give_its_time_an_interval(tmp_path: Path, data: dict[st
     }
     assert (1e-3, 9e-3) in segments  # of six samples, the interval of the median is all of them
     assert (100, 0.0035) in _points(drawing.picture)
+    assert (100, 9e-3) in [note.xy for note in ax.texts]  # iterations stand above the bar
     text = " ".join(drawing.caption)
     assert "Medians of 6 whole runs (2 processes), bars: 95 % confidence interval" in text
     assert "3 of 4 points is one run" in text
@@ -1340,6 +1364,11 @@ def test_several_traces_are_drawn_in_the_order_named(tmp_path: Path, data: dict[
     names = [t.get_text() for t in drawing.picture.legends[0].texts]
     assert [name.split(":")[0] for name in names[:2]] == ["end-a-100", "run"]
     assert "Without a trace in this run: absent." in drawing.caption
+    # Where two traces have the same value, the one below shows around the other.
+    for ax in drawing.picture.axes:
+        below, above = [line for line in ax.get_lines() if line.get_linestyle() != "None"][:2]
+        assert below.get_zorder() < above.get_zorder()
+        assert below.get_markersize() > above.get_markersize() + 1
     drawing = draw(result, _figure(result, "scatter", trace=wanted))
     titles = [ax.get_title(loc="left") for ax in drawing.picture.axes]
     assert titles == ["end-a-100: cpu_a f32", "run: cpu_a f64"]
