@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/commands/best_command.h"
 #include "harness/commands/compare_command.h"
 #include "harness/commands/data_command.h"
 #include "harness/commands/export_command.h"
@@ -134,9 +135,10 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 gate failed, 2 bad input, 3 unusable environment, 4 some cells failed,\n"
       "5 output failed, 130 interrupted.\n\n"
-      "Start with: kmeans-bench list; kmeans-bench run goldsborough2017");
+      "Start with: kmeans-bench best points.npy -k 40; kmeans-bench run goldsborough2017");
   std::function<int()> action;
   add_list_command(app, action);
+  add_best_command(app, action);
   add_run_command(app, action);
   add_fit_command(app, action);
   add_verify_command(app, action);
@@ -158,7 +160,7 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
-      app.got_subcommand("study-worker")) {
+      app.got_subcommand("best") || app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
   // `run` and `reproduce` hand work to processes whose environment they set.
