@@ -24,10 +24,12 @@
 #include "harness/commands/export_command.h"
 #include "harness/commands/list_command.h"
 #include "harness/commands/machine_command.h"
+#include "harness/commands/merge_command.h"
 #include "harness/commands/reproduce_command.h"
 #include "harness/commands/run_command.h"
 #include "harness/commands/verify_command.h"
 #include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
 #include "harness/run/fit.h"
 #include "harness/run/job.h"
 #include "harness/run/study_job.h"
@@ -36,6 +38,7 @@
 #include "harness/support/stack_size.h"
 #include "harness/support/text.h"
 #include "harness/variants/python_backend.h"
+#include "harness/verify/ranked_variant.h"
 
 namespace kmeans {
 namespace {
@@ -127,6 +130,17 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
   return kExitBadInput;
 }
 
+/// Commands that start processes of their own, or share no work, would do all of it on rank 0.
+void refuse_on_ranks(const CLI::App& app) {
+  for (const char* name : {"run", "reproduce", "machine", "study-worker"}) {
+    if (!app.got_subcommand(name)) continue;
+    throw InputError(std::string("`") + name + "` was started as " +
+                     std::to_string(process_ranks().size()) +
+                     " ranks, but is one program: start it once, without the launcher; only `fit` "
+                     "and `verify` share their work among ranks (docs/scaling.md)");
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)", "kmeans-bench"};
   app.set_version_flag("--version", version_text());
@@ -147,6 +161,7 @@ int run(int argc, char** argv) {
   add_machine_command(app, action);
   add_compare_command(app, action);
   add_export_command(app, action);
+  add_merge_command(app, action);
   add_reproduce_command(app, action);
   add_worker_commands(app, action);
   try {
@@ -166,6 +181,7 @@ int run(int argc, char** argv) {
   }
   // `run` and `reproduce` hand work to processes whose environment they set.
   if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();
+  if (process_ranks().size() > 1) refuse_on_ranks(app);
   const int code = action();
   // A worker's answer is a file, and its standard output what a variant has made of it.
   const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
@@ -178,6 +194,39 @@ int run(int argc, char** argv) {
 }  // namespace kmeans
 
 namespace {
+
+/// Says on standard error what ended `work`, unless another rank does. Returns the exit code.
+template <class Work>
+int exit_code_of(const Work& work) {
+  const auto say = [](const std::string& text) {
+    if (kmeans::launched().rank == 0) std::fprintf(stderr, "kmeans-bench: %s\n", text.c_str());
+  };
+  try {
+    return work();
+  } catch (const kmeans::UserError& error) {
+    say(kmeans::printable(error.what()));
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    say("out of memory");
+    return kmeans::kExitUnusableEnvironment;
+  } catch (const std::exception& error) {
+    say("unexpected: " + kmeans::printable(error.what()));
+    return kmeans::kExitUnusableEnvironment;
+  }
+}
+
+/// Where a launcher started several ranks, rank 0 is the program, and the others do what it asks for.
+int run_on_ranks(int argc, char** argv) {
+  kmeans::Communicator& ranks = kmeans::process_ranks();
+  if (ranks.size() == 1) return kmeans::run(argc, argv);
+  std::string words = kmeans::version_text();
+  for (int i = 1; i < argc; ++i) words += std::string(" ") + argv[i];
+  kmeans::expect_same_start(ranks, words);
+  if (ranks.rank() > 0) return kmeans::serve_rank_0(ranks);
+  const int code = exit_code_of([&] { return kmeans::run(argc, argv); });
+  kmeans::dismiss_ranks(ranks, code);
+  return code;
+}
 
 /// Whoever started the program may have closed its standard streams. The next file opened would get
 /// their numbers, and what is printed would land in it.
@@ -197,16 +246,7 @@ int main(int argc, char** argv) {
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
   kmeans::honour_denormals_from_the_start();
-  try {
-    return kmeans::run(argc, argv);
-  } catch (const kmeans::UserError& error) {
-    std::fprintf(stderr, "kmeans-bench: %s\n", kmeans::printable(error.what()).c_str());
-    return error.code();
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "kmeans-bench: out of memory\n");
-    return kmeans::kExitUnusableEnvironment;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kmeans-bench: unexpected: %s\n", kmeans::printable(error.what()).c_str());
-    return kmeans::kExitUnusableEnvironment;
-  }
+  const int code = exit_code_of([&] { return run_on_ranks(argc, argv); });
+  kmeans::finish_ranks();
+  return code;
 }

@@ -20,6 +20,7 @@
 #include "harness/run/estimate.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/overrides.h"
+#include "harness/run/shard.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
@@ -36,6 +37,7 @@ struct RunOptions {
   std::vector<std::string> experiments;
   std::string scale = "quick";
   std::string only;
+  std::string shard;
   std::string out;
   std::string turns;  ///< Name of a session of compare --run.
   Overrides overrides;
@@ -146,6 +148,21 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   planned = std::move(kept);
 }
 
+/// Leaves the plans of experiments with one part each; drops those that have none.
+void deal_out(std::vector<PlannedExperiment>& planned, const std::string& text) {
+  if (text.empty()) return;
+  const Shard shard = parse_shard(text);
+  std::vector<PlannedExperiment> kept;
+  for (auto& one : planned) {
+    if (keep_shard(one.plan, shard) > 0) kept.push_back(std::move(one));
+  }
+  if (kept.empty()) {
+    throw InputError("--shard " + text +
+                     " is empty: there are fewer problems than parts; ask for " + "fewer parts");
+  }
+  planned = std::move(kept);
+}
+
 int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int threads) {
   std::size_t runs = 0;
   std::size_t skips = 0;
@@ -203,7 +220,7 @@ void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summar
                 summary.file.string().c_str(),
                 summary.complete      ? ""
                 : summary.interrupted ? " (incomplete)"
-                                      : " (partial: --only left something out)");
+                                      : " (partial: --only or --shard left something out)");
   }
   std::fflush(stdout);
 }
@@ -270,6 +287,7 @@ int run(const RunOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   auto planned = plan_all(options, threads);
   narrow(planned, options.only);
+  deal_out(planned, options.shard);
   if (options.dry_run) return dry_run(planned, options.patience, threads);
 
   const InterruptGuard guard;
@@ -332,6 +350,11 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--only", options->only,
                       "Regular expression, found in a cell's key (variant/precision/data/k/T/"
                       "threads), a trace's, a study's or an experiment's name");
+  command
+      ->add_option("--shard", options->shard,
+                   "I/N: part I of N, dealt out by problem; `kmeans-bench merge` joins the "
+                   "parts")
+      ->type_name("I/N");
   Overrides& overrides = options->overrides;
   command
       ->add_option("--add-variant", overrides.add_variants,

@@ -266,7 +266,7 @@ TEST_F(CoordinatorTest, ACellThatMoreProcessesDoNotCureIsUnsteady) {
   EXPECT_EQ(summary.noted, 0U);
   const json cell = cell_with(34);
   EXPECT_EQ(cell.at("status"), "ok");
-  EXPECT_EQ(cell.at("processes"), 5) << "two planned: three further at most";
+  EXPECT_EQ(cell.at("processes"), 7) << "three planned: four further at most";
   EXPECT_THAT(cell.at("unsteady").dump(), HasSubstr("its processes disagree: 1 process at 1 s"));
 }
 
