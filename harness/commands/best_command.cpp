@@ -335,12 +335,18 @@ PlannedBest plan_within_budget(BestOptions& options, const nlohmann::json& varia
   return planned;
 }
 
-/// What an experiment would say by a key is an option here.
-RunSummary measure(const PlannedBest& planned, const RunSurroundings& surroundings,
-                   const RunSettings& settings) {
+/// What an experiment would say by a key is an option here. What was measured before something ended
+/// the run is in its file all the same.
+RunSummary measure(const PlannedBest& planned, const BestOptions& options,
+                   const RunSurroundings& surroundings, const RunSettings& settings) {
   try {
     return run_experiment(planned.experiment, planned.plan, surroundings, settings);
   } catch (const InputError& error) {
+    const auto file = settings.out / "best.json";
+    if (std::filesystem::exists(file)) {
+      const nlohmann::json result = read_json_file(file, kAnySize);
+      if (!result.at("cells").empty()) write_result(options, result);
+    }
     static const std::string kKey = "with \"precision\": \"f64\"";
     std::string text = error.what();
     const auto at = text.find(kKey);
@@ -387,7 +393,7 @@ int run_best(BestOptions options) {
   settings.choose = [&](const std::vector<CellNews>& news) { return chooser.next(news); };
   // Of the exact trajectory: without it cells are certified by their steps alone.
   planned.plan.timeout_seconds = std::max(0.1, kShareOfQuickest * left());
-  const RunSummary summary = measure(planned, surroundings, settings);
+  const RunSummary summary = measure(planned, options, surroundings, settings);
   const nlohmann::json result = read_json_file(summary.file, kAnySize);
   write_result(options, result);
   return print_answer(planned, options, only, summary, result, surroundings.limits.cache_bytes);
