@@ -324,20 +324,25 @@ std::shared_ptr<void> allocate_bytes(std::int64_t bytes) {
 }
 
 template <class T>
-void require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d) {
+void require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d,
+                    std::int64_t first_row) {
+  const std::int64_t first = first_row * d;
   FirstIndex unfit;
-  parallel_ranges(n * d, kCoordinatesPerRange, [&](std::int64_t begin, std::int64_t end) {
-    if (!all_finite(values + begin, end - begin)) unfit.report(begin);
-  });
+  parallel_ranges((n - first_row) * d, kCoordinatesPerRange,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    if (!all_finite(values + first + begin, end - begin)) unfit.report(begin);
+                  });
   if (!unfit.any()) return;
-  std::int64_t index = unfit.get();
+  std::int64_t index = first + unfit.get();
   while (std::isfinite(values[index])) ++index;
   file.refuse(place_of(index, d) + " is " + (std::isnan(values[index]) ? "NaN" : "infinite") +
               "; all coordinates must be finite");
 }
 
-template void require_finite(const FileBytes&, const float*, std::int64_t, std::int64_t);
-template void require_finite(const FileBytes&, const double*, std::int64_t, std::int64_t);
+template void require_finite(const FileBytes&, const float*, std::int64_t, std::int64_t,
+                             std::int64_t);
+template void require_finite(const FileBytes&, const double*, std::int64_t, std::int64_t,
+                             std::int64_t);
 
 std::string excerpt(std::string_view text) {
   std::string result;
@@ -357,10 +362,13 @@ Points to_points(const FileBytes& file, const MatrixLayout& whole, const LoadOpt
   if (same_element && !layout.big_endian && layout.column_stride == size &&
       layout.row_stride == layout.d * size && reinterpret_cast<std::uintptr_t>(data) % 8 == 0) {
     if (options.check_finite) {
+      const std::int64_t begin = std::min(options.checked_begin, layout.n);
+      const std::int64_t end =
+          options.checked_end > 0 ? std::min(options.checked_end, layout.n) : layout.n;
       if (scalar == ScalarType::f32) {
-        require_finite(file, reinterpret_cast<const float*>(data), layout.n, layout.d);
+        require_finite(file, reinterpret_cast<const float*>(data), end, layout.d, begin);
       } else {
-        require_finite(file, reinterpret_cast<const double*>(data), layout.n, layout.d);
+        require_finite(file, reinterpret_cast<const double*>(data), end, layout.d, begin);
       }
     }
     return {file.memory, data, layout.n, layout.d, scalar};

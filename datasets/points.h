@@ -57,8 +57,11 @@ struct LoadOptions {
   FileFormat format = FileFormat::automatic;
   /// Convert to this. Default: what holds every value of the file's type; text becomes float64.
   std::optional<ScalarType> scalar;
-  std::int64_t max_points = 0;     ///< 0: all; else only the first ones.
-  bool check_finite = true;        ///< Refuse NaN and infinity, naming the first one's place.
+  std::int64_t max_points = 0;  ///< 0: all; else only the first ones.
+  bool check_finite = true;     ///< Refuse NaN and infinity, naming the first one's place.
+  /// Of a file that is mapped as it is, look for them in these rows alone (end 0: in all).
+  std::int64_t checked_begin = 0;
+  std::int64_t checked_end = 0;
   std::int64_t csv_drop_last = 0;  ///< Columns to leave out at the end (1 for a label column).
   /// Leave out points with a coordinate that is NaN or infinite, instead of refusing the file.
   bool drop_nonfinite = false;

@@ -78,14 +78,30 @@ class MemoryModel {
   std::function<double(const Shape&, int)> bytes_;
 };
 
+class Communicator;  // harness/communicator.h
+
+/// Of which whole the points are a part (docs/scaling.md). Only variants with the trait `shards` are
+/// given one.
+struct Shard {
+  Communicator* communicator = nullptr;  ///< To the ranks with the other parts; null: no part.
+  std::int64_t first = 0;                ///< The points' first row, in the whole.
+  std::int64_t n = 0;                    ///< Points of the whole.
+};
+
 /// What a variant is given once, before any iteration. All memory outlives the variant.
 template <class T>
 struct Problem {
-  Shape shape;
+  Shape shape;                ///< Of a shard n may be 0, and less than k.
   const T* points = nullptr;  ///< n x d, row-major, finite, read-only (a write is a fault).
-  T max_abs = 0;              ///< Largest |coordinate| of the points.
+  T max_abs = 0;              ///< Largest |coordinate| of the points; of a shard, of the whole.
   int threads = 1;            ///< CPU threads the variant may use; at least 1.
   std::string points_file{};  ///< A .npy file that holds exactly these points, or empty.
+  Shard shard{};
+
+  /// Points of the whole: what the scale of the exact step goes by.
+  [[nodiscard]] std::int64_t whole_n() const {
+    return shard.communicator != nullptr ? shard.n : shape.n;
+  }
 };
 
 /// Answer of a capability query: supported, or why not ("k*d = 70000 exceeds shared memory ...").
@@ -155,6 +171,7 @@ struct Traits {
   bool engine = false;        ///< Exact, and asked by the harness for right answers (exact_engine).
   bool deterministic = true;  ///< Same bits on every run on one machine with one thread count.
   bool parallel = false;      ///< Uses more than one CPU thread.
+  bool shards = false;        ///< Takes a Shard: exact, and its sums go through the communicator.
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;
   bool centres = false;  ///< Subtracts a common shift, within one root-mean-square radius of the

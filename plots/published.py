@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from plots import exactness
 from plots.load import ROOT, Cell, Interval, Result, read_json
 from plots.metrics import (
     FEWEST_SAMPLES,
@@ -55,6 +56,9 @@ class Comparison:
     once: bool = False  # ours rests on a single sample
     singles: int = 0  # of several shapes, those of which ours rests on a single sample
     lacking: int = 0  # of the shapes that the source's number is over, those without ours
+    price: str = (
+        ""  # of a time of a rounded variant where exact ones ran: its share of wrong labels
+    )
 
     @property
     def prior(self) -> bool:
@@ -354,7 +358,16 @@ def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparis
     once = any(c.sample_count < FEWEST_SAMPLES for c in cells)
     if any(c.executed_iterations is None for c in cells):
         remark += f"; {UNTOLD}"
-    return Comparison(entry, found.mid, remark, found, once=once)
+    return Comparison(
+        entry, found.mid, remark, found, once=once, price=_price_of(result, entry, cell)
+    )
+
+
+def _price_of(result: Result, entry: dict[str, Any], cell: Cell) -> str:
+    """Of a time that stands beside times of exact variants at the same shape."""
+    beside = [c for c in result.cells if c.shape == cell.shape]
+    timed = entry["quantity"] in _IN_SECONDS
+    return exactness.wrong_text(cell) if timed and exactness.is_mixed(beside) else ""
 
 
 def _measure(

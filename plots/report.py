@@ -142,7 +142,7 @@ def _verification_text(cell: Cell) -> str:
     differing, excess = found.get("labels_differing"), found.get("largest_excess")
     parts = []
     if differing is not None:
-        parts.append("labels equal" if differing == 0 else f"{words.percent(differing)} differ")
+        parts.append("labels equal" if differing == 0 else f"{words.percent(differing)} wrong")
     if differing and excess is not None:
         parts.append(f"excess ≤ {excess:.1e}")
     if found.get("points_checked", 0) < found.get("points_total", 0):

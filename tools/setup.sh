@@ -37,6 +37,8 @@ libgtest-dev         header:gtest/gtest.h            -
 libgmock-dev         header:gmock/gmock.h            -
 libeigen3-dev        header:eigen3/Eigen/Core        the_eigen_backend
 libopenblas-dev      have_openblas                   the_blas_backend
+libopenmpi-dev       tool:mpicxx                     the_mpi_backend
+openmpi-bin          tool:mpirun                     the_launcher_of_the_mpi_backend
 '
 python_packages='
 python3              have_python                     -

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/commands/best_command.h"
 #include "harness/commands/compare_command.h"
 #include "harness/commands/data_command.h"
 #include "harness/commands/export_command.h"
@@ -27,6 +28,7 @@
 #include "harness/commands/run_command.h"
 #include "harness/commands/verify_command.h"
 #include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
 #include "harness/run/fit.h"
 #include "harness/run/job.h"
 #include "harness/run/study_job.h"
@@ -35,6 +37,7 @@
 #include "harness/support/stack_size.h"
 #include "harness/support/text.h"
 #include "harness/variants/python_backend.h"
+#include "harness/verify/ranked_variant.h"
 
 namespace kmeans {
 namespace {
@@ -126,6 +129,17 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
   return kExitBadInput;
 }
 
+/// Commands that start processes of their own, or share no work, would do all of it on rank 0.
+void refuse_on_ranks(const CLI::App& app) {
+  for (const char* name : {"run", "reproduce", "machine", "study-worker"}) {
+    if (!app.got_subcommand(name)) continue;
+    throw InputError(std::string("`") + name + "` was started as " +
+                     std::to_string(process_ranks().size()) +
+                     " ranks, but is one program: start it once, without the launcher; only `fit` "
+                     "and `verify` share their work among ranks (docs/scaling.md)");
+  }
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Benchmark and experiment suite for k-means (Lloyd's algorithm)", "kmeans-bench"};
   app.set_version_flag("--version", version_text());
@@ -134,9 +148,10 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 gate failed, 2 bad input, 3 unusable environment, 4 some cells failed,\n"
       "5 output failed, 130 interrupted.\n\n"
-      "Start with: kmeans-bench list; kmeans-bench run goldsborough2017");
+      "Start with: kmeans-bench best points.npy -k 40; kmeans-bench run goldsborough2017");
   std::function<int()> action;
   add_list_command(app, action);
+  add_best_command(app, action);
   add_run_command(app, action);
   add_fit_command(app, action);
   add_verify_command(app, action);
@@ -158,11 +173,12 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
-      app.got_subcommand("study-worker")) {
+      app.got_subcommand("best") || app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
   // `run` and `reproduce` hand work to processes whose environment they set.
   if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();
+  if (process_ranks().size() > 1) refuse_on_ranks(app);
   const int code = action();
   // A worker's answer is a file, and its standard output what a variant has made of it.
   const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
@@ -175,6 +191,39 @@ int run(int argc, char** argv) {
 }  // namespace kmeans
 
 namespace {
+
+/// Says on standard error what ended `work`, unless another rank does. Returns the exit code.
+template <class Work>
+int exit_code_of(const Work& work) {
+  const auto say = [](const std::string& text) {
+    if (kmeans::launched().rank == 0) std::fprintf(stderr, "kmeans-bench: %s\n", text.c_str());
+  };
+  try {
+    return work();
+  } catch (const kmeans::UserError& error) {
+    say(kmeans::printable(error.what()));
+    return error.code();
+  } catch (const std::bad_alloc&) {
+    say("out of memory");
+    return kmeans::kExitUnusableEnvironment;
+  } catch (const std::exception& error) {
+    say("unexpected: " + kmeans::printable(error.what()));
+    return kmeans::kExitUnusableEnvironment;
+  }
+}
+
+/// Where a launcher started several ranks, rank 0 is the program, and the others do what it asks for.
+int run_on_ranks(int argc, char** argv) {
+  kmeans::Communicator& ranks = kmeans::process_ranks();
+  if (ranks.size() == 1) return kmeans::run(argc, argv);
+  std::string words = kmeans::version_text();
+  for (int i = 1; i < argc; ++i) words += std::string(" ") + argv[i];
+  kmeans::expect_same_start(ranks, words);
+  if (ranks.rank() > 0) return kmeans::serve_rank_0(ranks);
+  const int code = exit_code_of([&] { return kmeans::run(argc, argv); });
+  kmeans::dismiss_ranks(ranks, code);
+  return code;
+}
 
 /// Whoever started the program may have closed its standard streams. The next file opened would get
 /// their numbers, and what is printed would land in it.
@@ -194,16 +243,7 @@ int main(int argc, char** argv) {
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
   kmeans::honour_denormals_from_the_start();
-  try {
-    return kmeans::run(argc, argv);
-  } catch (const kmeans::UserError& error) {
-    std::fprintf(stderr, "kmeans-bench: %s\n", kmeans::printable(error.what()).c_str());
-    return error.code();
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "kmeans-bench: out of memory\n");
-    return kmeans::kExitUnusableEnvironment;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kmeans-bench: unexpected: %s\n", kmeans::printable(error.what()).c_str());
-    return kmeans::kExitUnusableEnvironment;
-  }
+  const int code = exit_code_of([&] { return run_on_ranks(argc, argv); });
+  kmeans::finish_ranks();
+  return code;
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "harness/machine/gpu_option.h"
-#include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
 #include "harness/support/errors.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/pattern.h"
@@ -140,6 +140,12 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     ++verified.unavailable;
     return;
   }
+  if (const int ranks = process_ranks().size(); ranks > 1 && !variant.traits.shards) {
+    std::printf("%-26s unavailable: takes no part of the points, so %d ranks share no work\n",
+                variant.traits.name.c_str(), ranks);
+    ++verified.unavailable;
+    return;
+  }
   int tried = 0;
   bool bad = false;
   for (const Precision precision : variant.traits.precisions) {
@@ -183,7 +189,7 @@ int run_verify(const VerifyCommand& command) {
   const auto battery = chosen_battery(command.at_most);
   if (command.list_cases) return list_cases(battery);
   const Pattern only(command.only);
-  const int threads = command.threads > 0 ? command.threads : usable_threads();
+  const int threads = command.threads > 0 ? command.threads : threads_per_rank();
   std::vector<const RegisteredVariant*> chosen;
   for (const auto& variant : all_variants()) {
     if (only.found_in(variant.traits.name)) chosen.push_back(&variant);

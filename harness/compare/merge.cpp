@@ -58,13 +58,17 @@ json kind_of(const json& machine) {
 std::map<std::string, json> shared_by_parts(const ResultFile& part) {
   const json& context = part.context;
   const json environment = member(context, "environment");
+  json variables = member(environment, "variables");
+  // Which of several equal GPUs a part took tells nothing: the machine's fingerprint says what they
+  // are, its cells which one ran them.
+  if (variables.is_object()) variables.erase("CUDA_VISIBLE_DEVICES");
   std::map<std::string, json> shared{
       {"experiment", part.experiment},
       {"scale", part.scale},
       {"spec", part.spec},
       {"threads", member(context, "threads")},
       {"sampling", member(context, "sampling")},
-      {"environment/variables", member(environment, "variables")},
+      {"environment/variables", std::move(variables)},
       {"environment/openmp_waiting", member(environment, "openmp_waiting")}};
   const json suite = member(context, "suite");
   for (const auto& [key, value] : suite.items()) shared["suite/" + key] = value;
@@ -143,12 +147,18 @@ void refuse_strangers(const std::vector<ResultFile>& parts) {
   if (!text.empty()) throw InputError("these files are not parts of one result:" + text);
 }
 
+bool skipped_alike(const json& one, const json& other) {
+  return one.at("status") == "skipped" && other.at("status") == "skipped" &&
+         member(one, "reason") == member(other, "reason");
+}
+
 /// By name, what all parts hold of one kind. Throws where two hold the same.
 class Holdings {
  public:
   void add(const std::string& name, const json& value, const ResultFile& part) {
     const auto [known, added] = held_.try_emplace(name, &value, &part);
-    if (added) return;
+    // What cannot run needs no measuring: a resumed part says it of all cells.
+    if (added || skipped_alike(*known->second.first, value)) return;
     ++twice_;
     if (twice_ <= kNamesShown) {
       text_ += "\n  " + printable(name) + " in " + name_of(*known->second.second) + " and " +

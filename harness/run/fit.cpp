@@ -11,7 +11,7 @@
 
 #include "datasets/dataset.h"
 #include "harness/machine/gpu_option.h"
-#include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
 #include "harness/run/job.h"
 #include "harness/run/out_folder.h"
 #include "harness/support/atomic_file.h"
@@ -78,8 +78,7 @@ struct Followed {
 template <class T, class Seen>
 Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule& rule,
                    const Seen& seen) {
-  const Problem<T>& problem = session.problem();
-  const Shape shape = problem.shape;
+  const Shape shape = session.problem().shape;
   Followed<T> followed;
   std::vector<T> starting = session.initial();
   std::vector<std::int32_t> labels_before;
@@ -95,8 +94,7 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
     }
     const bool returned = session.traits().labels_of == LabelsOf::returned;
     const Quality quality =
-        quality_of(problem.points, returned ? outcome.centroids.data() : starting.data(),
-                   outcome.labels.data(), shape, problem.threads);
+        session.quality(returned ? outcome.centroids.data() : starting.data(), outcome);
     IterationRecord record;
     record.iteration = iteration;
     record.inertia = quality.inertia;
@@ -277,7 +275,10 @@ Problem<T> make_problem(const Points& points, std::int64_t k, Precision precisio
   Problem<T> problem;
   problem.shape = {points.n(), points.d(), k, precision};
   problem.points = points.data<T>();
-  problem.max_abs = largest_abs(problem.points, points.n() * points.d(), threads);
+  Communicator& ranks = process_ranks();
+  problem.max_abs = ranks.size() > 1 && !points_file.empty()
+                        ? survey_rows<T>(ranks, points_file, threads)
+                        : largest_abs(problem.points, points.n() * points.d(), threads);
   problem.threads = threads;
   problem.points_file = points_file;
   return problem;
@@ -389,8 +390,10 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
   return trace;
 }
 
-// An exact variant: the fastest that needs no GPU.
+// An exact variant: the fastest that needs no GPU, or the one for several ranks.
 std::string default_variant() {
+  constexpr const char* kOfRanks = "mpi_exact";
+  if (process_ranks().size() > 1 && find_variant(kOfRanks) != nullptr) return kOfRanks;
   const auto* threads = exact_engine(EngineOn::threads);
   return (threads != nullptr ? *threads : definition()).traits.name;
 }
@@ -415,7 +418,7 @@ template <class T>
 void check_range(const Problem<T>& problem, const Traits& traits) {
   const auto [n, d, k, precision] = problem.shape;
   if constexpr (std::is_same_v<T, float>) {
-    const std::string lost = lost_by_fixed_point(problem.points, n, d, problem.threads);
+    const std::string lost = lost_by_fixed_point_at(problem.points, n, d, problem.max_abs);
     if (!lost.empty() && traits.exact) throw InputError(lost);
     if (!lost.empty()) {
       std::fprintf(stderr, "kmeans-bench: note: %s; %s is none\n", lost.c_str(),
@@ -470,6 +473,25 @@ void check_fit_outputs(const FitOptions& options, const InitSpec& init) {
   check_outputs(outputs, inputs);
 }
 
+/// Where every rank can read its rows by itself. What is in another format, rank 0 reads and sends.
+std::string file_for_ranks(const FitOptions& options) {
+  const std::filesystem::path file = options.file;
+  const bool mapped = process_ranks().size() > 1 && file.extension() == ".npy";
+  return mapped ? std::filesystem::absolute(file).string() : "";
+}
+
+/// One of several copies that do the same work would be of no use to anyone.
+void refuse_idle_ranks(const RegisteredVariant& registered) {
+  const int ranks = process_ranks().size();
+  if (ranks == 1 || registered.traits.shards) return;
+  std::string others;
+  for (const auto& variant : all_variants()) {
+    if (variant.traits.shards) others += (others.empty() ? "" : ", ") + variant.traits.name;
+  }
+  throw InputError(registered.traits.name + " takes no part of the points, so " +
+                   std::to_string(ranks) + " ranks cannot share its work; these can: " + others);
+}
+
 template <class T>
 int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Precision precision) {
   LoadOptions load;
@@ -477,14 +499,16 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
   load.csv_drop_last = options.drop_last_columns;
   const InitSpec init = parse_init(options.init);
   check_fit_outputs(options, init);
+  const std::string ranks_file = file_for_ranks(options);
+  load.check_finite = ranks_file.empty();  // every rank looks through its own rows
   const Points points = load_points(options.file, load);
-  const int threads = options.threads > 0 ? options.threads : usable_threads();
+  const int threads = options.threads > 0 ? options.threads : threads_per_rank();
   if (options.k < 1 || options.k > points.n()) {
     throw InputError("-k " + std::to_string(options.k) + ": must be from 1 to n = " +
                      std::to_string(points.n()) + " (the points of " + options.file + ")");
   }
   if (!options.out.empty()) check_writable(options.out);
-  const auto problem = make_problem<T>(points, options.k, precision, threads, "");
+  const auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file);
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     throw InputError(support.reason);
   }
@@ -500,10 +524,13 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
   }
   if (!options.json) {
     const int used = registered.traits.parallel ? threads : 1;
-    std::printf("%s: n = %s, d = %lld, k = %lld, %s, %d thread%s, init %s\n",
+    const int ranks = process_ranks().size();
+    std::printf("%s: n = %s, d = %lld, k = %lld, %s, %s%d thread%s%s, init %s\n",
                 registered.traits.name.c_str(), format_count(points.n()).c_str(),
                 static_cast<long long>(points.d()), static_cast<long long>(options.k),
-                to_string(precision), used, used == 1 ? "" : "s", options.init.c_str());
+                to_string(precision),
+                ranks == 1 ? "" : (std::to_string(ranks) + " ranks of ").c_str(), used,
+                used == 1 ? "" : "s", ranks == 1 ? "" : " each", options.init.c_str());
     std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
                 "changed");
   }
@@ -568,6 +595,7 @@ int run_fit(const FitOptions& options) {
   if (const Support available = availability(registered); !available.ok) {
     throw EnvironmentError(options.variant + " is not available here: " + available.reason);
   }
+  refuse_idle_ranks(registered);
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
   return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)

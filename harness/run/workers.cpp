@@ -88,7 +88,7 @@ ScratchFolder::~ScratchFolder() {
 
 Workers::Answer Workers::run(const Job& job, double timeout_seconds) {
   const Reply reply = run("worker", to_json(job), job.threads, timeout_seconds);
-  Answer answer{{}, reply.wall_seconds, reply.interrupted};
+  Answer answer{{}, reply.wall_seconds, reply.interrupted, reply.timed_out};
   if (reply.result.is_null()) {
     answer.result = unreported("error", reply.problem);
     return answer;
@@ -133,6 +133,7 @@ Workers::Reply Workers::run(const char* role, const json& job, int threads,
   const ProcessOutcome outcome = run_process(request);
   Reply reply;
   reply.wall_seconds = outcome.seconds;
+  reply.timed_out = outcome.end == ProcessOutcome::End::timed_out;
   reply.interrupted = outcome.end == ProcessOutcome::End::interrupted ||
                       (InterruptGuard::interrupted() && !outcome.succeeded());
   if (outcome.succeeded()) {

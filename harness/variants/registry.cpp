@@ -17,7 +17,7 @@ namespace kmeans {
 namespace {
 
 // Order of first reading: from the plainest to the most involved; others follow by name.
-constexpr std::array kBackendOrder{"cpu", "eigen", "blas", "openmp", "cuda", "python"};
+constexpr std::array kBackendOrder{"cpu", "eigen", "blas", "openmp", "mpi", "cuda", "python"};
 
 std::vector<RegisteredVariant>& storage() {
   static std::vector<RegisteredVariant> variants;  // filled by static initialisers of all variants

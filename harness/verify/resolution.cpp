@@ -64,7 +64,11 @@ std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::i
 }  // namespace
 
 std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads) {
-  const float max_abs = largest_abs(points, n * d, threads);
+  return lost_by_fixed_point_at(points, n, d, largest_abs(points, n * d, threads));
+}
+
+std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
+                                   float max_abs) {
   const int exponent = exact::sum_exponent(n, max_abs);
   const double scale = exact::power_of_two(exponent);
   const double quantum = exact::power_of_two(-exponent);

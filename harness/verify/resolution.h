@@ -13,4 +13,8 @@ namespace kmeans {
 /// rows, the same for the same points.
 std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads);
 
+/// The same where the largest |coordinate| is known: only the sample is read, unless there is a sentence.
+std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
+                                   float max_abs);
+
 }  // namespace kmeans

@@ -9,6 +9,7 @@
 
 #include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
 #include "harness/support/text.h"
 #include "harness/verify/slowed_steps.h"
 
@@ -58,7 +59,11 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
       initial_(centroids, centroids + problem.shape.k * problem.shape.d),
       verify_threads_(problem.threads) {
   const Precision precision = problem.shape.precision;
-  if constexpr (std::is_same_v<T, float>) {
+  if (registered.traits.shards && process_ranks().size() > 1) {
+    auto ranked = std::make_unique<RankedVariant<T>>(registered, process_ranks());
+    ranked_ = ranked.get();
+    variant_ = std::move(ranked);
+  } else if constexpr (std::is_same_v<T, float>) {
     if (registered.factory.make_float) variant_ = registered.factory.make_float(precision);
   } else {
     if (registered.factory.make_double) variant_ = registered.factory.make_double(precision);
@@ -149,6 +154,13 @@ Outcome<T> Session<T>::fetch() {
   variant_->fetch(outcome.centroids.data(), outcome.labels.data());
   put_right();
   return outcome;
+}
+
+template <class T>
+Quality Session<T>::quality(const T* owners, const Outcome<T>& outcome) {
+  if (ranked_ != nullptr) return ranked_->quality(owners);
+  return quality_of(problem_.points, owners, outcome.labels.data(), problem_.shape,
+                    problem_.threads);
 }
 
 template <class T>

@@ -14,6 +14,7 @@
 #include "datasets/points.h"
 #include "harness/machine/gpu.h"
 #include "harness/variants/registry.h"
+#include "harness/verify/ranked_variant.h"
 #include "harness/verify/verify.h"
 
 namespace kmeans {
@@ -69,6 +70,8 @@ class Session {
   [[nodiscard]] int verify_threads() const { return verify_threads_; }
   /// Fetches into poisoned buffers, so that what a variant does not write is seen.
   Outcome<T> fetch();
+  /// Of labels that the last fetch() gave; `owners` (k x d): the centroids that they belong to.
+  Quality quality(const T* owners, const Outcome<T>& outcome);
   /// Evidence of one step that led from `starting` to `after`.
   StepEvidence<T> evidence(const std::vector<T>& starting, const Outcome<T>& after) const;
 
@@ -91,6 +94,7 @@ class Session {
   std::vector<T> handed_;  // a copy for the variant, which may write into it or keep its address
   std::vector<std::string> doubts_;
   std::unique_ptr<Variant<T>> variant_;
+  RankedVariant<T>* ranked_ = nullptr;  // variant_, where several ranks share its work
   std::unique_ptr<Variant<T>> slowed_;  // calls it; absent unless a slowdown is planted
   Variant<T>* stepped_ = nullptr;       // whose steps are timed: the variant itself, or slowed_
   std::unique_ptr<GpuClock> clock_;

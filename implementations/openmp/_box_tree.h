@@ -59,7 +59,7 @@ class BoxTree {
     boxes_ = AlignedArray<float>((2 * d_ + 1) * box_stride());
     sums_ = AlignedArray<std::int64_t>(2 * leaves() * d_);
     const double sum_scale =
-        exact::power_of_two(exact::sum_exponent(problem.shape.n, problem.max_abs));
+        exact::power_of_two(exact::sum_exponent(problem.whole_n(), problem.max_abs));
     std::vector<Corners> corners(2 * leaves());
 #pragma omp parallel for schedule(static) num_threads(threads)
     for (std::int64_t leaf = 0; leaf < leaves(); ++leaf) {
@@ -197,16 +197,18 @@ class BoxTree {
                  double sum_scale, Corners& corners) {
     const Range range = points(leaves() + leaf);
     std::int64_t* sums = sums_.data() + (leaves() + leaf) * d_;
+    const bool any = range.begin < range.end;  // a shard may have no points
     for (std::int64_t t = 0; t < d_; ++t) {
       float low = std::numeric_limits<float>::infinity();
       float high = -low;
       sums[t] = 0;
       for (std::int64_t p = 0; p < kLeafPoints; ++p) {
         const std::int64_t place = std::min(range.begin + p, range.end - 1);
-        const float given = problem.points[order[place] * d_ + t];
+        const std::int32_t point = any ? order[place] : 0;
+        const float given = any ? problem.points[point * d_ + t] : 0.0F;
         const float value = scaled_coordinate(given, scale_);
         const std::int64_t slot = leaf * kLeafPoints + p;
-        order_[slot] = order[place];
+        order_[slot] = point;
         rows_[slot * d_ + t] = given;
         tiles_[(leaf * d_ + t) * kLeafPoints + p] = value;
         low = std::min(low, value);

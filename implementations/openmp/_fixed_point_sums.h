@@ -17,6 +17,7 @@
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_range.h"
+#include "implementations/openmp/_shared_sums.h"
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define KMEANS_VECTOR_FIXED_POINT
@@ -36,13 +37,14 @@ class FixedPointSums {
         row_(kLimbs * stride_),
         size_(round_up(k_ * row_ + k_, 16) + 16),
         threads_(threads),
-        sums_(size_ * (threads + 1)) {
+        sums_(size_ * (threads + 1)),
+        shared_(problem, kLimbs * d_ + 1) {
     int s = 0;
     if constexpr (kLimbs == 1) {
-      s = exact::sum_exponent(problem.shape.n, problem.max_abs);
+      s = exact::sum_exponent(problem.whole_n(), problem.max_abs);
     } else {
       // n * max_abs * 2^s <= 2^62 by powers of two; clamped to what a double can hold.
-      const int n_width = std::ilogb(static_cast<double>(problem.shape.n)) + 1;
+      const int n_width = std::ilogb(static_cast<double>(problem.whole_n())) + 1;
       if (problem.max_abs > 0)
         s = std::clamp(61 - n_width - std::ilogb(problem.max_abs), -1000, 1000);
       rest_scale_ = exact::power_of_two(62 - n_width);  // a rest is at most a half
@@ -82,33 +84,28 @@ class FixedPointSums {
     for (std::int64_t t = 0; t < d_; ++t) sums[from * row_ + t] -= points[t];
   }
 
-  /// Gathers what the threads have collected for the clusters of a range, which no other thread
-  /// touches meanwhile, and writes the means into centroids k x d. An empty cluster keeps its own.
+  /// Called by all threads of a team. Gathers what the threads have collected for the clusters of a
+  /// range, which no other thread touches meanwhile, and writes the means into centroids k x d. An empty
+  /// cluster keeps its own. Of a shard the means are those of all ranks' points.
   void update(T* centroids, Range clusters) {
-    std::int64_t* totals = part(threads_);
+    if (shared_.shared()) {
+      for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+        const std::int64_t count = gather(j);
+        std::int64_t* to = shared_.of(j);
+        for (int limb = 0; limb < kLimbs; ++limb) {
+          to = std::copy_n(part(threads_) + j * row_ + limb * stride_, d_, to);
+        }
+        *to = count;
+      }
+      shared_.exchange(centroids, clusters, [&](std::int64_t j, const std::int64_t* sums) {
+        const std::int64_t count = sums[kLimbs * d_];
+        if (count != 0) write_mean(sums, d_, count, centroids + j * d_);
+      });
+      return;
+    }
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      std::int64_t* sum = totals + j * row_;
-      std::int64_t& count = totals[k_ * row_ + j];
-      for (int thread = 0; thread < threads_; ++thread) {
-        std::int64_t* delta = part(thread) + j * row_;
-        std::int64_t& count_delta = part(thread)[k_ * row_ + j];
-        count += count_delta;
-        count_delta = 0;
-        for (std::int64_t t = 0; t < row_; ++t) {
-          sum[t] += delta[t];
-          delta[t] = 0;
-        }
-      }
-      if (count == 0) continue;
-      for (std::int64_t t = 0; t < d_; ++t) {
-        if constexpr (kLimbs == 1) {
-          centroids[j * d_ + t] = exact::mean_of(sum[t], count, inverse_scale_);
-        } else {
-          const double total =
-              static_cast<double>(sum[t]) + static_cast<double>(sum[stride_ + t]) / rest_scale_;
-          centroids[j * d_ + t] = total / static_cast<double>(count) * inverse_scale_;
-        }
-      }
+      const std::int64_t count = gather(j);
+      if (count != 0) write_mean(part(threads_) + j * row_, stride_, count, centroids + j * d_);
     }
   }
 
@@ -121,6 +118,37 @@ class FixedPointSums {
   static constexpr int kLimbs = sizeof(T) == 4 ? 1 : 2;
 
   std::int64_t* part(int thread) { return sums_.data() + thread * size_; }
+
+  /// What the threads have collected for cluster j goes into the totals. Returns the count.
+  std::int64_t gather(std::int64_t j) {
+    std::int64_t* sum = part(threads_) + j * row_;
+    std::int64_t& count = part(threads_)[k_ * row_ + j];
+    for (int thread = 0; thread < threads_; ++thread) {
+      std::int64_t* delta = part(thread) + j * row_;
+      std::int64_t& count_delta = part(thread)[k_ * row_ + j];
+      count += count_delta;
+      count_delta = 0;
+      for (std::int64_t t = 0; t < row_; ++t) {
+        sum[t] += delta[t];
+        delta[t] = 0;
+      }
+    }
+    return count;
+  }
+
+  /// `limb`: where a coordinate's second integer lies behind its first.
+  void write_mean(const std::int64_t* sum, [[maybe_unused]] std::int64_t limb, std::int64_t count,
+                  T* centroid) const {
+    for (std::int64_t t = 0; t < d_; ++t) {
+      if constexpr (kLimbs == 1) {
+        centroid[t] = exact::mean_of(sum[t], count, inverse_scale_);
+      } else {
+        const double total =
+            static_cast<double>(sum[t]) + static_cast<double>(sum[limb + t]) / rest_scale_;
+        centroid[t] = total / static_cast<double>(count) * inverse_scale_;
+      }
+    }
+  }
 
   template <bool kSubtract>
   void add_point(const T* point, std::int64_t* from, std::int64_t* to) const {
@@ -185,6 +213,7 @@ class FixedPointSums {
   double inverse_scale_ = 1;
   double rest_scale_ = 1;
   AlignedArray<std::int64_t> sums_;  // one part a thread, then the totals
+  SharedSums<T> shared_;
 };
 
 }  // namespace kmeans::openmp

@@ -92,7 +92,8 @@ class OpenmpBest final : public Family {
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
     const Shape& shape = problem.shape;
-    names_ = Families::of(shape, problem.threads);
+    // A rank without points has none to choose by.
+    names_ = shape.n > 0 ? Families::of(shape, problem.threads) : Families{"openmp_exact", "", ""};
     const auto begin = [&](std::unique_ptr<Family>& family, const std::string& name) {
       if (name.empty()) return;
       family = make_family(name);
@@ -190,6 +191,7 @@ class OpenmpBest final : public Family {
     part.points = points.data();
     part.threads = 1;
     part.points_file.clear();
+    part.shard = {};  // a sample of this rank's own
     return part;
   }
 
@@ -290,7 +292,7 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step by the family of exact variants that suits the shape, changed on the "
         "way where a sample shows that bounds would save more",
-    .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .setup_note = "sets up every family that may come to work", .supports = openmp::tiled_supports,
     .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);

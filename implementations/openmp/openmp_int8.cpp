@@ -193,7 +193,7 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
         "(AMX, AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
-    .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =
         [](const Shape& s, int threads) {

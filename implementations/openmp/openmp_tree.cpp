@@ -34,7 +34,7 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step over a kd-tree of the points: boxes with one candidate move "
         "between clusters as a whole, by their integer sums",
-    .exact = true, .parallel = true, .skips_work = true, .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .setup_note = "sorts the points into a kd-tree",
     .supports =
         [](const Shape& s) {

@@ -255,6 +255,105 @@ def test_bars_of_many_shapes_stand_three_abreast(
     assert {ax.get_xscale() for ax in picture.axes} == {"log"}  # alike in all panels
 
 
+def _with_exact(experiment: dict[str, Any], **shares: Any) -> dict[str, Any]:
+    """A result in which an exact variant ran too; `shares` are of cpu_a's certificates."""
+    experiment["variants"].append("openmp_exact")
+    data = synthetic.result(experiment)
+    for index, cell in enumerate(data["cells"]):
+        shape = (cell["n"], cell["d"], cell["k"])
+        cell = synthetic.cell("small", cell["variant"], cell["precision"], shape, 10)
+        if cell["variant"] == "cpu_a":
+            cell["verification"].update(shares)
+        data["cells"][index] = cell
+    return data
+
+
+def _ordered_names(ax: Any) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_bars_of_exact_variants_stand_apart_and_others_have_their_price(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    figure = {"id": "x", "kind": "bars", "title": "T"}
+    plain = draw(_load(tmp_path, synthetic.result(small_experiment)), figure)
+    assert "wrong" not in _texts(plain.picture)
+    assert not any("exact variants" in sentence for sentence in plain.caption)
+
+    data = _with_exact(small_experiment, labels_differing=0.00052)
+    drawing = draw(_load(tmp_path, data), figure)
+    for ax in drawing.picture.axes:
+        assert _ordered_names(ax)[0] == "openmp_exact f32"
+        prices = [t.get_text() for t in ax.texts if "wrong" in t.get_text()]
+        assert len(prices) == 3  # of all but the exact one
+        assert sum(text.endswith(", 0.052 % wrong") for text in prices) == 2
+    assert any("exact variants" in sentence for sentence in drawing.caption)
+
+
+def test_no_wrong_label_in_a_sample_tells_the_size_of_the_sample(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    figure = {"id": "x", "kind": "bars", "title": "T"}
+    sample = {"labels_differing": 0.0, "points_checked": 244_140, "points_total": 1_048_576}
+    drawing = draw(_load(tmp_path, _with_exact(small_experiment, **sample)), figure)
+    assert "0 of 244k wrong" in " ".join(_texts(drawing.picture))
+    whole = {"labels_differing": 0.0, "points_checked": 100, "points_total": 100}
+    small_experiment["variants"].pop()
+    drawing = draw(_load(tmp_path, _with_exact(small_experiment, **whole)), figure)
+    assert ", 0 % wrong" in " ".join(_texts(drawing.picture))
+    small_experiment["variants"].pop()
+    unknown = _with_exact(small_experiment)
+    for cell in unknown["cells"]:
+        cell["verification"]["labels_differing"] = None
+    drawing = draw(_load(tmp_path, unknown), figure)
+    assert "share wrong unknown" in " ".join(_texts(drawing.picture))
+
+
+def test_a_table_of_speedups_has_exact_variants_above_and_the_price_of_others(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    sweep = [{"n": 100 * (i + 1), "d": i + 1, "k": i + 2} for i in range(8)]
+    small_experiment["scales"]["quick"]["sweep"] = sweep
+    data = _with_exact(small_experiment, labels_differing=0.0)
+    next(c for c in data["cells"] if c["variant"] == "cpu_a")["verification"][
+        "labels_differing"
+    ] = 0.02
+    figure = {"id": "x", "kind": "speedup", "title": "T"}
+    drawing = draw(_load(tmp_path, data), figure)
+    names = _ordered_names(drawing.picture.axes[0])
+    assert names[0] == "openmp_exact f32"
+    assert "cpu_a f32 (\u2264 2.0 % wrong)" in names
+    assert "cpu_a f64 (none seen wrong)" in names
+    assert "openmp_b f32 (\u2264 0.0030 % wrong)" in names
+    assert any("among the exact and among the others" in s for s in drawing.caption)
+    bold = [t for t in drawing.picture.axes[0].texts if t.get_fontweight() == "bold"]
+    assert len(bold) == 2 * len(sweep)
+
+
+def test_a_table_of_published_times_has_the_price_beside_exact_ones(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    small_experiment["published"] = [
+        {
+            "label": "theirs",
+            "variant": variant,
+            "n": 100,
+            "d": 2,
+            "k": 2,
+            "quantity": "seconds_per_iteration",
+            "value": 1.0,
+            "machine": "an old machine",
+            "where": "table 1",
+        }
+        for variant in ("cpu_a", "openmp_exact")
+    ]
+    figure = {"id": "x", "kind": "table", "title": "T"}
+    data = _with_exact(small_experiment, labels_differing=0.00052)
+    drawing = draw(_load(tmp_path, data), figure)
+    assert [t.get_text() for t in drawing.picture.axes[0].texts].count("0.052 % wrong") == 1
+    assert any(sentence.startswith("Wrong: the share") for sentence in drawing.caption)
+
+
 def test_variants_skipped_everywhere_are_in_the_caption_alone(
     tmp_path: Path, small_experiment: dict[str, Any]
 ) -> None:

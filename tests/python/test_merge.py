@@ -125,6 +125,17 @@ def test_a_joined_result_is_drawn_with_a_word_on_its_parts(
     assert "narrowed by --shard 2/3" in narrowed
 
 
+def test_a_resumed_part_may_say_again_what_cannot_run(
+    experiment: Path, parts: list[Path], whole: Path, tmp_path: Path
+) -> None:
+    """It lists all cells that are skipped, also those of other parts."""
+    again = measured(experiment, tmp_path / "again", "--shard", f"1/{PARTS}", "--resume")
+    skipped = [c["key"] for c in read(again)["cells"] if c["status"] == "skipped"]
+    assert set(skipped) > {c["key"] for c in read(parts[0])["cells"] if c["status"] == "skipped"}
+    kmeans_bench("merge", again, *parts[1:], "--out", tmp_path / "all.json")
+    assert names(read(tmp_path / "all.json")) == names(read(whole))
+
+
 def test_some_parts_make_a_partial_result_that_takes_the_rest(
     parts: list[Path], tmp_path: Path
 ) -> None:
@@ -149,6 +160,19 @@ def test_an_earlier_result_is_kept_and_a_part_never_replaced(
     run = kmeans_bench("merge", *parts, "--out", parts[0], status=2)
     assert "would overwrite" in run.stderr
     assert parts[0].read_bytes() == before
+
+
+def test_parts_may_take_different_gpus_of_one_kind(parts: list[Path], tmp_path: Path) -> None:
+    def on_gpu(which: str) -> Any:
+        def edit(data: dict[str, Any]) -> None:
+            data["context"]["environment"]["variables"]["CUDA_VISIBLE_DEVICES"] = which
+
+        return edit
+
+    (tmp_path / "a").mkdir()
+    one = edited(parts[0], tmp_path / "a", on_gpu("GPU-1"))
+    other = edited(parts[1], tmp_path, on_gpu("GPU-2"))
+    kmeans_bench("merge", one, other, "--out", tmp_path / "out.json")
 
 
 def edited(part: Path, folder: Path, edit: Any) -> Path:
@@ -178,6 +202,10 @@ REFUSED = {
         "machine/cpu/model",
     ),
     "other threads": (lambda d: d["context"].update(threads=77), "threads: "),
+    "another variable": (
+        lambda d: d["context"]["environment"]["variables"].update(KMEANS_BENCH_SIMD="sse2"),
+        "environment/variables/KMEANS_BENCH_SIMD",
+    ),
     "another sampling": (
         lambda d: d["context"]["sampling"].update(processes=9),
         "sampling/processes: 2 and 9",

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks of MPI: started several times by mpirun, the program answers as one, with the same bits."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import find_program
+
+SIZES = (1, 2, 3, 7)
+#: A launcher refuses to start more ranks than processors, or any as root, unless told.
+ENVIRONMENT = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "ASAN_OPTIONS": "detect_leaks=0",  # MPI's own
+}
+
+
+def on_ranks(
+    size: int, *arguments: str | Path, timeout: float = 120, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["mpirun", "-n", str(size), os.environ["KMEANS_BENCH"], *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **ENVIRONMENT, **environment},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _mpi() -> None:
+    program = find_program()
+    if program is None:
+        pytest.skip("there is no program")
+    listed = subprocess.run([program, "list"], capture_output=True, text=True, check=True).stdout
+    line = next(line for line in listed.splitlines() if line.startswith("mpi_exact"))
+    if "unavailable" in line:
+        pytest.skip(line)
+    if shutil.which("mpirun") is None:
+        pytest.skip("no mpirun")
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    random = np.random.default_rng(20)
+    file = tmp_path_factory.mktemp("points") / "points.npy"
+    values = random.normal(size=(9001, 12)) + 4 * random.integers(0, 5, size=(9001, 1))
+    np.save(file, values.astype(np.float32))
+    return file
+
+
+def fit(size: int, file: Path, out: Path, *more: str, **environment: str) -> dict[str, object]:
+    arguments = ("fit", file, "-k", "17", "--threads", "1", "--out", out, *more)
+    if size == 0:
+        run = subprocess.run(
+            [os.environ["KMEANS_BENCH"], *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    else:
+        run = on_ranks(size, *arguments, **environment)
+    assert run.returncode == 0, run.stdout + run.stderr
+    # Everything that does not name the variant, the ranks or a time.
+    lines = [line for line in run.stdout.splitlines() if line[:9].strip().isdigit()]
+    summary = json.loads((out / "summary.json").read_text())
+    for key in ("variant", "seconds_per_iteration"):
+        del summary[key]
+    return {
+        "lines": lines,
+        "summary": summary,
+        "labels": (out / "labels.npy").read_bytes(),
+        "centroids": (out / "centroids.npy").read_bytes(),
+    }
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_awkward_problems_pass_on_any_number_of_ranks(size: int) -> None:
+    run = on_ranks(size, "verify", "--only", "^mpi_exact$", "--threads", "1")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("1 variant passed") == 1  # rank 0 speaks, the others do not
+
+
+def test_the_families_pass_on_ranks_too() -> None:
+    run = on_ranks(
+        3, "verify", "--only", "^openmp_(int8|tree)$", "--at-most", "20000", "--threads", "1"
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "2 variants passed" in run.stdout
+
+
+def test_calls_longer_than_mpi_takes_are_divided() -> None:
+    # As with counts beyond 2^31, but at 7: every way of dividing a call is taken.
+    run = on_ranks(
+        3,
+        "verify",
+        "--only",
+        "^mpi_exact$",
+        "--at-most",
+        "20000",
+        "--threads",
+        "1",
+        KMEANS_BENCH_MPI_MOST="7",
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_fit_gives_the_same_files_and_lines_for_any_number_of_ranks(
+    points: Path, tmp_path: Path
+) -> None:
+    alone = fit(0, points, tmp_path / "alone")
+    assert len(alone["lines"]) > 3
+    for size in SIZES:
+        assert fit(size, points, tmp_path / str(size)) == alone, f"{size} ranks"
+
+
+def test_fit_of_more_ranks_than_points(tmp_path: Path) -> None:
+    file = tmp_path / "few.npy"
+    np.save(file, np.array([[0, 0], [1, 0], [10, 1], [11, 1]], np.float32))
+    runs = [on_ranks(size, "fit", file, "-k", "2", "--init", "first", "--json") for size in (1, 7)]
+    assert [run.returncode for run in runs] == [0, 0], runs[1].stderr
+    one, seven = (json.loads(run.stdout.splitlines()[-1]) for run in runs)
+    assert one["label_hash"] == seven["label_hash"]
+    assert one["inertia"] == seven["inertia"] == 1.0
+
+
+def test_fit_of_a_text_file_sends_its_rows(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    file = tmp_path / "points.csv"
+    np.savetxt(file, random.normal(size=(100, 3)), delimiter=",", fmt="%.6f")
+    hashes = {
+        json.loads(on_ranks(size, "fit", file, "-k", "5", "--json").stdout.splitlines()[-1])[
+            "label_hash"
+        ]
+        for size in (1, 3)
+    }
+    assert len(hashes) == 1
+
+
+def test_a_bad_option_is_said_once_with_its_exit_code(points: Path) -> None:
+    run = on_ranks(3, "fit", points, "-k", "100000")
+    assert run.returncode == 2
+    assert run.stderr.count("must be from 1 to n = 9001") == 1
+    assert "iteration" not in run.stdout
+
+
+def test_a_variant_that_takes_no_part_is_refused(points: Path) -> None:
+    run = on_ranks(2, "fit", points, "-k", "3", "--variant", "cpu_naive")
+    assert run.returncode == 2
+    assert "cpu_naive takes no part of the points" in run.stderr
+    assert "mpi_exact" in run.stderr
+    run = on_ranks(2, "verify", "--only", "^cpu_naive$")
+    assert run.returncode == 3
+    assert "nothing was verified" in run.stderr
+
+
+def test_run_is_not_started_several_times(tmp_path: Path) -> None:
+    run = on_ranks(2, "run", "goldsborough2017", "--out", tmp_path / "out")
+    assert run.returncode == 2
+    assert run.stderr.count("start it once, without the launcher") == 1
+    assert not (tmp_path / "out").exists()
