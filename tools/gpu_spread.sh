@@ -11,7 +11,7 @@
 # the arguments; 'tests' among them runs all conformance tests. Parts that were broken off are
 # resumed by another `start`. The machine's limits are measured first, with nothing beside them.
 # BUILD names the build (build), WORK the folder of the parts (build/spread), RUN_OPTIONS options of
-# the runs. Lanes share the host's memory: CPU rows are for machines where that can be told.
+# the runs. Lanes share the host's memory, and CPU rows with it; docs/ci.md.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 

@@ -20,7 +20,7 @@
 #include "harness/run/estimate.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/overrides.h"
-#include "harness/run/shard.h"
+#include "harness/run/plan_part.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
@@ -151,10 +151,10 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
 /// Leaves the plans of experiments with one part each; drops those that have none.
 void deal_out(std::vector<PlannedExperiment>& planned, const std::string& text) {
   if (text.empty()) return;
-  const Shard shard = parse_shard(text);
+  const PlanPart part = parse_plan_part(text);
   std::vector<PlannedExperiment> kept;
   for (auto& one : planned) {
-    if (keep_shard(one.plan, shard) > 0) kept.push_back(std::move(one));
+    if (keep_part(one.plan, part) > 0) kept.push_back(std::move(one));
   }
   if (kept.empty()) {
     throw InputError("--shard " + text +

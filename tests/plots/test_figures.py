@@ -898,6 +898,22 @@ def test_rates_of_a_stage_are_its_work_over_its_own_time(
     assert "smallest and largest" in text
 
 
+@pytest.mark.parametrize("kind", ["gbytes", "gflops"])
+def test_an_unsteady_cell_has_no_rate_of_a_stage_either(
+    tmp_path: Path, small_experiment: dict[str, Any], kind: str
+) -> None:
+    data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
+    cell = next(c for c in data["cells"] if c["variant"] == "cuda_hybrid" and c["status"] == "ok")
+    figure = {"kind": kind, "stage": "assign", "where": {"variant": ["cuda_hybrid"]}}
+    figure = _figure(_load(tmp_path, data), **figure)
+    points = _points(draw(_load(tmp_path, data), figure).picture)
+    cell["unsteady"] = ["its processes disagree: 1 process at 1 ms, 1 at 2 ms, 1 at 4 ms"]
+    drawing = draw(_load(tmp_path, data), figure)
+    assert len(_points(drawing.picture)) == len(points) - 1
+    assert "cuda_hybrid f32, unsteady" in " ".join(drawing.caption)
+    assert "no time (see the notes)" in [t.get_text() for t in drawing.picture.legends[0].texts]
+
+
 def test_a_stage_stands_under_the_limits_of_where_it_runs_alone(
     tmp_path: Path, small_experiment: dict[str, Any]
 ) -> None:
