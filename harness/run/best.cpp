@@ -32,6 +32,7 @@ constexpr double kLeastLeft = 0.3;     // seconds: less is none
 // Estimates are right within a factor of about 2 on processors, and less so on GPUs.
 constexpr double kHopeless = 4;
 constexpr std::size_t kBeforeBaseline = 3;
+constexpr double kCheap = 0.25;  // of the time that the next first process is expected to take
 
 const Parameter* parameter_of(const Generator& generator, const char* name) {
   const auto found = std::find_if(generator.parameters.begin(), generator.parameters.end(),
@@ -185,10 +186,12 @@ Choice BudgetChooser::first_of(const Cell& cell) const {
       "given up after " + format_seconds(limit) + (last ? ", at the end of " : " of ") + budget};
 }
 
-std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news) {
+std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
+                                             double& seconds) const {
   std::map<AnswerKind, double> best;
   for (const auto& one : news) {
-    if (!is_timed(one)) continue;
+    // Who has no steady time leads nobody.
+    if (!is_timed(one) || !agreement_of(medians_of(one)).majority()) continue;
     const double whole = whole_call(one, call_);
     const auto known = best.emplace(kind_of(one), whole).first;
     known->second = std::min(known->second, whole);
@@ -199,28 +202,36 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news) 
   for (const auto& one : news) {
     if (!is_timed(one) || !wants_more(one)) continue;
     const double whole = whole_call(one, call_);
-    const bool front = whole <= kFront * best.at(kind_of(one));
+    const auto leader = best.find(kind_of(one));
+    const bool front = leader == best.end() || whole <= kFront * leader->second;
     if (!front && one.cell->key.variant != kBestBaseline) continue;
     // One that was ended before its time is not asked for for ever.
-    if (asked_[one.cell] >= kMostProcesses) continue;
+    const auto asked = asked_.find(one.cell);
+    if (asked != asked_.end() && asked->second >= kMostProcesses) continue;
     if (left < kLeastLeft || one.processes.front()->wall_seconds > left) continue;
     const std::pair standing{static_cast<int>(one.processes.size()), whole};
     if (standing >= fewest) continue;
     fewest = standing;
     choice = Choice{one.cell, left, false, ""};
+    seconds = one.processes.front()->wall_seconds;
   }
-  if (choice) ++asked_[choice->cell];
   return choice;
 }
 
 std::optional<Choice> BudgetChooser::next(const std::vector<CellNews>& news) {
   if (order_.empty()) rank(news);
+  double seconds = 0;
+  const auto more = further(news, seconds);
   for (const Cell* cell : order_) {
     const auto one = std::find_if(news.begin(), news.end(),
                                   [&](const CellNews& known) { return known.cell == cell; });
-    if (one != news.end() && one->processes.empty() && !one->stopped) return first_of(*cell);
+    if (one == news.end() || !one->processes.empty() || one->stopped) continue;
+    // Certainty about the front first, where it costs little beside a look at another.
+    if (more && seconds <= kCheap * expected_.at(cell)) break;
+    return first_of(*cell);
   }
-  return further(news);
+  if (more) ++asked_[more->cell];
+  return more;
 }
 
 }  // namespace kmeans

@@ -59,8 +59,8 @@ AnswerKind answer_kind(bool exact, Precision precision);
 const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
-/// first, then further ones of those at the front, whose order is the question. No process outlasts
-/// the budget, none but the last a quarter of it.
+/// first, and further ones of those at the front, whose order is the question, once they cost little
+/// beside the next. No process outlasts the budget, no first one a quarter of it.
 class BudgetChooser {
  public:
   /// `call`: iterations of the whole call that is ranked; `left`: seconds of the budget that are left.
@@ -72,7 +72,8 @@ class BudgetChooser {
  private:
   void rank(const std::vector<CellNews>& news);
   [[nodiscard]] Choice first_of(const Cell& cell) const;
-  std::optional<Choice> further(const std::vector<CellNews>& news);
+  /// `seconds`: what it is expected to take.
+  std::optional<Choice> further(const std::vector<CellNews>& news, double& seconds) const;
 
   double seconds_;
   std::int64_t call_;
