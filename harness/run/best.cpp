@@ -212,8 +212,10 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
     const std::pair standing{static_cast<int>(one.processes.size()), whole};
     if (standing >= fewest) continue;
     fewest = standing;
-    choice = Choice{one.cell, left, false, ""};
     seconds = one.processes.front()->wall_seconds;
+    // One that hangs must not take the rest of the budget with it.
+    const double most = std::max(kLeastOfProcess, kHopeless * seconds);
+    choice = Choice{one.cell, std::min(left, most), false, ""};
   }
   return choice;
 }
