@@ -221,6 +221,16 @@ int run_on_ranks(int argc, char** argv) {
   return code;
 }
 
+/// Ranks that cannot talk to each other any more would wait for each other for ever.
+int run_or_abort(int argc, char** argv) {
+  try {
+    return run_on_ranks(argc, argv);
+  } catch (const kmeans::CommunicationError& error) {
+    kmeans::process_ranks().abort(error.what(), kmeans::kExitUnusableEnvironment);
+    return kmeans::kExitUnusableEnvironment;  // g++ does not see that abort() never returns
+  }
+}
+
 /// Whoever started the program may have closed its standard streams. The next file opened would get
 /// their numbers, and what is printed would land in it.
 void open_standard_streams() {
@@ -239,7 +249,7 @@ int main(int argc, char** argv) {
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
   kmeans::honour_denormals_from_the_start();
-  const int code = exit_code_of([&] { return run_on_ranks(argc, argv); });
+  const int code = exit_code_of([&] { return run_or_abort(argc, argv); });
   kmeans::finish_ranks();
   return code;
 }

@@ -2,6 +2,7 @@
 #include "harness/verify/ranked_variant.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -338,14 +339,13 @@ class RankPart final : public AnyRankPart {
   }
 
   RankTimes times() override {
-    std::vector<double> both(2 * ranks_.size());
-    both[2 * ranks_.rank()] = seconds_;
-    both[2 * ranks_.rank() + 1] = timed_.seconds();
-    ranks_.all_gather(both.data(), std::vector<std::int64_t>(ranks_.size(), 2 * sizeof(double)));
+    std::vector<std::array<double, 2>> all(ranks_.size());
+    all[ranks_.rank()] = {seconds_, timed_.seconds()};
+    ranks_.all_gather(all.data(), std::vector<std::int64_t>(all.size(), sizeof(all[0])));
     RankTimes times;
-    for (int r = 0; r < ranks_.size(); ++r) {
-      times.seconds.push_back(both[2 * r]);
-      times.communication.push_back(both[2 * r + 1]);
+    for (const auto& [seconds, communication] : all) {
+      times.seconds.push_back(seconds);
+      times.communication.push_back(communication);
     }
     return times;
   }
