@@ -17,7 +17,7 @@ _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
 _PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
 _EVERY = "*"  # in an experiment's list: every variant that takes the shape
-_NARROWED = re.compile(r"""--only[ =]('[^']*'|"[^"]*"|\S+)""")
+_NARROWED = re.compile(r"""--(?:only|shard)[ =]('[^']*'|"[^"]*"|\S+)""")
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -234,6 +234,17 @@ def partial_sentence(result: Result) -> str | None:
     if len(result.cells) >= result.planned_cells:
         text = "Incomplete run: traces or studies are missing"
     return text + (f"; {narrowed}." if narrowed else ".")
+
+
+def parts_sentence(result: Result) -> str | None:
+    """That a result was joined from parts, measured one by one or beside each other."""
+    parts = result.context.get("parts") or []
+    if not parts:
+        return None
+    return (
+        f"Joined from {many(len(parts), 'part')}, measured on machines of this kind, each problem "
+        "with all its variants in one of them; limits are those of the first part's machine."
+    )
 
 
 def early_sentences(cells: Sequence[Cell]) -> list[str]:

@@ -211,7 +211,10 @@ def _names(stages: Stages) -> list[str]:
 
 
 def stage_profiles(cell: Cell) -> list[dict[str, float]]:
-    """Seconds per iteration by stage, of each process; files of earlier versions have one alone."""
+    """Seconds per iteration by stage, of each process; files of earlier versions have one alone.
+    None of an unsteady cell: processes that disagree in the whole have no one time of a part."""
+    if not cell.ok:
+        return []
     found = cell.data.get("stage_samples_seconds_per_iteration") or {}
     if not found or len({len(samples) for samples in found.values()}) > 1:
         medians = cell.data.get("stages") or {}

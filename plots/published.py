@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from plots import exactness
 from plots.load import ROOT, Cell, Interval, Result, read_json
 from plots.metrics import (
     FEWEST_SAMPLES,
@@ -55,6 +56,9 @@ class Comparison:
     once: bool = False  # ours rests on a single sample
     singles: int = 0  # of several shapes, those of which ours rests on a single sample
     lacking: int = 0  # of the shapes that the source's number is over, those without ours
+    price: str = (
+        ""  # of a time of a rounded variant where exact ones ran: its share of wrong labels
+    )
 
     @property
     def prior(self) -> bool:
@@ -252,8 +256,16 @@ def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> 
         return Comparison(entry, None, f"any of {len(exact)} cells of this run could be meant")
     if not runs and timed[0].executed_iterations is None:
         return Comparison(entry, None, UNTOLD)
-    text = _what_the_trace_ran(runs[0], wanted) if runs else _what_ran(timed[0], wanted)
+    if runs:
+        text = _what_the_trace_ran(runs[0], wanted, entry)
+    else:
+        text = _what_ran(timed[0], wanted, entry)
     return Comparison(entry, None, text, text=text)
+
+
+def _whole_text(found: float | None, entry: dict[str, Any]) -> str:
+    """In the unit of the published total."""
+    return NONE if found is None else quantity_text(entry["quantity"], found, like=entry["value"])
 
 
 def _whole_cell(entry: dict[str, Any], cell: Cell) -> Comparison:
@@ -278,19 +290,19 @@ def _is_program(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
     return bool(timed) and _fits(trace, entry)
 
 
-def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None) -> str:
+def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None, entry: dict[str, Any]) -> str:
     steps, found = len(trace["iterations"]), trace_seconds(trace)
-    whole = seconds(found.mid if found else None)
+    whole = _whole_text(found and found.mid, entry)
     return (
         f"trace {trace['name']} ended after {many(steps, 'iteration')}, not "
         f"{count(wanted or steps)}: {whole} in all"
     )
 
 
-def _what_ran(cell: Cell, wanted: int | None) -> str:
+def _what_ran(cell: Cell, wanted: int | None, entry: dict[str, Any]) -> str:
     """'stopped after 184 of 300 iterations: 0.144 s for the whole fit'."""
     steps = cell.executed_iterations or cell.iterations
-    whole = seconds(cell.seconds.mid * steps) if cell.seconds else NONE
+    whole = _whole_text(cell.seconds and cell.seconds.mid * steps, entry)
     if cell.stopped_early:
         asked = many(cell.iterations, "iteration")
         return f"stopped after {count(steps)} of {asked}: {whole} for the whole fit"
@@ -346,7 +358,16 @@ def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparis
     once = any(c.sample_count < FEWEST_SAMPLES for c in cells)
     if any(c.executed_iterations is None for c in cells):
         remark += f"; {UNTOLD}"
-    return Comparison(entry, found.mid, remark, found, once=once)
+    return Comparison(
+        entry, found.mid, remark, found, once=once, price=_price_of(result, entry, cell)
+    )
+
+
+def _price_of(result: Result, entry: dict[str, Any], cell: Cell) -> str:
+    """Of a time that stands beside times of exact variants at the same shape."""
+    beside = [c for c in result.cells if c.shape == cell.shape]
+    timed = entry["quantity"] in _IN_SECONDS
+    return exactness.wrong_text(cell) if timed and exactness.is_mixed(beside) else ""
 
 
 def _measure(

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import io
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from plots.figures import module_of
 from plots.load import Result
 from plots.pool import starmap
 from plots.select import NothingToDraw
+from plots.words import wrapped
 
 _METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 _COMPRESSION = 3  # of 9: as small as 6 for pictures of few colours, and faster
@@ -70,8 +70,8 @@ def with_caption(drawing: Drawing) -> Figure:
         raise ValueError(f"nothing was drawn: {drawing.absent}")
     width, height = picture.get_size_inches()
     columns = int(width * 15.2)
-    title = textwrap.fill(drawing.figure["title"], int(width * 8.5))
-    text = "\n".join(textwrap.fill(sentence, columns) for sentence in drawing.caption)
+    title = wrapped(drawing.figure["title"], int(width * 8.5))
+    text = "\n".join(wrapped(sentence, columns) for sentence in drawing.caption)
     foot = (text.count("\n") + 1) * _LINE + 0.12
     head = 0.16 + 0.22 * (title.count("\n") + 1)
     engine = picture.get_layout_engine()

@@ -27,6 +27,7 @@ from plots.captions import (
     not_run_sentences,
     partial_sentence,
     partial_text,
+    parts_sentence,
 )
 from plots.comparison import Link, comparisons_in
 from plots.inline import inline_svg, kind_of, picture_text
@@ -141,7 +142,7 @@ def _verification_text(cell: Cell) -> str:
     differing, excess = found.get("labels_differing"), found.get("largest_excess")
     parts = []
     if differing is not None:
-        parts.append("labels equal" if differing == 0 else f"{words.percent(differing)} differ")
+        parts.append("labels equal" if differing == 0 else f"{words.percent(differing)} wrong")
     if differing and excess is not None:
         parts.append(f"excess ≤ {excess:.1e}")
     if found.get("points_checked", 0) < found.get("points_total", 0):
@@ -340,6 +341,7 @@ def _notices(results: Sequence[Result]) -> list[str]:
     by_kind = (
         lambda r: [text] if (text := build_warning(r)) else [],
         lambda r: [text] if (text := partial_sentence(r)) else [],
+        lambda r: [text] if (text := parts_sentence(r)) else [],
         _not_run,
         lambda r: [f"Doubtful conditions. {text}" for text in doubtful_conditions(r)],
         _disturbances,

@@ -4,12 +4,22 @@
 from __future__ import annotations
 
 import math
+import re
+import textwrap
 
 NONE = "\u2014"  # an em dash: there is no value
 TIMES = "\u00d7"
 TO = "\u2013"  # an en dash between two ends
 MINUS = "\u2212"
+_TOGETHER = re.compile(r"(?<=\d) (?=\d{3}(?!\d))|(?<=\w) (?== \S)|(?<=\w =) (?=\S)")
+_UNBROKEN = "\u00a0"  # a space at which textwrap does not break
 _SI = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+
+
+def wrapped(text: str, letters: int) -> str:
+    """In lines, none of which ends within 500 000 or n = 2: half a number is another number."""
+    kept = textwrap.fill(_TOGETHER.sub(_UNBROKEN, text), letters)
+    return kept.replace(_UNBROKEN, " ")
 
 
 def digits(value: float, significant: int = 3) -> str:

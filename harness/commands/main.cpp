@@ -17,11 +17,13 @@
 #include <string>
 #include <vector>
 
+#include "harness/commands/best_command.h"
 #include "harness/commands/compare_command.h"
 #include "harness/commands/data_command.h"
 #include "harness/commands/export_command.h"
 #include "harness/commands/list_command.h"
 #include "harness/commands/machine_command.h"
+#include "harness/commands/merge_command.h"
 #include "harness/commands/reproduce_command.h"
 #include "harness/commands/run_command.h"
 #include "harness/commands/verify_command.h"
@@ -129,7 +131,7 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
 
 /// Commands that start processes of their own, or share no work, would do all of it on rank 0.
 void refuse_on_ranks(const CLI::App& app) {
-  for (const char* name : {"run", "reproduce", "machine", "study-worker"}) {
+  for (const char* name : {"run", "best", "reproduce", "machine", "study-worker"}) {
     if (!app.got_subcommand(name)) continue;
     throw InputError(std::string("`") + name + "` was started as " +
                      std::to_string(process_ranks().size()) +
@@ -146,9 +148,10 @@ int run(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 gate failed, 2 bad input, 3 unusable environment, 4 some cells failed,\n"
       "5 output failed, 130 interrupted.\n\n"
-      "Start with: kmeans-bench list; kmeans-bench run goldsborough2017");
+      "Start with: kmeans-bench best points.npy -k 40; kmeans-bench run goldsborough2017");
   std::function<int()> action;
   add_list_command(app, action);
+  add_best_command(app, action);
   add_run_command(app, action);
   add_fit_command(app, action);
   add_verify_command(app, action);
@@ -156,6 +159,7 @@ int run(int argc, char** argv) {
   add_machine_command(app, action);
   add_compare_command(app, action);
   add_export_command(app, action);
+  add_merge_command(app, action);
   add_reproduce_command(app, action);
   add_worker_commands(app, action);
   try {
@@ -169,7 +173,7 @@ int run(int argc, char** argv) {
   }
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
-      app.got_subcommand("study-worker")) {
+      app.got_subcommand("best") || app.got_subcommand("study-worker")) {
     discover_python_variants();
   }
   // `run` and `reproduce` hand work to processes whose environment they set.

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/commands/run_command.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -14,8 +11,7 @@
 #include <vector>
 
 #include "harness/commands/run_table.h"
-#include "harness/machine/ceilings.h"
-#include "harness/machine/gpu.h"
+#include "harness/commands/surroundings.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/machine_check.h"
@@ -24,6 +20,7 @@
 #include "harness/run/estimate.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/overrides.h"
+#include "harness/run/plan_part.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
@@ -40,6 +37,7 @@ struct RunOptions {
   std::vector<std::string> experiments;
   std::string scale = "quick";
   std::string only;
+  std::string shard;
   std::string out;
   std::string turns;  ///< Name of a session of compare --run.
   Overrides overrides;
@@ -63,58 +61,6 @@ struct PlannedExperiment {
   Experiment experiment;
   Plan plan;
 };
-
-/// An absolute path in the command becomes its last part: where someone keeps files says nothing
-/// about the results. What only looks like one, as a regular expression may, stays.
-std::string without_folders(const std::string& argument) {
-  const auto slash = argument.find('/');
-  const bool at_start = slash == 0 || (slash != std::string::npos && argument[slash - 1] == '=');
-  if (!at_start) return argument;
-  std::filesystem::path path = argument.substr(slash);
-  if (!path.has_filename()) path = path.parent_path();
-  std::error_code ignored;
-  const bool real = std::filesystem::exists(path, ignored) ||
-                    (path.parent_path() != path.root_path() &&
-                     std::filesystem::exists(path.parent_path(), ignored));
-  return real ? argument.substr(0, slash) + path.filename().string() : argument;
-}
-
-/// The command as typed, the program by its plain name.
-std::string typed_command() {
-  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
-  std::string text = "kmeans-bench";
-  std::string argument;
-  for (bool first = true; std::getline(stream, argument, '\0'); first = false) {
-    if (first) continue;
-    argument = without_folders(argument);
-    const bool plain = !argument.empty() &&
-                       argument.find_first_of(" \t\n\"'\\$*?[](){}|&;<>") == std::string::npos;
-    text += plain ? " " + argument : " '" + argument + "'";
-  }
-  return valid_utf8(text);
-}
-
-std::pair<std::int64_t, std::int64_t> size_of_stored(const DatasetSpec& spec,
-                                                     const std::filesystem::path& cache) {
-  const auto size = [&](ScalarType scalar) {
-    const auto stored = materialise(spec, scalar, cache);
-    return std::pair{stored.n, stored.d};
-  };
-  try {
-    return size(ScalarType::f32);
-  } catch (const InputError&) {
-    // Outside of float32's range? An experiment whose cells are all in float64 can still run.
-    try {
-      return size(ScalarType::f64);
-    } catch (const InputError&) {  // NOLINT(bugprone-empty-catch): the first refusal says it
-    }
-    throw;
-  }
-}
-
-void warn(const std::string& text) {
-  std::fprintf(stderr, "warning: %s\n", printable(text).c_str());
-}
 
 /// The time that each cell may take. More processes than the experiment has would otherwise be
 /// dropped by a budget that was meant for fewer.
@@ -146,20 +92,11 @@ std::vector<Experiment> load_all(const std::vector<std::string>& names) {
 }
 
 std::vector<PlannedExperiment> plan_all(const RunOptions& options, int threads) {
-  const std::filesystem::path cache = cache_root();
-  PlanOptions plan_options;
+  PlanOptions plan_options = plan_options_here(threads);
   plan_options.scale = options.scale;
-  plan_options.threads = threads;
   plan_options.processes = options.processes;
   plan_options.repetitions = options.repetitions;
-  plan_options.memory_bytes = static_cast<double>(available_memory());
-  if (const GpuDevice* gpu = current_gpu()) {
-    // A CUDA context and its kernels take some of it.
-    constexpr double kContextBytes = 768e6;
-    plan_options.device_memory_bytes = static_cast<double>(gpu->memory_bytes) - kContextBytes;
-  }
   plan_options.allow_many = options.yes;
-  plan_options.size_of_file = [&](const DatasetSpec& spec) { return size_of_stored(spec, cache); };
   std::vector<PlannedExperiment> planned;
   for (Experiment& experiment : load_all(options.experiments)) {
     if (options.overrides.any()) experiment = overridden(experiment, options.overrides);
@@ -211,6 +148,21 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   planned = std::move(kept);
 }
 
+/// Leaves the plans of experiments with one part each; drops those that have none.
+void deal_out(std::vector<PlannedExperiment>& planned, const std::string& text) {
+  if (text.empty()) return;
+  const PlanPart part = parse_plan_part(text);
+  std::vector<PlannedExperiment> kept;
+  for (auto& one : planned) {
+    if (keep_part(one.plan, part) > 0) kept.push_back(std::move(one));
+  }
+  if (kept.empty()) {
+    throw InputError("--shard " + text +
+                     " is empty: there are fewer problems than parts; ask for " + "fewer parts");
+  }
+  planned = std::move(kept);
+}
+
 int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int threads) {
   std::size_t runs = 0;
   std::size_t skips = 0;
@@ -257,56 +209,6 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
   return kExitOk;
 }
 
-/// Warns of what spoils measurements, or refuses. Throws EnvironmentError.
-std::vector<Condition> look_for_disturbances(const RunOptions& options, int threads,
-                                             const nlohmann::json& machine) {
-  auto conditions = check_machine(check_scope(threads, machine), options.check.seconds);
-  if (InterruptGuard::interrupted()) return conditions;
-  if (options.require_quiet) {
-    std::string text;
-    for (const auto& one : doubtful(conditions, options.check.accepted)) text += "\n  " + one;
-    if (!text.empty()) {
-      throw EnvironmentError("this machine is not fit for measuring now:" + text +
-                             "\nMend these, or name those to put up with: --accept "
-                             "CHECK[,CHECK...]");
-    }
-  }
-  for (const auto& one : doubtful(conditions)) warn(one);
-  return conditions;
-}
-
-bool cores_are_shared(const nlohmann::json& conditions) {
-  return std::any_of(conditions.begin(), conditions.end(), [](const nlohmann::json& one) {
-    const std::string check = one.at("check");
-    return (check == "cpu_use" || check == "load") && one.at("state") == "doubtful";
-  });
-}
-
-RunSurroundings look_around(const RunOptions& options, int threads) {
-  RunSurroundings surroundings;
-  surroundings.machine_id = machine_id();
-  surroundings.machine = machine_fingerprint();
-  surroundings.environment = inspect_environment();
-  for (const auto& warning : surroundings.environment.warnings) warn(warning);
-  surroundings.conditions = to_json(look_for_disturbances(options, threads, surroundings.machine));
-  surroundings.environment.waiting =
-      suitable_waiting(surroundings.environment, cores_are_shared(surroundings.conditions));
-  if (surroundings.environment.waiting == "passive") {
-    warn(
-        "other work shares the cores: OpenMP threads sleep while they wait for each other "
-        "(OMP_WAIT_POLICY=passive); your own OMP_WAIT_POLICY=active or passive decides otherwise");
-  }
-  std::fprintf(stderr, "machine %s: looking up its measured ceilings\n",
-               surroundings.machine_id.c_str());
-  surroundings.limits.ceilings = measured_ceilings(false);
-  if (const auto cache = data_caches().last_level_bytes) {
-    surroundings.limits.cache_bytes = static_cast<double>(*cache);
-  }
-  surroundings.limits.usable_threads = usable_threads();
-  surroundings.limits.cpus = static_cast<int>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
-  return surroundings;
-}
-
 void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
   std::size_t width = 10;
   for (const auto& [name, summary] : summaries) width = std::max(width, name.size());
@@ -318,7 +220,7 @@ void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summar
                 summary.file.string().c_str(),
                 summary.complete      ? ""
                 : summary.interrupted ? " (incomplete)"
-                                      : " (partial: --only left something out)");
+                                      : " (partial: --only or --shard left something out)");
   }
   std::fflush(stdout);
 }
@@ -385,6 +287,7 @@ int run(const RunOptions& options) {
   const int threads = options.threads > 0 ? options.threads : usable_threads();
   auto planned = plan_all(options, threads);
   narrow(planned, options.only);
+  deal_out(planned, options.shard);
   if (options.dry_run) return dry_run(planned, options.patience, threads);
 
   const InterruptGuard guard;
@@ -406,7 +309,8 @@ int run(const RunOptions& options) {
   }
   check_results(planned, settings.out);
   check_writable(settings.out);
-  const RunSurroundings surroundings = look_around(options, threads);
+  const RunSurroundings surroundings =
+      look_around({options.check, options.require_quiet, false}, threads);
 
   std::vector<std::pair<std::string, RunSummary>> summaries;
   bool failed = false;
@@ -446,6 +350,11 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--only", options->only,
                       "Regular expression, found in a cell's key (variant/precision/data/k/T/"
                       "threads), a trace's, a study's or an experiment's name");
+  command
+      ->add_option("--shard", options->shard,
+                   "I/N: part I of N, dealt out by problem; `kmeans-bench merge` joins the "
+                   "parts")
+      ->type_name("I/N");
   Overrides& overrides = options->overrides;
   command
       ->add_option("--add-variant", overrides.add_variants,

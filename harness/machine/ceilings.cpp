@@ -611,7 +611,7 @@ int run_gpu_worker(double effort) {
   return 0;
 }
 
-nlohmann::json measure_ceilings(double effort) {
+nlohmann::json measure_ceilings(double effort, bool matrix_product) {
   const double began = seconds_now();
   const auto& kernels = ceiling_kernels().front();
   const int threads = usable_threads();
@@ -669,7 +669,8 @@ nlohmann::json measure_ceilings(double effort) {
   const auto gigabytes_cache = seen(cache.best());
   memory.reset();
 
-  const auto blas = ask_openblas_worker("gemm", 60);
+  const auto blas = matrix_product ? ask_openblas_worker("gemm", 60)
+                                   : json{{"problem", "it was left out of a quick look"}};
   json gemm{{"f32", nullptr}, {"f64", nullptr}, {"library", nullptr}};
   json gemm_size;
   if (blas.contains("f32")) {
@@ -714,7 +715,9 @@ std::string kept_ceilings_file() {
       .string();
 }
 
-nlohmann::json measured_ceilings(bool force, double effort) {
+namespace {
+
+json find_ceilings(bool force, double effort, bool quick) {
   const auto machine = machine_fingerprint();
   const auto file = kept_ceilings_file();
   auto kept = read_kept_ceilings(file, fingerprint_hash(machine));
@@ -722,7 +725,7 @@ nlohmann::json measured_ceilings(bool force, double effort) {
 
   auto ceilings = force ? json(nullptr) : kept_object(kept, "ceilings");
   if (ceilings.is_null()) {
-    ceilings = measure_ceilings(effort);
+    ceilings = measure_ceilings(effort, !quick);
     if (!disturbed(ceilings)) {
       kept["ceilings"] = ceilings;
       changed = true;
@@ -748,7 +751,7 @@ nlohmann::json measured_ceilings(bool force, double effort) {
       }
     }
   }
-  if (changed) keep_ceilings(file, kept);
+  if (changed && !quick) keep_ceilings(file, kept);
 
   const bool gpu_there = !gpu_status().devices.empty() || !machine.at("gpus").empty();
   if (gpu_ceilings.is_null() && gpu_there && ceilings.contains("details")) {
@@ -757,5 +760,13 @@ nlohmann::json measured_ceilings(bool force, double effort) {
   ceilings["gpu"] = gpu_ceilings;
   return ceilings;
 }
+
+}  // namespace
+
+nlohmann::json measured_ceilings(bool force, double effort) {
+  return find_ceilings(force, effort, false);
+}
+
+nlohmann::json ceilings_at_hand(double effort) { return find_ceilings(false, effort, true); }
 
 }  // namespace kmeans

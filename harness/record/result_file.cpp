@@ -398,6 +398,13 @@ json read_list(const JsonReader& root, const char* key, const char* named_by) {
   return list.value();
 }
 
+PlannedNames read_planned(const JsonReader& node) {
+  const auto names = [&](const char* key) {
+    return node[key].each([](const JsonReader& name) { return name.nonempty_text(); });
+  };
+  return {names("cells"), names("traces"), names("studies")};
+}
+
 ResultFile from_document(const JsonDocument& document) {
   const JsonReader root(document);
   const JsonReader version = root["schema_version"];
@@ -409,10 +416,12 @@ ResultFile from_document(const JsonDocument& document) {
   }
   ResultFile file;
   file.path = document.source;
+  file.schema_version = schema;
   file.experiment = root["experiment"].nonempty_text();
   file.scale = root["scale"].one_of({"quick", "paper"});
   file.complete = root["complete"].boolean();
   file.planned_cells = root["planned_cells"].integer(0);
+  if (const auto planned = root["planned"]) file.planned = read_planned(planned);
   const JsonReader context = root["context"];
   check_context(context);
   file.machine = context["machine"]["id"].nonempty_text();

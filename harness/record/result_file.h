@@ -37,14 +37,27 @@ struct CellResult : Answer {
   nlohmann::json data;  ///< The whole cell.
 };
 
+/// What a whole experiment has, in its order, by name.
+struct PlannedNames {
+  std::vector<std::string> cells;
+  std::vector<std::string> traces;
+  std::vector<std::string> studies;
+
+  bool operator==(const PlannedNames& other) const {
+    return cells == other.cells && traces == other.traces && studies == other.studies;
+  }
+};
+
 /// One experiment on one machine.
 struct ResultFile {
   std::filesystem::path path;
+  std::int64_t schema_version = 0;
   std::string experiment;
   std::string scale;
   bool complete = false;
   std::int64_t planned_cells = 0;
-  std::string machine;  ///< context.machine.id
+  std::optional<PlannedNames> planned;  ///< Of a file that is not complete; older ones lack it.
+  std::string machine;                  ///< context.machine.id
   nlohmann::json context;
   nlohmann::json spec;
   std::vector<CellResult> cells;

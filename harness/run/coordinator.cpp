@@ -131,6 +131,8 @@ class Run {
     try {
       if (settings_.turns) {
         if (!take_turns()) return conclude();
+      } else if (settings_.choose) {
+        measure_chosen();
       } else {
         measure();
       }
@@ -463,6 +465,29 @@ class Run {
     return false;
   }
 
+  /// Process by process, as the settings' chooser says.
+  void measure_chosen() {
+    while (!interrupted()) {
+      std::vector<CellNews> news;
+      for (const auto& state : states_) {
+        news.push_back({state.cell, processes_of(*state.cell), state.stopped});
+      }
+      const auto choice = settings_.choose(news);
+      if (!choice) break;
+      const auto state = std::find_if(states_.begin(), states_.end(),
+                                      [&](const auto& one) { return one.cell == choice->cell; });
+      if (state == states_.end()) throw std::logic_error("a cell was chosen that is not measured");
+      if (choice->leave) {
+        stop(*state, unreported("skipped", choice->reason));
+        continue;
+      }
+      run_process_of(*state, state->done.empty() ? 0 : *state->done.rbegin() + 1, &*choice);
+      if (seconds_since_assembly() > kAssembleEverySeconds) assemble(false);
+    }
+    if (interrupted()) return;
+    for (auto& state : states_) state.processes = static_cast<int>(state.done.size());
+  }
+
   /// Rounds: process r of every cell before process r + 1 of any, so that a machine that drifts
   /// drifts for all alike; in each round another random order.
   void measure() {
@@ -623,7 +648,7 @@ class Run {
                                    : cell.sampling.max_seconds;
     job.patience = settings_.patience;
     if (settings_.patience > 0) job.best_pace = best_pace(cell.key.threads);
-    job.profile = true;
+    job.profile = !settings_.choose;
     // An earlier attempt may hold the cell's one certificate; the new one then needs its own.
     if (state.done.count(process) == 0) job.certified_outcomes = state.certified;
     if (state.exact) compare_with(*state.exact, job);
@@ -632,7 +657,7 @@ class Run {
     return job;
   }
 
-  void run_process_of(CellState& state, int process) {
+  void run_process_of(CellState& state, int process, const Choice* choice = nullptr) {
     const Cell& cell = *state.cell;
     const Job job = process_job(state, process);
     const ProcessRecord* earlier =
@@ -645,8 +670,13 @@ class Run {
     const FileStamp centroids(state.files.centroids);
     const Activity before = read_activity(metered_);
     const auto begin = Clock::now();
-    auto answer = workers_.run(job, cell.sampling.timeout_seconds);
+    auto answer = workers_.run(
+        job, choice != nullptr ? choice->timeout_seconds : cell.sampling.timeout_seconds);
     if (answer.interrupted) return;  // abandoned: a resumed run begins this process anew
+    if (answer.timed_out && choice != nullptr) {
+      if (process == 0) stop(state, unreported("skipped", choice->reason));
+      return;
+    }
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     record.wall_seconds = answer.wall_seconds;
     const bool written_to = !(FileStamp(state.files.points.file) == points) ||
@@ -663,7 +693,8 @@ class Run {
     remember(std::move(record));
     review(state);
     if (written_to) restore_inputs(state);
-    if (progress_.rewrites() || (first_attempt && state.finished() && !wants_further(state))) {
+    const bool settled = first_attempt && state.finished() && !wants_further(state);
+    if (progress_.rewrites() || (settings_.choose ? process == 0 : settled)) {
       show(description(state, record_of(cell, process)->result));
     }
   }
@@ -752,7 +783,20 @@ class Run {
     return text;
   }
 
+  /// Where processes are chosen one by one, nobody knows how many there will be: cells are counted.
+  void show_chosen(const std::string& what) {
+    const auto seen = std::count_if(states_.begin(), states_.end(), [](const CellState& state) {
+      return state.stopped || !state.done.empty();
+    });
+    progress_.update(static_cast<std::size_t>(seen), states_.size(), experiment_.name + ": " + what,
+                     -1);
+  }
+
   void show(const std::string& what) {
+    if (settings_.choose) {
+      show_chosen(what);
+      return;
+    }
     std::size_t done = 0;
     std::size_t total = 0;
     double known_seconds = 0;

@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,26 @@ struct RunSurroundings {
   EnvironmentReport environment;
 };
 
+/// What is known of a cell to whoever chooses what is measured next.
+struct CellNews {
+  const Cell* cell = nullptr;
+  std::vector<const ProcessRecord*> processes;  ///< That have finished, in order.
+  bool stopped = false;                         ///< Nothing more to learn of it.
+};
+
+/// One more process of a cell, or a cell that is left out.
+struct Choice {
+  const Cell* cell = nullptr;
+  /// A first process that takes longer is ended, and its cell skipped with `reason`; a later one is
+  /// ended and forgotten.
+  double timeout_seconds = 0;
+  bool leave = false;  ///< No process: the cell is skipped with `reason`.
+  std::string reason;
+};
+
+/// Absent: nothing more is to be measured.
+using Chooser = std::function<std::optional<Choice>(const std::vector<CellNews>&)>;
+
 struct RunSettings {
   std::vector<std::string> worker_command{"/proc/self/exe"};
   std::filesystem::path out;
@@ -40,6 +62,9 @@ struct RunSettings {
   bool keep_environment = false;
   bool turns =
       false;  ///< Processes one by one, as standard input asks (harness/compare/interleave.h).
+  /// Says before every process what is measured next, in place of rounds; empty: rounds. Cells get as
+  /// many processes as it asks for, and no stage times, which cost another repetition.
+  Chooser choose{};
   /// Seconds that a process may spend on waiting for cores that nothing slows down
   /// (harness/machine/pace.h). With any, processes that were disturbed all the same get further attempts.
   double patience = 0;

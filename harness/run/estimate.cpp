@@ -79,6 +79,13 @@ double seconds_of(const PlannedTrace& trace, const Sampling& sampling) {
 
 }  // namespace
 
+double estimated_seconds_of_first(const Cell& cell, int threads) {
+  Cell alone = cell;
+  alone.sampling.max_seconds /= alone.sampling.processes;
+  alone.sampling.processes = 1;
+  return kShareThatRunsTook * seconds_of(alone, threads);
+}
+
 double estimated_seconds(const Plan& plan, int threads) {
   double seconds = 0;
   std::set<std::string> trajectories;

@@ -12,4 +12,7 @@ namespace kmeans {
 /// reach on a processor with vector instructions. Studies and further processes are not in it.
 double estimated_seconds(const Plan& plan, int threads);
 
+/// The same of the first process of a cell alone, without the exact trajectory.
+double estimated_seconds_of_first(const Cell& cell, int threads);
+
 }  // namespace kmeans

@@ -51,10 +51,11 @@ constexpr std::size_t kFewestForSpread = 3;
 // before a cell gets fewer processes.
 constexpr double kOverheadFactor = 6;
 // No budget takes a cell below these: one process cannot show how far processes differ, and one
-// sample decides nothing. Cells with iterations of kLongIteration seconds and more get fewer.
+// sample decides nothing. Cells with iterations of a second and more get fewer: the first process
+// decides, and where the others agree with it, none of them is then below a second.
 constexpr int kFewestProcesses = 3;
 constexpr int kFewestLongProcesses = 2;
-constexpr double kLongIteration = 1;
+constexpr double kLongIteration = kAgreeingProcesses * 1;
 
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 

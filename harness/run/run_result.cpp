@@ -2,9 +2,8 @@
 #include "harness/run/run_result.h"
 
 #include <cstddef>
-#include <map>
-#include <vector>
 
+#include "harness/record/wrong_elsewhere.h"
 #include "harness/support/build_info.h"
 #include "harness/support/text.h"
 
@@ -57,22 +56,6 @@ bool add_studies(const RunTold& told, json& studies) {
   return complete;
 }
 
-/// A variant that is wrong somewhere may be wrong unseen elsewhere: its other cells say so.
-void mark_wrong_elsewhere(json& cells) {
-  std::map<std::string, std::vector<std::string>> wrong;
-  for (const auto& cell : cells) {
-    if (status_of(cell) == "wrong") wrong[cell.at("variant")].push_back(cell.at("key"));
-  }
-  for (auto& cell : cells) {
-    const auto found = wrong.find(cell.at("variant"));
-    if (status_of(cell) != "ok" || found == wrong.end()) continue;
-    const std::size_t others = found->second.size() - 1;
-    cell["noted"].push_back("the variant is wrong at " + found->second.front() +
-                            (others > 0 ? " and in " + std::to_string(others) + " more" : "") +
-                            " in this run");
-  }
-}
-
 /// A slowdown that an earlier part of the run was measured with is no longer in the environment.
 void tell_of_planted(const json& cells, json& context) {
   std::size_t planted = 0;
@@ -81,6 +64,24 @@ void tell_of_planted(const json& cells, json& context) {
   context["environment"]["warnings"].push_back(
       "A slowdown was planted on purpose in " + std::to_string(planted) + " of " +
       std::to_string(cells.size()) + " cells: these times only calibrate `compare`.");
+}
+
+/// What --processes, --repetitions and --max-seconds have made of the experiment's own.
+json sampling_of(const Plan& plan) {
+  const Sampling& sampling = plan.cells.empty() ? plan.sampling : plan.cells.front().sampling;
+  return {{"processes", sampling.processes},
+          {"repetitions", sampling.repetitions},
+          {"min_seconds", sampling.min_seconds},
+          {"max_seconds", sampling.max_seconds}};
+}
+
+/// The names of all that the whole experiment has, in its order.
+json planned_names(const Plan& plan) {
+  json names{{"cells", json::array()}, {"traces", json::array()}, {"studies", json::array()}};
+  for (const auto& cell : plan.cells) names["cells"].push_back(cell.key.text());
+  for (const auto& trace : plan.traces) names["traces"].push_back(trace.spec.name);
+  for (const auto& study : plan.studies) names["studies"].push_back(study.spec.name);
+  return names;
 }
 
 json context_of(const RunTold& told, bool ended) {
@@ -112,6 +113,7 @@ json context_of(const RunTold& told, bool ended) {
       {"ceilings", told.surroundings.limits.ceilings},
       {"environment", environment_context(told.environment, changes)},
       {"threads", told.settings.threads},
+      {"sampling", sampling_of(told.plan)},
       {"datasets", datasets},
       {"seeds",
        {{"order", told.settings.order_seed}, {"data", data_seeds}, {"init", told.experiment.init}}},
@@ -135,16 +137,20 @@ json run_result(const RunTold& told, bool ended) {
   mark_wrong_elsewhere(cells);
   json surroundings = context_of(told, ended);
   tell_of_planted(cells, surroundings);
-  return {{"schema_version", kResultSchemaVersion},
-          {"experiment", told.experiment.name},
-          {"scale", told.plan.scale},
-          {"complete", ended && all_cells && all_traces && all_studies},
-          {"planned_cells", told.plan.cells.size()},
-          {"context", std::move(surroundings)},
-          {"spec", told.experiment.document.value},
-          {"cells", std::move(cells)},
-          {"traces", std::move(traces)},
-          {"studies", std::move(studies)}};
+  const bool complete = ended && all_cells && all_traces && all_studies;
+  json result{{"schema_version", kResultSchemaVersion},
+              {"experiment", told.experiment.name},
+              {"scale", told.plan.scale},
+              {"complete", complete},
+              {"planned_cells", told.plan.cells.size()},
+              {"context", std::move(surroundings)},
+              {"spec", told.experiment.document.value},
+              {"cells", std::move(cells)},
+              {"traces", std::move(traces)},
+              {"studies", std::move(studies)}};
+  // Parts are put in this order, and found complete by it (harness/compare/merge.h).
+  if (!complete) result["planned"] = planned_names(told.plan);
+  return result;
 }
 
 RunSummary summary_of(const json& result) {

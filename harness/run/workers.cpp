@@ -118,7 +118,7 @@ std::vector<std::string> launcher_words(int ranks) {
 
 Workers::Answer Workers::run(const Job& job, double timeout_seconds) {
   const Reply reply = run("worker", to_json(job), job.threads, timeout_seconds, job.ranks);
-  Answer answer{{}, reply.wall_seconds, reply.interrupted};
+  Answer answer{{}, reply.wall_seconds, reply.interrupted, reply.timed_out};
   if (reply.result.is_null()) {
     answer.result = unreported("error", reply.problem);
     return answer;
@@ -167,6 +167,7 @@ Workers::Reply Workers::run(const char* role, const json& job, int threads, doub
   const ProcessOutcome outcome = run_process(request);
   Reply reply;
   reply.wall_seconds = outcome.seconds;
+  reply.timed_out = outcome.end == ProcessOutcome::End::timed_out;
   reply.interrupted = outcome.end == ProcessOutcome::End::interrupted ||
                       (InterruptGuard::interrupted() && !outcome.succeeded());
   if (outcome.succeeded()) {

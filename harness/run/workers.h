@@ -50,6 +50,7 @@ class Workers {
     JobResult result;  ///< With status `error` where the worker gave none that is whole.
     double wall_seconds = 0;
     bool interrupted = false;
+    bool timed_out = false;
   };
 
   struct Record {
@@ -70,6 +71,7 @@ class Workers {
     std::string problem;    ///< Why there is no result.
     double wall_seconds = 0;
     bool interrupted = false;
+    bool timed_out = false;
   };
 
   /// `role`: "worker", "trace-worker" or "study-worker".

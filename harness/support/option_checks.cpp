@@ -50,6 +50,23 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
           ""};
 }
 
+CLI::Validator whole_size(std::int64_t least) {
+  return {[=](std::string& text) {
+            double value = 0;
+            // Up to here every whole number is a float64 of its own.
+            constexpr double kMost = 9007199254740992.0;
+            const bool fits = parse_number(text, value) && std::floor(value) == value &&
+                              value >= static_cast<double>(least) && value <= kMost;
+            if (!fits) {
+              return as_given(text) + " is not a whole number from " + std::to_string(least) +
+                     " to 2^53 (2e6 is one)";
+            }
+            text = std::to_string(static_cast<std::int64_t>(value));
+            return std::string();
+          },
+          ""};
+}
+
 CLI::Validator number_within(double least, double most) {
   return finite_number("from " + short_number(least) + " to " + short_number(most), least, most,
                        false);

@@ -20,6 +20,9 @@ inline constexpr std::int64_t kLargestSeed = std::int64_t{1} << 53;
 CLI::Validator whole_number(std::int64_t least,
                             std::int64_t most = std::numeric_limits<std::int64_t>::max());
 
+/// The same for sizes, which may have a power of ten too, "2e6"; at most 2^53.
+CLI::Validator whole_size(std::int64_t least);
+
 /// For Option::check: a finite decimal number within [least, most].
 CLI::Validator number_within(double least, double most);
 

@@ -11,6 +11,11 @@
 
 namespace kmeans::cuda {
 
+using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
+
+constexpr int kLanes = 32;
+constexpr unsigned kAllLanes = 0xffffffff;
+
 /// One term of a squared distance added to those before it.
 __device__ inline double add_exact_square(double sum, double x, double c) {
   const double difference = __dsub_rn(x, c);

@@ -13,8 +13,6 @@
 
 namespace kmeans::cuda {
 
-using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
-
 /// A point that joins (point >= 0) or leaves (~point) a cluster.
 struct Move {
   std::int32_t point;

@@ -9,11 +9,10 @@
 #include <cmath>
 #include <cstdint>
 
-#include "harness/machine/cuda/device.cuh"
+#include "implementations/cuda/_exact.cuh"
 
 namespace kmeans::cuda {
 
-constexpr unsigned kAllLanes = 0xffffffff;
 constexpr int kColumns = 128;  // centroids of a tile
 constexpr int kChunk = 8;      // halves in a row of a core matrix
 constexpr int kExtra = 4;      // columns for norms and bounds

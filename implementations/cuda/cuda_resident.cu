@@ -20,12 +20,9 @@ namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
-using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
-
 constexpr int kMaxThreads = 1024;
 constexpr int kMaxDimensions = 32;
 constexpr int kChangeBuffers = 3;
-constexpr unsigned kAllLanes = 0xffffffff;
 
 __host__ __device__ constexpr int even(int count) { return (count + 1) / 2 * 2; }
 

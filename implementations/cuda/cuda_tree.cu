@@ -4,10 +4,11 @@
 //            neighbouring points share a small box, and most centroids are farther from that box
 //            than the centroids that the points had before
 // Parallel:  a warp owns a box of 32 points, a lane a point; the lanes test 32 boxes of centroids
-//            at once, then 32 centroids, then each its own point against what is left
+//            at once, then 32 centroids, then each its own point against what is left. Where too
+//            much is left, since the box is large, a warp takes each of its points alone
 // Memory:    column-major points in curve order, read once an iteration; boxes of 1024 and of 32
 //            centroids, fitted anew each iteration while their order stays. Only points whose label
-//            changed touch the sums and labels in memory
+//            changed touch the sums and labels in memory, those of a warp with one label at once
 // Numerics:  a box or centroid is left out where the float32 bounds show that it is farther than
 //            the centroid before for all 32 points, rounding included; what is left is decided in
 //            float32, or in float64 as defined where that is too close. Sums are 64-bit integers.
@@ -23,13 +24,16 @@ namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
-using Integer = unsigned long long;  // two's complement: unsigned addition is signed addition
-
-constexpr int kLanes = 32;
-constexpr unsigned kAllLanes = 0xffffffff;
 constexpr int kThreads = 256;
 constexpr int kSuperSlots = kLanes * kLanes;  // centroids of a box of boxes
 constexpr int kMaxDimensions = 8;
+// Centroids that a box of points is tried against, one after the other, before its points part.
+constexpr int kMostVisits = 160;
+constexpr int kPartedBlocksPerProcessor = 4;
+// Lanes of one label from which on their sum is formed before it goes to memory.
+constexpr int kManyAlike = 3;
+// Bits of a place that do not count among centroids: enough are left to find neighbours.
+__host__ __device__ constexpr int first_bit_of(int d) { return d == 1 ? 0 : 24; }
 
 /// Coordinates between two centroids, so that they load as vectors.
 __host__ __device__ constexpr int stride_of(int d) { return d <= 2 ? d : (d + 3) / 4 * 4; }
@@ -46,14 +50,21 @@ struct Boxes {
   std::int64_t count;
 };
 
+/// Points whose box has too many centroids near it, for a warp each.
+struct Parted {
+  std::int32_t* dev_points;  // places in curve order
+  unsigned* dev_count;
+};
+
 /// Centroids in curve order ("slots"), and the boxes above them.
 struct Tree {
   std::int64_t k;
-  float* dev_centroids;       // k x stride_of(d)
-  std::int32_t* dev_indices;  // slot -> centroid
-  Integer* dev_sums;          // k x (d + 1) by slot: fixed-point sums, then the count
-  Boxes groups;               // of kLanes slots
-  Boxes supers;               // of kLanes groups
+  float* dev_centroids;             // k x stride_of(d)
+  std::int32_t* dev_indices;        // slot -> centroid
+  const std::uint64_t* dev_places;  // on the curve, of the first centroids
+  Integer* dev_sums;                // k x (d + 1) by slot: fixed-point sums, then the count
+  Boxes groups;                     // of kLanes slots
+  Boxes supers;                     // of kLanes groups
 };
 
 /// Place of a point on the Hilbert curve through the cube, Skilling's transposition.
@@ -189,7 +200,9 @@ __device__ void load_centroid(const Tree& tree, std::int64_t slot, float (&c)[D]
 /// thread a slot, a warp a group, a block of kSuperSlots threads a super.
 template <int D>
 __global__ void __launch_bounds__(kSuperSlots)
-    refit_kernel(Tree tree, double inverse_scale, float* __restrict__ dev_centroids) {
+    refit_kernel(Tree tree, double inverse_scale, float* __restrict__ dev_centroids,
+                 unsigned* __restrict__ dev_parted_count) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) *dev_parted_count = 0;
   const std::int64_t slot = std::int64_t{blockIdx.x} * kSuperSlots + threadIdx.x;
   Box<D> box;
 #pragma unroll
@@ -258,59 +271,80 @@ __device__ unsigned near_boxes(const Boxes& boxes, std::int64_t first, const Box
   return __ballot_sync(kAllLanes, near);
 }
 
-/// Calls visit(slot, centroid), the same for all lanes, with every centroid that is not farther
-/// from the leaf than the limit.
+/// Calls visit(first slot) with every group that is not farther from the leaf than the limit, until
+/// it says false.
 template <int D, class Visit>
-__device__ void visit_near(const Tree& tree, const Box<D>& leaf, float limit, Visit visit) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+__device__ void visit_groups(const Tree& tree, const Box<D>& leaf, float limit, Visit visit) {
   for (std::int64_t first = 0; first < tree.supers.count; first += kLanes) {
     for (unsigned supers = near_boxes(tree.supers, first, leaf, limit); supers != 0;
          supers &= supers - 1) {
       const std::int64_t super = first + __ffs(static_cast<int>(supers)) - 1;
       for (unsigned groups = near_boxes(tree.groups, super * kLanes, leaf, limit); groups != 0;
            groups &= groups - 1) {
-        const std::int64_t slot = (super * kLanes + __ffs(static_cast<int>(groups)) - 1) * kLanes;
-        float own[D] = {};
-        bool near = false;
-        if (slot + lane < tree.k) {
-          load_centroid<D>(tree, slot + lane, own);
-          Box<D> place;
-#pragma unroll
-          for (int t = 0; t < D; ++t) place.low[t] = place.high[t] = own[t];
-          near = !(squared_gap(place, leaf) > limit);
-        }
-        for (unsigned slots = __ballot_sync(kAllLanes, near); slots != 0; slots &= slots - 1) {
-          const int from = __ffs(static_cast<int>(slots)) - 1;
-          float c[D];
-#pragma unroll
-          for (int t = 0; t < D; ++t) c[t] = __shfl_sync(kAllLanes, own[t], from);
-          visit(static_cast<std::int32_t>(slot + from), c);
-        }
+        const std::int64_t group = super * kLanes + __ffs(static_cast<int>(groups)) - 1;
+        if (!visit(group * kLanes)) return;
       }
     }
   }
 }
 
-/// Where no label is known: the group whose box is nearest to the leaf's, as a first centroid for
-/// each lane. Any would do; a near one leaves fewer to visit.
 template <int D>
-__device__ float first_limit(const Tree& tree, const Box<D>& leaf, const float (&x)[D]) {
+__device__ Box<D> box_of(const float (&x)[D]) {
+  Box<D> box;
+#pragma unroll
+  for (int t = 0; t < D; ++t) box.low[t] = box.high[t] = x[t];
+  return box;
+}
+
+/// Calls visit(slot, centroid), the same for all lanes, with every centroid that is not farther
+/// from the leaf than the limit. False where there are more than `most` of them.
+template <int D, class Visit>
+__device__ bool visit_near(const Tree& tree, const Box<D>& leaf, float limit, int most,
+                           Visit visit) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  float nearest_gap = INFINITY;
-  std::int64_t nearest = 0;
-  for (std::int64_t group = lane; group < tree.groups.count; group += kLanes) {
-    const float gap = squared_gap(load_box<D>(tree.groups, group), leaf);
-    if (gap < nearest_gap) {
-      nearest_gap = gap;
-      nearest = group;
+  visit_groups<D>(tree, leaf, limit, [&](std::int64_t slot) {
+    float own[D] = {};
+    bool near = false;
+    if (slot + lane < tree.k) {
+      load_centroid<D>(tree, slot + lane, own);
+      near = !(squared_gap(box_of(own), leaf) > limit);
+    }
+    unsigned slots = __ballot_sync(kAllLanes, near);
+    most -= __popc(slots);
+    if (most < 0) return false;
+    for (; slots != 0; slots &= slots - 1) {
+      const int from = __ffs(static_cast<int>(slots)) - 1;
+      float c[D];
+#pragma unroll
+      for (int t = 0; t < D; ++t) c[t] = __shfl_sync(kAllLanes, own[t], from);
+      visit(static_cast<std::int32_t>(slot + from), c);
+    }
+    return true;
+  });
+  return most >= 0;
+}
+
+/// Where no label is known: squared distance to the nearest of the centroids beside the point on the
+/// curve. Any centroids would do; near ones leave fewer to visit. `on_curve` is the point whose
+/// place counts, of a lane.
+template <int D>
+__device__ float first_limit(const Tree& tree, const Cube& cube, const float (&x)[D],
+                             int on_curve) {
+  constexpr int kFirstBit = first_bit_of(D);
+  const std::uint64_t place =
+      __shfl_sync(kAllLanes, curve_place<D>(x, cube), on_curve) >> kFirstBit;
+  std::int64_t low = 0;
+  for (std::int64_t high = tree.k; low < high;) {
+    const std::int64_t middle = (low + high) / 2;
+    if (tree.dev_places[middle] >> kFirstBit < place) {
+      low = middle + 1;
+    } else {
+      high = middle;
     }
   }
-  const unsigned least = __reduce_min_sync(kAllLanes, __float_as_uint(nearest_gap));
-  const unsigned holders = __ballot_sync(kAllLanes, least == __float_as_uint(nearest_gap));
-  nearest = __shfl_sync(kAllLanes, nearest, __ffs(static_cast<int>(holders)) - 1);
+  const std::int64_t first = max(min(low - kLanes / 2, tree.k - kLanes), std::int64_t{0});
   float best = INFINITY;
-  const std::int64_t end = min((nearest + 1) * kLanes, tree.k);
-  for (std::int64_t slot = nearest * kLanes; slot < end; ++slot) {
+  for (std::int64_t slot = first; slot < min(first + kLanes, tree.k); ++slot) {
     float c[D];
     load_centroid<D>(tree, slot, c);
     best = fminf(best, squared_distance<D>(x, c));
@@ -318,67 +352,132 @@ __device__ float first_limit(const Tree& tree, const Box<D>& leaf, const float (
   return best;
 }
 
+/// Squared distance to some centroid that lies near.
+template <int D, bool kFirst>
+__device__ float known_distance(const Tree& tree, const Cube& cube, const float (&x)[D],
+                                std::int32_t before) {
+  if constexpr (kFirst) {
+    return first_limit<D>(tree, cube, x, kLanes / 2);
+  } else {
+    float c[D];
+    load_centroid<D>(tree, before, c);
+    return squared_distance<D>(x, c);
+  }
+}
+
+/// The float32 bounds: what is farther than this is farther than `distance`, rounding included.
 template <int D>
-__device__ void move_point(const Tree& tree, const float (&x)[D], double scale, std::int32_t from,
-                           std::int32_t to) {
+__device__ float limit_of(float distance) {
+  return __fmaf_rn(distance, filter_factor(D), kFilterTiny);
+}
+
+template <int D>
+__device__ double exact_distance(const float (&x)[D], const float (&c)[D]) {
+  double distance = 0;
 #pragma unroll
-  for (int t = 0; t <= D; ++t) {
-    const long long value = t < D ? exact_fixed_point(x[min(t, D - 1)], scale) : 1;
-    atomicAdd(&tree.dev_sums[std::int64_t{to} * (D + 1) + t], static_cast<Integer>(value));
-    if (from >= 0) {
-      atomicAdd(&tree.dev_sums[std::int64_t{from} * (D + 1) + t], static_cast<Integer>(-value));
+  for (int t = 0; t < D; ++t) distance = add_exact_square(distance, x[t], c[t]);
+  return distance;
+}
+
+/// Adds the points of the lanes that take part (or takes them away) to their slots. All lanes call.
+template <int D>
+__device__ void add_points(const Tree& tree, const long long (&values)[D + 1], bool takes_part,
+                           std::int32_t slot) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const unsigned alike =
+      __match_any_sync(kAllLanes, takes_part ? slot : -1 - lane);  // no slot is negative
+  const bool many = takes_part && __popc(alike) >= kManyAlike;
+  if (takes_part && !many) {
+#pragma unroll
+    for (int t = 0; t <= D; ++t) {
+      atomicAdd(&tree.dev_sums[std::int64_t{slot} * (D + 1) + t], static_cast<Integer>(values[t]));
     }
   }
+  for (unsigned left = __ballot_sync(kAllLanes, many); left != 0;) {
+    const int leader = __ffs(static_cast<int>(left)) - 1;
+    const unsigned own = __shfl_sync(kAllLanes, alike, leader);
+    const std::int64_t to = __shfl_sync(kAllLanes, slot, leader);
+    const bool counts = (own >> lane & 1) != 0;
+    Integer mine = 0;  // the sum that this lane adds to memory
+#pragma unroll
+    for (int t = 0; t <= D; ++t) {
+      Integer sum = counts ? static_cast<Integer>(values[t]) : 0;
+#pragma unroll
+      for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+        sum += __shfl_xor_sync(kAllLanes, sum, distance);
+      }
+      mine = lane == t ? sum : mine;
+    }
+    if (lane <= D) atomicAdd(&tree.dev_sums[to * (D + 1) + lane], mine);
+    left &= ~own;
+  }
+}
+
+/// The points of a warp change from slot to slot (-1: from none). All lanes call.
+template <int D>
+__device__ void move_points(const Tree& tree, const float (&x)[D], double scale, bool moves,
+                            std::int32_t from, std::int32_t to) {
+  if (!__any_sync(kAllLanes, moves)) return;
+  long long values[D + 1];
+#pragma unroll
+  for (int t = 0; t < D; ++t) values[t] = exact_fixed_point(x[t], scale);
+  values[D] = 1;
+  add_points<D>(tree, values, moves, to);
+#pragma unroll
+  for (int t = 0; t <= D; ++t) values[t] = -values[t];
+  add_points<D>(tree, values, moves && from >= 0, from);
 }
 
 /// dev_slots: of the ordered points, -1 before the first iteration. Labels go to the points' own
 /// places.
-template <int D>
+template <int D, bool kFirst>
 __global__ void __launch_bounds__(kThreads)
     assign_near_kernel(const float* __restrict__ dev_ordered, std::int64_t n,
-                       const std::int32_t* __restrict__ dev_order, Tree tree, double scale,
-                       std::int32_t* __restrict__ dev_slots,
-                       std::int32_t* __restrict__ dev_labels) {
+                       const std::int32_t* __restrict__ dev_order, Tree tree, Cube cube,
+                       double scale, std::int32_t* __restrict__ dev_slots,
+                       std::int32_t* __restrict__ dev_labels, Parted parted) {
   const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i / kLanes * kLanes >= n) return;  // whole warps: the others' lanes work together
   const std::int64_t own = min(i, n - 1);
   float x[D];
-  Box<D> leaf;
 #pragma unroll
-  for (int t = 0; t < D; ++t) leaf.low[t] = leaf.high[t] = x[t] = dev_ordered[t * n + own];
-  leaf = box_around(leaf);
+  for (int t = 0; t < D; ++t) x[t] = dev_ordered[t * n + own];
+  const Box<D> leaf = box_around(box_of(x));
 
-  const std::int32_t before = dev_slots[own];
-  float known = 0;  // squared distance to some centroid
-  if (__any_sync(kAllLanes, before < 0)) {
-    known = first_limit<D>(tree, leaf, x);
-  } else {
-    float c[D];
-    load_centroid<D>(tree, before, c);
-    known = squared_distance<D>(x, c);
-  }
+  const std::int32_t before = kFirst ? -1 : dev_slots[own];
+  const float known = known_distance<D, kFirst>(tree, cube, x, before);
   // All centroids beyond the limit are farther from every point here than one that it knows.
   const float farthest = __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(known)));
-  const float limit = __fmaf_rn(farthest, filter_factor(D), kFilterTiny);
+  const float limit = limit_of<D>(farthest);
 
   float best = INFINITY;
   float second = INFINITY;
   std::int32_t nearest = -1;
-  visit_near<D>(tree, leaf, limit, [&](std::int32_t slot, const float(&c)[D]) {
-    const float distance = squared_distance<D>(x, c);
-    nearest = distance < best || nearest < 0 ? slot : nearest;
-    second = fminf(second, fmaxf(best, distance));
-    best = fminf(best, distance);
-  });
-  const bool decided = second > __fmaf_rn(best, filter_factor(D), kFilterTiny);
+  const bool visited =
+      visit_near<D>(tree, leaf, limit, kMostVisits, [&](std::int32_t slot, const float(&c)[D]) {
+        const float distance = squared_distance<D>(x, c);
+        nearest = distance < best || nearest < 0 ? slot : nearest;
+        second = fminf(second, fmaxf(best, distance));
+        best = fminf(best, distance);
+      });
+  if (!visited) {
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    unsigned place = 0;
+    const std::int64_t first = i - lane;
+    const auto count = static_cast<unsigned>(min(n - first, std::int64_t{kLanes}));
+    if (lane == 0) place = atomicAdd(parted.dev_count, count);
+    place = __shfl_sync(kAllLanes, place, 0);
+    if (i < n)
+      parted.dev_points[place + static_cast<unsigned>(lane)] = static_cast<std::int32_t>(i);
+    return;
+  }
+  const bool decided = second > limit_of<D>(best);
   if (__any_sync(kAllLanes, !decided)) {
     double best_exactly = INFINITY;
     std::int32_t lowest = 0;
-    visit_near<D>(tree, leaf, limit, [&](std::int32_t slot, const float(&c)[D]) {
+    visit_near<D>(tree, leaf, limit, kMostVisits, [&](std::int32_t slot, const float(&c)[D]) {
       if (decided) return;
-      double distance = 0;
-#pragma unroll
-      for (int t = 0; t < D; ++t) distance = add_exact_square(distance, x[t], c[t]);
+      const double distance = exact_distance<D>(x, c);
       const std::int32_t index = tree.dev_indices[slot];
       if (distance < best_exactly || (distance == best_exactly && index < lowest)) {
         best_exactly = distance;
@@ -387,10 +486,84 @@ __global__ void __launch_bounds__(kThreads)
       }
     });
   }
-  if (i >= n || nearest == before) return;
-  dev_slots[i] = nearest;
-  dev_labels[dev_order[i]] = tree.dev_indices[nearest];
-  move_point<D>(tree, x, scale, before, nearest);
+  const bool moves = i < n && nearest != before;
+  if (moves) {
+    dev_slots[i] = nearest;
+    dev_labels[dev_order[i]] = tree.dev_indices[nearest];
+  }
+  move_points<D>(tree, x, scale, moves, before, nearest);
+}
+
+/// Where a lane stands in the search for the nearest centroid of one point.
+struct Found {
+  double distance;     // as defined
+  std::int32_t index;  // of the centroid: the lowest wins a tie
+  std::int32_t slot;
+};
+
+/// The points that had to part, a warp for each, its lanes 32 centroids at a time.
+template <int D, bool kFirst>
+__global__ void __launch_bounds__(kThreads)
+    assign_parted_kernel(const float* __restrict__ dev_ordered, std::int64_t n,
+                         const std::int32_t* __restrict__ dev_order, Tree tree, Cube cube,
+                         double scale, std::int32_t* __restrict__ dev_slots,
+                         std::int32_t* __restrict__ dev_labels, Parted parted) {
+  constexpr int kWarps = kThreads / kLanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const unsigned count = *parted.dev_count;
+  for (unsigned entry = blockIdx.x * kWarps + threadIdx.x / kLanes; entry < count;
+       entry += gridDim.x * kWarps) {
+    const std::int64_t i = parted.dev_points[entry];
+    float x[D];
+#pragma unroll
+    for (int t = 0; t < D; ++t) x[t] = dev_ordered[t * n + i];
+    const Box<D> place = box_of(x);
+    const std::int32_t before = kFirst ? -1 : dev_slots[i];
+    const float limit = limit_of<D>(known_distance<D, kFirst>(tree, cube, x, before));
+
+    float best = INFINITY;
+    visit_groups<D>(tree, place, limit, [&](std::int64_t slot) {
+      if (slot + lane < tree.k) {
+        float c[D];
+        load_centroid<D>(tree, slot + lane, c);
+        best = fminf(best, squared_distance<D>(x, c));
+      }
+      return true;
+    });
+    const float least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(best)));
+    // Whatever float32 cannot tell from the nearest, as defined.
+    const float close = limit_of<D>(least);
+    Found found{INFINITY, INT32_MAX, -1};
+    visit_groups<D>(tree, place, close, [&](std::int64_t slot) {
+      if (slot + lane >= tree.k) return true;
+      float c[D];
+      load_centroid<D>(tree, slot + lane, c);
+      if (squared_distance<D>(x, c) > close) return true;
+      const Found other{exact_distance<D>(x, c), tree.dev_indices[slot + lane],
+                        static_cast<std::int32_t>(slot + lane)};
+      if (found.slot < 0 || other.distance < found.distance ||
+          (other.distance == found.distance && other.index < found.index)) {
+        found = other;
+      }
+      return true;
+    });
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      const Found other{__shfl_xor_sync(kAllLanes, found.distance, distance),
+                        __shfl_xor_sync(kAllLanes, found.index, distance),
+                        __shfl_xor_sync(kAllLanes, found.slot, distance)};
+      if (other.slot >= 0 && (found.slot < 0 || other.distance < found.distance ||
+                              (other.distance == found.distance && other.index < found.index))) {
+        found = other;
+      }
+    }
+    const bool moves = found.slot != before;
+    if (moves && lane == 0) {
+      dev_slots[i] = found.slot;
+      dev_labels[dev_order[i]] = found.index;
+    }
+    move_points<D>(tree, x, scale, moves && lane == 0, before, found.slot);
+  }
 }
 
 kmeans::Support few_coordinates(const kmeans::Shape& shape) {
@@ -452,6 +625,10 @@ class CudaTree final : public CudaLloyd<float> {
     scale_ = kmeans::exact::power_of_two(s);
     inverse_scale_ = kmeans::exact::power_of_two(-s);
     enclose();
+    int device = 0;
+    KMEANS_CUDA(cudaGetDevice(&device));
+    KMEANS_CUDA(cudaDeviceGetAttribute(&parted_blocks_, cudaDevAttrMultiProcessorCount, device));
+    parted_blocks_ *= kPartedBlocksPerProcessor;
 
     dev_order_ = DeviceBuffer<std::int32_t>(n);
     CurveSort sort(n);
@@ -464,6 +641,8 @@ class CudaTree final : public CudaLloyd<float> {
     dev_points_ = std::move(dev_ordered);
 
     dev_slots_ = DeviceBuffer<std::int32_t>(n);
+    dev_parted_ = DeviceBuffer<std::int32_t>(n);
+    dev_parted_count_ = DeviceBuffer<unsigned>(1);
     dev_indices_ = DeviceBuffer<std::int32_t>(k);
     dev_ordered_centroids_ = DeviceBuffer<float>(k * stride_of(static_cast<int>(d)));
     dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
@@ -475,6 +654,7 @@ class CudaTree final : public CudaLloyd<float> {
     tree_ = Tree{.k = k,
                  .dev_centroids = dev_ordered_centroids_.data(),
                  .dev_indices = dev_indices_.data(),
+                 .dev_places = centroid_sort_.dev_places.data() + k,
                  .dev_sums = dev_sums_.data(),
                  .groups = {dev_group_sides_.data(), groups},
                  .supers = {dev_super_sides_.data(), supers}};
@@ -514,6 +694,7 @@ class CudaTree final : public CudaLloyd<float> {
   void restart() override {
     dev_sums_.zero();
     dev_slots_.fill_bytes(0xff);
+    dev_parted_count_.zero();
     ordered_ = false;
   }
 
@@ -521,43 +702,56 @@ class CudaTree final : public CudaLloyd<float> {
   void order_centroids() {
     const auto timed = stage("order");
     const auto [n, d, k, precision] = shape();
-    const int first_bit = d == 1 ? 0 : 24;  // of 56 or more: enough to find neighbours
-    sort_on_curve(dev_centroids_, d, 1, first_bit, centroid_sort_, dev_indices_);
+    sort_on_curve(dev_centroids_, d, 1, first_bit_of(static_cast<int>(d)), centroid_sort_,
+                  dev_indices_);
     with_dimensions([&](auto dimensions) {
       order_centroids_kernel<dimensions>
           <<<blocks_for(tree_.k, kThreads), kThreads>>>(dev_centroids_.data(), tree_);
       KMEANS_CUDA_LAUNCHED(order_centroids_kernel);
     });
     refit();  // no cluster has points yet: boxes alone
-    ordered_ = true;
   }
 
   void iterate() override {
-    if (!ordered_) order_centroids();
-    assign();
+    if (ordered_) {
+      assign<false>();
+    } else {
+      order_centroids();
+      assign<true>();
+      ordered_ = true;
+    }
     const auto timed = stage("update");
     refit();
   }
 
+  template <bool kFirst>
   void assign() {
     const auto timed = stage("assign");
+    const Parted parted{dev_parted_.data(), dev_parted_count_.data()};
     with_dimensions([&](auto dimensions) {
       const std::int64_t n = shape().n;
-      assign_near_kernel<dimensions>
-          <<<blocks_for(n, kThreads), kThreads>>>(dev_points_.data(), n, dev_order_.data(), tree_,
-                                                  scale_, dev_slots_.data(), dev_labels_.data());
+      assign_near_kernel<dimensions, kFirst><<<blocks_for(n, kThreads), kThreads>>>(
+          dev_points_.data(), n, dev_order_.data(), tree_, cube_, scale_, dev_slots_.data(),
+          dev_labels_.data(), parted);
       KMEANS_CUDA_LAUNCHED(assign_near_kernel);
+      // As many as work at once: how many points parted is known to the GPU alone.
+      const auto blocks = std::min<std::int64_t>(parted_blocks_, blocks_for(n, kThreads / kLanes));
+      assign_parted_kernel<dimensions, kFirst><<<static_cast<unsigned>(blocks), kThreads>>>(
+          dev_points_.data(), n, dev_order_.data(), tree_, cube_, scale_, dev_slots_.data(),
+          dev_labels_.data(), parted);
+      KMEANS_CUDA_LAUNCHED(assign_parted_kernel);
     });
   }
 
   void refit() {
     with_dimensions([&](auto dimensions) {
       refit_kernel<dimensions><<<blocks_for(tree_.k, kSuperSlots), kSuperSlots>>>(
-          tree_, inverse_scale_, dev_centroids_.data());
+          tree_, inverse_scale_, dev_centroids_.data(), dev_parted_count_.data());
       KMEANS_CUDA_LAUNCHED(refit_kernel);
     });
   }
 
+  int parted_blocks_ = 0;
   double scale_ = 1;
   double inverse_scale_ = 1;
   bool ordered_ = false;
@@ -566,6 +760,8 @@ class CudaTree final : public CudaLloyd<float> {
   CurveSort centroid_sort_;
   DeviceBuffer<std::int32_t> dev_order_;  // place in curve order -> point
   DeviceBuffer<std::int32_t> dev_slots_;  // place in curve order -> slot
+  DeviceBuffer<std::int32_t> dev_parted_;
+  DeviceBuffer<unsigned> dev_parted_count_;
   DeviceBuffer<std::int32_t> dev_indices_;
   DeviceBuffer<float> dev_ordered_centroids_;
   DeviceBuffer<Integer> dev_sums_;
@@ -584,6 +780,6 @@ KMEANS_VARIANT(
       const double n = static_cast<double>(s.n);
       const double k = static_cast<double>(s.k);
       // Ordered points beside the others while they are made, and what the sort needs.
-      return plain_device_bytes(s) + n * (4.0 * static_cast<double>(s.d) + 40) +
+      return plain_device_bytes(s) + n * (4.0 * static_cast<double>(s.d) + 44) +
              k * (16.0 * static_cast<double>(s.d) + 64);
     })

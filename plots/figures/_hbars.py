@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-from plots import style
+from plots import exactness, style
 from plots.load import Cell, Interval, Result
 from plots.select import series_of, shape_title, status_of
 
@@ -20,6 +20,10 @@ _LOG_FROM_LINE = 100.0  # the same for a line, which is thin and has a name
 _FEW_DECADES = 30.0  # below, there are ticks between the powers of ten
 _FEW_PANELS = 6  # more than these stand three side by side
 _BAR, _AROUND, _LINE_NAME = 0.215, 0.75, 0.15  # inches
+# To the right of the longest bar, for its value: a factor, of a logarithmic axis an exponent. More
+# where a price stands beside the value.
+_ROOM, _ROOM_PRICED = 1.2, 1.5
+_ROOM_LOG, _ROOM_LOG_PRICED = 0.16, 0.4
 _OVER_LINES = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
 
 
@@ -49,7 +53,8 @@ def draw_bars(
     *,
     best_is_least: bool,
 ) -> Figure:
-    """Best on top; cells without a value at the foot, marked."""
+    """Best on top; cells without a value at the foot, marked. Exact variants stand apart, and what
+    others pay for their times beside these."""
     groups = by_shape(cells)
     columns = 1 if len(groups) == 1 else 2 if len(groups) <= _FEW_PANELS else 3
     rows = [groups[i : i + columns] for i in range(0, len(groups), columns)]
@@ -64,13 +69,20 @@ def draw_bars(
     grid = fig.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     axes = grid.ravel()
     logarithmic = any(_spreads(group, value, lines(group)) for group in groups)
+    priced = exactness.is_mixed([c for c in cells if value(c) is not None])
     for ax, group in zip(axes, groups, strict=False):
         known = sorted(
             ((c, v) for c in group if (v := value(c)) is not None),
-            key=lambda pair: pair[1].mid if best_is_least else -pair[1].mid,
+            key=lambda pair: (
+                priced and not pair[0].exact,
+                pair[1].mid if best_is_least else -pair[1].mid,
+            ),
         )
         missing = [c for c in group if value(c) is None]
-        _draw_group(ax, result, known, missing, (text, tick), lines(group), logarithmic)
+        _draw_group(ax, result, known, missing, (text, tick), lines(group), (logarithmic, priced))
+        if exactness.is_mixed([c for c, _ in known]):
+            exact = sum(c.exact for c, _ in known)
+            ax.axhline(exact - 0.5, color=style.GREY, linewidth=0.8, zorder=0.8)
     for ax in axes[len(groups) :]:
         ax.set_visible(False)
     return fig
@@ -98,9 +110,10 @@ def _draw_group(
     missing: Sequence[Cell],
     texts: tuple[Callable[[float], str], Callable[[float], str]],
     lines: Sequence[Line],
-    logarithmic: bool,
+    scale: tuple[bool, bool],
 ) -> None:
     text, tick = texts
+    logarithmic, priced = scale
     places = [v.mid for _, v in known] + [line.place for line in lines] or [1.0]
     low = min(places) / 2 if logarithmic else 0.0
     for row, (cell, v) in enumerate(known):
@@ -126,8 +139,9 @@ def _draw_group(
                 hatch=look.hatch,
             )
             ax.errorbar(v.mid, row, xerr=error, color=style.BLACK, linestyle="none")
+        price = f", {exactness.wrong_text(cell)}" if priced and not cell.exact else ""
         ax.annotate(
-            text(v.mid),
+            text(v.mid) + price,
             (v.high, row),
             xytext=(5, 0),
             textcoords="offset points",
@@ -175,12 +189,13 @@ def _draw_group(
     if logarithmic:
         ax.set_xscale("log")
         end = max([*places, *(v.high for _, v in known)])
-        ax.set_xlim(low, end * (end / low) ** 0.16)
+        ax.set_xlim(low, end * (end / low) ** (_ROOM_LOG_PRICED if priced else _ROOM_LOG))
         ax.xaxis.set_major_locator(
             LogLocator(subs=(1, 2, 5) if end / low < _FEW_DECADES else (1,), numticks=7)
         )
         ax.xaxis.set_minor_locator(NullLocator())
     else:
-        ax.set_xlim(0, max([*places, *(v.high for _, v in known)]) * 1.2)
+        room = _ROOM_PRICED if priced else _ROOM
+        ax.set_xlim(0, max([*places, *(v.high for _, v in known)]) * room)
         ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: tick(x) if x else "0"))

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots import style
+from plots.words import wrapped
 
 _LINE = 0.155  # inches per line of text
 _PAD = 0.13
 _LETTER = 0.0615  # inches of an average letter of small text
 _DIGIT = 0.0715
+_BOLD = 0.0705  # inches of a bold letter
 _BASELINE = 0.115  # of the first line, below the row's padding
 _NARROWEST = 6.6  # inches, so that captions have room
 _BETWEEN = 0.22  # inches between two columns
@@ -54,7 +55,7 @@ def draw_table(columns: Sequence[Column], rows: Sequence[Row]) -> Figure:
     width = sum(widths) + _BETWEEN * (len(columns) - 1) + 2 * _MARGIN
     note_letters = int((width - 2 * _MARGIN) / _LETTER)
     heads = [_wrap(column.heading, column.letters) for column in columns]
-    texts = [[_wrap(t, c.letters) for t, c in zip(row.texts, columns, strict=True)] for row in rows]
+    texts = [_wrap_row(row, columns) for row in rows]
     notes = [_wrap(row.note, note_letters) if row.note else "" for row in rows]
     head_height = _LINE * 1.12 * max(_lines(head) for head in heads) + _PAD
     heights = [
@@ -96,10 +97,19 @@ def _write(ax: Axes, x: float, top: float, text: str, **look: Any) -> None:
         ax.text(x, y, line, va="baseline", fontsize=style.SMALL, **look)
 
 
+def _wrap_row(row: Row, columns: Sequence[Column]) -> list[str]:
+    """Coloured texts are bold, so fewer of their letters fit."""
+    colors = list(row.colors) or [None] * len(columns)
+    return [
+        _wrap(text, int(column.letters * _LETTER / _BOLD) if color else column.letters)
+        for text, column, color in zip(row.texts, columns, colors, strict=True)
+    ]
+
+
 def _wrap(text: str, letters: int) -> str:
     """Long words are broken rather than drawn over the next column."""
     paragraphs = str(text).split("\n")
-    return "\n".join(textwrap.fill(part, max(letters, 4)) for part in paragraphs)
+    return "\n".join(wrapped(part, max(letters, 4)) for part in paragraphs)
 
 
 def _lines(text: str) -> int:

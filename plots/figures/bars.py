@@ -8,7 +8,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from plots import captions, style
+from plots import captions, exactness, style
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Result
 from plots.metrics import limit_seconds
@@ -48,6 +48,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
         "Time per iteration; hatched bars and marks that are not filled entirely compute in "
         "another precision than f32."
     ]
+    if exactness.is_mixed(cells):
+        notes.append(exactness.SENTENCE)
     limited = {c.on_gpu for c in cells if c.ok and limit_seconds(result, c)}
     if False in limited:
         notes.append(

@@ -21,6 +21,7 @@ from plots.words import MINUS, compact, count, listed, many
 
 Trace = dict[str, Any]
 _LINES = ("-", "--", ":", "-.")
+_MARKER, _RIM, _RIMS = 3.5, 2.0, 2  # sizes in points; at most so many rims around a marker
 _ROUNDING = 1e-12  # relative; a printed value so close to the last one is the last one
 _KEYS = ("inertia", "loss")  # that sources print per iteration
 _OWN = "own_loss"
@@ -135,7 +136,9 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     for ax in axes[len(parts) :]:
         ax.set_visible(False)
     handles = [
-        Line2D([], [], label=f"{t['name']}: {t['variant']} {t['precision']}", **_look(i))
+        Line2D(
+            [], [], label=f"{t['name']}: {t['variant']} {t['precision']}", **_look(i, len(traces))
+        )
         for i, t in enumerate(traces)
     ]
     handles += [
@@ -146,12 +149,14 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     return fig
 
 
-def _look(index: int) -> dict[str, Any]:
+def _look(index: int, traces: int) -> dict[str, Any]:
+    """Markers get smaller from trace to trace, so that none hides one at the same place."""
+    over = min(traces - 1 - index, _RIMS)
     return {
         "color": style.category(index),
         "linestyle": _LINES[index % 4],
         "marker": style.category_marker(index),
-        "markersize": 3.5,
+        "markersize": _MARKER + _RIM * over,
     }
 
 
@@ -182,7 +187,7 @@ def _draw_excess(
             continue
         last = values[-1]
         reference = reference or last
-        shown.append((places, [(v - last) / last for v in values], _look(index)))
+        shown.append((places, [(v - last) / last for v in values], _look(index, len(traces))))
     for label, entries in printed.items():
         if reference:
             places = [e["iteration"] for e in entries]
@@ -193,7 +198,8 @@ def _draw_excess(
 
 
 def _draw_log(ax: Axes, traces: Sequence[Trace], key: str) -> None:
-    _log_lines(ax, [(*_values(trace, key), _look(i)) for i, trace in enumerate(traces)])
+    looks = [_look(index, len(traces)) for index in range(len(traces))]
+    _log_lines(ax, [(*_values(t, key), look) for t, look in zip(traces, looks, strict=True)])
 
 
 def _log_lines(

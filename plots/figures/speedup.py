@@ -10,7 +10,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from plots import captions, panels, style
+from plots import captions, exactness, panels, style
 from plots.figures import _fields as fields
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Interval, Result
@@ -133,44 +133,57 @@ def _is_scattered(lengths: list[int]) -> bool:
 
 def _draw_fields(cells: list[Cell], value: Callable[[Cell], Interval | None]) -> Figure:
     """Rows by their median, the best on top, with what is missing as the least; the best of each
-    column is bold."""
+    column is bold. Exact variants stand apart, above."""
     shapes = sorted({c.shape: c for c in cells}.values(), key=lambda c: c.n * c.d * c.k)
     columns = {c.shape: index for index, c in enumerate(shapes)}
     series = series_of(cells)
+    mixed = exactness.is_mixed(cells)
 
     def middle(one: Series) -> float:
         found = sorted(v.mid if (v := value(c)) else 0.0 for c in one.cells)
         return -found[len(found) // 2]
 
-    series.sort(key=middle)
+    series.sort(key=lambda one: (mixed and not one.first.exact, middle(one)))
     ratios = {c.key: v for c in cells if (v := value(c))}
-    best = {
-        shape: max(
-            (ratios[c.key].mid for c in cells if c.shape == shape and c.key in ratios), default=0
-        )
-        for shape in columns
-    }
+    best: dict[tuple, float] = {}
+    for c in (c for c in cells if c.key in ratios):
+        contest = (c.shape, mixed and c.exact)
+        best[contest] = max(best.get(contest, 0.0), ratios[c.key].mid)
     largest = fields.largest_factor(list(ratios.values()))
     shown = {}
     for row, one in enumerate(series):
         for c in one.cells:
             ratio = ratios.get(c.key)
             shown[row, columns[c.shape]] = (
-                fields.ratio_field(ratio, largest, bold=ratio.mid == best[c.shape])
+                fields.ratio_field(
+                    ratio, largest, bold=ratio.mid == best[c.shape, mixed and c.exact]
+                )
                 if ratio
                 else fields.gap([c])
             )
     fig = Figure(
-        figsize=(_FIELD[0] * len(columns) + 3.1, _FIELD[1] * len(series) + 0.75),
+        figsize=(
+            _FIELD[0] * len(columns) + (4.5 if mixed else 3.1),
+            _FIELD[1] * len(series) + 0.75,
+        ),
         layout="constrained",
     )
     ax = fig.subplots()
     headings = [short_shape(c, "\n") for c in shapes]
-    fields.draw_fields(ax, headings, [one.label for one in series], shown)
+    fields.draw_fields(ax, headings, [_row_name(one, mixed) for one in series], shown)
+    if mixed:
+        exact = sum(one.first.exact for one in series)
+        ax.axhline(exact - 0.5, color=style.GREY, linewidth=1.0)
     ax.xaxis.tick_top()
     ax.tick_params(axis="x", labelsize=style.TINY)
     fields.ratio_scale(fig, [ax], largest)
     return fig
+
+
+def _row_name(series: Series, mixed: bool) -> str:
+    """Beside exact variants, with what the others' speed costs."""
+    price = exactness.most_wrong_text(series.cells) if mixed else ""
+    return f"{series.label} ({price})" if price else series.label
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
@@ -192,12 +205,16 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     if max(lengths) < panels.FEWEST_JOINED and not _as_bars(lengths):
         notes.append("Marks are not joined where there are fewer than three to a line.")
     notes += captions.setup_sentences(cells)
+    apart = _as_bars(lengths) or _is_scattered(lengths)
+    notes += [exactness.SENTENCE] if apart and exactness.is_mixed(drawn) else []
     if not _is_scattered(lengths):
         return captions.caption(result, figure, cells, notes)
     base = {c.shape: c for c in named(result.cells, baseline)}
     ratios = [r for c in drawn if c.shape in base and (r := speedup(base[c.shape], c))]
+    which = ", among the exact and among the others" if exactness.is_mixed(drawn) else ""
     notes.append(
-        "Bold: the fastest at a shape. Rows by their median over the shapes, the best on top."
+        f"Bold: the fastest at a shape{which}. Rows by their median over the shapes, the best on "
+        "top."
     )
     notes.append(captions.unsure_sentence(ratios))
     return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)

@@ -9,7 +9,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from plots import captions
+from plots import captions, exactness
 from plots.figures._tables import Column, Row, draw_table
 from plots.load import Result
 from plots.published import (
@@ -62,7 +62,7 @@ def _texts(row: Comparison, rows: Sequence[Comparison]) -> list[str]:
         _THOUSANDS.sub("\N{NO-BREAK SPACE}", shape_text(row.entry)) or NONE,
         row.entry["machine"],
         row.published_text,
-        row.measured_text,
+        f"{row.measured_text}\n{row.price}" if row.price else row.measured_text,
         row.interval_text,
         factor(row.ratio),
     ]
@@ -88,6 +88,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
         *about(rows),
         *_partly(rows),
     ]
+    if any(row.price for row in rows):
+        sentences.append(exactness.PRICE)
     if any(UNTOLD in row.remark for row in rows if row.measured is not None):
         sentences.append(f"Times of libraries are over all T iterations: {UNTOLD}.")
     absent = [row for row in rows if row.measured is None and row.text is None]

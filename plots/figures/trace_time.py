@@ -158,23 +158,25 @@ def _draw_line(ax: Axes, result: Result, traces: Sequence[Trace], x: str) -> pan
 
 
 def _write_iterations(ax: Axes, traces: Sequence[Trace], x: str) -> None:
-    """Above the highest point of a place, below the lowest, to the right of those between."""
-    places: dict[int, list[tuple[float, Trace]]] = {}
+    """Above the highest bar of a place, below the lowest, to the right of points between."""
+    places: dict[int, list[tuple[Interval, Trace]]] = {}
     for trace in traces:
-        total = total_seconds(trace)
+        total = total_interval(trace)
         if total is not None:
             places.setdefault(trace[x], []).append((total, trace))
     for place, found in places.items():
-        found.sort(key=lambda pair: -pair[0])
+        found.sort(key=lambda pair: -pair[0].mid)
         for index, (total, trace) in enumerate(found):
-            shift, ha, va = (7, 0), "left", "center"
+            height, shift, ha, va = total.mid, (7, 0), "left", "center"
             if index == 0:
+                height = max(total.high for total, _ in found)
                 shift, ha, va = (0, 5), "center", "bottom"
             elif index == len(found) - 1:
+                height = min(total.low for total, _ in found)
                 shift, ha, va = (0, -5), "center", "top"
             ax.annotate(
                 str(len(trace["iterations"])),
-                (place, total),
+                (place, height),
                 xytext=shift,
                 textcoords="offset points",
                 ha=ha,

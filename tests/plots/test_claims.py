@@ -911,6 +911,8 @@ def test_a_library_that_stopped_early_has_no_published_total(bench: Bench) -> No
     found = _compare(bench.result([cell]), **entry)
     assert (found.measured, found.ratio) == (None, None)
     assert found.measured_text == "stopped after 184 of 300 iterations: 1.84 s for the whole fit"
+    short = _compare(bench.result([cell]), **entry | {"value": 0.012})  # in the published unit
+    assert short.measured_text == "stopped after 184 of 300 iterations: 1 840 ms for the whole fit"
     cell["executed_iterations"] = 300
     assert _compare(bench.result([cell]), **entry).measured == pytest.approx(3.0)
     steps = {"variant": "python_x", "quantity": "iterations", "value": 22}

@@ -70,6 +70,11 @@ def _values(experiment: dict[str, Any], axis: str) -> set[int]:
     return {shape["ndk".index(axis)] for plan in scales for shape in synthetic.shapes(plan)}
 
 
+def _asks_for_answers(experiment: dict[str, Any]) -> bool:
+    """Nothing sets its times beside others."""
+    return not any(experiment.get(key) for key in ("figures", "claims", "published"))
+
+
 @BY_NAME
 def test_names_only_variants_that_exist(experiment: dict[str, Any]) -> None:
     assert _names(experiment) <= variants_in_the_tree()
@@ -89,10 +94,20 @@ def test_names_only_generators_that_exist(experiment: dict[str, Any]) -> None:
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_every_figure_can_be_drawn(tmp_path: Path, experiment: dict[str, Any], scale: str) -> None:
     result = load_result(synthetic.write(tmp_path, synthetic.result(experiment, scale)))
-    assert result.figures
+    assert result.figures or _asks_for_answers(experiment)
     for figure in result.figures:
         drawing = draw(result, figure)
         assert drawing.picture is not None, f"{figure['id']}: {drawing.absent}"
+
+
+@BY_NAME
+def test_times_that_are_shown_come_from_three_processes(experiment: dict[str, Any]) -> None:
+    """Of a cell below a second an iteration: docs/running.md, Budgets."""
+    plan = experiment["scales"]["paper"]
+    if _asks_for_answers(experiment):
+        assert plan["processes"] == plan["repetitions"] == 1
+    else:
+        assert plan.get("processes", 3) >= 3
 
 
 @BY_NAME

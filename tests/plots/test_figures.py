@@ -7,6 +7,7 @@ import copy
 import itertools
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from plots import figures, style
 from plots.__main__ import main
 from plots.claims import verdicts
 from plots.figures._fields import ratio_text
+from plots.figures._tables import Column, Row, draw_table
 from plots.figures.convergence import significant_digits
 from plots.load import Cell, Interval, Result, load_result
 from plots.metrics import speedup
@@ -251,6 +253,105 @@ def test_bars_of_many_shapes_stand_three_abreast(
     picture = draw(result, {"id": "x", "kind": "bars", "title": "T"}).picture
     assert picture.axes[0].get_subplotspec().get_gridspec().get_geometry() == (4, 3)
     assert {ax.get_xscale() for ax in picture.axes} == {"log"}  # alike in all panels
+
+
+def _with_exact(experiment: dict[str, Any], **shares: Any) -> dict[str, Any]:
+    """A result in which an exact variant ran too; `shares` are of cpu_a's certificates."""
+    experiment["variants"].append("openmp_exact")
+    data = synthetic.result(experiment)
+    for index, cell in enumerate(data["cells"]):
+        shape = (cell["n"], cell["d"], cell["k"])
+        cell = synthetic.cell("small", cell["variant"], cell["precision"], shape, 10)
+        if cell["variant"] == "cpu_a":
+            cell["verification"].update(shares)
+        data["cells"][index] = cell
+    return data
+
+
+def _ordered_names(ax: Any) -> list[str]:
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_bars_of_exact_variants_stand_apart_and_others_have_their_price(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    figure = {"id": "x", "kind": "bars", "title": "T"}
+    plain = draw(_load(tmp_path, synthetic.result(small_experiment)), figure)
+    assert "wrong" not in _texts(plain.picture)
+    assert not any("exact variants" in sentence for sentence in plain.caption)
+
+    data = _with_exact(small_experiment, labels_differing=0.00052)
+    drawing = draw(_load(tmp_path, data), figure)
+    for ax in drawing.picture.axes:
+        assert _ordered_names(ax)[0] == "openmp_exact f32"
+        prices = [t.get_text() for t in ax.texts if "wrong" in t.get_text()]
+        assert len(prices) == 3  # of all but the exact one
+        assert sum(text.endswith(", 0.052 % wrong") for text in prices) == 2
+    assert any("exact variants" in sentence for sentence in drawing.caption)
+
+
+def test_no_wrong_label_in_a_sample_tells_the_size_of_the_sample(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    figure = {"id": "x", "kind": "bars", "title": "T"}
+    sample = {"labels_differing": 0.0, "points_checked": 244_140, "points_total": 1_048_576}
+    drawing = draw(_load(tmp_path, _with_exact(small_experiment, **sample)), figure)
+    assert "0 of 244k wrong" in " ".join(_texts(drawing.picture))
+    whole = {"labels_differing": 0.0, "points_checked": 100, "points_total": 100}
+    small_experiment["variants"].pop()
+    drawing = draw(_load(tmp_path, _with_exact(small_experiment, **whole)), figure)
+    assert ", 0 % wrong" in " ".join(_texts(drawing.picture))
+    small_experiment["variants"].pop()
+    unknown = _with_exact(small_experiment)
+    for cell in unknown["cells"]:
+        cell["verification"]["labels_differing"] = None
+    drawing = draw(_load(tmp_path, unknown), figure)
+    assert "share wrong unknown" in " ".join(_texts(drawing.picture))
+
+
+def test_a_table_of_speedups_has_exact_variants_above_and_the_price_of_others(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    sweep = [{"n": 100 * (i + 1), "d": i + 1, "k": i + 2} for i in range(8)]
+    small_experiment["scales"]["quick"]["sweep"] = sweep
+    data = _with_exact(small_experiment, labels_differing=0.0)
+    next(c for c in data["cells"] if c["variant"] == "cpu_a")["verification"][
+        "labels_differing"
+    ] = 0.02
+    figure = {"id": "x", "kind": "speedup", "title": "T"}
+    drawing = draw(_load(tmp_path, data), figure)
+    names = _ordered_names(drawing.picture.axes[0])
+    assert names[0] == "openmp_exact f32"
+    assert "cpu_a f32 (\u2264 2.0 % wrong)" in names
+    assert "cpu_a f64 (none seen wrong)" in names
+    assert "openmp_b f32 (\u2264 0.0030 % wrong)" in names
+    assert any("among the exact and among the others" in s for s in drawing.caption)
+    bold = [t for t in drawing.picture.axes[0].texts if t.get_fontweight() == "bold"]
+    assert len(bold) == 2 * len(sweep)
+
+
+def test_a_table_of_published_times_has_the_price_beside_exact_ones(
+    tmp_path: Path, small_experiment: dict[str, Any]
+) -> None:
+    small_experiment["published"] = [
+        {
+            "label": "theirs",
+            "variant": variant,
+            "n": 100,
+            "d": 2,
+            "k": 2,
+            "quantity": "seconds_per_iteration",
+            "value": 1.0,
+            "machine": "an old machine",
+            "where": "table 1",
+        }
+        for variant in ("cpu_a", "openmp_exact")
+    ]
+    figure = {"id": "x", "kind": "table", "title": "T"}
+    data = _with_exact(small_experiment, labels_differing=0.00052)
+    drawing = draw(_load(tmp_path, data), figure)
+    assert [t.get_text() for t in drawing.picture.axes[0].texts].count("0.052 % wrong") == 1
+    assert any(sentence.startswith("Wrong: the share") for sentence in drawing.caption)
 
 
 def test_variants_skipped_everywhere_are_in_the_caption_alone(
@@ -589,6 +690,27 @@ def test_headings_of_a_table_keep_apart(tmp_path: Path, data: dict[str, Any]) ->
     assert all(right.x0 - left.x1 > letter for left, right in itertools.pairwise(boxes))
 
 
+def test_coloured_texts_of_a_table_keep_their_column_and_numbers_stay_whole() -> None:
+    """Verdicts are bold, so fewer of their letters fit; half of 500 000 is another number."""
+    verdict = (
+        "\N{CIRCLE WITH LEFT HALF BLACK} holds in part: faster, but 23.8\N{MULTIPLICATION SIGN}, "
+    )
+    verdict += (
+        "not about 60.5\N{MULTIPLICATION SIGN} (n = 100 000); falls from n = 50 000 to 500 000"
+    )
+    columns = (Column("here", 26), Column("measured", 48))
+    picture = draw_table(columns, [Row((verdict, "speed-up"), colors=("#123456", None))])
+    canvas = FigureCanvasAgg(picture)
+    canvas.draw()
+    texts = picture.axes[0].texts
+    right = next(t for t in texts if t.get_text() == "speed-up").get_window_extent().x0
+    lines = [t for t in texts if t.get_color() == "#123456"]
+    assert " ".join(t.get_text() for t in lines) == verdict
+    assert all(right - t.get_window_extent().x1 > 0.1 * picture.dpi for t in lines)
+    assert any("n = 50 000" in t.get_text() for t in lines)
+    assert not any(re.search(r"[ =]$|\d$", t.get_text()) for t in lines[:-1])
+
+
 def test_rows_that_share_a_place_are_points_without_a_line(
     tmp_path: Path, data: dict[str, Any]
 ) -> None:
@@ -774,6 +896,22 @@ def test_rates_of_a_stage_are_its_work_over_its_own_time(
     text = " ".join(drawing.caption)
     assert "The stage 'assign' alone, in the profiling pass: medians of 3 processes" in text
     assert "smallest and largest" in text
+
+
+@pytest.mark.parametrize("kind", ["gbytes", "gflops"])
+def test_an_unsteady_cell_has_no_rate_of_a_stage_either(
+    tmp_path: Path, small_experiment: dict[str, Any], kind: str
+) -> None:
+    data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
+    cell = next(c for c in data["cells"] if c["variant"] == "cuda_hybrid" and c["status"] == "ok")
+    figure = {"kind": kind, "stage": "assign", "where": {"variant": ["cuda_hybrid"]}}
+    figure = _figure(_load(tmp_path, data), **figure)
+    points = _points(draw(_load(tmp_path, data), figure).picture)
+    cell["unsteady"] = ["its processes disagree: 1 process at 1 ms, 1 at 2 ms, 1 at 4 ms"]
+    drawing = draw(_load(tmp_path, data), figure)
+    assert len(_points(drawing.picture)) == len(points) - 1
+    assert "cuda_hybrid f32, unsteady" in " ".join(drawing.caption)
+    assert "no time (see the notes)" in [t.get_text() for t in drawing.picture.legends[0].texts]
 
 
 def test_a_stage_stands_under_the_limits_of_where_it_runs_alone(
@@ -1017,6 +1155,7 @@ def test_runs_of_a_trace_give_its_time_an_interval(tmp_path: Path, data: dict[st
     }
     assert (1e-3, 9e-3) in segments  # of six samples, the interval of the median is all of them
     assert (100, 0.0035) in _points(drawing.picture)
+    assert (100, 9e-3) in [note.xy for note in ax.texts]  # iterations stand above the bar
     text = " ".join(drawing.caption)
     assert "Medians of 6 whole runs (2 processes), bars: 95 % confidence interval" in text
     assert "3 of 4 points is one run" in text
@@ -1241,6 +1380,11 @@ def test_several_traces_are_drawn_in_the_order_named(tmp_path: Path, data: dict[
     names = [t.get_text() for t in drawing.picture.legends[0].texts]
     assert [name.split(":")[0] for name in names[:2]] == ["end-a-100", "run"]
     assert "Without a trace in this run: absent." in drawing.caption
+    # Where two traces have the same value, the one below shows around the other.
+    for ax in drawing.picture.axes:
+        below, above = [line for line in ax.get_lines() if line.get_linestyle() != "None"][:2]
+        assert below.get_zorder() < above.get_zorder()
+        assert below.get_markersize() > above.get_markersize() + 1
     drawing = draw(result, _figure(result, "scatter", trace=wanted))
     titles = [ax.get_title(loc="left") for ax in drawing.picture.axes]
     assert titles == ["end-a-100: cpu_a f32", "run: cpu_a f64"]

@@ -320,7 +320,7 @@ def test_describing_imports_no_library():
     code = (
         "import sys, pathlib, worker; worker.describe(pathlib.Path(worker.__file__).parent); "
         "print(sorted({'numpy', 'scipy', 'sklearn', 'faiss', 'torch', 'triton', 'flash_kmeans', "
-        "'fastkmeans'} & set(sys.modules)))"
+        "'fastkmeans', 'flashlib', 'cuvs', 'rmm'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=True
@@ -365,7 +365,7 @@ def test_what_gpu_variants_need_is_pinned_with_hashes():
         if entry["traits"]["gpu"]
         for distribution in entry["traits"]["requires"]
     }
-    assert {"torch", "triton", "flash-kmeans", "fastkmeans"} <= needed
+    assert {"torch", "triton", "flash-kmeans", "fastkmeans", "flashlib", "cuvs-cu13"} <= needed
     assert needed <= pinned
     # One environment holds both files.
     versions = re.compile(r"^([\w.-]+)==([\w.]+)", re.MULTILINE)

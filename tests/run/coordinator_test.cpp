@@ -266,7 +266,7 @@ TEST_F(CoordinatorTest, ACellThatMoreProcessesDoNotCureIsUnsteady) {
   EXPECT_EQ(summary.noted, 0U);
   const json cell = cell_with(34);
   EXPECT_EQ(cell.at("status"), "ok");
-  EXPECT_EQ(cell.at("processes"), 5) << "two planned: three further at most";
+  EXPECT_EQ(cell.at("processes"), 7) << "three planned: four further at most";
   EXPECT_THAT(cell.at("unsteady").dump(), HasSubstr("its processes disagree: 1 process at 1 s"));
 }
 
@@ -307,6 +307,56 @@ TEST_F(CoordinatorTest, RoundsInterleaveTheCells) {
       EXPECT_THAT(one[i], HasSubstr("k=" + std::to_string(10 + i) + " "));
     }
   }
+}
+
+TEST_F(CoordinatorTest, AChooserDecidesWhatIsMeasured) {
+  use({3, 10, 11, 12});
+  plan_.traces.clear();
+  settings_.choose = [&](const std::vector<CellNews>& news) -> std::optional<Choice> {
+    const auto cell_of = [&](std::int64_t k) {
+      return std::find_if(news.begin(), news.end(),
+                          [&](const CellNews& one) { return one.cell->key.shape.k == k; });
+    };
+    if (cell_of(12)->processes.size() < 2) return Choice{cell_of(12)->cell, 30, false, ""};
+    if (!cell_of(3)->stopped) return Choice{cell_of(3)->cell, 0.3, false, "it took too long"};
+    if (!cell_of(11)->stopped) return Choice{cell_of(11)->cell, 0, true, "no time was left"};
+    if (cell_of(10)->processes.empty()) return Choice{cell_of(10)->cell, 30, false, ""};
+    return std::nullopt;
+  };
+  const RunSummary summary = run();
+  EXPECT_EQ(summary.ok, 2U);
+  EXPECT_EQ(summary.skipped, 2U);
+  EXPECT_TRUE(summary.complete) << "every cell has a word";
+  EXPECT_THAT(validate_result(result()), IsEmpty());
+  EXPECT_EQ(cell_with(12).at("processes"), 2);
+  EXPECT_EQ(cell_with(12).at("stopping"), "time budget") << "three were planned";
+  EXPECT_EQ(cell_with(10).at("processes"), 1);
+  EXPECT_EQ(cell_with(3).at("status"), "skipped") << "ended by the chooser, not a hang";
+  EXPECT_EQ(cell_with(3).at("reason"), "it took too long");
+  EXPECT_EQ(cell_with(11).at("reason"), "no time was left");
+  const auto made = calls();
+  ASSERT_EQ(made.size(), 4U);
+  EXPECT_THAT(made[0], HasSubstr("k=12 "));
+  EXPECT_THAT(made[1], HasSubstr("k=12 "));
+  EXPECT_THAT(made[2], HasSubstr("k=3 "));
+  EXPECT_THAT(made[3], HasSubstr("k=10 "));
+}
+
+TEST_F(CoordinatorTest, AFurtherProcessThatAChooserEndsIsForgotten) {
+  use({10});
+  plan_.traces.clear();
+  int asked = 0;
+  settings_.choose = [&](const std::vector<CellNews>& news) -> std::optional<Choice> {
+    if (asked == 2) return std::nullopt;
+    ++asked;
+    // Not even the shell begins within that.
+    return Choice{news.front().cell, asked == 1 ? 30 : 1e-6, false, "it took too long"};
+  };
+  run();
+  EXPECT_EQ(asked, 2);
+  const json cell = cell_with(10);
+  EXPECT_EQ(cell.at("status"), "ok");
+  EXPECT_EQ(cell.at("processes"), 1);
 }
 
 TEST_F(CoordinatorTest, OrderFollowsTheSeed) {

@@ -8,6 +8,7 @@
 #include <limits>
 #include <numeric>
 
+#include "harness/record/agreement.h"
 #include "harness/support/json_file.h"
 
 namespace kmeans {
@@ -130,8 +131,11 @@ TEST(SamplingDecision, LeavesNoCellToOneProcess) {
   EXPECT_EQ(decision.processes, 3);
   EXPECT_EQ(decision.repetitions, 1);
   EXPECT_TRUE(decision.cut_short);
+  // Just above a second: a process that agrees may take less, and such cells have three.
+  decision = decide_sampling(wanted, 10, first_process({1.06}, 20));
+  EXPECT_EQ(decision.processes, 3);
   // Of iterations of a second and more, two have to do.
-  decision = decide_sampling(wanted, 10, first_process({1.0}, 20));
+  decision = decide_sampling(wanted, 10, first_process({kAgreeingProcesses}, 20));
   EXPECT_EQ(decision.processes, 2);
   decision = decide_sampling(wanted, 10, first_process({10}, 110));
   EXPECT_EQ(decision.processes, 2);

@@ -1,0 +1,452 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/best_command.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "datasets/dataset.h"
+#include "harness/commands/best_table.h"
+#include "harness/commands/surroundings.h"
+#include "harness/machine/gpu_option.h"
+#include "harness/machine/machine.h"
+#include "harness/run/best.h"
+#include "harness/run/coordinator.h"
+#include "harness/run/estimate.h"
+#include "harness/run/out_folder.h"
+#include "harness/run/workers.h"
+#include "harness/support/atomic_file.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/formatted.h"
+#include "harness/support/json_file.h"
+#include "harness/support/option_checks.h"
+#include "harness/support/precision.h"
+#include "harness/support/process.h"
+#include "harness/support/progress_line.h"
+#include "harness/support/text.h"
+#include "harness/variants/registry.h"
+
+namespace kmeans {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Iterations, where none are asked for: the first that the budget has time for.
+constexpr std::array kIterations{10, 5, 3, 2, 1};
+// Of the budget: what the quickest variant's first process may be expected to take, so that others
+// are reached too.
+constexpr double kShareOfQuickest = 0.25;
+// Estimates are right within a factor of about 2: beyond that there is no hope.
+constexpr double kHopeless = 2;
+constexpr double kToFinish = 0.3;  // seconds: for the table
+// Coordinates and multiply-adds in a second of one thread: a little slower than they are.
+constexpr double kGenerationRate = 2e7;
+constexpr double kSeedingRate = 2e9;
+constexpr double kShareOfSeeding = 0.05;
+
+struct BestOptions {
+  BestProblem problem;
+  std::vector<std::string> precisions;
+  std::string only;
+  std::string json_file;
+  std::string device;  ///< As typed.
+  double seconds = 30;
+  int threads = 0;
+  std::int64_t call = kIterations.front();  ///< Iterations of the whole call that is ranked.
+  bool iterations_given = false;
+
+  [[nodiscard]] bool generated() const { return problem.file.empty(); }
+};
+
+/// What of the command has nothing to do with the points' contents.
+void check_problem(const BestOptions& options) {
+  const BestProblem& problem = options.problem;
+  if (!options.generated() && (problem.n > 0 || problem.d > 0 || problem.data != kMixture)) {
+    throw InputError("--n, --d and --data are of generated points; " + problem.file +
+                     " has its own: leave them out, or leave the file out");
+  }
+  if (options.generated() && (problem.n == 0 || problem.d == 0)) {
+    throw InputError(
+        "best: name a file of points (best points.npy -k 40), or give the size of "
+        "generated ones (best --n 2e6 --d 96 -k 1000)");
+  }
+  if (!options.json_file.empty() && options.json_file != "-") {
+    std::vector<NamedFile> inputs;
+    if (!options.generated()) inputs.push_back({"the points", problem.file});
+    check_outputs({{"--json", options.json_file}}, inputs);
+    const auto folder = std::filesystem::absolute(options.json_file).parent_path();
+    check_writable(folder);
+  }
+}
+
+std::pair<std::int64_t, std::int64_t> size_of(const BestOptions& options,
+                                              const PlanOptions& plan_options) {
+  const BestProblem& problem = options.problem;
+  auto [n, d] = options.generated() ? std::pair{problem.n, problem.d}
+                                    : plan_options.size_of_file(parse_dataset(best_data(problem)));
+  if (problem.k > n) {
+    throw InputError(
+        "-k " + std::to_string(problem.k) + ": must be from 1 to n = " + std::to_string(n) +
+        " (the " + (options.generated() ? "generated points" : "points of " + problem.file) + ")");
+  }
+  return {n, d};
+}
+
+/// k-means++ as `fit` has it, unless that alone would take much of the budget.
+std::string suitable_init(const BestOptions& options, double n, double d, int threads) {
+  const double seeding = n * d * static_cast<double>(options.problem.k) / (kSeedingRate * threads);
+  return seeding <= kShareOfSeeding * options.seconds ? "kmeans++:1" : "random:1";
+}
+
+std::vector<Precision> precisions_of(const BestOptions& options) {
+  std::vector<Precision> precisions;
+  for (const auto& name : options.precisions) precisions.push_back(parse_precision(name));
+  return precisions;
+}
+
+/// Seconds until the quickest variant has answered; infinite where none can run.
+double quickest(const Plan& plan, const BestOptions& options, int threads) {
+  double seconds = std::numeric_limits<double>::infinity();
+  for (const auto& cell : plan.cells) {
+    if (!cell.skip_reason.empty()) continue;
+    seconds = std::min(seconds, estimated_seconds_of_first(cell, threads));
+  }
+  if (options.generated()) {
+    const BestProblem& problem = options.problem;
+    seconds += static_cast<double>(problem.n) * static_cast<double>(problem.d) /
+               (kGenerationRate * threads);
+  }
+  return seconds;
+}
+
+struct PlannedBest {
+  Experiment experiment;
+  Plan plan;
+};
+
+PlannedBest plan_best(const BestProblem& problem, const nlohmann::json& variants, double seconds,
+                      const PlanOptions& options) {
+  PlannedBest planned{best_experiment(problem, variants, seconds), {}};
+  planned.plan = plan_experiment(planned.experiment, options);
+  for (const auto& warning : planned.plan.warnings) warn(warning);
+  return planned;
+}
+
+/// Throws EnvironmentError where nothing can run, InputError where the budget is too short for
+/// anything.
+void refuse_hopeless(const PlannedBest& planned, const BestOptions& options, int threads) {
+  const auto& cells = planned.plan.cells;
+  const auto runs = [](const Cell& cell) { return cell.skip_reason.empty(); };
+  if (std::none_of(cells.begin(), cells.end(), runs)) {
+    std::string text;
+    std::set<std::string> said;
+    for (const auto& cell : cells) {
+      if (said.insert(cell.skip_reason).second) {
+        text += "\n  " + cell.key.variant + ": " + cell.skip_reason;
+      }
+    }
+    throw EnvironmentError("no variant can run on this problem here:" + text);
+  }
+  const double seconds = quickest(planned.plan, options, threads);
+  if (seconds <= kHopeless * options.seconds) return;
+  throw InputError(
+      formatted("--seconds %g is too little: ", options.seconds) +
+      "the quickest variant is expected to take roughly " + format_duration(seconds) +
+      " for the points and " +
+      counted(options.problem.iterations, "verified iteration", "verified iterations") +
+      formatted("; give --seconds %.0f or more, or fewer points", 2 * seconds));
+}
+
+/// A word for a shell.
+std::string shell_word(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_./:,+@%=-") == std::string::npos;
+  if (plain) return word;
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return text + "'";
+}
+
+/// The program by the name that it was called by: what is printed is to be typed from where this was.
+std::string program_name() {
+  std::ifstream stream("/proc/self/cmdline", std::ios::binary);
+  std::string name;
+  std::getline(stream, name, '\0');
+  return name.empty() ? "kmeans-bench" : shell_word(name);
+}
+
+/// The points that were measured, written to a file.
+std::string data_command(const PlannedBest& planned, const std::string& file) {
+  const nlohmann::json& spec = planned.plan.cells.front().task.dataset.json;
+  std::string text = program_name() + " data " + spec.at("generator").get<std::string>();
+  for (const auto& [name, value] : spec.items()) {
+    if (name != "generator") text += " --" + name + " " + value.dump();
+  }
+  return text + " --out " + file;
+}
+
+std::string fit_command(const PlannedBest& planned, const BestOptions& options,
+                        const BestWinner& winner) {
+  const std::string file = options.generated() ? "points.npy" : options.problem.file;
+  std::string text;
+  if (options.generated()) text = data_command(planned, file) + " && ";
+  text += program_name() + " fit " + shell_word(file) + " -k " + std::to_string(options.problem.k) +
+          " --variant " + winner.variant + " --precision " + winner.precision + " --init " +
+          shell_word(options.problem.init);
+  if (options.threads > 0) text += " --threads " + std::to_string(options.threads);
+  if (!options.device.empty()) text += " --device " + shell_word(options.device);
+  if (options.problem.drop_last > 0) {
+    text += " --drop-last " + std::to_string(options.problem.drop_last);
+  }
+  return text;
+}
+
+std::string described_data(const PlannedBest& planned, const BestOptions& options) {
+  if (!options.generated()) return options.problem.file;
+  const nlohmann::json& spec = planned.plan.cells.front().task.dataset.json;
+  std::string text = options.problem.data == kMixture
+                         ? "generated points, a mixture of overlapping clusters ("
+                         : "generated points (";
+  text += spec.at("generator").get<std::string>();
+  for (const auto& [name, value] : spec.items()) {
+    if (name != "generator" && name != "n" && name != "d") text += ", " + name + " " + value.dump();
+  }
+  return text + ")";
+}
+
+/// Whoever has no cell, and why.
+std::vector<Absent> absent_variants(const PlannedBest& planned, const nlohmann::json& result,
+                                    const Pattern& only) {
+  std::vector<Absent> absent;
+  const auto add = [&](const std::vector<std::string>& names, const std::string& reason) {
+    std::vector<std::string> kept;
+    std::copy_if(names.begin(), names.end(), std::back_inserter(kept),
+                 [&](const std::string& name) { return only.found_in(name); });
+    if (!kept.empty()) absent.push_back({std::move(kept), reason});
+  };
+  std::set<std::string> reached;
+  for (const auto& cell : result.at("cells")) reached.insert(cell.at("key").get<std::string>());
+  for (const auto& cell : planned.plan.cells) {
+    if (reached.count(cell.key.text()) == 0) add({cell.key.variant}, "not reached: interrupted");
+  }
+  for (const auto& backend : missing_backends()) {
+    add(backend.variants, "not in this build: " + backend.reason);
+  }
+  if (const std::string missing = missing_source_tree(); !missing.empty()) {
+    absent.push_back({{"Python variants"}, "none, since " + missing});
+  }
+  for (const auto& variant : all_variants()) {
+    if (!variant.traits.wrong_because.empty()) {
+      add({variant.traits.name}, "kept although its answers are wrong, so it is no candidate");
+    }
+  }
+  return absent;
+}
+
+/// Our own file, however long.
+constexpr JsonLimits kAnySize{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth,
+                              std::numeric_limits<std::size_t>::max()};
+
+void write_result(const BestOptions& options, const nlohmann::json& result) {
+  if (options.json_file.empty()) return;
+  if (options.json_file == "-") {
+    std::printf("%s\n", presentable(result).dump(1).c_str());
+    return;
+  }
+  std::error_code ignored;
+  const std::filesystem::path file = options.json_file;
+  if (std::filesystem::is_regular_file(file, ignored)) {
+    const auto kept = keep_as_earlier(file, utc_now());
+    std::fprintf(stderr, "the earlier %s is kept as %s\n", printable(file.string()).c_str(),
+                 printable(kept.filename().string()).c_str());
+  }
+  write_json_file(file, result);
+}
+
+/// A result on standard output is not to be mixed with words about it.
+std::FILE* words(const BestOptions& options) { return options.json_file == "-" ? stderr : stdout; }
+
+void print_problem(const PlannedBest& planned, const BestOptions& options, int threads) {
+  const Shape& shape = planned.plan.cells.front().task.shape;
+  std::fprintf(words(options), "%s: n = %s, d = %lld, k = %lld; %s from %s, %s, within %g s\n",
+               printable(described_data(planned, options)).c_str(), format_count(shape.n).c_str(),
+               static_cast<long long>(shape.d), static_cast<long long>(shape.k),
+               counted(options.call, "iteration", "iterations").c_str(),
+               printable(options.problem.init).c_str(),
+               counted(threads, "thread", "threads").c_str(), options.seconds);
+  if (options.problem.iterations < options.call) {
+    std::fprintf(words(options), "Times are of %s: the budget is short for more.\n",
+                 counted(options.problem.iterations, "iteration", "iterations").c_str());
+  }
+  std::fflush(words(options));
+}
+
+int print_answer(const PlannedBest& planned, const BestOptions& options, const Pattern& only,
+                 const RunSummary& summary, const nlohmann::json& result,
+                 std::optional<double> cache_bytes) {
+  std::FILE* out = words(options);
+  const BestTable table =
+      best_table(result, {options.call, cache_bytes}, absent_variants(planned, result, only));
+  std::fprintf(out, "\n%s", printable(table.text).c_str());
+  if (table.winner) {
+    std::fprintf(out, "%s Run it with:\n%s\n", table.winner->sentence.c_str(),
+                 printable(fit_command(planned, options, *table.winner)).c_str());
+  }
+  std::fflush(out);
+  if (summary.interrupted) {
+    std::fprintf(stderr, "interrupted: this is what was known by then\n");
+    return kExitInterrupted;
+  }
+  if (summary.wrong > summary.wrong_as_expected || summary.failed > 0) return kExitCellsFailed;
+  if (!table.winner) {
+    throw InputError(
+        formatted("nothing was measured within --seconds %g; give more, or fewer "
+                  "points, clusters or iterations",
+                  options.seconds));
+  }
+  return kExitOk;
+}
+
+/// The plan for as many iterations as were asked for, else as the budget has time for.
+PlannedBest plan_within_budget(BestOptions& options, const nlohmann::json& variants,
+                               const PlanOptions& plan_options) {
+  PlannedBest planned;
+  for (const int iterations : kIterations) {
+    if (!options.iterations_given) options.problem.iterations = iterations;
+    planned = plan_best(options.problem, variants, options.seconds, plan_options);
+    const double seconds = quickest(planned.plan, options, plan_options.threads);
+    if (options.iterations_given || seconds <= kShareOfQuickest * options.seconds) break;
+  }
+  return planned;
+}
+
+int run_best(BestOptions options) {
+  const auto begin = Clock::now();
+  const auto left = [&] {
+    return options.seconds - kToFinish -
+           std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  check_problem(options);
+  const Pattern only(options.only);
+  const nlohmann::json variants = best_variants(only, precisions_of(options));
+  if (variants.empty()) {
+    throw InputError("--only '" + options.only + "' and --precision leave no variant " +
+                     "(`kmeans-bench list`)");
+  }
+  const InterruptGuard guard;
+  const int threads = options.threads > 0 ? options.threads : usable_threads();
+  const PlanOptions plan_options = plan_options_here(threads);
+  const auto [n, d] = size_of(options, plan_options);
+  if (options.problem.init.empty()) {
+    options.problem.init =
+        suitable_init(options, static_cast<double>(n), static_cast<double>(d), threads);
+  }
+  PlannedBest planned = plan_within_budget(options, variants, plan_options);
+  refuse_hopeless(planned, options, threads);
+  print_problem(planned, options, threads);
+
+  const ScratchFolder scratch;
+  LookAround look;
+  look.quick_ceilings = true;
+  const RunSurroundings surroundings = look_around(look, threads);
+  RunSettings settings;
+  settings.out = scratch.path();
+  settings.cache = cache_root();
+  settings.command_line = typed_command();
+  settings.threads = threads;
+  BudgetChooser chooser(options.seconds, options.call, threads, left);
+  settings.choose = [&](const std::vector<CellNews>& news) { return chooser.next(news); };
+  // Of the exact trajectory: without it cells are certified by their steps alone.
+  planned.plan.timeout_seconds = std::max(0.1, kShareOfQuickest * left());
+  const RunSummary summary =
+      run_experiment(planned.experiment, planned.plan, surroundings, settings);
+  const nlohmann::json result = read_json_file(summary.file, kAnySize);
+  write_result(options, result);
+  return print_answer(planned, options, only, summary, result, surroundings.limits.cache_bytes);
+}
+
+void add_problem_options(CLI::App& command, BestProblem& problem) {
+  command.add_option("file", problem.file,
+                     "Points: npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM\n(docs/datasets.md); "
+                     "without one they are generated");
+  command.add_option("-k,--clusters", problem.k, "Number of clusters, 1 to n")
+      ->required()
+      ->transform(whole_size(1));
+  command.add_option("--n", problem.n, "Generated points (2e6 is a number)")
+      ->transform(whole_size(1));
+  command.add_option("--d", problem.d, "Coordinates of a generated point")
+      ->transform(whole_size(1));
+  command
+      .add_option("--data", problem.data,
+                  "Kind of generated points: mixture (overlapping\nclusters), or a generator of "
+                  "`kmeans-bench data --list`")
+      ->capture_default_str();
+  command.add_option("--seed", problem.seed, "Of generated points")
+      ->transform(whole_number(0, kLargestSeed))
+      ->capture_default_str();
+  command
+      .add_option("--drop-last,--drop-last-columns", problem.drop_last,
+                  "Columns of a csv to leave out at the end (1 for a label column)")
+      ->transform(whole_number(0));
+  command.add_option("--init", problem.init,
+                     "First centroids, as of `fit` [kmeans++:1, or random:1\nwhere seeding would "
+                     "take much of the budget]");
+}
+
+}  // namespace
+
+void add_best_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<BestOptions>();
+  auto* command = app.add_subcommand("best", "Which variant for these points, on this machine?");
+  add_problem_options(*command, options->problem);
+  command->add_option("--seconds", options->seconds, "Time for everything")
+      ->check(number_within(1, 86400))
+      ->capture_default_str();
+  auto* iterations = command->add_option(
+      "--iterations", options->problem.iterations,
+      "Of a call; times are of fewer where the budget is\nshort and none are given [10]");
+  iterations->transform(whole_number(1, 1000000));
+  command
+      ->add_option("--precision", options->precisions,
+                   "f32, tf32, f16, bf16, f64; one or several,\ncomma-separated [all but f64]")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--only", options->only,
+                      "Variants whose name matches this regular expression");
+  command->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
+      ->transform(whole_number(1, kMaxThreads));
+  add_device_option(*command);
+  command
+      ->add_option("--json", options->json_file,
+                   "Also write all that was measured, as a result file\n(docs/results.md); - for "
+                   "standard output")
+      ->type_name("FILE");
+  command->footer(
+      "Examples:\n"
+      "  kmeans-bench best points.npy -k 40\n"
+      "  kmeans-bench best --n 2e6 --d 96 -k 1000 --seconds 120 --json best.json\n"
+      "  kmeans-bench best --n 1e5 --d 2 -k 8 --data uniform --only 'openmp|sklearn'\n\n"
+      "Every variant that can run here is verified and timed as by `run`, quick ones first; what\n"
+      "the time did not suffice for is listed. The last line is the command that runs the best.\n"
+      "Exit status: 0 all well, 2 bad input or too little time for anything, 3 no variant can\n"
+      "run, 4 some were wrong or failed, 5 --json could not be written, 130 interrupted.");
+  command->callback([command, options, iterations, &action] {
+    options->iterations_given = iterations->count() > 0;
+    if (options->iterations_given) options->call = options->problem.iterations;
+    const CLI::Option* device = command->get_option("--device");
+    if (device->count() > 0) options->device = device->as<std::string>();
+    action = [options] { return run_best(*options); };
+  });
+}
+
+}  // namespace kmeans

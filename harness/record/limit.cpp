@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/record/limit.h"
+
+#include <algorithm>
+
+#include "harness/record/measures.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+json part(const json& object, const char* key) {
+  return object.is_object() && object.contains(key) ? object.at(key) : json();
+}
+
+/// 0 where there is no such number.
+double number(const json& object, const char* key) {
+  const json found = part(object, key);
+  return found.is_number() ? found.get<double>() : 0;
+}
+
+double point_bytes(const Shape& shape) {
+  const Sizes sizes(shape);
+  return sizes.scalar * sizes.n * sizes.d;
+}
+
+double gpu_bandwidth(const json& ceilings, const Shape& shape) {
+  // The array that the cache's bandwidth is measured on is half as large as the cache.
+  const double cache = 2 * number(part(part(ceilings, "details"), "bytes"), "l2");
+  const double cached = number(ceilings, "read_gbytes_per_second_l2");
+  if (cached > 0 && point_bytes(shape) <= cache) return cached;
+  return number(ceilings, "read_gbytes_per_second");
+}
+
+double gpu_arithmetic(const json& ceilings, Precision precision) {
+  double fastest = 0;
+  for (const char* group : {"fma_gflops", "gemm_gflops"}) {
+    const json rates = part(ceilings, group);
+    for (const auto& [kind, rate] : rates.items()) {
+      if (rate.is_number() && (kind == "f64") == (precision == Precision::f64)) {
+        fastest = std::max(fastest, rate.get<double>());
+      }
+    }
+  }
+  return fastest;
+}
+
+double cpu_bandwidth(const json& ceilings, std::optional<double> cache_bytes, const Shape& shape) {
+  const double cached = number(ceilings, "read_gbytes_per_second_cache");
+  if (cached > 0 && cache_bytes && point_bytes(shape) <= *cache_bytes) return cached;
+  return number(ceilings, "read_gbytes_per_second");
+}
+
+double cpu_arithmetic(const json& ceilings, Precision precision, int threads) {
+  const bool wide = precision == Precision::f64;
+  const char* one = wide ? "f64_one_thread" : "f32_one_thread";
+  const char* all = wide ? "f64_all_threads" : "f32_all_threads";
+  return number(part(ceilings, "fma_gflops"), threads == 1 ? one : all);
+}
+
+}  // namespace
+
+std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> cache_bytes,
+                                   const Shape& shape, int threads, bool gpu) {
+  const json own = gpu ? part(ceilings, "gpu") : ceilings;
+  const double bandwidth = gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
+  const double arithmetic =
+      gpu ? gpu_arithmetic(own, shape.precision) : cpu_arithmetic(own, shape.precision, threads);
+  Limit limit;
+  const auto bound = [&](double seconds, const char* by) {
+    if (seconds > limit.seconds) limit = {seconds, by};
+  };
+  if (bandwidth > 0) bound(compulsory_bytes(shape) / (bandwidth * 1e9), "bandwidth");
+  if (arithmetic > 0) bound(operations_2nkd(shape) / (arithmetic * 1e9), "arithmetic");
+  if (gpu) bound(number(own, "grid_barrier_seconds"), "a grid barrier");
+  if (limit.seconds <= 0) return std::nullopt;
+  return limit;
+}
+
+}  // namespace kmeans

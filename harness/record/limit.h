@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The least time of an iteration by brute force on a machine (docs/metrics.md). plots/metrics.py
+// has the same for reports.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "harness/variant.h"
+
+namespace kmeans {
+
+struct Limit {
+  double seconds = 0;
+  std::string binds;  ///< "bandwidth", "arithmetic" or "a grid barrier".
+};
+
+/// `ceilings`: `context.ceilings` of a result file; `cache_bytes`: of the processor's last-level cache.
+/// Absent where nothing that it takes was measured.
+std::optional<Limit> machine_limit(const nlohmann::json& ceilings,
+                                   std::optional<double> cache_bytes, const Shape& shape,
+                                   int threads, bool gpu);
+
+}  // namespace kmeans

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/best.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "datasets/generators.h"
+#include "harness/record/agreement.h"
+#include "harness/record/measures.h"
+#include "harness/run/estimate.h"
+#include "harness/support/errors.h"
+#include "harness/support/formatted.h"
+#include "harness/support/json_file.h"
+#include "harness/support/text.h"
+#include "harness/variants/registry.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kProcesses = 3;         // of a cell at the front
+constexpr int kMostProcesses = 5;     // of one whose processes disagree
+constexpr double kFront = 1.5;        // times the best whole call
+constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell, all its processes
+constexpr double kShareOfProcess = 0.25;
+constexpr double kLeastOfProcess = 5;  // seconds: Python, and a GPU's driver, take a while to begin
+constexpr double kLeastLeft = 0.3;     // seconds: less is none
+// Estimates are right within a factor of about 2 on processors, and less so on GPUs.
+constexpr double kHopeless = 4;
+constexpr std::size_t kBeforeBaseline = 3;
+
+const Parameter* parameter_of(const Generator& generator, const char* name) {
+  const auto found = std::find_if(generator.parameters.begin(), generator.parameters.end(),
+                                  [&](const Parameter& one) { return one.name == name; });
+  return found == generator.parameters.end() ? nullptr : &*found;
+}
+
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return percentile(values, 0.5);
+}
+
+std::vector<double> medians_of(const CellNews& news) {
+  std::vector<double> medians;
+  for (const auto* process : news.processes) medians.push_back(median_of(process->result.samples));
+  return medians;
+}
+
+bool is_timed(const CellNews& news) {
+  return !news.stopped && !news.processes.empty() &&
+         std::all_of(news.processes.begin(), news.processes.end(), [](const auto* process) {
+           const auto& samples = process->result.samples;
+           return !samples.empty() && std::all_of(samples.begin(), samples.end(),
+                                                  [](double s) { return std::isfinite(s); });
+         });
+}
+
+double whole_call(const CellNews& news, std::int64_t iterations) {
+  std::vector<double> setups;
+  for (const auto* process : news.processes) setups.push_back(process->result.setup_seconds);
+  return median_of(setups) + static_cast<double>(iterations) * median_of(medians_of(news));
+}
+
+AnswerKind kind_of(const CellNews& news) {
+  return answer_kind(news.cell->exact, news.cell->key.shape.precision);
+}
+
+/// So few processes, or so discordant ones, that another would tell more.
+bool wants_more(const CellNews& news) {
+  const auto count = static_cast<int>(news.processes.size());
+  if (count < kProcesses) return true;
+  return count < kMostProcesses && !agreement_of(medians_of(news)).majority();
+}
+
+}  // namespace
+
+json best_data(const BestProblem& problem) {
+  if (!problem.file.empty()) {
+    json data{{"file", problem.file}};
+    if (problem.drop_last > 0) data["csv_drop_last"] = problem.drop_last;
+    return data;
+  }
+  if (problem.data == kMixture) {
+    // Clusters that overlap, as those of experiments/cpu-frontier-mixture.json.
+    return {{"generator", "blobs"},
+            {"seed", problem.seed},
+            {"k", "sweep"},
+            {"low", -1.75},
+            {"high", 1.75}};
+  }
+  const Generator& generator = require_generator(problem.data);
+  json data{{"generator", generator.name}};
+  if (parameter_of(generator, "seed") != nullptr) data["seed"] = problem.seed;
+  if (parameter_of(generator, "k") != nullptr) data["k"] = "sweep";
+  return data;
+}
+
+json best_variants(const Pattern& only, const std::vector<Precision>& precisions) {
+  json variants = json::array();
+  for (const auto& variant : all_variants()) {
+    const Traits& traits = variant.traits;
+    if (!traits.wrong_because.empty() || !only.found_in(traits.name)) continue;
+    const bool wide_alone = traits.precisions == std::vector{Precision::f64};
+    for (const Precision precision : traits.precisions) {
+      const bool wanted = precisions.empty() ? precision != Precision::f64 || wide_alone
+                                             : std::find(precisions.begin(), precisions.end(),
+                                                         precision) != precisions.end();
+      if (wanted)
+        variants.push_back({{"variant", traits.name}, {"precision", to_string(precision)}});
+    }
+  }
+  return variants;
+}
+
+Experiment best_experiment(const BestProblem& problem, const json& variants, double seconds) {
+  json shape{{"k", problem.k}};
+  if (problem.file.empty()) shape.update({{"n", problem.n}, {"d", problem.d}});
+  const json scale{{"sweep", json::array({shape})},
+                   {"iterations", problem.iterations},
+                   {"processes", kProcesses},
+                   {"max_seconds", std::max(1e-3, kShareOfCell * seconds)},
+                   {"timeout_seconds", std::max(0.1, kShareOfProcess * seconds)}};
+  const json document{{"name", "best"},
+                      {"title", "Every variant that can run, on one problem"},
+                      {"data", best_data(problem)},
+                      {"init", problem.init},
+                      {"variants", variants},
+                      {"scales", {{"quick", scale}}}};
+  return parse_experiment(parse_json(document.dump(1), "the experiment of `best`"));
+}
+
+AnswerKind answer_kind(bool exact, Precision precision) {
+  if (exact) return AnswerKind::exact;
+  return precision == Precision::f32 || precision == Precision::f64 ? AnswerKind::certified
+                                                                    : AnswerKind::approximate;
+}
+
+void BudgetChooser::rank(const std::vector<CellNews>& news) {
+  for (const auto& one : news) {
+    order_.push_back(one.cell);
+    expected_[one.cell] = estimated_seconds_of_first(*one.cell, threads_);
+  }
+  std::stable_sort(order_.begin(), order_.end(),
+                   [&](const Cell* a, const Cell* b) { return expected_.at(a) < expected_.at(b); });
+  // Every ratio needs it.
+  const auto baseline = std::find_if(order_.begin(), order_.end(), [](const Cell* cell) {
+    return cell->key.variant == kBestBaseline;
+  });
+  if (baseline - order_.begin() > static_cast<std::ptrdiff_t>(kBeforeBaseline)) {
+    if (baseline == order_.end()) return;
+    std::rotate(order_.begin() + kBeforeBaseline, baseline, baseline + 1);
+  }
+}
+
+Choice BudgetChooser::first_of(const Cell& cell) const {
+  const double left = left_();
+  const double expected = expected_.at(&cell);
+  const std::string budget = formatted("--seconds %g", seconds_);
+  if (left < kLeastLeft) return {&cell, 0, true, "not reached within " + budget};
+  if (expected > kHopeless * left) {
+    return {&cell, 0, true,
+            "not begun: expected to take roughly " + format_seconds(expected) + ", with " +
+                format_seconds(left) + " of " + budget + " left"};
+  }
+  const double most = std::max(kLeastOfProcess, kShareOfProcess * seconds_);
+  const bool last = left <= most;
+  const double limit = std::min(left, most);
+  return {
+      &cell, limit, false,
+      "given up after " + format_seconds(limit) + (last ? ", at the end of " : " of ") + budget};
+}
+
+std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news) {
+  std::map<AnswerKind, double> best;
+  for (const auto& one : news) {
+    if (!is_timed(one)) continue;
+    const double whole = whole_call(one, call_);
+    const auto known = best.emplace(kind_of(one), whole).first;
+    known->second = std::min(known->second, whole);
+  }
+  const double left = left_();
+  std::optional<Choice> choice;
+  std::pair fewest{std::numeric_limits<int>::max(), 0.0};
+  for (const auto& one : news) {
+    if (!is_timed(one) || !wants_more(one)) continue;
+    const double whole = whole_call(one, call_);
+    const bool front = whole <= kFront * best.at(kind_of(one));
+    if (!front && one.cell->key.variant != kBestBaseline) continue;
+    // One that was ended before its time is not asked for for ever.
+    if (asked_[one.cell] >= kMostProcesses) continue;
+    if (left < kLeastLeft || one.processes.front()->wall_seconds > left) continue;
+    const std::pair standing{static_cast<int>(one.processes.size()), whole};
+    if (standing >= fewest) continue;
+    fewest = standing;
+    choice = Choice{one.cell, left, false, ""};
+  }
+  if (choice) ++asked_[choice->cell];
+  return choice;
+}
+
+std::optional<Choice> BudgetChooser::next(const std::vector<CellNews>& news) {
+  if (order_.empty()) rank(news);
+  for (const Cell* cell : order_) {
+    const auto one = std::find_if(news.begin(), news.end(),
+                                  [&](const CellNews& known) { return known.cell == cell; });
+    if (one != news.end() && one->processes.empty() && !one->stopped) return first_of(*cell);
+  }
+  return further(news);
+}
+
+}  // namespace kmeans

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which k-means for these points, here: the experiment of every variant that could run, and how a
+// budget of seconds is spent on it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "harness/run/coordinator.h"
+#include "harness/run/experiment.h"
+#include "harness/support/pattern.h"
+#include "harness/variant.h"
+
+namespace kmeans {
+
+/// What others are held against.
+inline constexpr const char* kBestBaseline = "python_sklearn_lloyd";
+/// The generated data that are taken where none are named: overlapping clusters, as many as k.
+inline constexpr const char* kMixture = "mixture";
+
+/// A clustering problem, as it was asked for.
+struct BestProblem {
+  std::string file;  ///< Empty: generated points.
+  std::int64_t drop_last = 0;
+  std::string data = kMixture;  ///< That, or a generator's name.
+  std::int64_t seed = 1;        ///< Of generated points.
+  std::int64_t n = 0;           ///< Of generated points.
+  std::int64_t d = 0;
+  std::int64_t k = 0;
+  std::string init;
+  std::int64_t iterations = 10;
+};
+
+/// The description of its data set, without n and d. Throws InputError for an unknown generator.
+nlohmann::json best_data(const BestProblem& problem);
+
+/// Every variant and precision that may answer: those of `precisions`, or, if that is empty, all
+/// but float64 of every variant that has another. Variants that are kept although they are wrong
+/// answer nothing, and are not in it.
+nlohmann::json best_variants(const Pattern& only, const std::vector<Precision>& precisions);
+
+/// The experiment "best", whose cells are measured in at most `seconds`.
+Experiment best_experiment(const BestProblem& problem, const nlohmann::json& variants,
+                           double seconds);
+
+/// What an answer is worth: never ranked with one of another kind.
+enum class AnswerKind {
+  exact,        ///< The exact Lloyd step, bit for bit.
+  certified,    ///< Differs by no more than rounding in float32 or float64 explains.
+  approximate,  ///< The same in a shorter precision, whose rounding decides labels.
+};
+AnswerKind answer_kind(bool exact, Precision precision);
+
+/// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
+/// first, then further ones of those at the front, whose order is the question. No process outlasts
+/// the budget, none but the last a quarter of it.
+class BudgetChooser {
+ public:
+  /// `call`: iterations of the whole call that is ranked; `left`: seconds of the budget that are left.
+  BudgetChooser(double seconds, std::int64_t call, int threads, std::function<double()> left)
+      : seconds_(seconds), call_(call), threads_(threads), left_(std::move(left)) {}
+
+  std::optional<Choice> next(const std::vector<CellNews>& news);
+
+ private:
+  void rank(const std::vector<CellNews>& news);
+  [[nodiscard]] Choice first_of(const Cell& cell) const;
+  std::optional<Choice> further(const std::vector<CellNews>& news);
+
+  double seconds_;
+  std::int64_t call_;
+  int threads_;
+  std::function<double()> left_;
+  std::vector<const Cell*> order_;
+  std::map<const Cell*, double> expected_;  ///< Seconds of the first process.
+  std::map<const Cell*, int> asked_;        ///< Further processes.
+};
+
+}  // namespace kmeans

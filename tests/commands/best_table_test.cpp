@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/best_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+json cell(const std::string& variant, const std::string& precision, bool exact, double iteration,
+          double setup) {
+  return {{"variant", variant},
+          {"backend", variant.substr(0, variant.find('_'))},
+          {"precision", precision},
+          {"exact", exact},
+          {"n", 1000},
+          {"d", 10},
+          {"k", 50},
+          {"threads", 2},
+          {"processes", 3},
+          {"iterations", 3},
+          {"status", "ok"},
+          {"reason", nullptr},
+          {"unsteady", json::array()},
+          {"gpu", nullptr},
+          {"setup_seconds", setup},
+          {"seconds_per_iteration", {{"median", iteration}}},
+          {"verification", {{"labels_differing", 0.25}}}};
+}
+
+json fate(const std::string& variant, const std::string& status, const std::string& reason,
+          int processes = 0) {
+  json one = cell(variant, "f32", false, 1, 1);
+  one["status"] = status;
+  one["reason"] = reason;
+  one["processes"] = processes;
+  one["seconds_per_iteration"] = nullptr;
+  return one;
+}
+
+json result_of(json cells) {
+  return {{"context", {{"ceilings", {{"fma_gflops", {{"f32_all_threads", 10}}}}}}},
+          {"cells", std::move(cells)}};
+}
+
+std::size_t place(const std::string& text, const std::string& word) {
+  const auto at = text.find(word);
+  EXPECT_NE(at, std::string::npos) << word << " is not in\n" << text;
+  return at;
+}
+
+TEST(BestTable, RanksWholeCallsOfTheIterationsAskedForEachKindByItself) {
+  const auto table = best_table(
+      result_of({cell("cpu_half", "f16", false, 0.001, 0), cell("cpu_late", "f32", true, 0.01, 1),
+                 cell("cpu_soon", "f32", true, 0.1, 0),
+                 cell("cpu_near", "f32", false, 0.001, 0.1)}),
+      {100, std::nullopt}, {});
+  const std::string& text = table.text;
+  // 100 iterations with setup: 2 s and 10 s, though of the three measured ones soon would be first.
+  EXPECT_LT(place(text, "Exact:"), place(text, "cpu_late"));
+  EXPECT_LT(place(text, "cpu_late"), place(text, "cpu_soon"));
+  EXPECT_LT(place(text, "cpu_soon"), place(text, "Certified:"));
+  EXPECT_LT(place(text, "Certified:"), place(text, "cpu_near"));
+  EXPECT_LT(place(text, "cpu_near"), place(text, "Approximate:"));
+  EXPECT_LT(place(text, "Approximate:"), place(text, "cpu_half"));
+  EXPECT_THAT(text, HasSubstr("100 iterations with setup"));
+  // 2 n k d = 1e6 operations at 1e10 a second: 0.1 ms of 10 ms.
+  EXPECT_THAT(text, HasSubstr("  1 %  "));
+  EXPECT_THAT(text, HasSubstr("approximate, 25 % of labels differ"));
+  ASSERT_TRUE(table.winner);
+  EXPECT_EQ(table.winner->variant, "cpu_late") << "an exact one, where there is one";
+  EXPECT_THAT(table.winner->sentence,
+              AllOf(HasSubstr("The fastest exact variant here is cpu_late (f32): 2 s for 100 "
+                              "iterations with setup"),
+                    HasSubstr("takes 0.05 of that time; its answer is approximate")));
+}
+
+TEST(BestTable, HoldsIterationsAgainstScikitLearn) {
+  const auto table = best_table(result_of({cell("cpu_naive", "f32", false, 0.04, 0),
+                                           cell("python_sklearn_lloyd", "f32", false, 0.01, 1)}),
+                                {10, std::nullopt}, {});
+  EXPECT_THAT(table.text, HasSubstr("0.25 x"));
+  EXPECT_THAT(table.text, HasSubstr("1 x"));
+  EXPECT_THAT(table.text, HasSubstr("holds the interpreter's start"));
+  ASSERT_TRUE(table.winner);
+  EXPECT_EQ(table.winner->variant, "cpu_naive");
+  EXPECT_THAT(table.winner->sentence, HasSubstr("The fastest certified variant"));
+}
+
+TEST(BestTable, SaysWhoIsAsGoodAsTheFirst) {
+  const auto sentence = [](double second) {
+    return best_table(
+               result_of({cell("a", "f32", true, 0.1, 0), cell("b", "f32", true, second, 0)}),
+               {10, std::nullopt}, {})
+        .winner->sentence;
+  };
+  EXPECT_THAT(sentence(0.125), HasSubstr("b takes 1.25 times as long: two processes may differ"));
+  EXPECT_THAT(sentence(0.135), Not(HasSubstr("b takes")));
+}
+
+TEST(BestTable, ListsEverybodyWithoutANumberByReason) {
+  json unsteady = cell("cpu_restless", "f32", false, 0.1, 0);
+  unsteady["unsteady"] = {"2 processes near 1 ms, 2 near 9 ms"};
+  const auto table =
+      best_table(result_of({fate("cpu_a", "skipped", "d = 3"), fate("cpu_b", "skipped", "d = 3"),
+                            fate("cpu_c", "wrong", "3 ties", 1),
+                            fate("cpu_d", "error", "killed\nlog", 1), std::move(unsteady)}),
+                 {10, std::nullopt}, {{{"cuda_x", "cuda_y"}, "not in this build: no compiler"}});
+  EXPECT_EQ(table.text,
+            "Not measured\n"
+            "  cpu_a, cpu_b: d = 3\n"
+            "  cpu_c: WRONG: 3 ties\n"
+            "  cpu_d: failed: killed\n"
+            "  cpu_restless: unsteady: 2 processes near 1 ms, 2 near 9 ms\n"
+            "  cuda_x, cuda_y: not in this build: no compiler\n\n");
+  EXPECT_FALSE(table.winner);
+}
+
+TEST(BestTable, WithoutPythonsPackagesOneLineSaysSo) {
+  const json lacking = {fate("python_a", "skipped", "lacks a"),
+                        fate("python_sklearn_lloyd", "skipped", "lacks scikit-learn")};
+  EXPECT_EQ(
+      best_table(result_of(lacking), {10, std::nullopt}, {}).text,
+      "Not measured\n"
+      "  2 Python variants (python_sklearn_lloyd: lacks scikit-learn; `kmeans-bench list` has "
+      "the others' reasons)\n\n");
+  json tried = lacking;
+  tried.push_back(fate("python_b", "skipped", "given up after 5 s", 1));
+  EXPECT_EQ(best_table(result_of(tried), {10, std::nullopt}, {}).text,
+            "Not measured\n"
+            "  python_a: lacks a\n"
+            "  python_sklearn_lloyd: lacks scikit-learn\n"
+            "  python_b: given up after 5 s\n\n");
+}
+
+}  // namespace
+}  // namespace kmeans

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`kmeans-bench best`: a sorted table within a budget, and a command that can be pasted."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from plots.load import load_result
+from plots.metrics import share_of_limit
+from tests.support import ROOT
+
+BLOCKS = {"Exact": "exact", "Certified": "certified", "Approximate": "approximate"}
+# Beside the budget: the program's start, with a look at what Python has, the table, and what the
+# system takes to end a process; on a busy machine of two cores.
+MARGIN_SECONDS = 5.0
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
+
+
+@pytest.fixture
+def points(bench, tmp_path: Path) -> Path:
+    """Points in a folder whose name a shell would take apart."""
+    folder = tmp_path / "my points"
+    folder.mkdir()
+    file = folder / "points.npy"
+    made = bench("data", "blobs", "--n", "3000", "--d", "5", "--k", "8", "--out", file)
+    assert made.returncode == 0, made.stderr
+    return file
+
+
+def _rows(output: str) -> dict[str, list[list[str]]]:
+    """The table's rows by block, each as its columns."""
+    blocks: dict[str, list[list[str]]] = {}
+    current = None
+    for line in output.splitlines():
+        title = line.split(":")[0]
+        if title in BLOCKS:
+            current = blocks.setdefault(title, [])
+        elif not line.startswith("  ") or title.startswith("Not measured"):
+            current = None
+        elif current is not None and not line.startswith("  variant"):
+            current.append(re.split(r"\s{2,}", line.strip()))
+    return blocks
+
+
+def _seconds(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * UNITS[unit]
+
+
+def _pasted(command: str, folder: Path, bench) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", "-c", command],
+        cwd=folder,
+        env=bench.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def _measured(file: Path) -> dict[str, Any]:
+    result = json.loads(file.read_text(encoding="utf-8"))
+    schema = json.loads((ROOT / "results" / "schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(result, schema)
+    return result
+
+
+def test_the_table_is_sorted_by_kind_and_says_what_the_file_holds(
+    bench, points: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "best.json"
+    chosen = "^(openmp_exact|openmp_hamerly|reference|cpu_naive|cpu_simd|python_sklearn_lloyd)$"
+    run = bench("best", points, "-k", "8", "--only", chosen, "--seconds", "25", "--json", file)
+    assert run.returncode == 0, run.stdout + run.stderr
+    result = _measured(file)
+    assert result["complete"]
+    drawn = load_result(file)
+    shares = {cell.variant: share_of_limit(drawn, cell) for cell in drawn.cells}
+    cells = {cell["variant"]: cell for cell in result["cells"] if cell["status"] == "ok"}
+    whole = {
+        name: cell["setup_seconds"] + 10 * cell["seconds_per_iteration"]["median"]
+        for name, cell in cells.items()
+        if not cell["unsteady"]
+    }
+    blocks = _rows(run.stdout)
+    assert set(blocks) <= set(BLOCKS)
+    assert [row[0] for row in blocks["Exact"]] == sorted(
+        (name for name in whole if cells[name]["exact"]), key=whole.__getitem__
+    )
+    assert [row[0] for row in blocks["Certified"]] == sorted(
+        (name for name in whole if not cells[name]["exact"]), key=whole.__getitem__
+    )
+    baseline = cells.get("python_sklearn_lloyd")
+    for rows in blocks.values():
+        for name, precision, iteration, setup, call, share, ratio, processes, answer in rows:
+            median = cells[name]["seconds_per_iteration"]["median"]
+            assert precision == "f32"
+            # Three digits are shown.
+            assert _seconds(iteration) == pytest.approx(median, rel=6e-3)
+            assert _seconds(setup) == pytest.approx(cells[name]["setup_seconds"], rel=6e-3)
+            assert _seconds(call) == pytest.approx(whole[name], rel=6e-3)
+            assert float(share.split()[0]) == pytest.approx(100 * shares[name], rel=6e-3)
+            assert int(processes) == cells[name]["processes"]
+            assert answer.startswith("exact" if cells[name]["exact"] else "certified, ")
+            if baseline is None or baseline["unsteady"]:
+                assert ratio == "-"
+            else:
+                times = baseline["seconds_per_iteration"]["median"] / median
+                assert float(ratio.split()[0]) == pytest.approx(times, rel=6e-3)
+    if baseline is None:  # no scikit-learn in this environment: then that is said
+        assert "Nothing is held against scikit-learn" in run.stdout
+    # What one reads of other runs reads this one too.
+    compared = bench("compare", file, file)
+    assert compared.returncode == 0, compared.stderr
+    # The last line is a command for the first row, with the same problem.
+    command = run.stdout.splitlines()[-1]
+    assert f"--variant {blocks['Exact'][0][0]} " in command
+    fitted = _pasted(f"{command} --iterations 10 --json", tmp_path, bench)
+    assert fitted.returncode == 0, fitted.stderr
+    summary = json.loads(fitted.stdout.splitlines()[-1])
+    assert summary["label_hash"] == cells[blocks["Exact"][0][0]]["label_hash"]
+
+
+def test_generated_points_are_named_and_made_again_by_the_command(bench, tmp_path: Path) -> None:
+    options = ("--n", "2e3", "--d", "3", "-k", "6", "--only", "^openmp_exact$", "--seconds", "15")
+    run = bench("best", *options, "--json", "-", cwd=tmp_path)
+    assert run.returncode == 0, run.stderr
+    cell = json.loads(run.stdout)["cells"][0]
+    assert "generated points, a mixture of overlapping clusters (blobs" in run.stderr
+    pasted = _pasted(run.stderr.splitlines()[-1] + " --iterations 10 --json", tmp_path, bench)
+    assert pasted.returncode == 0, pasted.stderr
+    assert json.loads(pasted.stdout.splitlines()[-1])["label_hash"] == cell["label_hash"]
+    other = bench("best", *options, "--data", "uniform", "--seed", "7", cwd=tmp_path)
+    assert "generated points (uniform, high 1.0, low 0.0, seed 7)" in other.stdout
+
+
+def test_the_budget_is_kept_and_nobody_is_forgotten(bench) -> None:
+    budget = 4
+    begin = time.monotonic()
+    size = ("--n", "2e5", "--d", "16", "-k", "50")
+    run = bench("best", *size, "--seconds", str(budget))
+    assert time.monotonic() - begin <= budget + MARGIN_SECONDS
+    # So little may suffice for nothing, on a slow machine.
+    assert run.returncode in (0, 2), run.stderr
+    if run.returncode == 2:
+        assert re.search(
+            r"nothing was measured within --seconds 4|--seconds 4 is too little", run.stderr
+        )
+        return
+    assert re.search(r": (not reached within|given up after [^:]* end of) --seconds 4", run.stdout)
+    known = json.loads(bench("list", "--json").stdout)
+    names = {variant["name"] for variant in known["variants"]}
+    names |= {name for backend in known["missing_backends"] for name in backend["variants"]}
+    words = set(re.findall(r"\w+", run.stdout))
+    assert names - words == set()
+
+
+def test_too_little_time_is_refused_with_how_much_would_do(bench) -> None:
+    begin = time.monotonic()
+    message = bench.refusal(
+        "best", "--n", "5e6", "--d", "64", "-k", "5000", "--seconds", "2", "--only", "cpu_|openmp_"
+    )
+    assert time.monotonic() - begin < MARGIN_SECONDS
+    assert re.search(r"--seconds 2 is too little: .* roughly .*; give --seconds \d+", message)
+    assert "is not a number from 1" in bench.refusal("best", "x.npy", "-k", "3", "--seconds", "0")
+
+
+def test_what_is_wrong_is_named_with_what_would_be_right(
+    bench, points: Path, tmp_path: Path
+) -> None:
+    assert "absent.npy" in bench.refusal("best", tmp_path / "absent.npy", "-k", "3")
+    message = bench.refusal("best", points, "-k", "3001")
+    assert "-k 3001: must be from 1 to n = 3000" in message
+    assert "must be from 1 to n = 10" in bench.refusal("best", "--n", "10", "--d", "2", "-k", "11")
+    bad = tmp_path / "bad.csv"
+    bad.write_text("1,2\n3,nan\n5,6\n", encoding="utf-8")
+    assert re.search(r"bad\.csv.*(nan|finite)", bench.refusal("best", bad, "-k", "2"), re.I)
+    assert "has its own" in bench.refusal("best", points, "-k", "3", "--d", "5")
+    assert "name a file of points" in bench.refusal("best", "-k", "3")
+    assert "did you mean 'uniform'" in bench.refusal(
+        "best", "--n", "10", "--d", "2", "-k", "2", "--data", "unifrom"
+    )
+    assert "2e6 is one" in bench.refusal("best", "--n", "1.5", "--d", "2", "-k", "2")
+    assert "known: f64" in bench.refusal("best", points, "-k", "2", "--precision", "f31")
+    assert "leave no variant" in bench.refusal("best", points, "-k", "2", "--only", "zzz")
+    assert "the points" in bench.refusal("best", points, "-k", "2", "--json", points)
+    # Of a variant that is not there, the machine lacks something.
+    assert "no variant can run" in bench.refusal(
+        "best", points, "-k", "2", "--only", "^cpu_naive_2d$", code=3
+    )
+
+
+@pytest.mark.parametrize("lacks", ["tree", "packages"])
+def test_without_python_its_variants_are_one_line(
+    bench, points: Path, tmp_path: Path, lacks: str
+) -> None:
+    bare = tmp_path / "python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n', encoding="utf-8")
+    bare.chmod(0o755)
+    variable, value, said = {
+        "tree": ("KMEANS_BENCH_ROOT", tmp_path / "absent", "Python variants: none, since "),
+        "packages": (
+            "KMEANS_BENCH_PYTHON",
+            bare,
+            r"\d+ Python variants \(python_sklearn_lloyd: Python [\d.]+ lacks ",
+        ),
+    }[lacks]
+    only = ("--only", "^openmp_exact$|^python_")
+    run = bench(
+        "best", points, "-k", "8", *only, "--seconds", "15", environment={variable: str(value)}
+    )
+    assert run.returncode == 0, run.stderr
+    listed = run.stdout.split("Not measured\n")[1].split("\n\n")[0].splitlines()
+    assert len(listed) == 1
+    assert re.match(f"  {said}", listed[0])
+    assert "Nothing is held against scikit-learn" in run.stdout
+    assert run.stdout.splitlines()[-1].startswith(bench.program)
+
+
+def test_a_quick_look_at_the_ceilings_is_not_kept_for_others(
+    bench, points: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "best.json"
+    cache = tmp_path / "cache"
+    only = ("--only", "^openmp_exact$", "--seconds", "15", "--json", file)
+    run = bench("best", points, "-k", "8", *only, environment={"KMEANS_BENCH_CACHE": str(cache)})
+    assert run.returncode == 0, run.stderr
+    ceilings = _measured(file)["context"]["ceilings"]
+    assert ceilings["fma_gflops"]["f32_all_threads"] > 0
+    assert ceilings["gemm_gflops"]["f32"] is None
+    assert "quick look" in " ".join(ceilings["details"]["notes"])
+    assert not list(cache.glob("machine/*.json"))
+
+
+def test_an_earlier_file_is_kept(bench, points: Path, tmp_path: Path) -> None:
+    file = tmp_path / "best.json"
+    file.write_text("mine", encoding="utf-8")
+    run = bench(
+        "best", points, "-k", "8", "--only", "^openmp_exact$", "--seconds", "15", "--json", file
+    )
+    assert run.returncode == 0, run.stderr
+    assert _measured(file)["complete"]
+    kept = list(tmp_path.glob("best.json.before-*"))
+    assert [one.read_text(encoding="utf-8") for one in kept] == ["mine"]
+
+
+def test_ctrl_c_ends_with_what_is_known(bench, points: Path, tmp_path: Path) -> None:
+    file = tmp_path / "best.json"
+    program = subprocess.Popen(
+        [bench.program, "best", points, "-k", "8", "--seconds", "300", "--json", file],
+        env=bench.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert program.stderr is not None
+    for line in program.stderr:  # until one is measured
+        if line.startswith("[1/"):
+            break
+    program.send_signal(signal.SIGINT)
+    output, _ = program.communicate(timeout=60)
+    assert program.returncode == 130
+    blocks = _rows(output)
+    result = _measured(file)
+    assert not result["complete"]
+    timed = [cell["variant"] for cell in result["cells"] if cell["status"] == "ok"]
+    assert timed
+    assert [row[0] for rows in blocks.values() for row in rows] == timed
+    assert "not reached: interrupted" in output
+    assert " fit " in output.splitlines()[-1]
+
+
+def test_wrong_answers_hangs_and_crashes_cost_their_line_only(faults, points: Path) -> None:
+    run = faults(
+        "best",
+        points,
+        "-k",
+        "8",
+        "--seconds",
+        "30",
+        "--only",
+        "^(openmp_exact|fault_garbage_labels|fault_spins|fault_segfaults)$",
+    )
+    assert run.returncode == 4, run.stdout + run.stderr
+    assert [row[0] for rows in _rows(run.stdout).values() for row in rows] == ["openmp_exact"]
+    assert re.search(r"^  fault_garbage_labels: WRONG: ", run.stdout, re.M)
+    assert re.search(r"^  fault_segfaults: failed: killed by SIGSEGV", run.stdout, re.M)
+    assert re.search(r"^  fault_spins: given up after 7\.5 s of --seconds 30$", run.stdout, re.M)
+    assert "--variant openmp_exact" in run.stdout.splitlines()[-1]

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Of ceilings with round numbers. That plots/metrics.py says the same is shown by
+// tests/python/test_best.py.
+#include "harness/record/limit.h"
+
+#include <gtest/gtest.h>
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+
+json ceilings() {
+  return json::parse(R"({
+    "read_gbytes_per_second": 10, "read_gbytes_per_second_cache": 100,
+    "fma_gflops": {"f32_one_thread": 50, "f32_all_threads": 100, "f64_one_thread": 25,
+                   "f64_all_threads": 50},
+    "gpu": {"read_gbytes_per_second": 1000, "read_gbytes_per_second_l2": 4000,
+            "fma_gflops": {"f32": 10000, "f64": 5000}, "gemm_gflops": {"f16": 100000, "f64": null},
+            "grid_barrier_seconds": 1e-6, "details": {"bytes": {"l2": 1000000}}}})");
+}
+
+// 2 n k d = 2e9 and about 4e7 bytes.
+constexpr Shape kShape{1000000, 10, 100, Precision::f32};
+
+double bytes(const Shape& shape) {
+  const double scalar = shape.precision == Precision::f64 ? 8 : 4;
+  const auto n = static_cast<double>(shape.n);
+  return scalar * n * 10 + 4 * n + 2 * scalar * static_cast<double>(shape.k) * 10;
+}
+
+TEST(Limit, OfTheProcessorIsTheSlowerOfItsCeilings) {
+  const auto arithmetic = machine_limit(ceilings(), 1e6, kShape, 2, false);
+  ASSERT_TRUE(arithmetic);
+  EXPECT_EQ(arithmetic->binds, "arithmetic");
+  EXPECT_DOUBLE_EQ(arithmetic->seconds, 0.02);
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, kShape, 1, false)->seconds, 0.04);
+  Shape few = kShape;
+  few.k = 1;
+  const auto bandwidth = machine_limit(ceilings(), 1e6, few, 2, false);
+  EXPECT_EQ(bandwidth->binds, "bandwidth");
+  EXPECT_DOUBLE_EQ(bandwidth->seconds, bytes(few) / 10e9);
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e8, few, 2, false)->seconds, bytes(few) / 100e9)
+      << "points that fit the cache";
+  Shape wide = kShape;
+  wide.precision = Precision::f64;
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, false)->seconds, 0.04);
+}
+
+TEST(Limit, OfAGpuTakesItsFastestUnitsItsCacheAndABarrier) {
+  const auto arithmetic = machine_limit(ceilings(), 1e6, kShape, 2, true);
+  ASSERT_TRUE(arithmetic);
+  EXPECT_EQ(arithmetic->binds, "bandwidth");
+  EXPECT_DOUBLE_EQ(arithmetic->seconds, bytes(kShape) / 1000e9) << "more than 2e9 / 1e14 s";
+  Shape wide = kShape;
+  wide.precision = Precision::f64;
+  EXPECT_EQ(machine_limit(ceilings(), 1e6, wide, 2, true)->binds, "arithmetic");
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, true)->seconds, 2e9 / 5e12);
+  const Shape cached{20000, 10, 2, Precision::f32};
+  EXPECT_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->binds, "a grid barrier");
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->seconds, 1e-6);
+}
+
+TEST(Limit, IsAbsentWhereNothingWasMeasured) {
+  EXPECT_FALSE(machine_limit(json(), std::nullopt, kShape, 2, false));
+  EXPECT_FALSE(machine_limit(json{{"gpu", nullptr}}, std::nullopt, kShape, 2, true));
+  EXPECT_FALSE(machine_limit(json{{"read_gbytes_per_second", nullptr}}, 1.0, kShape, 1, false));
+}
+
+}  // namespace
+}  // namespace kmeans

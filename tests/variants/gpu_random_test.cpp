@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Exact variants of a GPU on many small awkward problems, each against openmp_exact, bit for bit.
+// KMEANS_GPU_PROBLEMS=5000 for more, KMEANS_GPU_SEED=7 for others. Skipped where there is no GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <iostream>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harness/machine/gpu.h"
+#include "harness/variants/registry.h"
+#include "harness/verify/session.h"
+
+namespace kmeans {
+namespace {
+
+constexpr int kProblems = 500;
+constexpr int kKinds = 10;
+
+int from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr ? std::atoi(text) : otherwise;
+}
+
+class Random {
+ public:
+  explicit Random(unsigned seed) : engine_(seed) {}
+  /// In [0, end).
+  std::int64_t below(std::int64_t end) {
+    return std::uniform_int_distribution<std::int64_t>(0, end - 1)(engine_);
+  }
+  double bell() { return std::normal_distribution<double>()(engine_); }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+struct Case {
+  Shape shape;
+  int kind = 0;
+  int iterations = 1;
+  std::vector<float> points;
+  std::vector<float> centroids;
+};
+
+/// A coordinate of points of nine kinds; the tenth, duplicates, is made of rows of the first.
+double coordinate(Random& random, int kind, std::int64_t i, std::int64_t t) {
+  switch (kind) {
+    case 0: return random.bell();
+    case 1: return static_cast<double>(random.below(7)) - 3;  // ties
+    case 2: return 1e6 + random.bell();
+    case 3: return static_cast<double>(random.below(81) - 40) * 0x1p-149;  // denormals
+    case 4: return static_cast<double>(random.below(9)) / 2;               // rounding of means
+    case 5: return random.bell() * (i == 0 ? 1e4 : 1);                     // an outlier
+    case 6:  // zeros of both signs beside a grid, and a constant column
+      return t == 0 ? 1e6 : (random.below(2) == 0 ? -0.0 : static_cast<double>(random.below(3)));
+    case 7: return 1e30 * random.bell();  // squares overflow in float32
+    case 8: return 7.25;                  // one place
+    default: return random.bell();
+  }
+}
+
+/// Mostly small; now and then wide rows, more centroids than a tile holds, as many as points.
+Shape make_shape(Random& random, int problem) {
+  Shape shape;
+  shape.n = 1 + random.below(problem % 10 == 0 ? 3000 : 300);
+  shape.d = problem % 50 == 49 ? 600 : problem % 25 == 24 ? 130 : 1 + random.below(40);
+  const std::int64_t few = std::min<std::int64_t>(shape.n, 40);
+  const std::int64_t ks[] = {1 + random.below(few), 1, std::min<std::int64_t>(shape.n, 400),
+                             1 + random.below(few), 1 + random.below(shape.n)};
+  shape.k = ks[problem % 5];
+  return shape;
+}
+
+Case make_case(Random& random, int problem) {
+  Case data;
+  data.shape = make_shape(random, problem);
+  data.kind = problem % kKinds;
+  data.iterations = 1 + static_cast<int>(random.below(5));
+  const auto [n, d, k, precision] = data.shape;
+  for (std::int64_t at = 0; at < n * d; ++at) {
+    data.points.push_back(static_cast<float>(coordinate(random, data.kind, at / d, at % d)));
+  }
+  if (data.kind == 9) {
+    for (std::int64_t i = 3; i < n; ++i) {
+      const std::int64_t row = random.below(3);
+      std::copy_n(data.points.begin() + row * d, d, data.points.begin() + i * d);
+    }
+  }
+  const bool apart = random.below(4) == 0;  // half of the centroids: clusters that stay empty
+  const std::int64_t first = random.below(n);
+  for (std::int64_t j = 0; j < k; ++j) {
+    for (std::int64_t t = 0; t < d; ++t) {
+      const float x = data.points[(first + j) % n * d + t];
+      data.centroids.push_back(apart && j >= (k + 1) / 2 ? 3 * std::abs(x) + 1 : x);
+    }
+  }
+  return data;
+}
+
+struct Answers {
+  Outcome<float> first;  ///< After one iteration.
+  Outcome<float> last;   ///< After some more, in one call.
+};
+
+Answers answers_of(const RegisteredVariant& variant, const Case& data) {
+  Problem<float> problem;
+  problem.shape = data.shape;
+  problem.points = data.points.data();
+  problem.max_abs = largest_abs(data.points.data(), data.shape.n * data.shape.d, 1);
+  problem.threads = 2;
+  Session<float> session(variant, problem, data.centroids.data());
+  session.reset();
+  session.step(1);
+  Answers answers{session.fetch(), {}};
+  session.step(data.iterations);
+  answers.last = session.fetch();
+  return answers;
+}
+
+/// Empty, or what the first difference is.
+std::string difference(const Outcome<float>& found, const Outcome<float>& right,
+                       const Shape& shape) {
+  for (std::int64_t i = 0; i < shape.n; ++i) {
+    if (found.labels[i] == right.labels[i]) continue;
+    return "point " + std::to_string(i) + " has label " + std::to_string(found.labels[i]) +
+           ", right is " + std::to_string(right.labels[i]);
+  }
+  if (found.centroid_hash() == right.centroid_hash()) return "";
+  for (std::int64_t at = 0; at < shape.k * shape.d; ++at) {
+    if (found.centroids[at] == right.centroids[at]) continue;
+    return "coordinate " + std::to_string(at % shape.d) + " of centroid " +
+           std::to_string(at / shape.d) + " is " + std::to_string(found.centroids[at]) +
+           ", right is " + std::to_string(right.centroids[at]);
+  }
+  return "a zero has the wrong sign";
+}
+
+std::string text_of(const Case& data, int problem) {
+  const auto [n, d, k, precision] = data.shape;
+  return "problem " + std::to_string(problem) + " of kind " + std::to_string(data.kind) +
+         ": n=" + std::to_string(n) + " d=" + std::to_string(d) + " k=" + std::to_string(k) +
+         " iterations=1+" + std::to_string(data.iterations);
+}
+
+std::vector<const RegisteredVariant*> exact_variants_of_the_gpu() {
+  std::vector<const RegisteredVariant*> found;
+  for (const RegisteredVariant& variant : all_variants()) {
+    if (variant.backend == "cuda" && variant.traits.exact) found.push_back(&variant);
+  }
+  return found;
+}
+
+TEST(GpuRandom, ExactVariantsEqualOpenmpExactOnAwkwardProblems) {
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
+  const int problems = from_environment("KMEANS_GPU_PROBLEMS", kProblems);
+  Random random(static_cast<unsigned>(from_environment("KMEANS_GPU_SEED", 17)));
+  const RegisteredVariant& yardstick = require_variant("openmp_exact");
+  const auto variants = exact_variants_of_the_gpu();
+  std::map<std::string, int> taken;
+  for (int problem = 0; problem < problems; ++problem) {
+    const Case data = make_case(random, problem);
+    const Answers right = answers_of(yardstick, data);
+    for (const RegisteredVariant* variant : variants) {
+      const std::string& name = variant->traits.name;
+      if (!supports(*variant, data.shape).ok) continue;
+      ++taken[name];
+      const Answers found = answers_of(*variant, data);
+      EXPECT_EQ(difference(found.first, right.first, data.shape), "")
+          << name << " after one iteration, " << text_of(data, problem);
+      EXPECT_EQ(difference(found.last, right.last, data.shape), "")
+          << name << ", " << text_of(data, problem);
+    }
+    if (HasFailure()) return;  // one problem is enough to look at
+  }
+  // Those that this GPU runs have been there: being left out is not passing.
+  for (const RegisteredVariant* variant : variants) {
+    const std::string& name = variant->traits.name;
+    std::cout << name << ": " << taken[name] << " of " << problems << " problems\n";
+    if (supports(*variant, {100, 2, 5, Precision::f32}).ok) {
+      EXPECT_GT(taken[name], problems / 10) << name;
+    }
+  }
+}
+
+/// The generator itself, without a GPU: what the problems are said to hold is there.
+TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
+  Random random(17);
+  std::map<std::string, int> seen;
+  for (int problem = 0; problem < kProblems; ++problem) {
+    const Case data = make_case(random, problem);
+    const auto [n, d, k, precision] = data.shape;
+    ASSERT_LE(k, n);
+    seen["k = 1"] += k == 1 ? 1 : 0;
+    seen["k = n"] += k == n ? 1 : 0;
+    seen["d = 130"] += d == 130 ? 1 : 0;
+    seen["d = 600"] += d == 600 ? 1 : 0;
+    seen["d <= 8"] += d <= 8 ? 1 : 0;
+    seen["more than a tile of centroids"] += k > 128 ? 1 : 0;
+    const float largest = largest_abs(data.points.data(), n * d, 1);
+    seen["denormals"] += largest > 0 && largest < 1e-38F ? 1 : 0;
+    seen["offsets"] += data.kind == 2 && largest >= 9e5F ? 1 : 0;
+    const Answers right = answers_of(require_variant("reference"), data);
+    std::vector<std::int64_t> counts(k);
+    for (const std::int32_t label : right.last.labels) ++counts[label];
+    seen["empty clusters"] += std::count(counts.begin(), counts.end(), 0) > 0 ? 1 : 0;
+    if (problem % 10 == 3) {
+      EXPECT_EQ(difference(answers_of(require_variant("openmp_exact"), data).last, right.last,
+                           data.shape),
+                "")
+          << text_of(data, problem);
+    }
+  }
+  for (const auto& [what, times] : seen) EXPECT_GE(times, 10) << what;
+}
+
+}  // namespace
+}  // namespace kmeans
