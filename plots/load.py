@@ -140,6 +140,11 @@ class Cell:
         return self.data["executed_iterations"] is not None if told else self.backend == "python"
 
     @property
+    def ranks(self) -> int:
+        """Processes that shared its points."""
+        return self.data.get("ranks", 1)
+
+    @property
     def on_gpu(self) -> bool:
         """Was it measured on a GPU? (The backend alone does not tell: Python libraries do both.)"""
         return self.data.get("gpu") is not None

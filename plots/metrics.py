@@ -314,7 +314,8 @@ def baseline_of(result: Result, figure: dict[str, Any]) -> dict[str, Any] | str:
 
 
 def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
-    """The cells of a variant as experiments name it: a name, or {variant, precision, threads}."""
+    """The cells of a variant as experiments name it: a name, or {variant, precision, threads,
+    ranks}; without ranks, one."""
     wanted = {"variant": name} if isinstance(name, str) else name
     found = [
         c
@@ -322,6 +323,7 @@ def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
         if c.variant == wanted["variant"]
         and wanted.get("precision", c.precision) == c.precision
         and wanted.get("threads", c.threads) == c.threads
+        and wanted.get("ranks", 1) == c.ranks
     ]
     if "precision" not in wanted and any(c.precision == "f32" for c in found):
         return [c for c in found if c.precision == "f32"]

@@ -13,6 +13,7 @@ from plots.words import TIMES, count, rounded_count
 DIMENSIONS = ("n", "d", "k")
 UNSTEADY = "unsteady"  # measured and right, but no one number speaks for it
 THREADS = "threads"  # what a figure may go over besides
+RANKS = "ranks"  # and this
 
 
 class NothingToDraw(Exception):
@@ -57,19 +58,21 @@ class Series:
 
 
 def series_of(cells: Iterable[Cell], x: str | None = None) -> list[Series]:
-    """One series per variant, precision and, where a variant ran with several, thread count, unless
-    that is what the figure goes over."""
-    groups: dict[tuple[str, str, int], list[Cell]] = {}
+    """One series per variant, precision and, where a variant ran with several, numbers of threads
+    and of ranks, unless that is what the figure goes over."""
+    groups: dict[tuple[str, str, int, int], list[Cell]] = {}
     for cell in cells:
         threads = 0 if x == THREADS else cell.threads
-        groups.setdefault((cell.variant, cell.precision, threads), []).append(cell)
+        ranks = 0 if x == RANKS else cell.ranks
+        groups.setdefault((cell.variant, cell.precision, threads, ranks), []).append(cell)
     counts: dict[tuple[str, str], set[int]] = {}
-    for variant, precision, used in groups:
+    for variant, precision, used, _ in groups:
         counts.setdefault((variant, precision), set()).add(used)
 
-    def label(variant: str, precision: str, used: int) -> str:
+    def label(variant: str, precision: str, used: int, ranks: int) -> str:
         several = len(counts[(variant, precision)]) > 1
-        return f"{variant} {precision}" + (f" {TIMES}{used}" if several else "")
+        text = f"{variant} {precision}" + (f" {TIMES}{used}" if several else "")
+        return text + (f", {ranks} ranks" if ranks > 1 else "")
 
     return [Series(label(*key), tuple(group)) for key, group in groups.items()]
 

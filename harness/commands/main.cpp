@@ -132,7 +132,7 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
 
 /// Commands that start processes of their own, or share no work, would do all of it on rank 0.
 void refuse_on_ranks(const CLI::App& app) {
-  for (const char* name : {"run", "reproduce", "machine", "study-worker"}) {
+  for (const char* name : {"run", "best", "reproduce", "machine", "study-worker"}) {
     if (!app.got_subcommand(name)) continue;
     throw InputError(std::string("`") + name + "` was started as " +
                      std::to_string(process_ranks().size()) +
@@ -228,6 +228,16 @@ int run_on_ranks(int argc, char** argv) {
   return code;
 }
 
+/// Ranks that cannot talk to each other any more would wait for each other for ever.
+int run_or_abort(int argc, char** argv) {
+  try {
+    return run_on_ranks(argc, argv);
+  } catch (const kmeans::CommunicationError& error) {
+    kmeans::process_ranks().abort(error.what(), kmeans::kExitUnusableEnvironment);
+    return kmeans::kExitUnusableEnvironment;  // g++ does not see that abort() never returns
+  }
+}
+
 /// Whoever started the program may have closed its standard streams. The next file opened would get
 /// their numbers, and what is printed would land in it.
 void open_standard_streams() {
@@ -246,7 +256,7 @@ int main(int argc, char** argv) {
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
   kmeans::honour_denormals_from_the_start();
-  const int code = exit_code_of([&] { return run_on_ranks(argc, argv); });
+  const int code = exit_code_of([&] { return run_or_abort(argc, argv); });
   kmeans::finish_ranks();
   return code;
 }

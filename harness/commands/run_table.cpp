@@ -32,6 +32,9 @@ bool has_entries(const json& cell, const char* key) {
 Row row_of(const json& cell) {
   Row row;
   row.variant = cell.at("variant").get<std::string>();
+  if (const int ranks = cell.value("ranks", 1); ranks > 1) {
+    row.variant += ", " + std::to_string(ranks) + " ranks";
+  }
   if (cell.at("threads").get<int>() > 1) {
     row.variant += ", " + std::to_string(cell.at("threads").get<int>()) + " threads";
   }

@@ -8,22 +8,26 @@ std::string CellKey::work() const {
          std::to_string(shape.k) + "/T" + std::to_string(iterations);
 }
 
-std::string CellKey::text() const { return work() + "/t" + std::to_string(threads); }
+std::string CellKey::text() const {
+  return work() + "/t" + std::to_string(threads) + (ranks > 1 ? "/r" + std::to_string(ranks) : "");
+}
 
 std::string CellKey::points() const {
   return points_name(dataset, shape.precision == Precision::f64);
 }
 
 nlohmann::json to_json(const CellKey& key) {
-  return {{"key", key.text()},
-          {"variant", key.variant},
-          {"precision", to_string(key.shape.precision)},
-          {"dataset", key.dataset},
-          {"n", key.shape.n},
-          {"d", key.shape.d},
-          {"k", key.shape.k},
-          {"iterations", key.iterations},
-          {"threads", key.threads}};
+  nlohmann::json json{{"key", key.text()},
+                      {"variant", key.variant},
+                      {"precision", to_string(key.shape.precision)},
+                      {"dataset", key.dataset},
+                      {"n", key.shape.n},
+                      {"d", key.shape.d},
+                      {"k", key.shape.k},
+                      {"iterations", key.iterations},
+                      {"threads", key.threads}};
+  if (key.ranks > 1) json["ranks"] = key.ranks;
+  return json;
 }
 
 std::string points_name(const std::string& dataset, bool float64) {

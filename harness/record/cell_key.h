@@ -18,9 +18,10 @@ struct CellKey {
   Shape shape;
   std::int64_t iterations = 1;  ///< T
   int threads = 1;
+  int ranks = 1;  ///< each with so many threads (docs/scaling.md)
 
-  /// "variant/precision/dataset/k4/T10/t2", as journals, result files and --only have it. n and d
-  /// are the data set's.
+  /// "variant/precision/dataset/k4/T10/t2", as journals, result files and --only have it; with
+  /// several ranks "/r4" follows. n and d are the data set's.
   [[nodiscard]] std::string text() const;
   /// The same without the threads: the work, however many do it.
   [[nodiscard]] std::string work() const;

@@ -686,8 +686,8 @@ class Run {
                                      "the file of its points or initial centroids was written to "
                                      "meanwhile")
                         : std::move(answer.result);
-    record.activity = activity_between(before, read_activity(metered_), seconds, cell.key.threads,
-                                       metered_.cpus.size());
+    record.activity = activity_between(before, read_activity(metered_), seconds,
+                                       cell.key.threads * cell.key.ranks, metered_.cpus.size());
     if (earlier != nullptr) keep_better(state, *earlier, record);
     const bool first_attempt = earlier == nullptr;
     remember(std::move(record));

@@ -51,6 +51,7 @@ nlohmann::json to_json(const Job& job) {
       {"k", job.k},
       {"iterations", job.iterations},
       {"threads", job.threads},
+      {"ranks", job.ranks},
       {"repetitions", job.repetitions},
       {"min_seconds", job.min_seconds},
       {"max_seconds", job.max_seconds},
@@ -78,6 +79,7 @@ Job job_from_json(const nlohmann::json& json) {
   job.k = integer_at<std::int64_t>(json, "k");
   job.iterations = integer_at<std::int64_t>(json, "iterations");
   job.threads = integer_at<int>(json, "threads");
+  if (json.contains("ranks")) job.ranks = integer_at<int>(json, "ranks");
   job.repetitions = integer_at<int>(json, "repetitions");
   json.at("min_seconds").get_to(job.min_seconds);
   json.at("max_seconds").get_to(job.max_seconds);
@@ -133,6 +135,7 @@ nlohmann::json to_json(const JobResult& result) {
       result.executed_iterations ? nlohmann::json(*result.executed_iterations) : nullptr;
   json["computed_distances"] =
       result.computed_distances ? nlohmann::json(*result.computed_distances) : nullptr;
+  if (!result.rank_times.is_null()) json["rank_times"] = result.rank_times;
   json["traffic"] = nullptr;
   if (result.traffic) {
     json["traffic"] = {{"read_bytes", result.traffic->read_bytes},
@@ -185,6 +188,7 @@ JobResult job_result_from_json(const nlohmann::json& json) {
   if (!optional("executed_iterations").is_null()) {
     result.executed_iterations = integer_at<std::int64_t>(json, "executed_iterations");
   }
+  result.rank_times = optional("rank_times");
   if (!optional("computed_distances").is_null()) {
     result.computed_distances = integer_at<std::int64_t>(json, "computed_distances");
   }

@@ -27,6 +27,7 @@ struct Job {
   std::int64_t k = 0;
   std::int64_t iterations = 1;  ///< T per timed repetition
   int threads = 1;
+  int ranks = 1;              ///< processes to start it as, through the launcher
   int repetitions = 3;        ///< 0: neither timed nor verified, only the outcome of T iterations
   double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
   double max_seconds = 10;    ///< budget of the timed part in this process; at least one repetition
@@ -60,6 +61,8 @@ struct JobResult {
   std::optional<std::int64_t> executed_iterations;
   /// Distances formed in the T iterations of the last timed step, by a variant that counts them.
   std::optional<std::int64_t> computed_distances;
+  /// Of several ranks, as in docs/results.md; null for one.
+  nlohmann::json rank_times;
   double inertia = 0;
   std::string label_hash;
   std::string centroid_hash;

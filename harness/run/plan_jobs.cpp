@@ -12,6 +12,7 @@ Job job_of(const CellKey& key, const TaskFiles& files) {
   job.k = key.shape.k;
   job.iterations = key.iterations;
   job.threads = key.threads;
+  job.ranks = key.ranks;
   return job;
 }
 

@@ -328,8 +328,9 @@ json doubts(const Cell& cell, const CellEvidence& evidence, const json& times,
     noted.push_back(
         formatted("the machine was busy: load average %.1f on %d processors", load, limits.cpus));
   }
-  if (limits.usable_threads > 0 && cell.key.threads > limits.usable_threads) {
-    noted.push_back(std::to_string(cell.key.threads) + " threads shared " +
+  const int threads = cell.key.threads * cell.key.ranks;
+  if (limits.usable_threads > 0 && threads > limits.usable_threads) {
+    noted.push_back(std::to_string(threads) + " threads shared " +
                     std::to_string(limits.usable_threads) + " that can run at once here");
   }
   std::set<std::string> said;
@@ -502,6 +503,7 @@ json assemble_cell(const std::string& experiment, const Cell& cell, const CellEv
     result["computed_share"] =
         computed_share(*answer.computed_distances, shape, cell.key.iterations);
   }
+  if (!answer.rank_times.is_null()) result["rank_times"] = answer.rank_times;
   result["samples_seconds_per_iteration"] = samples;
   const json times = summarise_processes(samples);
   const double seconds = times.at("median");

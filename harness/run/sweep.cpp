@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "harness/machine/ranks.h"
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_reader.h"
@@ -29,13 +30,17 @@ struct ResolvedVariant {
   const RegisteredVariant* registered = nullptr;  ///< Null: not in this build.
   Precision precision = Precision::f32;
   int threads = 1;
+  int ranks = 1;
   std::optional<double> at_most_nkd;
   bool from_star = false;  ///< Left out, not skipped, where it does not take the shape.
   std::string problem;     ///< Why it cannot run whatever the shape.
 };
 
-ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, int threads) {
+ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, int threads_of_run) {
+  // Where nothing else is said, the ranks share the processors that one would have.
+  const int threads = std::max(1, threads_of_run / choice.ranks);
   ResolvedVariant result;
+  result.ranks = choice.ranks;
   result.name = name;
   result.registered = find_variant(name);
   result.at_most_nkd = choice.at_most_nkd;
@@ -54,6 +59,10 @@ ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, in
   result.threads = traits.parallel ? choice.threads.value_or(threads) : 1;
   if (const Support available = availability(*result.registered); !available.ok) {
     result.problem = available.reason;
+  } else if (choice.ranks > 1 && !traits.shards) {
+    result.problem = "takes no part of the points, so ranks cannot share its work";
+  } else if (choice.ranks > 1 && ranks_library().empty()) {
+    result.problem = "several ranks need MPI, which this build has not";
   }
   return result;
 }
@@ -228,7 +237,8 @@ class Planner {
     cell.backend = variant.backend;
     cell.task = task;
     cell.task.shape.precision = variant.precision;
-    cell.key = {variant.name, task.label, cell.task.shape, iterations, variant.threads};
+    cell.key = {variant.name, task.label,      cell.task.shape,
+                iterations,   variant.threads, variant.ranks};
     cell.sampling = sampling();
     if (variant.registered != nullptr) {
       const Traits& traits = variant.registered->traits;

@@ -294,6 +294,11 @@ void check_disturbance(Session<T>& session, const CertifiedRun<T>& run,
                       format_number(found) + " instead of " + format_number(expected));
 }
 
+std::vector<double> per_iteration(std::vector<double> seconds, double iterations) {
+  for (double& value : seconds) value /= iterations;
+  return seconds;
+}
+
 // Why the GPU's free memory does not hold the variant; empty if it does.
 std::string lacking_device_memory(const RegisteredVariant& registered, const Shape& shape) {
   const double need = device_memory_need(registered, shape);
@@ -429,6 +434,12 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
     const auto timed_runs =
         time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
     result.computed_distances = session.variant().computed_distances();
+    if (const auto times = session.rank_times()) {
+      const auto iterations = static_cast<double>(job.iterations);
+      result.rank_times = {
+          {"seconds_per_iteration", per_iteration(times->seconds, iterations)},
+          {"communication_seconds_per_iteration", per_iteration(times->communication, iterations)}};
+    }
     moments.finish();
     result.pace = moments.paces();
     if (gpu != nullptr) {
@@ -469,6 +480,10 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
       session.step(job.iterations);
       session.variant().set_stage_recorder(nullptr);
       result.stages = stages.per_iteration(executed_in_last_step(session, job.iterations));
+      if (const auto times = session.rank_times()) {
+        result.stages["communication"] =
+            times->communication.front() / static_cast<double>(job.iterations);
+      }
     }
   }
   if (!run.certificate.passed) {

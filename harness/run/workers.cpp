@@ -8,7 +8,9 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
+#include <sstream>
 #include <system_error>
 
 #include "harness/support/errors.h"
@@ -35,6 +37,7 @@ std::string without_folder(std::string message, const std::filesystem::path& fol
 }
 
 constexpr const char* kScratchPrefix = "kmeans-bench-";
+constexpr const char* kRanks = "{ranks}";
 constexpr const char* kOwnerLock = ".owner";
 constexpr const char* kUnnamedLock = ".owner-new";
 
@@ -86,8 +89,35 @@ ScratchFolder::~ScratchFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
+std::vector<std::string> launcher_words(int ranks) {
+  const char* set = std::getenv("KMEANS_BENCH_LAUNCHER");
+  // It looks for the launcher as a shell does.
+  std::vector<std::string> command{"/usr/bin/env"};
+  if (set == nullptr) {
+    // Whether to work as root was decided when this program was started so. The cell says how many
+    // threads a rank has, which a binding to cores would not know; more than there are get a note.
+    for (const char* word :
+         {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+          "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_rmaps_base_oversubscribe=1"}) {
+      command.emplace_back(word);
+    }
+  }
+  std::istringstream words(set != nullptr ? set : "mpirun -n {ranks}");
+  bool placed = false;
+  for (std::string word; words >> word;) {
+    if (const auto at = word.find(kRanks); at != std::string::npos) {
+      word.replace(at, std::strlen(kRanks), std::to_string(ranks));
+      placed = true;
+    }
+    command.push_back(word);
+  }
+  if (placed) return command;
+  throw InputError(std::string("KMEANS_BENCH_LAUNCHER='") + set + "' has no " + kRanks +
+                   ", where the number of ranks belongs, as in 'srun --mpi=pmix -n {ranks}'");
+}
+
 Workers::Answer Workers::run(const Job& job, double timeout_seconds) {
-  const Reply reply = run("worker", to_json(job), job.threads, timeout_seconds);
+  const Reply reply = run("worker", to_json(job), job.threads, timeout_seconds, job.ranks);
   Answer answer{{}, reply.wall_seconds, reply.interrupted, reply.timed_out};
   if (reply.result.is_null()) {
     answer.result = unreported("error", reply.problem);
@@ -116,15 +146,19 @@ Workers::Record Workers::run(const StudyJob& job, double timeout_seconds) {
   return record_of(run("study-worker", to_json(job), job.threads, timeout_seconds));
 }
 
-Workers::Reply Workers::run(const char* role, const json& job, int threads,
-                            double timeout_seconds) {
+Workers::Reply Workers::run(const char* role, const json& job, int threads, double timeout_seconds,
+                            int ranks) {
   const auto job_file = scratch_.path() / "job.json";
   const auto result_file = scratch_.path() / "result.json";
   std::error_code ignored;
   std::filesystem::remove(result_file, ignored);
   write_json_file(job_file, job);
   ProcessRequest request;
-  request.command = command_;
+  if (ranks > 1) request.command = launcher_words(ranks);
+  const std::size_t program = request.command.size();
+  request.command.insert(request.command.end(), command_.begin(), command_.end());
+  // To a launcher /proc/self/exe would be the launcher.
+  if (ranks > 1) request.command[program] = std::filesystem::canonical(command_.front()).string();
   for (const std::string& argument : {std::string(role), job_file.string(), result_file.string()}) {
     request.command.push_back(argument);
   }

@@ -32,6 +32,10 @@ class ScratchFolder {
   int lock_ = -1;
 };
 
+/// The words that start a program as so many ranks: $KMEANS_BENCH_LAUNCHER, where "{ranks}" stands for
+/// their number, or those of Open MPI. Throws InputError where that has no place for the number.
+std::vector<std::string> launcher_words(int ranks);
+
 /// Runs one worker process at a time.
 class Workers {
  public:
@@ -71,7 +75,8 @@ class Workers {
   };
 
   /// `role`: "worker", "trace-worker" or "study-worker".
-  Reply run(const char* role, const nlohmann::json& job, int threads, double timeout_seconds);
+  Reply run(const char* role, const nlohmann::json& job, int threads, double timeout_seconds,
+            int ranks = 1);
   static Record record_of(const Reply& reply);
 
   std::vector<std::string> command_;

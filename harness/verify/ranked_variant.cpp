@@ -2,7 +2,10 @@
 #include "harness/verify/ranked_variant.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -17,7 +20,18 @@
 namespace kmeans {
 namespace {
 
-enum class Task : std::int32_t { survey, setup, reset, step, fetch, quality, facts, drop, end };
+enum class Task : std::int32_t {
+  survey,
+  setup,
+  reset,
+  step,
+  fetch,
+  quality,
+  facts,
+  times,
+  drop,
+  end
+};
 
 struct Order {
   Task task = Task::end;
@@ -209,6 +223,67 @@ class QualitySum {
 
 }  // namespace
 
+using Clock = std::chrono::steady_clock;
+
+/// The calls of another communicator, with the seconds that they take.
+class TimedCalls final : public Communicator {
+ public:
+  explicit TimedCalls(Communicator& ranks) : ranks_(ranks) {}
+
+  void clear() { spent_ = {}; }
+  [[nodiscard]] double seconds() const { return std::chrono::duration<double>(spent_).count(); }
+
+  [[nodiscard]] int rank() const override { return ranks_.rank(); }
+  [[nodiscard]] int size() const override { return ranks_.size(); }
+  [[nodiscard]] int ranks_here() const override { return ranks_.ranks_here(); }
+  [[nodiscard]] std::string engine() const override { return ranks_.engine(); }
+  void barrier() override {
+    timed([&] { ranks_.barrier(); });
+  }
+  void all_reduce_sum(std::int64_t* values, std::int64_t count) override {
+    timed([&] { ranks_.all_reduce_sum(values, count); });
+  }
+  double all_reduce_max(double value) override {
+    timed([&] { value = ranks_.all_reduce_max(value); });
+    return value;
+  }
+  double all_reduce_min(double value) override {
+    timed([&] { value = ranks_.all_reduce_min(value); });
+    return value;
+  }
+  void reduce_scatter_sum(const std::int64_t* values, const std::vector<std::int64_t>& counts,
+                          std::int64_t* own) override {
+    timed([&] { ranks_.reduce_scatter_sum(values, counts, own); });
+  }
+  void all_gather(void* values, const std::vector<std::int64_t>& bytes) override {
+    timed([&] { ranks_.all_gather(values, bytes); });
+  }
+  void gather(const void* own, const std::vector<std::int64_t>& bytes, void* all) override {
+    timed([&] { ranks_.gather(own, bytes, all); });
+  }
+  void scatter(const void* all, const std::vector<std::int64_t>& bytes, void* own) override {
+    timed([&] { ranks_.scatter(all, bytes, own); });
+  }
+  void broadcast(void* values, std::int64_t bytes, Wait wait) override {
+    timed([&] { ranks_.broadcast(values, bytes, wait); });
+  }
+  [[noreturn]] void abort(const std::string& reason, int exit_code) override {
+    ranks_.abort(reason, exit_code);
+    std::abort();  // g++ does not see that a virtual function never returns
+  }
+
+ private:
+  template <class Call>
+  void timed(const Call& call) {
+    const auto start = Clock::now();
+    call();
+    spent_ += Clock::now() - start;
+  }
+
+  Communicator& ranks_;
+  Clock::duration spent_{};
+};
+
 /// Without its scalar type.
 class AnyRankPart {
  public:
@@ -217,13 +292,14 @@ class AnyRankPart {
   virtual void step(std::int64_t iterations) = 0;
   virtual void fetch() = 0;
   virtual void quality() = 0;
+  virtual RankTimes times() = 0;
   virtual RankFacts facts() = 0;
 };
 
 template <class T>
 class RankPart final : public AnyRankPart {
  public:
-  explicit RankPart(Communicator& ranks) : ranks_(ranks) {}
+  explicit RankPart(Communicator& ranks) : ranks_(ranks), timed_(ranks) {}
 
   /// On rank 0 `whole` has the points, on the others their description.
   void setup(const RegisteredVariant& registered, const Problem<T>& whole) {
@@ -232,7 +308,7 @@ class RankPart final : public AnyRankPart {
     const std::int64_t first = first_row(whole.shape.n, ranks_.rank(), ranks_.size());
     own_.shape.n = first_row(whole.shape.n, ranks_.rank() + 1, ranks_.size()) - first;
     own_.points_file.clear();
-    own_.shard = {&ranks_, first, whole.shape.n};
+    own_.shard = {&timed_, first, whole.shape.n};
     if (whole.points_file.empty()) {
       receive_rows(whole.points);
     } else {
@@ -255,7 +331,24 @@ class RankPart final : public AnyRankPart {
     ranks_.broadcast(centroids_.data(), bytes_of_centroids());
     variant_->reset(centroids_.data());
   }
-  void step(std::int64_t iterations) override { variant_->step(iterations); }
+  void step(std::int64_t iterations) override {
+    timed_.clear();
+    const auto start = Clock::now();
+    variant_->step(iterations);
+    seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  RankTimes times() override {
+    std::vector<std::array<double, 2>> all(ranks_.size());
+    all[ranks_.rank()] = {seconds_, timed_.seconds()};
+    ranks_.all_gather(all.data(), std::vector<std::int64_t>(all.size(), sizeof(all[0])));
+    RankTimes times;
+    for (const auto& [seconds, communication] : all) {
+      times.seconds.push_back(seconds);
+      times.communication.push_back(communication);
+    }
+    return times;
+  }
 
   /// Rank 0 receives all labels.
   void fetch(T* centroids, std::int32_t* labels) {
@@ -408,6 +501,8 @@ class RankPart final : public AnyRankPart {
   }
 
   Communicator& ranks_;
+  TimedCalls timed_;  // what the variant is given
+  double seconds_ = 0;
   Shape whole_;
   Problem<T> own_;
   std::vector<T> rows_;  // received, or
@@ -463,6 +558,12 @@ template <class T>
 Quality RankedVariant<T>::quality(const T* centroids) {
   give(ranks_, {Task::quality, number_, 0});
   return own_->quality(centroids);
+}
+
+template <class T>
+RankTimes RankedVariant<T>::times() {
+  give(ranks_, {Task::times, number_, 0});
+  return own_->times();
 }
 
 template <class T>
@@ -531,6 +632,7 @@ class Server {
       case Task::fetch: return part.fetch();
       case Task::quality: return part.quality();
       case Task::facts: part.facts(); return;
+      case Task::times: part.times(); return;
       case Task::survey:
       case Task::setup:
       case Task::drop:

@@ -25,6 +25,13 @@ struct RankFacts {
   std::optional<std::int64_t> distances;
 };
 
+/// What every rank took for the last step, rank 0 first.
+struct RankTimes {
+  std::vector<double> seconds;
+  std::vector<double>
+      communication;  ///< Of these in calls to the others, waiting for them included.
+};
+
 /// A rank's part: its rows, and the variant on them.
 template <class T>
 class RankPart;
@@ -51,6 +58,8 @@ class RankedVariant final : public Variant<T> {
     return facts().distances;
   }
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override;
+
+  RankTimes times();
 
   /// quality_of() the labels that fetch() gave, by every rank for its own rows; the same bits as of the
   /// whole. `centroids` (k x d): those that the labels belong to.

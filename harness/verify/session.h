@@ -72,6 +72,10 @@ class Session {
   Outcome<T> fetch();
   /// Of labels that the last fetch() gave; `owners` (k x d): the centroids that they belong to.
   Quality quality(const T* owners, const Outcome<T>& outcome);
+  /// Of the last step, where several ranks share its work.
+  std::optional<RankTimes> rank_times() {
+    return ranked_ != nullptr ? std::optional(ranked_->times()) : std::nullopt;
+  }
   /// Evidence of one step that led from `starting` to `after`.
   StepEvidence<T> evidence(const std::vector<T>& starting, const Outcome<T>& after) const;
 

@@ -219,3 +219,22 @@ def test_a_launcher_of_another_mpi(bench):
     words = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_RANK": "0"}
     message = bench.refusal("list", code=3, environment={**ENVIRONMENT, **words})
     assert "the launcher started 4 ranks, but MPI knows of 1" in message
+
+
+@pytest.mark.parametrize(
+    ("variant", "words"),
+    [
+        ("fault_rank_throws_in_setup", "rank 1 of 2: nothing to set up with"),
+        ("fault_rank_throws", "rank 1 of 2: no such luck"),
+        ("fault_ranks_alone", "rank 1 of 2 has other centroids than rank 0"),
+    ],
+)
+def test_a_variant_that_misbehaves_on_one_rank(faults, mpirun, tmp_path, variant, words):
+    save(tmp_path / "points.npy", n=100)
+    words_of_fit = ("fit", tmp_path / "points.npy", "-k", "3", "--threads", "1")
+    out = tmp_path / "out"
+    run = mpirun("-n", "2", faults.program, *words_of_fit, "--variant", variant, "--out", out)
+    assert run.returncode == 3, run.stdout + run.stderr
+    assert words in run.stderr
+    assert run.stderr.count("kmeans-bench:") == 1
+    assert not any(out.glob("*.npy"))

@@ -196,6 +196,7 @@ def cell(
     on_gpu: bool | None = None,
     executed: int | None = None,
     threads: int | None = None,
+    ranks: int = 1,
 ) -> dict[str, Any]:
     """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend tells whether
     it ran on a GPU, unless `on_gpu` does. `executed`: iterations of a library that may stop."""
@@ -214,7 +215,9 @@ def cell(
     stages = _stages(variant, middle) if ok and backend != "python" else {}
     bytes_moved = size * n * d + 4 * n + 2 * size * k * d
     return {
-        "key": f"{variant}/{precision}/data-{n}x{d}/k{k}/T{iterations}/t{threads}",
+        "key": f"{variant}/{precision}/data-{n}x{d}/k{k}/T{iterations}/t{threads}"
+        + (f"/r{ranks}" if ranks > 1 else ""),
+        **({"ranks": ranks} if ranks > 1 else {}),
         "experiment": experiment,
         "variant": variant,
         "backend": backend,
@@ -467,6 +470,7 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
                     samples=samples,
                     init=experiment["init"],
                     threads=entry.get("threads") if isinstance(entry, dict) else None,
+                    ranks=entry.get("ranks", 1) if isinstance(entry, dict) else 1,
                 )
             )
     traces = [
@@ -545,7 +549,7 @@ def agree(record: dict[str, Any]) -> None:
     record["key"] = (
         f"{record['variant']}/{record['precision']}/{record['dataset']}/k{k}"
         f"/T{record['iterations']}/t{record['threads']}"
-    )
+    ) + (f"/r{record['ranks']}" if "ranks" in record else "")
     median = record["seconds_per_iteration"]["median"]
     size = 8 if record["precision"] == "f64" else 4
     record["gflops"] = (n * k * (3.0 * d + 2) + d * (n + k)) / median / 1e9

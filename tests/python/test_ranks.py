@@ -171,3 +171,70 @@ def test_run_is_not_started_several_times(tmp_path: Path) -> None:
     assert run.returncode == 2
     assert run.stderr.count("start it once, without the launcher") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_a_cell_on_ranks_is_measured_with_the_bits_of_one(tmp_path: Path) -> None:
+    experiment = {
+        "name": "demo",
+        "title": "Demo",
+        "data": {"generator": "uniform", "seed": 1},
+        "init": "random:1",
+        "variants": [
+            {"variant": "mpi_exact", "threads": 1},
+            {"variant": "mpi_exact", "threads": 1, "ranks": 3},
+            {"variant": "openmp_exact", "threads": 1, "ranks": 2},
+            {"variant": "cpu_naive", "ranks": 2},
+        ],
+        "scales": {
+            "quick": {
+                "sweep": {"n": [3000], "d": [9], "k": [7]},
+                "iterations": 4,
+                "processes": 1,
+                "repetitions": 2,
+                "min_seconds": 0,
+            }
+        },
+    }
+    file = tmp_path / "demo.json"
+    file.write_text(json.dumps(experiment))
+    run = subprocess.run(
+        [
+            os.environ["KMEANS_BENCH"],
+            "run",
+            file,
+            "--out",
+            tmp_path / "out",
+            "--check-seconds",
+            "0",
+        ],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "KMEANS_BENCH_CACHE": str(tmp_path / "cache")},
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    result = json.loads((tmp_path / "out" / "demo.json").read_text())
+    cells = {(cell["variant"], cell.get("ranks", 1)): cell for cell in result["cells"]}
+    plain = cells.pop(("cpu_naive", 2))
+    assert plain["status"] == "skipped"
+    assert "ranks cannot share its work" in plain["reason"]
+    assert len(cells) == 3
+    for (variant, ranks), cell in cells.items():
+        assert cell["status"] == "ok", cell["reason"]
+        assert cell["key"] == f"{variant}/f32/{cell['dataset']}/k7/T4/t1" + f"/r{ranks}" * (
+            ranks > 1
+        )
+        if ranks == 1:
+            assert "rank_times" not in cell
+            continue
+        times = cell["rank_times"]
+        assert len(times["seconds_per_iteration"]) == ranks
+        for whole, part in zip(
+            times["seconds_per_iteration"],
+            times["communication_seconds_per_iteration"],
+            strict=True,
+        ):
+            assert 0 < part < whole
+        assert cell["stages"]["communication"] > 0
+    assert len({cell["label_hash"] for cell in cells.values()}) == 1
+    assert len({cell["centroid_hash"] for cell in cells.values()}) == 1

@@ -17,6 +17,14 @@ TEST(CellKey, NamesWhatRan) {
   EXPECT_EQ(key.points(), "blobs-100x2-k4-s1");
 }
 
+TEST(CellKey, NamesSeveralRanks) {
+  CellKey key{"mpi_exact", "uniform", {1000, 3, 7, Precision::f32}, 5, 2, 1};
+  EXPECT_FALSE(to_json(key).contains("ranks"));
+  key.ranks = 4;
+  EXPECT_EQ(key.text(), "mpi_exact/f32/uniform/k7/T5/t2/r4");
+  EXPECT_EQ(to_json(key)["ranks"], 4);
+}
+
 TEST(CellKey, ItsPartsHaveTheNamesOfResultFiles) {
   const CellKey key{"cuda_cublas", "uniform", {1000, 3, 7, Precision::bf16}, 5, 1};
   EXPECT_EQ(to_json(key), nlohmann::json({{"key", "cuda_cublas/bf16/uniform/k7/T5/t1"},
