@@ -91,7 +91,9 @@ def test_what_is_near_nothing_is_refused_with_all_there_are(bench, write, experi
     assert "/watermelon: unknown key; known: n, d, k, iterations\n" in bench.refusal(
         "run", file, "--dry-run"
     )
-    commands = "list, run, fit, verify, data, machine, compare, export, reproduce"
+    commands = (
+        "list, best, advise, run, fit, verify, data, machine, compare, export, merge, reproduce"
+    )
     assert f"unknown 'watermelon'; known: {commands}\n" in bench.refusal("watermelon")
     # Of options, all those that the help names; so for variants and what `list` names.
     named = re.findall(r"^ +(?:-\w,)?(--[a-z-]+)", bench("run", "--help").stdout, re.M)
