@@ -306,7 +306,13 @@ json merged_context(const std::vector<ResultFile>& parts, std::vector<std::strin
     for (const auto& key : own.at("run_order")) run_order.push_back(key);
     const json seeds = member(own.at("seeds"), "data");
     for (const auto& [label, seed] : seeds.items()) context["seeds"]["data"][label] = seed;
-    each.push_back(part_context(part));
+    // A part may itself be joined from others, whose contexts stay.
+    const json earlier = member(own, "parts");
+    if (earlier.is_array()) {
+      each.insert(each.end(), earlier.begin(), earlier.end());
+    } else {
+      each.push_back(part_context(part));
+    }
   }
   context["command_line"] = commands;
   context["datasets"] = merged_datasets(parts);

@@ -146,7 +146,11 @@ def test_some_parts_make_a_partial_result_that_takes_the_rest(
     assert missing[0][0] in run.stdout
     assert read(some)["complete"] is False
     kmeans_bench("merge", some, parts[1], "--out", tmp_path / "all.json")
-    assert read(tmp_path / "all.json")["complete"] is True
+    joined = read(tmp_path / "all.json")
+    assert joined["complete"] is True
+    # In the end the context of each part is there, however they came together.
+    told = [p["command_line"].split("--shard ")[1].split()[0] for p in joined["context"]["parts"]]
+    assert told == ["1/3", "3/3", "2/3"]
 
 
 def test_an_earlier_result_is_kept_and_a_part_never_replaced(
