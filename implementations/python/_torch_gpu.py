@@ -19,6 +19,28 @@ if TYPE_CHECKING:
 NORM_ROWS = 2**20
 
 
+def limits_of_sorted_updates(library: str) -> list[dict[str, object]]:
+    """What Triton kernels can do that sort points by label and update centroids in tiles."""
+    return [
+        {
+            "terms": {"d": 1},
+            "at_most": 2048,
+            "reason": f"{library} updates tiles of 256 points x d, d rounded up to a power of "
+            "two, and compiling them takes Triton too long beyond d = 2048",
+        },
+        {
+            "terms": {"n": 1},
+            "at_most": 2**31 - 1,
+            "reason": f"{library} sorts 32-bit indices of points",
+        },
+        {
+            "terms": {"k*d": 1},
+            "at_most": 2**31 - 1,
+            "reason": f"{library} addresses the sums of clusters in 32-bit integers",
+        },
+    ]
+
+
 class EventClock(contract.DeviceClock):
     """Two events in the current stream, in which all work of these variants runs."""
 

@@ -40,24 +40,7 @@ TRAITS = {
     # Points, in half precision too; labels, sorted, with indices and the sort's own memory;
     # centroids, sums and what its norms are formed from; CUDA's own.
     "device_bytes": {"n*d*scalar": 1.5, "n": 64, "k*d*scalar": 8, "1": 1e9},
-    "limits": [
-        {
-            "terms": {"d": 1},
-            "at_most": 2048,
-            "reason": "FlashLib updates tiles of 256 points x d, d rounded up to a power of two, "
-            "and compiling them takes Triton too long beyond d = 2048",
-        },
-        {
-            "terms": {"n": 1},
-            "at_most": 2**31 - 1,
-            "reason": "FlashLib sorts 32-bit indices of points",
-        },
-        {
-            "terms": {"k*d": 1},
-            "at_most": 2**31 - 1,
-            "reason": "FlashLib addresses the sums of clusters in 32-bit integers",
-        },
-    ],
+    "limits": _torch_gpu.limits_of_sorted_updates("FlashLib"),
 }
 
 
