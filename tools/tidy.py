@@ -5,8 +5,9 @@
     tools/tidy.py BUILD [FILE...]
 
 Compile commands are reduced to what matters for parsing, since clang refuses some of GCC's
-optimisation options. OpenMP's header is the compiler's. A file that passed is skipped until it, a
-header, .clang-tidy or its compile command changes.
+optimisation options. OpenMP's header is the compiler's. Sources that the build compiles together
+(KMEANS_SOURCES_AT_ONCE) are checked together. What passed is skipped until it, a header,
+.clang-tidy or its compile command changes.
 """
 
 from __future__ import annotations
@@ -47,19 +48,45 @@ def is_ours(source: Path) -> bool:
     return source.suffix == ".cpp" and any(source.is_relative_to(ROOT / f) for f in FOLDERS)
 
 
-def read_commands(build: Path) -> dict[Path, dict[str, Any]]:
-    """One reduced compile command for every source of ours, longest to parse first."""
+def sources_in(file: Path) -> list[Path]:
+    """Our sources that a compile command's file stands for: itself, or those that it includes."""
+    if not is_ours(file):
+        text = file.read_text(encoding="utf-8")
+        found = [Path(name) for name in re.findall(r'^#include "(.+\.cpp)"$', text, re.M)]
+    else:
+        found = [file]
+    return [source for source in found if is_ours(source)]
+
+
+def copy_for_tidy(file: Path, folder: Path) -> Path:
+    """What is compiled together, in a copy that may include sources."""
+    if file.parent.name != "Unity":
+        return file
+    room = file.parent.parent.stem
+    copy = folder / f"{room}-{file.stem}.cpp"
+    allowed = "// NOLINTNEXTLINE(bugprone-suspicious-include)\n#include"
+    copy.write_text(file.read_text(encoding="utf-8").replace("#include", allowed), encoding="utf-8")
+    return copy
+
+
+def read_commands(build: Path, folder: Path) -> dict[Path, dict[str, Any]]:
+    """One reduced compile command for all that is compiled of ours, longest to parse first."""
     commands: dict[Path, dict[str, Any]] = {}
     for entry in json.loads((build / "compile_commands.json").read_text(encoding="utf-8")):
         source = Path(entry["directory"], entry["file"]).resolve()
-        if is_ours(source) and source.exists():
+        if source.exists() and sources_in(source):
+            source = copy_for_tidy(source, folder)
             arguments = parsing_arguments(shlex.split(entry["command"]), source)
             commands[source] = {
                 "directory": entry["directory"],
                 "file": str(source),
                 "arguments": arguments,
             }
-    order = sorted(commands, key=lambda source: source.stat().st_size, reverse=True)
+
+    def size(file: Path) -> int:
+        return sum(source.stat().st_size for source in sources_in(file))
+
+    order = sorted(commands, key=size, reverse=True)
     return {source: commands[source] for source in order}
 
 
@@ -95,12 +122,12 @@ def main(arguments: list[str]) -> int:
         print(f"{CLANG_TIDY} is missing: 'make check' installs it", file=sys.stderr)
         return 3
     build = Path(arguments[0]).resolve()
-    commands = read_commands(build)
-    if len(arguments) > 1:
-        wanted = {Path(name).resolve() for name in arguments[1:]}
-        commands = {source: entry for source, entry in commands.items() if source in wanted}
     database = build / "tidy"
     database.mkdir(exist_ok=True)
+    commands = read_commands(build, database)
+    if len(arguments) > 1:
+        wanted = {Path(name).resolve() for name in arguments[1:]}
+        commands = {f: entry for f, entry in commands.items() if wanted.intersection(sources_in(f))}
     lend_openmp_header(build, database / "openmp")
     for entry in commands.values():
         entry["arguments"][1:1] = ["-isystem", str(database / "openmp")]
@@ -112,7 +139,9 @@ def main(arguments: list[str]) -> int:
     headers = fingerprint_of_headers()
 
     def check(source: Path) -> tuple[Path, str]:
-        digest = hashlib.sha256(headers + source.read_bytes())
+        digest = hashlib.sha256(headers)
+        for part in sources_in(source):
+            digest.update(part.read_bytes())
         digest.update(json.dumps(commands[source]).encode())
         mark = passed / digest.hexdigest()
         if mark.exists():

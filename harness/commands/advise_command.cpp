@@ -108,8 +108,6 @@ Advised advised(const AdviceSeries& series, const AdviseOptions& options, const 
   return one;
 }
 
-std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
-
 void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t iterations) {
   std::vector<std::vector<std::string>> lines{
       {"variant", "", "threads", "iteration", "within a factor of", "setup",
@@ -122,7 +120,7 @@ void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t 
                      one.series->gpu ? "GPU" : std::to_string(one.series->threads),
                      format_seconds(one.iteration.seconds), formatted("%.2f", factor),
                      one.setup ? format_seconds(one.setup->seconds) : "-",
-                     format_seconds(one.whole), one.share ? percent(*one.share) : "-",
+                     format_seconds(one.whole), one.share ? format_percent(*one.share) : "-",
                      std::to_string(one.series->shapes()),
                      one.iteration.most + (factor > kFar ? "; far from what is on file" : "")});
   }

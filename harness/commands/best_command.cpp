@@ -253,10 +253,6 @@ std::vector<Absent> absent_variants(const PlannedBest& planned, const nlohmann::
   return absent;
 }
 
-/// Our own file, however long.
-constexpr JsonLimits kAnySize{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth,
-                              std::numeric_limits<std::size_t>::max()};
-
 void write_result(const BestOptions& options, const nlohmann::json& result) {
   if (options.json_file.empty()) return;
   if (options.json_file == "-") {
@@ -344,7 +340,7 @@ RunSummary measure(const PlannedBest& planned, const BestOptions& options,
   } catch (const InputError& error) {
     const auto file = settings.out / "best.json";
     if (std::filesystem::exists(file)) {
-      const nlohmann::json result = read_json_file(file, kAnySize);
+      const nlohmann::json result = read_json_file(file, kNoJsonLimits);
       if (!result.at("cells").empty()) write_result(options, result);
     }
     static const std::string kKey = "with \"precision\": \"f64\"";
@@ -394,7 +390,7 @@ int run_best(BestOptions options) {
   // Of the exact trajectory: without it cells are certified by their steps alone.
   planned.plan.timeout_seconds = std::max(0.1, kShareOfQuickest * left());
   const RunSummary summary = measure(planned, options, surroundings, settings);
-  const nlohmann::json result = read_json_file(summary.file, kAnySize);
+  const nlohmann::json result = read_json_file(summary.file, kNoJsonLimits);
   write_result(options, result);
   return print_answer(planned, options, only, summary, result, surroundings.limits.cache_bytes);
 }

@@ -67,13 +67,11 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   return row;
 }
 
-std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
-
 std::string answer_of(const Row& row) {
   if (row.kind == AnswerKind::exact) return "exact";
   const std::string word = row.kind == AnswerKind::certified ? "certified" : "approximate";
   if (!row.differing) return word;
-  return word + ", " + percent(*row.differing) + " of labels differ";
+  return word + ", " + format_percent(*row.differing) + " of labels differ";
 }
 
 std::string against(const Row& row, const Row* baseline) {
@@ -95,7 +93,7 @@ std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* base
     if (row.kind != kind) continue;
     lines.push_back({row.variant, row.precision, format_seconds(row.iteration),
                      format_seconds(row.setup), format_seconds(row.whole),
-                     row.share ? percent(*row.share) : "-", against(row, baseline),
+                     row.share ? format_percent(*row.share) : "-", against(row, baseline),
                      std::to_string(row.processes), answer_of(row)});
   }
   if (lines.size() == 1) return "";

@@ -172,9 +172,9 @@ int run_reproduce(const ReproduceOptions& options) {
     std::vector<NamedFile> inputs;
     for (const auto& file : files) inputs.push_back({"which is repeated", file.path});
     check_outputs({{"--json", options.json}}, inputs);
-    const std::filesystem::path json = options.json;
-    const bool through = std::filesystem::exists(json) && !std::filesystem::is_regular_file(json);
-    if (!through) check_writable(json.has_parent_path() ? json.parent_path() : ".");
+    const std::filesystem::path out = options.json;
+    const bool through = std::filesystem::exists(out) && !std::filesystem::is_regular_file(out);
+    if (!through) check_writable(out.has_parent_path() ? out.parent_path() : ".");
   }
 
   const InterruptGuard guard;

@@ -264,15 +264,11 @@ int list_experiments() {
   return kExitOk;
 }
 
-/// Our own file, however long.
-constexpr JsonLimits kAnySize{std::numeric_limits<std::size_t>::max(), JsonLimits{}.depth,
-                              std::numeric_limits<std::size_t>::max()};
-
 /// The measured cells of an experiment, from its result file. What was measured is safe by then, so
 /// nothing that happens here may end the command.
 void print_table(const std::string& name, const std::filesystem::path& file) {
   try {
-    const std::string table = run_table(read_json_file(file, kAnySize));
+    const std::string table = run_table(read_json_file(file, kNoJsonLimits));
     if (!table.empty()) std::printf("%s\n%s\n", name.c_str(), printable(table).c_str());
   } catch (const std::exception& error) {
     warn("no table of " + name + ": " + error.what());

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Row {
+struct Line {
   std::string variant;
   std::string word;  ///< In place of a time; empty where there is one.
   double median = 0;
@@ -29,8 +29,8 @@ bool has_entries(const json& cell, const char* key) {
   return cell.contains(key) && cell.at(key).is_array() && !cell.at(key).empty();
 }
 
-Row row_of(const json& cell) {
-  Row row;
+Line row_of(const json& cell) {
+  Line row;
   row.variant = cell.at("variant").get<std::string>();
   if (const int ranks = cell.value("ranks", 1); ranks > 1) {
     row.variant += ", " + std::to_string(ranks) + " ranks";
@@ -62,7 +62,7 @@ std::string title_of(const json& cell) {
          cell.at("precision").get<std::string>();
 }
 
-std::string sentence(const Row& fast, const Row& slow) {
+std::string sentence(const Line& fast, const Line& slow) {
   const double ratio = slow.median / fast.median;
   const double relative = std::hypot(slow.error / slow.median, fast.error / fast.median);
   if (ratio * (1 - relative) <= 1) {
@@ -75,7 +75,7 @@ std::string sentence(const Row& fast, const Row& slow) {
   return fast.variant + " is " + numbers.data() + " times faster than " + slow.variant;
 }
 
-std::string lines_of(const std::vector<Row>& rows) {
+std::string lines_of(const std::vector<Line>& rows) {
   std::size_t width = 0;
   for (const auto& row : rows) width = std::max(width, row.variant.size());
   std::string text;
@@ -91,7 +91,7 @@ std::string lines_of(const std::vector<Row>& rows) {
 }  // namespace
 
 std::string run_table(const json& result, std::size_t most_rows) {
-  std::map<std::string, std::vector<Row>> shapes;
+  std::map<std::string, std::vector<Line>> shapes;
   std::vector<std::string> order;
   std::size_t count = 0;
   for (const auto& cell : result.at("cells")) {
@@ -105,7 +105,7 @@ std::string run_table(const json& result, std::size_t most_rows) {
   std::string text;
   for (const auto& title : order) {
     auto& rows = shapes[title];
-    std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    std::stable_sort(rows.begin(), rows.end(), [](const Line& a, const Line& b) {
       if (a.word.empty() != b.word.empty()) return a.word.empty();
       return a.word.empty() ? a.median < b.median : a.word < b.word;
     });

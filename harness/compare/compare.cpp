@@ -34,8 +34,6 @@ constexpr double kExactInertiaTolerance = 1e-12;
 // Of the machine's memory: a kernel reserves a little more or less.
 constexpr double kMemoryTolerance = 0.02;
 
-std::string percent(double share) { return formatted("%.3g %%", 100 * share); }
-
 std::string shown(const json& value) {
   std::string text = value.is_null() ? "nothing" : to_line(value);
   if (text.size() > 80) text = valid_utf8(text.substr(0, 77)) + "...";
@@ -150,7 +148,7 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
   }
   if (result.low && *result.low >= 1 / limit && *result.high <= limit) {
     result.verdict = CellVerdict::same;
-    result.why = "the interval lies within " + percent(settings.effect);
+    result.why = "the interval lies within " + format_percent(settings.effect);
     return;
   }
   result.verdict = CellVerdict::unclear;
@@ -160,7 +158,8 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
     result.why = formatted("%s; p cannot be below %.2g with %s", by.c_str(), least_p(pair),
                            processes.c_str());
   } else if (*result.p_adjusted <= settings.false_discovery_rate) {
-    result.why = by + ", surely not equal, but perhaps by less than " + percent(settings.effect);
+    result.why =
+        by + ", surely not equal, but perhaps by less than " + format_percent(settings.effect);
   } else if (beyond >= limit) {
     result.why = formatted("%s; p = %.2g, corrected %.2g, is not a discovery among %s", by.c_str(),
                            result.p, *result.p_adjusted, counted(family, "cell", "cells").c_str());
@@ -170,7 +169,7 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
                               processes_needed(family, pair.in_turns ? rate * kShareOfAll : rate));
     }
   } else {
-    result.why = by + "; the interval reaches beyond " + percent(settings.effect);
+    result.why = by + "; the interval reaches beyond " + format_percent(settings.effect);
   }
 }
 

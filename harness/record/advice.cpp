@@ -31,12 +31,6 @@ constexpr double kNineOfTen = 1.645;  // standard deviations
 constexpr int kReweightings = 15;
 constexpr double kTiny = 1e-12;  // seconds
 
-double median_of(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return percentile(values, 0.5);
-}
-
 Terms terms_of(const Shape& shape) {
   const Sizes sizes(shape);
   return {operations_2nkd(shape), compulsory_bytes(shape), sizes.n * sizes.k, sizes.n, 1};
@@ -272,7 +266,7 @@ CostModel::CostModel(std::vector<Observation> observations)
   for (const auto& one : observations_) {
     deviations_.push_back(std::log(one.seconds) - log_sum(one.problem));
   }
-  shift_ = median_of(deviations_);
+  shift_ = deviations_.empty() ? 0 : median_of(deviations_);
   for (double& deviation : deviations_) deviation -= shift_;
   factor_.resize(size * size);
   for (std::size_t i = 0; i < size; ++i) {
@@ -352,8 +346,9 @@ BackTest back_test(const std::vector<AdviceSeries>& series) {
   result.cells = errors.size();
   result.covered =
       errors.empty() ? 0 : static_cast<double>(covered) / static_cast<double>(errors.size());
+  if (errors.empty()) return result;
   result.median_error = median_of(std::move(errors));
-  result.median_setup_error = median_of(std::move(setup_errors));
+  if (!setup_errors.empty()) result.median_setup_error = median_of(std::move(setup_errors));
   return result;
 }
 

@@ -18,6 +18,12 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[below] + (position - static_cast<double>(below)) * (sorted[above] - sorted[below]);
 }
 
+double median_of(std::vector<double> values) {
+  if (values.empty()) return std::nan("");
+  std::sort(values.begin(), values.end());
+  return percentile(values, 0.5);
+}
+
 std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted) {
   // The interval [x(r), x(n+1-r)] misses the median when fewer than r samples fall on one side of
   // it: with probability 2 P(B <= r - 1), B binomial with n trials of 1/2.

@@ -20,6 +20,9 @@ inline constexpr int kOldestResultSchemaVersion = 1;
 /// Value below which a share p of the sorted samples lies, linear between neighbours. Not empty.
 double percentile(const std::vector<double>& sorted, double p);
 
+/// Of values in any order; NaN where there are none.
+double median_of(std::vector<double> values);
+
 /// The tightest pair of order statistics that holds the median with at least 95 % confidence,
 /// whatever the distribution; absent below 6 samples, where no pair does.
 std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted);

@@ -40,11 +40,6 @@ const Parameter* parameter_of(const Generator& generator, const char* name) {
   return found == generator.parameters.end() ? nullptr : &*found;
 }
 
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return percentile(values, 0.5);
-}
-
 std::vector<double> medians_of(const CellNews& news) {
   std::vector<double> medians;
   for (const auto* process : news.processes) medians.push_back(median_of(process->result.samples));

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "harness/record/measures.h"
+#include "harness/run/results.h"
 
 namespace kmeans {
 namespace {
@@ -29,7 +30,6 @@ constexpr double kLargestCheck = 2e9;  // multiply-adds that the label check may
 constexpr double kGpuRate = 1e12;
 // Fewer centroids and coordinates leave vector units idle: at so many, half of the time.
 constexpr double kHalfRateSize = 150;
-constexpr double kLongIteration = 1;  // decide_sampling's, from which on two processes do
 constexpr int kTimedRunsOfTrace = 5;
 
 double rate_of(const Cell& cell) {
@@ -57,7 +57,7 @@ double seconds_of(const Cell& cell, int threads) {
   const double iteration = operations_zechner(cell.task.shape) / rate_of(cell);
   const double steps = iteration * static_cast<double>(cell.key.iterations);
   const double repetition = std::max(steps, sampling.min_seconds);
-  const int fewest = std::min(sampling.processes, iteration < kLongIteration ? 3 : 2);
+  const int fewest = std::min(sampling.processes, fewest_processes(iteration));
   const int processes =
       repetition * sampling.processes <= sampling.max_seconds ? sampling.processes : fewest;
   const double timed = std::min(repetition * sampling.repetitions * sampling.processes,

@@ -50,12 +50,6 @@ constexpr std::size_t kFewestForSpread = 3;
 // Set-up, verification and process start may take this many times the budget of the timed part
 // before a cell gets fewer processes.
 constexpr double kOverheadFactor = 6;
-// No budget takes a cell below these: one process cannot show how far processes differ, and one
-// sample decides nothing. Cells with iterations of a second and more get fewer: the first process
-// decides, and where the others agree with it, none of them is then below a second.
-constexpr int kFewestProcesses = 3;
-constexpr int kFewestLongProcesses = 2;
-constexpr double kLongIteration = kAgreeingProcesses * 1;
 
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
@@ -168,11 +162,6 @@ json whole_calls(double setup, double per_iteration) {
     calls[std::to_string(iterations)] = number_or_null(setup + iterations * per_iteration);
   }
   return calls;
-}
-
-double median_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values.empty() ? std::nan("") : percentile(values, 0.5);
 }
 
 double largest_number(const json& object, const std::vector<const char*>& keys) {
@@ -371,6 +360,11 @@ std::optional<double> pace_of(const ProcessRecord& process) {
   return *std::max_element(paces.begin(), paces.end());
 }
 
+int fewest_processes(double iteration_seconds) {
+  constexpr double kLongIteration = kAgreeingProcesses * 1;
+  return iteration_seconds < kLongIteration ? 3 : 2;
+}
+
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
                                  const ProcessRecord& first) {
   SamplingDecision decision{wanted.processes, wanted.repetitions, false};
@@ -395,8 +389,8 @@ SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations
   if (overhead * decision.processes > allowed) {
     decision.processes = std::clamp(static_cast<int>(allowed / overhead), 1, decision.processes);
   }
-  const int fewest = sample < kLongIteration ? kFewestProcesses : kFewestLongProcesses;
-  decision.processes = std::max(decision.processes, std::min(fewest, wanted.processes));
+  decision.processes =
+      std::max(decision.processes, std::min(fewest_processes(sample), wanted.processes));
   decision.cut_short = decision.processes < wanted.processes ||
                        decision.repetitions < wanted.repetitions ||
                        static_cast<int>(samples.size()) < wanted.repetitions;

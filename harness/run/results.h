@@ -23,6 +23,11 @@ struct SamplingDecision {
   int repetitions = 1;  ///< In each of the others.
   bool cut_short = false;
 };
+/// No budget takes a cell below so many: one process cannot show how far processes differ, and one
+/// sample decides nothing. Iterations of a second and more get fewer: the first process decides, and
+/// where the others agree with it, none of them is then below a second.
+int fewest_processes(double iteration_seconds);
+
 /// Depends on nothing but its arguments, so that a resumed run decides alike.
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
                                  const ProcessRecord& first);

@@ -70,14 +70,14 @@ nlohmann::json to_json(const StudyJob& job) {
           {"threads", job.threads}};
 }
 
-StudyJob study_job_from_json(const nlohmann::json& json) {
+StudyJob study_job_from_json(const nlohmann::json& object) {
   StudyJob job;
-  json.at("study").get_to(job.study);
-  json.at("points_file").get_to(job.points_file);
-  json.at("centroids_file").get_to(job.centroids_file);
-  job.k = integer_at<std::int64_t>(json, "k");
-  job.parameters = json.at("parameters");
-  job.threads = integer_at<int>(json, "threads");
+  object.at("study").get_to(job.study);
+  object.at("points_file").get_to(job.points_file);
+  object.at("centroids_file").get_to(job.centroids_file);
+  job.k = integer_at<std::int64_t>(object, "k");
+  job.parameters = object.at("parameters");
+  job.threads = integer_at<int>(object, "threads");
   return job;
 }
 

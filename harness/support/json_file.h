@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +21,11 @@ struct JsonLimits {
   /// A parsed value takes up to 300 bytes, two in the text. No experiment of the suite has 5 000.
   std::size_t values = 250'000;
 };
+
+/// Of a file that the suite itself has written, however long.
+inline constexpr JsonLimits kNoJsonLimits{std::numeric_limits<std::size_t>::max(),
+                                          JsonLimits{}.depth,
+                                          std::numeric_limits<std::size_t>::max()};
 
 /// A parsed document that remembers where its values stood.
 struct JsonDocument {

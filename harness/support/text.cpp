@@ -161,6 +161,8 @@ std::string format_count(std::int64_t count) {
   return digits;
 }
 
+std::string format_percent(double share) { return formatted("%.3g %%", 100 * share); }
+
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
   std::tm utc{};

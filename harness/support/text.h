@@ -30,6 +30,9 @@ std::string format_seconds(double seconds);
 /// "1.5 GiB".
 std::string format_bytes(double bytes);
 
+/// "12.3 %" of a share of 0.123.
+std::string format_percent(double share);
+
 /// UTC now, ISO 8601: "2026-11-21T08:40:00Z".
 std::string utc_now();
 
