@@ -67,6 +67,11 @@ struct StepEvidence {
   const T* returned = nullptr;           ///< k x d centroids after it
   const std::int32_t* labels = nullptr;  ///< n
   int threads = 1;                       ///< for the verifier itself
+  /// Of the exact step from the centroids that labels belong to, where they are known: then only labels
+  /// that differ from them are looked at, all of them.
+  const std::int32_t* exact_labels = nullptr;
+  /// How far the variant's own starting centroids may be from `starting`, each by this distance.
+  double starting_error = 0;
 };
 
 struct VerifyOptions {
