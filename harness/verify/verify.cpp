@@ -970,17 +970,6 @@ void certify_trajectory(const Traits& traits, double inertia, double exact_inert
 }
 
 template <class T>
-T largest_abs(const T* points, std::int64_t count, int threads) {
-  std::vector<T> largest(block_count(count), T{0});
-  for_blocks(count, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-    T value = 0;
-    for (std::int64_t i = begin; i < end; ++i) value = std::max(value, std::abs(points[i]));
-    largest[block] = value;
-  });
-  return count == 0 ? T{0} : *std::max_element(largest.begin(), largest.end());
-}
-
-template <class T>
 Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
                    const Shape& shape, int threads) {
   const auto [n, d, k, precision] = shape;
@@ -1027,8 +1016,6 @@ template Certificate certify_step<double>(const Traits&, const StepEvidence<doub
                                           const VerifyOptions&);
 template TrajectoryScale trajectory_scale<float>(const float*, const std::int32_t*, const Shape&);
 template TrajectoryScale trajectory_scale<double>(const double*, const std::int32_t*, const Shape&);
-template float largest_abs<float>(const float*, std::int64_t, int);
-template double largest_abs<double>(const double*, std::int64_t, int);
 template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,
                                    int);
 template Quality quality_of<double>(const double*, const double*, const std::int32_t*, const Shape&,

@@ -13,6 +13,7 @@
 
 #include "datasets/points.h"
 #include "harness/variant.h"
+#include "harness/verify/largest_abs.h"
 
 namespace kmeans {
 
@@ -122,10 +123,6 @@ void float64_step(const double* points, const Shape& shape, int threads,
 void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
                         bool met_empty_clusters, Certificate& certificate,
                         const InertiaFloor& floor = {});
-
-/// Largest |coordinate| of n x d values.
-template <class T>
-T largest_abs(const T* points, std::int64_t count, int threads);
 
 /// Quality of labels against centroids, in float64, independent of the number of threads.
 struct Quality {
