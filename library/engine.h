@@ -4,23 +4,25 @@
 // library itself (engine_level.cpp) is reached through one function that no compiler merges with another.
 #pragma once
 
+#include <cstdint>
+
 #include "harness/variant.h"
 
 namespace kmeans_exact {
 
 using Engine = kmeans::Variant<float>;
 
-/// openmp_best, the exact variant that chooses among all others.
-inline constexpr const char* kEngine = "openmp_best";
-
 }  // namespace kmeans_exact
 
-// NOLINTBEGIN(bugprone-reserved-identifier)
 extern "C" {
-/// A new engine, to be deleted by the caller; one function for each level that is built.
-kmeans_exact::Engine* kmeans_exact_engine_native();
-kmeans_exact::Engine* kmeans_exact_engine_x86_64();
-kmeans_exact::Engine* kmeans_exact_engine_x86_64_v3();
-kmeans_exact::Engine* kmeans_exact_engine_x86_64_v4();
+// The engine for a call of so many iterations, to be deleted by the caller; one function for each level
+// that is built.
+kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
+                                                 std::int64_t iterations);
+kmeans_exact::Engine* kmeans_exact_engine_x86_64(const kmeans::Shape& shape,
+                                                 std::int64_t iterations);
+kmeans_exact::Engine* kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape,
+                                                    std::int64_t iterations);
+kmeans_exact::Engine* kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape,
+                                                    std::int64_t iterations);
 }
-// NOLINTEND(bugprone-reserved-identifier)

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "library/choose_engine.h"
 #include "library/engine.h"
 
 #undef KMEANS_VARIANT
@@ -33,12 +34,10 @@ kmeans::Registration kmeans::registered_variant(const std::string& name) {
   if (name == "openmp_int8") return registration_of_OpenmpInt8();
   if (name == "openmp_tree") return registration_of_OpenmpTree();
   if (name == "openmp_yinyang") return registration_of_OpenmpYinyang();
-  if (name == kmeans_exact::kEngine) return registration_of_OpenmpBest();
+  if (name == "openmp_best") return registration_of_OpenmpBest();
   throw std::logic_error("no variant '" + name + "' is in this library");
 }
 
-kmeans_exact::Engine* KMEANS_EXACT_ENGINE() {
-  return kmeans::registered_variant(kmeans_exact::kEngine)
-      .factory.make_float(kmeans::Precision::f32)
-      .release();
+kmeans_exact::Engine* KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations) {
+  return kmeans_exact::make_engine(kmeans_exact::engine_for(shape, iterations)).release();
 }

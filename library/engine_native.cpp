@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "library/choose_engine.h"
 #include "library/engine.h"
 
 namespace kmeans {
@@ -33,8 +34,7 @@ Registration registered_variant(const std::string& name) {
 
 }  // namespace kmeans
 
-kmeans_exact::Engine* kmeans_exact_engine_native() {
-  return kmeans::registered_variant(kmeans_exact::kEngine)
-      .factory.make_float(kmeans::Precision::f32)
-      .release();
+kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
+                                                 std::int64_t iterations) {
+  return kmeans_exact::make_engine(kmeans_exact::engine_for(shape, iterations)).release();
 }

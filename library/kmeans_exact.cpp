@@ -17,9 +17,12 @@
 namespace kmeans_exact {
 namespace {
 
+// Iterations that a call is expected to take where it stops by itself.
+constexpr std::int64_t kUntilSettled = 50;
+
 struct Level {
   const char* name;
-  Engine* (*make)();
+  Engine* (*make)(const kmeans::Shape&, std::int64_t iterations);
   bool (*runs_here)();
 };
 
@@ -104,11 +107,13 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
   largest_of("centroid", centroids, k, d, problem.threads);
   const std::string lost = kmeans::lost_by_fixed_point_at(points, n, d, problem.max_abs);
   require(lost.empty(), lost);
-  const std::unique_ptr<Engine> engine(level_of_this_processor().make());
+  const bool settles = stop == Stop::labels;
+  const std::unique_ptr<Engine> engine(level_of_this_processor().make(
+      problem.shape, settles ? std::min(iterations, kUntilSettled) : iterations));
   engine->setup(problem);
   engine->reset(centroids);
   Result result;
-  if (stop == Stop::labels) {
+  if (settles) {
     result = run_until_settled(*engine, iterations);
   } else {
     engine->step(iterations);
