@@ -33,6 +33,7 @@
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -447,6 +448,7 @@ void add_best_command(CLI::App& app, std::function<int()>& action) {
       ->allow_extra_args(false);
   command->add_option("--only", options->only,
                       "Variants whose name matches this regular expression");
+  add_plugin_option(*command);
   command->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   add_device_option(*command);

@@ -38,6 +38,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/stack_size.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/python_backend.h"
 #include "harness/verify/ranked_variant.h"
 
@@ -180,6 +181,7 @@ int run(int argc, char** argv) {
       app.got_subcommand("best") || app.got_subcommand("advise") ||
       app.got_subcommand("study-worker")) {
     discover_python_variants();
+    discover_plugins();
   }
   // `run` and `reproduce` hand work to processes whose environment they set.
   if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();
