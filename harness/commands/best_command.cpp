@@ -206,6 +206,9 @@ std::string fit_command(const PlannedBest& planned, const BestOptions& options,
           shell_word(options.problem.init);
   if (options.threads > 0) text += " --threads " + std::to_string(options.threads);
   if (!options.device.empty()) text += " --device " + shell_word(options.device);
+  if (const std::string file_of_plugin = plugin_file(winner.variant); !file_of_plugin.empty()) {
+    text += " --plugin " + shell_word(file_of_plugin);
+  }
   if (options.problem.drop_last > 0) {
     text += " --drop-last " + std::to_string(options.problem.drop_last);
   }

@@ -94,6 +94,13 @@ std::vector<std::string> plugin_names() {
   return names;
 }
 
+std::string plugin_file(const std::string& name) {
+  for (const std::string& file : plugin_files()) {
+    if (name_of(file) == name) return file;
+  }
+  return "";
+}
+
 void discover_plugins() {
   static std::once_flag once;
   std::call_once(once, [] {

@@ -19,6 +19,9 @@ void add_plugin_option(CLI::App& command);
 /// Names of the variants that were given as plugins: their files' without extension, in lower case.
 std::vector<std::string> plugin_names();
 
+/// The plugin's path; empty for other variants.
+std::string plugin_file(const std::string& name);
+
 /// Adds the plugins to the registry, once however often it is called. Throws InputError for a name that
 /// a variant has.
 void discover_plugins();

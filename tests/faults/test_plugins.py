@@ -46,11 +46,16 @@ def _listed(bench, plugin: Path) -> dict:
     return variant
 
 
-def test_the_templates_are_verified(bench, lloyd: Path) -> None:
+def test_the_templates_are_verified(bench, lloyd: Path, tmp_path: Path) -> None:
     python = TEMPLATES / "lloyd_numpy.py"
     run = bench("verify", "--at-most", "3000", "--plugin", lloyd, "--plugin", python)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "\n2 variants passed\n" in run.stdout  # they alone: nothing else was asked for
+    points = tmp_path / "points.csv"
+    points.write_text("0\n1\n8\n10\n")
+    words = ("-k", "2", "--variant", "lloyd", "--plugin", lloyd, "--init", "first", "--json")
+    fitted = bench("fit", points, *words)
+    assert json.loads(fitted.stdout.splitlines()[-1])["inertia"] == 2.5, fitted.stderr
     listed = _listed(bench, lloyd)
     assert (listed["name"], listed["available"]) == ("lloyd", True)
     digest = hashlib.sha256(lloyd.read_bytes()).hexdigest()
