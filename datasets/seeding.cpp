@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Initial centroids. Distances are float64 and summed in a fixed order, random choices come from
-// integers: the same rows are chosen on every machine and with every number of threads.
+// Initial centroids; how distances are summed, and k-means++: plus_plus.cpp.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -12,6 +10,7 @@
 #include <unordered_map>
 
 #include "datasets/dataset.h"
+#include "datasets/plus_plus.h"
 #include "datasets/random.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
@@ -24,8 +23,9 @@ namespace {
 constexpr const char* kForms =
     "admitted: first, random:SEED, rows:1,3,6,8, kmeans++:SEED, threshold:T, or the path of a file";
 
-// Streams apart from those of the generators, so that a seed used for both gives unrelated numbers.
-enum Stream : std::uint64_t { kRandomRows = 100, kPlusPlus = 101 };
+// A stream apart from those of the generators, so that a seed used for both gives unrelated numbers;
+// 101 is that of plus_plus_rows().
+constexpr std::uint64_t kRandomRows = 100;
 
 template <class T>
 bool parse_whole(std::string_view text, T& value) {
@@ -46,25 +46,6 @@ std::vector<std::int64_t> parse_rows(std::string_view text) {
     if (comma == text.size()) return rows;
     text.remove_prefix(comma + 1);
   }
-}
-
-// Eight partial sums in a fixed order: vector instructions without a change of the result.
-template <class T>
-double squared_distance(const T* a, const T* b, std::int64_t d) {
-  constexpr std::int64_t kLanes = 8;
-  std::array<double, kLanes> sums{};
-  std::int64_t t = 0;
-  for (; t + kLanes <= d; t += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const double difference = static_cast<double>(a[t + lane]) - static_cast<double>(b[t + lane]);
-      sums[static_cast<std::size_t>(lane)] += difference * difference;
-    }
-  }
-  for (std::int64_t lane = 0; t < d; ++t, ++lane) {
-    const double difference = static_cast<double>(a[t]) - static_cast<double>(b[t]);
-    sums[static_cast<std::size_t>(lane)] += difference * difference;
-  }
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
 std::vector<std::int64_t> first_rows(std::int64_t k) {
@@ -112,62 +93,6 @@ std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k, d
   return rows;
 }
 
-// Arthur and Vassilvitskii 2007: each next row with probability proportional to its squared
-// distance from the nearest chosen one.
-template <class T>
-std::vector<std::int64_t> plus_plus_rows(const Points& points, std::int64_t k, std::uint64_t seed) {
-  const CounterRandom random(seed, kPlusPlus);
-  const T* x = points.data<T>();
-  const std::int64_t n = points.n();
-  const std::int64_t d = points.d();
-  std::vector<double> nearest(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
-  std::vector<std::int64_t> rows{random.below(0, n)};
-  std::vector<double> block_sums(static_cast<std::size_t>(block_count(n)));
-  for (std::int64_t j = 1; j < k; ++j) {
-    const T* chosen = x + rows.back() * d;
-    parallel_ranges(n, kBlock, [&](std::int64_t begin, std::int64_t end) {
-      double sum = 0;
-      for (std::int64_t i = begin; i < end; ++i) {
-        double& distance = nearest[static_cast<std::size_t>(i)];
-        distance = std::min(distance, squared_distance(x + i * d, chosen, d));
-        sum += distance;
-      }
-      block_sums[static_cast<std::size_t>(begin / kBlock)] = sum;
-    });
-    double total = 0;
-    for (const double sum : block_sums) total += sum;
-    if (!(total > 0)) {  // fewer distinct points than k: the first rows not yet taken
-      std::vector<bool> taken(static_cast<std::size_t>(n));
-      for (const auto row : rows) taken[static_cast<std::size_t>(row)] = true;
-      for (std::int64_t i = 0; static_cast<std::int64_t>(rows.size()) < k; ++i) {
-        if (!taken[static_cast<std::size_t>(i)]) rows.push_back(i);
-      }
-      break;
-    }
-    double remaining = random.uniform(static_cast<std::uint64_t>(j)) * total;
-    std::size_t block = 0;
-    while (block + 1 < block_sums.size() && remaining >= block_sums[block]) {
-      remaining -= block_sums[block++];
-    }
-    const auto begin = static_cast<std::int64_t>(block) * kBlock;
-    const std::int64_t end = std::min(n, begin + kBlock);
-    // Rounding may leave a rest after the last row: the last row with a chance at all gets it.
-    std::int64_t pick = -1;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double distance = nearest[static_cast<std::size_t>(i)];
-      if (!(distance > 0)) continue;
-      pick = i;
-      if (remaining < distance) break;
-      remaining -= distance;
-    }
-    if (pick < 0) {  // such a rest pointed at a block that has no such row
-      pick = std::max_element(nearest.begin(), nearest.end()) - nearest.begin();
-    }
-    rows.push_back(pick);
-  }
-  return rows;
-}
-
 template <class T>
 Points gather(const Points& points, const std::vector<std::int64_t>& rows) {
   const std::int64_t d = points.d();
@@ -208,7 +133,8 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init) {
       return gather<T>(points, init.rows);
     }
     case InitSpec::Method::kmeans_plus_plus:
-      return gather<T>(points, plus_plus_rows<T>(points, k, init.seed));
+      return gather<T>(
+          points, plus_plus_rows(points.data<T>(), points.n(), points.d(), k, init.seed));
     case InitSpec::Method::threshold:
       return gather<T>(points, threshold_rows<T>(points, k, init.threshold));
     case InitSpec::Method::file: return centroids_from_file(points, k, init);

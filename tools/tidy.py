@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("datasets", "harness", "implementations", "tests")
+FOLDERS = ("datasets", "harness", "implementations", "library", "tests")
 KEPT_PREFIXES = ("-I", "-D", "-U", "-std=", "-march=", "-mavx", "-mfma", "-msse", "-fopenmp")
 KEPT_WITH_VALUE = ("-I", "-D", "-isystem")  # not -include: GCC's precompiled header
 # The pinned one: since it passes over system headers it is three times as quick as older ones.

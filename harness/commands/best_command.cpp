@@ -33,6 +33,7 @@
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -205,6 +206,9 @@ std::string fit_command(const PlannedBest& planned, const BestOptions& options,
           shell_word(options.problem.init);
   if (options.threads > 0) text += " --threads " + std::to_string(options.threads);
   if (!options.device.empty()) text += " --device " + shell_word(options.device);
+  if (const std::string file_of_plugin = plugin_file(winner.variant); !file_of_plugin.empty()) {
+    text += " --plugin " + shell_word(file_of_plugin);
+  }
   if (options.problem.drop_last > 0) {
     text += " --drop-last " + std::to_string(options.problem.drop_last);
   }
@@ -443,6 +447,7 @@ void add_best_command(CLI::App& app, std::function<int()>& action) {
       ->allow_extra_args(false);
   command->add_option("--only", options->only,
                       "Variants whose name matches this regular expression");
+  add_plugin_option(*command);
   command->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   add_device_option(*command);

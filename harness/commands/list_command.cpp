@@ -10,6 +10,7 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -116,6 +117,7 @@ void add_list_command(CLI::App& app, std::function<int()>& action) {
   auto json = std::make_shared<bool>(false);
   auto* list = app.add_subcommand("list", "All variants: what they are, whether they run here");
   list->add_flag("--json", *json, "Machine-readable");
+  add_plugin_option(*list);
   list->callback([json, &action] {
     action = [json] {
       if (!*json) return print_list();

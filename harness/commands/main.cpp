@@ -19,6 +19,7 @@
 
 #include "harness/commands/advise_command.h"
 #include "harness/commands/best_command.h"
+#include "harness/commands/check_command.h"
 #include "harness/commands/compare_command.h"
 #include "harness/commands/data_command.h"
 #include "harness/commands/export_command.h"
@@ -37,6 +38,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/stack_size.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/python_backend.h"
 #include "harness/verify/ranked_variant.h"
 
@@ -132,7 +134,7 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
 
 /// Commands that start processes of their own, or share no work, would do all of it on rank 0.
 void refuse_on_ranks(const CLI::App& app) {
-  for (const char* name : {"run", "best", "reproduce", "machine", "study-worker"}) {
+  for (const char* name : {"run", "best", "reproduce", "machine", "check", "study-worker"}) {
     if (!app.got_subcommand(name)) continue;
     throw InputError(std::string("`") + name + "` was started as " +
                      std::to_string(process_ranks().size()) +
@@ -157,6 +159,7 @@ int run(int argc, char** argv) {
   add_run_command(app, action);
   add_fit_command(app, action);
   add_verify_command(app, action);
+  add_check_command(app, action);
   add_data_command(app, action);
   add_machine_command(app, action);
   add_compare_command(app, action);
@@ -178,6 +181,7 @@ int run(int argc, char** argv) {
       app.got_subcommand("best") || app.got_subcommand("advise") ||
       app.got_subcommand("study-worker")) {
     discover_python_variants();
+    discover_plugins();
   }
   // `run` and `reproduce` hand work to processes whose environment they set.
   if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();

@@ -29,6 +29,7 @@
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 
 namespace kmeans {
 namespace {
@@ -358,6 +359,7 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
                    "next four")
       ->delimiter(',')
       ->allow_extra_args(false);
+  add_plugin_option(*command);
   command->add_option("--variant", overrides.variants, "This variant in place of all others")
       ->delimiter(',')
       ->allow_extra_args(false);
@@ -414,7 +416,16 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
       "answer is verified. Exit status: 0 all well, 2 bad input, 3 the machine lacks something or\n"
       "is not quiet as required, 4 some cells failed, 5 results could not be written, 130\n"
       "interrupted. docs/running.md tells more.");
-  command->callback([options, &action] { action = [options] { return run(*options); }; });
+  command->callback([options, &action] {
+    action = [options] {
+      std::vector<std::string>& added = options->overrides.add_variants;
+      const auto plugins = plugin_names();
+      if (options->overrides.variants.empty()) {
+        added.insert(added.end(), plugins.begin(), plugins.end());
+      }
+      return run(*options);
+    };
+  });
 }
 
 }  // namespace kmeans

@@ -15,6 +15,7 @@
 #include "harness/support/option_checks.h"
 #include "harness/support/pattern.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/verify/battery.h"
 
 namespace kmeans {
@@ -190,9 +191,12 @@ int run_verify(const VerifyCommand& command) {
   if (command.list_cases) return list_cases(battery);
   const Pattern only(command.only);
   const int threads = command.threads > 0 ? command.threads : threads_per_rank();
+  const auto plugins = plugin_names();
   std::vector<const RegisteredVariant*> chosen;
   for (const auto& variant : all_variants()) {
-    if (only.found_in(variant.traits.name)) chosen.push_back(&variant);
+    // Who brings a variant asks for it; others only by name.
+    const bool asked = !command.only.empty() || plugins.empty() || variant.backend == kPluginBackend;
+    if (asked && only.found_in(variant.traits.name)) chosen.push_back(&variant);
   }
   if (chosen.empty()) {
     throw InputError("--only '" + command.only + "' matches no variant (`kmeans-bench list`)");
@@ -225,6 +229,7 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
                    "checker")
       ->check(positive_number());
   add_device_option(*verify);
+  add_plugin_option(*verify);
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");
   verify->add_flag(
       "--verbose", command->verbose,

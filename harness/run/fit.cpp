@@ -21,6 +21,7 @@
 #include "harness/support/option_checks.h"
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/python_backend.h"
 #include "harness/verify/resolution.h"
 #include "harness/verify/session.h"
@@ -704,6 +705,7 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   add_device_option(*fit);
+  add_plugin_option(*fit);
   fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
                   "Columns of a csv to leave out at the end (1 for a label column)")
       ->transform(whole_number(0));

@@ -22,6 +22,7 @@
 #include "harness/support/precision.h"
 #include "harness/support/python_process.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 
 namespace kmeans {
 namespace {
@@ -238,9 +239,11 @@ json ask(const PythonLocation& location) {
   // The answer has a socket of its own: start-up files may print to standard output.
   auto [ours, theirs] = make_socket_pair();
   const FileDescriptor messages = make_memory_file();
-  ChildProcess process({location.interpreter, location.worker, "--describe", "--folder",
-                        location.folder, "--control", std::to_string(theirs.get())},
-                       {theirs.get()}, messages.get());
+  std::vector<std::string> words{location.interpreter, location.worker, "--describe",
+                                 "--folder",           location.folder, "--control",
+                                 std::to_string(theirs.get())};
+  if (!location.plugin.empty()) words.insert(words.end(), {"--plugin", location.plugin});
+  ChildProcess process(words, {theirs.get()}, messages.get());
   theirs = FileDescriptor();
   const auto text = read_all(ours.get());
   if (!text) throw std::runtime_error("it did not describe the variants in time");
@@ -296,6 +299,19 @@ PythonLocation find_python() {
   return location;
 }
 
+RegisteredVariant describe_plugin(const PythonLocation& location, const std::string& name) {
+  RegisteredVariant variant;
+  try {
+    if (location.interpreter.empty()) throw std::runtime_error(location.missing);
+    variant = parse_variant(location, name, ask(location).at("variants").at(0));
+    variant.traits.setup_note = "the start of a Python interpreter, and the way of the points to it";
+  } catch (const std::exception& error) {
+    variant = unavailable(name, "it cannot be described: " + valid_utf8(error.what()));
+  }
+  variant.backend = "plugin";
+  return variant;
+}
+
 std::vector<RegisteredVariant> describe_python_variants(const PythonLocation& location) {
   std::vector<RegisteredVariant> variants;
   std::set<std::string> described;
@@ -341,6 +357,7 @@ void discover_python_variants() {
 }
 
 const RegisteredVariant& require_variant_of_worker(const std::string& name) {
+  discover_plugins();
   if (find_variant(name) == nullptr) discover_python_variants();
   return require_variant(name);
 }

@@ -21,6 +21,10 @@ PythonLocation find_python();
 /// variants are listed by their files' names.
 std::vector<RegisteredVariant> describe_python_variants(const PythonLocation& location);
 
+/// The variant of the location's plugin, under this name; where it cannot run, with the reason. Never
+/// throws.
+RegisteredVariant describe_plugin(const PythonLocation& location, const std::string& name);
+
 /// Adds the Python variants to the registry, once however often it is called. Never throws.
 void discover_python_variants();
 

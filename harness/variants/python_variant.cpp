@@ -40,6 +40,9 @@ class PythonConnection {
                                        std::to_string(theirs.get()),
                                        "--exchange",
                                        std::to_string(exchange)};
+    if (!location.plugin.empty()) {
+      arguments.insert(arguments.end(), {"--plugin", location.plugin});
+    }
     std::vector<int> inherited{theirs.get(), exchange};
     if (points >= 0) {
       arguments.insert(arguments.end(), {"--points", std::to_string(points)});

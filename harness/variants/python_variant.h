@@ -17,9 +17,10 @@ struct PythonLocation {
   std::string worker;       ///< Path of worker.py.
   std::string folder;       ///< Holds the variants' files, python_*.py.
   std::string missing{};    ///< Why there is no interpreter.
+  std::string plugin{};     ///< A file to use in place of the folder's: Python, or any program.
 };
 
-/// The variant of the file <folder>/<name>.py. Its process starts in setup() and is killed with the
+/// The variant of the file <folder>/<name>.py, or of the plugin. Its process starts in setup() and is killed with the
 /// object. All errors are std::runtime_error: an exception in Python with its type, message and
 /// line, or how the process died.
 template <class T>

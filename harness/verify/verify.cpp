@@ -292,6 +292,21 @@ class DistanceBounds {
   std::vector<double> norms_;  // k
 };
 
+// By how much a squared distance changes at most where its centroid moves by so much.
+double moved_by(double movement, double distance) {
+  return movement * (2 * std::sqrt(distance) + movement);
+}
+
+// The points whose labels differ from those given.
+std::vector<std::int64_t> differing_points(const std::int32_t* labels,
+                                           const std::int32_t* exact_labels, std::int64_t n) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (labels[i] != exact_labels[i]) indices.push_back(i);
+  }
+  return indices;
+}
+
 // How far the given labels of chosen points are from the exact ones.
 template <class T>
 LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const T* centroids,
@@ -329,7 +344,9 @@ LabelTally judge_labels(const Traits& traits, const StepEvidence<T>& step, const
       const double nearest = distances[exact_label];
       const double own = distances[label];
       const double excess = own - nearest;
-      const double bound = bounds.of(point, label, own) + bounds.of(point, exact_label, nearest);
+      const double bound = bounds.of(point, label, own) + bounds.of(point, exact_label, nearest) +
+                           moved_by(step.starting_error, own) +
+                           moved_by(step.starting_error, nearest);
       if (nearest > 0) tally.largest_excess = std::max(tally.largest_excess, excess / nearest);
       double of_bound = 0;
       if (bound > 0) {
@@ -566,15 +583,18 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
                          ? n
                          : std::max<std::int64_t>(std::min<std::int64_t>(n, 1000),
                                                   static_cast<std::int64_t>(affordable));
-  const auto indices = sample_indices(n, count, options.seed);
+  const bool known = step.exact_labels != nullptr;
+  const auto indices = known ? differing_points(step.labels, step.exact_labels, n)
+                             : sample_indices(n, count, options.seed);
+  const std::int64_t checked = known ? n : static_cast<std::int64_t>(indices.size());
   const T* owner = traits.labels_of == LabelsOf::starting ? step.starting : step.returned;
   const LabelTally tally = judge_labels(traits, step, owner, indices);
 
-  certificate.points_checked = static_cast<std::int64_t>(indices.size());
+  certificate.points_checked = checked;
   certificate.points_total = n;
   certificate.sample_seed = options.seed;
   certificate.labels_differing =
-      static_cast<double>(tally.differing) / static_cast<double>(indices.size());
+      static_cast<double>(tally.differing) / static_cast<double>(checked);
   certificate.largest_excess = tally.largest_excess;
   certificate.largest_excess_of_bound = tally.largest_of_bound;
 
@@ -585,7 +605,7 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
                   out_of_range == 0 ? "all labels are in [0, k)"
                                     : std::to_string(out_of_range) + " labels are outside [0, k)");
   const std::int64_t bad = tally.beyond_bound + tally.tie_broken_high + tally.out_of_range;
-  std::string detail = std::to_string(tally.differing) + " of " + std::to_string(indices.size()) +
+  std::string detail = std::to_string(tally.differing) + " of " + std::to_string(checked) +
                        " checked labels differ from the exact ones";
   if (bad > 0) {
     detail += ", " + std::to_string(bad) + " of them more than rounding explains (" +
@@ -598,6 +618,16 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
     }
   }
   certificate.add(traits.exact ? "labels exact" : "labels within rounding", bad == 0, detail);
+}
+
+// Has the step changed this centroid, by more than is unknown of where it was before?
+template <class T>
+bool has_moved(const StepEvidence<T>& step, std::int64_t j) {
+  const std::int64_t d = step.shape.d;
+  const T* before = step.starting + j * d;
+  const T* after = step.returned + j * d;
+  if (step.starting_error == 0) return std::memcmp(before, after, d * sizeof(T)) != 0;
+  return !(std::sqrt(exact::squared_distance(before, after, d)) <= step.starting_error);
 }
 
 // Centroids against the mean of the points that carry the variant's own labels.
@@ -620,9 +650,7 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
   double worst = 0;
   for (std::int64_t j = 0; j < k; ++j) {
     if (means.counts[j] == 0) {
-      if (traits.empty_clusters == EmptyClusters::keep &&
-          std::memcmp(step.starting + j * d, step.returned + j * d, d * sizeof(T)) != 0 &&
-          bad_empty < 0) {
+      if (traits.empty_clusters == EmptyClusters::keep && has_moved(step, j) && bad_empty < 0) {
         bad_empty = j;
       }
       continue;
@@ -942,17 +970,6 @@ void certify_trajectory(const Traits& traits, double inertia, double exact_inert
 }
 
 template <class T>
-T largest_abs(const T* points, std::int64_t count, int threads) {
-  std::vector<T> largest(block_count(count), T{0});
-  for_blocks(count, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-    T value = 0;
-    for (std::int64_t i = begin; i < end; ++i) value = std::max(value, std::abs(points[i]));
-    largest[block] = value;
-  });
-  return count == 0 ? T{0} : *std::max_element(largest.begin(), largest.end());
-}
-
-template <class T>
 Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
                    const Shape& shape, int threads) {
   const auto [n, d, k, precision] = shape;
@@ -999,8 +1016,6 @@ template Certificate certify_step<double>(const Traits&, const StepEvidence<doub
                                           const VerifyOptions&);
 template TrajectoryScale trajectory_scale<float>(const float*, const std::int32_t*, const Shape&);
 template TrajectoryScale trajectory_scale<double>(const double*, const std::int32_t*, const Shape&);
-template float largest_abs<float>(const float*, std::int64_t, int);
-template double largest_abs<double>(const double*, std::int64_t, int);
 template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,
                                    int);
 template Quality quality_of<double>(const double*, const double*, const std::int32_t*, const Shape&,

@@ -13,6 +13,7 @@
 
 #include "datasets/points.h"
 #include "harness/variant.h"
+#include "harness/verify/largest_abs.h"
 
 namespace kmeans {
 
@@ -67,6 +68,11 @@ struct StepEvidence {
   const T* returned = nullptr;           ///< k x d centroids after it
   const std::int32_t* labels = nullptr;  ///< n
   int threads = 1;                       ///< for the verifier itself
+  /// Of the exact step from the centroids that labels belong to, where they are known: then only labels
+  /// that differ from them are looked at, all of them.
+  const std::int32_t* exact_labels = nullptr;
+  /// How far the variant's own starting centroids may be from `starting`, each by this distance.
+  double starting_error = 0;
 };
 
 struct VerifyOptions {
@@ -117,10 +123,6 @@ void float64_step(const double* points, const Shape& shape, int threads,
 void certify_trajectory(const Traits& traits, double inertia, double exact_inertia,
                         bool met_empty_clusters, Certificate& certificate,
                         const InertiaFloor& floor = {});
-
-/// Largest |coordinate| of n x d values.
-template <class T>
-T largest_abs(const T* points, std::int64_t count, int threads);
 
 /// Quality of labels against centroids, in float64, independent of the number of threads.
 struct Quality {

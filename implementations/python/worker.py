@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs Python variants for kmeans-bench; the other end is harness/variants/python_variant.cpp.
 
-    worker.py --describe [--folder DIR]
-    worker.py --serve NAME --control FD --exchange FD [--points FD] [--folder DIR]
+    worker.py --describe [--folder DIR | --plugin FILE]
+    worker.py --serve NAME --control FD --exchange FD [--points FD] [--folder DIR | --plugin FILE]
 
 ``--describe`` prints one JSON line with every variant's traits, and whether it can run here.
 
@@ -11,7 +11,8 @@ output belongs to the libraries, which may print what they like. Centroids and l
 the memory file of ``--exchange``: k x d coordinates, then, from the next multiple of 64 bytes, n
 int32 labels. docs/python-backend.md lists the commands.
 
-The clock around ``step`` is in here, so that no variant times itself.
+The clock around ``step`` is in here, so that no variant times itself; a plugin that is a
+program may have one (program.py).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import argparse
 import contextlib
 import ctypes
 import gc
+import hashlib
 import importlib.util
 import json
 import os
@@ -31,6 +33,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import contract
+import program
 
 if TYPE_CHECKING:
     import numpy as np
@@ -95,9 +98,12 @@ def describe_variant(file: pathlib.Path) -> dict[str, Any]:
     """Name, traits, and availability with the reason; an unusable file is described, not raised."""
     description: dict[str, Any] = {"name": file.stem, "traits": None, "reason": ""}
     try:
-        module = load_module(file)
-        traits = contract.check_traits(getattr(module, "TRAITS", None))
-        variant_class(module)
+        if file.suffix == ".py":
+            module = load_module(file)
+            traits = contract.check_traits(getattr(module, "TRAITS", None))
+            variant_class(module)
+        else:
+            traits = program.describe(file)
     except Exception as error:  # a broken file must not take the others with it
         description["reason"] = f"{file.name} cannot be used: {type(error).__name__}: {error}"
         return description
@@ -114,10 +120,11 @@ def describe_variant(file: pathlib.Path) -> dict[str, Any]:
     return description
 
 
-def describe(folder: pathlib.Path) -> dict[str, Any]:
-    """Everything that the suite knows about the variants of a folder without running them."""
+def describe(folder: pathlib.Path, plugin: pathlib.Path | None = None) -> dict[str, Any]:
+    """Everything that the suite knows about a folder's variants, or a plugin, before they run."""
+    files = sorted(folder.glob("python_*.py")) if plugin is None else [plugin]
     version = ".".join(map(str, sys.version_info[:3]))
-    variants = [describe_variant(file) for file in sorted(folder.glob("python_*.py"))]
+    variants = [describe_variant(file) for file in files]
     if sys.version_info < OLDEST_PYTHON:
         oldest = ".".join(map(str, OLDEST_PYTHON))
         for variant in variants:
@@ -157,8 +164,11 @@ def library_info(requires: list[str]) -> dict[str, str]:
 class Server:
     """Holds one variant and answers the commands of the suite."""
 
-    def __init__(self, file: pathlib.Path, exchange: int, points: int | None) -> None:
+    def __init__(
+        self, file: pathlib.Path, exchange: int, points: int | None, is_plugin: bool = False
+    ) -> None:
         self._file = file
+        self._is_plugin = is_plugin
         self._exchange_descriptor = exchange
         self._points_descriptor = points
         self._variant: contract.Variant | None = None
@@ -187,20 +197,27 @@ class Server:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[name] = str(threads)
         honour_denormals()
-        module = load_module(self._file)
+        variant = self._make_variant()
         honour_denormals()
-        self._requires = contract.check_traits(module.TRAITS)["requires"]
         n, d, k = (int(request[size]) for size in "ndk")
         dtype = "float64" if request["precision"] == "f64" else "float32"
         self._map_exchange(n, d, k, dtype)
         points = self._load_points(n, d, dtype, request["points_file"])
-        variant = variant_class(module)()
         variant.precision = request["precision"]
+        if isinstance(variant, program.Program):
+            variant.points_file = request["points_file"]
         variant.setup(points, k, threads)
         limit_threads(threads)
         self._device_clock = variant.device_clock()
         self._variant = variant
         return {}
+
+    def _make_variant(self) -> contract.Variant:
+        if self._file.suffix != ".py":
+            return program.Program(self._file)
+        module = load_module(self._file)
+        self._requires = contract.check_traits(module.TRAITS)["requires"]
+        return variant_class(module)()
 
     def _do_reset(self, _: dict[str, Any]) -> dict[str, Any]:
         self._ready().reset(self._centroids.copy())
@@ -219,6 +236,8 @@ class Server:
             begin = time.perf_counter()
             executed = variant.step(iterations)
             seconds = time.perf_counter() - begin
+            if isinstance(variant, program.Program) and variant.own_seconds is not None:
+                seconds = variant.own_seconds
             device_seconds = None if clock is None else clock.end()
         finally:
             gc.enable()
@@ -241,6 +260,9 @@ class Server:
 
     def _do_library(self, _: dict[str, Any]) -> dict[str, Any]:
         info = library_info(self._requires)
+        if self._is_plugin:
+            digest = hashlib.sha256(self._file.read_bytes()).hexdigest()
+            info |= {"plugin": self._file.name, "plugin sha256": digest}
         return {"library": info | self._variant.library_info() if self._variant else info}
 
     def _ready(self) -> contract.Variant:
@@ -299,6 +321,7 @@ def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
     action.add_argument("--describe", action="store_true", help="print all traits as JSON")
     action.add_argument("--serve", metavar="NAME", help="run this variant")
     parser.add_argument("--folder", type=pathlib.Path, default=here, help="where the variants are")
+    parser.add_argument("--plugin", type=pathlib.Path, help="a variant from elsewhere")
     parser.add_argument("--control", type=int, metavar="FD", help="socket; describe: output")
     parser.add_argument("--exchange", type=int, metavar="FD", help="memory file for results")
     parser.add_argument("--points", type=int, metavar="FD", help="memory file of the points")
@@ -312,12 +335,12 @@ def main() -> None:
     """Describes or serves; ends without tearing the libraries down, which can take long."""
     options = parse_arguments()
     if options.describe:
-        text = json.dumps(describe(options.folder)).encode() + b"\n"
+        text = json.dumps(describe(options.folder, options.plugin)).encode() + b"\n"
         with os.fdopen(1 if options.control is None else options.control, "wb") as output:
             output.write(text)
     else:
-        file = options.folder / f"{options.serve}.py"
-        server = Server(file, options.exchange, options.points)
+        file = options.plugin or options.folder / f"{options.serve}.py"
+        server = Server(file, options.exchange, options.points, options.plugin is not None)
         with (
             open(options.control, "rb", closefd=False) as requests,
             open(options.control, "wb", closefd=False) as answers,

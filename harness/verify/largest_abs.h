@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Apart from the rest of the verifier, since the library has it too (library/).
+#pragma once
+
+#include <cstdint>
+
+namespace kmeans {
+
+/// Largest |coordinate| of n x d values.
+template <class T>
+T largest_abs(const T* points, std::int64_t count, int threads);
+
+}  // namespace kmeans

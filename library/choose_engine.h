@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Which of the suite's exact variants a call takes: openmp_best, which chooses among all families on its
+// way, or, where the iterations are too few to pay for what it sets up, its family of brute force alone.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "implementations/openmp/_best_choice.h"
+#include "library/engine.h"
+
+namespace kmeans_exact {
+// Unnamed on purpose: compiled with different options.
+namespace {
+
+inline std::unique_ptr<Engine> make_engine(const std::string& name) {
+  return kmeans::registered_variant(name).factory.make_float(kmeans::Precision::f32);
+}
+
+/// What openmp_int8 would use on this processor, as it says itself of a problem of one point.
+inline std::string byte_instructions() {
+  const float point = 1;
+  kmeans::Problem<float> problem;
+  problem.shape = {1, 1, 1};
+  problem.points = &point;
+  problem.max_abs = 1;
+  const auto engine = make_engine("openmp_int8");
+  engine->setup(problem);
+  for (const auto& [key, value] : engine->library_info()) {
+    if (key == "int8") return value;
+  }
+  return "plain";
+}
+
+/// Nanoseconds of one thread and point, as all of FamilyCosts: how much longer openmp_best takes to set up
+/// than its brute force, sorting points into boxes or copying them with their bounds. Measured on a
+/// processor with AVX-512.
+inline double dearer_setup(const kmeans::Shape& shape) {
+  const auto d = static_cast<double>(shape.d);
+  return shape.d <= 8 ? 350 + 45 * d : 100 + 10 * d;
+}
+
+inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
+  static const std::string bytes = byte_instructions();
+  const kmeans::openmp::FamilyCosts costs(shape);
+  const std::string brute = kmeans::openmp::brute_family(shape, bytes);
+  const double iteration = brute == "openmp_int8" ? costs.int8() : costs.exact();
+  // Boxes save nearly everything from the first iteration on, bounds as soon as the centroids slow down.
+  const double saved = shape.d <= 8 ? 1.0 : 0.5;
+  return static_cast<double>(iterations) * saved * iteration > dearer_setup(shape) ? "openmp_best"
+                                                                                   : brute;
+}
+
+}  // namespace
+}  // namespace kmeans_exact

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The engine of the library, behind the suite's contract. What is compiled for other instructions than the
+// library itself (engine_level.cpp) is reached through one function that no compiler merges with another.
+#pragma once
+
+#include <cstdint>
+
+#include "harness/variant.h"
+
+namespace kmeans_exact {
+
+using Engine = kmeans::Variant<float>;
+
+}  // namespace kmeans_exact
+
+extern "C" {
+// The engine for a call of so many iterations, to be deleted by the caller; one function for each level
+// that is built.
+kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
+                                                 std::int64_t iterations);
+kmeans_exact::Engine* kmeans_exact_engine_x86_64(const kmeans::Shape& shape,
+                                                 std::int64_t iterations);
+kmeans_exact::Engine* kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape,
+                                                    std::int64_t iterations);
+kmeans_exact::Engine* kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape,
+                                                    std::int64_t iterations);
+}

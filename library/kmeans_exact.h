@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Lloyd's algorithm for k-means by the exact engines that the suite measures. Labels and centroids have
+// the same bits on every machine and with every number of threads (docs/exact-step.md); what the library
+// does not do stands in docs/library.md.
+#pragma once
+
+#include <cstdint>
+
+namespace kmeans_exact {
+
+/// When to stop before the given number of iterations.
+enum class Stop {
+  never,
+  labels,  ///< After an iteration in which no label changed.
+};
+
+struct Result {
+  std::int64_t iterations = 0;  ///< That were run.
+  bool converged = false;       ///< The last of them changed no label. Only with Stop::labels.
+};
+
+/// Runs Lloyd iterations.
+///
+///   points     n x d, row-major, finite
+///   centroids  k x d, row-major, finite: where to begin, afterwards where the last iteration led. A
+///              cluster without points keeps its centroid.
+///   labels     n, written: of the last iteration, so by the centroids that it started from
+///   iterations at least 1
+///   threads    0: as many as this process may use
+///
+/// Needs 1 <= k <= n, and memory for up to three copies of the points. With Stop::labels an engine may
+/// need one iteration more to know that nothing changes. Throws std::invalid_argument, saying what is
+/// wrong and where, for NaN or infinity and for points that the exact step refuses; nothing is written
+/// then.
+Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
+             std::int32_t* labels, std::int64_t iterations, Stop stop = Stop::never,
+             int threads = 0);
+
+/// k-means++ (Arthur and Vassilvitskii 2007): writes k x d centroids, which are rows of the points. The
+/// same rows everywhere for the same points, k and seed: those of the suite's `kmeans++:SEED`. Uses all
+/// processors that this process may use. Throws as lloyd() does.
+void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+                    std::uint64_t seed, float* centroids);
+
+/// The instructions that lloyd() uses here: "native" for the processor that it was built on, else the
+/// best of the levels that were built, "x86-64-v4", "x86-64-v3", "x86-64".
+const char* instructions();
+
+/// "1.0.0".
+const char* version();
+
+}  // namespace kmeans_exact

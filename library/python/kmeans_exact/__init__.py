@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lloyd's algorithm for k-means, exact and fast: the engines that kmeans-bench measures.
+
+Labels and centroids have the same bits on every machine and with every number of threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from . import _engine
+
+if TYPE_CHECKING:
+    from ._estimator import KMeans
+
+__all__ = ["KMeans", "LloydResult", "instructions", "kmeans_plusplus", "lloyd"]
+__version__ = _engine.version()
+
+#: The instructions that are used here.
+instructions = _engine.instructions
+
+
+class LloydResult(NamedTuple):
+    """What `lloyd` returns."""
+
+    #: k x d float32: where the last iteration led.
+    centroids: np.ndarray
+    #: n int32, of the last iteration: by the centroids that it started from.
+    labels: np.ndarray
+    #: Iterations that were run.
+    iterations: int
+    #: With ``stop="labels"``: the last iteration changed no label.
+    converged: bool
+
+
+def _matrix(name: str, values: object) -> np.ndarray:
+    """As float32 rows; numbers beyond its range become infinite, which the engine refuses."""
+    with np.errstate(over="ignore"):
+        matrix = np.ascontiguousarray(values, dtype=np.float32)
+    if matrix.ndim != 2:
+        raise ValueError(f"kmeans_exact: {name} must have 2 dimensions, not {matrix.ndim}")
+    return matrix
+
+
+def lloyd(
+    x: object,
+    init: object,
+    *,
+    iterations: int = 300,
+    stop: str | None = "labels",
+    threads: int = 0,
+) -> LloydResult:
+    """Lloyd iterations on n x d points from k x d initial centroids; neither is changed.
+
+    ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes. Both
+    arrays are used as float32, without a copy where they are that. ``threads`` 0 means all. Raises
+    ValueError for NaN, infinity, and points that the exact step refuses.
+    """
+    if stop not in (None, "labels"):
+        raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {stop!r}")
+    points, centroids = _matrix("x", x), _matrix("init", init)
+    return LloydResult(
+        *_engine.lloyd(points, centroids, int(iterations), stop == "labels", int(threads))
+    )
+
+
+def kmeans_plusplus(x: object, k: int, seed: int = 0) -> np.ndarray:
+    """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``."""
+    return _engine.seed_plus_plus(_matrix("x", x), int(k), int(seed))
+
+
+def __getattr__(name: str) -> object:
+    """KMeans needs scikit-learn, which nothing else here does."""
+    if name == "KMeans":
+        from ._estimator import KMeans
+
+        return KMeans
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The extension module of the Python package kmeans_exact: arrays in, arrays out. What it is given is
+// converted by kmeans_exact/__init__.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+
+#include "kmeans_exact.h"
+
+namespace nb = nanobind;
+
+namespace {
+
+using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+/// An array that owns its memory.
+template <class T, class... Shape>
+nb::ndarray<nb::numpy, T> owned(std::unique_ptr<T[]> values, Shape... shape) {
+  T* data = values.release();
+  const nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<T*>(memory); });
+  return nb::ndarray<nb::numpy, T>(data, {static_cast<std::size_t>(shape)...}, owner);
+}
+
+void require_same_columns(const Matrix& points, const Matrix& centroids) {
+  if (points.shape(1) == centroids.shape(1)) return;
+  throw std::invalid_argument("kmeans_exact: points have " + std::to_string(points.shape(1)) +
+                              " coordinates, initial centroids " +
+                              std::to_string(centroids.shape(1)));
+}
+
+nb::tuple lloyd(const Matrix& points, const Matrix& init, std::int64_t iterations, bool stop,
+                int threads) {
+  require_same_columns(points, init);
+  const auto n = static_cast<std::int64_t>(points.shape(0));
+  const auto d = static_cast<std::int64_t>(points.shape(1));
+  const auto k = static_cast<std::int64_t>(init.shape(0));
+  std::unique_ptr<float[]> centroids(new float[init.size()]);
+  std::copy_n(init.data(), init.size(), centroids.get());
+  std::unique_ptr<std::int32_t[]> labels(new std::int32_t[points.shape(0)]);
+  kmeans_exact::Result result;
+  {
+    const nb::gil_scoped_release released;
+    result =
+        kmeans_exact::lloyd(points.data(), n, d, k, centroids.get(), labels.get(), iterations,
+                            stop ? kmeans_exact::Stop::labels : kmeans_exact::Stop::never, threads);
+  }
+  return nb::make_tuple(owned(std::move(centroids), k, d), owned(std::move(labels), n),
+                        result.iterations, result.converged);
+}
+
+nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t k,
+                                             std::uint64_t seed) {
+  const auto n = static_cast<std::int64_t>(points.shape(0));
+  const auto d = static_cast<std::int64_t>(points.shape(1));
+  std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * points.shape(1)]);
+  {
+    const nb::gil_scoped_release released;
+    kmeans_exact::seed_plus_plus(points.data(), n, d, k, seed, centroids.get());
+  }
+  return owned(std::move(centroids), k, d);
+}
+
+}  // namespace
+
+NB_MODULE(_engine, module) {
+  module.def("lloyd", &lloyd);
+  module.def("seed_plus_plus", &seed_plus_plus);
+  module.def("instructions", &kmeans_exact::instructions);
+  module.def("version", &kmeans_exact::version);
+}

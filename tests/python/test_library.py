@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library kmeans_exact: the installed copy in a project of its own, and the Python package.
+
+The package is that of the build folder; the same modules are in the wheel.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from tests.support import ROOT, find_program
+
+PROGRAM = find_program()
+BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
+
+
+@pytest.fixture(scope="module")
+def package() -> ModuleType:
+    """kmeans_exact as built; installed wheels are tested with KMEANS_EXACT_INSTALLED=1."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # other tests have the processors too
+    if os.environ.get("KMEANS_EXACT_INSTALLED"):
+        return importlib.import_module("kmeans_exact")
+    folder = BUILD / "library" / "python"
+    if not list(folder.glob("kmeans_exact/_engine*")):
+        pytest.skip("this build has no Python package (see the first lines of its configuration)")
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module("kmeans_exact")
+    finally:
+        sys.path.remove(str(folder))
+
+
+def _points(n: int = 3000, d: int = 9, clusters: int = 12) -> np.ndarray:
+    random = np.random.default_rng(7)
+    centres = random.uniform(-3, 3, (clusters, d))
+    return (centres[random.integers(clusters, size=n)] + random.normal(size=(n, d))).astype("<f4")
+
+
+@pytest.fixture
+def fit(tmp_path: Path) -> Callable[..., dict]:
+    """`kmeans-bench fit` by the definition of a right answer."""
+    if PROGRAM is None:  # told to skip
+        pytest.skip("KMEANS_BENCH names no program")
+
+    def run(points: np.ndarray, k: int, init: str, *options: str) -> dict:
+        np.save(tmp_path / "points.npy", points)
+        words = ["fit", tmp_path / "points.npy", "-k", k, "--variant", "reference", "--init", init]
+        words += [*options, "--out", tmp_path / "fit"]
+        subprocess.run([PROGRAM, *map(str, words)], check=True, capture_output=True)
+        return {
+            **json.loads((tmp_path / "fit" / "summary.json").read_text()),
+            "labels": np.load(tmp_path / "fit" / "labels.npy"),
+            "centroids": np.load(tmp_path / "fit" / "centroids.npy"),
+        }
+
+    return run
+
+
+def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
+    if not (BUILD / "library" / "libkmeans_exact.a").is_file():
+        pytest.skip("this build has no library (see the first lines of its configuration)")
+
+    def run(*words: object) -> str:
+        outcome = subprocess.run([*map(str, words)], capture_output=True, text=True)
+        assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+        return outcome.stdout
+
+    prefix, project = tmp_path / "installed", tmp_path / "project"
+    run("cmake", "--install", BUILD, "--prefix", prefix, "--component", "library")
+    # Only the public names can be seen.
+    (archive,) = prefix.rglob("libkmeans_exact.a")
+    names = [line for line in run("nm", "-C", "--defined-only", "-g", archive).splitlines() if line]
+    assert len(names) == 5  # the object, and four functions
+    assert all("kmeans_exact" in name for name in names)
+
+    release = "-DCMAKE_BUILD_TYPE=Release"
+    found = f"-DCMAKE_PREFIX_PATH={prefix}"
+    run("cmake", "-S", ROOT / "examples" / "library", "-B", project, release, found)
+    run("cmake", "--build", project)
+    points = _points()
+    points.tofile(tmp_path / "points.f32")
+    said = run(project / "cluster", tmp_path / "points.f32", *points.shape, 12, tmp_path / "labels")
+    right = fit(points, 12, "kmeans++:1")
+    assert f": {right['iterations']} iterations, converged" in said
+    assert (np.fromfile(tmp_path / "labels", "<i4") == right["labels"]).all()
+
+
+@pytest.mark.parametrize(("d", "k"), [(2, 5), (9, 12), (40, 130)])
+def test_the_package_returns_the_bits_of_the_suite(package, fit, d: int, k: int) -> None:
+    points = _points(d=d)
+    right = fit(points, k, "kmeans++:3", "--iterations", "6")
+    init = package.kmeans_plusplus(points, k, 3)
+    before = points.copy(), init.copy()
+    for threads in (1, 2):
+        run = package.lloyd(points, init, iterations=6, stop=None, threads=threads)
+        assert run.iterations == 6
+        assert run.labels.dtype == np.int32
+        assert run.centroids.tobytes() == right["centroids"].tobytes()
+        assert run.labels.tobytes() == right["labels"].tobytes()
+    assert all((now == then).all() for now, then in zip((points, init), before, strict=True))
+
+
+def test_it_stops_when_no_label_changes(package, fit) -> None:
+    points = _points()
+    right = fit(points, 12, "first", "--stop", "labels", "--iterations", "300")
+    run = package.lloyd(points, points[:12])
+    assert (run.iterations, run.converged) == (right["iterations"], True)
+    assert run.centroids.tobytes() == right["centroids"].tobytes()
+    assert not package.lloyd(points, points[:12], iterations=2).converged
+
+
+def test_what_the_exact_step_cannot_answer_is_refused(package) -> None:
+    points = _points(100, 2, 3)
+    init = points[:3]
+    for value, name in ((np.nan, "nan"), (np.inf, "inf"), (1e300, "inf")):
+        spoilt = points.astype(float)
+        spoilt[41, 1] = value
+        with pytest.raises(ValueError, match=f"point 41, coordinate 1 is {name}"):
+            package.lloyd(spoilt, init)
+        with pytest.raises(ValueError, match="point 41"):
+            package.kmeans_plusplus(spoilt, 3)
+    spoilt = init.copy()
+    spoilt[2, 0] = np.nan
+    with pytest.raises(ValueError, match="centroid 2, coordinate 0 is nan"):
+        package.lloyd(points, spoilt)
+    outlier = points.copy()
+    outlier[5, 0] = 1e30
+    with pytest.raises(ValueError, match="cannot resolve these points"):
+        package.lloyd(outlier, init)
+    with pytest.raises(ValueError, match="points have 2 coordinates, initial centroids 1"):
+        package.lloyd(points, init[:, :1])
+    with pytest.raises(ValueError, match="k is 101; it must be from 1 to n = 100"):
+        package.kmeans_plusplus(points, 101)
+    with pytest.raises(ValueError, match="at least one is needed"):
+        package.lloyd(points, init, iterations=0)
+
+
+def test_the_estimator_passes_scikit_learns_checks(package) -> None:
+    estimator_checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    estimator_checks.check_estimator(package.KMeans(n_clusters=2, random_state=0, n_threads=1))
+
+
+def test_the_estimator_gives_labels_of_its_centroids(package) -> None:
+    points = _points()
+    model = package.KMeans(12, random_state=4, max_iter=3).fit(points)
+    assert (model.predict(points) == model.labels_).all()
+    seeded = package.lloyd(points, package.kmeans_plusplus(points, 12, 4), iterations=3)
+    assert model.cluster_centers_.tobytes() == seeded.centroids.tobytes()
+    assert (model.predict(points[:5]) == model.labels_[:5]).all()  # fewer points than clusters
+    several = package.KMeans(12, random_state=4, n_init=4).fit(points)
+    assert several.inertia_ <= package.KMeans(12, random_state=4).fit(points).inertia_
