@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plots import claims, words
+from plots import claims, leaderboard, words
 from plots.captions import build_warning, narrowed_text, partial_text
 from plots.claims import Verdict
 from plots.comparison import Link, comparisons_in
 from plots.load import Cell, Result
-from plots.report import page, write_page
+from plots.pool import starmap
+from plots.report import Picture, page, picture_of, write_page
 
 _STATUSES = ("ok", "wrong", "skipped", "error")
 
@@ -196,8 +197,33 @@ def groups_of(machines: Sequence[Machine]) -> list[Group]:
     return sorted(groups, key=lambda group: (group.source is None, group.experiment))
 
 
-def render(folders: Mapping[Path, Sequence[Result]]) -> str:
-    """The index of these folders, as the text of one HTML file that lies beside them."""
+@dataclass(frozen=True)
+class Map:
+    """Who wins where on a machine."""
+
+    machine: str
+    picture: Picture
+
+
+def maps_of(folders: Mapping[Path, Sequence[Result]]) -> list[Map]:
+    """The winners' maps of all machines, those that can be drawn."""
+    wanted = [
+        (folder.name, result, figure)
+        for folder, results in folders.items()
+        for result in results
+        for figure in result.figures
+        if figure["kind"] == "winners"
+    ]
+    pictures = starmap(picture_of, [(r, f, place) for place, (_, r, f) in enumerate(wanted)])
+    return [
+        Map(name, picture)
+        for (name, _, _), picture in zip(wanted, pictures, strict=True)
+        if picture.source is not None
+    ]
+
+
+def render(folders: Mapping[Path, Sequence[Result]], root: Path) -> str:
+    """The index of these folders, as the text of one HTML file that lies beside them in `root`."""
     machines = [machine_of(folder, results) for folder, results in folders.items()]
     groups = groups_of(machines)
     lines = [line for group in groups for line in group.lines]
@@ -205,10 +231,21 @@ def render(folders: Mapping[Path, Sequence[Result]]) -> str:
         kind: sum(any(v and v.kind == kind for v in line.verdicts) for line in lines)
         for kind in claims.KINDS
     }
+    board = leaderboard.assemble(folders, root)
     return page(
-        "index.html.j2", machines=machines, groups=groups, total=len(lines), somewhere=somewhere
+        "index.html.j2",
+        leaderboard.extras(with_chart=True),
+        machines=machines,
+        groups=groups,
+        total=len(lines),
+        somewhere=somewhere,
+        maps=maps_of(folders),
+        rows=sum(len(problem["rows"]) for problem in board["problems"]),
+        problems=len(board["problems"]),
+        chart=leaderboard.embedded(leaderboard.chart()),
+        **leaderboard.values(board),
     )
 
 
 def write_index(folders: Mapping[Path, Sequence[Result]], root: Path) -> Path:
-    return write_page(root / "index.html", render(folders))
+    return write_page(root / "index.html", render(folders, root.resolve()))

@@ -41,6 +41,7 @@ from plots.metrics import (
     share_of_limit,
     whole_call_seconds,
 )
+from plots.parts import PLAIN, TEMPLATES, Extras, template
 from plots.pool import starmap
 from plots.published import (
     PER_ITERATION,
@@ -54,7 +55,6 @@ from plots.published import (
 from plots.render import draw, settle
 from plots.select import UNSTEADY, label_of, reason_of, shape_title, short_shape, status_of
 
-TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Better as HTML, which can be sorted and searched, than as a picture of a table.
 _TABLES = ("table", "rows", "claims")
 _FIELDS_SHOWN = 1000  # of the rows of a study; the result file holds all
@@ -569,6 +569,7 @@ def _unbroken(text: str) -> str:
     return ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in text.split(", "))
 
 
+_STYLES, _SCRIPTS = "<style></style>", "<script></script>"
 _TABLE_PARTS = r"</?(?:table|thead|tbody|tr|td|th)\b[^>]*>"
 _BEFORE, _AFTER = re.compile(rf"\s+(?={_TABLE_PARTS})"), re.compile(rf"({_TABLE_PARTS})\s+")
 
@@ -580,10 +581,10 @@ def _tightened(text: str) -> str:
     return text.replace("</td>", "").replace('<td class="n"', "<td class=n")
 
 
-def page(template: str, **values: Any) -> str:
-    """A page from a template: style and script inline, and a policy that admits those alone."""
-    style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8")
-    script_text = (TEMPLATES / "report.js").read_text(encoding="utf-8")
+def page(name: str, extras: Extras = PLAIN, **values: Any) -> str:
+    """A page from a template: styles and scripts inline, and a policy that admits those alone."""
+    styles = [*extras.styles, template("report.css")]
+    scripts = [*extras.modules, template("report.js")]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -608,16 +609,23 @@ def page(template: str, **values: Any) -> str:
         whole_calls=WHOLE_CALLS,
         words=words,
     )
-    text = environment.get_template(template).render(
+    text = environment.get_template(name).render(
         policy=Markup(
             "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-            f"style-src {_sha256_source(style_text)}; script-src {_sha256_source(script_text)}"
+            f"style-src {' '.join(map(_sha256_source, styles))}; "
+            f"script-src {' '.join(map(_sha256_source, scripts))}"
         ),
-        style=Markup(style_text),
-        script=Markup(script_text),
         **values,
     )
-    return _tightened(text)
+    # Put in last: a style or script is what its digest says, to the letter.
+    inline = [f"<style>{style}</style>" for style in styles]
+    code = [f'<script type="module">{module}</script>' for module in extras.modules]
+    code.append(f"<script>{scripts[-1]}</script>")
+    head, styled, rest = _tightened(text).partition(_STYLES)
+    body, scripted, foot = rest.rpartition(_SCRIPTS)
+    if not styled or not scripted:
+        raise ValueError(f"{name} has no place for styles and scripts")
+    return "".join([head, *inline, body, *code, foot])
 
 
 def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
