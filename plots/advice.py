@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of `kmeans-bench advise` (docs/advice.md, harness/record/advice.cpp) for pages, which are
-drawn where no program is built: a sum of terms with fitted factors, times what the nearest shapes
-deviate from it. Fitted here, used in the page; a test holds the page to the program's answers."""
+"""The model of `kmeans-bench advise` (docs/advice.md, harness/record/advice.cpp) for pages, which
+are drawn where no program is built: a sum of terms with fitted factors, times what the nearest
+shapes deviate from it. Fitted here, used in the page; a test compares with the program."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def _fit(terms: Array, seconds: Array) -> Array:
 
 
 class CostModel:
-    """Times of one variant, precision and number of threads on one machine, fitted: what a page needs
-    to predict others (plots/templates/leaderboard.js)."""
+    """Times of one variant, precision and number of threads on one machine, fitted: what a page
+    needs to predict others (plots/templates/leaderboard.js)."""
 
     def __init__(self, observations: Sequence[Observation]) -> None:
         self.observations = list(observations)

@@ -199,31 +199,38 @@ def groups_of(machines: Sequence[Machine]) -> list[Group]:
 
 @dataclass(frozen=True)
 class Map:
-    """Who wins where on a machine."""
+    """Who wins where on a machine, among variants of one kind of answer."""
 
     machine: str
+    kind: str
     picture: Picture
 
 
 def maps_of(folders: Mapping[Path, Sequence[Result]]) -> list[Map]:
-    """The winners' maps of all machines, those that can be drawn."""
+    """The winners' maps of all machines, for each kind of answer those that can be drawn."""
     wanted = [
-        (folder.name, result, figure)
+        (folder.name, kind, _of_kind(result, kind), figure)
         for folder, results in folders.items()
         for result in results
         for figure in result.figures
-        if figure["kind"] == "winners"
+        if figure["kind"] == "winners" and "among" not in figure
+        for kind in leaderboard.KINDS
     ]
-    pictures = starmap(picture_of, [(r, f, place) for place, (_, r, f) in enumerate(wanted)])
+    tasks = [(result, figure, place) for place, (_, _, result, figure) in enumerate(wanted)]
     return [
-        Map(name, picture)
-        for (name, _, _), picture in zip(wanted, pictures, strict=True)
+        Map(name, kind, picture)
+        for (name, kind, _, _), picture in zip(wanted, starmap(picture_of, tasks), strict=True)
         if picture.source is not None
     ]
 
 
-def render(folders: Mapping[Path, Sequence[Result]], root: Path) -> str:
-    """The index of these folders, as the text of one HTML file that lies beside them in `root`."""
+def _of_kind(result: Result, kind: str) -> Result:
+    cells = [c for c in result.cells if leaderboard.kind_of_answer(c.exact, c.precision) == kind]
+    return replace(result, cells=tuple(cells))
+
+
+def render(folders: Mapping[Path, Sequence[Result]]) -> str:
+    """The index of these folders, as the text of one HTML file that lies beside them."""
     machines = [machine_of(folder, results) for folder, results in folders.items()]
     groups = groups_of(machines)
     lines = [line for group in groups for line in group.lines]
@@ -231,7 +238,7 @@ def render(folders: Mapping[Path, Sequence[Result]], root: Path) -> str:
         kind: sum(any(v and v.kind == kind for v in line.verdicts) for line in lines)
         for kind in claims.KINDS
     }
-    board = leaderboard.assemble(folders, root)
+    board = leaderboard.assemble(folders, next(iter(folders)).resolve().parent)
     return page(
         "index.html.j2",
         leaderboard.extras(with_chart=True),
@@ -248,4 +255,4 @@ def render(folders: Mapping[Path, Sequence[Result]], root: Path) -> str:
 
 
 def write_index(folders: Mapping[Path, Sequence[Result]], root: Path) -> Path:
-    return write_page(root / "index.html", render(folders, root.resolve()))
+    return write_page(root / "index.html", render(folders))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the first screen of index and report answers from: every problem on file with who was measured
-on it, and what each variant would take elsewhere. The page chooses and shows; nothing of this is
-measured or fitted there."""
+"""What the first screen of index and report answers from: every problem on file with who was
+measured on it, and the fitted models of what each variant would take elsewhere. The page chooses
+and shows (plots/templates/leaderboard.js)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from plots.metrics import (
     setup_seconds,
     share_of_limit,
 )
-from plots.parts import Extras, template
+from plots.parts import Extras, alone, template
 from plots.select import UNSTEADY
 
 EXACT, CERTIFIED, APPROXIMATE = KINDS = ("exact", "certified", "approximate")
@@ -67,12 +67,15 @@ class _Names:
 
     root: Path
     rows: list[list[Any]] = field(default_factory=list)
+    libraries: set[int] = field(default_factory=set)
     places: dict[str, int] = field(default_factory=dict)
 
     def place(self, cell: Cell) -> int:
         key = f"{cell.variant} {cell.on_gpu}"
         if key not in self.places:
             self.places[key] = len(self.rows)
+            if cell.backend == "python":
+                self.libraries.add(len(self.rows))
             self.rows.append([cell.variant, _needs(cell), source_of(cell.variant, self.root)])
         return self.places[key]
 
@@ -80,7 +83,7 @@ class _Names:
 def _needs(cell: Cell) -> str:
     parts = ["NVIDIA GPU"] if cell.on_gpu else []
     if cell.backend == "python":
-        # Versions of packages stand beside those of what they bring, which have blanks in their names.
+        # What packages bring, such as "openmp (lib)", has blanks in its name.
         library = [str(name) for name in cell.data.get("library") or {}]
         packages = [name for name in library if " " not in name and name != "python"]
         parts.append(f"Python: {words.listed(packages, 4)}" if packages else "Python")
@@ -270,7 +273,7 @@ def _points(problems: Sequence[dict[str, Any]], names: _Names) -> list[dict[str,
             if seconds is None or not share:
                 continue
             kind = KINDS[row[2]]
-            if names.rows[row[0]][0].startswith("python_") and kind == CERTIFIED:
+            if row[0] in names.libraries and kind == CERTIFIED:
                 kind = LIBRARY
             if kind not in best or seconds < best[kind][4]:
                 best[kind] = row
@@ -350,14 +353,16 @@ def embedded(data: Mapping[str, Any]) -> Markup:
 
 @cache
 def datatables() -> tuple[str, str]:
-    """DataTables as itables brings it: a style sheet and a module, whose exports become global
-    since nothing imports from an inline module."""
+    """DataTables as itables brings it: a style sheet and a module, which exports jQuery to
+    the page instead, since nothing imports from an inline module."""
     folder = resources.files("itables") / "html"
     style = (folder / "dt_bundle.css").read_text(encoding="utf-8")
     module = (folder / "dt_bundle.js").read_text(encoding="utf-8")
     found = list(re.finditer(r"export\s*\{([^}]*)\};?", module))
     if not found:
-        raise ImportError("the bundle of itables exports nothing; requirements.txt pins one that does")
+        raise ImportError(
+            "the bundle of itables exports nothing; requirements.txt pins one that does"
+        )
     exports = dict(part.split(" as ")[::-1] for part in found[-1][1].split(","))
     begin, end = found[-1].span()
     module = f"{module[:begin]}globalThis.jQuery = {exports['jQuery']};{module[end:]}"
@@ -379,11 +384,10 @@ _TITLES = {
 
 def extras(with_chart: bool) -> Extras:
     """Libraries and what hands them the data."""
-    style, module = datatables()
-    modules = [module, template("leaderboard.js")]
-    if with_chart:
-        modules += [vega(), template("chart.js")]
-    return Extras((style, template("leaderboard.css")), tuple(modules))
+    style, script = datatables()
+    late = (vega(), alone(template("chart.js"))) if with_chart else ()
+    early = (alone(script), alone(template("leaderboard.js")))
+    return Extras((style, template("leaderboard.css")), early, late)
 
 
 def values(board: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,13 +11,22 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 @dataclass(frozen=True)
 class Extras:
-    """What a page has inline besides its own style and script, in their order."""
+    """What a page has inline besides its own style and script, in their order. Scripts keep their
+    names to themselves."""
 
     styles: tuple[str, ...] = ()
-    modules: tuple[str, ...] = ()
+    early: tuple[
+        str, ...
+    ] = ()  # scripts that run where the template has its mark, before the rest is read
+    late: tuple[str, ...] = ()  # and at the end
 
 
 PLAIN = Extras()
+
+
+def alone(script: str) -> str:
+    """Without names that others see."""
+    return f"(() => {{\n{script}\n}})();"
 
 
 def template(name: str) -> str:

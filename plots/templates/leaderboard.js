@@ -127,7 +127,7 @@ function line(machine, problem, row, model, shape, calls) {
     kind, on, machine, best, guess, measured, median, share, binds, whole, label: `${name} ${precision}`,
     variant: cell(`<b>${escaped(name)}</b> ${escaped(precision)}${tag}`, `${name} ${precision}`),
     where: cell(escaped(data.machines[machine].id), machine),
-    predicted: cell(guess ? `${seconds(guess.value)} <small>within ×${guess.factor.toFixed(2)}</small>` : NONE, guess?.value),
+    yours: cell(measured ? `${seconds(median)} <small>measured</small>` : guess ? `${seconds(guess.value)} <small>predicted, within ×${guess.factor.toFixed(2)}</small>` : NONE, best),
     median_: cell(median === null ? NONE : seconds(median), median),
     interval: cell(interval, median),
     whole_: cell(whole === null ? NONE : seconds(whole), whole),
@@ -147,9 +147,9 @@ function linesOf(machine, problem, shape, calls) {
 const column = (title, key, className = "") => ({ title, data: key, className, type: typeof key === "string" && /variant|needs|links/.test(key) ? "string" : "num",
   render: { _: "display", sort: "order", type: "order", filter: "display" } });
 const boards = KINDS.map((kind) => new jQuery.fn.dataTable(`#board-${kind}`, {
-  columns: [column("variant", "variant"), column("machine", "where"), column("predicted at yours", "predicted", "n"),
-    column("measured", "median_", "n"), column("interval", "interval"), column("whole call", "whole_", "n"),
-    column("of the limit", "share_", "n"), column("labels wrong", "wrong", "n"), column("needs", "needs", "wrap"), column("", "links")],
+  columns: [column("variant", "variant"), column("machine", "where"), column("an iteration at yours", "yours", "n"),
+    column("of the limit", "share_", "n"), column("whole call", "whole_", "n"), column("measured at the shape above", "median_", "n"),
+    column("interval", "interval", "n"), column("labels wrong", "wrong", "n"), column("needs", "needs", "wrap"), column("", "links")],
   drawCallback() {
     const { recordsTotal, pages } = this.api().page.info();
     this.api().table().container().classList.toggle("short", recordsTotal <= 8 && pages < 2);
@@ -176,6 +176,12 @@ function said(lines, shape, shown) {
   document.getElementById("said").innerHTML = parts.join("");
 }
 
+// Parts of the page that are about another machine than the chosen one.
+function hideOthers() {
+  const machine = form.elements.m.value;
+  document.querySelectorAll("[data-machine]").forEach((part) => { part.hidden = machine !== "" && part.dataset.machine !== machine; });
+}
+
 let chosen = "";
 function show(keep = true) {
   const shape = [nBox, dBox, kBox].map((box) => size(box.value));
@@ -200,12 +206,12 @@ function show(keep = true) {
   boards.forEach((board, kindPlace) => {
     const rows = lines.filter((l) => l.kind === kindPlace);
     board.column(1).visible(shown.length > 1, false);
-    board.column(2).visible(!own, false);
-    board.clear().rows.add(rows).order([[own ? 3 : 2, "asc"], [3, "asc"]]).draw();
+    board.column(5).visible(!own, false);
+    board.clear().rows.add(rows).order([[2, "asc"], [5, "asc"]]).draw();
     document.getElementById(`ranking-${KINDS[kindPlace]}`).hidden = rows.length === 0;
   });
   said(lines, shape, shown);
-  document.querySelectorAll("[data-machine]").forEach((part) => { part.hidden = machine !== "" && part.dataset.machine !== machine; });
+  hideOthers();
   const marked = shown.map(([, problem]) => data.problems.indexOf(problem));
   globalThis.board = { points: data.points, machine: machines.length === 1 ? machines[0] : -1, marked };
   dispatchEvent(new Event("board"));
@@ -231,8 +237,10 @@ if (start) {
   form.elements.m.value = data.machines[start.m].id;
   [nBox.value, dBox.value, kBox.value, tBox.value] = [start.n, start.d, start.k, 20];
   show(restore());
+  performance.mark("answered");
 }
 form.addEventListener("submit", (event) => event.preventDefault());
 form.addEventListener("input", () => { chosen = ""; show(); });
 near.addEventListener("input", () => { chosen = near.value; show(); });
+addEventListener("DOMContentLoaded", hideOthers);
 addEventListener("hashchange", () => { if (restore()) show(); });
