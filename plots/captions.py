@@ -5,6 +5,7 @@ what is missing."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from plots.load import Cell, Interval, Result
@@ -27,7 +28,8 @@ def machine_name(result: Result) -> str:
     cpu = machine.get("cpu") or {}
     model = next((cpu[key] for key in ("model", "model_name", "name") if cpu.get(key)), None)
     parts = [str(model)] if model else []
-    parts += [str(gpu["name"]) for gpu in machine.get("gpus") or [] if gpu.get("name")]
+    gpus = Counter(str(gpu["name"]) for gpu in machine.get("gpus") or [] if gpu.get("name"))
+    parts += [name if number == 1 else f"{number} {TIMES} {name}" for name, number in gpus.items()]
     short = machine.get("id")
     if not parts:
         return str(short or "unnamed machine")
@@ -39,6 +41,8 @@ def machine_sentence(result: Result) -> str:
     sentence = f"Machine: {machine_name(result)}"
     if threads:
         sentence += f"; parallel variants use {many(threads, 'thread')}"
+    if len((result.context.get("machine") or {}).get("gpus") or []) > 1:
+        sentence += "; a GPU variant uses one GPU"
     return sentence + f"; {result.scale} scale."
 
 

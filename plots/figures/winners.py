@@ -176,6 +176,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     wins = Counter(labels[order[0].key] for order in ranked)
     leads = [r for order in ranked if len(order) > 1 and (r := speedup(order[1], order[0]))]
     notes = ["Each field: the fastest variant, its time per iteration, its lead over the second."]
+    compared = sorted({c.variant for c in cells})
+    notes.append(f"Fastest of the {len(compared)} variants compared: {listed(compared, limit=99)}.")
     notes.append(captions.unsure_sentence(leads))
     found = [f"{name} {number}" for name, number in wins.most_common()]
     notes.append(f"Fastest in so many of {many(len(ranked), 'field')}: {listed(found, limit=12)}.")

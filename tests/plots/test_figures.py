@@ -29,7 +29,7 @@ from plots.load import Cell, Interval, Result, load_result
 from plots.metrics import speedup
 from plots.panels import spread
 from plots.render import draw, encode, settle, with_caption
-from plots.words import factor, seconds
+from plots.words import factor, listed, seconds
 
 _NOT_CELLS = ("table", "convergence", "scatter", "lines", "rows", "trace-time", "claims")
 
@@ -501,6 +501,27 @@ def test_the_winner_of_a_field_is_the_fastest_there(tmp_path: Path, data: dict[s
         lead = ratio_text(speedup(second, first))
         assert text == f"{first.variant}\n{first.precision}: {seconds(first.seconds.mid)}, {lead}"
     assert "of 4 fields" in " ".join(drawing.caption)
+    variants = sorted({cell.variant for cell in result.cells})
+    compared = f"Fastest of the {len(variants)} variants compared: {listed(variants)}."
+    assert compared in drawing.caption
+
+
+@pytest.mark.parametrize(
+    ("gpus", "says"),
+    [
+        ([], "Synthetic Processor (synthetic-2core); parallel"),
+        (["GPU A"], "Synthetic Processor + GPU A (synthetic-2core); parallel"),
+        (["GPU A", "GPU A"], "Synthetic Processor + 2 \u00d7 GPU A (synthetic-2core); parallel"),
+    ],
+)
+def test_several_gpus_of_a_machine_are_counted_and_one_of_them_was_used(
+    tmp_path: Path, data: dict[str, Any], gpus: list[str], says: str
+) -> None:
+    data["context"]["machine"]["gpus"] = [{"name": name} for name in gpus]
+    result = _load(tmp_path, data)
+    caption = " ".join(draw(result, _figure(result, "winners")).caption)
+    assert f"Machine: {says}" in caption
+    assert ("a GPU variant uses one GPU" in caption) == (len(gpus) > 1)
 
 
 def test_winners_among_a_backend_and_gaps_where_nothing_ran(
