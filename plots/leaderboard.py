@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import urllib.parse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,8 +17,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import vl_convert
 from markupsafe import Markup
+
+try:
+    import itables
+    import vl_convert
+except ImportError:  # on a machine without network; all but the first screen is still drawn
+    itables = vl_convert = None
 
 from plots import advice, words
 from plots.advice import FEWEST_SHAPES, Observation
@@ -35,7 +41,7 @@ from plots.metrics import (
     setup_seconds,
     share_of_limit,
 )
-from plots.parts import Extras, alone, template
+from plots.parts import PLAIN, Extras, alone, template
 from plots.select import UNSTEADY
 
 EXACT, CERTIFIED, APPROXIMATE = KINDS = ("exact", "certified", "approximate")
@@ -355,7 +361,7 @@ def embedded(data: Mapping[str, Any]) -> Markup:
 def datatables() -> tuple[str, str]:
     """DataTables as itables brings it: a style sheet and a module, which exports jQuery to
     the page instead, since nothing imports from an inline module."""
-    folder = resources.files("itables") / "html"
+    folder = resources.files(itables) / "html"
     style = (folder / "dt_bundle.css").read_text(encoding="utf-8")
     module = (folder / "dt_bundle.js").read_text(encoding="utf-8")
     found = list(re.finditer(r"export\s*\{([^}]*)\};?", module))
@@ -382,8 +388,18 @@ _TITLES = {
 }
 
 
+def there() -> bool:
+    """Are the libraries?"""
+    return itables is not None
+
+
 def extras(with_chart: bool) -> Extras:
-    """Libraries and what hands them the data."""
+    """Libraries and what hands them the data; nothing where they are missing, which is said."""
+    if not there():
+        print(
+            "plots: without itables and vl-convert-python, pages have no rankings", file=sys.stderr
+        )
+        return PLAIN
     style, script = datatables()
     late = (vega(), alone(template("chart.js"))) if with_chart else ()
     early = (alone(script), alone(template("leaderboard.js")))
@@ -393,7 +409,7 @@ def extras(with_chart: bool) -> Extras:
 def values(board: Mapping[str, Any]) -> dict[str, Any]:
     """What leaderboard.html.j2 takes."""
     return {
-        "board": embedded(board),
+        "board": embedded(board) if there() else None,
         "kinds": list(_TITLES.items()),
         "far": advice.FAR,
         "one_machine": len(board["machines"]) == 1,

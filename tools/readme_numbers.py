@@ -428,8 +428,9 @@ def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
         f"**Exact is not slow.** On {captions.machine_name(result)} with "
         f"{many(result.context['threads'], 'thread')} the fastest exact variant is "
         f"{digits(min(gains))} to {digits(max(gains))} times as fast per iteration as "
-        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`, and gives the same labels and "
-        "centroids, bit for bit, on every machine and with any number of threads."
+        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`, and gives "
+        "the same labels and centroids, bit for bit, on every machine and with any number of "
+        "threads."
     )
 
 
@@ -455,8 +456,8 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     )
     n, d, k = shape
     return (
-        f"**The limit is measured too.** On {captions.machine_name(result)}, the exact variant that "
-        f"comes nearest to it is `{cell.variant}` at {count(n)} {TIMES} {count(d)}, "
+        f"**The limit is measured too.** On {captions.machine_name(result)}, the exact variant "
+        f"that comes nearest to it is `{cell.variant}` at {count(n)} {TIMES} {count(d)}, "
         f"k = {count(k)}: {_time(cell, seconds)} an iteration, "
         f"{percent(share)} of it" + (f" ({beside})." if beside else ".")
     )
@@ -471,8 +472,9 @@ def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
     counts = claims.tally(found)
     return (
         f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
-        f"tested on {captions.machine_name(results[0])}, {counts['holds']} hold, {counts['partly']} "
-        f"hold in part, {counts['fails']} do not ([all of them](docs/measured.md))."
+        f"tested on {captions.machine_name(results[0])}, {counts['holds']} hold, "
+        f"{counts['partly']} hold in part, {counts['fails']} do not "
+        "([all of them](docs/measured.md))."
     )
 
 

@@ -119,8 +119,7 @@ function line(machine, problem, row, model, shape, calls) {
   const best = measured ? median : guess?.value ?? null;
   const first = measured ? setup : guess?.setup;
   const whole = best === null || first == null ? null : first + calls * best;
-  const share = median !== null ? row[9] : guess?.limit ? guess.limit[0] / guess.value : null;
-  const binds = median !== null ? row[10] : guess?.limit?.[1];
+  const [share, binds] = measured ? [row[9], row[10]] : guess?.limit ? [guess.limit[0] / guess.value, guess.limit[1]] : [null, ""];
   const tag = row[11] ? ` <span class="tag${row[11] === "unsteady" ? " suspect" : ""}">${row[11]}</span>` : "";
   const cell = (display, order) => ({ display, order: order ?? Infinity });
   return {
@@ -133,7 +132,7 @@ function line(machine, problem, row, model, shape, calls) {
     whole_: cell(whole === null ? NONE : seconds(whole), whole),
     wrong: cell(kind === 0 ? "none" : wrong, kind === 0 ? 0 : wrongShare),
     share_: cell(share ? `${percent(share)} <small>${binds}</small>` : NONE, share ? -share : null),
-    needs: cell(`${escaped(needs)} <small>${escaped(on)}</small>`, needs),
+    needs: cell(`${escaped(needs)}${on === "GPU" ? "" : ` <small>${escaped(on)}</small>`}`, needs),
     links: cell((source ? `<a href="${source}">code</a> ` : "") + `<a href="${problem.file}">JSON</a>`, name),
   };
 }
@@ -168,8 +167,7 @@ function said(lines, shape, shown) {
     const note = beside ? `Nothing was measured at exactly this shape. Nearest shown: ${other}: ${beside}.` : `Measured at exactly this shape (${escaped(problem.experiment)}, ${escaped(problem.kind)}).`;
     if (!exact) return `<p>${at}: no exact variant is measured here or predicted within a factor of ${M.far}. ${note}</p>`;
     const low = exact.measured ? "" : ` (nine of ten times within ${seconds(exact.guess.value / exact.guess.factor)} to ${seconds(exact.guess.value * exact.guess.factor)})`;
-    const bound = exact.measured || !exact.guess.limit ? [exact.share, exact.binds] : [exact.guess.limit[0] / exact.guess.value, exact.guess.limit[1]];
-    const share = bound[0] ? `, ${percent(bound[0])} of the limit (${bound[1]} binds)` : "";
+    const share = exact.share ? `, ${percent(exact.share)} of the limit (${exact.binds} binds)` : "";
     const whole = exact.whole === null ? "" : `; a call of ${count(size(tBox.value) || 10)} iterations with setup ${seconds(exact.whole)}`;
     return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the fastest exact one, <b>${exact.measured ? "measured" : "predicted"} ${seconds(exact.best)}</b> an iteration${low}${share}${whole}. <span class="facts">${note}</span></p>`;
   });

@@ -14,7 +14,7 @@ import browser
 import pytest
 import synthetic
 
-from plots import index, leaderboard
+from plots import index, leaderboard, report
 from plots.__main__ import machine_folders
 from plots.load import load_folder
 from plots.report import write_page, write_report
@@ -148,6 +148,18 @@ def test_a_source_is_linked_from_pages_of_the_suite_alone(tmp_path: Path) -> Non
     assert link == "../../implementations/cpu/cpu_naive.cpp"
     assert leaderboard.source_of("cpu_naive", tmp_path) is None
     assert leaderboard.source_of("cpu_a", ROOT / "results") is None
+
+
+def test_without_the_libraries_the_rest_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leaderboard, "itables", None)
+    synthetic.write(tmp_path / "m", _steady({}))
+    loaded = load_folder(tmp_path / "m")
+    for text in (report.render(loaded), index.render({tmp_path / "m": loaded})):
+        assert "board-data" not in text
+        assert "A grid" in text or "Machines" in text
+    assert "without itables" in capsys.readouterr().err
 
 
 # --- What is answered ------------------------------------------------------------------------
