@@ -185,7 +185,9 @@ function show(keep = true) {
   const shape = [nBox, dBox, kBox].map((box) => size(box.value));
   const calls = size(tBox.value) || 10;
   [nBox, dBox, kBox].forEach((box, i) => box.toggleAttribute("aria-invalid", Number.isNaN(shape[i])));
-  if (shape.some(Number.isNaN) || shape[2] > shape[0]) {
+  const refused = shape.some(Number.isNaN) || shape[2] > shape[0];
+  document.getElementById("answer").classList.toggle("refused", refused);
+  if (refused) {
     document.getElementById("said").textContent = "n, d and k are whole numbers from 1, k at most n: 2000000, 2e6, 2M.";
     return;
   }

@@ -266,9 +266,11 @@ def test_what_is_no_size_is_said(page: browser.Browser, results: Path) -> None:
     for name, text in (("n", "many"), ("k", "1e9"), ("d", "0")):
         _type(page, name, text)
         assert "k at most n" in page.run(SAID)
+        assert not page.run("document.getElementById('ranking-exact').checkVisibility()")
     for name, text in (("n", "0.1M"), ("k", "64"), ("d", "16")):
         _type(page, name, text)
     assert "Measured at exactly this shape" in page.run(SAID)
+    assert page.run("document.getElementById('ranking-exact').checkVisibility()")
 
 
 def test_names_of_a_result_stay_texts(page: browser.Browser, results: Path) -> None:
