@@ -345,7 +345,8 @@ def _machine(result: Result) -> str:
     gpus = [str(gpu["name"]) for gpu in about.get("gpus") or [] if gpu.get("name")]
     cpu = about.get("cpu") or {}
     model = next((str(cpu[key]) for key in ("model", "model_name", "name") if cpu.get(key)), "")
-    return " + ".join([*gpus, *([model] if model else [])]) or "unknown machine"
+    # Of several alike a variant uses one.
+    return " + ".join([*dict.fromkeys(gpus), *([model] if model else [])]) or "unknown machine"
 
 
 def embedded(data: Mapping[str, Any]) -> Markup:
