@@ -230,7 +230,7 @@ function restore() {
 
 form.elements.m.append(...(data.machines.length > 1 ? [new Option("all machines", "")] : []), ...data.machines.map((m) => new Option(`${m.name} (${m.id})`, m.id)));
 form.elements.kind.append(...[...new Set(data.problems.map((p) => p.kind).filter(Boolean))].sort().map((kind) => new Option(kind, kind)));
-const exactOnes = (p) => p.rows.filter((row) => row[2] === 0 && row[4] !== null).length;
+const exactOnes = (p) => new Set(p.rows.filter((row) => row[2] === 0 && row[4] !== null).map((row) => row[0])).size;
 const start = [...data.problems].sort((a, b) => data.machines[b.m].rows - data.machines[a.m].rows
   || exactOnes(b) - exactOnes(a) || b.rows.length - a.rows.length)[0];
 if (start) {
