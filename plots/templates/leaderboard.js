@@ -232,7 +232,7 @@ form.elements.m.append(...(data.machines.length > 1 ? [new Option("all machines"
 form.elements.kind.append(...[...new Set(data.problems.map((p) => p.kind).filter(Boolean))].sort().map((kind) => new Option(kind, kind)));
 const exactOnes = (p) => new Set(p.rows.filter((row) => row[2] === 0 && row[4] !== null).map((row) => row[0])).size;
 const start = [...data.problems].sort((a, b) => data.machines[b.m].rows - data.machines[a.m].rows
-  || exactOnes(b) - exactOnes(a) || b.rows.length - a.rows.length)[0];
+  || exactOnes(b) - exactOnes(a) || b.n * b.d * b.k - a.n * a.d * a.k)[0];
 if (start) {
   form.elements.m.value = data.machines[start.m].id;
   [nBox.value, dBox.value, kBox.value, tBox.value] = [start.n, start.d, start.k, 20];
