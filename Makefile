@@ -15,7 +15,7 @@ BUILD   := $(if $(filter release,$(PRESET)),build,build-$(PRESET))
 export BUILD
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-gpu program build variant test check format run-experiments figures report \
+.PHONY: help setup setup-gpu program build variant test check format run-experiments figures report index \
   compare reproduce selftest soak fuzz clean distclean
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make figures           draw all figures, reports and results/index.html again, of all machines'
 	@echo 'make report            the same without figure files'
 	@echo '       MACHINE=folder      only of this folder under results/'
+	@echo 'make index             results/index.html alone: which k-means for my data; needs no build'
 	@echo 'make variant           NAME=cpu_foo: build the program and verify this one variant'
 	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
@@ -86,6 +87,10 @@ figures:
 report:
 	@tools/setup.sh python
 	@tools/draw.sh report $(MACHINE)
+
+index:
+	@tools/setup.sh python
+	@tools/draw.sh index
 
 compare:
 	@tools/setup.sh build python

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plots import claims, words
+from plots import claims, leaderboard, words
 from plots.captions import build_warning, narrowed_text, partial_text
 from plots.claims import Verdict
 from plots.comparison import Link, comparisons_in
 from plots.load import Cell, Result
-from plots.report import page, write_page
+from plots.pool import starmap
+from plots.report import Picture, page, picture_of, write_page
 
 _STATUSES = ("ok", "wrong", "skipped", "error")
 
@@ -196,6 +197,38 @@ def groups_of(machines: Sequence[Machine]) -> list[Group]:
     return sorted(groups, key=lambda group: (group.source is None, group.experiment))
 
 
+@dataclass(frozen=True)
+class Map:
+    """Who wins where on a machine, among variants of one kind of answer."""
+
+    machine: str
+    kind: str
+    picture: Picture
+
+
+def maps_of(folders: Mapping[Path, Sequence[Result]]) -> list[Map]:
+    """The winners' maps of all machines, for each kind of answer those that can be drawn."""
+    wanted = [
+        (folder.name, kind, _of_kind(result, kind), figure)
+        for folder, results in folders.items()
+        for result in results
+        for figure in result.figures
+        if figure["kind"] == "winners" and "among" not in figure
+        for kind in leaderboard.KINDS
+    ]
+    tasks = [(result, figure, place) for place, (_, _, result, figure) in enumerate(wanted)]
+    return [
+        Map(name, kind, picture)
+        for (name, kind, _, _), picture in zip(wanted, starmap(picture_of, tasks), strict=True)
+        if picture.source is not None
+    ]
+
+
+def _of_kind(result: Result, kind: str) -> Result:
+    cells = [c for c in result.cells if leaderboard.kind_of_answer(c.exact, c.precision) == kind]
+    return replace(result, cells=tuple(cells))
+
+
 def render(folders: Mapping[Path, Sequence[Result]]) -> str:
     """The index of these folders, as the text of one HTML file that lies beside them."""
     machines = [machine_of(folder, results) for folder, results in folders.items()]
@@ -205,8 +238,19 @@ def render(folders: Mapping[Path, Sequence[Result]]) -> str:
         kind: sum(any(v and v.kind == kind for v in line.verdicts) for line in lines)
         for kind in claims.KINDS
     }
+    board = leaderboard.assemble(folders, next(iter(folders)).resolve().parent)
     return page(
-        "index.html.j2", machines=machines, groups=groups, total=len(lines), somewhere=somewhere
+        "index.html.j2",
+        leaderboard.extras(with_chart=True),
+        machines=machines,
+        groups=groups,
+        total=len(lines),
+        somewhere=somewhere,
+        maps=maps_of(folders),
+        rows=sum(len(problem["rows"]) for problem in board["problems"]),
+        problems=len(board["problems"]),
+        chart=leaderboard.embedded(leaderboard.chart()),
+        **leaderboard.values(board),
     )
 
 

@@ -8,7 +8,7 @@ import base64
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from plots import claims, words
+from plots import claims, leaderboard, words
 from plots.captions import (
     build_warning,
     doubtful_conditions,
@@ -41,6 +41,7 @@ from plots.metrics import (
     share_of_limit,
     whole_call_seconds,
 )
+from plots.parts import PLAIN, TEMPLATES, Extras, template
 from plots.pool import starmap
 from plots.published import (
     PER_ITERATION,
@@ -54,7 +55,6 @@ from plots.published import (
 from plots.render import draw, settle
 from plots.select import UNSTEADY, label_of, reason_of, shape_title, short_shape, status_of
 
-TEMPLATES = Path(__file__).resolve().parent / "templates"
 # Better as HTML, which can be sorted and searched, than as a picture of a table.
 _TABLES = ("table", "rows", "claims")
 _FIELDS_SHOWN = 1000  # of the rows of a study; the result file holds all
@@ -334,18 +334,29 @@ def _not_run(result: Result) -> list[str]:
     ]
 
 
-def _notices(results: Sequence[Result]) -> list[str]:
-    """Warnings about the runs of the page, the gravest first, each once and with the experiments
-    that it is about."""
-    told: dict[str, list[Result]] = {}
-    by_kind = (
+def _grave_notices(results: Sequence[Result]) -> list[str]:
+    """What forbids to use the numbers, or to take them for all."""
+    return _told(
+        results,
         lambda r: [text] if (text := build_warning(r)) else [],
         lambda r: [text] if (text := partial_sentence(r)) else [],
+    )
+
+
+def _notices(results: Sequence[Result]) -> list[str]:
+    """Further warnings about the runs of the page, the gravest first."""
+    return _told(
+        results,
         lambda r: [text] if (text := parts_sentence(r)) else [],
         _not_run,
         lambda r: [f"Doubtful conditions. {text}" for text in doubtful_conditions(r)],
         _disturbances,
     )
+
+
+def _told(results: Sequence[Result], *by_kind: Callable[[Result], Sequence[str]]) -> list[str]:
+    """Each once and with the experiments that it is about."""
+    told: dict[str, list[Result]] = {}
     for find in by_kind:
         for result in results:
             for text in find(result):
@@ -520,12 +531,51 @@ def _pictures(results: Sequence[Result]) -> list[list[Picture]]:
     ]
 
 
+GROUPS = {
+    "frontier": "How fast, how near to the limits",
+    "source": "What the sources say, measured again",
+    "study": "Faults of printed code, and precision",
+}
+# What an experiment is for shows in its figures: times beside limits, winners, ladders come first.
+_FIRST_FIGURES = ("whole-call", "winners", "ladder", "bars", "heatmap")
+
+
+def group_of(result: Result) -> str:
+    if result.spec.get("source"):
+        return "source"
+    return "study" if result.spec.get("studies") else "frontier"
+
+
+def _by_purpose(result: Result) -> tuple[int, int, str]:
+    kinds = {figure["kind"] for figure in result.spec.get("figures", [])}
+    places = [place for place, kind in enumerate(_FIRST_FIGURES) if kind in kinds]
+    first = min(places, default=len(_FIRST_FIGURES))
+    return (list(GROUPS).index(group_of(result)), first, result.experiment)
+
+
+def _folded(result: Result, tally: str, claims_tally: str) -> str | None:
+    """The line of a section that is folded away: sources and studies, and runs in which nothing was
+    measured; None for the others."""
+    done = [c for c in result.cells if c.status != "skipped"]
+    done += [one for one in (*result.traces, *result.studies) if one.get("status") != "skipped"]
+    if not done:
+        reasons = dict.fromkeys(text for c in result.cells if (text := reason_of(c)))
+        return "; ".join([f"nothing ran here: {tally}", *list(reasons)[:1]])
+    if group_of(result) == "frontier":
+        return None
+    return "; ".join(filter(None, [tally, claims_tally]))
+
+
 def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
     with_device = has_device_times(result)
     with_computed = has_computed_shares(result)
     found = claims.verdicts(result)
+    tally = _tally(result.cells)
+    claims_tally = claims.tally_text(claims.tally(found))
     return {
         "result": result,
+        "group": group_of(result),
+        "folded": _folded(result, tally, claims_tally),
         "file": urllib.parse.quote(result.path.name),
         "partial": partial_text(result),
         "narrowed": narrowed_text(result),
@@ -537,9 +587,9 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "noted": _noted(result.cells),
         "about": machine_sentence(result) if any(p.source for p in pictures) else None,
         "includes": _setup_sentences(result.cells),
-        "tally": _tally(result.cells),
+        "tally": tally,
         "claims": found,
-        "claims_tally": claims.tally_text(claims.tally(found)),
+        "claims_tally": claims_tally,
         "pictures": pictures,
         "studies": [_study(study) for study in result.studies],
         "rows": [row_of(result, cell, with_device, with_computed) for cell in result.cells],
@@ -569,6 +619,8 @@ def _unbroken(text: str) -> str:
     return ", ".join(part.replace(" ", "\N{NO-BREAK SPACE}") for part in text.split(", "))
 
 
+_STYLES, _EARLY = "<style></style>", "<script>early</script>"
+_SCRIPTS = "<script></script>"
 _TABLE_PARTS = r"</?(?:table|thead|tbody|tr|td|th)\b[^>]*>"
 _BEFORE, _AFTER = re.compile(rf"\s+(?={_TABLE_PARTS})"), re.compile(rf"({_TABLE_PARTS})\s+")
 
@@ -580,10 +632,10 @@ def _tightened(text: str) -> str:
     return text.replace("</td>", "").replace('<td class="n"', "<td class=n")
 
 
-def page(template: str, **values: Any) -> str:
-    """A page from a template: style and script inline, and a policy that admits those alone."""
-    style_text = (TEMPLATES / "report.css").read_text(encoding="utf-8")
-    script_text = (TEMPLATES / "report.js").read_text(encoding="utf-8")
+def page(name: str, extras: Extras = PLAIN, **values: Any) -> str:
+    """A page from a template: styles and scripts inline, and a policy that admits those alone."""
+    styles = [*extras.styles, template("report.css")]
+    early, late = extras.early, (*extras.late, template("report.js"))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -608,22 +660,35 @@ def page(template: str, **values: Any) -> str:
         whole_calls=WHOLE_CALLS,
         words=words,
     )
-    text = environment.get_template(template).render(
+    text = environment.get_template(name).render(
         policy=Markup(
             "default-src 'none'; img-src data:; base-uri 'none'; form-action 'none'; "
-            f"style-src {_sha256_source(style_text)}; script-src {_sha256_source(script_text)}"
+            f"style-src {' '.join(map(_sha256_source, styles))}; "
+            f"script-src {' '.join(map(_sha256_source, early + late))}"
         ),
-        style=Markup(style_text),
-        script=Markup(script_text),
         **values,
     )
-    return _tightened(text)
+    # Put in last: a style or script is what its digest says, to the letter.
+    text = _tightened(text)
+    text = _put(text, _STYLES, [f"<style>{style}</style>" for style in styles])
+    text = _put(text, _SCRIPTS, [f"<script>{script}</script>" for script in late])
+    return _put(text, _EARLY, [f"<script>{script}</script>" for script in early]) if early else text
+
+
+def _put(text: str, mark: str, parts: Sequence[str]) -> str:
+    before, found, after = text.partition(mark)
+    if not found:
+        raise ValueError(f"the page has no {mark}")
+    return "".join([before, *parts, after])
 
 
 def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     """The report on results of one machine, as the text of one HTML file; `compared` are the
     comparisons that lie in its folder."""
     first = results[0]
+    folder = first.path.parent.resolve()
+    results = sorted(results, key=_by_purpose)
+    groups = [group_of(result) for result in results]
     sections = [
         _section(result, pictures)
         for result, pictures in zip(results, _pictures(results), strict=True)
@@ -631,6 +696,9 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     found = [verdict for section in sections for verdict in section["claims"]]
     return page(
         "report.html.j2",
+        leaderboard.extras(with_chart=False),
+        **leaderboard.values(leaderboard.assemble({folder: results}, folder)),
+        groups=[(group, title) for group, title in GROUPS.items() if group in groups],
         machine=machine_name(first),
         machine_rows=_machine_rows(first.context.get("machine") or {}),
         ceiling_rows=_ceiling_rows(first),
@@ -646,6 +714,7 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
         ),
         first=first,
         compared=compared,
+        grave=_grave_notices(results),
         notices=_notices(results),
         first_notices=_FIRST_NOTICES,
         unsteady=_unsteady([cell for result in results for cell in result.cells]),

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers and pictures of README.md, from the results that lie in the repository.
+"""The numbers and pictures of README.md and docs/, from the results that lie in the repository.
 
-tools/readme.json says which: a block is what stands between two markers of README.md, of one of the
-kinds below. Machines are named by a pattern, so that no folder's name is typed; processors, numbers
-of threads and commits are what the result files say. What has not been measured yet gives a
-sentence or a row that says so.
+tools/readme.json says which: a block is what stands between two markers of its `document`
+(README.md unless it names another), of one of the kinds below. Machines are named by a pattern, so
+that no folder's name is typed; processors, numbers of threads and commits are what the result files
+say. What has not been measured yet gives a sentence or a row that says so.
 """
 
 from __future__ import annotations
@@ -20,11 +20,22 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plots import captions, claims, published  # noqa: E402
+from plots import board_figure, captions, claims, leaderboard, published  # noqa: E402
 from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
-from plots.metrics import named, speedup  # noqa: E402
+from plots.metrics import named, share_of_limit, speedup  # noqa: E402
 from plots.select import UNSTEADY  # noqa: E402
-from plots.words import NONE, count, digits, factor, listed, many, seconds, span  # noqa: E402
+from plots.words import (  # noqa: E402
+    NONE,
+    TIMES,
+    count,
+    digits,
+    factor,
+    listed,
+    many,
+    percent,
+    seconds,
+    span,
+)
 
 DESCRIPTION = Path(__file__).resolve().with_name("readme.json")
 PICTURES = Path("docs/figures")
@@ -375,7 +386,103 @@ def picture(machines: Machines, block: dict[str, Any]) -> str:
     _figure_spec(machines, block)
     if _figure(machines, block) is None:
         return f"{block['alt']}: {NOT_MEASURED}.\n"
-    return f"![{block['alt']}]({PICTURES / block['file']})\n"
+    return f"![{block['alt']}]({_picture_path(block)})\n"
+
+
+def board(machines: Machines, block: dict[str, Any]) -> str:
+    """The picture of plots/board_figure.py over the runs that are there."""
+    if not _board_results(machines, block):
+        return f"{block['alt']}: {NOT_MEASURED}.\n"
+    return f"![{block['alt']}]({_picture_path(block)})\n"
+
+
+def _board_results(machines: Machines, block: dict[str, Any]) -> list[Result]:
+    found = [machines.result(one["machine"], one["experiment"]) for one in block["runs"]]
+    return [result for result in found if result and board_figure.best_of(result)]
+
+
+def findings(machines: Machines, block: dict[str, Any]) -> str:
+    """Three sentences: exact beside a baseline, exact beside the limit, claims of the sources."""
+    parts = [_against_baseline, _beside_the_limit, _of_the_sources]
+    return "".join(f"- {text}\n" for part in parts if (text := part(machines, block)))
+
+
+def _exact_times(result: Result) -> dict[tuple[int, int, int], Cell]:
+    best = board_figure.best_of(result).items()
+    return {shape: here[leaderboard.EXACT] for shape, here in best if leaderboard.EXACT in here}
+
+
+def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
+    own = block["baseline"]
+    result = machines.result(own["machine"], own["experiment"])
+    if result is None:
+        return ""
+    gains = [
+        gain.mid
+        for shape, cell in _exact_times(result).items()
+        if (base := _cell(result, own["name"], shape)) and (gain := speedup(base, cell))
+    ]
+    if not gains:
+        return ""
+    return (
+        f"**Exact is not slow.** On {captions.machine_name(result)} with "
+        f"{many(result.context['threads'], 'thread')} the fastest exact variant is "
+        f"{digits(min(gains))} to {digits(max(gains))} times as fast per iteration as "
+        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`, and gives "
+        "the same labels and centroids, bit for bit, on every machine and with any number of "
+        "threads."
+    )
+
+
+def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
+    own = block["limit"]
+    result = machines.result(own["machine"], own["experiment"])
+    if result is None:
+        return ""
+    # Who skips work can be beyond the limit, which says nothing of how near to it one can come.
+    shares = {
+        shape: (share, cell)
+        for shape, cell in _exact_times(result).items()
+        if (share := share_of_limit(result, cell)) and share <= 1
+    }
+    if not shares:
+        return ""
+    shape = max(shares, key=lambda one: shares[one][0])
+    share, cell = shares[shape]
+    here = board_figure.best_of(result)[shape]
+    others = [here[kind] for kind in (leaderboard.LIBRARY, leaderboard.CERTIFIED) if kind in here]
+    beside = listed(
+        [f"`{c.variant}`, certified, {seconds(c.seconds.mid)}" for c in others if c.seconds]
+    )
+    n, d, k = shape
+    return (
+        f"**The limit is measured too.** On {captions.machine_name(result)}, the exact variant "
+        f"that comes nearest to it is `{cell.variant}` at {count(n)} {TIMES} {count(d)}, "
+        f"k = {count(k)}: {_time(cell, seconds)} an iteration, "
+        f"{percent(share)} of it" + (f" ({beside})." if beside else ".")
+    )
+
+
+def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
+    folder = machines.folder(block["sources"]["machine"])
+    results = list(machines.load(folder).values()) if folder else []
+    found = [v for r in results if r.spec.get("source") for v in claims.verdicts(r)]
+    if not found:
+        return ""
+    counts = claims.tally(found)
+    return (
+        f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
+        f"tested on {captions.machine_name(results[0])}, {counts['holds']} hold, "
+        f"{counts['partly']} hold in part, {counts['fails']} do not "
+        "([all of them](docs/measured.md))."
+    )
+
+
+def _picture_path(block: dict[str, Any]) -> str:
+    """As seen from the document."""
+    place = PICTURES / block["file"]
+    inside = document_of(block).startswith("docs/")
+    return str(place.relative_to("docs") if inside else place)
 
 
 KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
@@ -386,6 +493,8 @@ KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
     "tally": tally,
     "duration": duration,
     "picture": picture,
+    "board": board,
+    "findings": findings,
 }
 
 
@@ -411,12 +520,24 @@ def description(path: Path = DESCRIPTION) -> dict[str, dict[str, Any]]:
     return read_json(path)
 
 
+def document_of(block: dict[str, Any]) -> str:
+    return str(block.get("document", "README.md"))
+
+
+def by_document(blocks: dict[str, dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """The blocks of each document, README.md being one even without any."""
+    found: dict[str, dict[str, dict[str, Any]]] = {"README.md": {}}
+    for name, block in blocks.items():
+        found.setdefault(document_of(block), {})[name] = block
+    return found
+
+
 def render(readme: str, blocks: dict[str, dict[str, Any]], machines: Machines) -> str:
     """The same README with every block as the results give it."""
     present = [found[1] for found in _BLOCK.finditer(readme)]
     if sorted(present) != sorted(blocks):
         raise DescriptionError(
-            f"README.md has the blocks {listed(sorted(present), 20)}; "
+            f"the document has the blocks {listed(sorted(present), 20)}; "
             f"{DESCRIPTION.name} describes {listed(sorted(blocks), 20)}"
         )
 
@@ -434,6 +555,10 @@ def draw(blocks: dict[str, dict[str, Any]], machines: Machines) -> dict[str, byt
 
     pictures = {}
     for block in blocks.values():
+        if block["kind"] == "board" and (results := _board_results(machines, block)):
+            figure = board_figure.draw(results)
+            drawing.settle(figure)
+            pictures[block["file"]] = drawing.encode(figure, "svg")
         chosen = _figure(machines, block) if block["kind"] == "picture" else None
         if chosen is None:
             continue

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what README.md must not be typed with: the variant table, numbers and pictures.
+"""Writes what README.md and docs/ must not be typed with: the variant table, numbers and pictures.
 
     tools/update_readme.py [--check] [--program build/kmeans-bench] [--readme README.md]
 
-The variant table comes from `kmeans-bench list --json`. It holds what is true on every machine: a
-variant that is not available here, or whose backend was left out of this build, keeps the row it
-has. Without a built program the table stays as it is, which is said.
+The variant table (docs/variants.md) comes from `kmeans-bench list --json`. It holds what is true on
+every machine: a variant that is not available here, or whose backend was left out of this build,
+keeps the row it has. Without a built program the table stays as it is, which is said.
 
 Numbers and pictures come from the results that lie in the repository, as tools/readme.json
 describes them (tools/readme_numbers.py): after new results, run this once.
@@ -26,6 +26,7 @@ from pathlib import Path
 import readme_numbers
 
 ROOT = Path(__file__).resolve().parent.parent
+VARIANTS = "docs/variants.md"
 BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
@@ -95,28 +96,33 @@ def main() -> int:
     parser.add_argument("--program", type=Path, help="default: build/kmeans-bench, if it is there")
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
     arguments = parser.parse_args()
-    name = arguments.readme.name
-
-    readme = arguments.readme.read_text(encoding="utf-8")
-    updated, stale = readme, []
-    program = arguments.program or ROOT / "build" / "kmeans-bench"
-    if arguments.program or program.exists():
-        updated = replace_table(readme, render_table(listing_of(program), readme))
-        stale += [f"{name}: variant table"] if updated != readme else []
-    else:
-        print(f"{name}: variant table left as it is, {program.name} is not built", file=sys.stderr)
-
     blocks = readme_numbers.description()
+    documents = readme_numbers.by_document(blocks)
+    paths = {name: ROOT / name for name in documents} | {"README.md": arguments.readme}
+    if (ROOT / VARIANTS).exists():
+        paths[VARIANTS] = ROOT / VARIANTS
+    old = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
+    new, stale = dict(old), []
+    program = arguments.program or ROOT / "build" / "kmeans-bench"
+    if VARIANTS in new and (arguments.program or program.exists()):
+        table = render_table(listing_of(program), new[VARIANTS])
+        new[VARIANTS] = replace_table(new[VARIANTS], table)
+        stale += [f"{VARIANTS}: variant table"] if new[VARIANTS] != old[VARIANTS] else []
+    else:
+        print(f"variant table left as it is, {program.name} is not built", file=sys.stderr)
+
     machines = readme_numbers.Machines(ROOT / "results")
     folder = ROOT / readme_numbers.PICTURES
     try:
-        numbered = readme_numbers.render(updated, blocks, machines)
+        for name, own in documents.items():
+            numbered = readme_numbers.render(new[name], own, machines)
+            stale += [f"{name}: numbers"] if numbered != new[name] else []
+            new[name] = numbered
         not_drawn = readme_numbers.why_not_drawn()
         pictures = {} if not_drawn else readme_numbers.draw(blocks, machines)
     except readme_numbers.DescriptionError as error:
         print(f"update_readme: {error}", file=sys.stderr)
         return 2
-    stale += [f"{name}: numbers"] if numbered != updated else []
     if not_drawn:
         print(f"pictures not drawn: {not_drawn}", file=sys.stderr)
     else:
@@ -126,8 +132,9 @@ def main() -> int:
         for what in stale:
             print(f"{what} out of date; run tools/update_readme.py", file=sys.stderr)
         return 1 if stale else 0
-    if numbered != readme:
-        arguments.readme.write_text(numbered, encoding="utf-8")
+    for name, text in new.items():
+        if text != old[name]:
+            paths[name].write_text(text, encoding="utf-8")
     if not not_drawn:
         readme_numbers.write_pictures(pictures, folder)
     for what in stale:

@@ -176,7 +176,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     wins = Counter(labels[order[0].key] for order in ranked)
     leads = [r for order in ranked if len(order) > 1 and (r := speedup(order[1], order[0]))]
     notes = ["Each field: the fastest variant, its time per iteration, its lead over the second."]
-    compared = sorted({c.variant for c in cells})
+    drawn = _among(result, figure, drawn_of(result, figure))  # without those skipped everywhere
+    compared = sorted({c.variant for c in drawn})
     notes.append(f"Fastest of the {len(compared)} variants compared: {listed(compared, limit=99)}.")
     notes.append(captions.unsure_sentence(leads))
     found = [f"{name} {number}" for name, number in wins.most_common()]
@@ -195,7 +196,7 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             f"The largest lead: {labels[largest[1].key]}, {largest[0]:.2g} times at "
             f"{short_shape(largest[1])}."
         )
-    notes += _left_out_sentences(_among(result, figure, drawn_of(result, figure)))
+    notes += _left_out_sentences(drawn)
     notes += captions.setup_sentences(cells)
     return captions.caption(result, figure, cells, notes, shown=captions.INTERVAL)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""README.md says what the committed results give: its numbers, tables and pictures."""
+"""README.md and docs/ say what the committed results give: numbers, tables and pictures."""
 
 from __future__ import annotations
 
@@ -35,25 +35,34 @@ def committed() -> Machines:
     return Machines(ROOT / "results")
 
 
-@pytest.fixture(scope="module")
-def readme() -> str:
-    return (ROOT / "README.md").read_text(encoding="utf-8")
+DOCUMENTS = sorted(readme_numbers.by_document(readme_numbers.description()))
 
 
-def test_numbers_are_those_of_the_results(committed: Machines, readme: str) -> None:
-    blocks = readme_numbers.description()
-    assert readme_numbers.render(readme, blocks, committed) == readme, "run tools/update_readme.py"
+def _text(document: str) -> str:
+    return (ROOT / document).read_text(encoding="utf-8")
 
 
-def test_a_changed_digit_is_found(committed: Machines, readme: str) -> None:
-    blocks = readme_numbers.description()
-    begin = readme.index(readme_numbers.BEGIN.format("tally"))
-    end = readme.index(readme_numbers.END, begin)
-    digit = re.search(r"\| (\d)", readme[begin:end])
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_numbers_are_those_of_the_results(committed: Machines, document: str) -> None:
+    blocks = readme_numbers.by_document(readme_numbers.description())[document]
+    text = _text(document)
+    assert readme_numbers.render(text, blocks, committed) == text, "run tools/update_readme.py"
+
+
+def test_a_changed_digit_is_found(committed: Machines) -> None:
+    text = _text("docs/measured.md")
+    blocks = readme_numbers.by_document(readme_numbers.description())["docs/measured.md"]
+    begin = text.index(readme_numbers.BEGIN.format("tally"))
+    end = text.index(readme_numbers.END, begin)
+    digit = re.search(r"\| (\d)", text[begin:end])
     place = begin + digit.start(1)
     other = "1" if digit[1] != "1" else "2"
-    changed = readme[:place] + other + readme[place + 1 :]
-    assert readme_numbers.render(changed, blocks, committed) == readme
+    changed = text[:place] + other + text[place + 1 :]
+    assert readme_numbers.render(changed, blocks, committed) == text
+
+
+def test_the_readme_is_short() -> None:
+    assert len(_text("README.md").split()) <= 1000
 
 
 def test_pictures_are_those_of_the_results(committed: Machines) -> None:
@@ -64,10 +73,11 @@ def test_pictures_are_those_of_the_results(committed: Machines) -> None:
     assert readme_numbers.stale_pictures(pictures, folder) == [], "run tools/update_readme.py"
 
 
-def test_tables_and_pictures_stand_in_blocks_alone(readme: str) -> None:
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_tables_and_pictures_stand_in_blocks_alone(document: str) -> None:
     """No picture and no folder of results is named outside of what is generated."""
-    typed = readme_numbers._BLOCK.sub("", readme)
-    assert f"{readme_numbers.PICTURES}/" not in typed
+    typed = readme_numbers._BLOCK.sub("", _text(document))
+    assert "figures/" not in typed
     for folder in (ROOT / "results").iterdir():
         if folder.is_dir():
             assert f"results/{folder.name}`" not in typed
@@ -392,6 +402,46 @@ def test_blocks_and_description_name_each_other(place: Callable[..., Machines]) 
     assert readme_numbers.render(updated, {"one": TOTALS}, machines) == updated
     with pytest.raises(DescriptionError, match=r"one.*describes one and two"):
         readme_numbers.render(readme, {"one": TOTALS, "two": TIMES}, machines)
+
+
+BOARD = {
+    "kind": "board",
+    "runs": [{"machine": "small-*", "experiment": "trial"}],
+    "file": "board.svg",
+    "alt": "Who is nearest",
+}
+FINDINGS = {
+    "kind": "findings",
+    "baseline": {
+        "machine": "small-*",
+        "experiment": "trial",
+        "title": "the library",
+        "name": SLOW,
+    },
+    "limit": {"machine": "small-*", "experiment": "trial"},
+    "sources": {"machine": "small-*"},
+}
+
+
+def test_findings_are_sentences_of_what_is_there(place: Callable[..., Machines]) -> None:
+    exact = _cell("openmp_exact", 0.002)
+    machines = place([_cell("python_sklearn_lloyd", 0.008), exact])
+    text = readme_numbers.findings(machines, FINDINGS)
+    assert "is 4.00 to 4.00 times as fast per iteration as the library, at 1 shape" in text
+    assert "`openmp_exact` at 1 000" in text
+    assert "2.00 ms an iteration" in text
+    assert "`python_sklearn_lloyd`, certified, 8.00 ms" in text
+    nothing = place([_cell("openmp_simd", 0.001)])
+    assert "Exact" not in readme_numbers.findings(nothing, FINDINGS)
+
+
+def test_the_board_is_drawn_of_the_best(place: Callable[..., Machines]) -> None:
+    machines = place([_cell("python_sklearn_lloyd", 0.008), _cell("openmp_exact", 0.002)])
+    assert readme_numbers.board(machines, BOARD) == "![Who is nearest](docs/figures/board.svg)\n"
+    in_docs = BOARD | {"document": "docs/page.md"}
+    assert readme_numbers.board(machines, in_docs) == "![Who is nearest](figures/board.svg)\n"
+    picture = readme_numbers.draw({"one": BOARD}, machines)["board.svg"]
+    assert picture.startswith(b"<?xml")
 
 
 # --- The command -----------------------------------------------------------------------------

@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the first screen of index and report answers from: every problem on file with who was
+measured on it, and the fitted models of what each variant would take elsewhere. The page chooses
+and shows (plots/templates/leaderboard.js)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+
+try:
+    import itables
+    import vl_convert
+except ImportError:  # on a machine without network; all but the first screen is still drawn
+    itables = vl_convert = None
+
+from plots import advice, words
+from plots.advice import FEWEST_SHAPES, Observation
+from plots.load import ROOT, Cell, Result
+from plots.metrics import (
+    fma_ceiling,
+    gpu_arithmetic_ceiling,
+    gpu_ceilings,
+    gpu_l2_bytes,
+    gpu_read_ceiling,
+    last_level_cache,
+    limit_seconds,
+    read_ceiling,
+    scalar_bytes,
+    setup_seconds,
+    share_of_limit,
+)
+from plots.parts import PLAIN, Extras, alone, template
+from plots.select import UNSTEADY
+
+EXACT, CERTIFIED, APPROXIMATE = KINDS = ("exact", "certified", "approximate")
+LIBRARY = "certified, Python library"  # of the chart alone
+_BACKEND_NEEDS = {"blas": "OpenBLAS", "eigen": "Eigen", "mpi": "MPI", "cuda": "NVIDIA GPU"}
+
+
+def kind_of_answer(exact: bool, precision: str) -> str:
+    """As `answer_kind` of harness/run/best.cpp: never two of them in one ranking."""
+    if exact:
+        return EXACT
+    return CERTIFIED if precision in ("f32", "f64") else APPROXIMATE
+
+
+def kind_of_data(result: Result, cell: Cell) -> str:
+    """The generator, with what makes its data another kind; 'file' for data of a file."""
+    datasets = result.context.get("datasets") or {}
+    name = str(cell.data.get("dataset"))
+    spec = (datasets.get(name) or datasets.get(f"{name}/f64") or {}).get("spec")
+    if not isinstance(spec, dict):
+        return ""
+    kind = str(spec.get("generator", "file"))
+    return f"{kind} from {spec['low']}" if "low" in spec else kind
+
+
+@dataclass
+class _Names:
+    """Variants, each once: name, what it needs, where its source lies."""
+
+    root: Path
+    rows: list[list[Any]] = field(default_factory=list)
+    libraries: set[int] = field(default_factory=set)
+    places: dict[str, int] = field(default_factory=dict)
+
+    def place(self, cell: Cell) -> int:
+        key = f"{cell.variant} {cell.on_gpu}"
+        if key not in self.places:
+            self.places[key] = len(self.rows)
+            if cell.backend == "python":
+                self.libraries.add(len(self.rows))
+            self.rows.append([cell.variant, _needs(cell), source_of(cell.variant, self.root)])
+        return self.places[key]
+
+
+def _needs(cell: Cell) -> str:
+    parts = ["NVIDIA GPU"] if cell.on_gpu else []
+    if cell.backend == "python":
+        # What packages bring, such as "openmp (lib)", has blanks in its name.
+        library = [str(name) for name in cell.data.get("library") or {}]
+        packages = [name for name in library if " " not in name and name != "python"]
+        parts.append(f"Python: {words.listed(packages, 4)}" if packages else "Python")
+    elif cell.backend != "cuda":
+        parts.append(_BACKEND_NEEDS.get(cell.backend, "a C++ compiler"))
+    return ", ".join(parts)
+
+
+@cache
+def _sources() -> dict[str, Path]:
+    return {path.stem: path for path in sorted((ROOT / "implementations").glob("*/*.*"))}
+
+
+def source_of(variant: str, root: Path) -> str | None:
+    """A link from a page in `root` to the variant's file; None where the page lies elsewhere."""
+    path = _sources().get(variant)
+    if path is None or not root.is_relative_to(ROOT):
+        return None
+    return urllib.parse.quote(os.path.relpath(path, root))
+
+
+def _labels(cell: Cell) -> tuple[str, float | None]:
+    """The share of labels that are not the exact ones, and of how many points."""
+    found = cell.data.get("verification") or {}
+    differing = found.get("labels_differing")
+    if differing is None:
+        return words.NONE, None
+    text = "none" if differing == 0 else words.percent(differing)
+    if found.get("points_checked", 0) < found.get("points_total", 0):
+        text += f" of {words.short_count(found['points_checked'])}"
+    return text, differing
+
+
+def _runs_on(cell: Cell) -> str:
+    if cell.on_gpu:
+        return "GPU"
+    text = words.many(cell.threads, "thread")
+    return f"{text}, {cell.ranks} ranks" if cell.ranks > 1 else text
+
+
+def _short(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else float(f"{value:.{digits}g}")
+
+
+def _row(result: Result, cell: Cell, names: _Names, model: int | None) -> list[Any]:
+    times, limit = cell.measured, limit_seconds(result, cell)
+    interval = words.NONE
+    if times is not None:
+        interval = f"{words.seconds(times.low)} {words.TO} {words.seconds(times.high)}"
+        interval += "" if times.confident else f" (min{words.TO}max)"
+    tag = UNSTEADY if cell.unsteady else "noted" if cell.noted else ""
+    return [
+        names.place(cell),
+        cell.precision,
+        KINDS.index(kind_of_answer(cell.exact, cell.precision)),
+        _runs_on(cell),
+        _short(cell.seconds.mid) if cell.seconds else None,
+        interval,
+        _short(setup_seconds(cell)),
+        *_labels(cell),
+        _short(share_of_limit(result, cell), 3),
+        limit[1] if limit else "",
+        tag,
+        model,
+    ]
+
+
+# --- Predictions -----------------------------------------------------------------------------
+
+
+def _limits(result: Result, cell: Cell) -> list[float | None]:
+    """What bounds an iteration from below on the processor of the cell: arithmetic, bandwidth of
+    memory and of the cache, the cache's bytes, a barrier (plots/metrics.py has the formula)."""
+    if cell.on_gpu:
+        limits = gpu_ceilings(result)
+        return [
+            gpu_arithmetic_ceiling(result, cell.precision),
+            limits.get("read_gbytes_per_second") or gpu_read_ceiling(result, cell),
+            limits.get("read_gbytes_per_second_l2"),
+            gpu_l2_bytes(result),
+            limits.get("grid_barrier_seconds"),
+        ]
+    ceilings = result.context.get("ceilings") or {}
+    return [
+        fma_ceiling(result, cell.precision, cell.threads),
+        ceilings.get("read_gbytes_per_second") or read_ceiling(result, cell),
+        ceilings.get("read_gbytes_per_second_cache"),
+        last_level_cache(result),
+        None,
+    ]
+
+
+@dataclass
+class _Places:
+    """Shapes, and kinds of data, each once; the kind at 0 is any."""
+
+    shapes: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=lambda: {"": 0})
+
+    def fitted(self, observations: Sequence[Observation]) -> dict[str, Any]:
+        """A model: factors of the terms, a shift, and of each observation its shape, its kind and
+        whether its run was long, and its weight."""
+        model = advice.CostModel(observations)
+        flat: list[float | None] = []
+        for one, weight in zip(observations, model.weights, strict=True):
+            shape = self.shapes.setdefault((one.n, one.d, one.k), len(self.shapes))
+            kind = self.kinds.setdefault(one.kind, len(self.kinds))
+            flat += [shape, 2 * kind + advice.is_long(one), _short(weight, 5)]
+        factors = [_short(value, 6) for value in model.factors]
+        return {"factors": factors, "shift": _short(model.shift, 6), "on": flat}
+
+
+def _model(
+    machine: int, cells: Sequence[tuple[Result, Cell]], names: _Names, places: _Places
+) -> dict[str, Any] | None:
+    """What one variant, precision and number of threads would take; None where too few shapes are
+    on file."""
+    if len({cell.shape for _, cell in cells}) < FEWEST_SHAPES:
+        return None
+
+    def observed(result: Result, cell: Cell, seconds: float) -> Observation:
+        size, kind = scalar_bytes(cell.precision), kind_of_data(result, cell)
+        return Observation(*cell.shape, size, kind, cell.iterations, seconds)
+
+    times = [observed(r, c, c.seconds.mid) for r, c in cells if c.seconds]
+    setups = [observed(r, c, s) for r, c in cells if (s := setup_seconds(c))]
+    result, first = cells[0]
+    return {
+        "m": machine,
+        "row": [
+            names.place(first),
+            first.precision,
+            KINDS.index(kind_of_answer(first.exact, first.precision)),
+            _runs_on(first),
+        ],
+        "d": [min(c.d for _, c in cells), max(c.d for _, c in cells)],
+        "bytes": scalar_bytes(first.precision),
+        "limits": [_short(value) for value in _limits(result, first)],
+        "iteration": places.fitted(times),
+        "setup": places.fitted(setups) if setups else None,
+    }
+
+
+_Series = tuple[str, str, int, int, bool]
+
+
+def _series_of(cell: Cell) -> _Series:
+    return (cell.variant, cell.precision, cell.threads, cell.ranks, cell.on_gpu)
+
+
+# --- All of it -------------------------------------------------------------------------------
+
+
+def _problems(
+    machine: int, folder: str, result: Result, names: _Names, models: Mapping[_Series, int]
+) -> list[dict[str, Any]]:
+    """Each problem of a run: its cells are comparable, those of another run are beside it."""
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
+    for cell in result.cells:
+        if cell.status == "ok":
+            key = (*cell.shape, cell.data.get("dataset"), cell.iterations)
+            groups.setdefault(key, []).append(cell)
+    file = urllib.parse.quote(f"{folder}{result.path.name}")
+    return [
+        {
+            "m": machine,
+            "id": f"{result.experiment}/{key[3]}/k{key[2]}/T{key[4]}",
+            "experiment": result.experiment,
+            "file": file,
+            "n": key[0],
+            "d": key[1],
+            "k": key[2],
+            "kind": kind_of_data(result, cells[0]),
+            "rows": [_row(result, c, names, models.get(_series_of(c))) for c in cells],
+        }
+        for key, cells in groups.items()
+    ]
+
+
+def _points(problems: Sequence[dict[str, Any]], names: _Names) -> list[dict[str, Any]]:
+    """The best of each kind at each problem, for the chart: how far from the limit it is."""
+    found = []
+    for place, problem in enumerate(problems):
+        best: dict[str, list[Any]] = {}
+        for row in problem["rows"]:
+            seconds, share = row[4], row[9]
+            if seconds is None or not share:
+                continue
+            kind = KINDS[row[2]]
+            if row[0] in names.libraries and kind == CERTIFIED:
+                kind = LIBRARY
+            if kind not in best or seconds < best[kind][4]:
+                best[kind] = row
+        shape = f"{words.count(problem['n'])} {words.TIMES} {problem['d']}, k = {problem['k']}"
+        found += [
+            {
+                "p": place,
+                "m": problem["m"],
+                "work": float(problem["n"]) * problem["d"] * problem["k"],
+                "over": _short(1 / row[9], 3),
+                "kind": kind,
+                "variant": f"{names.rows[row[0]][0]} {row[1]}",
+                "problem": shape,
+                "time": words.seconds(row[4]),
+                "limit": f"{words.percent(row[9])}, {row[10]}",
+            }
+            for kind, row in best.items()
+        ]
+    return found
+
+
+def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, Any]:
+    """All that the first screen of a page in `root` needs, as it is embedded there."""
+    names, places = _Names(root), _Places()
+    machines, problems, models = [], [], []
+    for place, (folder, results) in enumerate(folders.items()):
+        there = "" if folder == root else f"{folder.name}/"
+        series: dict[_Series, list[tuple[Result, Cell]]] = {}
+        for result in results:
+            for cell in result.cells:
+                if cell.ok and cell.ranks == 1:
+                    series.setdefault(_series_of(cell), []).append((result, cell))
+        known: dict[_Series, int] = {}
+        for key, cells in series.items():
+            model = _model(place, cells, names, places)
+            if model is not None:
+                known[key] = len(models)
+                models.append(model)
+        own = [p for r in results for p in _problems(place, there, r, names, known)]
+        problems += own
+        machines.append({"id": folder.name, "name": _machine(results[0]), "rows": len(own)})
+    return {
+        "machines": machines,
+        "names": names.rows,
+        "problems": problems,
+        "models": models,
+        "shapes": [list(shape) for shape in places.shapes],
+        "model": {
+            "deviation": advice.DEVIATION,
+            "repeat": advice.REPEAT,
+            "reach": advice.REACH,
+            "otherKind": advice.OTHER_KIND,
+            "longRun": advice.LONG_RUN,
+            "nineOfTen": advice.NINE_OF_TEN,
+            "far": advice.FAR,
+        },
+        "points": _points(problems, names),
+    }
+
+
+def _machine(result: Result) -> str:
+    about = result.context.get("machine") or {}
+    gpus = [str(gpu["name"]) for gpu in about.get("gpus") or [] if gpu.get("name")]
+    cpu = about.get("cpu") or {}
+    model = next((str(cpu[key]) for key in ("model", "model_name", "name") if cpu.get(key)), "")
+    # Of several alike a variant uses one.
+    return " + ".join([*dict.fromkeys(gpus), *([model] if model else [])]) or "unknown machine"
+
+
+def embedded(data: Mapping[str, Any]) -> Markup:
+    """JSON that cannot end its element."""
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return Markup(text.replace("<", "\\u003c"))
+
+
+# --- Libraries -------------------------------------------------------------------------------
+
+
+@cache
+def datatables() -> tuple[str, str]:
+    """DataTables as itables brings it: a style sheet and a module, which exports jQuery to
+    the page instead, since nothing imports from an inline module."""
+    folder = resources.files(itables) / "html"
+    style = (folder / "dt_bundle.css").read_text(encoding="utf-8")
+    module = (folder / "dt_bundle.js").read_text(encoding="utf-8")
+    found = list(re.finditer(r"export\s*\{([^}]*)\};?", module))
+    if not found:
+        raise ImportError(
+            "the bundle of itables exports nothing; requirements.txt pins one that does"
+        )
+    exports = dict(part.split(" as ")[::-1] for part in found[-1][1].split(","))
+    begin, end = found[-1].span()
+    module = f"{module[:begin]}globalThis.jQuery = {exports['jQuery']};{module[end:]}"
+    return style, module
+
+
+@cache
+def vega() -> str:
+    """Vega, Vega-Lite and vegaEmbed as vl-convert brings them."""
+    return str(vl_convert.javascript_bundle())
+
+
+_TITLES = {
+    EXACT: "Exact: the same labels and centroids, bit for bit, on every machine",
+    CERTIFIED: "Certified: differ from exact by no more than rounding explains",
+    APPROXIMATE: "Approximate: a shorter precision decides labels; certified for that precision",
+}
+
+
+def there() -> bool:
+    """Are the libraries?"""
+    return itables is not None
+
+
+def extras(with_chart: bool) -> Extras:
+    """Libraries and what hands them the data; nothing where they are missing, which is said."""
+    if not there():
+        print(
+            "plots: without itables and vl-convert-python, pages have no rankings", file=sys.stderr
+        )
+        return PLAIN
+    style, script = datatables()
+    late = (vega(), alone(template("chart.js"))) if with_chart else ()
+    early = (alone(script), alone(template("leaderboard.js")))
+    return Extras((style, template("leaderboard.css")), early, late)
+
+
+def values(board: Mapping[str, Any]) -> dict[str, Any]:
+    """What leaderboard.html.j2 takes."""
+    return {
+        "board": embedded(board) if there() else None,
+        "kinds": list(_TITLES.items()),
+        "far": advice.FAR,
+        "one_machine": len(board["machines"]) == 1,
+    }
+
+
+def chart() -> dict[str, Any]:
+    """Time over limit at every problem of the chosen machine."""
+    colors = {EXACT: "#0072B2", CERTIFIED: "#D55E00", APPROXIMATE: "#009E73", LIBRARY: "#CC79A7"}
+    shapes = ["circle", "square", "triangle-up", "diamond"]
+    legend = {"orient": "top", "title": None, "columns": 2, "labelLimit": 220}
+    ticks = {"labelExpr": "format(datum.value, '~s')", "tickCount": 6, "grid": False}
+    point = {
+        "mark": {"type": "point", "filled": True, "opacity": 0.75},
+        "transform": [{"filter": "machine < 0 || datum.m == machine"}],
+        "encoding": {
+            "x": {
+                "field": "work",
+                "type": "quantitative",
+                "scale": {"type": "log", "nice": False},
+                "axis": ticks | {"title": "n · d · k"},
+            },
+            "y": {
+                "field": "over",
+                "type": "quantitative",
+                "scale": {"type": "log"},
+                "axis": {"title": "time over the limit", "tickCount": 5, "format": "~g"},
+            },
+            "color": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": {"domain": list(colors), "range": list(colors.values())},
+                "legend": legend,
+            },
+            "shape": {
+                "field": "kind",
+                "type": "nominal",
+                "scale": {"domain": list(colors), "range": shapes},
+                "legend": legend,
+            },
+            "size": {
+                "condition": {"test": "indexof(shown, datum.p) >= 0", "value": 220},
+                "value": 45,
+            },
+            "stroke": {
+                "condition": {"test": "indexof(shown, datum.p) >= 0", "value": "#1a1a1a"},
+                "value": None,
+            },
+            "tooltip": [
+                {"field": name, "type": "nominal"}
+                for name in ("variant", "problem", "time", "limit", "kind")
+            ],
+        },
+    }
+    line = {
+        "mark": {"type": "rule", "strokeDash": [4, 3], "color": "#1a1a1a"},
+        "encoding": {"y": {"datum": 1}},
+    }
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "width": "container",
+        "height": 260,
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "params": [{"name": "machine", "value": -1}, {"name": "shown", "value": []}],
+        "data": {"name": "points", "values": []},
+        "layer": [line, point],
+        "config": {"font": "system-ui, sans-serif", "view": {"stroke": None}},
+    }

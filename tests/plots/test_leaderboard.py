@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first screen of index and report: what it embeds, and what it answers in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+import synthetic
+
+from plots import index, leaderboard, report
+from plots.__main__ import machine_folders
+from plots.load import load_folder
+from plots.report import write_page, write_report
+from plots.words import TIMES
+from tests.support import ROOT, find_program, told_to_skip
+
+MEGABYTES = 3.0
+SECONDS = 1.0
+EXPERIMENT: dict[str, Any] = {
+    "name": "grid",
+    "title": "A grid",
+    "data": {"generator": "blobs", "seed": 1, "k": "sweep"},
+    "init": "random:1",
+    "variants": [
+        "openmp_exact",
+        "cpu_a",
+        "python_x",
+        "cuda_exact",
+        {"variant": "cuda_z", "precision": "f16"},
+    ],
+    "baseline": "cpu_a",
+    "scales": {
+        "quick": {
+            "sweep": {"n": [10_000, 100_000, 1_000_000], "d": [2, 16, 128], "k": [4, 64]},
+            "iterations": 10,
+        }
+    },
+    "figures": [
+        {"id": "winners", "kind": "winners", "x": "k", "y": "n", "where": {"d": [16]}, "title": "W"}
+    ],
+}
+TABLE = """[...document.querySelectorAll("#board-%s tbody tr")].map((row) =>
+  [...row.cells].map((cell) => cell.innerText.replaceAll("\\u00a0", " ").trim()))"""
+SAID = "document.getElementById('said').innerText.replaceAll('\\u00a0', ' ')"
+DRAWN = """new Promise((done) => { const look = () =>
+  document.getElementById("chart").hasAttribute("data-drawn") ? done(true) : setTimeout(look, 20);
+  look(); })"""
+AFTER = "new Promise((done) => setTimeout(done, 100))"  # DataTables sorts when the click is over
+HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
+
+
+def _steady(data: dict[str, Any]) -> dict[str, Any]:
+    """All cells ok, and openmp_exact always the fastest exact one on a CPU."""
+    made = synthetic.result(EXPERIMENT)
+    cells = [
+        synthetic.cell("grid", c["variant"], c["precision"], (c["n"], c["d"], c["k"]), 10)
+        for c in made["cells"]
+    ]
+    return made | {"cells": cells, "planned_cells": len(cells)} | data
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two machines, the second of which has a hostile name and lacks what the first has at 64."""
+    root = tmp_path_factory.mktemp("results")
+    one, two = _steady({}), _steady({})
+    two["cells"] = [c for c in two["cells"] if c["k"] == 4 and not c["gpu"]]
+    two["planned_cells"] = len(two["cells"])
+    two["context"]["machine"]["cpu"]["model"] = HOSTILE
+    two["context"]["machine"]["gpus"] = []
+    for name, data in (("one", one), ("two", two)):
+        synthetic.write(root / name, data)
+        write_report(load_folder(root / name), root / name)
+    index.write_index({root / name: load_folder(root / name) for name in ("one", "two")}, root)
+    return root
+
+
+def _visit(page: browser.Browser, path: Path, **chosen: Any) -> None:
+    choice = "&".join(f"{key}={value}" for key, value in chosen.items())
+    page.visit(path.as_uri() + (f"#{choice}" if choice else ""))
+
+
+def _cell(results: Path, variant: str, shape: tuple[int, int, int]) -> Any:
+    (result,) = load_folder(results / "one")
+    return next(c for c in result.cells if c.variant == variant and c.shape == shape)
+
+
+def _type(page: browser.Browser, name: str, text: str) -> None:
+    page.run(
+        f"(() => {{ const box = document.querySelector('#pick [name={name}]');"
+        f" box.value = {text!r};"
+        " box.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+
+
+# --- What is embedded ------------------------------------------------------------------------
+
+
+def test_kinds_of_answers_are_those_of_best() -> None:
+    kinds = [
+        leaderboard.kind_of_answer(exact, precision)
+        for exact, precision in ((True, "f32"), (False, "f32"), (False, "f64"), (False, "tf32"))
+    ]
+    assert kinds == ["exact", "certified", "certified", "approximate"]
+
+
+def test_every_verified_cell_is_in_and_no_other(tmp_path: Path) -> None:
+    data = synthetic.result(EXPERIMENT)
+    synthetic.write(tmp_path / "m", data)
+    loaded = load_folder(tmp_path / "m")
+    board = leaderboard.assemble({tmp_path / "m": loaded}, tmp_path)
+    ok = [cell for cell in loaded[0].cells if cell.status == "ok"]
+    assert len(ok) < len(loaded[0].cells)
+    assert sum(len(problem["rows"]) for problem in board["problems"]) == len(ok)
+    assert len(board["problems"]) == 18
+
+
+def test_an_unsteady_cell_has_no_median_and_makes_no_model(tmp_path: Path) -> None:
+    data = _steady({})
+    for cell in data["cells"]:
+        if cell["variant"] == "cpu_a":
+            synthetic.resample(cell, [[1.0], [2.0], [4.0]])
+            cell["unsteady"] = ["its processes disagree"]
+    synthetic.write(tmp_path / "m", data)
+    board = leaderboard.assemble({tmp_path / "m": load_folder(tmp_path / "m")}, tmp_path)
+    name = [row[0] for row in board["names"]].index("cpu_a")
+    rows = [row for problem in board["problems"] for row in problem["rows"] if row[0] == name]
+    assert len(rows) == 18
+    assert all(row[4] is None and row[11] == "unsteady" for row in rows)
+    assert all(model["row"][0] != name for model in board["models"])
+
+
+def test_data_cannot_end_its_element() -> None:
+    text = leaderboard.embedded({"name": "</script><b>"})
+    assert "<" not in text
+    assert json.loads(text) == {"name": "</script><b>"}
+
+
+def test_a_source_is_linked_from_pages_of_the_suite_alone(tmp_path: Path) -> None:
+    link = leaderboard.source_of("cpu_naive", ROOT / "results" / "somewhere")
+    assert link == "../../implementations/cpu/cpu_naive.cpp"
+    assert leaderboard.source_of("cpu_naive", tmp_path) is None
+    assert leaderboard.source_of("cpu_a", ROOT / "results") is None
+
+
+def test_without_the_libraries_the_rest_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(leaderboard, "itables", None)
+    synthetic.write(tmp_path / "m", _steady({}))
+    loaded = load_folder(tmp_path / "m")
+    for text in (report.render(loaded), index.render({tmp_path / "m": loaded})):
+        assert "board-data" not in text
+        assert "A grid" in text or "Machines" in text
+    assert "without itables" in capsys.readouterr().err
+
+
+# --- What is answered ------------------------------------------------------------------------
+
+
+def test_a_measured_shape_is_answered_by_its_own_times(
+    page: browser.Browser, results: Path
+) -> None:
+    _visit(page, results / "index.html", m="one", n="1e5", d=16, k=64, t=20, on="cpu")
+    cell = _cell(results, "openmp_exact", (100_000, 16, 64))
+    said = page.run(SAID)
+    assert f"100 000 {TIMES} 16, k = 64" in said
+    assert "openmp_exact f32 is the fastest exact one" in said
+    assert "Measured at exactly this shape (grid, blobs)" in said
+    row = page.run(TABLE % "exact")[0]
+    assert row[0] == "openmp_exact f32"
+    shown, unit = re.match(r"([\d.]+) (\S+)", row[1]).groups()
+    assert float(shown) * {"ms": 1e-3, "µs": 1e-6, "s": 1}[unit] == pytest.approx(
+        cell.seconds.mid, rel=6e-3
+    )
+    assert "measured" in row[1]
+
+
+def test_exact_certified_and_approximate_are_apart(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html", m="one", n=100000, d=16, k=64)
+    found = {
+        kind: {row[0].split()[0] for row in page.run(TABLE % kind)} for kind in leaderboard.KINDS
+    }
+    assert found == {
+        "exact": {"openmp_exact", "cuda_exact"},
+        "certified": {"cpu_a", "python_x"},
+        "approximate": {"cuda_z"},
+    }
+
+
+def test_another_shape_is_predicted_and_the_nearest_named_with_its_distance(
+    page: browser.Browser, results: Path
+) -> None:
+    _visit(page, results / "index.html", m="one", n="50k", d=32, k=50)
+    said = page.run(SAID)
+    assert "predicted" in said
+    assert "Nothing was measured at exactly this shape" in said
+    assert f"100 000 {TIMES} 16, k = 64 (grid, blobs)" in said
+    assert "n 2.00 times larger, d 2.00 times smaller, k 1.28 times larger" in said
+
+
+def test_choice_stays_in_the_address(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html")
+    assert page.run("location.hash") == ""  # until something is chosen
+    _type(page, "n", "2M")
+    _type(page, "on", "cpu")
+    kept = page.run("location.href")
+    before = page.run(SAID)
+    page.visit("about:blank")
+    page.visit(kept)
+    assert page.run("document.querySelector('#pick [name=n]').value") == "2M"
+    assert page.run("document.querySelector('#pick [name=on]').value") == "cpu"
+    assert page.run(SAID) == before
+    assert page.complaints == []
+
+
+def test_another_measured_shape_can_be_set_beside_it(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html", m="one", n=50000, d=32, k=50)
+    page.run(
+        "(() => { const near = document.getElementById('near'); near.selectedIndex = 3;"
+        " near.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    wanted = page.run("document.getElementById('near').selectedOptions[0].text.split(':')[0]")
+    assert wanted.replace("\u00a0", " ") in page.run(SAID)
+    kept = page.run("location.href")
+    page.visit("about:blank")
+    page.visit(kept)
+    assert page.run("document.getElementById('near').selectedOptions[0].text").startswith(wanted)
+
+
+def test_filters_and_sorting(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html", m="", n=100000, d=16, k=4)
+    rows = page.run(TABLE % "exact")
+    assert {row[1] for row in rows} == {
+        "one",
+        "two",
+    }  # a column of machines where there are several
+    _type(page, "on", "gpu")
+    assert {row[0] for row in page.run(TABLE % "exact")} == {"cuda_exact f32"}
+    _type(page, "on", "")
+    page.run(
+        "(() => { const box = document.querySelector('#ranking-exact input'); box.value = 'two';"
+        " box.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+    assert {row[1] for row in page.run(TABLE % "exact")} == {"two"}
+    heading = "#board-certified thead th:first-child"
+    page.click(heading)
+    page.run(AFTER)
+    names = [row[0] for row in page.run(TABLE % "certified")]
+    assert names == sorted(names)
+    page.click(heading)
+    page.run(AFTER)
+    assert [row[0] for row in page.run(TABLE % "certified")] == sorted(names, reverse=True)
+    assert page.complaints == []
+
+
+def test_what_is_no_size_is_said(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html", m="one", n=100000, d=16, k=64)
+    for name, text in (("n", "many"), ("k", "1e9"), ("d", "0")):
+        _type(page, name, text)
+        assert "k at most n" in page.run(SAID)
+        assert not page.run("document.getElementById('ranking-exact').checkVisibility()")
+    for name, text in (("n", "0.1M"), ("k", "64"), ("d", "16")):
+        _type(page, name, text)
+    assert "Measured at exactly this shape" in page.run(SAID)
+    assert page.run("document.getElementById('ranking-exact').checkVisibility()")
+
+
+def test_names_of_a_result_stay_texts(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html", m="two", n=100000, d=16, k=4)
+    assert HOSTILE in page.run(SAID)
+    assert page.run("document.title") == "kmeans-bench: all machines"
+    assert page.run("document.querySelectorAll('img').length") == 0
+    assert page.complaints == []
+
+
+def test_the_chart_is_drawn_and_tells_what_is_under_the_mouse(
+    page: browser.Browser, results: Path
+) -> None:
+    _visit(page, results / "index.html", m="one", n=100000, d=16, k=64)
+    assert page.run(DRAWN)
+    box = page.run(
+        "(() => { const p = document.querySelector('#chart .mark-symbol.role-mark path');"
+        " p.scrollIntoView({block: 'center'}); const b = p.getBoundingClientRect();"
+        " return [b.x + b.width / 2, b.y + b.height / 2]; })()"
+    )
+    page.send("Input.dispatchMouseEvent", type="mouseMoved", x=box[0], y=box[1])
+    told = page.run("document.getElementById('vg-tooltip-element').innerText")
+    assert re.search(r"k = (4|64)", told)
+    assert "limit" in told
+    assert page.complaints == []
+
+
+def test_maps_are_those_of_the_chosen_machine(page: browser.Browser, results: Path) -> None:
+    _visit(page, results / "index.html", m="two", n=100000, d=16, k=4)
+    shown = "[...document.querySelectorAll('figure[data-machine]')].filter((f) => !f.hidden)"
+    assert set(page.run(f"{shown}.map((f) => f.dataset.machine)")) == {"two"}
+    _type(page, "m", "")
+    assert set(page.run(f"{shown}.map((f) => f.dataset.machine)")) == {"one", "two"}
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_answer_fits_the_first_screen(page: browser.Browser, results: Path, width: int) -> None:
+    for path in (results / "index.html", results / "one" / "report.html"):
+        page.visit(path.as_uri(), width, 844)
+        bottom = page.run("document.getElementById('said').getBoundingClientRect().bottom")
+        assert 0 < bottom <= 844, path.name
+        small = page.run(
+            "[...document.querySelectorAll('#answer label, #answer td, #said')]"
+            ".map((e) => parseFloat(getComputedStyle(e).fontSize)).reduce((a, b) => Math.min(a, b))"
+        )
+        assert small >= 12
+        assert page.complaints == []
+
+
+def test_predictions_are_those_of_advise(page: browser.Browser, results: Path) -> None:
+    program = find_program()
+    if program is None:
+        assert told_to_skip("program"), "KMEANS_BENCH names the program"
+        pytest.skip("no program")
+    compared = 0
+    for n, d, k in ((30_000, 8, 16), (400_000, 100, 30), (1_000_000, 2, 64)):
+        folder = results / "one"
+        command = [program, "advise", f"--n={n}", f"--d={d}", f"-k{k}", "--machine", folder]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        _visit(page, results / "index.html", m="one", n=n, d=d, k=k)
+        for kind in leaderboard.KINDS:
+            for row in page.run(TABLE % kind):
+                shown = re.match(r"([\d.]+ \S+)\s+predicted, within .([\d.]+)", row[1])
+                line = next(x for x in told.splitlines() if x.split()[:2] == row[0].split()[:2])
+                if shown is None:  # measured
+                    continue
+                seconds, factor = shown.groups()
+                assert seconds.split()[1].replace("µ", "u") in line
+                numbers = [float(x) for x in re.findall(r"(?<= )[\d.]+(?= )", line)]
+                assert any(
+                    x == pytest.approx(float(seconds.split()[0]), rel=0.006) for x in numbers
+                )
+                assert any(x == pytest.approx(float(factor), abs=0.011) for x in numbers)
+                compared += 1
+    assert compared >= 6
+
+
+# --- The page of the repository --------------------------------------------------------------
+
+
+def test_the_index_of_the_committed_results_is_small_and_opens_at_once(
+    page: browser.Browser, tmp_path: Path
+) -> None:
+    root = ROOT / "results"
+    folders = {f: load_folder(f) for f in machine_folders(root)}
+    path = write_page(tmp_path / "index.html", index.render(folders))
+    assert path.stat().st_size <= MEGABYTES * 1e6
+    took = []
+    for _ in range(3):  # other work may hold up one of them
+        page.visit(path.as_uri())
+        took.append(page.run("performance.getEntriesByName('answered')[0].startTime / 1000"))
+        assert page.run(SAID)
+        assert page.complaints == []
+    assert min(took) < SECONDS
+    for width in (390, 1280):
+        page.visit(path.as_uri(), width, 844)
+        assert page.run("document.scrollingElement.scrollWidth") <= width
+    links = "[...document.querySelectorAll('table.board a')].map((a) => a.getAttribute('href'))"
+    found = page.run(links)
+    assert found
+    for link in found:
+        assert (root / urllib.parse.unquote(link)).is_file(), link
