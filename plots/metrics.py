@@ -315,7 +315,7 @@ def baseline_of(result: Result, figure: dict[str, Any]) -> dict[str, Any] | str:
 
 def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
     """The cells of a variant as experiments name it: a name, or {variant, precision, threads,
-    ranks}; without ranks, one."""
+    ranks, gpus}; without ranks or gpus, one."""
     wanted = {"variant": name} if isinstance(name, str) else name
     found = [
         c
@@ -324,6 +324,7 @@ def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
         and wanted.get("precision", c.precision) == c.precision
         and wanted.get("threads", c.threads) == c.threads
         and wanted.get("ranks", 1) == c.ranks
+        and wanted.get("gpus", 1) == c.gpus
     ]
     if "precision" not in wanted and any(c.precision == "f32" for c in found):
         return [c for c in found if c.precision == "f32"]

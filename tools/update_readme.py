@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
-READING_ORDER = ("cpu", "eigen", "blas", "openmp", "mpi", "cuda")
+READING_ORDER = ("cpu", "eigen", "blas", "openmp", "mpi", "cuda", "nccl")
 HEADER = "| backend | variant | idea | source | precision | exact |\n|---|---|---|---|---|---|\n"
 
 

@@ -390,6 +390,8 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
   return trace;
 }
 
+constexpr const char* kOfGpus = "nccl_exact";
+
 // An exact variant: the fastest that needs no GPU, or the one for several ranks.
 std::string default_variant() {
   constexpr const char* kOfRanks = "mpi_exact";
@@ -490,6 +492,13 @@ void refuse_idle_ranks(const RegisteredVariant& registered) {
   }
   throw InputError(registered.traits.name + " takes no part of the points, so " +
                    std::to_string(ranks) + " ranks cannot share its work; these can: " + others);
+}
+
+/// The same of GPUs.
+void refuse_idle_gpus(const RegisteredVariant& registered) {
+  if (gpus_in_use() == 1 || registered.traits.many_gpus) return;
+  throw InputError(registered.traits.name + " shares its points among no GPUs, so --gpus " +
+                   std::to_string(gpus_in_use()) + " would leave them idle; " + kOfGpus + " does");
 }
 
 template <class T>
@@ -596,6 +605,7 @@ int run_fit(const FitOptions& options) {
     throw EnvironmentError(options.variant + " is not available here: " + available.reason);
   }
   refuse_idle_ranks(registered);
+  refuse_idle_gpus(registered);
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
   return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)
@@ -687,8 +697,9 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")
       ->required()
       ->transform(whole_number(std::numeric_limits<std::int64_t>::min()));
-  fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
-      ->capture_default_str();
+  auto* variant =
+      fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
+          ->capture_default_str();
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
   fit->add_option(
          "--init", options->init,
@@ -704,12 +715,16 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   add_device_option(*fit);
+  add_gpus_option(*fit);
   fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
                   "Columns of a csv to leave out at the end (1 for a label column)")
       ->transform(whole_number(0));
   fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
   fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
-  fit->callback([options, &action] { action = [options] { return run_fit(*options); }; });
+  fit->callback([options, variant, &action] {
+    if (gpus_in_use() > 1 && variant->count() == 0) options->variant = kOfGpus;
+    action = [options] { return run_fit(*options); };
+  });
 }
 
 }  // namespace kmeans
