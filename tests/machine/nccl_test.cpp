@@ -139,8 +139,9 @@ TEST(Nccl, BlocksOfAllRanksReachEveryRank) {
   const auto library = fake();
   on_ranks(*library, [](NcclRank& rank) {
     std::vector<float> values(6, -1);
-    values[static_cast<std::size_t>(2 * rank.rank())] = 0.5F + static_cast<float>(rank.rank());
-    values[static_cast<std::size_t>(2 * rank.rank() + 1)] = 7;
+    const std::size_t own = 2 * static_cast<std::size_t>(rank.rank());
+    values[own] = 0.5F + static_cast<float>(rank.rank());
+    values[own + 1] = 7;
     rank.all_gather(values.data(), 2, nullptr);
     EXPECT_EQ(values, (std::vector<float>{0.5F, 7, 1.5F, 7, 2.5F, 7}));
   });
