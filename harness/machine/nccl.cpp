@@ -111,6 +111,9 @@ void load(const std::vector<std::string>& names, NcclLibrary& library) {
   // Programs that use NVLink multicast have put GPUs of shared hosts out of service. Read by NCCL when
   // a communicator is made; whoever wants it says so.
   ::setenv("NCCL_NVLS_ENABLE", "0", 0);
+  // What a graph sends would be made known to all GPUs when it is recorded, where each waits for all:
+  // also for one whose setup has failed.
+  ::setenv("NCCL_GRAPH_REGISTER", "0", 0);
   void* handle = open_library(names, library.problem);  // never closed: threads of it may run
   if (handle == nullptr) return;
   find_functions(handle, library);
