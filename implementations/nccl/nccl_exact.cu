@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      cuda_tensor, or cuda_exact where that does not run, on contiguous parts of the rows, one a
-//            GPU: integer sums and counts are added up over the GPUs, so that every GPU has the same
-//            centroids
-// Parallel:  a host thread and a part of the rows for each GPU; a block of the clusters where there are
-//            many sums
+// Idea:      cuda_tensor, or cuda_exact where that does not run, on contiguous parts of the rows,
+//            one a GPU: integer sums and counts are added up over all, so that each has the
+//            same centroids
+// Parallel:  a host thread and a part of the rows for each GPU; a block of the clusters where there
+//            are many sums
 // Memory:    that of the family for the GPU's own rows; sums and counts once more
 // Numerics:  equals the exact Lloyd step bit for bit at any number of GPUs
 // Source:    ours; docs/scaling.md

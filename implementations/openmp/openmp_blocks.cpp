@@ -2,12 +2,13 @@
 //
 // Flags: -ffp-contract=off
 //
-// Idea:      points that memory need not hold: openmp_exact on one block of rows after the other, from
-//            where they lie, which may be a mapped file. A block's sums are added to those of the blocks
-//            before it; the centroids move when all have been read
+// Idea:      points that memory need not hold: openmp_exact on one block of rows after the other,
+//            from where they lie, which may be a mapped file. A block's sums are added to those of
+//            the blocks before it; the centroids move when all have been read
 // Parallel:  as openmp_exact within a block; the system reads the next block meanwhile
-// Memory:    that of openmp_exact for one block of 64 MiB; all labels; sums and counts once more. All
-//            points are read in every iteration, and copied block by block into openmp_exact's order
+// Memory:    that of openmp_exact for one block of 64 MiB; all labels; sums and counts once more.
+//            All points are read in every iteration, and copied block by block into the order of
+//            openmp_exact
 // Numerics:  integer sums: equals the exact Lloyd step bit for bit, whatever the blocks
 // Source:    ours; docs/scaling.md
 #include <sys/mman.h>
