@@ -85,6 +85,27 @@ class Communicator {
   }
 };
 
+/// What the GPUs of one clustering tell each other, each of which holds a part of the points: the calls
+/// that an iteration makes, on addresses of the rank's own GPU. They are enqueued on `stream`, a
+/// cudaStream_t, in the same order on every rank, and wait for nothing; a graph may record them.
+class DeviceCommunicator {
+ public:
+  virtual ~DeviceCommunicator() = default;
+
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+
+  /// dev_sums becomes the sum of all ranks' dev_values, element by element.
+  virtual void all_reduce_sum(const std::int64_t* dev_values, std::int64_t* dev_sums,
+                              std::int64_t count, void* stream) = 0;
+  /// dev_values consist of one block a rank, all of `count`. Every rank gets the sum of its own block.
+  virtual void reduce_scatter_sum(const std::int64_t* dev_values, std::int64_t* dev_own,
+                                  std::int64_t count, void* stream) = 0;
+  /// `dev_values` consist of one block a rank, all of `count`, of which the rank has filled its own.
+  /// Afterwards all are filled on every rank.
+  virtual void all_gather(float* dev_values, std::int64_t count, void* stream) = 0;
+};
+
 /// One rank alone: nobody to tell.
 class SingleRank final : public Communicator {
  public:

@@ -78,14 +78,16 @@ class MemoryModel {
   std::function<double(const Shape&, int)> bytes_;
 };
 
-class Communicator;  // harness/communicator.h
+class Communicator;        // harness/communicator.h
+class DeviceCommunicator;  // the same
 
-/// Of which whole the points are a part (docs/scaling.md). Only variants with the trait `shards` are
-/// given one.
+/// Of which whole the points are a part (docs/scaling.md). Only variants with the trait `shards` or
+/// `gpu_shards` are given one.
 struct Shard {
-  Communicator* communicator = nullptr;  ///< To the ranks with the other parts; null: no part.
-  std::int64_t first = 0;                ///< The points' first row, in the whole.
-  std::int64_t n = 0;                    ///< Points of the whole.
+  Communicator* communicator = nullptr;   ///< To the ranks with the other parts, or null.
+  std::int64_t first = 0;                 ///< The points' first row, in the whole.
+  std::int64_t n = 0;                     ///< Points of the whole.
+  DeviceCommunicator* devices = nullptr;  ///< To the GPUs with the other parts, or null.
 };
 
 /// What a variant is given once, before any iteration. All memory outlives the variant.
@@ -100,7 +102,7 @@ struct Problem {
 
   /// Points of the whole: what the scale of the exact step goes by.
   [[nodiscard]] std::int64_t whole_n() const {
-    return shard.communicator != nullptr ? shard.n : shape.n;
+    return shard.communicator != nullptr || shard.devices != nullptr ? shard.n : shape.n;
   }
 };
 
@@ -172,6 +174,8 @@ struct Traits {
   bool deterministic = true;  ///< Same bits on every run on one machine with one thread count.
   bool parallel = false;      ///< Uses more than one CPU thread.
   bool shards = false;        ///< Takes a Shard: exact, and its sums go through the communicator.
+  bool gpu_shards = false;    ///< On a GPU: exact, and its sums go through the Shard's `devices`.
+  bool many_gpus = false;     ///< Shares its points among gpus_in_use() (harness/machine/gpu.h).
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;
   bool centres = false;  ///< Subtracts a common shift, within one root-mean-square radius of the
@@ -181,7 +185,7 @@ struct Traits {
   EmptyClusters empty_clusters = EmptyClusters::keep;
   std::string timing_note{};  ///< What an iteration's time contains beyond Lloyd's two steps.
   std::string setup_note{};   ///< What setup contains beyond allocating and arranging its data.
-  bool gpu = false;           ///< Runs on a GPU. Set by the registry for the backend "cuda".
+  bool gpu = false;           ///< Runs on a GPU. Set by the registry for backends cuda and nccl.
   /// Not empty: kept although its answers are wrong, and why ("the second launch reads ..."). It is
   /// run and reported as wrong, never timed, and no failure of the suite.
   std::string wrong_because{};
@@ -272,6 +276,8 @@ class Variant {
   [[nodiscard]] StageScope stage(const char* name) { return StageScope(recorder_, name); }
   /// Whether stages are recorded: in the profiling pass alone.
   [[nodiscard]] bool profiled() const { return recorder_ != nullptr; }
+  /// For a variant that has others at work: theirs may be its own.
+  [[nodiscard]] StageRecorder* stage_recorder() const { return recorder_; }
 
  private:
   StageRecorder* recorder_ = nullptr;

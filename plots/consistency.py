@@ -38,7 +38,8 @@ def _of_cell(cell: dict[str, Any]) -> Iterator[str]:
     key = (
         f"{cell['variant']}/{cell['precision']}/{cell['dataset']}/k{cell['k']}"
         f"/T{cell['iterations']}/t{cell['threads']}"
-    ) + (f"/r{cell['ranks']}" if "ranks" in cell else "")
+    )
+    key += "".join(f"/{name[0]}{cell[name]}" for name in ("ranks", "gpus") if name in cell)
     if cell["key"] != key:
         yield f"the key does not fit the cell's own fields, which make {key}"
     if cell["status"] == "ok":

@@ -145,6 +145,11 @@ class Cell:
         return self.data.get("ranks", 1)
 
     @property
+    def gpus(self) -> int:
+        """GPUs that shared its points."""
+        return self.data.get("gpus", 1)
+
+    @property
     def on_gpu(self) -> bool:
         """Was it measured on a GPU? (The backend alone does not tell: Python libraries do both.)"""
         return self.data.get("gpu") is not None

@@ -76,11 +76,12 @@ def gpu_l2_bytes(result: Result) -> int | None:
 
 
 def gpu_read_ceiling(result: Result, cell: Cell) -> float | None:
-    """Measured read bandwidth of the GPU in GB/s, from its L2 where the points fit into that."""
+    """Measured read bandwidth of the GPU in GB/s, from its L2 where the points fit into that, or
+    its part of those that several share."""
     limits = gpu_ceilings(result)
     l2_bytes = gpu_l2_bytes(result)
     in_l2 = limits.get("read_gbytes_per_second_l2")
-    points = scalar_bytes(cell.precision) * cell.n * cell.d
+    points = scalar_bytes(cell.precision) * cell.n * cell.d / cell.gpus
     if in_l2 and l2_bytes and points <= l2_bytes:
         return in_l2
     return limits.get("read_gbytes_per_second")
@@ -100,15 +101,17 @@ def gpu_arithmetic_ceiling(result: Result, precision: str) -> float | None:
 
 
 def gpu_limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
-    """The same on the GPU: its bandwidth, its fastest arithmetic, and one barrier over the grid."""
+    """The same on the GPU: its bandwidth, its fastest arithmetic, and one barrier over the grid. Of
+    several, each measured as the first: all that they can do together."""
     limits = gpu_ceilings(result)
     bounds = []
     read = gpu_read_ceiling(result, cell)
     if read:
-        bounds.append((compulsory_bytes(cell) / (read * 1e9), "bandwidth"))
+        bounds.append((compulsory_bytes(cell) / (cell.gpus * read * 1e9), "bandwidth"))
     rate = gpu_arithmetic_ceiling(result, cell.precision)
     if rate:
-        bounds.append((2.0 * cell.n * cell.k * cell.d / (rate * 1e9), "arithmetic"))
+        work = 2.0 * cell.n * cell.k * cell.d / cell.gpus
+        bounds.append((work / (rate * 1e9), "arithmetic"))
     barrier = limits.get("grid_barrier_seconds")
     if barrier:
         bounds.append((barrier, "a grid barrier"))
@@ -315,7 +318,7 @@ def baseline_of(result: Result, figure: dict[str, Any]) -> dict[str, Any] | str:
 
 def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
     """The cells of a variant as experiments name it: a name, or {variant, precision, threads,
-    ranks}; without ranks, one."""
+    ranks, gpus}; without ranks or gpus, one."""
     wanted = {"variant": name} if isinstance(name, str) else name
     found = [
         c
@@ -324,6 +327,7 @@ def named(cells: Iterable[Cell], name: dict[str, Any] | str) -> list[Cell]:
         and wanted.get("precision", c.precision) == c.precision
         and wanted.get("threads", c.threads) == c.threads
         and wanted.get("ranks", 1) == c.ranks
+        and wanted.get("gpus", 1) == c.gpus
     ]
     if "precision" not in wanted and any(c.precision == "f32" for c in found):
         return [c for c in found if c.precision == "f32"]

@@ -14,6 +14,7 @@ DIMENSIONS = ("n", "d", "k")
 UNSTEADY = "unsteady"  # measured and right, but no one number speaks for it
 THREADS = "threads"  # what a figure may go over besides
 RANKS = "ranks"  # and this
+GPUS = "gpus"  # or this
 
 
 class NothingToDraw(Exception):
@@ -59,20 +60,22 @@ class Series:
 
 def series_of(cells: Iterable[Cell], x: str | None = None) -> list[Series]:
     """One series per variant, precision and, where a variant ran with several, numbers of threads
-    and of ranks, unless that is what the figure goes over."""
-    groups: dict[tuple[str, str, int, int], list[Cell]] = {}
+    of ranks and of GPUs, unless that is what the figure goes over."""
+    groups: dict[tuple[str, str, int, int, int], list[Cell]] = {}
     for cell in cells:
         threads = 0 if x == THREADS else cell.threads
         ranks = 0 if x == RANKS else cell.ranks
-        groups.setdefault((cell.variant, cell.precision, threads, ranks), []).append(cell)
+        gpus = 0 if x == GPUS else cell.gpus
+        groups.setdefault((cell.variant, cell.precision, threads, ranks, gpus), []).append(cell)
     counts: dict[tuple[str, str], set[int]] = {}
-    for variant, precision, used, _ in groups:
+    for variant, precision, used, _, _ in groups:
         counts.setdefault((variant, precision), set()).add(used)
 
-    def label(variant: str, precision: str, used: int, ranks: int) -> str:
+    def label(variant: str, precision: str, used: int, ranks: int, gpus: int) -> str:
         several = len(counts[(variant, precision)]) > 1
         text = f"{variant} {precision}" + (f" {TIMES}{used}" if several else "")
-        return text + (f", {ranks} ranks" if ranks > 1 else "")
+        text += f", {ranks} ranks" if ranks > 1 else ""
+        return text + (f", {gpus} GPUs" if gpus > 1 else "")
 
     return [Series(label(*key), tuple(group)) for key, group in groups.items()]
 

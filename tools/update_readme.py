@@ -30,7 +30,7 @@ VARIANTS = "docs/variants.md"
 BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
-READING_ORDER = ("cpu", "eigen", "blas", "openmp", "mpi", "cuda")
+READING_ORDER = ("cpu", "eigen", "blas", "openmp", "mpi", "cuda", "nccl")
 HEADER = "| backend | variant | idea | source | precision | exact |\n|---|---|---|---|---|---|\n"
 
 

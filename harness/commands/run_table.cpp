@@ -35,6 +35,9 @@ Line row_of(const json& cell) {
   if (const int ranks = cell.value("ranks", 1); ranks > 1) {
     row.variant += ", " + std::to_string(ranks) + " ranks";
   }
+  if (const int gpus = cell.value("gpus", 1); gpus > 1) {
+    row.variant += ", " + std::to_string(gpus) + " GPUs";
+  }
   if (cell.at("threads").get<int>() > 1) {
     row.variant += ", " + std::to_string(cell.at("threads").get<int>()) + " threads";
   }

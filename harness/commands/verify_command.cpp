@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/machine/gpu.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/ranks.h"
 #include "harness/support/errors.h"
@@ -147,6 +148,12 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     ++verified.unavailable;
     return;
   }
+  if (gpus_in_use() > 1 && !variant.traits.many_gpus) {
+    std::printf("%-26s unavailable: shares its points among no GPUs\n",
+                variant.traits.name.c_str());
+    ++verified.unavailable;
+    return;
+  }
   int tried = 0;
   bool bad = false;
   for (const Precision precision : variant.traits.precisions) {
@@ -230,6 +237,7 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
       ->check(positive_number());
   add_device_option(*verify);
   add_plugin_option(*verify);
+  add_gpus_option(*verify);
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");
   verify->add_flag(
       "--verbose", command->verbose,

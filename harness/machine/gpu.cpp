@@ -35,6 +35,15 @@ std::string one_line(const GpuDevice& device) {
   return std::to_string(device.index) + " (" + device.name + ", " + device.uuid + ")";
 }
 
+bool one_chosen = false;  // by --device
+int in_use = 1;
+
+/// What decides how a variant divides its work.
+bool alike(const GpuDevice& a, const GpuDevice& b) {
+  return a.major == b.major && a.minor == b.minor && a.multiprocessors == b.multiprocessors &&
+         a.shared_bytes_per_block == b.shared_bytes_per_block;
+}
+
 std::string listed(const std::vector<GpuDevice>& devices) {
   std::string text;
   for (const auto& device : devices) text += (text.empty() ? "" : ", ") + one_line(device);
@@ -103,6 +112,23 @@ std::optional<std::size_t> find_gpu(const std::vector<GpuDevice>& devices, const
   return found;
 }
 
+std::string problem_with_many(const GpuStatus& status, int count, bool chosen) {
+  if (!status.problem.empty()) return status.problem;
+  if (count == 1) return "";
+  if (chosen) return "--device chooses one; CUDA_VISIBLE_DEVICES can choose several";
+  if (static_cast<std::size_t>(count) > status.devices.size()) {
+    return std::to_string(status.devices.size()) + " visible here: " + listed(status.devices);
+  }
+  for (int index = 1; index < count; ++index) {
+    const GpuDevice& device = status.devices[static_cast<std::size_t>(index)];
+    if (!alike(status.devices.front(), device)) {
+      return "GPUs that share points must be of one kind, and " + one_line(device) + " is not as " +
+             one_line(status.devices.front()) + "; CUDA_VISIBLE_DEVICES can choose others";
+    }
+  }
+  return "";
+}
+
 std::size_t choose_gpu(GpuStatus& status, const std::string& which) {
   std::string problem = status.devices.empty() ? status.problem : "";
   std::optional<std::size_t> index;
@@ -110,6 +136,7 @@ std::size_t choose_gpu(GpuStatus& status, const std::string& which) {
   if (index) problem = problem_with(status, *index);
   if (!problem.empty()) throw EnvironmentError("--device " + which + ": " + problem);
   status.problem.clear();
+  one_chosen = true;
   // Processes that are started from here see this GPU alone. Where the user has chosen some, the
   // chosen one's own name is kept: it may be a part of a GPU.
   std::string name = status.devices[*index].uuid;
@@ -126,4 +153,20 @@ std::size_t choose_gpu(GpuStatus& status, const std::string& which) {
 }
 
 }  // namespace detail
+
+int gpus_in_use() { return in_use; }
+
+std::string problem_with_gpus(int count) {
+  return detail::problem_with_many(gpu_status(), count, one_chosen);
+}
+
+void use_gpus(int count) {
+  if (count > 1) {
+    if (const std::string problem = problem_with_gpus(count); !problem.empty()) {
+      throw EnvironmentError(std::to_string(count) + " GPUs cannot be used together: " + problem);
+    }
+  }
+  in_use = count;
+}
+
 }  // namespace kmeans

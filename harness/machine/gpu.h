@@ -43,6 +43,13 @@ const GpuStatus& gpu_status();
 /// EnvironmentError naming what there is when it cannot be used.
 void use_gpu(const std::string& which);
 
+/// GPUs that a variant with the trait `many_gpus` shares its points among: 1 unless use_gpus() said more.
+int gpus_in_use();
+/// Why not so many GPUs can be used together; empty: they can.
+std::string problem_with_gpus(int count);
+/// Throws EnvironmentError with problem_with_gpus().
+void use_gpus(int count);
+
 /// Makes the chosen GPU the calling thread's, which makes a CUDA context. Does nothing where no GPU
 /// can be used.
 void bind_gpu();
@@ -87,6 +94,8 @@ std::string problem_with(const GpuStatus& status, std::size_t index);
 /// What it means that the devices could not be counted.
 std::string device_count_problem(bool insufficient_driver, bool no_device, const char* message,
                                  const GpuStatus& status);
+/// As problem_with_gpus(); `one_chosen`: --device said which.
+std::string problem_with_many(const GpuStatus& status, int count, bool one_chosen);
 /// The index of the GPU that `which` names; sets CUDA_VISIBLE_DEVICES for processes started later.
 /// Throws EnvironmentError.
 std::size_t choose_gpu(GpuStatus& status, const std::string& which);

@@ -4,6 +4,9 @@
 #include <string>
 
 #include "harness/machine/gpu.h"
+#include "harness/machine/ranks.h"
+#include "harness/support/errors.h"
+#include "harness/support/option_checks.h"
 
 namespace kmeans {
 
@@ -12,6 +15,21 @@ void add_device_option(CLI::App& command) {
       "--device", [](const std::string& which) { use_gpu(which); },
       "GPU to use: its number or (the beginning of) its UUID, as `kmeans-bench list` shows them; "
       "default: the first");
+}
+
+void add_gpus_option(CLI::App& command) {
+  command
+      .add_option_function<int>(
+          "--gpus",
+          [](int count) {
+            if (count > 1 && launched().size > 1) {
+              throw InputError("--gpus " + std::to_string(count) +
+                               ": those of one process; of several ranks each has one");
+            }
+            use_gpus(count);
+          },
+          "GPUs that share the points (variant nccl_exact); default: 1")
+      ->transform(whole_number(1, 4096));
 }
 
 }  // namespace kmeans

@@ -192,6 +192,7 @@ void add_cell(const CellResult& cell, const json& context,
               std::map<std::tuple<std::string, std::string, int>, AdviceSeries>& all) {
   if (cell.status != "ok" || !cell.unsteady.empty() || !cell.median) return;
   const CellKey& key = cell.key;
+  if (key.ranks > 1 || key.gpus > 1) return;  // what is asked for is one process, on one GPU
   auto& series = all[{key.variant, to_string(key.shape.precision), key.threads}];
   series.variant = key.variant;
   series.precision = to_string(key.shape.precision);

@@ -9,7 +9,8 @@ std::string CellKey::work() const {
 }
 
 std::string CellKey::text() const {
-  return work() + "/t" + std::to_string(threads) + (ranks > 1 ? "/r" + std::to_string(ranks) : "");
+  return work() + "/t" + std::to_string(threads) + (ranks > 1 ? "/r" + std::to_string(ranks) : "") +
+         (gpus > 1 ? "/g" + std::to_string(gpus) : "");
 }
 
 std::string CellKey::points() const {
@@ -27,6 +28,7 @@ nlohmann::json to_json(const CellKey& key) {
                       {"iterations", key.iterations},
                       {"threads", key.threads}};
   if (key.ranks > 1) json["ranks"] = key.ranks;
+  if (key.gpus > 1) json["gpus"] = key.gpus;
   return json;
 }
 

@@ -19,9 +19,10 @@ struct CellKey {
   std::int64_t iterations = 1;  ///< T
   int threads = 1;
   int ranks = 1;  ///< each with so many threads (docs/scaling.md)
+  int gpus = 1;   ///< of one process
 
   /// "variant/precision/dataset/k4/T10/t2", as journals, result files and --only have it; with
-  /// several ranks "/r4" follows. n and d are the data set's.
+  /// several ranks "/r4" follows, with several GPUs "/g2". n and d are the data set's.
   [[nodiscard]] std::string text() const;
   /// The same without the threads: the work, however many do it.
   [[nodiscard]] std::string work() const;

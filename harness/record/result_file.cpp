@@ -280,6 +280,7 @@ CellKey read_key(const JsonReader& node) {
   key.iterations = node["iterations"].integer(1);
   key.threads = node["threads"].integer<int>(1);
   if (const auto ranks = node["ranks"]) key.ranks = ranks.integer<int>(2);
+  if (const auto gpus = node["gpus"]) key.gpus = gpus.integer<int>(2);
   if (stated != key.text()) {
     node["key"].fail(shortened(node["key"].value()) +
                      " does not fit the cell's own fields, which make \"" + valid_utf8(key.text()) +

@@ -22,6 +22,7 @@ struct VariantChoice {
   std::optional<Precision> precision;  ///< Absent: the variant's first.
   std::optional<int> threads;          ///< Absent: those of the run.
   int ranks = 1;                       ///< That share the work (docs/scaling.md).
+  int gpus = 1;                        ///< The same, of one process.
   std::optional<double> at_most_nkd;   ///< Larger shapes are left out, and the result says so.
   std::string pointer;                 ///< Where it stands in the file.
 };

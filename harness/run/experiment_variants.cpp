@@ -74,6 +74,10 @@ VariantChoice read_choice(const JsonReader& object, bool star_allowed) {
   if (given("precision")) choice.precision = object["precision"].parsed(parse_precision);
   if (given("threads")) choice.threads = object["threads"].integer<int>(1, 4096);
   if (given("ranks")) choice.ranks = object["ranks"].integer<int>(1, 4096);
+  if (given("gpus")) choice.gpus = object["gpus"].integer<int>(1, 4096);
+  if (choice.gpus > 1 && choice.ranks > 1) {
+    object["gpus"].fail("are those of one process; with \"ranks\" each rank has one");
+  }
   if (given("at_most_nkd")) {
     choice.at_most_nkd =
         static_cast<double>(object["at_most_nkd"].integer(1, std::int64_t{1} << 53));
@@ -83,7 +87,7 @@ VariantChoice read_choice(const JsonReader& object, bool star_allowed) {
 
 VariantChoice read_variant(const JsonReader& value, bool star_allowed) {
   if (!value.value().is_string()) {
-    value.allow_only({"variant", "precision", "threads", "ranks", "at_most_nkd"});
+    value.allow_only({"variant", "precision", "threads", "ranks", "gpus", "at_most_nkd"});
     return read_choice(value, star_allowed);
   }
   VariantChoice choice;

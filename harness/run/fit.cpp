@@ -11,6 +11,7 @@
 
 #include "datasets/dataset.h"
 #include "harness/machine/gpu_option.h"
+#include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/run/job.h"
 #include "harness/run/out_folder.h"
@@ -391,6 +392,9 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
   return trace;
 }
 
+constexpr const char* kOfGpus = "nccl_exact";
+constexpr const char* kOfLittleMemory = "openmp_blocks";
+
 // An exact variant: the fastest that needs no GPU, or the one for several ranks.
 std::string default_variant() {
   constexpr const char* kOfRanks = "mpi_exact";
@@ -403,6 +407,7 @@ struct FitOptions {
   std::string file;
   std::int64_t k = 0;
   std::string variant = default_variant();
+  bool variant_is_chosen = false;
   std::string precision;
   std::string init = "kmeans++:1";
   std::int64_t iterations = 0;
@@ -493,8 +498,34 @@ void refuse_idle_ranks(const RegisteredVariant& registered) {
                    std::to_string(ranks) + " ranks cannot share its work; these can: " + others);
 }
 
+/// The same of GPUs.
+void refuse_idle_gpus(const RegisteredVariant& registered) {
+  if (gpus_in_use() == 1 || registered.traits.many_gpus) return;
+  throw InputError(registered.traits.name + " shares its points among no GPUs, so --gpus " +
+                   std::to_string(gpus_in_use()) + " would leave them idle; " + kOfGpus + " does");
+}
+
+/// What nobody has chosen must fit: where the default variant's own memory does not, the one that takes the
+/// points block by block, and a line says so. A mapped file's pages come and go, and do not count.
+const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVariant& chosen,
+                                   const Shape& shape, int threads, double available) {
+  const auto* blocks = find_variant(kOfLittleMemory);
+  if (options.variant_is_chosen || process_ranks().size() > 1 || blocks == nullptr) return chosen;
+  if (!chosen.traits.memory_bytes || !takes(blocks->traits, shape.precision)) return chosen;
+  const double need = chosen.traits.memory_bytes(shape, threads) + 12 * Sizes(shape).n;
+  if (need <= available) return chosen;
+  std::fprintf(stderr,
+               "kmeans-bench: note: %s needs %s of memory beside the points, has %s: %s takes the "
+               "points from where they lie, block by block, in every iteration\n",
+               chosen.traits.name.c_str(), format_bytes(need).c_str(),
+               format_bytes(available).c_str(), kOfLittleMemory);
+  return *blocks;
+}
+
 template <class T>
-int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Precision precision) {
+int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precision precision) {
+  // Before the file is read: what the system keeps of it may count as taken, and can be taken back.
+  const auto available = static_cast<double>(available_memory());
   LoadOptions load;
   load.scalar = scalar_of<T>;
   load.csv_drop_last = options.drop_last_columns;
@@ -509,6 +540,8 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& registered, Pr
                      std::to_string(points.n()) + " (the points of " + options.file + ")");
   }
   if (!options.out.empty()) check_writable(options.out);
+  const RegisteredVariant& registered = that_fits(
+      options, chosen, {points.n(), points.d(), options.k, precision}, threads, available);
   const auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file);
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     throw InputError(support.reason);
@@ -597,6 +630,7 @@ int run_fit(const FitOptions& options) {
     throw EnvironmentError(options.variant + " is not available here: " + available.reason);
   }
   refuse_idle_ranks(registered);
+  refuse_idle_gpus(registered);
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
   return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)
@@ -688,8 +722,9 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
   fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")
       ->required()
       ->transform(whole_number(std::numeric_limits<std::int64_t>::min()));
-  fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
-      ->capture_default_str();
+  auto* variant =
+      fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
+          ->capture_default_str();
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
   fit->add_option(
          "--init", options->init,
@@ -706,12 +741,17 @@ void add_fit_command(CLI::App& app, std::function<int()>& action) {
       ->transform(whole_number(1, kMaxThreads));
   add_device_option(*fit);
   add_plugin_option(*fit);
+  add_gpus_option(*fit);
   fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
                   "Columns of a csv to leave out at the end (1 for a label column)")
       ->transform(whole_number(0));
   fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
   fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
-  fit->callback([options, &action] { action = [options] { return run_fit(*options); }; });
+  fit->callback([options, variant, &action] {
+    options->variant_is_chosen = variant->count() > 0;
+    if (gpus_in_use() > 1 && !options->variant_is_chosen) options->variant = kOfGpus;
+    action = [options] { return run_fit(*options); };
+  });
 }
 
 }  // namespace kmeans

@@ -52,6 +52,7 @@ nlohmann::json to_json(const Job& job) {
       {"iterations", job.iterations},
       {"threads", job.threads},
       {"ranks", job.ranks},
+      {"gpus", job.gpus},
       {"repetitions", job.repetitions},
       {"min_seconds", job.min_seconds},
       {"max_seconds", job.max_seconds},
@@ -80,6 +81,7 @@ Job job_from_json(const nlohmann::json& json) {
   job.iterations = integer_at<std::int64_t>(json, "iterations");
   job.threads = integer_at<int>(json, "threads");
   if (json.contains("ranks")) job.ranks = integer_at<int>(json, "ranks");
+  if (json.contains("gpus")) job.gpus = integer_at<int>(json, "gpus");
   job.repetitions = integer_at<int>(json, "repetitions");
   json.at("min_seconds").get_to(job.min_seconds);
   json.at("max_seconds").get_to(job.max_seconds);

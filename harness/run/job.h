@@ -28,6 +28,7 @@ struct Job {
   std::int64_t iterations = 1;  ///< T per timed repetition
   int threads = 1;
   int ranks = 1;              ///< processes to start it as, through the launcher
+  int gpus = 1;               ///< that the variant shares its points among
   int repetitions = 3;        ///< 0: neither timed nor verified, only the outcome of T iterations
   double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
   double max_seconds = 10;    ///< budget of the timed part in this process; at least one repetition

@@ -13,6 +13,7 @@ Job job_of(const CellKey& key, const TaskFiles& files) {
   job.iterations = key.iterations;
   job.threads = key.threads;
   job.ranks = key.ranks;
+  job.gpus = key.gpus;
   return job;
 }
 

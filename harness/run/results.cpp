@@ -178,7 +178,8 @@ void doubt_ceiling(const char* what, const char* unit, double value, double ceil
   }
 }
 
-/// Of a GPU cell: ceilings, the GPU's state around it, and the second clock.
+/// Of a GPU cell: ceilings, the GPU's state around it, and the second clock. Several GPUs, which are of
+/// one kind, can do together what was measured of one, times their number.
 void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
                const json& device_times, const json& ceilings, json& noted) {
   const Shape& shape = cell.task.shape;
@@ -190,10 +191,12 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
     const char* scalar = shape.precision == Precision::f64 ? "f64" : "f32";
     const double rate = std::fmax(largest_number(part("gemm_gflops"), {name}),
                                   largest_number(part("fma_gflops"), {scalar}));
-    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, rate, noted);
+    const auto gpus = static_cast<double>(cell.key.gpus);
+    doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, gpus * rate, noted);
+    const double bandwidth =
+        largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_l2"});
     doubt_ceiling("compulsory traffic", "GB/s", compulsory_bytes(shape) / seconds * 1e-9,
-                  largest_number(ceilings, {"read_gbytes_per_second", "read_gbytes_per_second_l2"}),
-                  noted);
+                  gpus * bandwidth, noted);
   }
   const double step = seconds * static_cast<double>(cell.key.iterations);
   if (device_times.is_object() && step >= kLongStepSeconds) {

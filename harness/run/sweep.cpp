@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "harness/machine/gpu.h"
 #include "harness/machine/ranks.h"
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
@@ -31,16 +32,31 @@ struct ResolvedVariant {
   Precision precision = Precision::f32;
   int threads = 1;
   int ranks = 1;
+  int gpus = 1;
   std::optional<double> at_most_nkd;
   bool from_star = false;  ///< Left out, not skipped, where it does not take the shape.
   std::string problem;     ///< Why it cannot run whatever the shape.
 };
+
+/// Why so many ranks or GPUs cannot share the work of a variant; empty if they can.
+std::string problem_with_sharing(const VariantChoice& choice, const Traits& traits) {
+  if (choice.ranks > 1) {
+    if (!traits.shards) return "takes no part of the points, so ranks cannot share its work";
+    if (traits.gpu) return "is not measured on ranks, only on the GPUs of one process (\"gpus\")";
+    if (ranks_library().empty()) return "several ranks need MPI, which this build has not";
+  }
+  if (choice.gpus == 1) return "";
+  if (!traits.many_gpus) return "works on one GPU, so several cannot share its points";
+  const std::string problem = problem_with_gpus(choice.gpus);
+  return problem.empty() ? "" : std::to_string(choice.gpus) + " GPUs: " + problem;
+}
 
 ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, int threads_of_run) {
   // Where nothing else is said, the ranks share the processors that one would have.
   const int threads = std::max(1, threads_of_run / choice.ranks);
   ResolvedVariant result;
   result.ranks = choice.ranks;
+  result.gpus = choice.gpus;
   result.name = name;
   result.registered = find_variant(name);
   result.at_most_nkd = choice.at_most_nkd;
@@ -59,10 +75,8 @@ ResolvedVariant resolve(const VariantChoice& choice, const std::string& name, in
   result.threads = traits.parallel ? choice.threads.value_or(threads) : 1;
   if (const Support available = availability(*result.registered); !available.ok) {
     result.problem = available.reason;
-  } else if (choice.ranks > 1 && !traits.shards) {
-    result.problem = "takes no part of the points, so ranks cannot share its work";
-  } else if (choice.ranks > 1 && ranks_library().empty()) {
-    result.problem = "several ranks need MPI, which this build has not";
+  } else {
+    result.problem = problem_with_sharing(choice, traits);
   }
   return result;
 }
@@ -223,7 +237,7 @@ class Planner {
       return "needs " + format_bytes(need) + " of memory, has " +
              format_bytes(options_.memory_bytes);
     }
-    const double device_need = device_memory_need(*variant.registered, shape);
+    const double device_need = device_memory_need(*variant.registered, shape, variant.gpus);
     if (device_need > 0 && options_.device_memory_bytes &&
         device_need > *options_.device_memory_bytes) {
       return "needs " + format_bytes(device_need) + " of GPU memory, has " +
@@ -237,8 +251,8 @@ class Planner {
     cell.backend = variant.backend;
     cell.task = task;
     cell.task.shape.precision = variant.precision;
-    cell.key = {variant.name, task.label,      cell.task.shape,
-                iterations,   variant.threads, variant.ranks};
+    cell.key = {variant.name,    task.label,    cell.task.shape, iterations,
+                variant.threads, variant.ranks, variant.gpus};
     cell.sampling = sampling();
     if (variant.registered != nullptr) {
       const Traits& traits = variant.registered->traits;

@@ -301,7 +301,7 @@ std::vector<double> per_iteration(std::vector<double> seconds, double iterations
 
 // Why the GPU's free memory does not hold the variant; empty if it does.
 std::string lacking_device_memory(const RegisteredVariant& registered, const Shape& shape) {
-  const double need = device_memory_need(registered, shape);
+  const double need = device_memory_need(registered, shape, gpus_in_use());
   // A Python library allocates in its own process; a CUDA context here would take memory from it.
   if (need == 0 || registered.backend == "python") return "";
   const auto memory = gpu_memory();
@@ -507,6 +507,7 @@ JobResult run_job(const Job& job) {
   try {
     if (job.variant == kFloat64Trajectory) return follow_float64(job);
     const RegisteredVariant& registered = require_variant_of_worker(job.variant);
+    use_gpus(job.gpus);
     return job.precision == Precision::f64 ? run_typed<double>(job, registered)
                                            : run_typed<float>(job, registered);
   } catch (const std::bad_alloc&) {

@@ -10,6 +10,7 @@
 
 #include "harness/machine/gpu.h"
 #include "harness/machine/machine.h"
+#include "harness/machine/nccl.h"
 #include "harness/support/errors.h"
 #include "harness/support/text.h"
 
@@ -17,7 +18,8 @@ namespace kmeans {
 namespace {
 
 // Order of first reading: from the plainest to the most involved; others follow by name.
-constexpr std::array kBackendOrder{"cpu", "eigen", "blas", "openmp", "mpi", "cuda", "python"};
+constexpr std::array kBackendOrder{"cpu", "eigen", "blas", "openmp",
+                                   "mpi", "cuda",  "nccl", "python"};
 
 std::vector<RegisteredVariant>& storage() {
   static std::vector<RegisteredVariant> variants;  // filled by static initialisers of all variants
@@ -65,7 +67,7 @@ void check_name(const std::string& name, const char* where) {
 bool register_variant(Traits traits, Factory factory, const char* file) {
   check_name(traits.name, file);
   const std::string backend = backend_of(file);
-  if (backend == "cuda") traits.gpu = true;
+  if (backend == "cuda" || backend == "nccl") traits.gpu = true;
   if (traits.engine && !traits.exact) refuse("engine '" + traits.name + "' is not exact");
   storage().push_back({std::move(traits), std::move(factory), backend, Support::yes()});
   return true;
@@ -142,6 +144,7 @@ const RegisteredVariant& require_variant(std::string_view name) {
 Support availability(const RegisteredVariant& variant) {
   if (!variant.available.ok || !variant.traits.gpu) return variant.available;
   const GpuStatus& gpu = gpu_status();
+  if (variant.backend == "nccl" && !nccl_problem().empty()) return Support::no(nccl_problem());
   if (gpu.built || variant.backend == "cuda") {
     return gpu.problem.empty() ? Support::yes() : Support::no(gpu.problem);
   }

@@ -13,6 +13,7 @@ namespace kmeans {
 namespace {
 
 constexpr std::int64_t kRows = 4096;
+constexpr std::int64_t kSampled = std::int64_t{1} << 22;  // coordinates that are looked at together
 // A coordinate may be rounded by this share of its column's spread. Means are then off by no more,
 // and inertia by its square, 1e-12; float32 centroids of the size of eight spreads cost as much.
 constexpr double kShare = 0x1p-20;
@@ -61,6 +62,15 @@ std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::i
          "columns to like sizes, or use a variant that is not exact";
 }
 
+/// `count` coordinates from `first` on of evenly spaced rows, one row after the other.
+void sample_rows(const float* points, std::int64_t n, std::int64_t d, std::int64_t first,
+                 std::int64_t count, std::int64_t rows, float* sampled) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto row = static_cast<std::int64_t>(static_cast<__int128>(n) * r / rows);
+    sampled = std::copy_n(points + row * d + first, count, sampled);
+  }
+}
+
 }  // namespace
 
 std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads) {
@@ -74,11 +84,16 @@ std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int
   const double quantum = exact::power_of_two(-exponent);
   const std::int64_t rows = std::min(n, kRows);
   std::vector<double> column(rows);
+  // Row by row, many columns at once: of a file beyond memory every look at all rows reads all of it.
+  const std::int64_t width = std::clamp<std::int64_t>(kSampled / rows, 1, d);
+  std::vector<float> sampled(rows * width);
   for (std::int64_t t = 0; t < d; ++t) {
+    const std::int64_t first = t / width * width;
+    const std::int64_t count = std::min(width, d - first);
+    if (t == first) sample_rows(points, n, d, first, count, rows, sampled.data());
     double error = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
-      const auto row = static_cast<std::int64_t>(static_cast<__int128>(n) * r / rows);
-      const float value = points[row * d + t];
+      const float value = sampled[r * count + t - first];
       column[r] = value;
       // What is a multiple of the quantum, as a float32 far from the origin, is not rounded.
       const double kept = static_cast<double>(exact::to_fixed_point(value, scale)) * quantum;

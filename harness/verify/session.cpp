@@ -35,8 +35,10 @@ Support supports(const RegisteredVariant& variant, const Shape& shape) {
   return variant.traits.supports ? variant.traits.supports(shape) : Support::yes();
 }
 
-double device_memory_need(const RegisteredVariant& variant, const Shape& shape) {
+double device_memory_need(const RegisteredVariant& variant, const Shape& whole, int gpus) {
   if (!variant.traits.gpu) return 0;
+  Shape shape = whole;
+  shape.n = (whole.n + gpus - 1) / gpus;
   if (variant.traits.device_bytes) return variant.traits.device_bytes(shape);
   const Sizes s = shape;
   return s.scalar * s.d * (s.n + 2 * s.k) + 4 * s.n;

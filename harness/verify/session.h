@@ -39,8 +39,9 @@ Support supports(const RegisteredVariant& variant, const Shape& shape);
 /// Host bytes that points, labels and the variant's own memory need on this many CPU threads.
 double memory_need(const RegisteredVariant& variant, const Shape& shape, int threads);
 
-/// Device bytes that the variant needs; 0 for those that use no GPU.
-double device_memory_need(const RegisteredVariant& variant, const Shape& shape);
+/// Device bytes that the variant needs on each of the GPUs that share the points; 0 for those that use
+/// no GPU.
+double device_memory_need(const RegisteredVariant& variant, const Shape& shape, int gpus = 1);
 
 /// Makes the variant and sets it up. Throws what the variant throws.
 template <class T>

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_shared_sums.cuh"
 
 namespace kmeans::cuda {
 
@@ -192,28 +193,21 @@ __global__ void __launch_bounds__(kMoveThreads)
   }
 }
 
-__global__ void divide_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
-                              float* __restrict__ dev_centroids, std::int64_t k, std::int64_t d) {
-  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (index >= k * d) return;
-  const Integer* sums = dev_sums + index / d * (d + 1);
-  const auto count = static_cast<long long>(sums[d]);
-  if (count == 0) return;  // an empty cluster keeps its centroid
-  dev_centroids[index] = exact_mean(static_cast<long long>(sums[index % d]), count, inverse_scale);
-}
-
 /// Keeps the sums, and launches the kernels above.
 class MovingSums {
  public:
   MovingSums() = default;
-  MovingSums(std::int64_t n, std::int64_t d, std::int64_t k, double max_abs, int multiprocessors)
-      : n_(n), d_(d), k_(k), blocks_(static_cast<unsigned>(8 * multiprocessors)) {
-    const int s = kmeans::exact::sum_exponent(n, max_abs);
+  MovingSums(const Problem<float>& problem, int multiprocessors)
+      : n_(problem.shape.n),
+        d_(problem.shape.d),
+        k_(problem.shape.k),
+        blocks_(static_cast<unsigned>(8 * multiprocessors)),
+        shared_(problem) {
+    const int s = kmeans::exact::sum_exponent(problem.whole_n(), problem.max_abs);
     scale_ = kmeans::exact::power_of_two(s);
-    inverse_scale_ = kmeans::exact::power_of_two(-s);
-    dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
-    dev_counters_ = DeviceBuffer<std::int32_t>(3 * k);
-    dev_moves_ = DeviceBuffer<Move>(2 * n);
+    dev_sums_ = DeviceBuffer<Integer>(shared_.length());
+    dev_counters_ = DeviceBuffer<std::int32_t>(3 * k_);
+    dev_moves_ = DeviceBuffer<Move>(2 * n_);
     dev_count_ = DeviceBuffer<std::int64_t>(1);
   }
 
@@ -222,7 +216,13 @@ class MovingSums {
     dev_counters_.zero();
   }
 
-  /// dev_labels becomes dev_nearest, and dev_centroids the means of the clusters.
+  /// Do other GPUs have points of the clusters? Then exchange() follows update().
+  [[nodiscard]] bool shared() const { return shared_.shared(); }
+  void exchange(float* dev_centroids, cudaStream_t stream) const {
+    shared_.exchange(dev_sums_.data(), dev_centroids, stream);
+  }
+
+  /// dev_labels becomes dev_nearest, and dev_centroids the means of the clusters unless shared().
   void update(const float* dev_points, const std::int32_t* dev_nearest, std::int32_t* dev_labels,
               float* dev_centroids, cudaStream_t stream) const {
     std::int32_t* counters = dev_counters_.data();
@@ -242,9 +242,7 @@ class MovingSums {
         d_ <= 8 ? add_moves_kernel<8> : (d_ <= 16 ? add_moves_kernel<16> : add_moves_kernel<32>);
     add<<<blocks_, kMoveThreads, 0, stream>>>(dev_points, d_, scale_, moves, dev_sums_.data());
     KMEANS_CUDA_LAUNCHED(add_moves_kernel);
-    divide_kernel<<<blocks_for(k_ * d_, kMoveThreads), kMoveThreads, 0, stream>>>(
-        dev_sums_.data(), inverse_scale_, dev_centroids, k_, d_);
-    KMEANS_CUDA_LAUNCHED(divide_kernel);
+    if (!shared_.shared()) shared_.divide(dev_sums_.data(), dev_centroids, k_, stream);
   }
 
   /// Device bytes beside points, labels and centroids.
@@ -260,7 +258,7 @@ class MovingSums {
   std::int64_t k_ = 0;
   unsigned blocks_ = 1;
   double scale_ = 1;
-  double inverse_scale_ = 1;
+  SharedSums shared_;
   DeviceBuffer<Integer> dev_sums_;  // k x (d + 1): fixed point, and the count
   DeviceBuffer<std::int32_t> dev_counters_;
   DeviceBuffer<Move> dev_moves_;

@@ -13,6 +13,7 @@
 // Source:    docs/exact-step.md
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_shared_sums.cuh"
 
 namespace {
 
@@ -63,27 +64,32 @@ __global__ void __launch_bounds__(kThreads)
   if (i < n) dev_labels[i] = static_cast<std::int32_t>(nearest);
 }
 
+/// Where the sums and counts of clusters stand, in columns or in rows.
+struct SumLayout {
+  std::int64_t cluster;     // from a cluster's sum to the next one's
+  std::int64_t coordinate;  // from a coordinate's sum to the next one's
+  std::int64_t count;       // from a cluster's count to the next one's
+};
+
 __global__ void add_exactly_kernel(const float* __restrict__ dev_points, std::int64_t n,
                                    std::int64_t d, const std::int32_t* __restrict__ dev_labels,
-                                   double scale, std::int64_t pitch,
-                                   unsigned long long* __restrict__ dev_sums,
-                                   unsigned long long* __restrict__ dev_counts) {
+                                   double scale, SumLayout at, Integer* __restrict__ dev_sums,
+                                   Integer* __restrict__ dev_counts) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
   const std::int64_t j = dev_labels[i];
   for (std::int64_t t = 0; t < d; ++t) {
     // Unsigned addition of two's complements is signed addition.
     const long long fixed = exact_fixed_point(dev_points[t * n + i], scale);
-    atomicAdd(&dev_sums[t * pitch + j], static_cast<unsigned long long>(fixed));
+    atomicAdd(&dev_sums[t * at.coordinate + j * at.cluster], static_cast<Integer>(fixed));
   }
-  atomicAdd(&dev_counts[j], 1ULL);
+  atomicAdd(&dev_counts[j * at.count], Integer{1});
 }
 
-__global__ void divide_exactly_kernel(const unsigned long long* __restrict__ dev_sums,
-                                      std::int64_t pitch,
-                                      const unsigned long long* __restrict__ dev_counts,
-                                      double inverse_scale, float* __restrict__ dev_centroids,
-                                      std::int64_t k, std::int64_t d) {
+__global__ void divide_exactly_kernel(const Integer* __restrict__ dev_sums, std::int64_t pitch,
+                                      const Integer* __restrict__ dev_counts, double inverse_scale,
+                                      float* __restrict__ dev_centroids, std::int64_t k,
+                                      std::int64_t d) {
   const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (index >= k * d) return;
   const std::int64_t j = index / d;
@@ -99,16 +105,27 @@ class CudaExact final : public CudaLloyd<float> {
 
  private:
   void prepare() override {
-    const int s = kmeans::exact::sum_exponent(shape().n, problem_.max_abs);
+    const auto [n, d, k, precision] = shape();
+    const int s = kmeans::exact::sum_exponent(problem_.whole_n(), problem_.max_abs);
     scale_ = kmeans::exact::power_of_two(s);
     inverse_scale_ = kmeans::exact::power_of_two(-s);
-    dev_sums_ = DeviceBuffer<unsigned long long>(column_pitch(shape().k) * shape().d);
-    dev_counts_ = DeviceBuffer<unsigned long long>(shape().k);
+    shared_ = SharedSums(problem_);
+    if (shared_.shared()) {  // as exchange() takes them
+      layout_ = {.cluster = d + 1, .coordinate = 1, .count = d + 1};
+      dev_sums_ = DeviceBuffer<Integer>(shared_.length());
+    } else {
+      layout_ = {.cluster = 1, .coordinate = column_pitch(k), .count = 1};
+      dev_sums_ = DeviceBuffer<Integer>(column_pitch(k) * d);
+      dev_counts_ = DeviceBuffer<Integer>(k);
+    }
   }
 
   void iterate() override {
     assign();
     update();
+    if (!shared_.shared()) return;
+    const auto timed = stage("communication");
+    shared_.exchange(dev_sums_.data(), dev_centroids_.data(), nullptr);
   }
 
   void assign() {
@@ -124,10 +141,11 @@ class CudaExact final : public CudaLloyd<float> {
     const auto [n, d, k, precision] = shape();
     dev_sums_.zero();
     dev_counts_.zero();
+    Integer* counts = shared_.shared() ? dev_sums_.data() + d : dev_counts_.data();
     add_exactly_kernel<<<blocks_for(n, kThreads), kThreads>>>(
-        dev_points_.data(), n, d, dev_labels_.data(), scale_, column_pitch(k), dev_sums_.data(),
-        dev_counts_.data());
+        dev_points_.data(), n, d, dev_labels_.data(), scale_, layout_, dev_sums_.data(), counts);
     KMEANS_CUDA_LAUNCHED(add_exactly_kernel);
+    if (shared_.shared()) return;
     divide_exactly_kernel<<<blocks_for(k * d, kThreads), kThreads>>>(
         dev_sums_.data(), column_pitch(k), dev_counts_.data(), inverse_scale_,
         dev_centroids_.data(), k, d);
@@ -136,8 +154,10 @@ class CudaExact final : public CudaLloyd<float> {
 
   double scale_ = 1;
   double inverse_scale_ = 1;
-  DeviceBuffer<unsigned long long> dev_sums_;    // d columns of column_pitch(k): fixed point
-  DeviceBuffer<unsigned long long> dev_counts_;  // k
+  SharedSums shared_;
+  SumLayout layout_{};
+  DeviceBuffer<Integer> dev_sums_;    // fixed point, by layout_
+  DeviceBuffer<Integer> dev_counts_;  // k, unless they stand beside the sums
 };
 
 }  // namespace
@@ -145,7 +165,7 @@ class CudaExact final : public CudaLloyd<float> {
 KMEANS_VARIANT(
     CudaExact, .name = "cuda_exact",
     .summary = "the exact Lloyd step on plain CUDA cores: float64 distances, fixed-point sums",
-    .exact = true, .engine = true, .sums = Sums::wide,
+    .exact = true, .engine = true, .gpu_shards = true, .sums = Sums::wide,
     .device_bytes =
         [](const Shape& s) {
           return plain_device_bytes(s) +

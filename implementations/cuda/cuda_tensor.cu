@@ -497,7 +497,7 @@ class CudaTensor final : public CudaLloyd<float> {
     open_extents_.n = listed_;
     open_extents_.point_tiles = ceil_div(listed_, open_extents_.tile_rows);
     pitch_ = ceil_div(k, kSearchThreads) * kSearchThreads;
-    sums_ = MovingSums(n, d, k, problem_.max_abs, gpu.multiprocessors);
+    sums_ = MovingSums(problem_, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<__half>(extents_.point_tiles * tile_halves(extents_));
     dev_rows_ = DeviceBuffer<__half>(open_extents_.point_tiles * tile_halves(open_extents_));
     dev_rows_.zero();
@@ -592,9 +592,14 @@ class CudaTensor final : public CudaLloyd<float> {
       const auto timed = stage("settle");
       settle(stream);
     }
-    const auto timed = stage("update");
-    sums_.update(dev_points_.data(), dev_nearest_.data(), dev_labels_.data(), dev_centroids_.data(),
-                 stream);
+    {
+      const auto timed = stage("update");
+      sums_.update(dev_points_.data(), dev_nearest_.data(), dev_labels_.data(),
+                   dev_centroids_.data(), stream);
+    }
+    if (!sums_.shared()) return;
+    const auto timed = stage("communication");
+    sums_.exchange(dev_centroids_.data(), stream);
   }
 
   template <int M>
@@ -677,8 +682,9 @@ KMEANS_VARIANT(
     CudaTensor, .name = "cuda_tensor",
     .summary =
         "the exact step: float16 tensor cores with a proven bound, then float32, then as defined",
-    .exact = true, .sums = Sums::wide, .setup_note = "makes a centred float16 copy of the points",
-    .supports = runs_on_hopper, .device_bytes = [](const Shape& s) {
+    .exact = true, .gpu_shards = true, .sums = Sums::wide,
+    .setup_note = "makes a centred float16 copy of the points", .supports = runs_on_hopper,
+    .device_bytes = [](const Shape& s) {
       const double padded = 16.0 * std::ceil((static_cast<double>(s.d) + kExtra) / 16);
       const double n = static_cast<double>(s.n) + 256;
       const double k = static_cast<double>(s.k) + 256;

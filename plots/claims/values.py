@@ -28,7 +28,7 @@ from plots.words import count, listed, many
 
 _NEED_A_STAGE = ("stage_seconds", "stage_share", "stage_speedup", "share_of_fma")
 _TAKE_A_STAGE = ("gflops", "gbytes_per_second", "share_of_bandwidth")
-_AXES = ("n", "d", "k", "threads", "ranks", "iterations", "dataset")
+_AXES = ("n", "d", "k", "threads", "ranks", "gpus", "iterations", "dataset")
 
 
 @dataclass(frozen=True)

@@ -70,6 +70,42 @@ def test_without_a_gpu_its_cells_are_skipped_and_the_others_run(
         assert cells[name]["seconds_per_iteration"] is None
 
 
+def test_cells_of_several_gpus_are_skipped_where_they_cannot_be(bench, experiment, write, tmp_path):
+    variants = [
+        "reference",
+        {"variant": "reference", "gpus": 2},
+        {"variant": "nccl_exact", "gpus": 2},
+    ]
+    file = write(experiment(variants=variants))
+    changes = {"CUDA_VISIBLE_DEVICES": "", "KMEANS_BENCH_NCCL": "/nowhere/libnccl.so.2"}
+    run = bench(*options(file, tmp_path / "out"), environment=changes)
+    assert run.returncode == 0, run.stderr
+    result = json.loads((tmp_path / "out" / "demo.json").read_text(encoding="utf-8"))
+    one, two, shared = result["cells"]
+    assert (one["status"], two["status"], shared["status"]) == ("ok", "skipped", "skipped")
+    assert "gpus" not in one
+    assert two["gpus"] == 2
+    assert two["key"] == one["key"] + "/g2"
+    assert two["reason"] == "works on one GPU, so several cannot share its points"
+    assert "/nowhere/libnccl.so.2 was not found" in shared["reason"] or (
+        "not in this build" in shared["reason"]
+    )
+
+
+def test_gpus_and_ranks_of_one_cell_are_refused(bench, experiment, write, tmp_path):
+    both = {"variant": "mpi_exact", "gpus": 2, "ranks": 2}
+    file = write(experiment(variants=["reference", both]))
+    message = bench.refusal(*options(file, tmp_path / "out"))
+    assert "those of one process" in message
+
+
+def test_more_gpus_than_there_are_is_refused(bench, tmp_path):
+    points = tmp_path / "points.csv"
+    points.write_text("0,0\n1,1\n9,9\n", encoding="utf-8")
+    message = bench.refusal("fit", points, "-k", "2", "--gpus", "4000", code=3)
+    assert "4000 GPUs cannot be used together: " in message
+
+
 @pytest.mark.parametrize("which", ["0", "7", "GPU-00000000", "-1", "first"])
 def test_a_gpu_that_is_not_there_is_refused(bench, listing, experiment, write, tmp_path, which):
     if which == "0" and not no_gpu(listing):

@@ -215,6 +215,7 @@ def small_experiment() -> dict[str, Any]:
                 "traces": ["end-.*"],
                 "title": "Seconds until the end",
             },
+            {"id": "scaling", "kind": "scaling", "show": "strong", "title": "Strong scaling"},
             {"id": "whole-call", "kind": "whole-call", "title": "A whole call"},
             {"id": "claims", "kind": "claims", "title": "What the source says"},
         ],

@@ -197,6 +197,7 @@ def cell(
     executed: int | None = None,
     threads: int | None = None,
     ranks: int = 1,
+    gpus: int = 1,
 ) -> dict[str, Any]:
     """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend tells whether
     it ran on a GPU, unless `on_gpu` does. `executed`: iterations of a library that may stop."""
@@ -209,15 +210,17 @@ def cell(
     median = operations / per_second + rng.uniform(0.2, 40) * 1e-6
     size = 8 if precision == "f64" else 4
     ok = status == "ok"
-    gpu = ok and (backend == "cuda" if on_gpu is None else on_gpu)
+    gpu = ok and (backend in ("cuda", "nccl") if on_gpu is None else on_gpu)
     groups, statistics = times(median, samples, rng) if ok else ([], None)
     middle = statistics["median"] if statistics else math.inf
     stages = _stages(variant, middle) if ok and backend != "python" else {}
     bytes_moved = size * n * d + 4 * n + 2 * size * k * d
     return {
         "key": f"{variant}/{precision}/data-{n}x{d}/k{k}/T{iterations}/t{threads}"
-        + (f"/r{ranks}" if ranks > 1 else ""),
+        + (f"/r{ranks}" if ranks > 1 else "")
+        + (f"/g{gpus}" if gpus > 1 else ""),
         **({"ranks": ranks} if ranks > 1 else {}),
+        **({"gpus": gpus} if gpus > 1 else {}),
         "experiment": experiment,
         "variant": variant,
         "backend": backend,
@@ -471,6 +474,7 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
                     init=experiment["init"],
                     threads=entry.get("threads") if isinstance(entry, dict) else None,
                     ranks=entry.get("ranks", 1) if isinstance(entry, dict) else 1,
+                    gpus=entry.get("gpus", 1) if isinstance(entry, dict) else 1,
                 )
             )
     traces = [
@@ -549,7 +553,9 @@ def agree(record: dict[str, Any]) -> None:
     record["key"] = (
         f"{record['variant']}/{record['precision']}/{record['dataset']}/k{k}"
         f"/T{record['iterations']}/t{record['threads']}"
-    ) + (f"/r{record['ranks']}" if "ranks" in record else "")
+    )
+    for name in ("ranks", "gpus"):
+        record["key"] += f"/{name[0]}{record[name]}" if name in record else ""
     median = record["seconds_per_iteration"]["median"]
     size = 8 if record["precision"] == "f64" else 4
     record["gflops"] = (n * k * (3.0 * d + 2) + d * (n + k)) / median / 1e9

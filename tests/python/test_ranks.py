@@ -62,7 +62,8 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fit(size: int, file: Path, out: Path, *more: str, **environment: str) -> dict[str, object]:
-    arguments = ("fit", file, "-k", "17", "--threads", "1", "--out", out, *more)
+    clusters = () if "-k" in more else ("-k", "17")
+    arguments = ("fit", file, *clusters, "--threads", "1", "--out", out, *more)
     if size == 0:
         run = subprocess.run(
             [os.environ["KMEANS_BENCH"], *map(str, arguments)],
@@ -124,6 +125,36 @@ def test_fit_gives_the_same_files_and_lines_for_any_number_of_ranks(
     assert len(alone["lines"]) > 3
     for size in SIZES:
         assert fit(size, points, tmp_path / str(size)) == alone, f"{size} ranks"
+
+
+def _random_fit(seed: int) -> tuple[np.ndarray, int]:
+    """Points of a kind that the seed decides (ties, duplicates, an offset, tiny ones), and k."""
+    random = np.random.default_rng(seed)
+    n, d = random.integers(2, 400), random.integers(1, 24)
+    values = random.normal(size=(n, d))
+    kind = seed % 5
+    if kind == 1:
+        values = random.integers(0, 3, size=(n, d))
+    if kind == 2:
+        values = values[random.integers(0, max(1, n // 9), size=n)]
+    if kind == 3:
+        values = 1e6 + values
+    if kind == 4:
+        values = values * 1e-30
+    return values.astype(np.float32), int(random.integers(1, n + 1))
+
+
+def test_random_problems_have_the_bits_of_one_rank(tmp_path: Path) -> None:
+    """KMEANS_RANKS_PROBLEMS=100 for more of them."""
+    for seed in range(int(os.environ.get("KMEANS_RANKS_PROBLEMS", "2"))):
+        values, k = _random_fit(seed)
+        file = tmp_path / "points.npy"
+        np.save(file, values)
+        options = ("-k", str(k), "--init", f"random:{seed}", "--iterations", "6")
+        alone = fit(0, file, tmp_path / "alone", *options, "--variant", "openmp_exact")
+        for size in SIZES if seed >= 2 else SIZES[-1:]:
+            found = fit(size, file, tmp_path / str(size), *options)
+            assert found == alone, f"problem {seed}: {values.shape}, k = {k}, {size} ranks"
 
 
 def test_fit_of_more_ranks_than_points(tmp_path: Path) -> None:

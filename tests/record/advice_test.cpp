@@ -62,6 +62,22 @@ TEST(Advice, FollowsWhatNeighboursDeviateAndSaysHowFarItIs) {
   EXPECT_GT(other.factor, near.factor) << "another kind of data";
 }
 
+TEST(Advice, SharedWorkTellsNothingOfOneProcessOnOneGpu) {
+  CellResult cell;
+  cell.key = {"shared", "uniform", {1000, 3, 7, Precision::f32}, 5, 1};
+  cell.status = "ok";
+  cell.median = 1e-3;
+  cell.data = nlohmann::json::object();
+  ResultFile file;
+  file.cells = {cell, cell, cell};
+  file.cells[1].key.ranks = 4;
+  file.cells[2].key.gpus = 2;
+  file.context = nlohmann::json::object();
+  const auto series = series_of({file});
+  ASSERT_EQ(series.size(), 1U);
+  EXPECT_EQ(series[0].iterations.size(), 1U);
+}
+
 TEST(Advice, BackTestLeavesTheShapeOut) {
   AdviceSeries one{"a", "f32", 1, true, false, known_machine(), {}};
   AdviceSeries two = one;

@@ -25,6 +25,14 @@ TEST(CellKey, NamesSeveralRanks) {
   EXPECT_EQ(to_json(key)["ranks"], 4);
 }
 
+TEST(CellKey, NamesSeveralGpus) {
+  CellKey key{"nccl_exact", "uniform", {1000, 3, 7, Precision::f32}, 5, 1};
+  EXPECT_FALSE(to_json(key).contains("gpus"));
+  key.gpus = 2;
+  EXPECT_EQ(key.text(), "nccl_exact/f32/uniform/k7/T5/t1/g2");
+  EXPECT_EQ(to_json(key)["gpus"], 2);
+}
+
 TEST(CellKey, ItsPartsHaveTheNamesOfResultFiles) {
   const CellKey key{"cuda_cublas", "uniform", {1000, 3, 7, Precision::bf16}, 5, 1};
   EXPECT_EQ(to_json(key), nlohmann::json({{"key", "cuda_cublas/bf16/uniform/k7/T5/t1"},

@@ -412,6 +412,9 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
   ASSERT_EQ(noted.size(), 2U) << noted;
   EXPECT_THAT(noted[0].get<std::string>(), HasSubstr("GFLOP/s is above the measured ceiling"));
   EXPECT_THAT(noted[1].get<std::string>(), HasSubstr("GB/s is above the measured ceiling"));
+
+  cell_.key.gpus = 2;  // can do twice as much
+  EXPECT_THAT(assemble().at("noted"), IsEmpty());
 }
 
 TEST_F(CellTest, DeviceEventsThatTellNothingAreNull) {

@@ -16,6 +16,7 @@
 
 #include "harness/machine/gpu.h"
 #include "harness/variants/registry.h"
+#include "harness/verify/battery.h"
 #include "harness/verify/session.h"
 
 namespace kmeans {
@@ -189,6 +190,86 @@ TEST(GpuRandom, ExactVariantsEqualOpenmpExactOnAwkwardProblems) {
     }
   }
 }
+
+/// Points shared among GPUs: how many, by which family (empty: as it chooses), and whether sums are
+/// scattered among them however few there are.
+struct Sharing {
+  int gpus;
+  std::string family;
+  bool scattered;
+};
+
+std::string name_of(const testing::TestParamInfo<Sharing>& sharing) {
+  const auto& [gpus, family, scattered] = sharing.param;
+  return "On" + std::to_string(gpus) + (family.empty() ? "" : "_" + family) +
+         (scattered ? "_scattered" : "");
+}
+
+// For the list of tests; the default would be the object's bytes.
+void PrintTo(const Sharing& sharing, std::ostream* stream) {
+  *stream << sharing.gpus << " GPUs " << sharing.family << (sharing.scattered ? " scattered" : "");
+}
+
+class GpuSharing : public testing::TestWithParam<Sharing> {
+ protected:
+  void SetUp() override {
+    // Tests may run in one process: what is known of the GPUs then stays.
+    const auto& [gpus, family, scattered] = GetParam();
+    const RegisteredVariant* variant = find_variant("nccl_exact");
+    if (variant == nullptr) GTEST_SKIP() << "this build contains no CUDA code";
+    if (const Support here = availability(*variant); !here.ok) GTEST_SKIP() << here.reason;
+    if (const std::string problem = problem_with_gpus(gpus); !problem.empty()) {
+      GTEST_SKIP() << gpus << " GPUs: " << problem;
+    }
+    if (!family.empty()) setenv("KMEANS_BENCH_GPU_FAMILY", family.c_str(), 1);
+    if (scattered) setenv("KMEANS_BENCH_SUMS_IN_ONE_CALL", "0", 1);
+    use_gpus(gpus);
+    shared_ = variant;
+  }
+  void TearDown() override {
+    use_gpus(1);
+    unsetenv("KMEANS_BENCH_GPU_FAMILY");
+    unsetenv("KMEANS_BENCH_SUMS_IN_ONE_CALL");
+  }
+  /// The family may not take every shape.
+  [[nodiscard]] bool takes(const Shape& shape) const {
+    const std::string& family = GetParam().family;
+    return family.empty() || supports(require_variant(family), shape).ok;
+  }
+  const RegisteredVariant* shared_ = nullptr;
+};
+
+TEST_P(GpuSharing, EqualsOpenmpExactOnAwkwardProblems) {
+  const int problems = std::min(100, from_environment("KMEANS_GPU_PROBLEMS", 100));
+  Random random(static_cast<unsigned>(from_environment("KMEANS_GPU_SEED", 20)));
+  int taken = 0;
+  for (int problem = 0; problem < problems && !HasFailure(); ++problem) {
+    const Case data = make_case(random, problem);
+    if (!takes(data.shape)) continue;
+    ++taken;
+    const Answers right = answers_of(require_variant("openmp_exact"), data);
+    const Answers found = answers_of(*shared_, data);
+    EXPECT_EQ(difference(found.first, right.first, data.shape), "")
+        << "after one iteration, " << text_of(data, problem);
+    EXPECT_EQ(difference(found.last, right.last, data.shape), "") << text_of(data, problem);
+  }
+  EXPECT_GT(taken, problems / 2);
+}
+
+TEST_P(GpuSharing, PassesTheBattery) {
+  for (const BatteryCase& test : make_battery()) {
+    if (!takes({test.n, test.d, test.k, Precision::f32})) continue;
+    const BatteryResult result = run_battery_case(*shared_, test, Precision::f32, 2);
+    EXPECT_EQ(std::string(to_string(result.verdict)), "passed")
+        << test.name << ": " << result.detail;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, GpuSharing,
+                         testing::Values(Sharing{1, "", false}, Sharing{2, "", false},
+                                         Sharing{2, "", true}, Sharing{2, "cuda_exact", false},
+                                         Sharing{2, "cuda_exact", true}),
+                         name_of);
 
 /// The generator itself, without a GPU: what the problems are said to hold is there.
 TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {

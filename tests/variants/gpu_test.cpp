@@ -78,6 +78,20 @@ TEST(DeviceChoice, SaysWhatWasFoundAndWhatIsNeeded) {
   EXPECT_EQ(detail::problem_with(status, 2), "no GPU is visible");
 }
 
+TEST(DeviceChoice, SeveralGpusMustBeThereAndAlike) {
+  GpuStatus status;
+  status.devices = {device(0, "GPU-a", 9, 0), device(1, "GPU-b", 9, 0), device(2, "GPU-c", 8, 0)};
+  EXPECT_EQ(detail::problem_with_many(status, 2, false), "");
+  EXPECT_EQ(detail::problem_with_many(status, 1, true), "");
+  EXPECT_THAT(detail::problem_with_many(status, 2, true), HasSubstr("--device chooses one"));
+  EXPECT_THAT(detail::problem_with_many(status, 3, false),
+              AllOf(HasSubstr("must be of one kind"), HasSubstr("2 (Test GPU, GPU-c)")));
+  EXPECT_THAT(detail::problem_with_many(status, 4, false),
+              HasSubstr("3 visible here: 0 (Test GPU"));
+  status.problem = "no GPU is visible";
+  EXPECT_EQ(detail::problem_with_many(status, 2, false), "no GPU is visible");
+}
+
 /// Puts CUDA_VISIBLE_DEVICES back at the end.
 class DeviceChoiceEnvironment : public testing::Test {
  protected:
@@ -214,7 +228,7 @@ TEST_P(GpuExact, EqualsTheFastExactVariantOfTheCpuBitForBit) {
   const std::string right = outcome(require_variant("openmp_exact"));
   for (const RegisteredVariant& variant : all_variants()) {
     if (!variant.traits.gpu || !variant.traits.exact) continue;
-    if (variant.traits.supports && !variant.traits.supports(data.problem.shape).ok) continue;
+    if (!supports(variant, data.problem.shape).ok) continue;  // or lacks a library, as NCCL
     EXPECT_EQ(outcome(variant), right) << variant.traits.name;
   }
 }

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Idea:      cuda_tensor, or cuda_exact where that does not run, on contiguous parts of the rows,
+//            one a GPU: integer sums and counts are added up over all, so that each has the
+//            same centroids
+// Parallel:  a host thread and a part of the rows for each GPU; a block of the clusters where there
+//            are many sums
+// Memory:    that of the family for the GPU's own rows; sums and counts once more
+// Numerics:  equals the exact Lloyd step bit for bit at any number of GPUs
+// Source:    ours; docs/scaling.md
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "harness/machine/gpu.h"
+#include "implementations/cuda/_shared_sums.cuh"
+#include "implementations/nccl/_gpus.h"
+
+namespace {
+
+using namespace kmeans::cuda;  // NOLINT: the shared code of variants on GPUs
+using kmeans::NcclRank;
+using kmeans::Problem;
+using kmeans::Shape;
+
+/// The fastest exact family that takes a part of this shape; tests want another one.
+kmeans::Registration family_for(const Shape& part) {
+  const char* wanted = std::getenv("KMEANS_BENCH_GPU_FAMILY");
+  for (const char* name : {"cuda_tensor", "cuda_exact"}) {
+    if (wanted != nullptr && std::strcmp(name, wanted) != 0) continue;
+    auto family = kmeans::registered_variant(name);
+    if (!family.traits.supports || family.traits.supports(part).ok) return family;
+  }
+  throw std::logic_error("no family of KMEANS_BENCH_GPU_FAMILY takes this shape");
+}
+
+/// A GPU that has no point, where there are fewer than GPUs: it takes part in what all do.
+class NoPoints final : public kmeans::Variant<float> {
+ public:
+  void setup(const Problem<float>& problem) override {
+    sums_ = SharedSums(problem);
+    dev_sums_ = DeviceBuffer<Integer>(sums_.length());
+    dev_centroids_ = DeviceBuffer<float>(problem.shape.k * problem.shape.d);
+    dev_sums_.zero();
+  }
+  void reset(const float* centroids) override { dev_centroids_.upload(centroids); }
+  void step(std::int64_t iterations) override {
+    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+      const auto timed = stage("communication");
+      sums_.exchange(dev_sums_.data(), dev_centroids_.data(), nullptr);
+    }
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+  void fetch(float* centroids, std::int32_t* /*labels*/) override {
+    dev_centroids_.download(centroids);
+  }
+
+ private:
+  SharedSums sums_;
+  DeviceBuffer<Integer> dev_sums_;
+  DeviceBuffer<float> dev_centroids_;
+};
+
+/// Says to a variant that it is profiled, and keeps nothing: all GPUs must do what the first one does.
+class Silent final : public kmeans::StageRecorder {
+  void begin(const char* /*stage*/) override {}
+  void end() override {}
+};
+
+/// What one GPU has.
+struct Part {
+  Problem<float> problem;
+  std::unique_ptr<kmeans::Variant<float>> variant;
+  std::vector<float> centroids;  // k x d, as fetched
+  Silent silent;
+};
+
+class NcclExact final : public kmeans::Variant<float> {
+ public:
+  ~NcclExact() override {
+    try {
+      if (gpus_ != nullptr) gpus_->run([&](int member) { part(member).variant.reset(); });
+    } catch (...) {  // of a GPU that has failed, which has been told
+    }
+  }
+
+  void setup(const Problem<float>& problem) override {
+    auto* ranks = problem.shard.communicator;
+    gpus_ = &Gpus::of_process(ranks);
+    parts_.resize(static_cast<std::size_t>(gpus_->here()));
+    for (int member = 0; member < gpus_->here(); ++member) divide(problem, member);
+    meet(ranks);
+    gpus_->run([&](int member) { setup_part(member); });
+  }
+
+  void reset(const float* centroids) override {
+    gpus_->run([&](int member) { part(member).variant->reset(centroids); });
+  }
+
+  void step(std::int64_t iterations) override {
+    gpus_->run([&](int member) {
+      Part& own = part(member);
+      own.variant->set_stage_recorder(member == 0 || !profiled() ? stage_recorder() : &own.silent);
+      own.variant->step(iterations);
+      own.variant->set_stage_recorder(nullptr);
+      gpus_->rank(member).check_enqueued();
+    });
+  }
+
+  void fetch(float* centroids, std::int32_t* labels) override {
+    const std::int64_t first = part(0).problem.shard.first;
+    gpus_->run([&](int member) {
+      Part& own = part(member);
+      own.centroids.assign(centroids, centroids + own.problem.shape.k * own.problem.shape.d);
+      own.variant->fetch(own.centroids.data(), labels + own.problem.shard.first - first);
+    });
+    const auto& fetched = part(0).centroids;
+    for (int member = 1; member < gpus_->here(); ++member) {
+      const auto& other = part(member).centroids;
+      if (std::memcmp(fetched.data(), other.data(), fetched.size() * sizeof(float)) == 0) continue;
+      throw std::runtime_error("GPU " + std::to_string(member) + " has other centroids than GPU 0");
+    }
+    std::copy(fetched.begin(), fetched.end(), centroids);
+  }
+
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
+    const Part& own = parts_.front();
+    auto info = own.variant->library_info();
+    info.emplace_back("NCCL", kmeans::nccl_version());
+    info.emplace_back("GPUs", std::to_string(own.problem.shard.devices->size()));
+    info.emplace_back("on each GPU", own.problem.shape.n == 0
+                                         ? "no point"
+                                         : family_for(own.problem.shape).traits.name);
+    return info;
+  }
+
+ private:
+  Part& part(int member) { return parts_[static_cast<std::size_t>(member)]; }
+
+  /// The rows of a GPU of this process: some of all that it was given.
+  void divide(const Problem<float>& given, int member) {
+    const std::int64_t n = given.shape.n;
+    const std::int64_t first = kmeans::first_row(n, member, gpus_->here());
+    Problem<float>& own = part(member).problem;
+    own = given;
+    own.shape.n = kmeans::first_row(n, member + 1, gpus_->here()) - first;
+    own.points += first * given.shape.d;
+    own.points_file.clear();
+    own.shard = {.communicator = nullptr,
+                 .first = given.shard.first + first,
+                 .n = given.whole_n(),
+                 .devices = &gpus_->rank(member)};
+  }
+
+  /// The first calls of NCCL of these sizes, for which all wait for each other: while nothing can fail.
+  void meet(kmeans::Communicator* ranks) {
+    const auto [n, d, k, precision] = part(0).problem.shape;
+    const std::vector<float> zeros(static_cast<std::size_t>(k * d));
+    Gpus::agreed(ranks, [&] {
+      gpus_->run([&](int member) {
+        part(member).variant = std::make_unique<NoPoints>();
+        part(member).variant->setup(part(member).problem);
+        part(member).variant->reset(zeros.data());
+      });
+    });
+    gpus_->run([&](int member) {
+      part(member).variant->step(1);
+      gpus_->rank(member).check_enqueued();
+    });
+  }
+
+  void setup_part(int member) {
+    Part& own = part(member);
+    if (own.problem.shape.n == 0) return;  // stays as meet() made it
+    own.variant.reset();                   // first: its memory may be needed
+    own.variant = family_for(own.problem.shape).factory.make_float(own.problem.shape.precision);
+    own.variant->setup(own.problem);
+    rehearse(own, gpus_->rank(member));
+  }
+
+  /// An iteration that tells the others nothing. CUDA loads a kernel when it is first launched, and may
+  /// wait for the GPU then; it must not while the GPU waits for another one, whose thread loads too.
+  static void rehearse(Part& own, NcclRank& rank) {
+    const auto [n, d, k, precision] = own.problem.shape;
+    std::vector<float> centroids;
+    for (std::int64_t j = 0; j < k; ++j) {
+      const float* row = own.problem.points + (k <= n ? j * (n / k) : j % n) * d;
+      centroids.insert(centroids.end(), row, row + d);
+    }
+    rank.mute(true);
+    own.variant->set_stage_recorder(&own.silent);
+    own.variant->reset(centroids.data());
+    own.variant->step(1);
+    own.variant->set_stage_recorder(nullptr);
+    rank.mute(false);
+  }
+
+  Gpus* gpus_ = nullptr;
+  std::vector<Part> parts_;
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    NcclExact, .name = "nccl_exact",
+    .summary =
+        "the exact Lloyd step on rows shared out among GPUs: cuda_tensor or cuda_exact on each "
+        "GPU, integer sums added up over all",
+    .exact = true, .shards = true, .many_gpus = true, .sums = Sums::wide,
+    .setup_note = "makes the GPUs known to each other, and runs an iteration on each",
+    .memory_bytes =
+        [](const Shape& s) {
+          return 4 * Sizes(s).n + 8.0 * gpus_in_use() * Sizes(s).k * Sizes(s).d;
+        },
+    .device_bytes =
+        [](const Shape& part) {
+          return family_for(part).traits.device_bytes(part) +
+                 SharedSums::device_bytes(part, gpus_in_use());
+        })
