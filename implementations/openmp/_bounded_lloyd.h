@@ -23,6 +23,7 @@
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_centroid_groups.h"
+#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_filter_bound.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_float64_nearest.h"
@@ -43,7 +44,7 @@ struct BoundRules {
 };
 
 template <class Rules>
-class BoundedLloyd : public Variant<float> {
+class BoundedLloyd : public Family<float> {
  public:
   static constexpr int kMaxGroups = 64;
 
@@ -103,6 +104,8 @@ class BoundedLloyd : public Variant<float> {
     std::copy(means_.begin(), means_.end(), centroids);
     std::copy_n(labels_.data(), problem_.shape.n, labels);
   }
+
+  [[nodiscard]] const float* centroids() const override { return means_.data(); }
 
   Progress progress() override {
     std::int64_t changed = 0;
