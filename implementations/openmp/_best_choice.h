@@ -60,10 +60,10 @@ struct FamilyCosts {
   Sizes s;
 };
 
-/// Byte products of the processor's own, by the names that openmp_int8 has for them. Plain vectors and
-/// whatever is emulated are slower than float32.
+/// Instructions that the costs hold for, by the names that openmp_int8 has for them. Plain vectors and
+/// whatever is emulated are slower than float32; of AVX2 bytes are not four times as fast.
 inline bool has_fast_bytes(const std::string& instructions) {
-  return instructions.starts_with("avx") || instructions == "amx";
+  return (instructions.starts_with("avx") && instructions != "avx2") || instructions == "amx";
 }
 
 /// The family for points that nothing is known of.

@@ -481,7 +481,7 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
-  for (const char* slow : {"plain", "amx-emulated"}) {
+  for (const char* slow : {"plain", "amx-emulated", "avx2"}) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
   EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
