@@ -36,10 +36,10 @@ using kmeans::Shape;
 
 std::unique_ptr<Family<float>> make_family(const std::string& name) {
   auto variant = kmeans::registered_variant(name).factory.make_float(Precision::f32);
-  auto* family = dynamic_cast<Family<float>*>(variant.get());
-  if (family == nullptr) throw std::logic_error(name + " is no family of exact variants");
-  variant.release();
-  return std::unique_ptr<Family<float>>(family);
+  if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) {
+    throw std::logic_error(name + " is no family of exact variants");
+  }
+  return std::unique_ptr<Family<float>>(dynamic_cast<Family<float>*>(variant.release()));
 }
 
 /// What openmp_int8 would use on this processor, as it says itself of a problem of one point.
