@@ -92,7 +92,8 @@ Traits traits_of(const CheckCommand& command, Precision precision) {
   return traits;
 }
 
-nlohmann::json to_json(const Judgement& judgement, const Shape& shape, std::int64_t iterations) {
+nlohmann::json to_json(const AnswerJudgement& judgement, const Shape& shape,
+                       std::int64_t iterations) {
   nlohmann::json json{{"verdict", to_string(judgement.verdict)},
                       {"reason", judgement.reason},
                       {"n", shape.n},
@@ -114,7 +115,7 @@ nlohmann::json to_json(const Judgement& judgement, const Shape& shape, std::int6
   return json;
 }
 
-void print(const Judgement& judgement, const Shape& shape, std::int64_t iterations) {
+void print(const AnswerJudgement& judgement, const Shape& shape, std::int64_t iterations) {
   std::printf("%s: %s\n", to_string(judgement.verdict), printable(judgement.reason).c_str());
   std::printf("  n = %s, d = %lld, k = %lld, %s, %s\n", format_count(shape.n).c_str(),
               static_cast<long long>(shape.d), static_cast<long long>(shape.k),
@@ -152,7 +153,7 @@ int check_as(const CheckCommand& command, const Points& points, Precision precis
   if (!command.before.empty()) {
     before = load_centroids("--before", command.before, scalar, k, points.d(), true);
   }
-  Answer<T> answer;
+  AnswerFromOutside<T> answer;
   answer.shape = {points.n(), points.d(), k, precision};
   answer.points = points.data<T>();
   answer.initial = initial.data<T>();
@@ -161,7 +162,7 @@ int check_as(const CheckCommand& command, const Points& points, Precision precis
   answer.centroids = centroids.data<T>();
   answer.before = before.empty() ? nullptr : before.data<T>();
   answer.threads = command.threads > 0 ? command.threads : usable_processors();
-  const Judgement judgement = judge_answer(traits_of(command, precision), answer);
+  const AnswerJudgement judgement = judge_answer(traits_of(command, precision), answer);
   if (command.json) {
     std::printf("%s\n", to_json(judgement, answer.shape, command.iterations).dump(2).c_str());
   } else {

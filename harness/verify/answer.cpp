@@ -25,7 +25,7 @@ constexpr double kFartherBefore = 4;
 template <class T>
 class RightSteps {
  public:
-  RightSteps(const Answer<T>& answer, T max_abs) : answer_(answer) {
+  RightSteps(const AnswerFromOutside<T>& answer, T max_abs) : answer_(answer) {
     if constexpr (std::is_same_v<T, float>) {
       const auto* engine = exact_engine(EngineOn::threads);
       if (engine == nullptr) engine = &definition();
@@ -63,7 +63,7 @@ class RightSteps {
   }
 
  private:
-  const Answer<T>& answer_;
+  const AnswerFromOutside<T>& answer_;
   std::unique_ptr<Variant<float>> variant_;
 };
 
@@ -77,7 +77,8 @@ struct LastStep {
 };
 
 template <class T>
-LastStep<T> last_step_of(const Traits& traits, const Answer<T>& answer, RightSteps<T>& steps) {
+LastStep<T> last_step_of(const Traits& traits, const AnswerFromOutside<T>& answer,
+                         RightSteps<T>& steps) {
   LastStep<T> last;
   last.before.assign(answer.initial, answer.initial + answer.shape.k * answer.shape.d);
   steps.run(answer.iterations - 1, last.before, last.labels);
@@ -90,7 +91,7 @@ LastStep<T> last_step_of(const Traits& traits, const Answer<T>& answer, RightSte
 
 /// Empty where all are finite.
 template <class T>
-std::string not_finite(const Answer<T>& answer) {
+std::string not_finite(const AnswerFromOutside<T>& answer) {
   const std::int64_t d = answer.shape.d;
   for (std::int64_t c = 0; c < answer.shape.k * d; ++c) {
     if (std::isfinite(answer.centroids[c])) continue;
@@ -103,7 +104,7 @@ std::string not_finite(const Answer<T>& answer) {
 
 /// Empty where all are in [0, k).
 template <class T>
-std::string out_of_range(const Answer<T>& answer) {
+std::string out_of_range(const AnswerFromOutside<T>& answer) {
   std::int64_t count = 0;
   std::int64_t first = -1;
   for (std::int64_t i = 0; i < answer.shape.n; ++i) {
@@ -117,8 +118,8 @@ std::string out_of_range(const Answer<T>& answer) {
 }
 
 template <class T>
-void compare_labels(const Answer<T>& answer, const std::vector<std::int32_t>& exact,
-                    Judgement& judgement) {
+void compare_labels(const AnswerFromOutside<T>& answer, const std::vector<std::int32_t>& exact,
+                    AnswerJudgement& judgement) {
   for (std::int64_t i = 0; i < answer.shape.n; ++i) {
     if (answer.labels[i] == exact[i]) continue;
     if (judgement.labels_differing++ == 0) {
@@ -129,7 +130,7 @@ void compare_labels(const Answer<T>& answer, const std::vector<std::int32_t>& ex
 
 /// The largest distance of a centroid from where it should be.
 template <class T>
-double largest_distance(const Answer<T>& answer, const std::vector<T>& centroids) {
+double largest_distance(const AnswerFromOutside<T>& answer, const std::vector<T>& centroids) {
   const std::int64_t d = answer.shape.d;
   double largest = 0;
   for (std::int64_t j = 0; j < answer.shape.k; ++j) {
@@ -140,7 +141,7 @@ double largest_distance(const Answer<T>& answer, const std::vector<T>& centroids
 }
 
 template <class T>
-bool is_exact(const Answer<T>& answer, const LastStep<T>& right) {
+bool is_exact(const AnswerFromOutside<T>& answer, const LastStep<T>& right) {
   return std::memcmp(answer.centroids, right.after.data(), right.after.size() * sizeof(T)) == 0 &&
          std::equal(right.labels.begin(), right.labels.end(), answer.labels);
 }
@@ -148,14 +149,14 @@ bool is_exact(const Answer<T>& answer, const LastStep<T>& right) {
 template <class T>
 class Judge {
  public:
-  Judge(const Traits& traits, const Answer<T>& answer, T max_abs)
+  Judge(const Traits& traits, const AnswerFromOutside<T>& answer, T max_abs)
       : traits_(traits),
         answer_(answer),
         max_abs_(max_abs),
         steps_(answer, max_abs),
         right_(last_step_of(traits, answer, steps_)) {}
 
-  Judgement judge() {
+  AnswerJudgement judge() {
     compare_labels(answer_, right_.shown, judgement_);
     judgement_.exact_inertia = inertia_of(right_.after.data(), right_.shown.data());
     for (const std::string& nonsense : {not_finite(answer_), out_of_range(answer_)}) {
@@ -171,7 +172,7 @@ class Judge {
   }
 
  private:
-  Judgement conclude(AnswerVerdict verdict, std::string reason) {
+  AnswerJudgement conclude(AnswerVerdict verdict, std::string reason) {
     judgement_.verdict = verdict;
     judgement_.reason = std::move(reason);
     return judgement_;
@@ -207,7 +208,7 @@ class Judge {
     return certificate;
   }
 
-  Judgement judge_rounded() {
+  AnswerJudgement judge_rounded() {
     const bool own_start = answer_.iterations == 1 || answer_.before != nullptr;
     const T* starting = answer_.iterations == 1     ? answer_.initial
                         : answer_.before != nullptr ? answer_.before
@@ -232,7 +233,7 @@ class Judge {
   }
 
   /// The centroids from which the last step started are unknown, and not those of the exact trajectory.
-  Judgement judge_without_start(StepEvidence<T> step) {
+  AnswerJudgement judge_without_start(StepEvidence<T> step) {
     step.starting_error = kFartherBefore * largest_distance(answer_, right_.after);
     Certificate lenient = certify_step(traits_, step, {});
     lenient.merge(inertia_certificate(), "");
@@ -274,11 +275,11 @@ class Judge {
   }
 
   const Traits& traits_;
-  const Answer<T>& answer_;
+  const AnswerFromOutside<T>& answer_;
   T max_abs_;
   RightSteps<T> steps_;
   LastStep<T> right_;
-  Judgement judgement_;
+  AnswerJudgement judgement_;
 };
 
 }  // namespace
@@ -295,7 +296,7 @@ const char* to_string(AnswerVerdict verdict) {
 }
 
 template <class T>
-Judgement judge_answer(const Traits& traits, const Answer<T>& answer) {
+AnswerJudgement judge_answer(const Traits& traits, const AnswerFromOutside<T>& answer) {
   const T max_abs = largest_abs(answer.points, answer.shape.n * answer.shape.d, answer.threads);
   if constexpr (std::is_same_v<T, float>) {
     const std::string lost =
@@ -305,7 +306,7 @@ Judgement judge_answer(const Traits& traits, const Answer<T>& answer) {
   return Judge<T>(traits, answer, max_abs).judge();
 }
 
-template Judgement judge_answer(const Traits&, const Answer<float>&);
-template Judgement judge_answer(const Traits&, const Answer<double>&);
+template AnswerJudgement judge_answer(const Traits&, const AnswerFromOutside<float>&);
+template AnswerJudgement judge_answer(const Traits&, const AnswerFromOutside<double>&);
 
 }  // namespace kmeans

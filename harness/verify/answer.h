@@ -24,7 +24,7 @@ enum class AnswerVerdict {
 const char* to_string(AnswerVerdict verdict);
 
 template <class T>
-struct Answer {
+struct AnswerFromOutside {
   Shape shape;
   const T* points = nullptr;             ///< n x d, finite
   const T* initial = nullptr;            ///< k x d, finite
@@ -42,7 +42,7 @@ struct DifferingLabel {
   std::int32_t exact_label = 0;
 };
 
-struct Judgement {
+struct AnswerJudgement {
   AnswerVerdict verdict = AnswerVerdict::wrong;
   std::string reason;  ///< One sentence.
   Certificate certificate;
@@ -56,6 +56,6 @@ struct Judgement {
 /// the exact trajectory, of float64 points the float64 one. Throws InputError for points that the exact
 /// step refuses.
 template <class T>
-Judgement judge_answer(const Traits& traits, const Answer<T>& answer);
+AnswerJudgement judge_answer(const Traits& traits, const AnswerFromOutside<T>& answer);
 
 }  // namespace kmeans

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <string>
 
@@ -25,26 +26,44 @@ struct FamilyCosts {
     return s.k * (0.0044 * s.d + 0.12) + 0.5 * s.d + 8 + 8000 / s.n;
   }
 
-  /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them.
+  /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them,
+  /// and with the length of the lists near the root. Of 5 to 8 coordinates.
   [[nodiscard]] double tree(double computed) const {
-    return 4 + computed * s.k * 0.045 * s.d * s.d;
+    return 3 + std::min(0.04 * s.k, 12.0) + computed * s.k * 0.6;
   }
 
   /// openmp_hamerly and openmp_yinyang: bounds follow their centroids; where they cross, a row is read
-  /// and distances are formed, which costs more where groups are looked at one by one.
+  /// and the point's own distance formed, and where they still cross those to others: to all, or to
+  /// those of some groups, which costs more.
   [[nodiscard]] double bounded(double computed, bool groups) const {
-    const double pair = groups ? 0.021 * s.d + 0.8 : 0.0184 * s.d + 0.095;
-    const double opened = std::min(1.0, computed * s.k / (groups ? 1 : 8));  // points
-    return 8 + opened * (40 + 0.5 * s.d) + computed * s.k * pair;
+    const double own = (groups ? 15 + 2 * group_count() : 8) + 0.3 * s.d;
+    if (groups) {
+      return 4 + std::min(1.0, computed * s.k / 3) * own + computed * s.k * (1.4 + 0.024 * s.d);
+    }
+    return 4 + std::min(1.0, 2 * computed) * own + computed * (35 + s.k * (0.095 + 0.0196 * s.d));
   }
+
+  /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their
+  /// movement, and the points; and 10 us until all threads are at work again.
+  [[nodiscard]] double look(std::int64_t points, double computed, bool groups) const {
+    return 10000 + 5 * s.k * s.d + static_cast<double>(points) * bounded(computed, groups);
+  }
+
+  /// One thread's, for the groups that bounds begin with.
+  [[nodiscard]] double grouping(bool groups) const {
+    return groups ? 2.5 * s.k * s.d * std::log2(group_count()) : 0;
+  }
+
+  /// Of openmp_yinyang, with registers of 16 centroids.
+  [[nodiscard]] double group_count() const { return std::clamp(s.k / 16, 2.0, 64.0); }
 
   Sizes s;
 };
 
-/// Byte products of the processor's own, by the names that openmp_int8 has for them. Plain vectors and
-/// whatever is emulated are slower than float32.
+/// Instructions that the costs hold for, by the names that openmp_int8 has for them. Plain vectors and
+/// whatever is emulated are slower than float32; of AVX2 bytes are not four times as fast.
 inline bool has_fast_bytes(const std::string& instructions) {
-  return instructions.starts_with("avx") || instructions == "amx";
+  return (instructions.starts_with("avx") && instructions != "avx2") || instructions == "amx";
 }
 
 /// The family for points that nothing is known of.
@@ -55,30 +74,84 @@ inline std::string brute_family(const Shape& shape, const std::string& int8_inst
 }
 
 /// Boxes tell centroids apart whatever the points are.
-inline bool surely_tree(const Shape& shape) { return shape.d <= 4; }
+inline bool surely_tree(const Shape& shape) {
+  return shape.d <= 3 || (shape.d == 4 && (shape.k > 4 || shape.n >= 32768));
+}
 
-/// Whether boxes do is to be seen from some of the points. Few points are not worth the look.
+/// Whether boxes do is to be seen from some of the points. Few points are not worth the look, and few
+/// centroids not the boxes.
 inline bool perhaps_tree(const Shape& shape) {
-  return !surely_tree(shape) && shape.d <= 8 && shape.n >= 16384;
+  return !surely_tree(shape) && shape.d <= 8 && shape.k > 8 && shape.n >= 4096;
 }
 
-/// The tree's estimate is the coarser one: what is seen are its first iterations, the dearest.
+/// What is seen in neighbourhoods is more than what the tree comes to: half to three quarters of it, as
+/// boxes at their edges are larger, and the reach of its points is not known in a first iteration.
 inline bool prefers_tree(const FamilyCosts& costs, double brute, double computed) {
-  return 0.75 * costs.tree(computed) < brute;
+  return 1.1 * costs.tree(0.6 * computed) < brute;
 }
 
-/// Groups of centroids with bounds of their own pay for themselves where there are many.
-inline bool prefers_groups(const Shape& shape) { return shape.d >= 32 && shape.k > 32; }
+/// Groups of centroids with bounds of their own pay for themselves where distances to all cost much.
+inline bool prefers_groups(const Shape& shape) {
+  return shape.d >= 32 && shape.k > 32 && shape.k >= 16384 / shape.d;
+}
 
-/// Points behind bounds beside the brute force, to see what bounds would save; none where an iteration
-/// is shorter than what the look costs in barriers. One of them takes as long as `threads` of the others,
-/// since one thread looks while all wait.
+/// Points behind bounds beside the brute force, to see what bounds would save; none where they would be
+/// few, or iterations short. One of them takes as long as `threads` of the others, since one thread looks
+/// while all wait.
 inline std::int64_t scouts(const Shape& shape, int threads) {
   const Sizes s = shape;
-  const std::int64_t points = std::min<std::int64_t>(shape.n / (std::int64_t{128} * threads), 4096);
-  const bool worth_while = shape.k >= 4 && shape.d > 8 && s.n * s.k * s.d > 2e7;
+  const std::int64_t points = std::min<std::int64_t>(shape.n / (std::int64_t{128} * threads), 1024);
+  const bool worth_while = shape.k >= 4 && shape.d > 8 && s.n * s.k * s.d > 2e6;
   return worth_while && points >= 32 ? points : 0;
 }
+
+/// When the sample is looked at: after two iterations in a row at least, since the first look brings its
+/// bounds to date and the second counts what they leave; and so seldom that it takes a small share of the
+/// time. Times are of the clock, by the model: all threads' for an iteration, one thread's for a look.
+class Looks {
+ public:
+  static constexpr double kShare = 0.03;  ///< Of the time of iterations, saved for looks.
+
+  Looks() = default;
+  /// `beginning`: what the first look costs once more.
+  Looks(double iteration, double beginning) : iteration_(iteration), beginning_(beginning) {}
+
+  /// Iterations until the next look, if it takes `both` to look twice; at least 1.
+  [[nodiscard]] std::int64_t next(double both) const {
+    if (in_a_row_ > 0) return 1;
+    const double missing = beginning_ + both - saved_;
+    constexpr double kMost = 1e9;
+    return std::max<std::int64_t>(
+        1, static_cast<std::int64_t>(std::ceil(std::min(kMost, missing / (kShare * iteration_)))));
+  }
+
+  void passed(std::int64_t iterations) {
+    saved_ += kShare * iteration_ * static_cast<double>(iterations);
+  }
+
+  /// After an iteration: is it followed by a look, that costs `one`, the next one too `both`?
+  [[nodiscard]] bool due(double one, double both) {
+    if (in_a_row_ == 1 || (in_a_row_ > 1 && saved_ >= one)) return true;
+    in_a_row_ = 0;
+    return saved_ >= beginning_ + both;
+  }
+
+  void looked(double cost) {
+    saved_ -= cost + beginning_;
+    beginning_ = 0;
+    in_a_row_ += 1;
+  }
+
+  /// Has the last iteration been looked at, and the one before?
+  [[nodiscard]] bool tells() const { return in_a_row_ > 1; }
+  [[nodiscard]] std::int64_t in_a_row() const { return in_a_row_; }
+
+ private:
+  double iteration_ = 1;
+  double beginning_ = 0;
+  double saved_ = 0;
+  std::int64_t in_a_row_ = 0;
+};
 
 /// Does another family pay, which begins with an iteration of cost `start` and goes on with `then`,
 /// over one that costs `now`, if `left` iterations are to come?

@@ -22,7 +22,9 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_bound_rules.h"
 #include "implementations/openmp/_centroid_groups.h"
+#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_filter_bound.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_float64_nearest.h"
@@ -33,17 +35,8 @@
 
 namespace kmeans::openmp {
 
-/// What keeps bounds on their side. Tests have wrong ones.
-struct BoundRules {
-  static constexpr float kUp = 1 + 0x1p-20F;     ///< more than the roundings of one step
-  static constexpr float kDown = 1 - 0x1p-20F;   ///< likewise
-  static constexpr float kClear = 1 + 0x1p-20F;  ///< how far apart two distances are surely unequal
-  static constexpr double kDrift = 1.000001;     ///< of how far a centroid moved
-  static constexpr float kError = 1;             ///< of the error of a value
-};
-
 template <class Rules>
-class BoundedLloyd : public Variant<float> {
+class BoundedLloyd : public Family<float> {
  public:
   static constexpr int kMaxGroups = 64;
 
@@ -103,6 +96,8 @@ class BoundedLloyd : public Variant<float> {
     std::copy(means_.begin(), means_.end(), centroids);
     std::copy_n(labels_.data(), problem_.shape.n, labels);
   }
+
+  [[nodiscard]] const float* centroids() const override { return means_.data(); }
 
   Progress progress() override {
     std::int64_t changed = 0;
@@ -368,14 +363,8 @@ class BoundedLloyd : public Variant<float> {
                 means_.begin() + clusters.begin * d);
     }
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      const float* old = before.data() + (j - clusters.begin) * d;
-      double squares = 0;
-      for (std::int64_t t = 0; t < d; ++t) {
-        const double moved =
-            (static_cast<double>(means_[j * d + t]) - static_cast<double>(old[t])) * frame_->scale;
-        squares += moved * moved;
-      }
-      drift_[j] = static_cast<float>(std::sqrt(squares) * Rules::kDrift);
+      drift_[j] = drift_between<Rules>(before.data() + (j - clusters.begin) * d,
+                                       means_.data() + j * d, d, frame_->scale);
     }
   }
 

@@ -16,8 +16,9 @@ namespace kmeans::openmp {
 class Int8Centroids {
  public:
   Int8Centroids() = default;
-  Int8Centroids(std::int64_t k, std::int64_t d, double radius, bool with_tiles)
-      : k_(k),
+  Int8Centroids(std::int64_t k, std::int64_t d, double radius, int most, bool with_tiles)
+      : most_(most),
+        k_(k),
         d_(d),
         words_(round_up(d, 4) / 4),
         radius_(radius),
@@ -85,7 +86,7 @@ class Int8Centroids {
       group.step = static_cast<float>(largest * 1.0000002);  // not below the float64 step
       for (int c = 0; c < group.count; ++c) {
         to_frame(centroids + order_[g * kInt8Group + c] * d_, frame, d_, centroid.data());
-        quantise_centroid(centroid.data(), d_, c, words, group);
+        quantise_centroid(centroid.data(), d_, c, words, group, {}, most_);
       }
       for (int c = group.count; c < kInt8Group; ++c) pad_centroid(c, group);
       if (!tiles_.empty()) copy_to_tiles(words, words_, tiling_, g, tiles_.data());
@@ -95,6 +96,7 @@ class Int8Centroids {
   static double bytes(const Sizes& s) { return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63); }
 
  private:
+  int most_ = kInt8Most;  // of a point's byte
   std::int64_t k_ = 0;
   std::int64_t d_ = 0;
   std::int64_t words_ = 0;

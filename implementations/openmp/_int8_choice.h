@@ -18,6 +18,7 @@
 
 #include "harness/support/errors.h"
 #include "implementations/openmp/_int8_dispatch.h"
+#include "implementations/openmp/_int8_quantise.h"
 
 namespace kmeans::openmp {
 // Unnamed on purpose: variants are compiled with different options (implementations/cpu/_lloyd.h).
@@ -28,6 +29,7 @@ struct Int8Choice {
   Int8Filter filter = nullptr;
   void (*open_tiles)(const Int8Tiling&) = nullptr;  ///< Only where the filter works on tiles.
   void (*close_tiles)() = nullptr;
+  int most = kInt8Most;  ///< Of a point's byte.
 };
 
 /// A thread may call the filter while it has one of these.
@@ -72,6 +74,9 @@ inline std::vector<Int8Choice> int8_choices() {
                                   {"plain", int8_plain::filter}};
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+    choices.push_back({"avx2", int8_avx2::filter, nullptr, nullptr, kInt8MostOfPairs});
+  }
 #if defined(KMEANS_INT8_AVXVNNI)
   if (__builtin_cpu_supports("avxvnni") && __builtin_cpu_supports("avx2") &&
       __builtin_cpu_supports("fma")) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The int8 filter for every processor: by the instructions that multiply bytes and add up 32-bit
-// integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, and AVX-VNNI), or by
-// ordinary ones that give the same integers. The answers are the same everywhere; only scores may round otherwise,
+// integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, and AVX-VNNI), by those
+// that add two products up in 16 bits (AVX2, points of seven bits), or by ordinary ones that give the same integers. The answers are the same everywhere; only scores may round otherwise,
 // which their margins cover.
 #pragma once
 
@@ -215,6 +215,23 @@ using int8_avx512vnni::minus_product;
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_TILE
 }  // namespace int8_amx
+KMEANS_END_TARGET
+
+KMEANS_BEGIN_TARGET("avx2,fma")
+namespace int8_avx2 {
+using Floats = EightFloats;
+using Ints = EightInts;
+KMEANS_INT8_EIGHT
+[[gnu::always_inline]] inline __m256i add_products_of_pairs(__m256i sums, __m256i points,
+                                                            __m256i centroids) {
+  const __m256i pairs = _mm256_maddubs_epi16(points, centroids);  // saturates beyond seven bits
+  return _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+}
+KMEANS_INT8_EIGHT_DOT(add_products_of_pairs)
+#define KMEANS_INT8_REGISTERS 1
+#include "implementations/openmp/_int8_kernel.h"
+#undef KMEANS_INT8_REGISTERS
+}  // namespace int8_avx2
 KMEANS_END_TARGET
 
 #if !defined(__clang__)  // clang 14 cannot ask a processor for it

@@ -30,7 +30,7 @@ struct Int8PointTerms {
 /// Of each centroid of a group; b is the group's step, q the bytes, z the centroid.
 struct Int8GroupTerms {
   alignas(64) float rate[kInt8Group];           ///< |z|^2 / b
-  alignas(64) std::int32_t offset[kInt8Group];  ///< -128 times the sum of q
+  alignas(64) std::int32_t offset[kInt8Group];  ///< -128 (or -64) times the sum of q
   alignas(64) float residual[kInt8Group];       ///< |z - b q|, rounded up, with room for rounding
   alignas(64) float norm[kInt8Group];           ///< |z|, rounded up
   float step = 0;                               ///< b
@@ -79,7 +79,7 @@ struct Int8RowsToFetch {
 
 /// One block against all groups. Four coordinates of a point, or of a centroid, are one word.
 struct Int8Task {
-  const std::uint32_t* points = nullptr;  ///< words x kInt8Points, bytes u + 128
+  const std::uint32_t* points = nullptr;  ///< words x kInt8Points, bytes u + 128 (or 64)
   const std::uint32_t* next = nullptr;    ///< The block that comes next: fetched meanwhile.
   const Int8PointTerms* terms = nullptr;
   std::int64_t valid = 0;                    ///< Points of the block; padding follows.

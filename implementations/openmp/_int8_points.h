@@ -27,8 +27,9 @@ inline void to_frame(const float* row, const Frame<float>& frame, std::int64_t d
 class Int8Points {
  public:
   Int8Points() = default;
-  Int8Points(const Problem<float>& problem, const Frame<float>& frame, int threads)
-      : n_(problem.shape.n),
+  Int8Points(const Problem<float>& problem, const Frame<float>& frame, int threads, int most)
+      : most_(most),
+        n_(problem.shape.n),
         words_(round_up(problem.shape.d, 4) / 4),
         blocks_(round_up(n_, kInt8Points) / kInt8Points),
         values_(blocks_ * words_ * kInt8Points + Int8Tiling::kBeyond),
@@ -87,11 +88,12 @@ class Int8Points {
         // Padding repeats the last point; nobody looks at it.
         const std::int64_t i = std::min(n_ - 1, block * kInt8Points + p);
         to_frame(problem.points + i * d, frame, d, point.data());
-        quantise_point(point.data(), d, radius_, p, out, terms_[block]);
+        quantise_point(point.data(), d, radius_, p, out, terms_[block], {}, most_);
       }
     }
   }
 
+  int most_ = kInt8Most;  // of a byte
   std::int64_t n_ = 0;
   std::int64_t words_ = 0;
   std::int64_t blocks_ = 0;

@@ -19,6 +19,11 @@ inline constexpr std::int64_t kInt8MostCoordinates = std::int64_t{1} << 18;
 /// Centroids farther from the origin than this multiple of the points' radius are left out.
 inline constexpr double kInt8Far = 3.04;
 
+/// The largest byte of a point: of all instructions, and of those that add two products up in 16 bits,
+/// where (63 + 64) 127 twice is the most that fits.
+inline constexpr int kInt8Most = 127;
+inline constexpr int kInt8MostOfPairs = 63;
+
 /// How bounds are rounded. Tests take less, and expect that wrong labels or bounds are found.
 struct Int8Rounding {
   double up = 1.000001;    ///< For sums in float64 and numbers that become float32.
@@ -43,10 +48,11 @@ inline Int8Extent extent_of(const double* coordinates, std::int64_t d) {
   return extent;
 }
 
-/// A step so large that bytes lie within 127 and their vector within 1340, so that |u.q| < 1.8e6.
-inline double int8_step(const Int8Extent& extent, std::int64_t d, double least) {
+/// A step so large that bytes lie within `most` and their vector within 1340, so that |u.q| < 1.8e6.
+inline double int8_step(const Int8Extent& extent, std::int64_t d, double least,
+                        int most = kInt8Most) {
   const double longest = 1340 - std::sqrt(static_cast<double>(d)) / 2;
-  return std::max({extent.largest / 127, extent.norm / longest, least}) * 1.000001;
+  return std::max({extent.largest / most, extent.norm / longest, least}) * 1.000001;
 }
 
 /// Of points whose coordinates, in the frame, are no longer than `radius`.
@@ -60,13 +66,13 @@ struct Int8Loss {
   std::int32_t sum = 0;
 };
 
-/// Byte t goes to bytes[t / 4 * stride + t % 4], `offset` added.
-inline Int8Loss quantise(const double* coordinates, std::int64_t d, double step,
+/// Byte t, at most `most`, goes to bytes[t / 4 * stride + t % 4], `offset` added.
+inline Int8Loss quantise(const double* coordinates, std::int64_t d, double step, int most,
                          std::int32_t offset, std::int64_t stride, std::uint8_t* bytes) {
   const double inverse = 1 / step;
   Int8Loss loss;
   for (std::int64_t t = 0; t < d; ++t) {
-    const double whole = std::clamp(std::nearbyint(coordinates[t] * inverse), -127.0, 127.0);
+    const double whole = std::clamp<double>(std::nearbyint(coordinates[t] * inverse), -most, most);
     const double rest = coordinates[t] - whole * step;
     loss.squares += whole * whole;
     loss.residual += rest * rest;
@@ -80,28 +86,30 @@ inline Int8Loss quantise(const double* coordinates, std::int64_t d, double step,
 /// Point p of a block (words x kInt8Points, zeroed): its bytes and terms.
 inline void quantise_point(const double* coordinates, std::int64_t d, double radius, int p,
                            std::uint32_t* block, Int8PointTerms& terms,
-                           const Int8Rounding& rounding = {}) {
-  const double wanted = int8_step(extent_of(coordinates, d), d, least_point_step(radius));
+                           const Int8Rounding& rounding = {}, int most = kInt8Most) {
+  const double wanted = int8_step(extent_of(coordinates, d), d, least_point_step(radius), most);
   terms.rate[p] = static_cast<float>(0.5 / wanted);
   const double step = 0.5 / static_cast<double>(terms.rate[p]);  // as the filter has it
-  const Int8Loss loss = quantise(coordinates, d, step, 128, std::int64_t{4} * kInt8Points,
-                                 reinterpret_cast<std::uint8_t*>(block + p));
+  const Int8Loss loss =
+      quantise(coordinates, d, step, most, most + 1, std::int64_t{4} * kInt8Points,
+               reinterpret_cast<std::uint8_t*>(block + p));
   // At least 128, so that the room in a centroid's residual is worth four units of the sums.
   terms.norm[p] = static_cast<float>(std::max(128.0, std::sqrt(loss.squares)) * rounding.up);
   terms.residual[p] =
       static_cast<float>(std::sqrt(loss.residual) * rounding.residual / step * rounding.up);
 }
 
-/// Centroid c of a group (words x kInt8Group, zeroed) whose step is set: its bytes and terms.
+/// Centroid c of a group (words x kInt8Group, zeroed) whose step is set: its bytes and terms. `most` is that
+/// of the points.
 inline void quantise_centroid(const double* coordinates, std::int64_t d, int c,
                               std::uint32_t* group_words, Int8GroupTerms& group,
-                              const Int8Rounding& rounding = {}) {
+                              const Int8Rounding& rounding = {}, int most = kInt8Most) {
   const double step = group.step;
   const double norm = extent_of(coordinates, d).norm;
-  const Int8Loss loss = quantise(coordinates, d, step, 0, std::int64_t{4} * kInt8Group,
+  const Int8Loss loss = quantise(coordinates, d, step, kInt8Most, 0, std::int64_t{4} * kInt8Group,
                                  reinterpret_cast<std::uint8_t*>(group_words + c));
   group.rate[c] = static_cast<float>(norm * norm / step);
-  group.offset[c] = -128 * loss.sum;
+  group.offset[c] = -(most + 1) * loss.sum;
   group.residual[c] = static_cast<float>(
       (std::sqrt(loss.residual) * rounding.residual + step * rounding.room) * rounding.up);
   group.norm[c] = static_cast<float>(norm * rounding.up);

@@ -15,6 +15,7 @@
 #include "harness/variant.h"
 #include "implementations/_limits.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_moves.h"
 #include "implementations/openmp/_packed.h"
@@ -36,7 +37,7 @@ inline int useful_threads(const Shape& shape, int points_per_tile, int threads) 
 
 /// kFiltered: the kernel also finds each point's second lowest value, and the points have norms.
 template <class T, bool kFiltered>
-class TiledLloyd : public Variant<T> {
+class TiledLloyd : public Family<T> {
  public:
   void setup(const Problem<T>& problem) override {
     problem_ = problem;
@@ -85,6 +86,8 @@ class TiledLloyd : public Variant<T> {
     std::copy(means_.begin(), means_.end(), centroids);
     std::copy_n(labels_.begin(), problem_.shape.n, labels);
   }
+
+  [[nodiscard]] const T* centroids() const override { return means_.data(); }
 
   Progress progress() override {
     std::int64_t changed = 0;

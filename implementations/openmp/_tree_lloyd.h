@@ -20,12 +20,13 @@
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_box_tree.h"
 #include "implementations/openmp/_candidates.h"
+#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_tree_labels.h"
 
 namespace kmeans::openmp {
 
-class TreeLloyd : public Variant<float> {
+class TreeLloyd : public Family<float> {
  public:
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
@@ -75,6 +76,8 @@ class TreeLloyd : public Variant<float> {
     std::copy(means_.begin(), means_.end(), centroids);
     labels_.write(tree_, labels);
   }
+
+  [[nodiscard]] const float* centroids() const override { return means_.data(); }
 
   Progress progress() override {
     std::int64_t changed = 0;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "implementations/openmp/_best_choice.h"
 #include "implementations/openmp/_best_sample.h"
 #include "implementations/openmp/_bounded_lloyd.h"
+#include "implementations/openmp/_family.h"
 
 namespace {
 
@@ -31,10 +33,13 @@ using kmeans::Precision;
 using kmeans::Problem;
 using kmeans::Progress;
 using kmeans::Shape;
-using Family = kmeans::Variant<float>;
 
-std::unique_ptr<Family> make_family(const std::string& name) {
-  return kmeans::registered_variant(name).factory.make_float(Precision::f32);
+std::unique_ptr<Family<float>> make_family(const std::string& name) {
+  auto variant = kmeans::registered_variant(name).factory.make_float(Precision::f32);
+  if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) {
+    throw std::logic_error(name + " is no family of exact variants");
+  }
+  return std::unique_ptr<Family<float>>(dynamic_cast<Family<float>*>(variant.release()));
 }
 
 /// What openmp_int8 would use on this processor, as it says itself of a problem of one point.
@@ -87,14 +92,14 @@ class Scout final : public BoundedLloyd<BoundRules> {
   bool in_groups_;
 };
 
-class OpenmpBest final : public Family {
+class OpenmpBest final : public kmeans::Variant<float> {
  public:
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
     const Shape& shape = problem.shape;
     // A rank without points has none to choose by.
     names_ = shape.n > 0 ? Families::of(shape, problem.threads) : Families{"openmp_exact", "", ""};
-    const auto begin = [&](std::unique_ptr<Family>& family, const std::string& name) {
+    const auto begin = [&](std::unique_ptr<Family<float>>& family, const std::string& name) {
       if (name.empty()) return;
       family = make_family(name);
       family->setup(problem);
@@ -114,8 +119,9 @@ class OpenmpBest final : public Family {
     scouting_ = scout_ != nullptr;
     choosing_ = neighbourhoods_ != nullptr;
     iterations_ = 0;
-    looks_ = 0;
+    looks_ = Looks(iteration_time(), FamilyCosts(problem_.shape).grouping(in_groups()));
     share_before_ = 0;
+    wait_until_ = 0;
     changed_now_ = false;
     if (scouting_) scout_->reset(centroids);
     if (choosing_) centroids_.assign(centroids, centroids + kd);
@@ -125,17 +131,15 @@ class OpenmpBest final : public Family {
     distances_ = 0;
     if (choosing_) choose_by_neighbourhoods();
     while (iterations > 0) {
-      const bool scouts_now = scouting_ && bounds_may_pay(iterations);
-      const bool watched = scouts_now || at_work_ == bounded_.get();
-      const std::int64_t now = watched ? 1 : iterations;
-      if (watched && iterations_ > 0) consider(iterations);
+      consider(iterations);
+      const std::int64_t now = until_looked_at(iterations);
       at_work_->step(now);
       changed_now_ = began_ && now == 1;
       began_ = false;
       count(now);
       iterations -= now;
       iterations_ += now;
-      if (scouts_now && scouting_) scout();
+      if (scouting_) scout(now, iterations);
     }
   }
 
@@ -164,7 +168,19 @@ class OpenmpBest final : public Family {
     return names_.brute == "openmp_int8" ? costs.int8() : costs.exact();
   }
   [[nodiscard]] double bounded_cost(double computed) const {
-    return FamilyCosts(problem_.shape).bounded(computed, prefers_groups(problem_.shape));
+    return FamilyCosts(problem_.shape).bounded(computed, in_groups());
+  }
+  [[nodiscard]] bool in_groups() const { return prefers_groups(problem_.shape); }
+  [[nodiscard]] std::int64_t scouted() const {
+    return static_cast<std::int64_t>(scouted_.size()) / problem_.shape.d;
+  }
+  /// Of brute force, by the clock.
+  [[nodiscard]] double iteration_time() const {
+    return brute_cost_ * static_cast<double>(problem_.shape.n) / problem_.threads;
+  }
+  /// By the clock, if bounds leave so much.
+  [[nodiscard]] double look_time(double computed) const {
+    return FamilyCosts(problem_.shape).look(scouted(), computed, in_groups());
   }
   [[nodiscard]] double share(std::int64_t distances, std::int64_t points) const {
     return static_cast<double>(distances) /
@@ -179,10 +195,8 @@ class OpenmpBest final : public Family {
 
   void prepare_scout() {
     scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.threads));
-    scout_ = std::make_unique<Scout>(prefers_groups(problem_.shape));
+    scout_ = std::make_unique<Scout>(in_groups());
     scout_->setup(part_of_problem(scouted_));
-    centroids_.resize(problem_.shape.k * problem_.shape.d);
-    labels_.resize(problem_.shape.n);
   }
 
   [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points) const {
@@ -213,76 +227,108 @@ class OpenmpBest final : public Family {
     distances_ += counted_.value_or(iterations * problem_.shape.n * problem_.shape.k);
   }
 
-  /// Within the iterations to come, or as many again as there have been, if bounds saved everything from
-  /// the third iteration on. Else the sample need not be looked at.
+  /// Within the iterations to come after two looks, or as many again as there have been, if bounds saved
+  /// everything. Else the sample need not be looked at.
   [[nodiscard]] bool bounds_may_pay(std::int64_t asked) const {
-    const std::int64_t left =
-        std::max(asked - std::max<std::int64_t>(0, 2 - iterations_), iterations_);
+    const std::int64_t left = std::max(asked - 1, iterations_);
     return left > 1 && change_pays(brute_cost_, bounded_start(), bounded_cost(0), left);
   }
 
   /// All distances are formed, and all points are new to the family.
-  [[nodiscard]] double bounded_start() const { return bounded_cost(1) + moving_all(); }
+  [[nodiscard]] double bounded_start() const {
+    const double grouping = FamilyCosts(problem_.shape).grouping(in_groups());
+    return bounded_cost(1) + moving_all() +
+           grouping * problem_.threads / static_cast<double>(problem_.shape.n);
+  }
   [[nodiscard]] double moving_all() const { return 0.5 * static_cast<double>(problem_.shape.d); }
 
-  /// The sample goes after the centroids of all points.
-  void scout() {
-    at_work_->fetch(centroids_.data(), labels_.data());
-    scout_->follow(centroids_.data());
-    ++looks_;
-    distances_ += *scout_->computed_distances();
+  /// Are there iterations to come without a look? The last one before bounds may be tried is looked at.
+  [[nodiscard]] bool waits() const { return iterations_ + 1 < wait_until_; }
+
+  /// Iterations to make at once.
+  [[nodiscard]] std::int64_t until_looked_at(std::int64_t asked) const {
+    if (at_work_ == bounded_.get()) return 1;
+    if (!scouting_ || (looks_.in_a_row() == 0 && !bounds_may_pay(asked))) return asked;
+    if (waits()) return std::min(asked, wait_until_ - 1 - iterations_);
+    return std::min(asked, looks_.next(2 * look_time(1)));
+  }
+
+  /// After `passed` iterations, with `asked` to come. The sample goes after the centroids of all points.
+  void scout(std::int64_t passed, std::int64_t asked) {
+    if (waits()) return;
+    looks_.passed(passed);
+    if (!looks_.due(look_time(share_before_), 2 * look_time(1))) return;
+    if (looks_.in_a_row() == 0) {
+      if (!bounds_may_pay(asked)) return;
+      share_before_ = 0;
+    }
+    scout_->follow(at_work_->centroids());
+    const std::int64_t distances = *scout_->computed_distances();
+    looks_.looked(look_time(share(distances, scouted())));
+    distances_ += distances;
   }
 
   /// Another family, if its beginning pays within the iterations that are left: those asked for, or as
-  /// many again as there have been.
+  /// many again as there have been. Bounds are left when brute force would have saved so much as to go
+  /// there and come back costs: a burst of movement may soon be over.
   void consider(std::int64_t asked) {
     const std::int64_t left = std::max(asked, iterations_);
     if (scouting_) {
-      if (looks_ < 2) return;  // at the first look there are no bounds yet
-      const auto points = static_cast<std::int64_t>(scouted_.size()) / problem_.shape.d;
-      const double last = share(*scout_->computed_distances(), points);
-      const double then = bounded_cost(std::max(last, std::exchange(share_before_, last)));
+      if (!looks_.tells() || iterations_ < wait_until_) return;
+      const double last = share(*scout_->computed_distances(), scouted());
+      const double before = std::exchange(share_before_, last);
+      const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
       if (change_pays(brute_cost_, bounded_start(), then, left)) go_on_with(*bounded_);
-    } else if (!began_ && !changed_now_) {
-      const double last = share(*counted_, problem_.shape.n);
-      const double now = bounded_cost(std::min(last, std::exchange(share_before_, last)));
-      if (change_pays(now, brute_cost_ + moving_all(), brute_cost_, left)) go_on_with(*brute_);
+    } else if (at_work_ == bounded_.get() && !began_ && !changed_now_) {
+      const double now = bounded_cost(share(*counted_, problem_.shape.n));
+      lost_ = std::max(0.0, lost_ + now - brute_cost_);
+      const double there_and_back = moving_all() + bounded_start() - bounded_cost(0);
+      if (lost_ < there_and_back) return;
+      if (change_pays(now, brute_cost_ + moving_all(), brute_cost_, left)) go_back();
     }
   }
 
-  void go_on_with(Family& family) {
-    labels_.resize(problem_.shape.n);
-    at_work_->fetch(centroids_.data(), labels_.data());
+  void go_on_with(Family<float>& family) {
+    const float* last = at_work_->centroids();
     at_work_ = &family;
-    at_work_->reset(centroids_.data());
-    scouting_ = false;  // once there and perhaps back, but not again
-    share_before_ = 0;  // the family is given two iterations
+    at_work_->reset(last);
+    scouting_ = false;
+    lost_ = 0;
     began_ = true;
+  }
+
+  /// To brute force. Bounds are tried again when it has made as many iterations as there have been: if the
+  /// sample is misleading, each time costs a smaller part of all.
+  void go_back() {
+    go_on_with(*brute_);
+    scouting_ = true;
+    looks_ = Looks(iteration_time(), 0);
+    wait_until_ = 2 * iterations_ + 16;
   }
 
   Problem<float> problem_;
   Families names_;
-  std::unique_ptr<Family> brute_;
-  std::unique_ptr<Family> tree_;
-  std::unique_ptr<Family> bounded_;
-  Family* at_work_ = nullptr;
+  std::unique_ptr<Family<float>> brute_;
+  std::unique_ptr<Family<float>> tree_;
+  std::unique_ptr<Family<float>> bounded_;
+  Family<float>* at_work_ = nullptr;
   double brute_cost_ = 0;
-  std::unique_ptr<Family> neighbourhoods_;  // a tree over neighbours_
-  std::vector<float> neighbours_;           // points
-  std::unique_ptr<Scout> scout_;            // bounds of scouted_
-  std::vector<float> scouted_;              // points
-  bool choosing_ = false;                   // the neighbourhoods are still to be looked at
+  std::unique_ptr<Family<float>> neighbourhoods_;  // a tree over neighbours_
+  std::vector<float> neighbours_;                  // points
+  std::unique_ptr<Scout> scout_;                   // bounds of scouted_
+  std::vector<float> scouted_;                     // points
+  bool choosing_ = false;                          // the neighbourhoods are still to be looked at
   bool scouting_ = false;
-  std::int64_t looks_ = 0;               // of the scout, since reset
+  Looks looks_;                          // of the scout, since reset
   bool began_ = false;                   // the family at work has made no iteration
   bool changed_now_ = false;             // the last iteration was its first
   std::int64_t iterations_ = 0;          // since reset
   std::int64_t distances_ = 0;           // in this step
   std::optional<std::int64_t> counted_;  // by the family, in its last step
-  double share_before_ =
-      0;  // that bounds left of the iteration before the last; one alone may be luck
-  std::vector<float> centroids_;
-  std::vector<std::int32_t> labels_;
+  double share_before_ = 0;              // of distances, at the look before the last
+  double lost_ = 0;                      // that brute force would have saved, a point
+  std::int64_t wait_until_ = 0;          // so many iterations, before bounds are tried again
+  std::vector<float> centroids_;         // the first ones, for the neighbourhoods
 };
 
 }  // namespace
@@ -296,8 +342,8 @@ KMEANS_VARIANT(
     .setup_note = "sets up every family that may come to work", .supports = openmp::tiled_supports,
     .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
-      // Labels; for a while the order of all points by distance; centroids.
-      double bytes = 16.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d);
+      // For a while the order of all points by distance; centroids.
+      double bytes = 12.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d);
       for (const std::string& name : {families.brute, families.tree, families.bounded}) {
         if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s, threads);
       }

@@ -62,8 +62,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
     seen_.resize(threads());
-    byte_points_ = Int8Points(problem_, *frame_, threads());
-    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius(), filter_.open_tiles != nullptr);
+    byte_points_ = Int8Points(problem_, *frame_, threads(), filter_.most);
+    byte_centroids_ =
+        Int8Centroids(k, d, byte_points_.radius(), filter_.most, filter_.open_tiles != nullptr);
     workers_ = std::vector<Padded<Worker>>(threads());
     for (auto& worker : workers_) {
       worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
@@ -192,7 +193,8 @@ KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
-        "(AMX, AVX512-VNNI, AVX-VNNI or emulated, chosen at run time), then float32, then float64",
+        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then float32, then "
+        "float64",
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =

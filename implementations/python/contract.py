@@ -42,6 +42,9 @@ DEFAULTS: dict[str, Any] = {
     # Distributions, as pip names them, without which the variant cannot run; their versions are
     # recorded with every result.
     "requires": [],
+    # The file that brings them, named where one is missing; of GPU variants always
+    # requirements-gpu.txt.
+    "requirements": "requirements.txt",
     # Bytes needed beside the worker's own copy of the points: a sum of terms, product -> factor,
     # the products of n, d, k and scalar (bytes of a coordinate): {"n*k*scalar": 1, "n": 8}.
     "memory_bytes": {},

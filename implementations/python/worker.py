@@ -113,7 +113,7 @@ def describe_variant(file: pathlib.Path) -> dict[str, Any]:
         remedy = (
             "`make setup-gpu` installs requirements-gpu.txt, which brings what GPU variants need"
             if traits["gpu"]
-            else "`pip install -r requirements.txt` brings what the suite needs"
+            else f"`pip install -r {traits['requirements']}` brings what it needs"
         )
         version = ".".join(map(str, sys.version_info[:3]))
         description["reason"] = f"Python {version} lacks {', '.join(missing)}; {remedy}"

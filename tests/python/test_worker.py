@@ -352,6 +352,29 @@ def test_a_missing_package_names_the_file_that_brings_it(tmp_path, gpu):
     assert ("make setup-gpu" in reason) == gpu
 
 
+def test_a_variant_outside_the_common_file_names_the_one_that_pins_what_it_needs(tmp_path):
+    for name, entry in DESCRIPTIONS.items():
+        file = ROOT / entry["traits"]["requirements"]
+        assert file.is_file(), name
+    pinned = (ROOT / "requirements-onedal.txt").read_text(encoding="utf-8")
+    assert re.search(r"^scikit-learn-intelex==[\d.]+ \\\n +--hash=sha256:", pinned, re.M)
+    common = (ROOT / "requirements.txt").read_text(encoding="utf-8")
+    for line in re.findall(r"^[\w.-]+==\S+", pinned, re.M):  # one environment holds both
+        assert line in common or f"\n{line.split('==')[0]}==" not in common, line
+    traits = {
+        "summary": "x",
+        "requires": ["no-such-one"],
+        "requirements": "requirements-onedal.txt",
+    }
+    file = tmp_path / "python_needy.py"
+    file.write_text(
+        f"import contract\nTRAITS = {traits!r}\nclass Needy(contract.Variant):\n    pass\n"
+    )
+    reason = worker.describe_variant(file)["reason"]
+    assert "lacks no-such-one" in reason
+    assert "requirements-onedal.txt" in reason
+
+
 def test_what_gpu_variants_need_is_pinned_with_hashes():
     text = (ROOT / "requirements-gpu.txt").read_text(encoding="utf-8")
     pinned = {

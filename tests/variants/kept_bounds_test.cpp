@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounds behind openmp_tree, openmp_hamerly and openmp_yinyang: with a margin left out, or a bound on
+// The bounds behind openmp_tree, openmp_hamerly, openmp_yinyang and openmp_elkan: with a margin left out, or a bound on
 // its wrong side, each test finds a wrong answer; as they are, none. Compiled as the variants are.
 #if defined(_OPENMP)
 #include <gtest/gtest.h>
@@ -19,6 +19,7 @@
 #include "harness/verify/battery.h"
 #include "implementations/openmp/_bounded_lloyd.h"
 #include "implementations/openmp/_candidates.h"
+#include "implementations/openmp/_elkan_lloyd.h"
 
 namespace kmeans::openmp {
 namespace {
@@ -43,6 +44,10 @@ struct LowerBoundsGrow : BoundRules {
   static constexpr float kDown = 1.1F;
 };
 
+struct CentroidsTooFarApart : BoundRules {
+  static constexpr float kHalf = 0.6F;
+};
+
 template <class Rules, int kGroups>
 class Bounded final : public BoundedLloyd<Rules> {
  private:
@@ -52,15 +57,14 @@ class Bounded final : public BoundedLloyd<Rules> {
 };
 
 /// Names of the battery's problems that the variant fails, or of the first one.
-template <class Rules, int kGroups>
-std::vector<std::string> failed(bool all = false) {
+template <class V>
+std::vector<std::string> failed_by(bool all = false) {
   Traits traits;
   traits.name = "bounded";
   traits.exact = true;
   traits.skips_work = true;
   traits.sums = Sums::wide;
-  const RegisteredVariant variant{traits, detail::factory_of<Bounded<Rules, kGroups>>(), "tests",
-                                  Support::yes()};
+  const RegisteredVariant variant{traits, detail::factory_of<V>(), "tests", Support::yes()};
   std::vector<std::string> names;
   for (const auto& test : make_battery()) {
     const auto result = run_battery_case(variant, test, Precision::f32, 2);
@@ -70,6 +74,11 @@ std::vector<std::string> failed(bool all = false) {
     if (!all) break;
   }
   return names;
+}
+
+template <class Rules, int kGroups>
+std::vector<std::string> failed(bool all = false) {
+  return failed_by<Bounded<Rules, kGroups>>(all);
 }
 
 TEST(KeptBounds, RightOnesPassTheBattery) {
@@ -87,6 +96,18 @@ TEST(KeptBounds, WrongOnesAreFound) {
   EXPECT_FALSE((failed<DistancesTooClear, 3>()).empty());
   EXPECT_FALSE((failed<LowerBoundsGrow, 1>()).empty());
   EXPECT_FALSE((failed<LowerBoundsGrow, 3>()).empty());
+}
+
+TEST(KeptBounds, RightOnesOfElkanPassTheBattery) {
+  EXPECT_EQ((failed_by<ElkanLloyd<BoundRules>>(true)), std::vector<std::string>{});
+}
+
+TEST(KeptBounds, WrongOnesOfElkanAreFound) {
+  EXPECT_FALSE((failed_by<ElkanLloyd<WithoutMargins>>().empty()));
+  EXPECT_FALSE((failed_by<ElkanLloyd<DriftTooShort>>().empty()));
+  EXPECT_FALSE((failed_by<ElkanLloyd<DistancesTooClear>>().empty()));
+  EXPECT_FALSE((failed_by<ElkanLloyd<LowerBoundsGrow>>().empty()));
+  EXPECT_FALSE((failed_by<ElkanLloyd<CentroidsTooFarApart>>().empty()));
 }
 
 // ---- candidates of boxes and points

@@ -208,7 +208,7 @@ TEST(OpenmpInt8, TakesTilesForLongRowsAndNeverAnEmulation) {
 struct Quantised {
   Quantised(std::vector<std::vector<double>> the_points,
             std::vector<std::vector<double>> the_centroids, double radius,
-            const Int8Rounding& rounding)
+            const Int8Rounding& rounding, int most = openmp::kInt8Most)
       : points(std::move(the_points)), centroids(std::move(the_centroids)) {
     const auto d = static_cast<std::int64_t>(points[0].size());
     words = (d + 3) / 4;
@@ -217,16 +217,17 @@ struct Quantised {
     std::fill(point_words.end() - Int8Tiling::kBeyond, point_words.end(), 0xA7A7A7A7U);
     for (std::size_t p = 0; p < kInt8Points; ++p) {
       openmp::quantise_point(points[std::min(p, points.size() - 1)].data(), d, radius,
-                             static_cast<int>(p), point_words.data(), terms, rounding);
+                             static_cast<int>(p), point_words.data(), terms, rounding, most);
     }
     groups.resize((centroids.size() + kInt8Group - 1) / kInt8Group);
     group_words.assign(groups.size() * words * kInt8Group, 0);
     tiling = Int8Tiling::of(words);
     tiles.assign((groups.size() + 1) / 2 * tiling.steps * openmp::kInt8TileWords, 0);
-    for (std::size_t g = 0; g < groups.size(); ++g) fill_group(g, d, radius, rounding);
+    for (std::size_t g = 0; g < groups.size(); ++g) fill_group(g, d, radius, rounding, most);
   }
 
-  void fill_group(std::size_t g, std::int64_t d, double radius, const Int8Rounding& rounding) {
+  void fill_group(std::size_t g, std::int64_t d, double radius, const Int8Rounding& rounding,
+                  int most) {
     Int8GroupTerms& group = groups[g];
     const std::size_t first = g * kInt8Group;
     group.count =
@@ -240,7 +241,8 @@ struct Quantised {
     for (int c = 0; c < kInt8Group; ++c) {
       if (c < group.count) {
         openmp::quantise_centroid(centroids[first + c].data(), d, c,
-                                  group_words.data() + g * words * kInt8Group, group, rounding);
+                                  group_words.data() + g * words * kInt8Group, group, rounding,
+                                  most);
       } else {
         openmp::pad_centroid(c, group);
       }
@@ -414,7 +416,7 @@ int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
       }
     }
     const Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)),
-                         rounding);
+                         rounding, choice.most);
     openmp::Int8Scratch scratch(3);
     openmp::Int8Survivors survivors;
     openmp::Int8Task task = data.task();
@@ -454,14 +456,17 @@ TEST(Int8Filter, EveryKindOfInstructionSeesTheSame) {
     for (const std::size_t k : {1, 8, 9, 16, 17, 40}) {
       const auto points = vectors(random, 1 + random.below(kInt8Points), d, 1);
       const auto centroids = vectors(random, k, d, 1);
-      const Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)),
-                           {});
+      // Bytes that only some kinds can take, or all.
+      const int most = random.below(2) == 0 ? openmp::kInt8Most : openmp::kInt8MostOfPairs;
+      const Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)), {},
+                           most);
       std::vector<std::int32_t> order(k);
       std::iota(order.begin(), order.end(), 0);
       openmp::Int8Task task = data.task();
       task.order = order.data();
       std::vector<std::vector<float>> bounds;
       for (const Int8Choice& choice : openmp::int8_choices()) {
+        if (choice.most < most) continue;
         openmp::Int8Scratch scratch(task.group_count);
         openmp::Int8Survivors survivors;
         const openmp::Int8Session session(choice, task.tiling);
@@ -596,6 +601,32 @@ TEST(NearestOfFew, Float64TakesTheLowestIndexOfATie) {
   EXPECT_EQ(openmp::nearest_of_few(&point, centroids.data(), 1, few, 4), -1);
   EXPECT_EQ(openmp::float64_nearest_of_few(&point, centroids.data(), 1, few, 4), 1);
   EXPECT_EQ(openmp::float64_nearest_of_few(&point, centroids.data(), 1, few, 2), 3);
+}
+
+/// The upper end of the only centroid's score, by one kind of instructions, where all bytes are the largest.
+float upper_end(const Int8Choice& choice, int most) {
+  const std::vector<std::vector<double>> ones(1, std::vector<double>(4, 1.0));
+  const Quantised data(ones, ones, 2, {}, most);
+  const std::vector<std::int32_t> order{0};
+  openmp::Int8Task task = data.task();
+  task.order = order.data();
+  openmp::Int8Scratch scratch(1);
+  openmp::Int8Survivors survivors;
+  const openmp::Int8Session session(choice, task.tiling);
+  choice.filter(task, scratch, survivors);
+  return scratch.highest[0];
+}
+
+TEST(Int8Filter, PairsOfProductsFitIntoSixteenBitsOnlyBySevenBitsOfAPoint) {
+  const Int8Choice plain{"plain", openmp::int8_plain::filter};
+  for (const Int8Choice& choice : openmp::int8_choices()) {
+    const float right = upper_end(plain, choice.most);
+    EXPECT_NEAR(upper_end(choice, choice.most), right, 1e-4 * std::abs(right)) << choice.name;
+    if (choice.most == openmp::kInt8Most) continue;
+    const float full = upper_end(plain, openmp::kInt8Most);
+    EXPECT_GT(std::abs(upper_end(choice, openmp::kInt8Most) - full), 0.1 * std::abs(full))
+        << choice.name << " does not saturate, so it need not do with fewer bits";
+  }
 }
 
 }  // namespace

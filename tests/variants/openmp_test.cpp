@@ -171,8 +171,8 @@ std::string describe(const Case& data) {
 constexpr int kIterations = 5;
 
 /// The exact variants of this backend.
-constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree",
-                            "openmp_best"};
+constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang",
+                            "openmp_elkan", "openmp_tree",    "openmp_best"};
 
 bool takes(const std::string& name, const Case& data) {
   const auto& supports = find_variant(name)->traits.supports;
@@ -203,12 +203,15 @@ TEST(OpenmpExact, EqualsTheReferenceAtAnyThreadCount) {
   }
 }
 
-/// Problems as they come: mixtures, grids full of ties, copies, in one to eight dimensions, near the
-/// origin and far away, with a first centroid or two where no point is.
-Case drawn(Random& random) {
-  const std::int64_t n = 1 + random.below(1500);
-  const std::int64_t d = 1 + random.below(8);
-  const std::int64_t k = 1 + random.below(std::min<std::int64_t>(n, 60));
+/// KMEANS_OPENMP_PROBLEMS=1000 for more.
+int problems_wanted(int usually) {
+  const char* wanted = std::getenv("KMEANS_OPENMP_PROBLEMS");
+  return wanted != nullptr ? std::atoi(wanted) : usually;
+}
+
+/// Problems as they come: mixtures, grids full of ties, copies, near the origin and far away, with a first
+/// centroid or two where no point is.
+Case drawn_of(Random& random, std::int64_t n, std::int64_t d, std::int64_t k) {
   const std::int64_t kind = random.below(4);
   const double offset = std::array{0.0, 0.0, 10.0, -3e5}[random.below(4)];
   const std::int64_t places = 1 + random.below(20);
@@ -225,9 +228,17 @@ Case drawn(Random& random) {
   return result;
 }
 
+/// In one to eight dimensions.
+Case drawn(Random& random) {
+  const std::int64_t n = 1 + random.below(1500);
+  const std::int64_t d = 1 + random.below(8);
+  return drawn_of(random, n, d, 1 + random.below(std::min<std::int64_t>(n, 60)));
+}
+
 TEST(OpenmpExact, EqualsTheReferenceOnProblemsAsTheyCome) {
+  const int problems = problems_wanted(30);
   Random random(17);
-  for (int problem = 0; problem < 30; ++problem) {
+  for (int problem = 0; problem < problems; ++problem) {
     const Case data = drawn(random);
     const auto expected = run("reference", data, 1, 12);
     for (const char* name : kExact) {
@@ -263,8 +274,8 @@ TEST(OpenmpExact, CountsChangedLabels) {
   std::int64_t changed = 0;
   for (std::int64_t i = 0; i < data.n; ++i) changed += states[1].labels[i] != states[2].labels[i];
   ASSERT_GT(changed, 0);
-  for (const char* name : {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_tree",
-                           "openmp_best", "openmp_simd"}) {
+  for (const char* name : {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_elkan",
+                           "openmp_tree", "openmp_best", "openmp_simd"}) {
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 2));
     instance->reset(data.centroids.data());
@@ -298,7 +309,7 @@ TEST(ComputedDistances, AreKnownWhereClustersAreFarApart) {
   });
   const std::int64_t all = data.n * data.k;
   for (const int threads : {1, 2}) {
-    for (const char* name : {"openmp_hamerly", "openmp_yinyang"}) {
+    for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_elkan"}) {
       const auto counts = distances(name, data, threads, 3);
       EXPECT_EQ(counts[0], all) << name;  // nothing is known yet
       // A centroid moves by a radius, its rivals are a thousand away; then none moves at all.
@@ -323,7 +334,7 @@ TEST(ComputedDistances, AreAllAndMoreWherePointsAreEquallyFarFromAll) {
     data.centroids[index] = data.centroids[index % 4];
   }
   const std::int64_t all = data.n * data.k;
-  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_tree"}) {
+  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_tree"}) {
     EXPECT_EQ(distances(name, data, 2, 1)[0], 2 * all) << name;
   }
 }
@@ -332,7 +343,7 @@ TEST(ComputedDistances, OfAStepOfManyIterationsAreThoseOfAll) {
   Random random(14);
   const Case data =
       make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
-  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_tree"}) {
+  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_tree"}) {
     const auto single = distances(name, data, 2, 6);
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 1));
@@ -420,6 +431,35 @@ TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
   EXPECT_EQ(*instance->computed_distances(), data.n * data.k);
 }
 
+/// Large enough for a sample to be watched, or for neighbourhoods to be looked at.
+TEST(OpenmpBest, EqualsTheReferenceWhereItMayChange) {
+  Random random(21);
+  const int problems = problems_wanted(8);
+  int changes = 0;
+  for (int problem = 0; problem < problems; ++problem) {
+    const std::int64_t n = 4096 + random.below(6000);
+    const std::int64_t d = problem % 4 == 3 ? 5 + random.below(4) : 12 + random.below(24);
+    const Case data = drawn_of(random, n, d, 24 + random.below(40));
+    const auto threads = static_cast<int>(1 + random.below(2));
+    const auto expected = run("reference", data, 1, 30);
+    auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, n < 8192 ? 1 : threads));
+    instance->reset(data.centroids.data());
+    for (std::size_t step = 0; step < expected.size();) {
+      const std::int64_t most = random.below(4) == 0 ? 6 : 1;
+      const auto now = std::min<std::size_t>(1 + random.below(most), expected.size() - step);
+      instance->step(static_cast<std::int64_t>(now));
+      step += now;
+      const State state = fetch(*instance, data);
+      ASSERT_EQ(state.labels, expected[step - 1].labels) << describe(data) << " step " << step;
+      ASSERT_EQ(state.centroids, expected[step - 1].centroids)
+          << describe(data) << " step " << step;
+      changes += instance->progress().changed.has_value() ? 0 : 1;
+    }
+  }
+  EXPECT_GT(changes, 0) << "none of the problems had it change to bounds";
+}
+
 TEST(OpenmpBest, LooksAtNeighbourhoodsWhereBoxesMayTellNothing) {
   Random random(16);
   const auto share = [&](const Case& data) {
@@ -441,14 +481,18 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
-  for (const char* slow : {"plain", "amx-emulated"}) {
+  for (const char* slow : {"plain", "amx-emulated", "avx2"}) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
   EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
             "openmp_exact");                                              // points bind, not pairs
   EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");  // barriers bind
   EXPECT_TRUE(surely_tree({100, 2, 5}));
-  EXPECT_FALSE(perhaps_tree({100, 8, 5}));  // too few points to look at some first
+  EXPECT_FALSE(surely_tree({10000, 4, 4}));  // few points and centroids: a walk costs more
+  EXPECT_TRUE(surely_tree({10000, 4, 5}));
+  EXPECT_FALSE(perhaps_tree({100, 8, 50}));    // too few points to look at some first
+  EXPECT_FALSE(perhaps_tree({100000, 8, 8}));  // too few centroids
+  EXPECT_TRUE(perhaps_tree({100000, 8, 9}));
   EXPECT_FALSE(perhaps_tree(wide));
   EXPECT_EQ(scouts({1000, 16, 256}, 2), 0);
   EXPECT_EQ(scouts(wide, 2), 390);  // one of 256
@@ -463,6 +507,46 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
     EXPECT_LT(costs.bounded(0.01, groups), costs.bounded(0.5, groups));
     EXPECT_GT(costs.bounded(1, groups), costs.exact());
   }
+}
+
+/// The iterations of `count` that are followed by a look, all of which cost the same.
+std::vector<int> looked_at(openmp::Looks looks, double cost, int count) {
+  std::vector<int> iterations;
+  for (int iteration = 1; iteration <= count; ++iteration) {
+    looks.passed(1);
+    if (!looks.due(cost, 2 * cost)) continue;
+    looks.looked(cost);
+    iterations.push_back(iteration);
+  }
+  return iterations;
+}
+
+TEST(OpenmpBest, LooksTwiceInARowAndNeverForMoreThanItsShareOfTheTime) {
+  using openmp::Looks;
+  // A look that costs a hundredth: after every iteration.
+  EXPECT_EQ(looked_at({100, 0}, 1, 5), (std::vector<int>{1, 2, 3, 4, 5}));
+  // A tenth: what is saved is enough for two after seven iterations, and so on.
+  EXPECT_EQ(looked_at({100, 0}, 10, 21), (std::vector<int>{7, 8, 14, 15, 20, 21}));
+  // The groups that bounds begin with, worth two iterations, are saved for too.
+  EXPECT_EQ(looked_at({100, 200}, 1, 70).front(), 68);
+  // A whole run never spends more than it has saved, but for the second look of a pair.
+  for (const double cost : {0.5, 3.0, 7.0, 40.0}) {
+    const auto looks = static_cast<double>(looked_at({100, 50}, cost, 1000).size());
+    EXPECT_LE(looks * cost + 50, 1000 * 100 * Looks::kShare + cost) << cost;
+    EXPECT_GE(looks * cost, 50 * 100 * Looks::kShare) << cost;
+  }
+  Looks looks(100, 0);
+  EXPECT_EQ(looks.next(20), 7);  // as many iterations can be made in one call
+  EXPECT_FALSE(looks.tells());
+  looks.passed(7);
+  EXPECT_TRUE(looks.due(10, 20));
+  looks.looked(10);
+  EXPECT_FALSE(looks.tells()) << "bounds were only brought to date";
+  EXPECT_EQ(looks.next(20), 1);
+  looks.passed(1);
+  EXPECT_TRUE(looks.due(1000, 2000)) << "the second look of a pair is not put off";
+  looks.looked(1000);
+  EXPECT_TRUE(looks.tells());
 }
 
 struct Centre {
