@@ -6,7 +6,9 @@ add_library(kmeans_options INTERFACE)
 # a request through CMAKE_CUDA_STANDARD, and a global CMAKE_CXX_STANDARD leaks into CUDA.
 target_compile_options(kmeans_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-std=c++20>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wcast-align -Wunused>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wnon-virtual-dtor -Wcast-align -Wunused>
+  # Where sources are compiled together, a name of one is no concern of the next one's.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -lineinfo -Xcompiler=-Wall,-Wextra,-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # g++ 12 sees overlapping or overlong copies inside std::string that are none (GCC bugs 105329,

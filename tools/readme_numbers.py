@@ -456,10 +456,28 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     )
     n, d, k = shape
     return (
-        f"**The limit is measured too.** On {captions.machine_name(result)}, the exact variant "
-        f"that comes nearest to it is `{cell.variant}` at {count(n)} {TIMES} {count(d)}, "
-        f"k = {count(k)}: {_time(cell, seconds)} an iteration, "
+        f"**Nor on a GPU.** On {captions.machine_name(result)}{_beside_libraries(result)} the exact "
+        f"variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
+        f"{count(d)}, k = {count(k)}: {_time(cell, seconds)} an iteration, "
         f"{percent(share)} of it" + (f" ({beside})." if beside else ".")
+    )
+
+
+def _beside_libraries(result: Result) -> str:
+    """At how many shapes the fastest exact variant leads the fastest library of any precision."""
+    gains = []
+    for shape, cell in _exact_times(result).items():
+        libraries = [c for c in result.cells if c.backend == "python" and c.shape == shape]
+        times = [gain.mid for c in libraries if c.seconds and (gain := speedup(c, cell))]
+        gains += [min(times)] if times else []
+    ahead = [gain for gain in gains if gain > 1]
+    if not ahead:
+        return ""
+    where = "all" if len(ahead) == len(gains) else f"{len(ahead)} of"
+    return (
+        f", at {where} {many(len(gains), 'shape')} of `{result.experiment}`, the fastest exact "
+        f"variant is {digits(min(ahead))} to {digits(max(ahead))} times as fast as the fastest "
+        "library of that run, whatever its precision;"
     )
 
 
