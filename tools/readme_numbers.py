@@ -456,8 +456,8 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     )
     n, d, k = shape
     return (
-        f"**Nor on a GPU.** On {captions.machine_name(result)}{_beside_libraries(result)} the exact "
-        f"variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
+        f"**Nor on a GPU.** On {captions.machine_name(result)}{_beside_libraries(result)} the "
+        f"exact variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
         f"{count(d)}, k = {count(k)}: {_time(cell, seconds)} an iteration, "
         f"{percent(share)} of it" + (f" ({beside})." if beside else ".")
     )
