@@ -133,8 +133,8 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init) {
       return gather<T>(points, init.rows);
     }
     case InitSpec::Method::kmeans_plus_plus:
-      return gather<T>(
-          points, plus_plus_rows(points.data<T>(), points.n(), points.d(), k, init.seed));
+      return gather<T>(points,
+                       plus_plus_rows(points.data<T>(), points.n(), points.d(), k, init.seed));
     case InitSpec::Method::threshold:
       return gather<T>(points, threshold_rows<T>(points, k, init.threshold));
     case InitSpec::Method::file: return centroids_from_file(points, k, init);

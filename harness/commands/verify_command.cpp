@@ -202,7 +202,8 @@ int run_verify(const VerifyCommand& command) {
   std::vector<const RegisteredVariant*> chosen;
   for (const auto& variant : all_variants()) {
     // Who brings a variant asks for it; others only by name.
-    const bool asked = !command.only.empty() || plugins.empty() || variant.backend == kPluginBackend;
+    const bool asked =
+        !command.only.empty() || plugins.empty() || variant.backend == kPluginBackend;
     if (asked && only.found_in(variant.traits.name)) chosen.push_back(&variant);
   }
   if (chosen.empty()) {
