@@ -51,8 +51,9 @@ void add_file(const std::string& given) {
   const bool python = file.extension() == ".py";
   const auto executable = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
   if (!python && (fs::status(file).permissions() & executable) == fs::perms::none) {
-    throw InputError("--plugin " + given +
-                     ": is neither a Python file (.py) nor a program that may be executed (chmod +x)");
+    throw InputError(
+        "--plugin " + given +
+        ": is neither a Python file (.py) nor a program that may be executed (chmod +x)");
   }
   if (file.string().find('\n') != std::string::npos) {
     throw InputError("--plugin: the path has a line break");

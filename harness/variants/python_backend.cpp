@@ -239,8 +239,12 @@ json ask(const PythonLocation& location) {
   // The answer has a socket of its own: start-up files may print to standard output.
   auto [ours, theirs] = make_socket_pair();
   const FileDescriptor messages = make_memory_file();
-  std::vector<std::string> words{location.interpreter, location.worker, "--describe",
-                                 "--folder",           location.folder, "--control",
+  std::vector<std::string> words{location.interpreter,
+                                 location.worker,
+                                 "--describe",
+                                 "--folder",
+                                 location.folder,
+                                 "--control",
                                  std::to_string(theirs.get())};
   if (!location.plugin.empty()) words.insert(words.end(), {"--plugin", location.plugin});
   ChildProcess process(words, {theirs.get()}, messages.get());
@@ -304,7 +308,8 @@ RegisteredVariant describe_plugin(const PythonLocation& location, const std::str
   try {
     if (location.interpreter.empty()) throw std::runtime_error(location.missing);
     variant = parse_variant(location, name, ask(location).at("variants").at(0));
-    variant.traits.setup_note = "the start of a Python interpreter, and the way of the points to it";
+    variant.traits.setup_note =
+        "the start of a Python interpreter, and the way of the points to it";
   } catch (const std::exception& error) {
     variant = unavailable(name, "it cannot be described: " + valid_utf8(error.what()));
   }
