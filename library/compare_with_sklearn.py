@@ -58,8 +58,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.filterwarnings("ignore", module="sklearn")  # that it has not converged
     print(
-        f"at most {options.iterations} iterations, {options.threads} threads, median of {options.runs} "
-        f"runs in turns; scikit-learn {sklearn.__version__}, "
+        f"at most {options.iterations} iterations, {options.threads} threads, "
+        f"median of {options.runs} runs in turns; scikit-learn {sklearn.__version__}, "
         f"kmeans_exact {kmeans_exact.__version__} ({kmeans_exact.instructions()})"
     )
     rows = []
