@@ -9,14 +9,18 @@
 #include <type_traits>
 
 namespace kmeans {
+
+// Named, since NcclLibrary's members have it: g++ 13 crashes on a type of an unnamed namespace there
+// when several sources are compiled as one.
+struct NcclUniqueId {  // ncclUniqueId
+  char internal[128];
+};
+static_assert(sizeof(NcclUniqueId) == sizeof(NcclId));
+
 namespace {
 
 // What nccl.h says, of which only this is used.
-using Result = int;  // ncclResult_t, an enum
-struct UniqueId {    // ncclUniqueId
-  char internal[128];
-};
-static_assert(sizeof(UniqueId) == sizeof(NcclId));
+using Result = int;                // ncclResult_t, an enum
 constexpr Result kSuccess = 0;     // ncclSuccess
 constexpr Result kInProgress = 7;  // ncclInProgress
 constexpr int kSum = 0;            // ncclSum
@@ -37,8 +41,8 @@ struct NcclLibrary {
   std::string problem;
   std::string version;
   Result (*get_version)(int*) = nullptr;
-  Result (*get_unique_id)(UniqueId*) = nullptr;
-  Result (*init_rank)(void**, int, UniqueId, int) = nullptr;
+  Result (*get_unique_id)(NcclUniqueId*) = nullptr;
+  Result (*init_rank)(void**, int, NcclUniqueId, int) = nullptr;
   Result (*destroy)(void*) = nullptr;
   Result (*abort)(void*) = nullptr;
   Result (*get_async_error)(void*, Result*) = nullptr;
@@ -158,7 +162,7 @@ const std::string& problem_of(const NcclLibrary& library) { return library.probl
 const std::string& version_of(const NcclLibrary& library) { return library.version; }
 
 NcclId make_id(const NcclLibrary& library) {
-  UniqueId made{};
+  NcclUniqueId made{};
   const Result code = usable(library).get_unique_id(&made);
   if (code != kSuccess)
     throw CommunicationError(failure(library, nullptr, code, "ncclGetUniqueId"));
@@ -179,7 +183,7 @@ NcclRank::NcclRank(const NcclId& id, int size, int rank) : NcclRank(nccl(), id, 
 
 NcclRank::NcclRank(const NcclLibrary& library, const NcclId& id, int size, int rank)
     : library_(usable(library)), size_(size), rank_(rank) {
-  UniqueId given{};
+  NcclUniqueId given{};
   std::copy(id.begin(), id.end(), std::begin(given.internal));
   void* made = nullptr;
   check(library_.init_rank(&made, size, given, rank), "ncclCommInitRank");
