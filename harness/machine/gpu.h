@@ -23,6 +23,8 @@ struct GpuDevice {
   std::int64_t memory_bytes = 0;
   std::int64_t l2_bytes = 0;
   std::int64_t shared_bytes_per_block = 0;  ///< The most that a block can ask for (opt-in).
+  double clock_hertz = 0;                   ///< Of the multiprocessors, at most.
+  double memory_bytes_per_second = 0;       ///< Bus width times clock: more than can be measured.
 };
 
 struct GpuStatus {

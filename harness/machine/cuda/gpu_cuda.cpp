@@ -29,6 +29,12 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
+double attribute(cudaDeviceAttr which, int index) {
+  int value = 0;
+  KMEANS_CUDA(cudaDeviceGetAttribute(&value, which, index));
+  return value;
+}
+
 GpuDevice describe(int index) {
   cudaDeviceProp properties{};
   KMEANS_CUDA(cudaGetDeviceProperties(&properties, index));
@@ -42,6 +48,10 @@ GpuDevice describe(int index) {
   device.memory_bytes = static_cast<std::int64_t>(properties.totalGlobalMem);
   device.l2_bytes = properties.l2CacheSize;
   device.shared_bytes_per_block = static_cast<std::int64_t>(properties.sharedMemPerBlockOptin);
+  device.clock_hertz = 1e3 * attribute(cudaDevAttrClockRate, index);
+  // Two transfers a clock.
+  device.memory_bytes_per_second = 2e3 * attribute(cudaDevAttrMemoryClockRate, index) *
+                                   attribute(cudaDevAttrGlobalMemoryBusWidth, index) / 8;
   return device;
 }
 

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What an iteration of each exact family on a GPU takes, by shape, from what the GPU's units do in a clock, and
+// which families are near enough to the cheapest for the model not to tell. Points without structure, the mean of
+// ten iterations. docs/gpu.md has where the constants come from.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "harness/machine/gpu.h"
+#include "harness/variant.h"
+
+namespace kmeans::cuda {
+
+/// What a GPU could do, as it reports it: units times clock.
+struct GpuLimits {
+  double multiprocessors;
+  double clock;  ///< Hertz.
+  double float_lanes;
+  double double_lanes;
+  double
+      half_products;  ///< Multiply-adds of float16 in a clock of a multiprocessor's matrix units.
+  double bytes_per_second;
+
+  /// Operations a second of all lanes; products a second of all matrix units.
+  [[nodiscard]] double float_rate() const { return multiprocessors * clock * float_lanes; }
+  [[nodiscard]] double double_rate() const { return multiprocessors * clock * double_lanes; }
+  [[nodiscard]] double product_rate() const { return multiprocessors * clock * half_products; }
+};
+
+/// Units of a multiprocessor are not reported; they go by the compute capability.
+inline GpuLimits limits_of(const GpuDevice& gpu) {
+  const int capability = 10 * gpu.major + gpu.minor;
+  const bool wide = capability >= 86;  // twice the float32 lanes
+  const bool for_science = capability == 80 || capability == 90 || capability == 100;
+  return {.multiprocessors = static_cast<double>(gpu.multiprocessors),
+          .clock = gpu.clock_hertz,
+          .float_lanes = wide ? 128.0 : 64.0,
+          .double_lanes = for_science ? (capability == 80 ? 32.0 : 64.0) : 2.0,
+          .half_products = capability == 90 ? 2048.0 : 1024.0,
+          .bytes_per_second = gpu.memory_bytes_per_second};
+}
+
+/// Seconds of an iteration.
+class FamilyTimes {
+ public:
+  FamilyTimes(const Shape& shape, const GpuLimits& limits) : s_(shape), gpu_(limits) {}
+
+  [[nodiscard]] double of(const std::string& family) const {
+    if (family == "cuda_tensor") return tensor();
+    if (family == "cuda_resident") return resident();
+    if (family == "cuda_tree") return tree(s_.d);
+    return exact();
+  }
+
+  /// Five launches. Sixteen centroids at a time, three float64 operations a coordinate and as many a pair; blocks
+  /// that have a multiprocessor for themselves reach two thirds of what several reach. Then an atomic addition a
+  /// coordinate: few clusters make them queue, and one thread's follow each other.
+  [[nodiscard]] double exact() const {
+    const double pairs = up(s_.n, 256) * up(s_.k, 16);
+    const double alone = std::ceil(std::ceil(s_.n / 256) / gpu_.multiprocessors) *
+                         gpu_.multiprocessors * 256 * up(s_.k, 16);
+    const double rate = gpu_.double_rate() / (3 * s_.d + 3.3);
+    const double assign =
+        std::max(pairs / (0.72 * rate), fills_twice() ? 0 : alone / (0.48 * rate));
+    const double queues = 1680 * std::min(1.0, (s_.d + 1) / 4) / (1 + s_.k / 200);
+    const double update = s_.n * (queues + 26 * (s_.d + 1)) / 1000 / gpu_.clock;
+    return 11e-6 + assign + std::max(update, 600 * s_.d / gpu_.clock);
+  }
+
+  /// A graph of twelve nodes. The product with what is done again for undecided points, or where d is small the
+  /// minima; few coordinates leave more undecided. Then a look at the labels and what has moved.
+  [[nodiscard]] double tensor() const {
+    const double tiles = std::ceil(s_.n / 256);
+    const double turns = tiles / gpu_.multiprocessors;
+    const double points = 256 * gpu_.multiprocessors * (turns < 8 ? std::ceil(turns) : turns);
+    const double product = up(s_.d + 4, 16) / (0.56 * gpu_.product_rate());
+    const double pair = std::max(product + 2.4 / gpu_.float_rate(), 10 / gpu_.float_rate());
+    const double open = s_.d <= 8 ? s_.n * s_.k * 10 / gpu_.float_rate() : 0;
+    const double copy = s_.n * 2 * up(s_.d + 4, 16) / gpu_.bytes_per_second;
+    const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
+    return 40e-6 + std::max(points * up(s_.k, 128) * pair, copy) + open + rest;
+  }
+
+  /// Two operations a coordinate and four a pair; shared memory for what moves; each block brings its sums to the
+  /// L2 cache, reads all of them and divides. Little work is one block's.
+  [[nodiscard]] double resident() const {
+    constexpr double kWorkOfOneBlock = 200'000;
+    const double operations = s_.n * s_.k * (2 * s_.d + 4);
+    if (operations <= kWorkOfOneBlock) {
+      return 2e-6 + operations / (gpu_.float_rate() / gpu_.multiprocessors);
+    }
+    const double cells = s_.k * (s_.d + 1);
+    const double moves = s_.n * (s_.d + 1) * 0.65 / gpu_.multiprocessors / gpu_.clock;
+    const double sums = cells * 0.08 * gpu_.multiprocessors / gpu_.clock;
+    return 3.5e-6 + operations / (0.7 * gpu_.float_rate()) + sums + moves;
+  }
+
+  /// Four launches, and an order in the first iteration. `dimensions`: of the space that the points fill. With the
+  /// distance of neighbouring centroids as the unit, the box of 32 points has a side of (32 k / n)^(1/d), and the
+  /// centroids less than about one from it are looked at.
+  [[nodiscard]] double tree(double dimensions) const {
+    const double side = std::pow(32 * s_.k / s_.n, 1 / dimensions);
+    const double looked_at = std::min(s_.k, std::pow(2 + side, dimensions));
+    const double operations = 200 + looked_at * 22 * (s_.d + 3);
+    return 11.5e-6 +
+           s_.n * std::max(operations / gpu_.float_rate(), (4 * s_.d + 8) / gpu_.bytes_per_second);
+  }
+
+  /// The least that a family may take where points have structure: boxes part them as if their dimensions were
+  /// fewer.
+  [[nodiscard]] double least_of(const std::string& family) const {
+    return family == "cuda_tree" ? tree(std::min(s_.d, 3.0)) : of(family);
+  }
+
+ private:
+  static double up(double value, double step) { return std::ceil(value / step) * step; }
+  /// Has every multiprocessor two of cuda_exact's blocks?
+  [[nodiscard]] bool fills_twice() const {
+    return std::ceil(s_.n / 256) > 2 * gpu_.multiprocessors;
+  }
+
+  Sizes s_;
+  GpuLimits gpu_;
+};
+
+/// No prediction is off by more than a factor of two where it can be checked (tests/variants/gpu_choice_test.cpp),
+/// so that two of them may mistake the faster of two families that lie this factor apart.
+inline constexpr double kUnsure = 4;
+
+/// The families that may be the fastest, the likeliest first.
+inline std::vector<std::string> worth_trying(std::vector<std::string> families, const Shape& shape,
+                                             const GpuLimits& limits) {
+  const FamilyTimes times(shape, limits);
+  std::stable_sort(
+      families.begin(), families.end(),
+      [&](const std::string& a, const std::string& b) { return times.of(a) < times.of(b); });
+  const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
+  std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
+  return families;
+}
+
+}  // namespace kmeans::cuda

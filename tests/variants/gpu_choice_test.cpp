@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How cuda_best chooses, against the times on file: its model is arithmetic, no GPU is needed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "harness/machine/gpu.h"
+#include "harness/record/result_file.h"
+#include "implementations/cuda/_best_choice.h"
+
+namespace kmeans::cuda {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const std::vector<std::string> kFamilies{"cuda_tree", "cuda_resident", "cuda_tensor", "cuda_exact"};
+
+/// As one NVIDIA H200 reports itself.
+GpuDevice h200() {
+  GpuDevice gpu;
+  gpu.name = "NVIDIA H200";
+  gpu.major = 9;
+  gpu.multiprocessors = 132;
+  gpu.clock_hertz = 1980e6;
+  gpu.memory_bytes_per_second = 2 * 3201e6 * 6144 / 8;
+  return gpu;
+}
+
+/// Medians on file, of one shape and data set in one run.
+struct Measured {
+  Shape shape;
+  std::string where;
+  std::map<std::string, double> seconds;  // by family
+};
+
+/// Of these experiments, as far as they have been measured.
+std::vector<Measured> measured_on_h200(const std::vector<const char*>& experiments) {
+  const auto folder = std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / "nvidia-h200";
+  std::map<std::string, Measured> found;
+  for (const char* name : experiments) {
+    const auto file = folder / (std::string(name) + ".json");
+    if (!std::filesystem::exists(file)) continue;
+    for (const CellResult& cell : load_result_file(file).cells) {
+      if (!cell.median || std::ranges::count(kFamilies, cell.key.variant) == 0) continue;
+      const auto size = [&](const char* which) { return cell.data.at(which).get<std::int64_t>(); };
+      const Shape shape{size("n"), size("d"), size("k")};
+      const std::string where = std::string(name) + " " + std::to_string(shape.n) + ", " +
+                                std::to_string(shape.d) + ", " + std::to_string(shape.k);
+      Measured& at = found[where];
+      at.shape = shape;
+      at.where = where;
+      at.seconds[cell.key.variant] = *cell.median;
+    }
+  }
+  std::vector<Measured> all;
+  for (auto& [where, at] : found) all.push_back(std::move(at));
+  return all;
+}
+
+/// Those that the model was fitted to.
+const std::vector<Measured>& fitted() {
+  static const auto all = measured_on_h200({"frontier", "ladder-gpu", "map", "gpu-extremes"});
+  return all;
+}
+
+std::vector<std::string> families_of(const Measured& at) {
+  std::vector<std::string> families;
+  for (const auto& [family, seconds] : at.seconds) families.push_back(family);
+  return families;
+}
+
+double least(const Measured& at, const std::vector<std::string>& among) {
+  double seconds = at.seconds.at(among.front());
+  for (const std::string& family : among) seconds = std::min(seconds, at.seconds.at(family));
+  return seconds;
+}
+
+TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
+  int compared = 0;
+  auto all = fitted();
+  std::ranges::move(measured_on_h200({"gpu-choice"}), std::back_inserter(all));
+  for (const Measured& at : all) {
+    if (at.seconds.size() < 2) continue;
+    ++compared;
+    const auto tried = worth_trying(families_of(at), at.shape, limits_of(h200()));
+    EXPECT_LE(least(at, tried), 1.1 * least(at, families_of(at))) << at.where;
+  }
+  EXPECT_GE(compared, 15) << "shapes of which two families or more are on file";
+}
+
+TEST(CudaChoice, TheModelAloneIsRightWhereItWasFitted) {
+  for (const Measured& at : fitted()) {
+    const auto tried = worth_trying(families_of(at), at.shape, limits_of(h200()));
+    EXPECT_LE(at.seconds.at(tried.front()), 1.1 * least(at, families_of(at))) << at.where;
+  }
+}
+
+/// What kUnsure rests on.
+TEST(CudaChoice, NoPredictionIsOffByMoreThanAFactorOfTwo) {
+  int predictions = 0;
+  for (const Measured& at : fitted()) {
+    const FamilyTimes times(at.shape, limits_of(h200()));
+    for (const auto& [family, seconds] : at.seconds) {
+      ++predictions;
+      EXPECT_LT(times.of(family), 2 * seconds) << at.where << " " << family;
+      EXPECT_GT(times.of(family), seconds / 2) << at.where << " " << family;
+    }
+  }
+  EXPECT_GE(predictions, 60);
+  EXPECT_GE(kUnsure, 2 * 2);
+}
+
+TEST(CudaChoice, OneFamilyIsLeftWhereTheOthersAreFarBehind) {
+  const GpuLimits limits = limits_of(h200());
+  EXPECT_THAT(worth_trying({"cuda_tensor", "cuda_exact"}, {1048576, 128, 1024}, limits),
+              ElementsAre("cuda_tensor"));
+  EXPECT_THAT(worth_trying(kFamilies, {500000, 3, 20000}, limits), ElementsAre("cuda_tree"));
+  EXPECT_THAT(worth_trying({"cuda_exact"}, {20011, 4000, 13}, limits), ElementsAre("cuda_exact"));
+  EXPECT_THAT(worth_trying({}, {1, 1, 1}, limits), IsEmpty());
+}
+
+TEST(CudaChoice, TheTreeIsTriedWherePointsMayHaveStructure) {
+  // On independent normal points it is far behind; on clusters it may not be.
+  const Shape shape{1000000, 8, 1000};
+  const FamilyTimes times(shape, limits_of(h200()));
+  EXPECT_GT(times.of("cuda_tree"), kUnsure * times.of("cuda_tensor"));
+  EXPECT_THAT(worth_trying(kFamilies, shape, limits_of(h200())), Contains("cuda_tree"));
+}
+
+TEST(CudaChoice, LimitsComeFromWhatTheGpuReports) {
+  // 66.9 TFLOP/s in float32, half of it in float64, and 1 070 with float16 products at 1 980 MHz.
+  const GpuLimits limits = limits_of(h200());
+  EXPECT_NEAR(2 * limits.float_rate(), 66.9e12, 0.1e12);
+  EXPECT_NEAR(2 * limits.double_rate(), 33.5e12, 0.1e12);
+  EXPECT_NEAR(2 * limits.product_rate(), 1070e12, 1e12);
+  // A GPU for pictures has hardly any float64: cuda_exact takes longer there, on as many multiprocessors.
+  GpuDevice other = h200();
+  other.major = 8;
+  other.minor = 9;
+  const Shape shape{1048576, 128, 1024};
+  EXPECT_GT(FamilyTimes(shape, limits_of(other)).of("cuda_exact"),
+            10 * FamilyTimes(shape, limits).of("cuda_exact"));
+}
+
+}  // namespace
+}  // namespace kmeans::cuda
