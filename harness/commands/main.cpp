@@ -40,6 +40,7 @@
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
 #include "harness/variants/python_backend.h"
+#include "harness/variants/shared_library.h"
 #include "harness/verify/ranked_variant.h"
 
 namespace kmeans {
@@ -63,6 +64,10 @@ void add_worker_commands(CLI::App& app, std::function<int()>& action) {
   add("worker", run_worker);
   add("trace-worker", run_trace_worker);
   add("study-worker", run_study_worker);
+  auto file = std::make_shared<std::string>();
+  auto* probe = app.add_subcommand("plugin-probe", "")->group("");
+  probe->add_option("file", *file)->required();
+  probe->callback([file, &action] { action = [file] { return probe_shared_library(*file); }; });
 }
 
 std::string version_text() {

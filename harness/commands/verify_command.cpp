@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,13 @@
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/ranks.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/pattern.h"
+#include "harness/support/process.h"
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
+#include "harness/variants/shared_library.h"
 #include "harness/verify/battery.h"
 
 namespace kmeans {
@@ -27,8 +31,14 @@ struct VerifyCommand {
   int threads = 0;
   bool list_cases = false;
   bool verbose = false;
+  bool apart = false;  ///< This process verifies what may crash, for another one (verify_apart).
   double at_most = 0;
 };
+
+// Before the name of the problem that comes next, in the output of a process apart.
+constexpr char kProblemMark = '\x01';
+// A plugin that takes longer for the battery hangs.
+constexpr double kSecondsApart = 900;
 
 double size_of(const BatteryCase& test) {
   return static_cast<double>(test.n) * static_cast<double>(test.d) * static_cast<double>(test.k);
@@ -71,7 +81,7 @@ void count(const BatteryCase& test, const BatteryResult& result, Tally& tally) {
 }
 
 Tally run_problems(const RegisteredVariant& variant, Precision precision,
-                   const std::vector<BatteryCase>& battery, int threads) {
+                   const std::vector<BatteryCase>& battery, int threads, bool apart) {
   // On a terminal alone: elsewhere a line for each problem would bury the table.
   const bool progress = ::isatty(STDERR_FILENO) == 1;
   Tally tally;
@@ -79,6 +89,10 @@ Tally run_problems(const RegisteredVariant& variant, Precision precision,
     if (progress) {
       std::fprintf(stderr, "\r\x1b[K%s %s: %zu of %zu, %s", variant.traits.name.c_str(),
                    to_string(precision), i + 1, battery.size(), battery[i].name.c_str());
+    }
+    if (apart) {
+      std::printf("%c%s\n", kProblemMark, battery[i].name.c_str());
+      std::fflush(stdout);
     }
     count(battery[i], run_battery_case(variant, battery[i], precision, threads), tally);
   }
@@ -135,8 +149,47 @@ struct Verified {
   std::size_t unavailable = 0;
 };
 
+/// Prints what a process apart has printed. Returns the problem that it came to last.
+std::string print_apart(const std::string& output) {
+  std::string problem;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.front() == kProblemMark) {
+      problem = line.substr(1);
+    } else {
+      std::printf("%s\n", valid_utf8(line).c_str());
+    }
+  }
+  return problem;
+}
+
+/// A plugin that is a shared library runs in the process that verifies it, which may die of it.
+void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command, int threads,
+                  Verified& verified) {
+  const std::string& name = variant.traits.name;
+  ProcessRequest request;
+  request.command = {
+      "/proc/self/exe",       "verify", "--apart", "--only", "^" + name + "$", "--threads",
+      std::to_string(threads)};
+  if (command.verbose) request.command.emplace_back("--verbose");
+  if (command.at_most > 0) {
+    request.command.insert(request.command.end(), {"--at-most", formatted("%.17g", command.at_most)});
+  }
+  request.timeout_seconds = kSecondsApart;
+  const ProcessOutcome outcome = run_process(request);
+  const std::string problem = print_apart(outcome.output);
+  const bool ended = outcome.end == ProcessOutcome::End::exited;
+  if (ended && outcome.code == kExitUnusableEnvironment) return;  // nothing ran, and it says why
+  ++verified.checked;
+  if (outcome.succeeded()) return;
+  ++verified.failed;
+  if (ended && outcome.code == kExitCellsFailed) return;
+  std::printf("%-26s %s%s\n", name.c_str(), outcome.describe().c_str(),
+              problem.empty() ? "" : (" on '" + problem + "'").c_str());
+}
+
 void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryCase>& battery,
-                    int threads, bool verbose, Verified& verified) {
+                    int threads, const VerifyCommand& command, Verified& verified) {
   if (const Support available = availability(variant); !available.ok) {
     std::printf("%-26s unavailable: %s\n", variant.traits.name.c_str(), available.reason.c_str());
     ++verified.unavailable;
@@ -154,11 +207,16 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     ++verified.unavailable;
     return;
   }
+  // Under a launcher a process that is started here would take itself for another rank.
+  if (!command.apart && is_shared_library(plugin_file(variant.traits.name)) &&
+      process_ranks().size() == 1) {
+    return verify_apart(variant, command, threads, verified);
+  }
   int tried = 0;
   bool bad = false;
   for (const Precision precision : variant.traits.precisions) {
-    const Tally tally = run_problems(variant, precision, battery, threads);
-    print_tally(variant, precision, tally, verbose);
+    const Tally tally = run_problems(variant, precision, battery, threads, command.apart);
+    print_tally(variant, precision, tally, command.verbose);
     tried += tally.passed + tally.failed;
     // A variant that is kept although it is wrong must be found wrong.
     const bool kept_wrong = !variant.traits.wrong_because.empty();
@@ -209,15 +267,22 @@ int run_verify(const VerifyCommand& command) {
   if (chosen.empty()) {
     throw InputError("--only '" + command.only + "' matches no variant (`kmeans-bench list`)");
   }
+  Verified verified;
+  if (command.apart) {
+    for (const auto* variant : chosen) {
+      verify_variant(*variant, battery, threads, command, verified);
+    }
+    if (verified.checked == 0) return kExitUnusableEnvironment;
+    return verified.failed == 0 ? kExitOk : kExitCellsFailed;
+  }
   std::printf("%zu awkward problems per variant, %d thread%s; certificates: docs/exact-step.md\n\n",
               battery.size(), threads, threads == 1 ? "" : "s");
   std::printf("%-26s %-5s %7s %7s %7s", "variant", "", "passed", "failed", "skipped");
   if (command.verbose) std::printf("  %12s %12s %12s", "labels", "excess/bound", "mean/bound");
   std::printf("\n");
   std::fflush(stdout);
-  Verified verified;
   for (const auto* variant : chosen) {
-    verify_variant(*variant, battery, threads, command.verbose, verified);
+    verify_variant(*variant, battery, threads, command, verified);
   }
   return conclude(verified, command.verbose);
 }
@@ -239,6 +304,7 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
   add_device_option(*verify);
   add_plugin_option(*verify);
   add_gpus_option(*verify);
+  verify->add_flag("--apart", command->apart)->group("");
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");
   verify->add_flag(
       "--verbose", command->verbose,

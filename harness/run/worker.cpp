@@ -20,6 +20,7 @@
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/python_backend.h"
 #include "harness/verify/session.h"
 
@@ -387,7 +388,8 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   Session<T> session(registered, problem, centroids.data<T>());
   session.set_verify_threads(verify_threads);
   result.setup_seconds = session.setup_seconds();
-  result.library = session.variant().library_info();
+  result.library = plugin_info(registered.traits.name);
+  for (auto& entry : session.variant().library_info()) result.library.push_back(std::move(entry));
   if (const double planted = planted_slowdown(); planted > 0) {
     // In the cell itself, so that no later run of the experiment can wash it off.
     result.library.emplace_back("planted slowdown", format_number(planted));

@@ -12,6 +12,7 @@
 #include "harness/support/text.h"
 #include "harness/variants/python_backend.h"
 #include "harness/variants/registry.h"
+#include "harness/variants/shared_library.h"
 
 namespace kmeans {
 namespace {
@@ -48,12 +49,13 @@ void add_file(const std::string& given) {
   if (error || !fs::is_regular_file(file, error)) {
     throw InputError("--plugin " + given + ": there is no such file");
   }
-  const bool python = file.extension() == ".py";
+  const bool loaded = file.extension() == ".py" || is_shared_library(file.string());
   const auto executable = fs::perms::owner_exec | fs::perms::group_exec | fs::perms::others_exec;
-  if (!python && (fs::status(file).permissions() & executable) == fs::perms::none) {
+  if (!loaded && (fs::status(file).permissions() & executable) == fs::perms::none) {
     throw InputError(
         "--plugin " + given +
-        ": is neither a Python file (.py) nor a program that may be executed (chmod +x)");
+        ": is neither a shared library (.so) nor a Python file (.py) nor a program that may be "
+        "executed (chmod +x)");
   }
   if (file.string().find('\n') != std::string::npos) {
     throw InputError("--plugin: the path has a line break");
@@ -66,13 +68,62 @@ void add_file(const std::string& given) {
   ::setenv(kVariable, text.c_str(), 1);
 }
 
-RegisteredVariant describe(const std::string& file) {
-  PythonLocation location = find_python();
-  location.plugin = file;
-  RegisteredVariant variant = describe_plugin(location, name_of(file));
-  variant.traits.source = valid_utf8(fs::path(file).filename().string()) + ", sha256 " +
-                          sha256_file(file).substr(0, 16);
+// By the variant's name; filled by discover_plugins().
+std::vector<std::pair<std::string, std::string>>& found_plugins() {
+  static std::vector<std::pair<std::string, std::string>> found;
+  return found;
+}
+
+RegisteredVariant unusable_library(const std::string& file, const std::string& reason) {
+  RegisteredVariant variant;
+  variant.traits.name = name_of(file);
+  variant.traits.summary = "a shared library that cannot be used";
+  // The likeliest ones: asked for either, the answer should be the reason, not a wrong precision.
+  variant.traits.precisions = {Precision::f64, Precision::f32};
+  variant.backend = kPluginBackend;
+  variant.available = Support::no(reason);
   return variant;
+}
+
+std::vector<RegisteredVariant> variants_of_library(const std::string& file, FirstLoad first) {
+  std::string problem;
+  if (first == FirstLoad::by_another_process) problem = problem_of_loading(file);
+  try {
+    if (problem.empty()) return load_shared_library(file);
+  } catch (const std::runtime_error& error) {
+    problem = error.what();
+  }
+  return {unusable_library(file, problem)};
+}
+
+std::vector<RegisteredVariant> variants_of(const std::string& file, FirstLoad first) {
+  std::vector<RegisteredVariant> variants;
+  if (is_shared_library(file)) {
+    variants = variants_of_library(file, first);
+  } else {
+    PythonLocation location = find_python();
+    location.plugin = file;
+    variants = {describe_plugin(location, name_of(file))};
+  }
+  for (RegisteredVariant& variant : variants) {
+    variant.traits.source = valid_utf8(fs::path(file).filename().string()) + ", sha256 " +
+                            sha256_file(file).substr(0, 16);
+  }
+  return variants;
+}
+
+void discover_plugin(const std::string& file, FirstLoad first) {
+  auto variants = variants_of(file, first);
+  for (const RegisteredVariant& variant : variants) {
+    const std::string& name = variant.traits.name;
+    if (find_variant(name) != nullptr) {
+      throw InputError("--plugin " + file + ": a variant is named '" + name +
+                       "' already; rename the " +
+                       (name == name_of(file) ? "file" : "plugin's variant"));
+    }
+    found_plugins().emplace_back(name, file);
+  }
+  register_runtime_variants(std::move(variants));
 }
 
 }  // namespace
@@ -84,35 +135,33 @@ void add_plugin_option(CLI::App& command) {
           [](const std::vector<std::string>& files) {
             for (const std::string& file : files) add_file(file);
           },
-          "Also the variant of this file: Python, or any program (docs/plugins.md)")
+          "Also the variants of this file: a shared library (.so), Python (.py), or any program "
+          "(docs/plugins.md)")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
 
 std::vector<std::string> plugin_names() {
   std::vector<std::string> names;
-  for (const std::string& file : plugin_files()) names.push_back(name_of(file));
+  for (const auto& [name, file] : found_plugins()) names.push_back(name);
   return names;
 }
 
 std::string plugin_file(const std::string& name) {
-  for (const std::string& file : plugin_files()) {
-    if (name_of(file) == name) return file;
+  for (const auto& [found, file] : found_plugins()) {
+    if (found == name) return file;
   }
   return "";
 }
 
-void discover_plugins() {
+std::vector<std::pair<std::string, std::string>> plugin_info(const std::string& name) {
+  return shared_library_info(plugin_file(name));
+}
+
+void discover_plugins(FirstLoad first) {
   static std::once_flag once;
-  std::call_once(once, [] {
-    for (const std::string& file : plugin_files()) {
-      const std::string name = name_of(file);
-      if (find_variant(name) != nullptr) {
-        throw InputError("--plugin " + file + ": a variant is named '" + name +
-                         "' already; rename the file");
-      }
-      register_runtime_variants({describe(file)});
-    }
+  std::call_once(once, [first] {
+    for (const std::string& file : plugin_files()) discover_plugin(file, first);
   });
 }
 

@@ -362,7 +362,7 @@ void discover_python_variants() {
 }
 
 const RegisteredVariant& require_variant_of_worker(const std::string& name) {
-  discover_plugins();
+  discover_plugins(FirstLoad::here);  // a worker's death costs one cell
   if (find_variant(name) == nullptr) discover_python_variants();
   return require_variant(name);
 }
