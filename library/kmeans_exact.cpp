@@ -13,6 +13,7 @@
 #include "harness/support/parallel.h"
 #include "harness/verify/resolution.h"
 #include "library/engine.h"
+#include "library/gpu_engine.h"
 
 namespace kmeans_exact {
 namespace {
@@ -79,6 +80,18 @@ float largest_of(const char* what, const float* values, std::int64_t rows, std::
   return *std::max_element(largest.begin(), largest.end());
 }
 
+std::unique_ptr<Engine> make_engine(const kmeans::Shape& shape, std::int64_t iterations,
+                                    Device device) {
+  if (device != Device::cpu) {
+    std::string problem;
+    if (auto engine = kmeans_exact_gpu::make_engine(shape, problem)) return engine;
+    if (device == Device::gpu) {
+      throw std::runtime_error("kmeans_exact: no GPU can be used: " + problem);
+    }
+  }
+  return std::unique_ptr<Engine>(level_of_this_processor().make(shape, iterations));
+}
+
 /// Runs at most so many iterations, until one of them changes no label.
 Result run_until_settled(Engine& engine, std::int64_t iterations) {
   Result result;
@@ -94,7 +107,7 @@ Result run_until_settled(Engine& engine, std::int64_t iterations) {
 }  // namespace
 
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
-             std::int32_t* labels, std::int64_t iterations, Stop stop, int threads) {
+             std::int32_t* labels, std::int64_t iterations, Stop stop, int threads, Device device) {
   check_sizes(n, d, k);
   require(iterations >= 1,
           "iterations is " + std::to_string(iterations) + "; at least one is needed");
@@ -108,8 +121,8 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
   const std::string lost = kmeans::lost_by_fixed_point_at(points, n, d, problem.max_abs);
   require(lost.empty(), lost);
   const bool settles = stop == Stop::labels;
-  const std::unique_ptr<Engine> engine(level_of_this_processor().make(
-      problem.shape, settles ? std::min(iterations, kUntilSettled) : iterations));
+  const auto engine = make_engine(
+      problem.shape, settles ? std::min(iterations, kUntilSettled) : iterations, device);
   engine->setup(problem);
   engine->reset(centroids);
   Result result;
@@ -131,6 +144,8 @@ void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::in
     centroids = std::copy_n(points + row * d, d, centroids);
   }
 }
+
+std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }
 
 const char* instructions() { return level_of_this_processor().name; }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace kmeans_exact {
 
@@ -13,6 +14,13 @@ namespace kmeans_exact {
 enum class Stop {
   never,
   labels,  ///< After an iteration in which no label changed.
+};
+
+/// What computes. Labels and centroids have the same bits everywhere.
+enum class Device {
+  cpu,
+  gpu,  ///< The first NVIDIA GPU that this process sees.
+  any,  ///< The GPU where there is one that takes the problem, else the CPU.
 };
 
 struct Result {
@@ -28,14 +36,19 @@ struct Result {
 ///   labels     n, written: of the last iteration, so by the centroids that it started from
 ///   iterations at least 1
 ///   threads    0: as many as this process may use
+///   device     all arrays are in the memory of the host, whatever computes
 ///
 /// Needs 1 <= k <= n, and memory for up to three copies of the points. With Stop::labels an engine may
 /// need one iteration more to know that nothing changes. Throws std::invalid_argument, saying what is
-/// wrong and where, for NaN or infinity and for points that the exact step refuses; nothing is written
-/// then.
+/// wrong and where, for NaN or infinity and for points that the exact step refuses, and with Device::gpu
+/// std::runtime_error, with the reason, where no GPU takes the problem; nothing is written then.
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
              std::int32_t* labels, std::int64_t iterations, Stop stop = Stop::never,
-             int threads = 0);
+             int threads = 0, Device device = Device::cpu);
+
+/// Why lloyd() can use no GPU here; empty: it can. The first call looks for a GPU, and for the part of
+/// the library that knows GPUs (docs/library.md).
+std::string problem_with_gpu();
 
 /// k-means++ (Arthur and Vassilvitskii 2007): writes k x d centroids, which are rows of the points. The
 /// same rows everywhere for the same points, k and seed: those of the suite's `kmeans++:SEED`. Uses all

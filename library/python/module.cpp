@@ -4,6 +4,7 @@
 // converted by kmeans_exact/__init__.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +35,7 @@ void require_same_columns(const Matrix& points, const Matrix& centroids) {
 }
 
 nb::tuple lloyd(const Matrix& points, const Matrix& init, std::int64_t iterations, bool stop,
-                int threads) {
+                int threads, int device) {
   require_same_columns(points, init);
   const auto n = static_cast<std::int64_t>(points.shape(0));
   const auto d = static_cast<std::int64_t>(points.shape(1));
@@ -45,9 +46,9 @@ nb::tuple lloyd(const Matrix& points, const Matrix& init, std::int64_t iteration
   kmeans_exact::Result result;
   {
     const nb::gil_scoped_release released;
-    result =
-        kmeans_exact::lloyd(points.data(), n, d, k, centroids.get(), labels.get(), iterations,
-                            stop ? kmeans_exact::Stop::labels : kmeans_exact::Stop::never, threads);
+    result = kmeans_exact::lloyd(points.data(), n, d, k, centroids.get(), labels.get(), iterations,
+                                 stop ? kmeans_exact::Stop::labels : kmeans_exact::Stop::never,
+                                 threads, static_cast<kmeans_exact::Device>(device));
   }
   return nb::make_tuple(owned(std::move(centroids), k, d), owned(std::move(labels), n),
                         result.iterations, result.converged);
@@ -71,5 +72,6 @@ NB_MODULE(_engine, module) {
   module.def("lloyd", &lloyd);
   module.def("seed_plus_plus", &seed_plus_plus);
   module.def("instructions", &kmeans_exact::instructions);
+  module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);
   module.def("version", &kmeans_exact::version);
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -80,7 +81,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     # Only the public names can be seen.
     (archive,) = prefix.rglob("libkmeans_exact.a")
     names = [line for line in run("nm", "-C", "--defined-only", "-g", archive).splitlines() if line]
-    assert len(names) == 5  # the object, and four functions
+    assert len(names) == 6  # the object, and five functions
     assert all("kmeans_exact" in name for name in names)
 
     release = "-DCMAKE_BUILD_TYPE=Release"
@@ -143,6 +144,43 @@ def test_what_the_exact_step_cannot_answer_is_refused(package) -> None:
         package.kmeans_plusplus(points, 101)
     with pytest.raises(ValueError, match="at least one is needed"):
         package.lloyd(points, init, iterations=0)
+
+
+def test_a_gpu_gives_the_bits_of_the_cpu_or_says_why_it_cannot(package) -> None:
+    points = _points()
+    init = points[:12]
+    by_cpu = package.lloyd(points, init)
+    on_either = package.lloyd(points, init, device="any")
+    assert on_either.centroids.tobytes() == by_cpu.centroids.tobytes()
+    assert on_either.labels.tobytes() == by_cpu.labels.tobytes()
+    problem = package.problem_with_gpu()
+    if problem:
+        with pytest.raises(RuntimeError, match="no GPU can be used: "):
+            package.lloyd(points, init, device="gpu")
+    else:
+        by_gpu = package.lloyd(points, init, device="gpu")
+        assert by_gpu.centroids.tobytes() == by_cpu.centroids.tobytes()
+        assert by_gpu.labels.tobytes() == by_cpu.labels.tobytes()
+        assert by_gpu.converged
+    with pytest.raises(ValueError, match="device must be 'cpu', 'gpu' or 'any', not 'cuda'"):
+        package.lloyd(points, init, device="cuda")
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        ("nowhere.so", r"was not loaded: nowhere\.so: .*KMEANS_EXACT_GPU may say"),
+        ("libm.so.6", r"libkmeans_exact_gpu\.so is of another version than \d+\.\d+\.\d+"),
+    ],
+)
+def test_a_library_for_gpus_that_does_not_fit_is_refused(package, file: str, reason: str) -> None:
+    script = "import kmeans_exact; print(kmeans_exact.problem_with_gpu())"
+    folder = str(Path(package.__file__).parent.parent)
+    environment = {**os.environ, "KMEANS_EXACT_GPU": file, "PYTHONPATH": folder}
+    said = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert re.search(reason, said.stdout)
 
 
 def test_the_estimator_passes_scikit_learns_checks(package) -> None:

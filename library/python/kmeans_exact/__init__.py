@@ -15,11 +15,22 @@ from . import _engine
 if TYPE_CHECKING:
     from ._estimator import KMeans
 
-__all__ = ["KMeans", "LloydResult", "instructions", "kmeans_plusplus", "lloyd"]
+__all__ = [
+    "KMeans",
+    "LloydResult",
+    "instructions",
+    "kmeans_plusplus",
+    "lloyd",
+    "problem_with_gpu",
+]
 __version__ = _engine.version()
 
 #: The instructions that are used here.
 instructions = _engine.instructions
+#: Why `lloyd` can use no GPU here; empty: it can.
+problem_with_gpu = _engine.problem_with_gpu
+
+_DEVICES = ("cpu", "gpu", "any")
 
 
 class LloydResult(NamedTuple):
@@ -51,18 +62,30 @@ def lloyd(
     iterations: int = 300,
     stop: str | None = "labels",
     threads: int = 0,
+    device: str = "cpu",
 ) -> LloydResult:
     """Lloyd iterations on n x d points from k x d initial centroids; neither is changed.
 
     ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes. Both
-    arrays are used as float32, without a copy where they are that. ``threads`` 0 means all. Raises
-    ValueError for NaN, infinity, and points that the exact step refuses.
+    arrays are used as float32, without a copy where they are that. ``threads`` 0 means all.
+    ``device`` is "cpu", "gpu", or "any": the GPU where there is one that takes the problem. Raises
+    ValueError for NaN, infinity, and points that the exact step refuses, and RuntimeError with the
+    reason where "gpu" cannot be had.
     """
+    if device not in _DEVICES:
+        raise ValueError(f"kmeans_exact: device must be 'cpu', 'gpu' or 'any', not {device!r}")
     if stop not in (None, "labels"):
         raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {stop!r}")
     points, centroids = _matrix("x", x), _matrix("init", init)
     return LloydResult(
-        *_engine.lloyd(points, centroids, int(iterations), stop == "labels", int(threads))
+        *_engine.lloyd(
+            points,
+            centroids,
+            int(iterations),
+            stop == "labels",
+            int(threads),
+            _DEVICES.index(device),
+        )
     )
 
 

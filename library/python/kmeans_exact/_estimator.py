@@ -12,7 +12,7 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import kmeans_plusplus, lloyd
+from . import LloydResult, kmeans_plusplus, lloyd
 
 
 class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
@@ -31,6 +31,8 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
         An int is the seed of the suite's ``kmeans++:SEED`` for the first run.
     n_threads : int, default=0
         0: all that this process may use.
+    device : "cpu", "gpu" or "any", default="cpu"
+        "any": the GPU where there is one that takes the problem.
 
     Attributes
     ----------
@@ -51,6 +53,7 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
         max_iter: int = 300,
         random_state: Any = None,
         n_threads: int = 0,
+        device: str = "cpu",
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -58,6 +61,7 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
         self.max_iter = max_iter
         self.random_state = random_state
         self.n_threads = n_threads
+        self.device = device
 
     def fit(self, X: Any, y: object = None) -> KMeans:
         """Cluster the rows of X."""
@@ -66,7 +70,7 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
         best = None
         for init in self._initial_centroids(X):
-            run = lloyd(X, init, iterations=self.max_iter, threads=self.n_threads)
+            run = self._lloyd(X, init, iterations=self.max_iter)
             labels = run.labels if run.converged else self._labels(X, run.centroids)
             inertia = _inertia(X, run.centroids, labels)
             if best is None or inertia < best[0]:
@@ -100,12 +104,15 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
             seeds = [int(random.randint(2**31)) for _ in range(self.n_init)]
         return [kmeans_plusplus(X, self.n_clusters, seed) for seed in seeds]
 
+    def _lloyd(self, X: np.ndarray, init: np.ndarray, **how: Any) -> LloydResult:
+        return lloyd(X, init, threads=self.n_threads, device=self.device, **how)
+
     def _labels(self, X: np.ndarray, centroids: np.ndarray) -> np.ndarray:
         """Of one iteration more, whose centroids are dropped."""
         n, k = len(X), len(centroids)
         if n < k:  # the engine wants a point a cluster
             X = np.concatenate([X, np.repeat(X[:1], k - n, axis=0)])
-        return lloyd(X, centroids, iterations=1, stop=None, threads=self.n_threads).labels[:n]
+        return self._lloyd(X, centroids, iterations=1, stop=None).labels[:n]
 
 
 def _inertia(X: np.ndarray, centroids: np.ndarray, labels: np.ndarray) -> float:

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "library/gpu_engine.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace kmeans_exact_gpu {
+namespace {
+
+constexpr const char* kFile = "libkmeans_exact_gpu.so";
+constexpr const char* kVariable = "KMEANS_EXACT_GPU";
+
+/// The folder of the program or module that this library is linked into, with a slash; empty: not known.
+std::string own_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || !info.dli_fname) return "";
+  const std::string path = info.dli_fname;
+  const auto slash = path.find_last_of('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+/// Where it may be, the likeliest first.
+std::vector<std::string> places() {
+  if (const char* given = std::getenv(kVariable)) return {given};
+  std::vector<std::string> found;
+  if (const std::string folder = own_folder(); !folder.empty()) found.push_back(folder + kFile);
+  found.push_back(std::string(KMEANS_EXACT_LIBRARY_FOLDER) + "/" + kFile);
+  found.emplace_back(kFile);  // as the system looks for it
+  return found;
+}
+
+struct GpuLibrary {
+  std::string problem;  // why it cannot be used
+  decltype(&KMEANS_EXACT_GPU_PROBLEM) gpu_problem = nullptr;
+  decltype(&KMEANS_EXACT_GPU_ENGINE) engine = nullptr;
+};
+
+#define KMEANS_EXACT_TEXT_(name) #name
+#define KMEANS_EXACT_TEXT(name) KMEANS_EXACT_TEXT_(name)
+
+GpuLibrary load() {
+  GpuLibrary library;
+  void* handle = nullptr;
+  for (const std::string& place : places()) {
+    handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle != nullptr) break;
+    const std::string reason = dlerror();
+    // One that is there and does not fit says more than one that is not there.
+    if (library.problem.empty() || reason.find("No such file") == std::string::npos) {
+      library.problem = reason;
+    }
+  }
+  if (handle == nullptr) {
+    library.problem = "the GPU's part of the library was not loaded: " + library.problem + " (" +
+                      kVariable + " may say where it is)";
+    return library;
+  }
+  library.gpu_problem = reinterpret_cast<decltype(library.gpu_problem)>(
+      dlsym(handle, KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_PROBLEM)));
+  library.engine = reinterpret_cast<decltype(library.engine)>(
+      dlsym(handle, KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENGINE)));
+  const bool fits = library.gpu_problem != nullptr && library.engine != nullptr;
+  library.problem =
+      fits ? "" : std::string(kFile) + " is of another version than " + KMEANS_EXACT_VERSION;
+  return library;  // stays loaded
+}
+
+const GpuLibrary& gpu_library() {
+  static const GpuLibrary library = load();
+  return library;
+}
+
+}  // namespace
+
+std::string problem() {
+  const GpuLibrary& library = gpu_library();
+  return library.problem.empty() ? library.gpu_problem() : library.problem;
+}
+
+std::unique_ptr<kmeans_exact::Engine> make_engine(const kmeans::Shape& shape,
+                                                  std::string& problem) {
+  const GpuLibrary& library = gpu_library();
+  problem = library.problem;
+  if (!problem.empty()) return nullptr;
+  return std::unique_ptr<kmeans_exact::Engine>(library.engine(shape, problem));
+}
+
+}  // namespace kmeans_exact_gpu
