@@ -139,9 +139,7 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
       continue;
     }
     candidates += "\n  " + one.experiment.name;
-    for (const auto& cell : one.plan.cells) candidates += "\n    " + cell.key.text();
-    for (const auto& trace : one.plan.traces) candidates += "\n    " + trace.spec.name;
-    for (const auto& study : one.plan.studies) candidates += "\n    " + study.spec.name;
+    each_unit(one.plan, [&](const auto& unit) { candidates += "\n    " + unit.name(); });
   }
   if (kept.empty()) {
     throw InputError("--only '" + only + "' matches nothing; there are" + candidates);
@@ -172,28 +170,17 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
   double waiting = 0;
   for (const auto& one : planned) {
     std::printf("%s (%s)\n", one.experiment.name.c_str(), one.plan.scale.c_str());
-    const auto show = [&](const std::string& name, const std::string& skip_reason) {
-      ++(skip_reason.empty() ? runs : skips);
-      if (skip_reason.empty()) {
-        std::printf("  run   %s\n", name.c_str());
-      } else {
-        std::printf("  skip  %s: %s\n", name.c_str(), skip_reason.c_str());
-      }
-    };
+    each_unit(one.plan, [&](const auto& unit) {
+      if (!unit.selected) return;
+      const std::string kind =
+          unit.kPart == Part::cell ? std::string() : to_string(unit.kPart) + std::string(" ");
+      ++(unit.to_run() ? runs : skips);
+      std::printf("  %s  %s%s%s%s\n", unit.to_run() ? "run " : "skip", kind.c_str(),
+                  unit.name().c_str(), unit.to_run() ? "" : ": ", unit.skip_reason.c_str());
+      studies += unit.kPart == Part::study ? 1 : 0;
+    });
     for (const auto& cell : one.plan.cells) {
-      if (!cell.selected) continue;
-      show(cell.key.text(), cell.skip_reason);
-      if (cell.skip_reason.empty()) {
-        waiting += patience * cell.sampling.processes;
-      }
-    }
-    for (const auto& trace : one.plan.traces) {
-      if (trace.selected) show("trace " + trace.spec.name, trace.skip_reason);
-    }
-    for (const auto& study : one.plan.studies) {
-      if (!study.selected) continue;
-      show("study " + study.spec.name, "");
-      ++studies;
+      if (cell.to_run()) waiting += patience * cell.sampling.processes;
     }
     seconds += estimated_seconds(one.plan, threads);
   }

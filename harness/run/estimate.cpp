@@ -91,7 +91,7 @@ double estimated_seconds(const Plan& plan, int threads) {
   double seconds = 0;
   std::set<std::string> trajectories;
   for (const auto& cell : plan.cells) {
-    if (!cell.selected || !cell.skip_reason.empty()) continue;
+    if (!cell.to_run()) continue;
     seconds += seconds_of(cell, threads);
     const Shape& shape = cell.task.shape;
     const std::string trajectory =
@@ -103,7 +103,7 @@ double estimated_seconds(const Plan& plan, int threads) {
     }
   }
   for (const auto& trace : plan.traces) {
-    if (trace.selected && trace.skip_reason.empty()) seconds += seconds_of(trace, plan.sampling);
+    if (trace.to_run()) seconds += seconds_of(trace, plan.sampling);
   }
   return kShareThatRunsTook * seconds;
 }

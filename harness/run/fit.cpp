@@ -18,7 +18,7 @@
 #include "harness/support/atomic_file.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/json_integer.h"
+#include "harness/support/json_members.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
@@ -651,44 +651,30 @@ StopRule parse_stop(const std::string& text) {
   throw InputError("--stop '" + text + "': must be labels, movement:E or loss:E");
 }
 
-nlohmann::json to_json(const TraceJob& job) {
-  return {{"variant", job.variant},
-          {"precision", to_string(job.precision)},
-          {"points_file", job.points_file},
-          {"centroids_file", job.centroids_file},
-          {"k", job.k},
-          {"iterations", job.iterations},
-          {"threads", job.threads},
-          {"keep_points", job.keep_points},
-          {"keep_centroids", job.keep_centroids},
-          {"sample_seed", job.sample_seed},
-          {"expected", job.expected},
-          {"stop", job.stop},
-          {"runs", job.runs},
-          {"max_seconds", job.max_seconds},
-          {"runs_of", job.runs_of},
-          {"verify_threads", job.verify_threads}};
+template <IsA<TraceJob> M, class Visit>
+void members(M& job, const Visit& visit) {
+  visit("variant", job.variant);
+  visit("precision", job.precision);
+  visit("points_file", job.points_file);
+  visit("centroids_file", job.centroids_file);
+  visit("k", job.k);
+  visit("iterations", job.iterations);
+  visit("threads", job.threads);
+  visit("keep_points", job.keep_points);
+  visit("keep_centroids", job.keep_centroids);
+  visit("sample_seed", job.sample_seed);
+  visit("expected", job.expected);
+  visit("stop", job.stop);
+  visit("runs", job.runs);
+  visit("max_seconds", job.max_seconds);
+  visit("runs_of", job.runs_of);
+  visit("verify_threads", job.verify_threads, kMayLack);
 }
 
+nlohmann::json to_json(const TraceJob& job) { return message_to_json(job); }
+
 TraceJob trace_job_from_json(const nlohmann::json& json) {
-  TraceJob job;
-  json.at("variant").get_to(job.variant);
-  job.precision = parse_precision(json.at("precision").get<std::string>());
-  json.at("points_file").get_to(job.points_file);
-  json.at("centroids_file").get_to(job.centroids_file);
-  job.k = integer_at<std::int64_t>(json, "k");
-  job.iterations = integer_at<std::int64_t>(json, "iterations");
-  job.threads = integer_at<int>(json, "threads");
-  job.keep_points = integer_at<std::int64_t>(json, "keep_points");
-  json.at("keep_centroids").get_to(job.keep_centroids);
-  job.sample_seed = integer_at<std::uint64_t>(json, "sample_seed");
-  job.expected = json.at("expected");
-  json.at("stop").get_to(job.stop);
-  job.runs = integer_at<int>(json, "runs");
-  json.at("max_seconds").get_to(job.max_seconds);
-  job.runs_of = integer_at<std::int64_t>(json, "runs_of");
-  if (json.contains("verify_threads")) job.verify_threads = integer_at<int>(json, "verify_threads");
-  return job;
+  return message_from_json<TraceJob>(json);
 }
 
 nlohmann::json run_trace(const TraceJob& job) {
@@ -698,13 +684,8 @@ nlohmann::json run_trace(const TraceJob& job) {
 }
 
 int run_trace_worker(const std::string& job_file, const std::string& result_file) {
-  try {
-    write_json_file(result_file, run_trace(trace_job_from_json(read_json_file(job_file))));
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kmeans-bench trace-worker: %s\n", error.what());
-    return 1;
-  }
+  return answer_job("trace-worker", job_file, result_file,
+                    [](const auto& job) { return run_trace(trace_job_from_json(job)); });
 }
 
 void add_fit_command(CLI::App& app, std::function<int()>& action) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,7 +49,7 @@ struct Job {
   std::uint64_t verify_seed = 1;
 };
 
-/// What a worker answers, in a journal too. A new member is written and read in job.cpp, and put into
+/// What a worker answers, in a journal too. A new member is named once in job.cpp, and put into
 /// the result file by assemble_cell (harness/run/results.cpp).
 struct JobResult {
   std::string status;  ///< "ok", "wrong", "skipped", "error"
@@ -101,8 +102,12 @@ JobResult job_result_from_json(const nlohmann::json& json);
 /// is the inertia, whether it met empty clusters, and the scale.
 inline constexpr const char* kFloat64Trajectory = "float64_trajectory";
 
-/// The worker subcommand: never throws; returns the process's exit code (0 if a result was
-/// written).
+/// What every worker subcommand does: reads the job, writes the answer. Never throws; returns the process's
+/// exit code (0 if a result was written).
+int answer_job(const char* role, const std::string& job_file, const std::string& result_file,
+               const std::function<nlohmann::json(const nlohmann::json&)>& answer);
+
+/// The worker subcommand.
 int run_worker(const std::string& job_file, const std::string& result_file);
 
 /// Runs a job in this process.

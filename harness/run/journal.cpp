@@ -315,14 +315,9 @@ void Journal::append_dataset(const std::string& label, const json& dataset) {
   content_.datasets[label] = presentable(dataset);
 }
 
-void Journal::append_trace(const std::string& name, const json& trace) {
-  append_line({{"trace", name}, {"result", trace}});
-  content_.traces[name] = presentable(trace);
-}
-
-void Journal::append_study(const std::string& name, const json& study) {
-  append_line({{"study", name}, {"result", study}});
-  content_.studies[name] = presentable(study);
+void Journal::append(Part part, const std::string& name, const json& result) {
+  append_line({{to_string(part), name}, {"result", result}});
+  (part == Part::trace ? content_.traces : content_.studies)[name] = presentable(result);
 }
 
 std::vector<std::string> identity_differences(const json& before, const json& now) {

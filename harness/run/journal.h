@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/run/job.h"
+#include "harness/run/unit.h"
 
 namespace kmeans {
 
@@ -45,6 +46,10 @@ struct JournalContent {
   nlohmann::json datasets = nlohmann::json::object();  ///< As in `context.datasets`.
 
   void add(const ProcessRecord& record);
+  /// Traces or studies.
+  [[nodiscard]] const std::map<std::string, nlohmann::json>& of(Part part) const {
+    return part == Part::trace ? traces : studies;
+  }
 };
 
 /// An open journal, locked against a second run for as long as it lives.
@@ -70,8 +75,8 @@ class Journal {
   void write_header(const std::string& started, const nlohmann::json& identity);
   void append(const ProcessRecord& record);
   void append_dataset(const std::string& label, const nlohmann::json& dataset);
-  void append_trace(const std::string& name, const nlohmann::json& trace);
-  void append_study(const std::string& name, const nlohmann::json& study);
+  /// The result of a trace or a study.
+  void append(Part part, const std::string& name, const nlohmann::json& result);
 
  private:
   void open_locked();

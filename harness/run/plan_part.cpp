@@ -44,8 +44,9 @@ std::size_t keep_part(Plan& plan, const PlanPart& part) {
     keep(cell.selected, problem.first->second);
   }
   std::size_t place = problems.size();
-  for (auto& trace : plan.traces) keep(trace.selected, place++);
-  for (auto& study : plan.studies) keep(study.selected, place++);
+  each_unit(plan, [&](auto& unit) {
+    if (unit.kPart != Part::cell) keep(unit.selected, place++);
+  });
   return left;
 }
 

@@ -2,6 +2,8 @@
 #include "harness/run/run_result.h"
 
 #include <cstddef>
+#include <utility>
+#include <vector>
 
 #include "harness/record/wrong_elsewhere.h"
 #include "harness/support/build_info.h"
@@ -12,46 +14,42 @@ namespace {
 
 using nlohmann::json;
 
-/// Each adds to the result what is known, and returns whether that is all that was planned.
-bool add_cells(const RunTold& told, json& cells) {
+// A unit's entry of the result file; null where nothing is known of it.
+
+json entry_of(const RunTold& told, const Cell& cell, bool skipped) {
+  const auto evidence = told.evidence_of(cell);
+  if (!skipped && evidence.processes.empty()) return nullptr;
+  return assemble_cell(told.experiment.name, cell, evidence, told.surroundings.limits);
+}
+
+json assemble(const PlannedTrace& trace, const json& recorded) {
+  return assemble_trace(trace, recorded);
+}
+json assemble(const PlannedStudy& study, const json& recorded) {
+  return assemble_study(study, recorded);
+}
+
+template <class RecordedUnit>
+json entry_of(const RunTold& told, const RecordedUnit& unit, bool skipped) {
+  const auto& records = told.journal.of(unit.kPart);
+  const auto found = records.find(unit.name());
+  const bool recorded = found != records.end();
+  return recorded || skipped ? assemble(unit, recorded ? found->second : json()) : json();
+}
+
+/// All that is known of a list of units. Returns whether that is all that was planned.
+template <class PlannedUnit>
+bool add_units(const RunTold& told, const std::vector<PlannedUnit>& units, json& entries) {
   bool complete = true;
-  for (const auto& cell : told.plan.cells) {
-    const auto evidence = told.evidence_of(cell);
-    const bool skipped = !cell.skip_reason.empty() && (cell.selected || told.settings.resume);
+  for (const auto& unit : units) {
     // A resumed run keeps what earlier ones found, also outside this one's --only.
-    if (!skipped && evidence.processes.empty()) {
+    const bool skipped = !unit.skip_reason.empty() && (unit.selected || told.settings.resume);
+    json entry = entry_of(told, unit, skipped);
+    if (entry.is_null()) {
       complete = false;
-      continue;
+    } else {
+      entries.push_back(std::move(entry));
     }
-    cells.push_back(assemble_cell(told.experiment.name, cell, evidence, told.surroundings.limits));
-  }
-  return complete;
-}
-
-bool add_traces(const RunTold& told, json& traces) {
-  bool complete = true;
-  for (const auto& trace : told.plan.traces) {
-    const auto found = told.journal.traces.find(trace.spec.name);
-    const bool recorded = found != told.journal.traces.end();
-    const bool skipped = !trace.skip_reason.empty() && (trace.selected || told.settings.resume);
-    if (!recorded && !skipped) {
-      complete = false;
-      continue;
-    }
-    traces.push_back(assemble_trace(trace, recorded ? found->second : json()));
-  }
-  return complete;
-}
-
-bool add_studies(const RunTold& told, json& studies) {
-  bool complete = true;
-  for (const auto& study : told.plan.studies) {
-    const auto found = told.journal.studies.find(study.spec.name);
-    if (found == told.journal.studies.end()) {
-      complete = false;
-      continue;
-    }
-    studies.push_back(assemble_study(study, found->second));
   }
   return complete;
 }
@@ -66,9 +64,8 @@ void tell_of_planted(const json& cells, json& context) {
       std::to_string(cells.size()) + " cells: these times only calibrate `compare`.");
 }
 
-/// What --processes, --repetitions and --max-seconds have made of the experiment's own.
 json sampling_of(const Plan& plan) {
-  const Sampling& sampling = plan.cells.empty() ? plan.sampling : plan.cells.front().sampling;
+  const Sampling& sampling = plan.agreed_sampling();
   return {{"processes", sampling.processes},
           {"repetitions", sampling.repetitions},
           {"min_seconds", sampling.min_seconds},
@@ -78,9 +75,10 @@ json sampling_of(const Plan& plan) {
 /// The names of all that the whole experiment has, in its order.
 json planned_names(const Plan& plan) {
   json names{{"cells", json::array()}, {"traces", json::array()}, {"studies", json::array()}};
-  for (const auto& cell : plan.cells) names["cells"].push_back(cell.key.text());
-  for (const auto& trace : plan.traces) names["traces"].push_back(trace.spec.name);
-  for (const auto& study : plan.studies) names["studies"].push_back(study.spec.name);
+  const auto list = [](Part part) {
+    return part == Part::cell ? "cells" : part == Part::trace ? "traces" : "studies";
+  };
+  each_unit(plan, [&](const auto& unit) { names[list(unit.kPart)].push_back(unit.name()); });
   return names;
 }
 
@@ -131,9 +129,9 @@ json run_result(const RunTold& told, bool ended) {
   json cells = json::array();
   json traces = json::array();
   json studies = json::array();
-  const bool all_cells = add_cells(told, cells);
-  const bool all_traces = add_traces(told, traces);
-  const bool all_studies = add_studies(told, studies);
+  const bool all_cells = add_units(told, told.plan.cells, cells);
+  const bool all_traces = add_units(told, told.plan.traces, traces);
+  const bool all_studies = add_units(told, told.plan.studies, studies);
   mark_wrong_elsewhere(cells);
   json surroundings = context_of(told, ended);
   tell_of_planted(cells, surroundings);

@@ -18,12 +18,16 @@ namespace kmeans {
 /// "error" where a result has none.
 std::string status_of(const nlohmann::json& result);
 
-/// What a result file tells; what it refers to outlives it.
-struct RunTold {
+/// What a run is asked for; what it refers to outlives it.
+struct RunRequest {
   const Experiment& experiment;
   const Plan& plan;
   const RunSurroundings& surroundings;
   const RunSettings& settings;
+};
+
+/// What a result file tells; what it refers to outlives it.
+struct RunTold : RunRequest {
   const JournalContent& journal;
   const EnvironmentReport& environment;  ///< Of the workers.
   const std::string& started;

@@ -9,10 +9,11 @@
 #include <utility>
 
 #include "datasets/readers.h"
+#include "harness/run/job.h"
 #include "harness/run/study_job.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/json_integer.h"
+#include "harness/support/json_members.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -61,24 +62,20 @@ const Study& require_study(std::string_view name) {
   throw InputError("unknown study '" + std::string(name) + "'; " + closest_names(name, names));
 }
 
-nlohmann::json to_json(const StudyJob& job) {
-  return {{"study", job.study},
-          {"points_file", job.points_file},
-          {"centroids_file", job.centroids_file},
-          {"k", job.k},
-          {"parameters", job.parameters},
-          {"threads", job.threads}};
+template <IsA<StudyJob> M, class Visit>
+void members(M& job, const Visit& visit) {
+  visit("study", job.study);
+  visit("points_file", job.points_file);
+  visit("centroids_file", job.centroids_file);
+  visit("k", job.k);
+  visit("parameters", job.parameters);
+  visit("threads", job.threads);
 }
 
-StudyJob study_job_from_json(const nlohmann::json& object) {
-  StudyJob job;
-  object.at("study").get_to(job.study);
-  object.at("points_file").get_to(job.points_file);
-  object.at("centroids_file").get_to(job.centroids_file);
-  job.k = integer_at<std::int64_t>(object, "k");
-  job.parameters = object.at("parameters");
-  job.threads = integer_at<int>(object, "threads");
-  return job;
+nlohmann::json to_json(const StudyJob& job) { return message_to_json(job); }
+
+StudyJob study_job_from_json(const nlohmann::json& json) {
+  return message_from_json<StudyJob>(json);
 }
 
 nlohmann::json run_study(const StudyJob& job) {
@@ -117,13 +114,8 @@ nlohmann::json run_study(const StudyJob& job) {
 }
 
 int run_study_worker(const std::string& job_file, const std::string& result_file) {
-  try {
-    write_json_file(result_file, run_study(study_job_from_json(read_json_file(job_file))));
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kmeans-bench study-worker: %s\n", error.what());
-    return 1;
-  }
+  return answer_job("study-worker", job_file, result_file,
+                    [](const auto& job) { return run_study(study_job_from_json(job)); });
 }
 
 }  // namespace kmeans

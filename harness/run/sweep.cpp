@@ -333,18 +333,10 @@ double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling
 std::size_t select(Plan& plan, const std::string& experiment, const Pattern& only) {
   const bool all = only.found_in(experiment);
   std::size_t count = 0;
-  for (auto& cell : plan.cells) {
-    cell.selected = all || only.found_in(cell.key.text());
-    count += cell.selected ? 1 : 0;
-  }
-  for (auto& trace : plan.traces) {
-    trace.selected = all || only.found_in(trace.spec.name);
-    count += trace.selected ? 1 : 0;
-  }
-  for (auto& study : plan.studies) {
-    study.selected = all || only.found_in(study.spec.name);
-    count += study.selected ? 1 : 0;
-  }
+  each_unit(plan, [&](auto& unit) {
+    unit.selected = all || only.found_in(unit.name());
+    count += unit.selected ? 1 : 0;
+  });
   return count;
 }
 

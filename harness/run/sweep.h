@@ -13,6 +13,7 @@
 #include "datasets/dataset.h"
 #include "harness/record/cell_key.h"
 #include "harness/run/experiment.h"
+#include "harness/run/unit.h"
 #include "harness/support/pattern.h"
 #include "harness/variant.h"
 
@@ -27,7 +28,10 @@ struct Task {
 };
 
 /// One configuration to measure.
-struct Cell {
+struct Cell : Unit {
+  static constexpr Part kPart = Part::cell;
+  [[nodiscard]] std::string name() const { return key.text(); }
+
   CellKey key;
   std::string backend;
   bool exact = false;
@@ -38,25 +42,26 @@ struct Cell {
   std::string includes;       ///< Of Traits: what its setup and iterations contain besides.
   Task task;
   Sampling sampling;
-  std::string skip_reason;  ///< Not empty: the cell is not run, and this is why.
-  bool selected = true;     ///< By --only.
 };
 
 /// One trace to record.
-struct PlannedTrace {
+struct PlannedTrace : Unit {
+  static constexpr Part kPart = Part::trace;
+  [[nodiscard]] const std::string& name() const { return spec.name; }
+
   TraceSpec spec;
   Precision precision = Precision::f32;
   Task task;
   int threads = 1;
-  std::string skip_reason;
-  bool selected = true;
 };
 
 /// One study to run.
-struct PlannedStudy {
+struct PlannedStudy : Unit {
+  static constexpr Part kPart = Part::study;
+  [[nodiscard]] const std::string& name() const { return spec.name; }
+
   StudySpec spec;
-  std::optional<Task> task;  ///< Absent: it takes no data.
-  bool selected = true;
+  std::optional<Task> task{};  ///< Absent: it takes no data.
 };
 
 struct Plan {
@@ -67,6 +72,11 @@ struct Plan {
   double timeout_seconds = 300;
   Sampling sampling;  ///< Of cells and of traces that are timed.
   std::vector<std::string> warnings;
+
+  /// What --processes, --repetitions and --max-seconds have made of the experiment's own.
+  [[nodiscard]] const Sampling& agreed_sampling() const {
+    return cells.empty() ? sampling : cells.front().sampling;
+  }
 };
 
 struct PlanOptions {

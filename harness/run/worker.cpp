@@ -523,14 +523,8 @@ JobResult run_job(const Job& job) {
 }
 
 int run_worker(const std::string& job_file, const std::string& result_file) {
-  try {
-    const JobResult result = run_job(job_from_json(read_json_file(job_file)));
-    write_json_file(result_file, to_json(result));
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "kmeans-bench worker: %s\n", error.what());
-    return 1;
-  }
+  return answer_job("worker", job_file, result_file,
+                    [](const auto& job) { return to_json(run_job(job_from_json(job))); });
 }
 
 }  // namespace kmeans

@@ -13,11 +13,10 @@
 
 namespace kmeans {
 
-/// The integer under a key. nlohmann's own conversions let fractions and numbers beyond T's range
-/// through, the latter undefined. Throws InputError for them, json::exception where there is none.
+/// The integer that stands under a key. nlohmann's own conversions let fractions and numbers beyond T's
+/// range through, the latter undefined. Throws InputError for them.
 template <class T>
-T integer_at(const nlohmann::json& object, const char* key) {
-  const nlohmann::json& value = object.at(key);
+T integer_of(const nlohmann::json& value, const char* key) {
   if (value.is_number_unsigned()) {
     const auto number = value.get<std::uint64_t>();
     if (std::in_range<T>(number)) return static_cast<T>(number);
@@ -28,6 +27,12 @@ T integer_at(const nlohmann::json& object, const char* key) {
   throw InputError("\"" + std::string(key) + "\" must be an integer within [" +
                    std::to_string(std::numeric_limits<T>::min()) + ", " +
                    std::to_string(std::numeric_limits<T>::max()) + "]");
+}
+
+/// The same of an object, json::exception where there is none.
+template <class T>
+T integer_at(const nlohmann::json& object, const char* key) {
+  return integer_of<T>(object.at(key), key);
 }
 
 }  // namespace kmeans

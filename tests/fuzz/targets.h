@@ -391,7 +391,7 @@ inline Answer read_journal(std::string_view text) {
   {
     Journal resumed(file.path(), true);
     require(same(content, resumed.content()), "a second run finds something else");
-    resumed.append_study("fuzz, after all others", {{"status", "ok"}});
+    resumed.append(Part::study, "fuzz, after all others", {{"status", "ok"}});
   }
   content.studies["fuzz, after all others"] = {{"status", "ok"}};
   require(same(content, Journal(file.path(), true).content()), "a line was lost or doubled");

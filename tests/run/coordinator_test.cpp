@@ -624,11 +624,11 @@ TEST_F(CoordinatorTest, StudiesAreRunOnceAndKeptInTheFile) {
   spec.parameters = {{"times", 3}};
   spec.data = experiment_.data;
   spec.init = experiment_.init;
-  plan_.studies.push_back({spec, {}, true});
+  plan_.studies.push_back({{}, spec});
   spec.name = "with-data";
-  plan_.studies.push_back({spec, plan_.cells[0].task, true});
+  plan_.studies.push_back({{}, spec, plan_.cells[0].task});
   spec.name = "crashes";
-  plan_.studies.push_back({spec, plan_.cells[0].task, true});
+  plan_.studies.push_back({{}, spec, plan_.cells[0].task});
   plan_.studies.back().task->shape.k = 2;
   const RunSummary summary = run();
   EXPECT_EQ(summary.ok, 4U);  // a cell, the trace, two studies

@@ -61,7 +61,7 @@ TEST_F(JournalTest, ResumedJournalHoldsWhatWasWritten) {
     journal.append(record("a", 0, 1.0));
     journal.append(record("b", 1, 3.0));
     journal.append_dataset("uniform", {{"sha256", "00"}});
-    journal.append_trace("path", {{"status", "ok"}});
+    journal.append(Part::trace, "path", {{"status", "ok"}});
   }
   const Journal journal(file_, true);
   const auto& content = journal.content();
