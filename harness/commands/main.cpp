@@ -19,6 +19,7 @@
 
 #include "harness/commands/advise_command.h"
 #include "harness/commands/best_command.h"
+#include "harness/commands/bundle_command.h"
 #include "harness/commands/check_command.h"
 #include "harness/commands/compare_command.h"
 #include "harness/commands/data_command.h"
@@ -139,7 +140,8 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
 
 /// Commands that start processes of their own, or share no work, would do all of it on rank 0.
 void refuse_on_ranks(const CLI::App& app) {
-  for (const char* name : {"run", "best", "reproduce", "machine", "check", "study-worker"}) {
+  for (const char* name :
+       {"run", "best", "reproduce", "machine", "check", "check-bundle", "study-worker"}) {
     if (!app.got_subcommand(name)) continue;
     throw InputError(std::string("`") + name + "` was started as " +
                      std::to_string(process_ranks().size()) +
@@ -171,6 +173,8 @@ int run(int argc, char** argv) {
   add_export_command(app, action);
   add_merge_command(app, action);
   add_reproduce_command(app, action);
+  add_bundle_command(app, action);
+  add_check_bundle_command(app, action);
   add_worker_commands(app, action);
   try {
     // CLI11 takes them from the back.
@@ -184,7 +188,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("list") || app.got_subcommand("run") || app.got_subcommand("fit") ||
       app.got_subcommand("verify") || app.got_subcommand("reproduce") ||
       app.got_subcommand("best") || app.got_subcommand("advise") ||
-      app.got_subcommand("study-worker")) {
+      app.got_subcommand("check-bundle") || app.got_subcommand("study-worker")) {
     discover_python_variants();
     discover_plugins();
   }

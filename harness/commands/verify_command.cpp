@@ -33,6 +33,8 @@ struct VerifyCommand {
   bool verbose = false;
   bool apart = false;  ///< This process verifies what may crash, for another one (verify_apart).
   double at_most = 0;
+  std::uint64_t fresh_seed = 1;
+  std::vector<std::int64_t> fresh_shapes{};  ///< n, d, k of problems in place of the battery's.
 };
 
 // Before the name of the problem that comes next, in the output of a process apart.
@@ -123,8 +125,21 @@ void print_tally(const RegisteredVariant& variant, Precision precision, const Ta
   std::fflush(stdout);
 }
 
-std::vector<BatteryCase> chosen_battery(double at_most) {
-  auto battery = make_battery();
+std::vector<BatteryCase> all_problems(const VerifyCommand& command) {
+  if (command.fresh_shapes.empty()) return make_battery();
+  std::vector<BatteryCase> cases;
+  for (std::size_t i = 0; i + 2 < command.fresh_shapes.size(); i += 3) {
+    const std::int64_t* shape = command.fresh_shapes.data() + i;
+    for (auto& one : make_fresh_cases(shape[0], shape[1], shape[2], command.fresh_seed + i)) {
+      cases.push_back(std::move(one));
+    }
+  }
+  return cases;
+}
+
+std::vector<BatteryCase> chosen_battery(const VerifyCommand& command) {
+  auto battery = all_problems(command);
+  const double at_most = command.at_most;
   if (at_most > 0) {
     battery.erase(std::remove_if(battery.begin(), battery.end(),
                                  [&](const BatteryCase& test) { return size_of(test) > at_most; }),
@@ -149,43 +164,20 @@ struct Verified {
   std::size_t unavailable = 0;
 };
 
-/// Prints what a process apart has printed. Returns the problem that it came to last.
-std::string print_apart(const std::string& output) {
-  std::string problem;
-  std::istringstream lines(output);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line.front() == kProblemMark) {
-      problem = line.substr(1);
-    } else {
-      std::printf("%s\n", valid_utf8(line).c_str());
-    }
-  }
-  return problem;
-}
-
 /// A plugin that is a shared library runs in the process that verifies it, which may die of it.
 void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command, int threads,
                   Verified& verified) {
-  const std::string& name = variant.traits.name;
-  ProcessRequest request;
-  request.command = {
-      "/proc/self/exe",       "verify", "--apart", "--only", "^" + name + "$", "--threads",
-      std::to_string(threads)};
-  if (command.verbose) request.command.emplace_back("--verbose");
+  std::vector<std::string> options{"--threads", std::to_string(threads)};
+  if (command.verbose) options.emplace_back("--verbose");
   if (command.at_most > 0) {
-    request.command.insert(request.command.end(), {"--at-most", formatted("%.17g", command.at_most)});
+    options.insert(options.end(), {"--at-most", formatted("%.17g", command.at_most)});
   }
-  request.timeout_seconds = kSecondsApart;
-  const ProcessOutcome outcome = run_process(request);
-  const std::string problem = print_apart(outcome.output);
-  const bool ended = outcome.end == ProcessOutcome::End::exited;
-  if (ended && outcome.code == kExitUnusableEnvironment) return;  // nothing ran, and it says why
+  const VerifiedApart outcome = verify_in_process_apart(variant.traits.name, options);
+  std::fputs(outcome.rows.c_str(), stdout);
+  std::fflush(stdout);
+  if (outcome.end == VerifiedApart::End::not_run) return;
   ++verified.checked;
-  if (outcome.succeeded()) return;
-  ++verified.failed;
-  if (ended && outcome.code == kExitCellsFailed) return;
-  std::printf("%-26s %s%s\n", name.c_str(), outcome.describe().c_str(),
-              problem.empty() ? "" : (" on '" + problem + "'").c_str());
+  verified.failed += outcome.end == VerifiedApart::End::failed ? 1 : 0;
 }
 
 void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryCase>& battery,
@@ -252,7 +244,7 @@ int conclude(const Verified& verified, bool verbose) {
 }
 
 int run_verify(const VerifyCommand& command) {
-  const auto battery = chosen_battery(command.at_most);
+  const auto battery = chosen_battery(command);
   if (command.list_cases) return list_cases(battery);
   const Pattern only(command.only);
   const int threads = command.threads > 0 ? command.threads : threads_per_rank();
@@ -287,7 +279,40 @@ int run_verify(const VerifyCommand& command) {
   return conclude(verified, command.verbose);
 }
 
+/// Rows of the table without the mark; the problem that was come to last goes to `problem`.
+std::string rows_of(const std::string& output, std::string& problem) {
+  std::string rows;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.front() == kProblemMark) {
+      problem = line.substr(1);
+    } else {
+      rows += valid_utf8(line) + "\n";
+    }
+  }
+  return rows;
+}
+
 }  // namespace
+
+VerifiedApart verify_in_process_apart(const std::string& variant,
+                                      const std::vector<std::string>& options) {
+  ProcessRequest request;
+  request.command = {"/proc/self/exe", "verify", "--apart", "--only", "^" + variant + "$"};
+  request.command.insert(request.command.end(), options.begin(), options.end());
+  request.timeout_seconds = kSecondsApart;
+  const ProcessOutcome outcome = run_process(request);
+  std::string problem;
+  VerifiedApart verified;
+  verified.rows = rows_of(outcome.output, problem);
+  const bool ended = outcome.end == ProcessOutcome::End::exited;
+  if (ended && outcome.code == kExitUnusableEnvironment) return verified;
+  verified.end = outcome.succeeded() ? VerifiedApart::End::passed : VerifiedApart::End::failed;
+  if (outcome.succeeded() || (ended && outcome.code == kExitCellsFailed)) return verified;
+  const std::string where = problem.empty() ? "" : " on '" + problem + "'";
+  verified.rows += formatted("%-26s ", variant.c_str()) + outcome.describe() + where + "\n";
+  return verified;
+}
 
 void add_verify_command(CLI::App& app, std::function<int()>& action) {
   auto command = std::make_shared<VerifyCommand>();
@@ -304,7 +329,10 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
   add_device_option(*verify);
   add_plugin_option(*verify);
   add_gpus_option(*verify);
+  // For processes that this program starts.
   verify->add_flag("--apart", command->apart)->group("");
+  verify->add_option("--fresh-seed", command->fresh_seed)->group("");
+  verify->add_option("--fresh-shapes", command->fresh_shapes)->delimiter(',')->group("");
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");
   verify->add_flag(
       "--verbose", command->verbose,

@@ -315,6 +315,22 @@ std::vector<BatteryCase> make_battery() {
   return cases;
 }
 
+std::vector<BatteryCase> make_fresh_cases(std::int64_t n, std::int64_t d, std::int64_t k,
+                                          std::uint64_t seed) {
+  const std::string shape = ", " + std::to_string(n) + " x " + std::to_string(d) +
+                            ", k = " + std::to_string(k) + ", seed " + std::to_string(seed);
+  std::vector<BatteryCase> cases;
+  cases.push_back(uniform_case("uniform" + shape, n, d, k, seed));
+  SplitMix64 random(seed + 1);
+  // As wide as they lie apart. Cluster j has every k-th point.
+  std::vector<double> centres(k * d);
+  for (double& centre : centres) centre = 4 * random.uniform();
+  cases.push_back(make_case("clusters" + shape, n, d, k, [&](std::int64_t i, std::int64_t t) {
+    return centres[i % k * d + t] + random.uniform() + random.uniform() - 1;
+  }));
+  return cases;
+}
+
 BatteryResult run_battery_case(const RegisteredVariant& variant, const BatteryCase& test,
                                Precision precision, int threads) {
   try {

@@ -26,6 +26,10 @@ struct BatteryCase {
 /// All cases, small enough that the reference takes well under a second for each.
 std::vector<BatteryCase> make_battery();
 
+/// Other problems of one shape, by seed: points that are uniform, and overlapping clusters.
+std::vector<BatteryCase> make_fresh_cases(std::int64_t n, std::int64_t d, std::int64_t k,
+                                          std::uint64_t seed);
+
 enum class Verdict { passed, failed, skipped, error };
 const char* to_string(Verdict verdict);
 

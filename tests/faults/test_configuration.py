@@ -93,7 +93,7 @@ def test_what_is_near_nothing_is_refused_with_all_there_are(bench, write, experi
     )
     commands = (
         "list, best, advise, run, fit, verify, check, data, machine, compare, export, merge, "
-        "reproduce"
+        "reproduce, bundle, check-bundle"
     )
     assert f"unknown 'watermelon'; known: {commands}\n" in bench.refusal("watermelon")
     # Of options, all those that the help names; so for variants and what `list` names.

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/bundle_command.h"
+
+#include <cstdio>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "harness/commands/verify_command.h"
+#include "harness/machine/gpu_option.h"
+#include "harness/machine/machine.h"
+#include "harness/run/bundle.h"
+#include "harness/run/reproduce.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/option_checks.h"
+#include "harness/support/process.h"
+#include "harness/support/text.h"
+#include "harness/variants/plugins.h"
+#include "harness/variants/registry.h"
+
+namespace kmeans {
+namespace {
+
+struct BundleOptions {
+  std::vector<std::string> results;
+  std::string out;
+  std::vector<std::string> sources;
+  bool draft = false;
+};
+
+struct CheckBundleOptions {
+  std::string folder;
+  std::int64_t seed = 0;
+  double at_most = 1;
+  int threads = 0;
+  bool draft = false;
+};
+
+int run_bundle(const BundleOptions& options) {
+  BundleRequest request;
+  request.results.assign(options.results.begin(), options.results.end());
+  request.sources.assign(options.sources.begin(), options.sources.end());
+  request.out = options.out;
+  request.draft = options.draft;
+  const nlohmann::json manifest = write_bundle(request);
+  std::string folder = options.out.empty() ? options.results.front() : options.out;
+  std::printf("%s/%s: %s, %s, sources %s...\n", printable(folder).c_str(), kBundleManifest,
+              counted(manifest.at("files").size(), "file", "files").c_str(),
+              counted(manifest.at("variants").size(), "variant", "variants").c_str(),
+              manifest.at("suite").at("sources_sha256").get<std::string>().substr(0, 16).c_str());
+  if (options.draft) std::printf("a draft: not for publication\n");
+  std::printf("check it: kmeans-bench check-bundle %s\n", printable(folder).c_str());
+  return kExitOk;
+}
+
+/// What the check has found so far.
+struct Found {
+  std::size_t passed = 0;
+  std::size_t failed = 0;
+  std::size_t not_run = 0;
+  std::size_t variants = 0;  ///< That ran.
+};
+
+/// One seed for all variants, small enough to be typed.
+std::int64_t fresh_seed() {
+  return static_cast<std::int64_t>(std::random_device()() % 1'000'000'000);
+}
+
+/// Why the variant that is here is not the one that was bundled; empty if it may be.
+std::string stand_in(const BundledVariant& variant) {
+  if (find_variant(variant.name) == nullptr) {
+    return variant.plugin_sha256.empty()
+               ? "not in this build"
+               : "a plugin: compile its source, and give it with --plugin";
+  }
+  if (variant.plugin_sha256.empty()) return "";
+  for (const auto& [key, value] : plugin_info(variant.name)) {
+    if (key != "plugin sha256" || value == variant.plugin_sha256) continue;
+    // Compiled anew, or changed: its answers are checked either way.
+    std::printf("%-26s another file than the one that was measured\n", variant.name.c_str());
+  }
+  return "";
+}
+
+void check_variant(const BundledVariant& variant, const CheckBundleOptions& options,
+                   std::int64_t seed, Found& found) {
+  if (const std::string why = stand_in(variant); !why.empty()) {
+    std::printf("%-26s not run: %s\n", valid_utf8(variant.name).c_str(), why.c_str());
+    ++found.not_run;
+    return;
+  }
+  std::string shapes;
+  for (const SmallShape& shape : variant.shapes) {
+    shapes += (shapes.empty() ? "" : ",") + std::to_string(shape.n) + "," +
+              std::to_string(shape.d) + "," + std::to_string(shape.k);
+  }
+  const VerifiedApart verified = verify_in_process_apart(
+      variant.name, {"--threads", std::to_string(options.threads), "--fresh-seed",
+                     std::to_string(seed), "--fresh-shapes", shapes});
+  std::fputs(verified.rows.c_str(), stdout);
+  std::fflush(stdout);
+  found.variants += verified.end == VerifiedApart::End::not_run ? 0 : 1;
+  switch (verified.end) {
+    case VerifiedApart::End::passed: ++found.passed; break;
+    case VerifiedApart::End::failed: ++found.failed; break;
+    case VerifiedApart::End::not_run: ++found.not_run; break;
+  }
+}
+
+/// Recorded answers that take little time, once more.
+void repeat_answers(const Bundle& bundle, const CheckBundleOptions& options, Found& found) {
+  ReproduceSettings settings;
+  settings.cache = cache_root();
+  settings.threads = options.threads;
+  settings.at_most_seconds = options.at_most;
+  const InterruptGuard guard;
+  for (const ResultFile& file : bundle.results) {
+    const FileReport report = reproduce(file, Pattern(""), settings, [](auto&&...) {});
+    const std::size_t same = report.count(Reproduced::equal) + report.count(Reproduced::agrees);
+    std::printf("%-26s %zu equal or certified, %zu differ, %zu not run\n",
+                valid_utf8(file.experiment).c_str(), same, report.count(Reproduced::differs),
+                report.count(Reproduced::not_run));
+    for (const Finding& finding : report.findings) {
+      if (finding.judgement.verdict != Reproduced::differs) continue;
+      std::printf("    differs: %s %s: %s\n", finding.part.c_str(),
+                  valid_utf8(finding.name).c_str(), finding.judgement.detail.c_str());
+    }
+    found.passed += same;
+    found.failed += report.count(Reproduced::differs);
+    found.not_run += report.count(Reproduced::not_run);
+    if (InterruptGuard::interrupted()) throw UserError(kExitInterrupted, "interrupted");
+  }
+}
+
+/// Results that must not be published, a line each.
+std::size_t print_unfit(const Bundle& bundle, bool draft) {
+  std::size_t unfit = 0;
+  const auto refuse = [&](const ResultFile& file, const char* why) {
+    std::printf("%s: %s%s\n", valid_utf8(file.experiment).c_str(), why,
+                draft ? " (a draft may)" : "");
+    ++unfit;
+  };
+  for (const ResultFile& file : bundle.results) {
+    const nlohmann::json& suite = file.context.at("suite");
+    if (suite.at("git_dirty").get<bool>()) {
+      refuse(file, "measured with changes that are not committed");
+    }
+    if (suite.at("git_commit") != bundle.manifest.at("suite").value("git_commit", "")) {
+      refuse(file, "measured by another commit than the manifest says");
+    }
+    if (!file.complete) refuse(file, "not complete");
+  }
+  return draft ? 0 : unfit;
+}
+
+int run_check_bundle(CheckBundleOptions options) {
+  const Bundle bundle = load_bundle(options.folder);
+  if (options.threads == 0) options.threads = usable_threads();
+  const std::int64_t seed = options.seed > 0 ? options.seed : fresh_seed();
+  std::printf("%s of %s, whole\n",
+              counted(bundle.results.size(), "result file", "result files").c_str(),
+              valid_utf8(bundle.results.front().machine).c_str());
+  for (const std::string& line : source_differences(bundle.manifest)) {
+    std::printf("  %s\n", line.c_str());
+  }
+  const bool draft = bundle.manifest.at("draft").get<bool>();
+  if (draft) std::printf("a draft: not for publication\n");
+  const std::size_t unfit = print_unfit(bundle, draft && options.draft);
+
+  Found found;
+  std::printf("\nits variants, at small shapes, seed %lld (--seed repeats it)\n",
+              static_cast<long long>(seed));
+  for (const BundledVariant& variant : bundled_variants(bundle.results)) {
+    check_variant(variant, options, seed, found);
+  }
+  std::printf("\nits recorded answers of at most %g s\n", options.at_most);
+  std::fflush(stdout);
+  if (options.at_most > 0) repeat_answers(bundle, options, found);
+  std::printf("\n%zu passed, %zu failed, %zu not run\n", found.passed, found.failed, found.not_run);
+  const bool refused = unfit > 0 || (draft && !options.draft);
+  if (refused) std::printf("not for publication\n");
+  if (refused || found.failed > 0) return kExitGateFailed;
+  if (found.variants == 0) {
+    throw EnvironmentError("none of the bundle's variants could be run here");
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_bundle_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<BundleOptions>();
+  auto* command = app.add_subcommand(
+      "bundle", "Make results ready to hand over: hashes of files and sources, environment");
+  command->add_option("results", options->results, "Result files, or a folder of one machine")
+      ->required();
+  command->add_option("--out", options->out,
+                      "Copy the files to this folder [the folder of results itself]");
+  command->add_option("--source", options->sources, "A source file of a plugin, to go with it")
+      ->allow_extra_args(false);
+  command->add_flag("--draft", options->draft,
+                    "Incomplete results and local changes, too; not for publication");
+  command->footer("docs/bundles.md tells more.");
+  command->callback([options, &action] { action = [options] { return run_bundle(*options); }; });
+}
+
+void add_check_bundle_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<CheckBundleOptions>();
+  auto* command = app.add_subcommand(
+      "check-bundle", "Check a bundle: whole, and its variants give right answers here");
+  command->add_option("folder", options->folder, "The bundle")->required();
+  command->add_option("--seed", options->seed, "Of the small problems [another one each time]")
+      ->transform(whole_number(1, kLargestSeed));
+  command
+      ->add_option("--at-most", options->at_most,
+                   "Repeat recorded answers that are estimated to take at most so many seconds; 0: "
+                   "none")
+      ->check(number_within(0, 1e9))
+      ->capture_default_str();
+  command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
+      ->transform(whole_number(1, kMaxThreads));
+  command->add_flag("--draft", options->draft, "Accept a draft");
+  add_plugin_option(*command);
+  add_device_option(*command);
+  command->footer(
+      "Exit status: 0 nothing failed, 1 something did or is not for publication, 2 not whole,\n"
+      "3 nothing could be run here. docs/bundles.md tells more.");
+  command->callback(
+      [options, &action] { action = [options] { return run_check_bundle(*options); }; });
+}
+
+}  // namespace kmeans
