@@ -32,17 +32,18 @@ struct GpuLimits {
   [[nodiscard]] double product_rate() const { return multiprocessors * clock * half_products; }
 };
 
-/// Units of a multiprocessor are not reported; they go by the compute capability.
+/// Units of a multiprocessor are not reported; they go by the compute capability. Where a virtual GPU reports no
+/// clock, a slow one stands for it.
 inline GpuLimits limits_of(const GpuDevice& gpu) {
   const int capability = 10 * gpu.major + gpu.minor;
   const bool wide = capability >= 86;  // twice the float32 lanes
   const bool for_science = capability == 80 || capability == 90 || capability == 100;
-  return {.multiprocessors = static_cast<double>(gpu.multiprocessors),
-          .clock = gpu.clock_hertz,
+  return {.multiprocessors = std::max(1.0, static_cast<double>(gpu.multiprocessors)),
+          .clock = std::max(gpu.clock_hertz, 5e8),
           .float_lanes = wide ? 128.0 : 64.0,
           .double_lanes = for_science ? (capability == 80 ? 32.0 : 64.0) : 2.0,
           .half_products = capability == 90 ? 2048.0 : 1024.0,
-          .bytes_per_second = gpu.memory_bytes_per_second};
+          .bytes_per_second = std::max(gpu.memory_bytes_per_second, 1e11)};
 }
 
 /// Seconds of an iteration.

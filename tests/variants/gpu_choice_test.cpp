@@ -152,5 +152,13 @@ TEST(CudaChoice, LimitsComeFromWhatTheGpuReports) {
             10 * FamilyTimes(shape, limits).of("cuda_exact"));
 }
 
+TEST(CudaChoice, AGpuThatReportsNothingStillHasAChoice) {
+  const FamilyTimes times({1000, 16, 32}, limits_of(GpuDevice{}));
+  for (const std::string& family : kFamilies) {
+    EXPECT_GT(times.of(family), 0) << family;
+    EXPECT_LT(times.of(family), 1) << family;
+  }
+}
+
 }  // namespace
 }  // namespace kmeans::cuda
