@@ -137,9 +137,8 @@ inline constexpr double kUnsure = 4;
 inline std::vector<std::string> worth_trying(std::vector<std::string> families, const Shape& shape,
                                              const GpuLimits& limits) {
   const FamilyTimes times(shape, limits);
-  std::stable_sort(
-      families.begin(), families.end(),
-      [&](const std::string& a, const std::string& b) { return times.of(a) < times.of(b); });
+  std::sort(families.begin(), families.end(),
+            [&](const std::string& a, const std::string& b) { return times.of(a) < times.of(b); });
   const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
   std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
   return families;
