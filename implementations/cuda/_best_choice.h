@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -142,6 +143,26 @@ inline std::vector<std::string> worth_trying(std::vector<std::string> families, 
   const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
   std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
   return families;
+}
+
+/// Seconds of an iteration, the mean of ten, by trying: run(from_start, iterations) makes them and says how long they
+/// took. Infinite where the first shows that it cannot be less than `least`. Long iterations are not repeated: the
+/// second stands for the eight that follow it.
+template <class Run>
+double tried_seconds(Run run, double least) {
+  constexpr std::int64_t kIterations = 10;
+  constexpr int kRepetitions = 5;
+  constexpr double kLong = 2e-3;
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  run(true, 2);  // loads the kernels
+  const double first = run(true, 1);
+  if (first > kIterations * least) return kNever;
+  if (first > kLong) return (first + (kIterations - 1) * run(false, 1)) / kIterations;
+  double best = kNever;
+  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+    best = std::min(best, run(true, kIterations) / kIterations);
+  }
+  return best;
 }
 
 }  // namespace kmeans::cuda
