@@ -131,30 +131,15 @@ class CudaBest final : public Family {
     return centroids;
   }
 
-  /// Of an iteration, the mean of ten; infinite where that cannot be less than `least`. Long iterations are not
-  /// repeated: the second stands for the eight that follow it.
   static double seconds(Family& family, const std::vector<float>& centroids, double least) {
-    constexpr std::int64_t kIterations = 10;
-    constexpr int kRepetitions = 5;
-    constexpr double kLong = 2e-3;
     const auto clock = kmeans::make_gpu_clock();
-    const auto timed = [&](std::int64_t iterations) {
+    const auto run = [&](bool from_start, std::int64_t iterations) {
+      if (from_start) family.reset(centroids.data());
       clock->begin();
       family.step(iterations);
       return clock->end();
     };
-    family.reset(centroids.data());
-    family.step(2);  // loads the kernels
-    family.reset(centroids.data());
-    const double first = timed(1);
-    if (first > kIterations * least) return std::numeric_limits<double>::infinity();
-    if (first > kLong) return (first + (kIterations - 1) * timed(1)) / kIterations;
-    double best = std::numeric_limits<double>::infinity();
-    for (int repetition = 0; repetition < kRepetitions; ++repetition) {
-      family.reset(centroids.data());
-      best = std::min(best, timed(kIterations) / kIterations);
-    }
-    return best;
+    return kmeans::cuda::tried_seconds(run, least);
   }
 
   std::unique_ptr<Family> at_work_;

@@ -379,6 +379,21 @@ __device__ double exact_distance(const float (&x)[D], const float (&c)[D]) {
   return distance;
 }
 
+/// The nearest of the centroids that were offered, by their distances as defined, which are finite.
+struct Nearest {
+  double distance;
+  std::int32_t index;  // the lowest wins a tie
+  std::int32_t slot;
+
+  __device__ void offer(double its_distance, std::int32_t its_index, std::int32_t its_slot) {
+    if (its_distance < distance || (its_distance == distance && its_index < index)) {
+      distance = its_distance;
+      index = its_index;
+      slot = its_slot;
+    }
+  }
+};
+
 /// Adds the points of the lanes that take part (or takes them away) to their slots. All lanes call.
 template <int D>
 __device__ void add_points(const Tree& tree, const long long (&values)[D + 1], bool takes_part,
@@ -473,18 +488,12 @@ __global__ void __launch_bounds__(kThreads)
   }
   const bool decided = second > limit_of<D>(best);
   if (__any_sync(kAllLanes, !decided)) {
-    double best_exactly = INFINITY;
-    std::int32_t lowest = 0;
+    Nearest exactly{INFINITY, INT32_MAX, nearest};
     visit_near<D>(tree, leaf, limit, kMostVisits, [&](std::int32_t slot, const float(&c)[D]) {
       if (decided) return;
-      const double distance = exact_distance<D>(x, c);
-      const std::int32_t index = tree.dev_indices[slot];
-      if (distance < best_exactly || (distance == best_exactly && index < lowest)) {
-        best_exactly = distance;
-        lowest = index;
-        nearest = slot;
-      }
+      exactly.offer(exact_distance<D>(x, c), tree.dev_indices[slot], slot);
     });
+    nearest = exactly.slot;
   }
   const bool moves = i < n && nearest != before;
   if (moves) {
@@ -493,13 +502,6 @@ __global__ void __launch_bounds__(kThreads)
   }
   move_points<D>(tree, x, scale, moves, before, nearest);
 }
-
-/// Where a lane stands in the search for the nearest centroid of one point.
-struct Found {
-  double distance;     // as defined
-  std::int32_t index;  // of the centroid: the lowest wins a tie
-  std::int32_t slot;
-};
 
 /// The points that had to part, a warp for each, its lanes 32 centroids at a time.
 template <int D, bool kFirst>
@@ -533,36 +535,28 @@ __global__ void __launch_bounds__(kThreads)
     const float least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(best)));
     // Whatever float32 cannot tell from the nearest, as defined.
     const float close = limit_of<D>(least);
-    Found found{INFINITY, INT32_MAX, -1};
+    Nearest nearest{INFINITY, INT32_MAX, -1};
     visit_groups<D>(tree, place, close, [&](std::int64_t slot) {
       if (slot + lane >= tree.k) return true;
       float c[D];
       load_centroid<D>(tree, slot + lane, c);
       if (squared_distance<D>(x, c) > close) return true;
-      const Found other{exact_distance<D>(x, c), tree.dev_indices[slot + lane],
-                        static_cast<std::int32_t>(slot + lane)};
-      if (found.slot < 0 || other.distance < found.distance ||
-          (other.distance == found.distance && other.index < found.index)) {
-        found = other;
-      }
+      nearest.offer(exact_distance<D>(x, c), tree.dev_indices[slot + lane],
+                    static_cast<std::int32_t>(slot + lane));
       return true;
     });
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      const Found other{__shfl_xor_sync(kAllLanes, found.distance, distance),
-                        __shfl_xor_sync(kAllLanes, found.index, distance),
-                        __shfl_xor_sync(kAllLanes, found.slot, distance)};
-      if (other.slot >= 0 && (found.slot < 0 || other.distance < found.distance ||
-                              (other.distance == found.distance && other.index < found.index))) {
-        found = other;
-      }
+      nearest.offer(__shfl_xor_sync(kAllLanes, nearest.distance, distance),
+                    __shfl_xor_sync(kAllLanes, nearest.index, distance),
+                    __shfl_xor_sync(kAllLanes, nearest.slot, distance));
     }
-    const bool moves = found.slot != before;
+    const bool moves = nearest.slot != before;
     if (moves && lane == 0) {
-      dev_slots[i] = found.slot;
-      dev_labels[dev_order[i]] = found.index;
+      dev_slots[i] = nearest.slot;
+      dev_labels[dev_order[i]] = nearest.index;
     }
-    move_points<D>(tree, x, scale, moves && lane == 0, before, found.slot);
+    move_points<D>(tree, x, scale, moves && lane == 0, before, nearest.slot);
   }
 }
 

@@ -5,15 +5,20 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <limits>
 #include <map>
+#include <random>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "harness/machine/gpu.h"
 #include "harness/record/result_file.h"
+#include "harness/variant.h"
 #include "implementations/cuda/_best_choice.h"
 
 namespace kmeans::cuda {
@@ -150,6 +155,84 @@ TEST(CudaChoice, LimitsComeFromWhatTheGpuReports) {
   const Shape shape{1048576, 128, 1024};
   EXPECT_GT(FamilyTimes(shape, limits_of(other)).of("cuda_exact"),
             10 * FamilyTimes(shape, limits).of("cuda_exact"));
+}
+
+TEST(CudaChoice, AGpuThatReportsNothingStillHasAChoice) {
+  const FamilyTimes times({1000, 16, 32}, limits_of(GpuDevice{}));
+  for (const std::string& family : kFamilies) {
+    EXPECT_GT(times.of(family), 0) << family;
+    EXPECT_LT(times.of(family), 1) << family;
+  }
+}
+
+/// A family whose first iteration takes so long, and the others so long; what it was asked for.
+struct Pretended {
+  double first;
+  double later;
+  std::int64_t made = 0;  // since the start
+  std::int64_t all = 0;
+
+  double operator()(bool from_start, std::int64_t iterations) {
+    if (from_start) made = 0;
+    double seconds = 0;
+    for (std::int64_t i = 0; i < iterations; ++i) seconds += made++ == 0 ? first : later;
+    all += iterations;
+    return seconds;
+  }
+};
+
+TEST(CudaChoice, TryingCostsFewIterationsWhereTheyAreLong) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  Pretended brief{.first = 40e-6, .later = 20e-6};
+  EXPECT_NEAR(tried_seconds(std::ref(brief), kNever), 22e-6, 1e-9);
+  EXPECT_LE(brief.all, 60);
+  Pretended lengthy{.first = 40e-3, .later = 20e-3};
+  EXPECT_NEAR(tried_seconds(std::ref(lengthy), kNever), 22e-3, 1e-6);
+  EXPECT_LE(lengthy.all, 4);
+  // Ten iterations take longer than ten of the best so far, whatever follows the first one.
+  Pretended hopeless{.first = 40e-3, .later = 0};
+  EXPECT_EQ(tried_seconds(std::ref(hopeless), 3.9e-3), kNever);
+  EXPECT_LE(hopeless.all, 3);
+  EXPECT_LT(tried_seconds(std::ref(hopeless), 4.1e-3), 4.1e-3);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+/// What cuda_best says of itself after setup.
+std::map<std::string, std::string> chosen_for(const Shape& shape) {
+  std::mt19937_64 engine(5);
+  std::normal_distribution<float> bell;
+  std::vector<float> points(static_cast<std::size_t>(shape.n * shape.d));
+  for (float& value : points) value = bell(engine);
+  Problem<float> problem;
+  problem.shape = shape;
+  problem.points = points.data();
+  problem.max_abs =
+      std::abs(*std::ranges::max_element(points, {}, [](float x) { return std::abs(x); }));
+  const auto best = registered_variant("cuda_best").factory.make_float(Precision::f32);
+  best->setup(problem);
+  const auto info = best->library_info();
+  return {info.begin(), info.end()};
+}
+
+TEST(GpuBest, HasOneOfTheFamiliesAtWorkThatTheModelCannotTellApart) {
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
+  for (const Shape& shape : {Shape{100, 2, 20}, Shape{50000, 5, 700}, Shape{1000, 64, 100},
+                             Shape{2000, 48, 10}, Shape{20000, 800, 3}}) {
+    std::vector<std::string> families;
+    for (const std::string& family : kFamilies) {
+      const auto supports = registered_variant(family).traits.supports;
+      if (!supports || supports(shape).ok) families.push_back(family);
+    }
+    const auto tried = worth_trying(families, shape, limits_of(*current_gpu()));
+    const auto info = chosen_for(shape);
+    EXPECT_EQ(info.at("families tried"), joined(tried)) << shape.n << ", " << shape.d;
+    EXPECT_THAT(tried, Contains(info.at("family")));
+  }
 }
 
 }  // namespace
