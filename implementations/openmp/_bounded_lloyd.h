@@ -9,25 +9,19 @@
 // wrong side. Where they leave a point open, it is labelled as in openmp_exact.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
-#include "implementations/openmp/_bound_rules.h"
+#include "implementations/openmp/_bounds_team.h"
 #include "implementations/openmp/_centroid_groups.h"
-#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_filter_bound.h"
-#include "implementations/openmp/_fixed_point_sums.h"
-#include "implementations/openmp/_float64_nearest.h"
 #include "implementations/openmp/_lloyd.h"
 #include "implementations/openmp/_panels.h"
 #include "implementations/openmp/_range.h"
@@ -35,80 +29,37 @@
 
 namespace kmeans::openmp {
 
+/// An open point on its way through the groups.
+struct OpenPoint {
+  std::int64_t point = 0;
+  std::uint64_t groups = 0;  // to look at, as bits
+  GroupResult best;          // of all groups
+  int group = 0;             // where the nearest is
+  float second_there = 0;    // the second lowest value in it
+};
+struct GroupsMember : BoundsMember {
+  std::vector<OpenPoint> open;
+};
+
 template <class Rules>
-class BoundedLloyd : public Family<float> {
+class BoundedLloyd : public BoundsTeam<GroupsMember> {
  public:
   static constexpr int kMaxGroups = 64;
 
   void setup(const Problem<float>& problem) override {
-    problem_ = problem;
     const std::int64_t n = problem.shape.n;
-    const std::int64_t d = problem.shape.d;
-    const std::int64_t k = problem.shape.k;
-    threads_ = useful_threads(problem.shape, kBatch, problem.threads);
-    frame_.emplace(problem);
     const std::int64_t padded = round_up(n, kLanes);
-    rows_ = AlignedArray<float>(n * d);
-    norms_ = AlignedArray<float>(n);
     upper_ = AlignedArray<float>(padded);
     lower_ = AlignedArray<float>(padded);
-    labels_ = AlignedArray<std::int32_t>(padded);
     group_count_ = groups(problem.shape);
     if (group_count_ > 1) group_lower_ = AlignedArray<float>(n * group_count_);
-#pragma omp parallel for schedule(static) num_threads(threads_)
-    for (std::int64_t i = 0; i < n; ++i) place_in_frame(i);
-    float64_centroids_ = Float64Centroids(k, d);
-    sums_ = FixedPointSums<float>(problem, threads_);
-    workers_.resize(threads_);
+    const int threads = useful_threads(problem.shape, kBatch, problem.threads);
+    place_points(problem, threads, padded, [](std::int64_t) {});
   }
 
   void reset(const float* centroids) override {
-    const auto [n, d, k, precision] = problem_.shape;
-    means_.assign(centroids, centroids + k * d);
-    std::fill_n(labels_.data(), round_up(n, kLanes), -1);
-    sums_.clear();
+    begin_at(centroids, round_up(problem_.shape.n, kLanes));
     fresh_ = true;
-  }
-
-  void step(std::int64_t iterations) override {
-    if (fresh_) start();
-    for (auto& worker : workers_) worker.value.distances = 0;
-#pragma omp parallel num_threads(threads_)
-    {
-      const int thread = omp_get_thread_num();
-      const int threads = omp_get_num_threads();
-      for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
-        {
-          const auto timed = stage_of(thread, "assign");
-          assign(thread, threads);
-#pragma omp barrier
-        }
-        const auto timed = stage_of(thread, "update");
-        move_centroids(thread, threads);
-#pragma omp barrier
-        pack(thread, threads);
-#pragma omp barrier
-      }
-    }
-  }
-
-  void fetch(float* centroids, std::int32_t* labels) override {
-    std::copy(means_.begin(), means_.end(), centroids);
-    std::copy_n(labels_.data(), problem_.shape.n, labels);
-  }
-
-  [[nodiscard]] const float* centroids() const override { return means_.data(); }
-
-  Progress progress() override {
-    std::int64_t changed = 0;
-    for (const auto& worker : workers_) changed += worker.value.changed;
-    return {.movement = {}, .changed = changed, .loss = {}};
-  }
-
-  std::optional<std::int64_t> computed_distances() const override {
-    std::int64_t distances = 0;
-    for (const auto& worker : workers_) distances += worker.value.distances;
-    return distances;
   }
 
   static double bytes(const Shape& shape, double groups, int threads) {
@@ -122,10 +73,9 @@ class BoundedLloyd : public Family<float> {
   /// As a step of one iteration, on one thread, but that the centroids go to given ones (k x d) in place
   /// of the means.
   void follow(const float* centroids) {
-    if (fresh_) start();
-    for (auto& worker : workers_) worker.value.distances = 0;
-    assign(0, 1);
-    move_centroids(0, 1, centroids);
+    begin_step();
+    label(0, 1);
+    move_centroids<Rules>(0, 1, centroids);
     pack(0, 1);
   }
 
@@ -136,39 +86,9 @@ class BoundedLloyd : public Family<float> {
   static constexpr int kLanes = Lanes<float>::kCount;
   static constexpr int kBatch = 256;  // points whose open ones are collected by group
 
-  /// An open point on its way through the groups.
-  struct Open {
-    std::int64_t point = 0;
-    std::uint64_t groups = 0;  // to look at, as bits
-    GroupResult best;          // of all groups
-    int group = 0;             // where the nearest is
-    float second_there = 0;    // the second lowest value in it
-  };
-  struct Worker {
-    CentroidRange seen;
-    std::int64_t changed = 0;
-    std::int64_t distances = 0;  // formed in this step
-    std::vector<Open> open;
-    std::vector<float> before;  // its centroids before they moved
-  };
-
-  StageScope stage_of(int thread, const char* name) {
-    return thread == 0 ? this->stage(name) : StageScope(nullptr, name);
-  }
-
-  [[nodiscard]] const float* row(std::int64_t i) const {
-    return rows_.data() + i * problem_.shape.d;
-  }
-
-  void place_in_frame(std::int64_t i) {
-    const std::int64_t d = problem_.shape.d;
-    double squares = 0;
-    for (std::int64_t t = 0; t < d; ++t) {
-      const float value = frame_->apply(problem_.points[i * d + t], t);
-      rows_[i * d + t] = value;
-      squares += static_cast<double>(value) * static_cast<double>(value);
-    }
-    norms_[i] = static_cast<float>(std::sqrt(squares) * 1.000001);  // never too short
+  void begin_step() override {
+    if (fresh_) start();
+    forget_distances();
   }
 
   /// What depends on the first centroids; part of the first iteration.
@@ -183,19 +103,17 @@ class BoundedLloyd : public Family<float> {
     drift_.assign(k, 0.0F);
     travelled_.assign(group_count_, 0.0F);
     largest_drift_.assign(group_count_, 0.0F);
-    centroid_rows_.resize(k * d);
-    for (auto& worker : workers_) worker.value.seen = {};
+    for (auto& worker : team_) worker.value.seen = {};
     pack(0, 1);
     fresh_ = false;
   }
 
   // ---- labels
 
-  void assign(int thread, int threads) {
-    Worker& worker = workers_[thread].value;
+  void label(int thread, int threads) override {
+    GroupsMember& worker = team_[thread].value;
     worker.changed = 0;
-    CentroidRange seen;
-    for (const auto& other : workers_) seen.add(other.value.seen);
+    const CentroidRange seen = seen_by_all();
     const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
     const std::int64_t n = problem_.shape.n;
     const Range batches = part_of(round_up(n, kBatch) / kBatch, thread, threads);
@@ -208,16 +126,16 @@ class BoundedLloyd : public Family<float> {
         move_bounds(worker, points, seen);
       }
       for (int g = 0; g < group_count_; ++g) look_at(worker, g);
-      for (const Open& point : worker.open) close(thread, bound, point);
+      for (const OpenPoint& point : worker.open) close(thread, bound, point);
     }
   }
 
-  static void open(Worker& worker, std::int64_t i, std::uint64_t groups) {
+  static void open(GroupsMember& worker, std::int64_t i, std::uint64_t groups) {
     worker.open.push_back({i, groups, {}, 0, std::numeric_limits<float>::infinity()});
   }
 
   /// Bounds follow the centroids; what they leave open is collected.
-  void move_bounds(Worker& worker, Range points, const CentroidRange& seen) {
+  void move_bounds(GroupsMember& worker, Range points, const CentroidRange& seen) {
     using L = Lanes<float>;
     const float farthest = *std::max_element(largest_drift_.begin(), largest_drift_.end());
     for (std::int64_t i = points.begin; i < points.end; i += kLanes) {
@@ -239,7 +157,7 @@ class BoundedLloyd : public Family<float> {
   }
 
   /// Is a point open still if its upper bound is made tight, and in which groups?
-  void examine(Worker& worker, std::int64_t i, const CentroidRange& seen) {
+  void examine(GroupsMember& worker, std::int64_t i, const CentroidRange& seen) {
     upper_[i] = own_distance(i, seen);
     worker.distances += 1;
     const float upper = upper_[i] * Rules::kClear;
@@ -280,9 +198,9 @@ class BoundedLloyd : public Family<float> {
   }
 
   /// The values of a group for all points that are open there.
-  void look_at(Worker& worker, int g) {
+  void look_at(GroupsMember& worker, int g) {
     std::array<const float*, Panels::kPoints> rows;
-    std::array<Open*, Panels::kPoints> points;
+    std::array<OpenPoint*, Panels::kPoints> points;
     std::array<GroupResult, Panels::kPoints> results;
     int filled = 0;
     const auto look = [&] {
@@ -293,7 +211,7 @@ class BoundedLloyd : public Family<float> {
       for (int p = 0; p < filled; ++p) merge(*points[p], g, results[p]);
       filled = 0;
     };
-    for (Open& point : worker.open) {
+    for (OpenPoint& point : worker.open) {
       if ((point.groups >> g & 1) == 0) continue;
       rows[filled] = row(point.point);
       points[filled++] = &point;
@@ -302,7 +220,7 @@ class BoundedLloyd : public Family<float> {
     look();
   }
 
-  void merge(Open& point, int g, const GroupResult& found) {
+  void merge(OpenPoint& point, int g, const GroupResult& found) {
     if (group_count_ > 1) group_lower_[point.point * group_count_ + g] = found.nearest;
     point.best.second =
         std::min({point.best.second, found.second, std::max(point.best.nearest, found.nearest)});
@@ -314,14 +232,13 @@ class BoundedLloyd : public Family<float> {
   }
 
   /// Label and bounds of a point that was open.
-  void close(int thread, const FilterBound& bound, const Open& point) {
+  void close(int thread, const FilterBound& bound, const OpenPoint& point) {
     const std::int64_t i = point.point;
     const float norm = norms_[i];
     const float margin = (bound.c * norm + bound.b) * norm + bound.a;
     const bool decided = point.best.second - point.best.nearest > margin;
-    const float* given = problem_.points + i * problem_.shape.d;
-    if (!decided) workers_[thread].value.distances += problem_.shape.k;
-    const std::int32_t label = decided ? point.best.label : float64_centroids_.nearest(given);
+    if (!decided) team_[thread].value.distances += problem_.shape.k;
+    const std::int32_t label = decided ? point.best.label : float64_centroids_.nearest(given(i));
     const float error = margin * Rules::kError / 2;
     // The norm is too long by 1.2e-6 at most.
     const float most = norm * norm * Rules::kUp + error;
@@ -342,36 +259,21 @@ class BoundedLloyd : public Family<float> {
         lower_[i] = std::min(lower_[i], bounds[g] * Rules::kDown - travelled_[g]);
       }
     }
-    if (label == labels_[i]) return;
-    sums_.move(thread, given, labels_[i], label);
-    labels_[i] = label;
-    workers_[thread].value.changed += 1;
+    relabel(thread, i, label);
   }
 
   // ---- centroids
 
-  /// New means of a thread's clusters, or the centroids that are given, and how far they moved.
-  void move_centroids(int thread, int threads, const float* given = nullptr) {
-    const auto [n, d, k, precision] = problem_.shape;
-    const Range clusters = part_of(k, thread, threads);
-    auto& before = workers_[thread].value.before;
-    before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
-    if (given == nullptr) {
-      sums_.update(means_.data(), clusters);
-    } else {
-      std::copy(given + clusters.begin * d, given + clusters.end * d,
-                means_.begin() + clusters.begin * d);
-    }
-    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      drift_[j] = drift_between<Rules>(before.data() + (j - clusters.begin) * d,
-                                       means_.data() + j * d, d, frame_->scale);
-    }
+  void move(int thread, int threads) override {
+    move_centroids<Rules>(thread, threads);
+    wait(threads);
+    pack(thread, threads);
   }
 
   /// A thread's part of the centroids in the layouts that they are looked at in, and its groups' drift.
   void pack(int thread, int threads) {
     const auto [n, d, k, precision] = problem_.shape;
-    workers_[thread].value.seen =
+    team_[thread].value.seen =
         panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads));
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
     const Range clusters = part_of(k, thread, threads);
@@ -389,28 +291,16 @@ class BoundedLloyd : public Family<float> {
     }
   }
 
-  Problem<float> problem_;
-  int threads_ = 1;
   int group_count_ = 1;
   bool fresh_ = true;
-  std::optional<Frame<float>> frame_;
-  AlignedArray<float> rows_;         // n x d, in the frame
-  AlignedArray<float> norms_;        // n
   AlignedArray<float> upper_;        // n, padded
   AlignedArray<float> lower_;        // n, padded
   AlignedArray<float> group_lower_;  // n x groups, plus what the group had travelled
-  AlignedArray<std::int32_t> labels_;
-  std::vector<float> means_;          // k x d, the centroids as the caller sees them
-  std::vector<float> centroid_rows_;  // k x d, in the frame
   std::vector<std::vector<std::int32_t>> groups_;
   std::vector<int> group_of_;         // k
-  std::vector<float> drift_;          // k, in the frame, in the last update
   std::vector<float> largest_drift_;  // of a group, in the last update
   std::vector<float> travelled_;      // of a group, the sum of these; never too small
   Panels panels_;
-  Float64Centroids float64_centroids_;
-  FixedPointSums<float> sums_;
-  std::vector<Padded<Worker>> workers_;
 };
 
 }  // namespace kmeans::openmp

@@ -8,8 +8,6 @@
 // wrong side. Include only where -ffp-contract=off.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -17,110 +15,51 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "harness/variant.h"
 #include "implementations/openmp/_across_lanes.h"
 #include "implementations/openmp/_aligned.h"
-#include "implementations/openmp/_bound_rules.h"
-#include "implementations/openmp/_family.h"
-#include "implementations/openmp/_fixed_point_sums.h"
-#include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_bounds_team.h"
 #include "implementations/openmp/_lloyd.h"
 #include "implementations/openmp/_nearest_of_few.h"
-#include "implementations/openmp/_packed.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
 
 namespace kmeans::openmp {
 
+struct ElkanMember : BoundsMember {
+  std::vector<std::int32_t> open;  // centroids to look at, then those that may be the nearest
+};
+
 template <class Rules>
-class ElkanLloyd : public Family<float> {
+class ElkanLloyd : public BoundsTeam<ElkanMember> {
  public:
   void setup(const Problem<float>& problem) override {
-    problem_ = problem;
     const auto [n, d, k, precision] = problem.shape;
-    threads_ = useful_threads(problem.shape, kLeastPoints, problem.threads);
-    frame_.emplace(problem);
     stride_ = round_up(k, kLanes);
     rounding_ = static_cast<float>(d + 8) * 0x1p-24F;
-    rows_ = AlignedArray<float>(n * d);
-    norms_ = AlignedArray<float>(n);
     upper_ = AlignedArray<float>(n);
     lower_ = AlignedArray<float>(n);
     bounds_ = AlignedArray<float>(n * stride_);
-    labels_ = AlignedArray<std::int32_t>(n);
-#pragma omp parallel num_threads(threads_)
-    {
-      const Range points = part_of(problem.shape.n, omp_get_thread_num(), omp_get_num_threads());
-      for (std::int64_t i = points.begin; i < points.end; ++i) place_in_frame(i);
-    }
+    const int threads = useful_threads(problem.shape, kLeastPoints, problem.threads);
+    place_points(problem, threads, n, [this](std::int64_t i) {
+      std::fill_n(bounds_.data() + i * stride_, stride_, 0.0F);
+    });
     keeps_between_ = keeps_between(problem.shape);
     if (keeps_between_) between_ = AlignedArray<float>(k * stride_);
     nearest_.assign(k, 0.0F);
-    centroid_rows_.resize(k * d);
     centroid_norms_.resize(k);
-    drift_.resize(k);
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
-    float64_centroids_ = Float64Centroids(k, d);
-    sums_ = FixedPointSums<float>(problem, threads_);
-    workers_.resize(threads_);
   }
 
   void reset(const float* centroids) override {
-    const auto [n, d, k, precision] = problem_.shape;
-    means_.assign(centroids, centroids + k * d);
-    std::fill_n(labels_.data(), n, -1);
-    sums_.clear();
+    begin_at(centroids, problem_.shape.n);
     forget();
     pack_rows(0, 1);
     pack_between(0, 1);
-  }
-
-  void step(std::int64_t iterations) override {
-    for (auto& worker : workers_) worker.value.distances = 0;
-#pragma omp parallel num_threads(threads_)
-    {
-      const int thread = omp_get_thread_num();
-      const int threads = omp_get_num_threads();
-      for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
-        {
-          const auto timed = stage_of(thread, "assign");
-          assign(thread, threads);
-#pragma omp barrier
-        }
-        const auto timed = stage_of(thread, "update");
-        move_centroids(thread, threads);
-#pragma omp barrier
-        pack_rows(thread, threads);
-        if (thread == 0) follow_movement();
-#pragma omp barrier
-        pack_between(thread, threads);
-#pragma omp barrier
-      }
-    }
-  }
-
-  void fetch(float* centroids, std::int32_t* labels) override {
-    std::copy(means_.begin(), means_.end(), centroids);
-    std::copy_n(labels_.data(), problem_.shape.n, labels);
-  }
-
-  [[nodiscard]] const float* centroids() const override { return means_.data(); }
-
-  Progress progress() override {
-    std::int64_t changed = 0;
-    for (const auto& worker : workers_) changed += worker.value.changed;
-    return {.movement = {}, .changed = changed, .loss = {}};
-  }
-
-  std::optional<std::int64_t> computed_distances() const override {
-    std::int64_t distances = 0;
-    for (const auto& worker : workers_) distances += worker.value.distances;
-    return distances;
   }
 
   /// Distances between centroids are kept where they are few beside those to points.
@@ -142,33 +81,10 @@ class ElkanLloyd : public Family<float> {
   static constexpr float kEnough = 0x1p40F;     // what lies beyond CentroidRange::kFar is further
   static constexpr float kFarTravel = 0x1p20F;  // bounds that have come so far tell nothing
 
-  struct Worker {
-    CentroidRange seen;
-    std::int64_t changed = 0;
-    std::int64_t distances = 0;      // formed in this step
-    std::vector<std::int32_t> open;  // centroids to look at, then those that may be the nearest
-    std::vector<float> before;       // its centroids before they moved
-  };
   struct Best {
     float upper = std::numeric_limits<float>::infinity();
     std::int32_t label = 0;
   };
-
-  StageScope stage_of(int thread, const char* name) {
-    return thread == 0 ? this->stage(name) : StageScope(nullptr, name);
-  }
-
-  void place_in_frame(std::int64_t i) {
-    const std::int64_t d = problem_.shape.d;
-    double squares = 0;
-    for (std::int64_t t = 0; t < d; ++t) {
-      const float value = frame_->apply(problem_.points[i * d + t], t);
-      rows_[i * d + t] = value;
-      squares += static_cast<double>(value) * static_cast<double>(value);
-    }
-    norms_[i] = static_cast<float>(std::sqrt(squares) * 1.000001);  // never too short
-    std::fill_n(bounds_.data() + i * stride_, stride_, 0.0F);
-  }
 
   /// No bound is known of any point.
   void forget() {
@@ -195,7 +111,7 @@ class ElkanLloyd : public Family<float> {
   }
 
   /// New lower bounds on the distances of point i to the centroids that are open, and the lowest upper one.
-  void measure(Worker& worker, std::int64_t i, Best& best) {
+  void measure(ElkanMember& worker, std::int64_t i, Best& best) {
     const std::int64_t d = problem_.shape.d;
     const auto count = static_cast<std::int64_t>(worker.open.size());
     worker.distances += count;
@@ -205,7 +121,7 @@ class ElkanLloyd : public Family<float> {
         rows[c] = centroid_rows_.data() + worker.open[std::min(first + c, count - 1)] * d;
       }
       std::array<float, kTogether> squares;
-      float32_distances<kTogether>(rows_.data() + i * d, rows, d, squares);
+      float32_distances<kTogether>(row(i), rows, d, squares);
       for (std::int64_t c = 0; c < std::min<std::int64_t>(kTogether, count - first); ++c) {
         take(i, worker.open[first + c], squares[c], best);
       }
@@ -229,11 +145,10 @@ class ElkanLloyd : public Family<float> {
 
   // ---- labels
 
-  void assign(int thread, int threads) {
-    Worker& worker = workers_[thread].value;
+  void label(int thread, int threads) override {
+    ElkanMember& worker = team_[thread].value;
     worker.changed = 0;
-    CentroidRange seen;
-    for (const auto& other : workers_) seen.add(other.value.seen);
+    const CentroidRange seen = seen_by_all();
     // A centroid that is far is known to lose only against one that is near.
     const bool comparable = (seen.any_near || !seen.any_far) && rounding_ < 0.25F;
     const Range points = part_of(problem_.shape.n, thread, threads);
@@ -252,15 +167,15 @@ class ElkanLloyd : public Family<float> {
   }
 
   void label_by_float64(int thread, std::int64_t i) {
-    workers_[thread].value.distances += problem_.shape.k;
+    team_[thread].value.distances += problem_.shape.k;
     std::fill_n(bounds_.data() + i * stride_, problem_.shape.k, 0.0F);
     upper_[i] = std::numeric_limits<float>::infinity();
     lower_[i] = 0;
-    relabel(thread, i, float64_centroids_.nearest(problem_.points + i * problem_.shape.d));
+    relabel(thread, i, float64_centroids_.nearest(given(i)));
   }
 
   void label_by_bounds(int thread, std::int64_t i) {
-    Worker& worker = workers_[thread].value;
+    ElkanMember& worker = team_[thread].value;
     const std::int32_t own = labels_[i];
     upper_[i] = (upper_[i] + drift_[own]) * Rules::kUp;
     lower_[i] = lower_[i] * Rules::kDown - farthest_;
@@ -283,7 +198,7 @@ class ElkanLloyd : public Family<float> {
   }
 
   /// The centroids that no bound puts beyond the point's own.
-  void find_open(Worker& worker, std::int64_t i, std::int32_t own) const {
+  void find_open(ElkanMember& worker, std::int64_t i, std::int32_t own) const {
     using L = Lanes<float>;
     const float* bounds = bounds_.data() + i * stride_;
     const float* between = keeps_between_ ? between_.data() + own * stride_ : nullptr;
@@ -302,7 +217,7 @@ class ElkanLloyd : public Family<float> {
 
   /// The label of a point whose nearest centroid is among the open ones, and its bounds.
   void decide(int thread, std::int64_t i, Best best) {
-    Worker& worker = workers_[thread].value;
+    ElkanMember& worker = team_[thread].value;
     const std::int64_t d = problem_.shape.d;
     const float clear = best.upper * Rules::kClear;
     std::erase_if(worker.open, [&](std::int32_t j) { return clear < bound_of(i, j); });
@@ -310,8 +225,7 @@ class ElkanLloyd : public Family<float> {
     std::int32_t label = best.label;
     if (left > 1) {
       worker.distances += left;
-      label = float64_nearest_of_few(problem_.points + i * d, means_.data(), d, worker.open.data(),
-                                     left);
+      label = float64_nearest_of_few(given(i), means_.data(), d, worker.open.data(), left);
     }
     if (label != best.label) {
       worker.open.assign(1, label);
@@ -338,26 +252,15 @@ class ElkanLloyd : public Family<float> {
     return any_lane(lowest_in_all(lowest));
   }
 
-  void relabel(int thread, std::int64_t i, std::int32_t label) {
-    if (label == labels_[i]) return;
-    sums_.move(thread, problem_.points + i * problem_.shape.d, labels_[i], label);
-    labels_[i] = label;
-    workers_[thread].value.changed += 1;
-  }
-
   // ---- centroids
 
-  /// New means of a thread's clusters, and how far they moved.
-  void move_centroids(int thread, int threads) {
-    const auto [n, d, k, precision] = problem_.shape;
-    const Range clusters = part_of(k, thread, threads);
-    auto& before = workers_[thread].value.before;
-    before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
-    sums_.update(means_.data(), clusters);
-    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      drift_[j] = drift_between<Rules>(before.data() + (j - clusters.begin) * d,
-                                       means_.data() + j * d, d, frame_->scale);
-    }
+  void move(int thread, int threads) override {
+    move_centroids<Rules>(thread, threads);
+    wait(threads);
+    pack_rows(thread, threads);
+    if (thread == 0) follow_movement();
+    wait(threads);
+    pack_between(thread, threads);
   }
 
   /// What centroids have travelled since bounds were first known. Beyond some distance, which only
@@ -379,18 +282,11 @@ class ElkanLloyd : public Family<float> {
     CentroidRange seen;
     const Range clusters = part_of(k, thread, threads);
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      double squares = 0;
-      for (std::int64_t t = 0; t < d; ++t) {
-        const float value = frame_->apply(means_[j * d + t], t);
-        centroid_rows_[j * d + t] = value;
-        squares += static_cast<double>(value) * static_cast<double>(value);
-      }
-      const double length = std::sqrt(squares);
-      centroid_norms_[j] = static_cast<float>(length * 1.000001);
-      seen.any_near |= length <= CentroidRange::kNear;
+      centroid_norms_[j] = place_in_frame(means_.data() + j * d, centroid_rows_.data() + j * d);
+      seen.any_near |= centroid_norms_[j] <= static_cast<float>(CentroidRange::kNear);
       seen.any_far |= is_far(j);
     }
-    workers_[thread].value.seen = seen;
+    team_[thread].value.seen = seen;
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 
@@ -420,31 +316,19 @@ class ElkanLloyd : public Family<float> {
     }
   }
 
-  Problem<float> problem_;
-  int threads_ = 1;
   std::int64_t stride_ = 0;  // k, padded to whole registers
   float rounding_ = 0;       // of a sum of squares, relative
   bool known_ = false;       // are there bounds?
   bool keeps_between_ = false;
-  std::optional<Frame<float>> frame_;
-  AlignedArray<float> rows_;     // n x d, in the frame
-  AlignedArray<float> norms_;    // n
-  AlignedArray<float> upper_;    // n
-  AlignedArray<float> lower_;    // n, at most the distance to any but the own
-  AlignedArray<float> bounds_;   // n x k padded, plus what the centroid had travelled
-  AlignedArray<float> between_;  // k x k padded, halved
-  AlignedArray<std::int32_t> labels_;
+  AlignedArray<float> upper_;          // n
+  AlignedArray<float> lower_;          // n, at most the distance to any but the own
+  AlignedArray<float> bounds_;         // n x k padded, plus what the centroid had travelled
+  AlignedArray<float> between_;        // k x k padded, halved
   std::vector<float> nearest_;         // k, the lowest of between_ but the own
-  std::vector<float> means_;           // k x d, the centroids as the caller sees them
-  std::vector<float> centroid_rows_;   // k x d, in the frame
   std::vector<float> centroid_norms_;  // k, never too short
-  std::vector<float> drift_;           // k, in the frame, in the last update
   std::vector<float> travelled_;       // k padded, the sum of these; never too small
   float farthest_ = 0;                 // the largest of drift_
   std::vector<std::int32_t> all_;      // 0, 1, ... k - 1
-  Float64Centroids float64_centroids_;
-  FixedPointSums<float> sums_;
-  std::vector<Padded<Worker>> workers_;
 };
 
 }  // namespace kmeans::openmp

@@ -5,8 +5,6 @@
 // variant says what becomes of a tile's labels and what it keeps of new centroids.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -15,11 +13,11 @@
 #include "harness/variant.h"
 #include "implementations/_limits.h"
 #include "implementations/openmp/_aligned.h"
-#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_fixed_point_sums.h"
 #include "implementations/openmp/_moves.h"
 #include "implementations/openmp/_packed.h"
 #include "implementations/openmp/_range.h"
+#include "implementations/openmp/_team.h"
 #include "implementations/openmp/_tile.h"
 
 namespace kmeans::openmp {
@@ -37,22 +35,20 @@ inline int useful_threads(const Shape& shape, int points_per_tile, int threads) 
 
 /// kFiltered: the kernel also finds each point's second lowest value, and the points have norms.
 template <class T, bool kFiltered>
-class TiledLloyd : public Family<T> {
+class TiledLloyd : public Team<T> {
  public:
   void setup(const Problem<T>& problem) override {
-    problem_ = problem;
     const Shape& shape = problem.shape;
     const int group_size = choose_group_size(shape.k);
     points_per_tile_ = tile_points<T>(group_size);
     kernel_ = tile_kernel<T, kFiltered>(group_size);
-    threads_ = useful_threads(shape, points_per_tile_, problem.threads);
+    this->form_team(problem, useful_threads(shape, points_per_tile_, problem.threads));
     frame_.emplace(problem);
     points_ = PackedPoints<T>(problem, *frame_, points_per_tile_, kFiltered, threads_);
     centroids_ = PackedCentroids<T>(shape.k, shape.d, group_size);
     prepare();
     sums_ = FixedPointSums<T>(problem, threads_);
     labels_.resize(points_.tiles() * points_per_tile_);
-    changed_.resize(threads_);
   }
 
   void reset(const T* centroids) override {
@@ -60,39 +56,6 @@ class TiledLloyd : public Family<T> {
     pack_centroids(0, 1);
     std::fill(labels_.begin(), labels_.end(), -1);
     sums_.clear();
-  }
-
-  void step(std::int64_t iterations) override {
-#pragma omp parallel num_threads(threads_)
-    {
-      const int thread = omp_get_thread_num();
-      const int threads = omp_get_num_threads();
-      for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
-        {
-          const auto timed = stage_of(thread, "assign");
-          assign(thread, part_of(points_.tiles(), thread, threads));
-#pragma omp barrier
-        }
-        const auto timed = stage_of(thread, "update");
-        const Range groups = part_of(centroids_.groups(), thread, threads);
-        sums_.update(means_.data(), centroids_.clusters(groups));
-        pack_centroids(thread, threads);
-#pragma omp barrier
-      }
-    }
-  }
-
-  void fetch(T* centroids, std::int32_t* labels) override {
-    std::copy(means_.begin(), means_.end(), centroids);
-    std::copy_n(labels_.begin(), problem_.shape.n, labels);
-  }
-
-  [[nodiscard]] const T* centroids() const override { return means_.data(); }
-
-  Progress progress() override {
-    std::int64_t changed = 0;
-    for (const auto& count : changed_) changed += count.value;
-    return {.movement = {}, .changed = changed, .loss = {}};
   }
 
  protected:
@@ -121,7 +84,7 @@ class TiledLloyd : public Family<T> {
                              labels_.data(), moves);
     }
     moves.apply(sums_, thread);
-    changed_[thread].value = changed;
+    team_[thread].value.changed = changed;
   }
 
   /// The means of a thread's groups to the layout of the kernel.
@@ -129,26 +92,33 @@ class TiledLloyd : public Family<T> {
     return centroids_.pack(means_.data(), *frame_, part_of(centroids_.groups(), thread, threads));
   }
 
-  [[nodiscard]] int threads() const { return threads_; }
+  using Team<T>::problem_;
+  using Team<T>::threads_;
+  using Team<T>::means_;
+  using Team<T>::team_;
 
-  Problem<T> problem_;
   int points_per_tile_ = 0;
   PackedPoints<T> points_;
-  std::vector<T> means_;  // k x d, the centroids as the caller sees them
   std::optional<Frame<T>> frame_;
   // For a variant that labels in another way than label_tiles():
   PackedCentroids<T> centroids_;
   FixedPointSums<T> sums_;
-  std::vector<std::int32_t> labels_;           // n, padded to whole tiles
-  std::vector<Padded<std::int64_t>> changed_;  // a thread's labels that changed
+  std::vector<std::int32_t> labels_;  // n, padded to whole tiles
 
  private:
-  /// Stages are marked by one thread.
-  StageScope stage_of(int thread, const char* name) {
-    return thread == 0 ? this->stage(name) : StageScope(nullptr, name);
+  void label(int thread, int threads) final {
+    assign(thread, part_of(points_.tiles(), thread, threads));
   }
 
-  int threads_ = 1;
+  void move(int thread, int threads) final {
+    sums_.update(means_.data(), centroids_.clusters(part_of(centroids_.groups(), thread, threads)));
+    pack_centroids(thread, threads);
+  }
+
+  void fetch_labels(std::int32_t* labels) final {
+    std::copy_n(labels_.begin(), problem_.shape.n, labels);
+  }
+
   TileKernel<T> kernel_ = nullptr;
 };
 

@@ -4,8 +4,6 @@
 // threads, and what is kept of it from iteration to iteration. Include only where -ffp-contract=off.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -20,21 +18,36 @@
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_box_tree.h"
 #include "implementations/openmp/_candidates.h"
-#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_range.h"
+#include "implementations/openmp/_team.h"
 #include "implementations/openmp/_tree_labels.h"
 
 namespace kmeans::openmp {
 
-class TreeLloyd : public Family<float> {
+/// A node, its level, the centroids that may be nearest to a point of it, and where memory is free.
+struct TreePlace {
+  std::int64_t node = 0;
+  int level = 0;
+  Candidates list;
+  float* memory = nullptr;
+};
+struct Walker : CountingMember {
+  int thread = 0;
+  bool any_near = false;  // of the centroids that the thread packed
+  std::int64_t iteration = 0;
+  std::vector<TreePlace> path;  // the nodes above the part at hand
+  std::vector<float> before;    // its centroids before they moved
+  AlignedArray<float> memory;
+};
+
+class TreeLloyd : public Team<float, Walker> {
  public:
   void setup(const Problem<float>& problem) override {
-    problem_ = problem;
     const auto [n, d, k, precision] = problem.shape;
     tree_ = BoxTree(problem, problem.threads);
     kernels_ = TreeKernels::of(d);
     margins_ = Margins::of(d);
-    threads_ = threads_for(n, problem.threads);
+    form_team(problem, threads_for(n, problem.threads));
     while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
       ++part_level_;
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
@@ -43,8 +56,7 @@ class TreeLloyd : public Family<float> {
     keeps_reach_ = k > std::int64_t{2} * BoxesFound::kMaxCandidates;
     drift_.resize(k);
     roots_ = AlignedArray<float>(Candidates::size(d, k));
-    walkers_.resize(threads_);
-    for (auto& walker : walkers_) {
+    for (auto& walker : team_) {
       walker.value.memory = AlignedArray<float>((tree_.depth() + 2) * Candidates::size(d, k));
       walker.value.path.resize(part_level_);
     }
@@ -56,39 +68,8 @@ class TreeLloyd : public Family<float> {
     std::fill_n(reach_.data(), 2 * tree_.leaves(), kUnknown);
     std::fill_n(roots_.data(), Candidates::size(problem_.shape.d, problem_.shape.k),
                 Candidates::kFarAway);
-    for (auto& walker : walkers_) walker.value.any_near = false;
+    for (auto& walker : team_) walker.value.any_near = false;
     pack(0, {0, problem_.shape.k});
-  }
-
-  void step(std::int64_t iterations) override {
-    for (auto& walker : walkers_) walker.value.distances = 0;
-    if (threads_ == 1) {
-      for (std::int64_t i = 0; i < iterations; ++i) iterate(0, 1);  // without a team's start
-      return;
-    }
-#pragma omp parallel num_threads(threads_)
-    for (std::int64_t i = 0; i < iterations; ++i) {
-      iterate(omp_get_thread_num(), omp_get_num_threads());
-    }
-  }
-
-  void fetch(float* centroids, std::int32_t* labels) override {
-    std::copy(means_.begin(), means_.end(), centroids);
-    labels_.write(tree_, labels);
-  }
-
-  [[nodiscard]] const float* centroids() const override { return means_.data(); }
-
-  Progress progress() override {
-    std::int64_t changed = 0;
-    for (const auto& walker : walkers_) changed += walker.value.changed;
-    return {.movement = {}, .changed = changed, .loss = {}};
-  }
-
-  std::optional<std::int64_t> computed_distances() const override {
-    std::int64_t distances = 0;
-    for (const auto& walker : walkers_) distances += walker.value.distances;
-    return distances;
   }
 
   static double bytes(const Shape& shape, int given_threads) {
@@ -100,13 +81,6 @@ class TreeLloyd : public Family<float> {
   }
 
  private:
-  /// A node, its level, the centroids that may be nearest to a point of it, and where memory is free.
-  struct Place {
-    std::int64_t node = 0;
-    int level = 0;
-    Candidates list;
-    float* memory = nullptr;
-  };
   /// A barrier takes about as long as a few thousand points.
   static int threads_for(std::int64_t n, int threads) {
     constexpr std::int64_t kPointsPerThread = 20000;
@@ -116,50 +90,32 @@ class TreeLloyd : public Family<float> {
   static constexpr float kUnknown = std::numeric_limits<float>::infinity();
   static constexpr float kUp = 1 + 0x1p-20F;  // more than the roundings of one step
 
-  struct Walker {
-    int thread = 0;
-    bool any_near = false;  // of the centroids that the thread packed
-    std::int64_t iteration = 0;
-    std::int64_t changed = 0;    // labels
-    std::int64_t distances = 0;  // of points, formed in this step
-    std::vector<Place> path;     // the nodes above the part at hand
-    std::vector<float> before;   // its centroids before they moved
-    AlignedArray<float> memory;
-  };
-
   [[nodiscard]] std::int64_t parts() const { return tree_.nodes(part_level_); }
 
-  void iterate(int thread, int threads) {
-    Walker& walker = walkers_[thread].value;
-    walker.thread = thread;
-    {
-      const auto timed = thread == 0 ? stage("assign") : StageScope(nullptr, "assign");
-      assign(walker, threads);
-      wait(threads);
-    }
-    const auto timed = thread == 0 ? stage("update") : StageScope(nullptr, "update");
+  void label(int thread, int threads) override {
+    team_[thread].value.thread = thread;
+    assign(team_[thread].value, threads);
+  }
+
+  void move(int thread, int threads) override {
     const Range clusters = part_of(problem_.shape.k, thread, threads);
-    update(walker, clusters);
+    update(team_[thread].value, clusters);
     pack(thread, clusters);
-    wait(threads);
     if (!keeps_reach_) return;
+    wait(threads);
     extend_reach(part_of(tree_.leaves(), thread, threads));
     wait(threads);
     if (thread == 0) join_reach();
-    wait(threads);
   }
 
-  static void wait(int threads) {
-    if (threads == 1) return;
-#pragma omp barrier
-  }
+  void fetch_labels(std::int32_t* labels) override { labels_.write(tree_, labels); }
 
   void assign(Walker& walker, int threads) {
     walker.changed = 0;
     walker.iteration += 1;
-    for (Place& place : walker.path) place.node = 0;
+    for (TreePlace& place : walker.path) place.node = 0;
     bool any_near = false;
-    for (const auto& other : walkers_) any_near |= other.value.any_near;
+    for (const auto& other : team_) any_near |= other.value.any_near;
     const std::int64_t first = parts() * walker.thread / threads;
     for (std::int64_t i = 0; i < parts(); ++i) {
       const std::int64_t part = (first + i) % parts();
@@ -173,12 +129,12 @@ class TreeLloyd : public Family<float> {
   }
 
   /// The place of a node that is a part; remembers the nodes above it.
-  Place enter(Walker& walker, std::int64_t part) {
+  TreePlace enter(Walker& walker, std::int64_t part) {
     const std::int64_t k = problem_.shape.k;
-    Place place{1, 0, {roots_.data(), Candidates::stride_for(k), k}, walker.memory.data()};
+    TreePlace place{1, 0, {roots_.data(), Candidates::stride_for(k), k}, walker.memory.data()};
     for (int level = 1; level <= part_level_; ++level) {
       const std::int64_t node = part / (parts() / tree_.nodes(level));
-      Place& known = walker.path[level - 1];
+      TreePlace& known = walker.path[level - 1];
       if (known.node != node) known = at_box(place, node);
       place = known;
     }
@@ -186,7 +142,7 @@ class TreeLloyd : public Family<float> {
   }
 
   /// The place of a node below, its list found by its own box.
-  [[nodiscard]] Place at_box(const Place& place, std::int64_t node) const {
+  [[nodiscard]] TreePlace at_box(const TreePlace& place, std::int64_t node) const {
     const Candidates list = kernels_.prune(place.list, tree_.boxes(node), tree_.box_stride(),
                                            reach_[node], margins_, place.memory);
     return {node, place.level + 1, list, behind(place.memory, list)};
@@ -195,7 +151,7 @@ class TreeLloyd : public Family<float> {
     return memory + (problem_.shape.d + 1) * list.stride;
   }
 
-  void visit(Walker& walker, const Place& place) {
+  void visit(Walker& walker, const TreePlace& place) {
     if (place.list.count == 1) {
       return give(walker, place.node, place.level, place.list.index(problem_.shape.d, 0));
     }
@@ -206,7 +162,7 @@ class TreeLloyd : public Family<float> {
   }
 
   /// From a node, or a half of it and so on, to the children in it. Long lists shrink at every halving.
-  void descend(Walker& walker, const Place& place, std::int64_t half, Range children) {
+  void descend(Walker& walker, const TreePlace& place, std::int64_t half, Range children) {
     if (place.list.count <= BoxesFound::kMaxCandidates) {
       return visit_together(walker, place, children);
     }
@@ -216,7 +172,7 @@ class TreeLloyd : public Family<float> {
     const std::int64_t middle = (children.begin + children.end) / 2;
     for (const Range part : {Range{children.begin, middle}, Range{middle, children.end}}) {
       half = part.begin == middle ? half + 1 : 2 * half;
-      Place below = at_box(place, half);
+      TreePlace below = at_box(place, half);
       below.node = place.node;
       below.level = place.level;
       descend(walker, below, half, part);
@@ -224,7 +180,7 @@ class TreeLloyd : public Family<float> {
   }
 
   /// The children of a node, all tested at once.
-  void visit_together(Walker& walker, const Place& place, Range children) {
+  void visit_together(Walker& walker, const TreePlace& place, Range children) {
     BoxesFound found;
     kernels_.prune_boxes(place.list, tree_.boxes(children.begin), tree_.box_stride(), margins_,
                          found);
@@ -275,7 +231,7 @@ class TreeLloyd : public Family<float> {
   }
 
   /// Labels the points of a leaf.
-  void label_leaf(Walker& walker, const Place& place) {
+  void label_leaf(Walker& walker, const TreePlace& place) {
     const std::int64_t leaf = place.node - tree_.leaves();
     const Candidates& list = place.list;
     std::int32_t labels[kLeafPoints];
@@ -384,14 +340,12 @@ class TreeLloyd : public Family<float> {
       if (farthest <= Candidates::kFarAway) continue;
       for (std::int64_t t = 0; t < d; ++t) roots_[t * stride + j] = Candidates::kFarAway;
     }
-    walkers_[thread].value.any_near = any_near;
+    team_[thread].value.any_near = any_near;
   }
 
-  Problem<float> problem_;
   BoxTree tree_;
   TreeKernels kernels_;
   Margins margins_;
-  int threads_ = 1;
   int part_level_ = 0;  // the level of the subtrees that threads take
   std::unique_ptr<std::atomic<std::int64_t>[]> taken_;  // a part's last iteration
   TreeLabels labels_;
@@ -399,8 +353,6 @@ class TreeLloyd : public Family<float> {
   bool keeps_reach_ = false;   // only where lists are long
   std::vector<float> drift_;   // k
   AlignedArray<float> roots_;  // the list of all centroids
-  std::vector<float> means_;   // k x d, the centroids as the caller sees them
-  std::vector<Padded<Walker>> walkers_;
 };
 
 }  // namespace kmeans::openmp

@@ -33,7 +33,7 @@ class OpenmpExact final : public TiledLloyd<float, true> {
  private:
   void prepare() override {
     float64_centroids_ = Float64Centroids(problem_.shape.k, problem_.shape.d);
-    seen_.resize(threads());
+    seen_.resize(threads_);
   }
 
   void assign(int thread, Range tiles) override {
@@ -47,7 +47,7 @@ class OpenmpExact final : public TiledLloyd<float, true> {
 
   void pack_centroids(int thread, int threads) override {
     seen_[thread].value = pack_groups(thread, threads);
-#pragma omp barrier
+    wait(threads);
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 

@@ -61,11 +61,11 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     float64_centroids_ = Float64Centroids(k, d);
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
-    seen_.resize(threads());
-    byte_points_ = Int8Points(problem_, *frame_, threads(), filter_.most);
+    seen_.resize(threads_);
+    byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
     byte_centroids_ =
         Int8Centroids(k, d, byte_points_.radius(), filter_.most, filter_.open_tiles != nullptr);
-    workers_ = std::vector<Padded<Worker>>(threads());
+    workers_ = std::vector<Padded<Worker>>(threads_);
     for (auto& worker : workers_) {
       worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
     }
@@ -78,7 +78,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     // A stretch is whole blocks and whole tiles, so that either filter can label it.
     const std::int64_t least = std::lcm(kInt8Points, points_per_tile_);
     const std::int64_t stretch =
-        least * std::clamp<std::int64_t>(problem_.shape.n / (least * 8 * threads()), 1, 16);
+        least * std::clamp<std::int64_t>(problem_.shape.n / (least * 8 * threads_), 1, 16);
     const std::int64_t stretches = round_up(problem_.shape.n, stretch) / stretch;
     const Range own = part_of(stretches, thread, omp_get_num_threads());
     Worker& worker = workers_[thread].value;
@@ -92,10 +92,10 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
                       decide_tile(problem_, points_, points_per_tile_, bound, float64_centroids_,
                                   tile, result);
                     });
-        changed += changed_[thread].value;
+        changed += team_[thread].value.changed;
       }
     }
-    changed_[thread].value = changed;
+    team_[thread].value.changed = changed;
   }
 
   /// The blocks or tiles of `size` points that make up a stretch.

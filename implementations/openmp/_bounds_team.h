@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What variants with bounds on distances share: points and centroids as rows in the frame, in whose units
+// the bounds are, and how far the centroids moved. Include only where -ffp-contract=off.
+#pragma once
+
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "harness/variant.h"
+#include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_bound_rules.h"
+#include "implementations/openmp/_fixed_point_sums.h"
+#include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_packed.h"
+#include "implementations/openmp/_range.h"
+#include "implementations/openmp/_team.h"
+
+namespace kmeans::openmp {
+
+struct BoundsMember : CountingMember {
+  CentroidRange seen;
+  std::vector<float> before;  // its centroids before they moved
+};
+
+template <class OwnMember>
+class BoundsTeam : public Team<float, OwnMember> {
+ protected:
+  using Team<float, OwnMember>::problem_;
+  using Team<float, OwnMember>::threads_;
+  using Team<float, OwnMember>::means_;
+  using Team<float, OwnMember>::team_;
+
+  /// Memory for `padded` labels. `place` does what else there is to do for a point, on the thread that will
+  /// have it.
+  template <class Place>
+  void place_points(const Problem<float>& problem, int threads, std::int64_t padded,
+                    const Place& place) {
+    const auto [n, d, k, precision] = problem.shape;
+    this->form_team(problem, threads);
+    frame_.emplace(problem);
+    rows_ = AlignedArray<float>(n * d);
+    norms_ = AlignedArray<float>(n);
+    labels_ = AlignedArray<std::int32_t>(padded);
+#pragma omp parallel num_threads(threads)
+    {
+      const Range points = part_of(problem.shape.n, omp_get_thread_num(), omp_get_num_threads());
+      for (std::int64_t i = points.begin; i < points.end; ++i) {
+        norms_[i] = place_in_frame(problem.points + i * problem.shape.d,
+                                   rows_.data() + i * problem.shape.d);
+        place(i);
+      }
+    }
+    centroid_rows_.resize(k * d);
+    drift_.resize(k);
+    float64_centroids_ = Float64Centroids(k, d);
+    sums_ = FixedPointSums<float>(problem, threads);
+  }
+
+  void begin_at(const float* centroids, std::int64_t padded) {
+    means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
+    std::fill_n(labels_.data(), padded, -1);
+    sums_.clear();
+  }
+
+  void fetch_labels(std::int32_t* labels) override {
+    std::copy_n(labels_.data(), problem_.shape.n, labels);
+  }
+
+  /// A row (d) in the frame; its norm, never too short.
+  float place_in_frame(const float* given, float* row) const {
+    double squares = 0;
+    for (std::int64_t t = 0; t < problem_.shape.d; ++t) {
+      const float value = frame_->apply(given[t], t);
+      row[t] = value;
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    return static_cast<float>(std::sqrt(squares) * 1.000001);
+  }
+
+  [[nodiscard]] const float* row(std::int64_t i) const {
+    return rows_.data() + i * problem_.shape.d;
+  }
+  [[nodiscard]] const float* given(std::int64_t i) const {
+    return problem_.points + i * problem_.shape.d;
+  }
+
+  /// What all threads know of the centroids that each of them packed.
+  [[nodiscard]] CentroidRange seen_by_all() const {
+    CentroidRange seen;
+    for (const auto& member : team_) seen.add(member.value.seen);
+    return seen;
+  }
+
+  void relabel(int thread, std::int64_t i, std::int32_t label) {
+    if (label == labels_[i]) return;
+    sums_.move(thread, given(i), labels_[i], label);
+    labels_[i] = label;
+    team_[thread].value.changed += 1;
+  }
+
+  /// New means of a thread's clusters, or the centroids (k x d) in their place, and how far they moved.
+  template <class Rules>
+  void move_centroids(int thread, int threads, const float* in_place = nullptr) {
+    const std::int64_t d = problem_.shape.d;
+    const Range clusters = part_of(problem_.shape.k, thread, threads);
+    auto& before = team_[thread].value.before;
+    before.assign(means_.begin() + clusters.begin * d, means_.begin() + clusters.end * d);
+    if (in_place == nullptr) {
+      sums_.update(means_.data(), clusters);
+    } else {
+      std::copy(in_place + clusters.begin * d, in_place + clusters.end * d,
+                means_.begin() + clusters.begin * d);
+    }
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      drift_[j] = drift_between<Rules>(before.data() + (j - clusters.begin) * d,
+                                       means_.data() + j * d, d, frame_->scale);
+    }
+  }
+
+  std::optional<Frame<float>> frame_;
+  AlignedArray<float> rows_;   // n x d, in the frame
+  AlignedArray<float> norms_;  // n
+  AlignedArray<std::int32_t> labels_;
+  std::vector<float> centroid_rows_;  // k x d, in the frame
+  std::vector<float> drift_;          // k, in the frame, in the last update
+  Float64Centroids float64_centroids_;
+  FixedPointSums<float> sums_;
+};
+
+}  // namespace kmeans::openmp
