@@ -16,6 +16,7 @@ struct BoundRules {
   static constexpr double kDrift = 1.000001;     ///< of how far a centroid moved
   static constexpr float kError = 1;             ///< of the error of a value
   static constexpr float kHalf = 0.5F;           ///< of the distance between two centroids
+  static constexpr float kReach = 1;             ///< of the distance to centroids beyond a ring
 };
 
 /// How far a centroid (d coordinates) moved, in the frame: never too short.

@@ -21,7 +21,7 @@
 #include "harness/variant.h"
 #include "implementations/openmp/_across_lanes.h"
 #include "implementations/openmp/_aligned.h"
-#include "implementations/openmp/_bounds_team.h"
+#include "implementations/openmp/_distances_team.h"
 #include "implementations/openmp/_lloyd.h"
 #include "implementations/openmp/_nearest_of_few.h"
 #include "implementations/openmp/_range.h"
@@ -29,42 +29,47 @@
 
 namespace kmeans::openmp {
 
-struct ElkanMember : BoundsMember {
-  std::vector<std::int32_t> open;  // centroids to look at, then those that may be the nearest
-};
-
 template <class Rules>
-class ElkanLloyd : public BoundsTeam<ElkanMember> {
+class ElkanLloyd : public DistancesTeam<Rules, DistancesMember> {
+  using Base = DistancesTeam<Rules, DistancesMember>;
+  using Base::centroid_norms_;
+  using Base::drift_;
+  using Base::kEnough;
+  using Base::labels_;
+  using Base::means_;
+  using Base::problem_;
+  using Base::team_;
+  using typename Base::Best;
+
  public:
   void setup(const Problem<float>& problem) override {
     const auto [n, d, k, precision] = problem.shape;
     stride_ = round_up(k, kLanes);
-    rounding_ = static_cast<float>(d + 8) * 0x1p-24F;
     upper_ = AlignedArray<float>(n);
     lower_ = AlignedArray<float>(n);
     bounds_ = AlignedArray<float>(n * stride_);
     const int threads = useful_threads(problem.shape, kLeastPoints, problem.threads);
-    place_points(problem, threads, n, [this](std::int64_t i) {
+    this->place_points(problem, threads, n, [this](std::int64_t i) {
       std::fill_n(bounds_.data() + i * stride_, stride_, 0.0F);
     });
     keeps_between_ = keeps_between(problem.shape);
     if (keeps_between_) between_ = AlignedArray<float>(k * stride_);
     nearest_.assign(k, 0.0F);
-    centroid_norms_.resize(k);
+    this->expect_distances();
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
   }
 
   void reset(const float* centroids) override {
-    begin_at(centroids, problem_.shape.n);
+    this->begin_at(centroids, problem_.shape.n);
     forget();
-    pack_rows(0, 1);
+    this->pack_rows(0, 1);
     pack_between(0, 1);
   }
 
   /// Distances between centroids are kept where they are few beside those to points.
   static bool keeps_between(const Shape& shape) {
-    return shape.k <= 4096 && shape.k <= shape.n / 16;
+    return shape.k <= Base::kMostBetween && shape.k <= shape.n / 16;
   }
 
   static double bytes(const Shape& shape, int threads) {
@@ -77,14 +82,7 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
  private:
   static constexpr int kLanes = Lanes<float>::kCount;
   static constexpr int kLeastPoints = 64;       // of a thread
-  static constexpr int kTogether = 4;           // centroids measured at once
-  static constexpr float kEnough = 0x1p40F;     // what lies beyond CentroidRange::kFar is further
   static constexpr float kFarTravel = 0x1p20F;  // bounds that have come so far tell nothing
-
-  struct Best {
-    float upper = std::numeric_limits<float>::infinity();
-    std::int32_t label = 0;
-  };
 
   /// No bound is known of any point.
   void forget() {
@@ -94,49 +92,12 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
     known_ = false;
   }
 
-  // ---- single distances
-
-  /// What rounding of coordinates can make of a distance between two of these norms.
-  static float error_of(float norm, float other) {
-    return (0x1p-22F * (norm + other) + 0x1p-50F) * Rules::kError;
-  }
-  [[nodiscard]] float upper_of(float squares, float error) const {
-    return std::sqrt(squares) * (1 + rounding_) * Rules::kUp + error;
-  }
-  [[nodiscard]] float lower_of(float squares, float error) const {
-    return std::min(kEnough, std::sqrt(squares) * (1 - rounding_) * Rules::kDown - error);
-  }
-  [[nodiscard]] bool is_far(std::int64_t j) const {
-    return !(centroid_norms_[j] <= static_cast<float>(CentroidRange::kFar));
-  }
-
   /// New lower bounds on the distances of point i to the centroids that are open, and the lowest upper one.
-  void measure(ElkanMember& worker, std::int64_t i, Best& best) {
-    const std::int64_t d = problem_.shape.d;
-    const auto count = static_cast<std::int64_t>(worker.open.size());
-    worker.distances += count;
-    for (std::int64_t first = 0; first < count; first += kTogether) {
-      std::array<const float*, kTogether> rows;
-      for (int c = 0; c < kTogether; ++c) {
-        rows[c] = centroid_rows_.data() + worker.open[std::min(first + c, count - 1)] * d;
-      }
-      std::array<float, kTogether> squares;
-      float32_distances<kTogether>(row(i), rows, d, squares);
-      for (std::int64_t c = 0; c < std::min<std::int64_t>(kTogether, count - first); ++c) {
-        take(i, worker.open[first + c], squares[c], best);
-      }
-    }
-  }
-
-  void take(std::int64_t i, std::int32_t j, float squares, Best& best) {
-    float lower = kEnough;
-    if (!is_far(j)) {
-      const float error = error_of(norms_[i], centroid_norms_[j]);
-      lower = lower_of(squares, error);
-      const float upper = upper_of(squares, error);
-      if (upper < best.upper) best = {upper, j};
-    }
-    bounds_[i * stride_ + j] = (lower + travelled_[j]) * Rules::kDown;
+  void measure(DistancesMember& worker, std::int64_t i, Best& best) {
+    Base::measure(worker, i, best, [&](std::int64_t place, float lower) {
+      const std::int32_t j = worker.open[place];
+      bounds_[i * stride_ + j] = (lower + travelled_[j]) * Rules::kDown;
+    });
   }
 
   [[nodiscard]] float bound_of(std::int64_t i, std::int32_t j) const {
@@ -146,11 +107,9 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
   // ---- labels
 
   void label(int thread, int threads) override {
-    ElkanMember& worker = team_[thread].value;
+    DistancesMember& worker = team_[thread].value;
     worker.changed = 0;
-    const CentroidRange seen = seen_by_all();
-    // A centroid that is far is known to lose only against one that is near.
-    const bool comparable = (seen.any_near || !seen.any_far) && rounding_ < 0.25F;
+    const bool comparable = Base::comparable();
     const Range points = part_of(problem_.shape.n, thread, threads);
     for (std::int64_t i = points.begin; i < points.end; ++i) {
       if (!comparable) {
@@ -171,11 +130,11 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
     std::fill_n(bounds_.data() + i * stride_, problem_.shape.k, 0.0F);
     upper_[i] = std::numeric_limits<float>::infinity();
     lower_[i] = 0;
-    relabel(thread, i, float64_centroids_.nearest(given(i)));
+    this->relabel(thread, i, this->float64_centroids_.nearest(this->given(i)));
   }
 
   void label_by_bounds(int thread, std::int64_t i) {
-    ElkanMember& worker = team_[thread].value;
+    DistancesMember& worker = team_[thread].value;
     const std::int32_t own = labels_[i];
     upper_[i] = (upper_[i] + drift_[own]) * Rules::kUp;
     lower_[i] = lower_[i] * Rules::kDown - farthest_;
@@ -198,7 +157,7 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
   }
 
   /// The centroids that no bound puts beyond the point's own.
-  void find_open(ElkanMember& worker, std::int64_t i, std::int32_t own) const {
+  void find_open(DistancesMember& worker, std::int64_t i, std::int32_t own) const {
     using L = Lanes<float>;
     const float* bounds = bounds_.data() + i * stride_;
     const float* between = keeps_between_ ? between_.data() + own * stride_ : nullptr;
@@ -217,7 +176,7 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
 
   /// The label of a point whose nearest centroid is among the open ones, and its bounds.
   void decide(int thread, std::int64_t i, Best best) {
-    ElkanMember& worker = team_[thread].value;
+    DistancesMember& worker = team_[thread].value;
     const std::int64_t d = problem_.shape.d;
     const float clear = best.upper * Rules::kClear;
     std::erase_if(worker.open, [&](std::int32_t j) { return clear < bound_of(i, j); });
@@ -225,7 +184,7 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
     std::int32_t label = best.label;
     if (left > 1) {
       worker.distances += left;
-      label = float64_nearest_of_few(given(i), means_.data(), d, worker.open.data(), left);
+      label = float64_nearest_of_few(this->given(i), means_.data(), d, worker.open.data(), left);
     }
     if (label != best.label) {
       worker.open.assign(1, label);
@@ -233,7 +192,7 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
       measure(worker, i, best);
     }
     upper_[i] = best.upper;
-    relabel(thread, i, label);
+    this->relabel(thread, i, label);
     lower_[i] = lowest_of_others(i);
   }
 
@@ -255,11 +214,11 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
   // ---- centroids
 
   void move(int thread, int threads) override {
-    move_centroids<Rules>(thread, threads);
-    wait(threads);
-    pack_rows(thread, threads);
+    this->template move_centroids<Rules>(thread, threads);
+    this->wait(threads);
+    this->pack_rows(thread, threads);
     if (thread == 0) follow_movement();
-    wait(threads);
+    this->wait(threads);
     pack_between(thread, threads);
   }
 
@@ -276,59 +235,34 @@ class ElkanLloyd : public BoundsTeam<ElkanMember> {
     if (!known_) forget();
   }
 
-  /// A thread's part of the centroids, by rows in the frame.
-  void pack_rows(int thread, int threads) {
-    const auto [n, d, k, precision] = problem_.shape;
-    CentroidRange seen;
-    const Range clusters = part_of(k, thread, threads);
-    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
-      centroid_norms_[j] = place_in_frame(means_.data() + j * d, centroid_rows_.data() + j * d);
-      seen.any_near |= centroid_norms_[j] <= static_cast<float>(CentroidRange::kNear);
-      seen.any_far |= is_far(j);
-    }
-    team_[thread].value.seen = seen;
-    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
-  }
-
   /// Half of what a thread's part of the centroids is at least from every other.
   void pack_between(int thread, int threads) {
     if (!keeps_between_) return;
-    const auto [n, d, k, precision] = problem_.shape;
+    const std::int64_t k = problem_.shape.k;
     const Range clusters = part_of(k, thread, threads);
     for (std::int64_t a = clusters.begin; a < clusters.end; ++a) {
       float* half = between_.data() + a * stride_;
       float lowest = kEnough;
-      for (std::int64_t first = 0; first < k; first += kTogether) {
-        std::array<const float*, kTogether> rows;
-        for (int c = 0; c < kTogether; ++c) {
-          rows[c] = centroid_rows_.data() + std::min(first + c, k - 1) * d;
-        }
-        std::array<float, kTogether> squares;
-        float32_distances<kTogether>(centroid_rows_.data() + a * d, rows, d, squares);
-        for (std::int64_t j = first; j < std::min(first + kTogether, k); ++j) {
-          const float error = error_of(centroid_norms_[a], centroid_norms_[j]);
-          half[j] = is_far(a) || is_far(j) ? 0 : Rules::kHalf * lower_of(squares[j - first], error);
-          if (j != a) lowest = std::min(lowest, half[j]);
-        }
-      }
+      this->measure_between(a, [&](std::int64_t j, float lower) {
+        half[j] = Rules::kHalf * lower;
+        if (j != a) lowest = std::min(lowest, half[j]);
+      });
       std::fill(half + k, half + stride_, 0.0F);
       nearest_[a] = k > 1 ? lowest : 0;
     }
   }
 
   std::int64_t stride_ = 0;  // k, padded to whole registers
-  float rounding_ = 0;       // of a sum of squares, relative
   bool known_ = false;       // are there bounds?
   bool keeps_between_ = false;
-  AlignedArray<float> upper_;          // n
-  AlignedArray<float> lower_;          // n, at most the distance to any but the own
-  AlignedArray<float> bounds_;         // n x k padded, plus what the centroid had travelled
-  AlignedArray<float> between_;        // k x k padded, halved
-  std::vector<float> nearest_;         // k, the lowest of between_ but the own
-  std::vector<float> centroid_norms_;  // k, never too short
-  std::vector<float> travelled_;       // k padded, the sum of these; never too small
-  float farthest_ = 0;                 // the largest of drift_
-  std::vector<std::int32_t> all_;      // 0, 1, ... k - 1
+  AlignedArray<float> upper_;      // n
+  AlignedArray<float> lower_;      // n, at most the distance to any but the own
+  AlignedArray<float> bounds_;     // n x k padded, plus what the centroid had travelled
+  AlignedArray<float> between_;    // k x k padded, halved
+  std::vector<float> nearest_;     // k, the lowest of between_ but the own
+  std::vector<float> travelled_;   // k padded, the sum of these; never too small
+  float farthest_ = 0;             // the largest of drift_
+  std::vector<std::int32_t> all_;  // 0, 1, ... k - 1
 };
 
 }  // namespace kmeans::openmp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounds behind openmp_tree, openmp_hamerly, openmp_yinyang and openmp_elkan: with a margin left out, or a bound on
+// The bounds behind openmp_tree, openmp_hamerly, openmp_yinyang, openmp_elkan and openmp_exponion: with a margin left out, or a bound on
 // its wrong side, each test finds a wrong answer; as they are, none. Compiled as the variants are.
 #if defined(_OPENMP)
 #include <gtest/gtest.h>
@@ -20,6 +20,7 @@
 #include "implementations/openmp/_bounded_lloyd.h"
 #include "implementations/openmp/_candidates.h"
 #include "implementations/openmp/_elkan_lloyd.h"
+#include "implementations/openmp/_exponion_lloyd.h"
 
 namespace kmeans::openmp {
 namespace {
@@ -46,6 +47,9 @@ struct LowerBoundsGrow : BoundRules {
 
 struct CentroidsTooFarApart : BoundRules {
   static constexpr float kHalf = 0.6F;
+};
+struct RingsTooWide : BoundRules {
+  static constexpr float kReach = 1.5F;
 };
 
 template <class Rules, int kGroups>
@@ -108,6 +112,19 @@ TEST(KeptBounds, WrongOnesOfElkanAreFound) {
   EXPECT_FALSE((failed_by<ElkanLloyd<DistancesTooClear>>().empty()));
   EXPECT_FALSE((failed_by<ElkanLloyd<LowerBoundsGrow>>().empty()));
   EXPECT_FALSE((failed_by<ElkanLloyd<CentroidsTooFarApart>>().empty()));
+}
+
+TEST(KeptBounds, RightOnesOfTheExponionPassTheBattery) {
+  EXPECT_EQ((failed_by<ExponionLloyd<BoundRules>>(true)), std::vector<std::string>{});
+}
+
+TEST(KeptBounds, WrongOnesOfTheExponionAreFound) {
+  EXPECT_FALSE((failed_by<ExponionLloyd<WithoutMargins>>().empty()));
+  EXPECT_FALSE((failed_by<ExponionLloyd<DriftTooShort>>().empty()));
+  EXPECT_FALSE((failed_by<ExponionLloyd<DistancesTooClear>>().empty()));
+  EXPECT_FALSE((failed_by<ExponionLloyd<LowerBoundsGrow>>().empty()));
+  EXPECT_FALSE((failed_by<ExponionLloyd<CentroidsTooFarApart>>().empty()));
+  EXPECT_FALSE((failed_by<ExponionLloyd<RingsTooWide>>().empty()));
 }
 
 // ---- candidates of boxes and points

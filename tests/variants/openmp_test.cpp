@@ -171,8 +171,8 @@ std::string describe(const Case& data) {
 constexpr int kIterations = 5;
 
 /// The exact variants of this backend.
-constexpr std::array kExact{"openmp_exact", "openmp_hamerly", "openmp_yinyang",
-                            "openmp_elkan", "openmp_tree",    "openmp_best"};
+constexpr std::array kExact{"openmp_exact",    "openmp_hamerly", "openmp_yinyang", "openmp_elkan",
+                            "openmp_exponion", "openmp_tree",    "openmp_best"};
 
 bool takes(const std::string& name, const Case& data) {
   const auto& supports = find_variant(name)->traits.supports;
@@ -275,7 +275,7 @@ TEST(OpenmpExact, CountsChangedLabels) {
   for (std::int64_t i = 0; i < data.n; ++i) changed += states[1].labels[i] != states[2].labels[i];
   ASSERT_GT(changed, 0);
   for (const char* name : {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_elkan",
-                           "openmp_tree", "openmp_best", "openmp_simd"}) {
+                           "openmp_exponion", "openmp_tree", "openmp_best", "openmp_simd"}) {
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 2));
     instance->reset(data.centroids.data());
@@ -309,7 +309,8 @@ TEST(ComputedDistances, AreKnownWhereClustersAreFarApart) {
   });
   const std::int64_t all = data.n * data.k;
   for (const int threads : {1, 2}) {
-    for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_elkan"}) {
+    for (const char* name :
+         {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_exponion"}) {
       const auto counts = distances(name, data, threads, 3);
       EXPECT_EQ(counts[0], all) << name;  // nothing is known yet
       // A centroid moves by a radius, its rivals are a thousand away; then none moves at all.
@@ -334,7 +335,8 @@ TEST(ComputedDistances, AreAllAndMoreWherePointsAreEquallyFarFromAll) {
     data.centroids[index] = data.centroids[index % 4];
   }
   const std::int64_t all = data.n * data.k;
-  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_tree"}) {
+  for (const char* name :
+       {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_exponion", "openmp_tree"}) {
     EXPECT_EQ(distances(name, data, 2, 1)[0], 2 * all) << name;
   }
 }
@@ -343,7 +345,8 @@ TEST(ComputedDistances, OfAStepOfManyIterationsAreThoseOfAll) {
   Random random(14);
   const Case data =
       make_case("random", 20011, 5, 30, [&](std::int64_t, std::int64_t) { return random.bell(); });
-  for (const char* name : {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_tree"}) {
+  for (const char* name :
+       {"openmp_hamerly", "openmp_yinyang", "openmp_elkan", "openmp_exponion", "openmp_tree"}) {
     const auto single = distances(name, data, 2, 6);
     auto instance = find_variant(name)->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 1));
