@@ -20,11 +20,10 @@ namespace kmeans::cuda {
 /// What a GPU could do, as it reports it: units times clock.
 struct GpuLimits {
   double multiprocessors;
-  double clock;  ///< Hertz.
-  double float_lanes;
-  double double_lanes;
-  double
-      half_products;  ///< Multiply-adds of float16 in a clock of a multiprocessor's matrix units.
+  double clock;          ///< Hertz.
+  double float_lanes;    ///< Of a multiprocessor.
+  double double_lanes;   ///< The same.
+  double half_products;  ///< Multiply-adds of float16 by its matrix units in a clock.
   double bytes_per_second;
 
   /// Operations a second of all lanes; products a second of all matrix units.

@@ -24,7 +24,6 @@
 namespace {
 
 using kmeans::Problem;
-using kmeans::Registration;
 using kmeans::Shape;
 using Family = kmeans::Variant<float>;
 
