@@ -2,8 +2,9 @@
 #include "library/kmeans_exact.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <limits>
+#include <cstdint>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -59,17 +60,16 @@ void check_sizes(std::int64_t n, std::int64_t d, std::int64_t k) {
 /// The largest |coordinate|; refuses what is not finite.
 float largest_of(const char* what, const float* values, std::int64_t rows, std::int64_t d,
                  int threads) {
-  std::vector<float> largest(kmeans::block_count(rows * d));
+  std::vector<std::int32_t> largest(kmeans::block_count(rows * d));
   kmeans::for_blocks(
       rows * d, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-        // As integers: no comparison of floats finds a NaN, and these are vectorised.
-        float most = 0;
-        bool finite = true;
+        // By their bits, which are in the order of the sizes, infinity and NaN last: comparisons of
+        // floats that may be NaN are not vectorised.
+        std::int32_t most = 0;
         for (std::int64_t c = begin; c < end; ++c) {
-          const float size = std::abs(values[c]);
-          finite &= size <= std::numeric_limits<float>::max();
-          most = std::max(most, size);
+          most = std::max(most, std::bit_cast<std::int32_t>(values[c]) & INT32_MAX);
         }
+        const bool finite = std::isfinite(std::bit_cast<float>(most));
         for (std::int64_t c = begin; !finite && c < end; ++c) {
           require(std::isfinite(values[c]), std::string(what) + " " + std::to_string(c / d) +
                                                 ", coordinate " + std::to_string(c % d) + " is " +
@@ -77,7 +77,7 @@ float largest_of(const char* what, const float* values, std::int64_t rows, std::
         }
         largest[block] = most;
       });
-  return *std::max_element(largest.begin(), largest.end());
+  return std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
 }
 
 std::unique_ptr<Engine> make_engine(const kmeans::Shape& shape, std::int64_t iterations,

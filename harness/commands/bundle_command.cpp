@@ -147,7 +147,8 @@ std::size_t print_unfit(const Bundle& bundle, bool draft) {
     if (suite.at("git_dirty").get<bool>()) {
       refuse(file, "measured with changes that are not committed");
     }
-    if (suite.at("git_commit") != bundle.manifest.at("suite").value("git_commit", "")) {
+    if (suite.at("git_commit").get<std::string>() !=
+        bundle.manifest.at("suite").value("git_commit", std::string())) {
       refuse(file, "measured by another commit than the manifest says");
     }
     if (!file.complete) refuse(file, "not complete");

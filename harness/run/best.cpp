@@ -15,6 +15,7 @@
 #include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -27,6 +28,7 @@ constexpr int kMostProcesses = 7;     // of one whose processes disagree, as in 
 constexpr double kFront = 1.5;        // times the best whole call
 constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell, all its processes
 constexpr double kShareOfProcess = 0.25;
+constexpr double kShareOfPlugins = 0.5;  // who brings a slow one wants to know how slow
 constexpr double kLeastOfProcess = 5;  // seconds: Python, and a GPU's driver, take a while to begin
 constexpr double kLeastLeft = 0.3;     // seconds: less is none
 // Estimates are right within a factor of about 2 on processors, and less so on GPUs.
@@ -70,6 +72,11 @@ bool wants_more(const CellNews& news) {
   const auto count = static_cast<int>(news.processes.size());
   if (count < kProcesses) return true;
   return count < kMostProcesses && !agreement_of(medians_of(news)).majority();
+}
+
+bool is_plugin(const Cell& cell) {
+  const RegisteredVariant* variant = find_variant(cell.key.variant);
+  return variant != nullptr && variant->backend == kPluginBackend;
 }
 
 }  // namespace
@@ -153,6 +160,10 @@ void BudgetChooser::rank(const std::vector<CellNews>& news) {
   }
   std::stable_sort(order_.begin(), order_.end(),
                    [&](const Cell* a, const Cell* b) { return expected_.at(a) < expected_.at(b); });
+  // Who brings a variant asks for it.
+  const auto others = std::stable_partition(order_.begin(), order_.end(),
+                                            [](const Cell* cell) { return is_plugin(*cell); });
+  plugins_ = static_cast<int>(others - order_.begin());
   // Every ratio needs it.
   const auto baseline = std::find_if(order_.begin(), order_.end(), [](const Cell* cell) {
     return cell->key.variant == kBestBaseline;
@@ -173,7 +184,9 @@ Choice BudgetChooser::first_of(const Cell& cell) const {
             "not begun: expected to take roughly " + format_seconds(expected) + ", with " +
                 format_seconds(left) + " of " + budget + " left"};
   }
-  const double most = std::max(kLeastOfProcess, kShareOfProcess * seconds_);
+  double share = kShareOfProcess;
+  if (is_plugin(cell)) share = std::max(share, kShareOfPlugins / plugins_);
+  const double most = std::max(kLeastOfProcess, share * seconds_);
   const bool last = left <= most;
   const double limit = std::min(left, most);
   return {

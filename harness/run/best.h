@@ -60,7 +60,7 @@ const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, and further ones of those at the front, whose order is the question, once they cost little
-/// beside the next. No process outlasts the budget, no first one a quarter of it.
+/// beside the next. No process outlasts the budget, no first one a quarter of it; plugins share half.
 class BudgetChooser {
  public:
   /// `call`: iterations of the whole call that is ranked; `left`: seconds of the budget that are left.
@@ -82,6 +82,7 @@ class BudgetChooser {
   std::vector<const Cell*> order_;
   std::map<const Cell*, double> expected_;  ///< Seconds of the first process.
   std::map<const Cell*, int> asked_;        ///< Further processes.
+  int plugins_ = 0;                         ///< Cells of plugins.
 };
 
 }  // namespace kmeans

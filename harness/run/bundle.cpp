@@ -81,7 +81,7 @@ std::string plugin_hash(const CellResult& cell) {
 void check_result(const ResultFile& result, bool draft) {
   const std::string name = shown(result.path) + ": ";
   const json& suite = result.context.at("suite");
-  if (suite.at("git_commit") != build_info().git_commit) {
+  if (suite.at("git_commit").get<std::string>() != build_info().git_commit) {
     throw InputError(name + "was measured by commit " +
                      suite.at("git_commit").get<std::string>().substr(0, 12) +
                      ", this program is of " + build_info().git_commit.substr(0, 12) +
@@ -184,7 +184,7 @@ void check_file(const fs::path& folder, const json& file) {
   if (!fs::is_regular_file(fs::symlink_status(path))) {
     throw InputError(shown(path) + ": the manifest names it, but it is no file there");
   }
-  if (sha256_file(path) != file.at("sha256")) {
+  if (sha256_file(path) != file.at("sha256").get<std::string>()) {
     throw InputError(shown(path) + ": is not as it was bundled: its SHA-256 is " +
                      sha256_file(path).substr(0, 16) + "..., the manifest's " +
                      valid_utf8(file.at("sha256").get<std::string>()).substr(0, 16) + "...");
@@ -254,7 +254,7 @@ Bundle load_bundle(const fs::path& folder) {
     }
     (void)bundle.manifest.at("draft").get<bool>();
     (void)bundle.manifest.at("suite").at("sources_sha256").get<std::string>();
-    (void)bundle.manifest.at("variants").items();
+    (void)source_differences(bundle.manifest);  // whose members are then as they must be
   } catch (const json::exception& error) {
     throw InputError(shown(file) + ": is no manifest of a bundle: " + error.what());
   }
@@ -270,7 +270,7 @@ Bundle load_bundle(const fs::path& folder) {
 std::vector<std::string> source_differences(const json& manifest) {
   std::vector<std::string> differences;
   const json& suite = manifest.at("suite");
-  if (suite.at("sources_sha256") == sources_hash()) return differences;
+  if (suite.at("sources_sha256").get<std::string>() == sources_hash()) return differences;
   differences.push_back("measured by commit " +
                         valid_utf8(suite.value("git_commit", "unknown")).substr(0, 12) +
                         ", these are the sources of " + build_info().git_commit.substr(0, 12));
@@ -279,7 +279,7 @@ std::vector<std::string> source_differences(const json& manifest) {
     const auto found = source_hashes().find(variant.value("file", ""));
     if (found == source_hashes().end()) {
       differences.push_back("variant " + valid_utf8(name) + " is not in these sources");
-    } else if (variant.value("sha256", "") != found->second) {
+    } else if (variant.value("sha256", std::string()) != found->second) {
       differences.push_back("variant " + valid_utf8(name) + " has another source here");
     }
   }

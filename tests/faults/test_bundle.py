@@ -97,6 +97,13 @@ def test_what_was_changed_is_found(bench, bundle: Path, measured: Path) -> None:
     manifest["files"][0]["name"] = "../results/demo.json"
     (bundle / "bundle.manifest").write_text(json.dumps(manifest))
     assert "is no name of a file in the bundle" in bench.refusal("check-bundle", bundle)
+    manifest["files"][0]["name"] = "demo.json"
+    for spoilt in ({**manifest, "files": 7}, {**manifest, "suite": {"git_commit": 1}}, {}, []):
+        (bundle / "bundle.manifest").write_text(json.dumps(spoilt))
+        assert "is no manifest of a bundle" in bench.refusal("check-bundle", bundle)
+    manifest["bundle_version"] = 2
+    (bundle / "bundle.manifest").write_text(json.dumps(manifest))
+    assert "bundle_version is 2, this program reads 1" in bench.refusal("check-bundle", bundle)
 
 
 def test_what_cannot_be_bundled_is_refused(bench, measured: Path, bundle: Path, tmp_path) -> None:
@@ -136,6 +143,7 @@ def test_a_plugin_goes_with_its_source(bench, write, experiment, tmp_path: Path)
     assert run.returncode == 0, run.stdout + run.stderr
     copied = tmp_path / "out" / "sources" / "lloyd.c"
     assert copied.read_bytes() == source.read_bytes()
-    assert "none of the bundle's variants could be run here" in bench.refusal("check-bundle", tmp_path / "out", "--draft", code=3)
+    refused = bench.refusal("check-bundle", tmp_path / "out", "--draft", code=3)
+    assert "none of the bundle's variants could be run here" in refused
     run = bench("check-bundle", tmp_path / "out", "--draft", "--plugin", plugin)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -138,6 +138,16 @@ def test_the_example_in_cuda_is_listed(bench, project: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
 
 
+def test_best_measures_a_plugin_before_others(bench, project: Path) -> None:
+    # By estimates it would come last: it is not known to use threads.
+    words = ("--n", "2000", "--d", "2", "-k", "3", "--only", "^(openmp_exact|my_lloyd)$")
+    run = bench("best", *words, "--seconds", "5", "--plugin", project / "my_lloyd.so")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "] best: my_lloyd/f32/" in run.stderr + run.stdout
+    lines = [line for line in (run.stderr + run.stdout).splitlines() if "] best: " in line]
+    assert "] best: my_lloyd/f32/" in lines[0], lines
+
+
 def test_a_crash_and_a_lie_cost_their_own_cells(bench, write, experiment, project, tmp_path):
     mine, faulty = project / "my_lloyd.so", project / "faulty.so"
     words = ("--plugin", mine, "--plugin", faulty)

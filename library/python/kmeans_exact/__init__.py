@@ -6,11 +6,30 @@ Labels and centroids have the same bits on every machine and with every number o
 
 from __future__ import annotations
 
+import importlib
+import os
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from . import _engine
+#: Rounds that a thread spins at a barrier before it sleeps, about 0.05 ms. GNU's OpenMP has 300000;
+#: on cores that others use, too, these cost more than the work between two barriers.
+_SPIN_COUNT = "2000"
+
+
+def _load_engine():
+    """The extension module. OpenMP reads its variables when it is loaded, and never again."""
+    ours = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if ours:
+        os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT
+    try:
+        return importlib.import_module("._engine", __name__)
+    finally:
+        if ours:
+            del os.environ["GOMP_SPINCOUNT"]
+
+
+_engine = _load_engine()
 
 if TYPE_CHECKING:
     from ._estimator import KMeans
