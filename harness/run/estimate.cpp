@@ -7,7 +7,7 @@
 #include <string>
 
 #include "harness/record/measures.h"
-#include "harness/run/results.h"
+#include "harness/run/sampling.h"
 
 namespace kmeans {
 namespace {

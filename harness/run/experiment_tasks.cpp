@@ -5,7 +5,7 @@
 #include <set>
 
 #include "harness/run/experiment_parts.h"
-#include "harness/run/fit.h"
+#include "harness/run/follow.h"
 #include "harness/study.h"
 
 namespace kmeans::experiment_parts {

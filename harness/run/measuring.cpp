@@ -10,8 +10,9 @@
 
 #include "harness/machine/machine.h"
 #include "harness/machine/pace.h"
-#include "harness/record/statistics.h"
+#include "harness/record/measures.h"
 #include "harness/run/plan_jobs.h"
+#include "harness/run/sampling.h"
 #include "harness/support/errors.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"

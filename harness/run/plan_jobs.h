@@ -4,11 +4,11 @@
 #pragma once
 
 #include "harness/record/cell_key.h"
-#include "harness/run/fit.h"
 #include "harness/run/job.h"
 #include "harness/run/preparation.h"
 #include "harness/run/study_job.h"
 #include "harness/run/sweep.h"
+#include "harness/run/trace_job.h"
 
 namespace kmeans {
 

@@ -13,11 +13,10 @@
 #include "harness/run/reproduce_parts.h"
 #include "harness/run/workers.h"
 #include "harness/study.h"
-#include "harness/support/precision.h"
+#include "harness/support/errors.h"
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
-#include "harness/variants/missing_backend.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
 
@@ -35,57 +34,6 @@ const std::string& fast_exact() {
   static const auto* engine = exact_engine(EngineOn::threads);
   static const std::string name = engine != nullptr ? engine->traits.name : "";
   return name;
-}
-
-// Why the variant is not in this build or cannot run on this machine; empty if it can.
-std::string reason_unavailable(const std::string& name) {
-  const auto* registered = find_variant(name);
-  if (registered == nullptr) {
-    const auto* backend = missing_backend_of(name);
-    return backend != nullptr ? "not in this build: " + backend->reason
-                              : "this build knows no such variant";
-  }
-  const Support available = availability(*registered);
-  return available.ok ? std::string() : available.reason;
-}
-
-// The task of a trace or a study; absent where the record does not say what ran.
-std::optional<Task> recorded_task(const json& record, Precision precision) {
-  Task task;
-  task.label = text_of(member(record, "dataset"));
-  task.init = text_of(member(record, "init"));
-  try {
-    task.shape = {record.at("n").get<std::int64_t>(), record.at("d").get<std::int64_t>(),
-                  record.at("k").get<std::int64_t>(), precision};
-  } catch (const json::exception&) {
-    return std::nullopt;
-  }
-  return task;
-}
-
-Task recorded_task(const CellResult& cell) {
-  Task task;
-  task.label = cell.key.dataset;
-  task.init = cell.init;
-  task.shape = cell.key.shape;
-  return task;
-}
-
-// As the experiment asked for it, with the limit and the stop rule of the record, which may end it
-// earlier. `spec`: null where the experiment says nothing of the trace.
-PlannedTrace recorded_trace(const json& trace, const json& spec, const std::string& variant,
-                            const Task& task) {
-  const json& recorded = trace.at("iterations");
-  PlannedTrace planned;
-  planned.spec.variant.name = variant;
-  planned.precision = task.shape.precision;
-  planned.task = task;
-  const json limit = member(spec, "iterations");
-  planned.spec.iterations = limit.is_number_integer() ? limit.get<std::int64_t>()
-                                                      : static_cast<std::int64_t>(recorded.size());
-  planned.spec.stop = text_of(trace.contains("stop") ? trace.at("stop") : member(spec, "stop"));
-  planned.spec.keep_centroids = !recorded.empty() && recorded.front().contains("centroids");
-  return planned;
 }
 
 bool same_library(const CellResult& cell, const JobResult& here) {
@@ -112,6 +60,7 @@ class FileReproduction {
         memory_(static_cast<double>(available_memory())),
         costs_(file, settings),
         data_(file, settings, costs_, memory_),
+        plan_(planned(file)),
         workers_(settings.worker_command, inspect_environment(), false) {
     report_.file = &file;
     report_.surroundings = surroundings_differences(file.context);
@@ -212,15 +161,36 @@ class FileReproduction {
     return *found;
   }
 
-  // Why the variant itself does not run on this shape here; empty if it does.
-  [[nodiscard]] std::string reason_not_to_run(const std::string& variant, const Shape& shape,
-                                              double seconds) const {
-    if (std::string reason = reason_unavailable(variant); !reason.empty()) return reason;
-    const auto& registered = *find_variant(variant);
-    if (const Support support = supports(registered, shape); !support.ok) return support.reason;
-    if (const double need = memory_need(registered, shape, settings_.threads); need > memory_) {
-      return "needs " + format_bytes(need) + " of memory, has " + format_bytes(memory_);
+  // The exact variant that answers for others is planned beside those on record.
+  Plan planned(const ResultFile& file) {
+    std::vector<VariantChoice> further;
+    if (!fast_exact().empty()) {
+      further.push_back({fast_exact(), Precision::f32, settings_.threads, 1, 1, {}, ""});
     }
+    try {
+      return plan_of_record(file, further, memory_);
+    } catch (const InputError& error) {
+      not_planned_ = error.what();
+    } catch (const json::exception& error) {
+      not_planned_ = error.what();
+    }
+    return {};
+  }
+
+  // A cell, trace or study of the plan.
+  template <class PlannedUnit>
+  const PlannedUnit& unit_of(const std::vector<PlannedUnit>& units, const std::string& name) const {
+    const auto found = std::find_if(units.begin(), units.end(),
+                                    [&](const auto& unit) { return unit.name() == name; });
+    if (found != units.end()) return *found;
+    throw NotRun{not_planned_.empty() ? "the experiment on record does not have it" : not_planned_};
+  }
+
+  // Why a unit of this variant does not run here; empty if it does.
+  [[nodiscard]] std::string reason_not_to_run(const Unit& unit, const std::string& variant,
+                                              double seconds) const {
+    if (!is_variant(variant)) return "this build knows no such variant";
+    if (!unit.skip_reason.empty()) return unit.skip_reason;
     return costs_.too_long(seconds) ? costs_.why_too_long() : std::string();
   }
 
@@ -244,15 +214,18 @@ class FileReproduction {
 
   Judgement judge_cell(const CellResult& cell, Finding& finding) {
     const double seconds = costs_.cell(cell);
-    const std::string& variant = cell.key.variant;
-    if (const auto reason = reason_not_to_run(variant, cell.key.shape, seconds); !reason.empty()) {
+    CellKey key = cell.key;
+    const auto* registered = find_variant(key.variant);
+    if (registered != nullptr && !registered->traits.parallel) key.threads = 1;  // as it is planned
+    const Cell& planned = unit_of(plan_.cells, key.text());
+    if (const auto reason = reason_not_to_run(planned, cell.key.variant, seconds);
+        !reason.empty()) {
       if (cell.status == "ok" && cell.exact) return stand_in(cell, reason, finding);
       throw NotRun{reason};
     }
-    const Traits& traits = find_variant(variant)->traits;
-    CellKey key = cell.key;
-    key.threads = traits.parallel ? std::min(key.threads, settings_.threads) : 1;
-    Job job = untimed_job(key, files(cell.key.points(), recorded_task(cell)));
+    const Traits& traits = registered->traits;
+    key.threads = std::min(key.threads, settings_.threads);
+    Job job = untimed_job(key, files(cell.key.points(), planned.task));
     if (cell.status != "ok") return judge_wrong_cell(cell, job);
 
     // Variants that are not deterministic promise nothing, so they are certified at once.
@@ -266,7 +239,7 @@ class FileReproduction {
       if (!cell.exact && !same_library(cell, *reply)) finding.promised = false;
       const auto differences = differences_of(cell, *reply);
       if (differences.empty()) {
-        if (cell.exact) exact_answers_[exact_key(cell)] = *reply;
+        if (cell.exact) exact_answers_[exact_key(cell.key).text()] = *reply;
         return {Reproduced::equal, ""};
       }
       if (finding.promised) return {Reproduced::differs, joined(differences)};
@@ -290,10 +263,7 @@ class FileReproduction {
   // Another variant of the same exact step gives the same bits. `reason`: why the recorded one does
   // not run.
   Judgement stand_in(const CellResult& cell, const std::string& reason, Finding& finding) {
-    if (cell.key.variant == fast_exact() ||
-        !reason_not_to_run(fast_exact(), cell.key.shape, costs_.exact(cell)).empty()) {
-      throw NotRun{reason};
-    }
+    if (cell.key.variant == fast_exact() || !has_exact_answer(cell)) throw NotRun{reason};
     finding.promised = true;
     std::string why_not;
     const auto found = exact_answer(cell, why_not);
@@ -303,22 +273,30 @@ class FileReproduction {
     return {differences.empty() ? Reproduced::equal : Reproduced::differs, joined(differences)};
   }
 
-  static std::string exact_key(const CellResult& cell) {
-    return cell.key.dataset + " k" + std::to_string(cell.key.shape.k) + " T" +
-           std::to_string(cell.key.iterations) + " " + cell.init;
-  }
-
-  std::optional<JobResult> exact_answer(const CellResult& cell, std::string& why_not) {
-    if (const auto known = exact_answers_.find(exact_key(cell)); known != exact_answers_.end()) {
-      return known->second;
-    }
-    CellKey key = cell.key;
+  // The cell that answers for others of the same problem.
+  [[nodiscard]] CellKey exact_key(CellKey key) const {
     key.variant = fast_exact();
     key.shape.precision = Precision::f32;
     key.threads = settings_.threads;
-    Task task = recorded_task(cell);
-    task.shape = key.shape;
-    const auto at_hand = data_.files(cell.key.dataset, task, why_not);
+    key.ranks = 1;
+    key.gpus = 1;
+    return key;
+  }
+
+  [[nodiscard]] bool has_exact_answer(const CellResult& cell) const {
+    return !fast_exact().empty() &&
+           reason_not_to_run(unit_of(plan_.cells, exact_key(cell.key).text()), fast_exact(),
+                             costs_.exact(cell))
+               .empty();
+  }
+
+  std::optional<JobResult> exact_answer(const CellResult& cell, std::string& why_not) {
+    const CellKey key = exact_key(cell.key);
+    if (const auto known = exact_answers_.find(key.text()); known != exact_answers_.end()) {
+      return known->second;
+    }
+    const auto at_hand =
+        data_.files(cell.key.dataset, unit_of(plan_.cells, key.text()).task, why_not);
     if (!at_hand) return std::nullopt;
     Job job = untimed_job(key, *at_hand);
     job.repetitions = 0;
@@ -328,16 +306,14 @@ class FileReproduction {
       why_not = first_line(found->reason);
       return std::nullopt;
     }
-    exact_answers_[exact_key(cell)] = *found;
+    exact_answers_[key.text()] = *found;
     return found;
   }
 
   // A cell that was found wrong must be found wrong again, by the same judge.
   Judgement judge_wrong_cell(const CellResult& cell, Job job) {
     std::string why_not;
-    Shape shape = cell.key.shape;
-    shape.precision = Precision::f32;
-    if (reason_not_to_run(fast_exact(), shape, costs_.exact(cell)).empty()) {
+    if (has_exact_answer(cell)) {
       if (const auto exact = exact_answer(cell, why_not)) {
         compare_with({exact->inertia, exact->any_empty_clusters, exact->scale}, job);
       }
@@ -359,16 +335,6 @@ class FileReproduction {
 
   // --- Traces and studies --------------------------------------------------------------------
 
-  // What the experiment says about a trace of this name; null when it says nothing.
-  [[nodiscard]] json trace_spec(const std::string& name) const {
-    const json traces = member(file_.spec, "traces");
-    if (!traces.is_array()) return nullptr;
-    for (const auto& trace : traces) {
-      if (member(trace, "name") == name) return trace;
-    }
-    return nullptr;
-  }
-
   [[nodiscard]] bool is_exact(const std::string& variant) const {
     if (const auto* registered = find_variant(variant)) return registered->traits.exact;
     return std::any_of(file_.cells.begin(), file_.cells.end(), [&](const CellResult& cell) {
@@ -376,24 +342,33 @@ class FileReproduction {
     });
   }
 
+  // May the fast exact variant answer for another on this shape?
+  [[nodiscard]] bool fast_exact_fits(const Shape& shape) const {
+    const auto* engine = find_variant(fast_exact());
+    return engine != nullptr && availability(*engine).ok && supports(*engine, shape).ok &&
+           memory_need(*engine, shape, settings_.threads) <= memory_;
+  }
+
   Judgement judge_trace_anew(const json& trace, Finding& finding) {
-    const auto task = recorded_task(trace, parse_precision(text_of(member(trace, "precision"))));
-    if (!task) throw NotRun{"the file does not say what ran"};
-    const Shape& shape = task->shape;
+    PlannedTrace planned = unit_of(plan_.traces, finding.name);
     const double seconds = costs_.trace(trace);
-    std::string variant = text_of(member(trace, "variant"));
+    const std::string variant = text_of(member(trace, "variant"));
     const bool exact = is_exact(variant);
-    if (const auto reason = reason_not_to_run(variant, shape, seconds); !reason.empty()) {
-      const bool another = exact && reason_not_to_run(fast_exact(), shape, seconds).empty();
+    const int recorded_threads = planned.threads;
+    planned.spec.variant.name = variant;
+    if (const auto reason = reason_not_to_run(planned, variant, seconds); !reason.empty()) {
+      const bool another =
+          exact && !costs_.too_long(seconds) && fast_exact_fits(planned.task.shape);
       if (!another) throw NotRun{reason};
-      variant = fast_exact();
+      planned.spec.variant.name = fast_exact();
       finding.by = fast_exact();
     }
-    const TaskFiles at_hand = files(data_of(trace), *task);
-    const Traits& traits = find_variant(variant)->traits;
-    const int recorded_threads = traits.parallel ? costs_.threads_of_run() : 1;
-    PlannedTrace planned = recorded_trace(trace, trace_spec(finding.name), variant, *task);
-    planned.threads = std::min(recorded_threads, settings_.threads);
+    const TaskFiles at_hand = files(data_of(trace), planned.task);
+    const Traits& traits = find_variant(planned.spec.variant.name)->traits;
+    planned.threads = traits.parallel ? std::min(recorded_threads, settings_.threads) : 1;
+    // They are drawn, and judged where they are measured.
+    planned.spec.keep_points = 0;
+    planned.spec.expected = nullptr;
     const TraceJob job = job_of(planned, at_hand, settings_.threads);
     finding.promised = exact || (traits.deterministic && report_.surroundings.empty() &&
                                  job.threads == recorded_threads);
@@ -402,7 +377,7 @@ class FileReproduction {
     return judge_trace(trace, here, finding.promised, [&] {
       const json told = member(here, "trajectory");
       const json largest = member(told, "max_abs");
-      return repetition_floor(traits, shape, scale_from_json(member(told, "scale")),
+      return repetition_floor(traits, planned.task.shape, scale_from_json(member(told, "scale")),
                               largest.is_number() ? largest.get<double>() : 0);
     });
   }
@@ -414,24 +389,17 @@ class FileReproduction {
 
   Judgement judge_study_anew(const json& study, Finding& finding) {
     finding.promised = true;
-    PlannedStudy planned;
-    planned.spec.study = text_of(member(study, "study"));
+    const std::string kind = text_of(member(study, "study"));
     const auto& known = all_studies();
     if (std::none_of(known.begin(), known.end(),
-                     [&](const Study& one) { return one.name == planned.spec.study; })) {
-      throw NotRun{"this build knows no study '" + planned.spec.study + "'"};
+                     [&](const Study& one) { return one.name == kind; })) {
+      throw NotRun{"this build knows no study '" + kind + "'"};
     }
+    const PlannedStudy& planned = unit_of(plan_.studies, finding.name);
     const double seconds = costs_.study(study);
     if (costs_.too_long(seconds)) throw NotRun{costs_.why_too_long()};
-    if (const json given = member(study, "parameters"); given.is_object()) {
-      planned.spec.parameters = given;
-    }
     std::optional<TaskFiles> at_hand;
-    if (const auto label = text_of(member(study, "dataset")); !label.empty()) {
-      planned.task = recorded_task(study, Precision::f32);
-      if (!planned.task) throw NotRun{"the file does not say what ran"};
-      at_hand = files(label, *planned.task);
-    }
+    if (planned.task) at_hand = files(text_of(member(study, "dataset")), *planned.task);
     const StudyJob job = job_of(planned, at_hand ? &*at_hand : nullptr, settings_.threads);
     const json here = result_of(workers_.run(job, RecordCosts::timeout(seconds)));
     if (member(here, "status") == "error") return judge_failure(text_of(member(here, "reason")));
@@ -445,6 +413,8 @@ class FileReproduction {
   const double memory_;
   const RecordCosts costs_;
   RecordedData data_;
+  std::string not_planned_;  ///< Why there is no plan.
+  const Plan plan_;
   Workers workers_;
   FileReport report_;
   std::vector<Item> items_;

@@ -13,6 +13,7 @@
 
 #include "harness/record/result_file.h"
 #include "harness/run/job.h"
+#include "harness/run/sweep.h"
 #include "harness/support/pattern.h"
 #include "harness/verify/verify.h"
 
@@ -62,6 +63,12 @@ struct ReproduceSettings {
 
 /// How far it is: done of total, what is next, seconds left by the estimates.
 using ReproduceProgress = std::function<void(std::size_t, std::size_t, const std::string&, double)>;
+
+/// The plan that a result file was measured by, made anew from its `spec` by the planner of `run`. Of every
+/// shape: the variants of its cells, with their threads, and `further` ones. Throws InputError for a spec
+/// that is not an experiment.
+Plan plan_of_record(const ResultFile& file, const std::vector<VariantChoice>& further,
+                    double memory_bytes);
 
 /// Repeats what `only` is found in: a cell's key, a trace's or a study's name, or the experiment's.
 /// An InterruptGuard should live; an interrupted report ends early. Throws OutputError.

@@ -70,17 +70,17 @@ double RecordCosts::trace(const json& trace) const {
   if (!each.is_number() || !iterations.is_array() || !n.is_number() || !d.is_number()) return 0;
   // Each iteration is looked at in float64, too.
   const double look = n.get<double>() * d.get<double>() * 2e-9;
-  return (each.get<double>() * thread_factor(threads_of_run()) + look) *
+  return (each.get<double>() * thread_factor(threads_of_run(file_)) + look) *
          static_cast<double>(iterations.size());
 }
 
 double RecordCosts::study(const json& study) const {
   const json seconds = member(study, "seconds");
-  return seconds.is_number() ? seconds.get<double>() * thread_factor(threads_of_run()) : 0;
+  return seconds.is_number() ? seconds.get<double>() * thread_factor(threads_of_run(file_)) : 0;
 }
 
-int RecordCosts::threads_of_run() const {
-  const json threads = member(file_.context, "threads");
+int threads_of_run(const ResultFile& file) {
+  const json threads = member(file.context, "threads");
   return threads.is_number_integer() ? std::max(1, threads.get<int>()) : 1;
 }
 

@@ -74,11 +74,6 @@ bool is_a_limit(const std::string& problem) {
          problem.find("out of memory") != std::string::npos;
 }
 
-// Is this a variant, of this build or of a backend that it was built without?
-bool is_variant(const std::string& name) {
-  return find_variant(name) != nullptr || missing_backend_of(name) != nullptr;
-}
-
 // Rows of a study that its own arithmetic made, and the variants of the suite that made others.
 std::vector<json> own_rows(const json& study, std::set<std::string>& variants) {
   std::vector<json> rows;
@@ -112,6 +107,10 @@ std::string object_difference(const json& recorded, const json& here) {
 }
 
 }  // namespace
+
+bool is_variant(const std::string& name) {
+  return find_variant(name) != nullptr || missing_backend_of(name) != nullptr;
+}
 
 json member(const json& value, const char* key) {
   if (!value.is_object()) return nullptr;

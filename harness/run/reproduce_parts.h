@@ -28,6 +28,12 @@ std::string joined(const std::vector<std::string>& clauses, const char* between 
 /// The first line of a longer reason.
 std::string first_line(const std::string& text);
 
+/// Is this a variant, of this build or of a backend that it was built without?
+bool is_variant(const std::string& name);
+
+/// Of parallel variants that set none, on record.
+int threads_of_run(const ResultFile& file);
+
 /// An outcome that a process gave no answer in.
 Judgement judge_failure(const std::string& problem);
 
@@ -55,8 +61,6 @@ class RecordCosts {
   [[nodiscard]] std::string why_too_long() const;
   /// After which a process is ended.
   static double timeout(double estimate);
-  /// Of parallel variants, on record.
-  [[nodiscard]] int threads_of_run() const;
   /// Coordinates of a data set; 0 where the record does not say.
   [[nodiscard]] double coordinates(const std::string& label) const;
 

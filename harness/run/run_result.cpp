@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/record/measures.h"
 #include "harness/record/wrong_elsewhere.h"
 #include "harness/support/build_info.h"
 #include "harness/support/text.h"

@@ -9,6 +9,7 @@
 
 #include "harness/machine/gpu.h"
 #include "harness/run/out_folder.h"
+#include "harness/run/sampling.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "harness/machine/pace.h"
+#include "harness/run/sampling.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"

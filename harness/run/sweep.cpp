@@ -123,7 +123,8 @@ class Planner {
     plan_.scale = options_.scale;
     plan_.timeout_seconds = scale_.sampling.timeout_seconds;
     plan_.sampling = sampling();
-    const auto variants = resolve_all(scale_.variants, options_.threads);
+    const auto variants = resolve_all(
+        options_.variants.empty() ? scale_.variants : options_.variants, options_.threads);
     const std::size_t count = scale_.shapes.size() * variants.size();
     if (count > kManyCells && !options_.allow_many) {
       throw InputError("experiment " + experiment_.name + " at scale " + options_.scale + " has " +

@@ -81,10 +81,11 @@ struct Plan {
 
 struct PlanOptions {
   std::string scale = "quick";
-  int threads = 1;          ///< Of parallel variants that name no number.
-  int processes = 0;        ///< 0: as the experiment says.
-  int repetitions = 0;      ///< 0: as the experiment says.
-  double memory_bytes = 0;  ///< What a worker may use.
+  int threads = 1;                        ///< Of parallel variants that name no number.
+  int processes = 0;                      ///< 0: as the experiment says.
+  int repetitions = 0;                    ///< 0: as the experiment says.
+  std::vector<VariantChoice> variants{};  ///< Not empty: in place of the experiment's own.
+  double memory_bytes = 0;                ///< What a worker may use.
   /// What a worker may use of the GPU's memory; unknown: not checked here.
   std::optional<double> device_memory_bytes;
   bool allow_many = false;  ///< More than kManyCells cells without a question.

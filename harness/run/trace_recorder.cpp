@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "harness/record/statistics.h"
+#include "harness/record/measures.h"
 #include "harness/run/plan_jobs.h"
 #include "harness/run/run_result.h"
 #include "harness/support/errors.h"

@@ -341,47 +341,145 @@ JobResult follow_float64(const Job& job) {
   return result;
 }
 
+JobResult without_answer(std::string status, std::string reason) {
+  JobResult result;
+  result.status = std::move(status);
+  result.reason = std::move(reason);
+  return result;
+}
+
+/// What the variant's traits say of its work on this shape.
+void tell_model(const Traits& traits, const Shape& shape, JobResult& result) {
+  if (traits.traffic) result.traffic = traits.traffic(shape);
+  if (!traits.stage_work) return;
+  for (const StageWork& work : traits.stage_work(shape)) {
+    const Traffic& moved = work.traffic;
+    result.stage_work[work.stage] = {
+        {"operations", work.operations},
+        {"bytes_as_written", moved.read_bytes + moved.written_bytes + moved.atomic_bytes},
+        {"gpu", work.gpu}};
+  }
+}
+
+/// What the certified run came to.
+template <class T>
+void tell_answer(const CertifiedRun<T>& run, const Shape& shape, JobResult& result) {
+  result.label_hash = run.last.label_hash();
+  result.centroid_hash = run.last.centroid_hash();
+  result.inertia = run.quality.inertia;
+  if (run.labels_in_range) {
+    result.scale = trajectory_scale(run.before.data(), run.last.labels.data(), shape);
+  }
+  result.empty_clusters = run.quality.empty_clusters;
+  result.any_empty_clusters = run.any_empty;
+  result.status = "ok";
+}
+
+/// The timed part, of a variant that has its certificate. `warm_up`: iterations that it has run.
+template <class T>
+void time_variant(Session<T>& session, const Job& job, int repetitions, std::int64_t warm_up,
+                  JobResult& result) {
+  const GpuDevice* gpu = session.traits().gpu ? current_gpu() : nullptr;
+  nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
+  QuietMoments moments(job.threads, job.best_pace, job.patience);
+  const auto timed =
+      time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
+  result.computed_distances = session.variant().computed_distances();
+  if (const auto times = session.rank_times()) {
+    const auto iterations = static_cast<double>(job.iterations);
+    result.rank_times = {
+        {"seconds_per_iteration", per_iteration(times->seconds, iterations)},
+        {"communication_seconds_per_iteration", per_iteration(times->communication, iterations)}};
+  }
+  moments.finish();
+  result.pace = moments.paces();
+  if (gpu != nullptr) {
+    result.gpu = {{"index", gpu->index},
+                  {"name", gpu->name},
+                  {"uuid", gpu->uuid},
+                  {"cache", "warm"},
+                  {"warm_up_iterations", warm_up},
+                  {"before", std::move(before)},
+                  {"after", gpu_state(gpu->uuid)}};
+  }
+  result.samples = timed.seconds;
+  result.device_samples = timed.device_seconds;
+  const auto& executed = timed.executed_iterations;
+  if (!executed.empty()) result.executed_iterations = *executed.begin();
+  if (executed.size() > 1) {
+    result.doubts.push_back("the library stopped after " + std::to_string(*executed.begin()) +
+                            " to " + std::to_string(*executed.rbegin()) +
+                            " iterations: from the same start not always after as many");
+  }
+}
+
+/// Another run, for the times of its stages.
+template <class T>
+void profile(Session<T>& session, const Job& job, JobResult& result) {
+  StageTimes stages(session.on_our_gpu());
+  session.variant().set_stage_recorder(&stages);
+  session.reset();
+  session.step(job.iterations);
+  session.variant().set_stage_recorder(nullptr);
+  result.stages = stages.per_iteration(executed_in_last_step(session, job.iterations));
+  if (const auto times = session.rank_times()) {
+    result.stages["communication"] =
+        times->communication.front() / static_cast<double>(job.iterations);
+  }
+}
+
+/// Times what is certified, and looks whether the timed runs did the same.
+template <class T>
+void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
+             CertifiedRun<T>& run, JobResult& result) {
+  const bool disturbed = run.seconds <= kLongestDisturbance * static_cast<double>(job.iterations);
+  if (disturbed) check_disturbance(session, run, options, run.certificate);
+  if (!run.certificate.passed) return;
+  const int repetitions = affordable_repetitions(job, run.seconds);
+  if (repetitions < job.repetitions) result.stopping = "time budget";
+  time_variant(session, job, repetitions,
+               (job.iterations > 1 ? job.iterations + 1 : 1) + (disturbed ? 1 : 0), result);
+  check_timed_outcome(session, run, options, run.certificate);
+  const bool measurable =
+      !result.samples.empty() && std::all_of(result.samples.begin(), result.samples.end(),
+                                             [](double s) { return std::isfinite(s) && s > 0; });
+  if (!measurable) {
+    result.status = "error";
+    result.reason = kNoDuration;
+    result.samples.clear();
+  }
+  // The profiling pass costs another repetition, too much for cells of that length.
+  if (job.profile && run.seconds <= kLongestProfiledSeconds) profile(session, job, result);
+}
+
 template <class T>
 JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
-  JobResult result;
   LoadOptions as_stored;
   as_stored.scalar = scalar_of<T>;
   as_stored.check_finite = false;  // checked when the data set was made
   const Points points = load_points(job.points_file, as_stored);
   const Points centroids = load_points(job.centroids_file, as_stored);
-
+  if (centroids.n() != job.k || centroids.d() != points.d()) {
+    return without_answer("error", job.centroids_file + " holds " + std::to_string(centroids.n()) +
+                                       " x " + std::to_string(centroids.d()) +
+                                       " coordinates, not k x d");
+  }
+  const Traits& traits = registered.traits;
   Problem<T> problem;
   problem.shape = {points.n(), points.d(), job.k, job.precision};
   problem.points = points.data<T>();
   problem.threads = job.threads;
   problem.points_file = job.points_file;
-  if (centroids.n() != job.k || centroids.d() != points.d()) {
-    result.status = "error";
-    result.reason = job.centroids_file + " holds " + std::to_string(centroids.n()) + " x " +
-                    std::to_string(centroids.d()) + " coordinates, not k x d";
-    return result;
-  }
   if (const Support support = supports(registered, problem.shape); !support.ok) {
-    result.status = "skipped";
-    result.reason = support.reason;
-    return result;
+    return without_answer("skipped", support.reason);
   }
   const int verify_threads = job.verify_threads > 0 ? job.verify_threads : job.threads;
   problem.max_abs = largest_abs(problem.points, points.n() * points.d(), verify_threads);
-  if (registered.traits.traffic) result.traffic = registered.traits.traffic(problem.shape);
-  if (registered.traits.stage_work) {
-    for (const StageWork& work : registered.traits.stage_work(problem.shape)) {
-      const Traffic& moved = work.traffic;
-      result.stage_work[work.stage] = {
-          {"operations", work.operations},
-          {"bytes_as_written", moved.read_bytes + moved.written_bytes + moved.atomic_bytes},
-          {"gpu", work.gpu}};
-    }
-  }
-
-  if (const std::string lack = lacking_device_memory(registered, problem.shape); !lack.empty()) {
+  JobResult result;
+  tell_model(traits, problem.shape, result);
+  if (std::string lack = lacking_device_memory(registered, problem.shape); !lack.empty()) {
     result.status = "skipped";
-    result.reason = lack;
+    result.reason = std::move(lack);
     return result;
   }
 
@@ -404,90 +502,17 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                  job.certified_outcomes.end();
         return timed && !reused;
       });
-  result.label_hash = run.last.label_hash();
-  result.centroid_hash = run.last.centroid_hash();
-  result.inertia = run.quality.inertia;
-  if (run.labels_in_range) {
-    result.scale = trajectory_scale(run.before.data(), run.last.labels.data(), problem.shape);
-  }
-  result.empty_clusters = run.quality.empty_clusters;
-  result.any_empty_clusters = run.any_empty;
-  result.status = "ok";
+  tell_answer(run, problem.shape, result);
   if (!timed) return result;
 
-  if (job.exact_inertia && run.labels_in_range) {
-    compare_with_trajectory(job, registered.traits, problem, run);
-  }
-  if (run.certificate.passed && !registered.traits.wrong_because.empty()) {
+  if (job.exact_inertia && run.labels_in_range) compare_with_trajectory(job, traits, problem, run);
+  if (run.certificate.passed && !traits.wrong_because.empty()) {
     result.status = "skipped";
-    result.reason = "kept although wrong (" + registered.traits.wrong_because +
-                    "): right on this input, but never timed";
+    result.reason =
+        "kept although wrong (" + traits.wrong_because + "): right on this input, but never timed";
     return result;
   }
-  const bool disturbed = run.certificate.passed &&
-                         run.seconds <= kLongestDisturbance * static_cast<double>(job.iterations);
-  if (disturbed) check_disturbance(session, run, options, run.certificate);
-  if (run.certificate.passed) {
-    const int repetitions = affordable_repetitions(job, run.seconds);
-    if (repetitions < job.repetitions) result.stopping = "time budget";
-    const GpuDevice* gpu = registered.traits.gpu ? current_gpu() : nullptr;
-    nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
-    QuietMoments moments(job.threads, job.best_pace, job.patience);
-    const auto timed_runs =
-        time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
-    result.computed_distances = session.variant().computed_distances();
-    if (const auto times = session.rank_times()) {
-      const auto iterations = static_cast<double>(job.iterations);
-      result.rank_times = {
-          {"seconds_per_iteration", per_iteration(times->seconds, iterations)},
-          {"communication_seconds_per_iteration", per_iteration(times->communication, iterations)}};
-    }
-    moments.finish();
-    result.pace = moments.paces();
-    if (gpu != nullptr) {
-      result.gpu = {{"index", gpu->index},
-                    {"name", gpu->name},
-                    {"uuid", gpu->uuid},
-                    {"cache", "warm"},
-                    {"warm_up_iterations",
-                     (job.iterations > 1 ? job.iterations + 1 : 1) + (disturbed ? 1 : 0)},
-                    {"before", std::move(before)},
-                    {"after", gpu_state(gpu->uuid)}};
-    }
-    result.samples = timed_runs.seconds;
-    result.device_samples = timed_runs.device_seconds;
-    if (!timed_runs.executed_iterations.empty()) {
-      result.executed_iterations = *timed_runs.executed_iterations.begin();
-    }
-    if (timed_runs.executed_iterations.size() > 1) {
-      result.doubts.push_back("the library stopped after " +
-                              std::to_string(*timed_runs.executed_iterations.begin()) + " to " +
-                              std::to_string(*timed_runs.executed_iterations.rbegin()) +
-                              " iterations: from the same start not always after as many");
-    }
-    check_timed_outcome(session, run, options, run.certificate);
-    const bool measurable =
-        !result.samples.empty() && std::all_of(result.samples.begin(), result.samples.end(),
-                                               [](double s) { return std::isfinite(s) && s > 0; });
-    if (!measurable) {
-      result.status = "error";
-      result.reason = kNoDuration;
-      result.samples.clear();
-    }
-    // The profiling pass costs another repetition, too much for cells of that length.
-    if (job.profile && run.seconds <= kLongestProfiledSeconds) {
-      StageTimes stages(session.on_our_gpu());
-      session.variant().set_stage_recorder(&stages);
-      session.reset();
-      session.step(job.iterations);
-      session.variant().set_stage_recorder(nullptr);
-      result.stages = stages.per_iteration(executed_in_last_step(session, job.iterations));
-      if (const auto times = session.rank_times()) {
-        result.stages["communication"] =
-            times->communication.front() / static_cast<double>(job.iterations);
-      }
-    }
-  }
+  if (run.certificate.passed) measure(session, job, options, run, result);
   if (!run.certificate.passed) {
     result.status = "wrong";
     result.reason = run.certificate.failure();

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "harness/machine/environment.h"
-#include "harness/run/fit.h"
 #include "harness/run/job.h"
 #include "harness/run/study_job.h"
+#include "harness/run/trace_job.h"
 
 namespace kmeans {
 

@@ -34,6 +34,7 @@
 #include "harness/run/experiment.h"
 #include "harness/run/journal.h"
 #include "harness/run/results.h"
+#include "harness/run/sampling.h"
 #include "harness/run/sweep.h"
 #include "harness/study.h"
 #include "harness/support/errors.h"

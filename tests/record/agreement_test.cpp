@@ -8,7 +8,9 @@
 #include <random>
 #include <vector>
 
+#include "harness/record/measures.h"
 #include "harness/run/results.h"
+#include "harness/run/sampling.h"
 
 namespace kmeans {
 namespace {

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "datasets/dataset.h"
+#include "harness/record/result_file.h"
 #include "harness/run/journal.h"
 #include "harness/study.h"
 #include "harness/support/errors.h"
@@ -98,6 +99,11 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
 }
 
+/// As every command reads a result file.
+void expect_sound(const json& result) {
+  EXPECT_NO_THROW(parse_result_file(result.dump(1), "demo.json"));
+}
+
 class CoordinatorTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -113,7 +119,8 @@ class CoordinatorTest : public ::testing::Test {
     settings_.command_line = "kmeans-bench run demo";
     settings_.threads = 2;
     surroundings_.machine_id = "test-machine";
-    surroundings_.machine = {{"id", "test-machine"}};
+    surroundings_.machine = json::parse(
+        R"({"id": "test-machine", "cpu": {}, "gpus": [], "memory": {}, "os": {}, "libraries": {}})");
     surroundings_.limits.cpus = 64;
     journal_ = settings_.out / "demo.journal.jsonl";
   }
@@ -186,7 +193,7 @@ TEST_F(CoordinatorTest, MeasuresDisturbedProcessesAgainWithPatience) {
   EXPECT_EQ(cell.at("pace"), json::parse(R"({"best_seconds": 1e-6, "ratios": [1, 1, 1],
                                              "retries": 3})"));
   EXPECT_THAT(cell.at("noted"), IsEmpty());
-  EXPECT_THAT(validate_result(result()), IsEmpty());
+  expect_sound(result());
   // The journal has the last word on each process, also for a resumed run.
   settings_.resume = true;
   const auto before = calls().size();
@@ -227,7 +234,7 @@ TEST_F(CoordinatorTest, MeasuresFurtherUntilAMajorityAgrees) {
   EXPECT_EQ(cell.at("seconds_per_iteration").at("median"), 0.0011);
   EXPECT_THAT(cell.at("unsteady"), IsEmpty());
   EXPECT_THAT(cell.at("noted").dump(), HasSubstr("2 of 5 processes lie apart"));
-  EXPECT_THAT(validate_result(result()), IsEmpty());
+  expect_sound(result());
   // A resumed run decides by the journal, and so alike.
   settings_.resume = true;
   const auto before = calls().size();
@@ -276,7 +283,7 @@ TEST_F(CoordinatorTest, MeasuresEveryCellInSeveralProcesses) {
   EXPECT_EQ(summary.ok, 3U);  // two cells and a trace
   EXPECT_FALSE(summary.interrupted);
   const json whole = result();
-  EXPECT_THAT(validate_result(whole), IsEmpty());
+  expect_sound(whole);
   EXPECT_EQ(whole.at("complete"), true);
   EXPECT_EQ(whole.at("planned_cells"), 2);
   const json& cell = whole.at("cells").at(0);
@@ -327,7 +334,7 @@ TEST_F(CoordinatorTest, AChooserDecidesWhatIsMeasured) {
   EXPECT_EQ(summary.ok, 2U);
   EXPECT_EQ(summary.skipped, 2U);
   EXPECT_TRUE(summary.complete) << "every cell has a word";
-  EXPECT_THAT(validate_result(result()), IsEmpty());
+  expect_sound(result());
   EXPECT_EQ(cell_with(12).at("processes"), 2);
   EXPECT_EQ(cell_with(12).at("stopping"), "time budget") << "three were planned";
   EXPECT_EQ(cell_with(10).at("processes"), 1);
@@ -378,7 +385,7 @@ TEST_F(CoordinatorTest, FailuresCostTheirCellOnly) {
   EXPECT_EQ(summary.wrong, 1U);
   EXPECT_EQ(summary.failed, 3U);
   EXPECT_EQ(summary.skipped, 1U);
-  EXPECT_THAT(validate_result(result()), IsEmpty());
+  expect_sound(result());
   EXPECT_EQ(result().at("complete"), true);
   const auto reason = [&](int k) { return cell_with(k).at("reason").get<std::string>(); };
   EXPECT_EQ(reason(2), "killed by SIGSEGV: about to crash");
@@ -494,7 +501,7 @@ TEST_F(CoordinatorTest, ResumeAfterAnyBreakLeadsToTheSameCells) {
       EXPECT_EQ(now.at("cells").at(i).at("samples_seconds_per_iteration"),
                 whole.at("cells").at(i).at("samples_seconds_per_iteration"));
     }
-    EXPECT_THAT(validate_result(now), IsEmpty());
+    expect_sound(now);
   }
 }
 
@@ -660,7 +667,7 @@ TEST_F(CoordinatorTest, WhatOnlyLeavesOutIsMissing) {
   EXPECT_EQ(result().at("complete"), false);
   EXPECT_TRUE(result().at("context").at("finished").is_string());
   EXPECT_EQ(calls().size(), 4U);
-  EXPECT_THAT(validate_result(result()), IsEmpty());
+  expect_sound(result());
   // A resumed run that leaves out nothing completes it.
   plan_.cells[1].selected = true;
   settings_.resume = true;
@@ -749,7 +756,7 @@ TEST_F(CoordinatorTest, InterruptionLeavesAValidIncompleteFile) {
   EXPECT_EQ(broken.at("planned_cells"), 4);
   EXPECT_LT(broken.at("cells").size(), 4U);
   EXPECT_TRUE(broken.at("context").at("finished").is_null());
-  EXPECT_THAT(validate_result(broken), IsEmpty());
+  expect_sound(broken);
   settings_.resume = true;
   EXPECT_FALSE(run().interrupted);
   EXPECT_EQ(result().at("complete"), true);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/results.h"
+#include "harness/record/measures.h"
+#include "harness/run/sampling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +11,8 @@
 #include <numeric>
 
 #include "harness/record/agreement.h"
+#include "harness/record/measures.h"
+#include "harness/run/sampling.h"
 #include "harness/support/json_file.h"
 
 namespace kmeans {

@@ -12,8 +12,9 @@
 #include <vector>
 
 #include "datasets/points.h"
-#include "harness/run/fit.h"
+#include "harness/run/follow.h"
 #include "harness/run/job.h"
+#include "harness/run/trace_job.h"
 #include "harness/support/errors.h"
 #include "harness/variants/registry.h"
 

@@ -17,7 +17,7 @@
 #include "datasets/dataset.h"
 #include "datasets/readers.h"
 #include "harness/machine/gpu.h"
-#include "harness/run/results.h"
+#include "harness/record/measures.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/verify/session.h"

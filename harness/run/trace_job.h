@@ -1,43 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A clustering followed iteration by iteration: the `fit` command for the user's own file, and the
-// traces of experiments (convergence, known answers, scatter pictures).
+// A trace in a worker process: what the coordinator asks, and what comes back.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "harness/variant.h"
 
 namespace kmeans {
-
-/// When to stop before the given number of iterations: "" never, "labels" when none changes,
-/// "movement:E" when the centroids' summed squared movement is at most E, "loss:E" when the loss
-/// (sum of distances) changes by less than E.
-struct StopRule {
-  enum class Kind { never, labels, movement, loss } kind = Kind::never;
-  double threshold = 0;
-};
-
-/// Throws InputError naming the admitted forms.
-StopRule parse_stop(const std::string& text);
-
-/// What one iteration did, computed in float64 from what the variant hands out.
-struct IterationRecord {
-  std::int64_t iteration = 0;  ///< from 1
-  double inertia = 0;   ///< sum of squared distances of the labels found in this iteration to the
-                        ///< centroids they were found with
-  double loss = 0;      ///< sum of distances, likewise
-  double movement = 0;  ///< sum over centroids of their squared movement in this iteration
-  std::int64_t changed = 0;  ///< labels that differ from the iteration before; n in the first
-  std::int64_t empty_clusters = 0;
-  Progress own;  ///< what the variant itself says of this iteration; decides where a rule asks
-};
 
 struct TraceJob {
   std::string variant;
@@ -70,7 +42,5 @@ nlohmann::json run_trace(const TraceJob& job);
 
 /// The trace-worker subcommand: never throws; 0 if a result was written.
 int run_trace_worker(const std::string& job_file, const std::string& result_file);
-
-void add_fit_command(CLI::App& app, std::function<int()>& action);
 
 }  // namespace kmeans

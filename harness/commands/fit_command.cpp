@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/commands/fit_command.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+
+#include "datasets/dataset.h"
+#include "harness/machine/gpu_option.h"
+#include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
+#include "harness/run/follow.h"
+#include "harness/run/out_folder.h"
+#include "harness/support/atomic_file.h"
+#include "harness/support/errors.h"
+#include "harness/support/json_file.h"
+#include "harness/support/option_checks.h"
+#include "harness/support/precision.h"
+#include "harness/support/text.h"
+#include "harness/variants/plugins.h"
+#include "harness/verify/resolution.h"
+#include "harness/verify/session.h"
+
+namespace kmeans {
+namespace {
+
+constexpr std::int64_t kDefaultIterations = 300;
+constexpr const char* kOfGpus = "nccl_exact";
+constexpr const char* kOfLittleMemory = "openmp_blocks";
+
+// An exact variant: the fastest that needs no GPU, or the one for several ranks.
+std::string default_variant() {
+  constexpr const char* kOfRanks = "mpi_exact";
+  if (process_ranks().size() > 1 && find_variant(kOfRanks) != nullptr) return kOfRanks;
+  const auto* threads = exact_engine(EngineOn::threads);
+  return (threads != nullptr ? *threads : definition()).traits.name;
+}
+
+struct FitOptions {
+  std::string file;
+  std::int64_t k = 0;
+  std::string variant = default_variant();
+  bool variant_is_chosen = false;
+  std::string precision;
+  std::string init = "kmeans++:1";
+  std::int64_t iterations = 0;
+  std::string stop;
+  int threads = 0;
+  std::string out;
+  std::int64_t drop_last_columns = 0;
+  bool json = false;
+};
+
+// Says what the precision, or the exact step, cannot do with these points. Throws InputError where
+// the answer would be none.
+template <class T>
+void check_range(const Problem<T>& problem, const Traits& traits) {
+  const auto [n, d, k, precision] = problem.shape;
+  if constexpr (std::is_same_v<T, float>) {
+    const std::string lost = lost_by_fixed_point_at(problem.points, n, d, problem.max_abs);
+    if (!lost.empty() && traits.exact) throw InputError(lost);
+    if (!lost.empty()) {
+      std::fprintf(stderr, "kmeans-bench: note: %s; %s is none\n", lost.c_str(),
+                   traits.name.c_str());
+    }
+  }
+  // Exact variants form distances in float64 whatever their points are.
+  const bool wide = traits.exact || precision == Precision::f64;
+  const double largest = wide ? std::numeric_limits<double>::max()
+                              : static_cast<double>(std::numeric_limits<float>::max());
+  const double smallest = wide ? std::numeric_limits<double>::min()
+                               : static_cast<double>(std::numeric_limits<float>::min());
+  const auto max_abs = static_cast<double>(problem.max_abs);
+  // Squared distances are at most d (2 max|x|)^2; where max|x| squared underflows, all do.
+  if (max_abs > std::sqrt(largest / static_cast<double>(d)) / 2) {
+    std::fprintf(
+        stderr,
+        "kmeans-bench: warning: coordinates up to %.3g: their squared distances may exceed "
+        "the range of %s (%.2g); rescale the points%s\n",
+        max_abs, wide ? "float64" : "float32", largest, wide ? "" : ", or use f64");
+  } else if (max_abs > 0 && max_abs * 0x1p-12 < std::sqrt(smallest)) {
+    std::fprintf(stderr,
+                 "kmeans-bench: warning: coordinates of at most %.3g: squares of their differences "
+                 "vanish in %s (below %.2g); rescale the points%s\n",
+                 max_abs, wide ? "float64" : "float32", smallest, wide ? "" : ", or use f64");
+  }
+}
+
+// What of an answer is not finite; empty if all is.
+template <class T>
+std::string not_finite(const IterationRecord& last, const std::vector<T>& centroids) {
+  std::string what;
+  const auto add = [&](bool finite, const char* name) {
+    if (!finite) what += (what.empty() ? "" : ", ") + std::string(name);
+  };
+  add(std::all_of(centroids.begin(), centroids.end(), [](T c) { return std::isfinite(c); }),
+      "centroids");
+  add(std::isfinite(last.inertia), "inertia");
+  add(std::isfinite(last.loss), "loss");
+  return what;
+}
+
+/// Nothing that is read may be replaced by what is written.
+void check_fit_outputs(const FitOptions& options, const InitSpec& init) {
+  if (options.out.empty()) return;
+  std::vector<NamedFile> inputs{{"the points", options.file}};
+  if (init.method == InitSpec::Method::file) inputs.push_back({"the initial centroids", init.file});
+  std::vector<NamedFile> outputs;
+  for (const char* name : {"centroids.npy", "labels.npy", "summary.json"}) {
+    outputs.push_back({std::string("--out: ") + name, std::filesystem::path(options.out) / name});
+  }
+  check_outputs(outputs, inputs);
+}
+
+/// Where every rank can read its rows by itself. What is in another format, rank 0 reads and sends.
+std::string file_for_ranks(const FitOptions& options) {
+  const std::filesystem::path file = options.file;
+  const bool mapped = process_ranks().size() > 1 && file.extension() == ".npy";
+  return mapped ? std::filesystem::absolute(file).string() : "";
+}
+
+/// One of several copies that do the same work would be of no use to anyone.
+void refuse_idle_ranks(const RegisteredVariant& registered) {
+  const int ranks = process_ranks().size();
+  if (ranks == 1 || registered.traits.shards) return;
+  std::string others;
+  for (const auto& variant : all_variants()) {
+    if (variant.traits.shards) others += (others.empty() ? "" : ", ") + variant.traits.name;
+  }
+  throw InputError(registered.traits.name + " takes no part of the points, so " +
+                   std::to_string(ranks) + " ranks cannot share its work; these can: " + others);
+}
+
+/// The same of GPUs.
+void refuse_idle_gpus(const RegisteredVariant& registered) {
+  if (gpus_in_use() == 1 || registered.traits.many_gpus) return;
+  throw InputError(registered.traits.name + " shares its points among no GPUs, so --gpus " +
+                   std::to_string(gpus_in_use()) + " would leave them idle; " + kOfGpus + " does");
+}
+
+/// What nobody has chosen must fit: where the default variant's own memory does not, the one that takes the
+/// points block by block, and a line says so. A mapped file's pages come and go, and do not count.
+const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVariant& chosen,
+                                   const Shape& shape, int threads, double available) {
+  const auto* blocks = find_variant(kOfLittleMemory);
+  if (options.variant_is_chosen || process_ranks().size() > 1 || blocks == nullptr) return chosen;
+  if (!chosen.traits.memory_bytes || !takes(blocks->traits, shape.precision)) return chosen;
+  const double need = chosen.traits.memory_bytes(shape, threads) + 12 * Sizes(shape).n;
+  if (need <= available) return chosen;
+  std::fprintf(stderr,
+               "kmeans-bench: note: %s needs %s of memory beside the points, has %s: %s takes the "
+               "points from where they lie, block by block, in every iteration\n",
+               chosen.traits.name.c_str(), format_bytes(need).c_str(),
+               format_bytes(available).c_str(), kOfLittleMemory);
+  return *blocks;
+}
+
+/// For people, what is going to run; JSON lines have no heading.
+void print_heading(const FitOptions& options, const Traits& traits, const Shape& shape,
+                   int threads) {
+  const int used = traits.parallel ? threads : 1;
+  const int ranks = process_ranks().size();
+  std::printf("%s: n = %s, d = %lld, k = %lld, %s, %s%d thread%s%s, init %s\n", traits.name.c_str(),
+              format_count(shape.n).c_str(), static_cast<long long>(shape.d),
+              static_cast<long long>(shape.k), to_string(shape.precision),
+              ranks == 1 ? "" : (std::to_string(ranks) + " ranks of ").c_str(), used,
+              used == 1 ? "" : "s", ranks == 1 ? "" : " each", options.init.c_str());
+  std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
+              "changed");
+}
+
+void print_iteration(const FitOptions& options, const IterationRecord& record) {
+  if (options.json) {
+    std::printf("%s\n", to_json(record).dump().c_str());
+  } else {
+    std::printf("%9lld  %22.17g  %22.17g  %14.6g  %12lld\n",
+                static_cast<long long>(record.iteration), record.inertia, record.loss,
+                record.movement, static_cast<long long>(record.changed));
+  }
+  std::fflush(stdout);
+}
+
+void print_end(const FitOptions& options, const nlohmann::json& summary) {
+  if (options.json) {
+    std::printf("%s\n", summary.dump().c_str());
+    return;
+  }
+  std::printf(
+      "\n%lld iterations, inertia %.17g, %lld empty clusters, labels %s, %s per iteration\n",
+      summary.at("iterations").get<long long>(), summary.at("inertia").get<double>(),
+      summary.at("empty_clusters").get<long long>(),
+      summary.at("label_hash").get_ref<const std::string&>().c_str(),
+      format_seconds(summary.at("seconds_per_iteration")).c_str());
+  if (!options.out.empty()) {
+    std::printf("wrote centroids.npy, labels.npy and summary.json to %s\n", options.out.c_str());
+  }
+}
+
+/// Follows the clustering, prints it and writes what was asked for. Returns the exit status.
+template <class T>
+int fit_session(const FitOptions& options, Session<T>& session) {
+  StopRule rule = parse_stop(options.stop);
+  std::int64_t iterations = options.iterations;
+  if (iterations == 0) {
+    iterations = kDefaultIterations;
+    if (options.stop.empty()) rule.kind = StopRule::Kind::labels;
+  }
+  const Shape& shape = session.problem().shape;
+  if (!options.json) print_heading(options, session.traits(), shape, session.problem().threads);
+  const auto followed = follow(
+      session, iterations, rule,
+      [&](const IterationRecord& record, const Outcome<T>&) { print_iteration(options, record); });
+  const IterationRecord& last = followed.records.back();
+  const nlohmann::json summary{
+      {"summary", true},
+      {"variant", session.traits().name},
+      {"precision", to_string(shape.precision)},
+      {"n", shape.n},
+      {"d", shape.d},
+      {"k", shape.k},
+      {"init", options.init},
+      {"iterations", last.iteration},
+      {"inertia", last.inertia},
+      {"loss", last.loss},
+      {"label_hash", followed.outcome.label_hash()},
+      {"empty_clusters", last.empty_clusters},
+      {"seconds_per_iteration",
+       followed.step_seconds / static_cast<double>(followed.records.size())}};
+  if (!options.out.empty()) {
+    const std::filesystem::path folder = options.out;
+    write_npy(folder / "centroids.npy",
+              make_points(followed.outcome.centroids.data(), shape.k, shape.d));
+    write_npy_labels(folder / "labels.npy", followed.outcome.labels.data(), shape.n);
+    write_json_file(folder / "summary.json", summary);
+  }
+  print_end(options, summary);
+  const std::string what = not_finite(last, followed.outcome.centroids);
+  if (what.empty()) return kExitOk;
+  std::fprintf(stderr,
+               "kmeans-bench: the answer is none: %s not finite after iteration %lld; the points "
+               "leave the range of %s, or changed meanwhile%s\n",
+               what.c_str(), static_cast<long long>(last.iteration), to_string(shape.precision),
+               options.out.empty() ? "" : "; it was written all the same");
+  return kExitCellsFailed;
+}
+
+template <class T>
+int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precision precision) {
+  // Before the file is read: what the system keeps of it may count as taken, and can be taken back.
+  const auto available = static_cast<double>(available_memory());
+  LoadOptions load;
+  load.scalar = scalar_of<T>;
+  load.csv_drop_last = options.drop_last_columns;
+  const InitSpec init = parse_init(options.init);
+  check_fit_outputs(options, init);
+  const std::string ranks_file = file_for_ranks(options);
+  load.check_finite = ranks_file.empty();  // every rank looks through its own rows
+  const Points points = load_points(options.file, load);
+  const int threads = options.threads > 0 ? options.threads : threads_per_rank();
+  if (options.k < 1 || options.k > points.n()) {
+    throw InputError("-k " + std::to_string(options.k) + ": must be from 1 to n = " +
+                     std::to_string(points.n()) + " (the points of " + options.file + ")");
+  }
+  if (!options.out.empty()) check_writable(options.out);
+  const RegisteredVariant& registered = that_fits(
+      options, chosen, {points.n(), points.d(), options.k, precision}, threads, available);
+  const auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file);
+  if (const Support support = supports(registered, problem.shape); !support.ok) {
+    throw InputError(support.reason);
+  }
+  check_range(problem, registered.traits);
+  const Points initial = initial_centroids(points, options.k, init);
+  Session<T> session(registered, problem, initial.data<T>());
+  return fit_session(options, session);
+}
+
+int run_fit(const FitOptions& options) {
+  const RegisteredVariant& registered = require_variant(options.variant);
+  if (const Support available = availability(registered); !available.ok) {
+    throw EnvironmentError(options.variant + " is not available here: " + available.reason);
+  }
+  refuse_idle_ranks(registered);
+  refuse_idle_gpus(registered);
+  const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
+                                                        : parse_precision(options.precision);
+  return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)
+                                     : fit_typed<float>(options, registered, precision);
+}
+
+}  // namespace
+
+void add_fit_command(CLI::App& app, std::function<int()>& action) {
+  auto options = std::make_shared<FitOptions>();
+  auto* fit = app.add_subcommand("fit", "Cluster one file, printing a line per iteration");
+  fit->footer(
+      "Example:\n"
+      "  kmeans-bench fit data.npy -k 4 --variant cpu_naive --precision f64 \\\n"
+      "      --init rows:1,3,6,8 --iterations 22\n\n"
+      "Inertia in iteration t is that of the labels found in t against the centroids they were\n"
+      "found with; loss is the sum of distances (not squared) likewise.");
+  fit->add_option("file", options->file,
+                  "Points: npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM (docs/datasets.md)")
+      ->required();
+  fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")
+      ->required()
+      ->transform(whole_number(std::numeric_limits<std::int64_t>::min()));
+  auto* variant =
+      fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
+          ->capture_default_str();
+  fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
+  fit->add_option(
+         "--init", options->init,
+         "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, or a file of k x d")
+      ->capture_default_str();
+  fit->add_option("--iterations", options->iterations,
+                  "Exactly this many (at most this many with --stop); default: until no label "
+                  "changes, at most 300")
+      ->transform(whole_number(1));
+  fit->add_option("--stop", options->stop,
+                  "labels (none changes), movement:E (summed squared movement <= E), loss:E (loss "
+                  "changes by less than E)");
+  fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
+      ->transform(whole_number(1, kMaxThreads));
+  add_device_option(*fit);
+  add_plugin_option(*fit);
+  add_gpus_option(*fit);
+  fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
+                  "Columns of a csv to leave out at the end (1 for a label column)")
+      ->transform(whole_number(0));
+  fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
+  fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
+  fit->callback([options, variant, &action] {
+    options->variant_is_chosen = variant->count() > 0;
+    if (gpus_in_use() > 1 && !options->variant_is_chosen) options->variant = kOfGpus;
+    action = [options] { return run_fit(*options); };
+  });
+}
+
+}  // namespace kmeans
