@@ -12,11 +12,11 @@
 namespace kmeans {
 namespace {
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
 std::string_view take_word(std::string_view& rest) {
-  while (!rest.empty() && is_blank(rest.front())) rest.remove_prefix(1);
-  const auto end = std::find_if(rest.begin(), rest.end(), is_blank);
+  while (!rest.empty() && is_space(rest.front())) rest.remove_prefix(1);
+  const auto end = std::find_if(rest.begin(), rest.end(), is_space);
   const auto word = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
   rest.remove_prefix(word.size());
   return word;
@@ -27,7 +27,7 @@ class LibsvmReader {
   LibsvmReader(const FileBytes& file, const LoadOptions& options)
       : file_(file), options_(options), text_(file.text()) {
     if (text_.substr(0, 3) == "\xEF\xBB\xBF") text_.remove_prefix(3);
-    while (!text_.empty() && (is_blank(text_.back()) || text_.back() == '\n')) {
+    while (!text_.empty() && (is_space(text_.back()) || text_.back() == '\n')) {
       text_.remove_suffix(1);
     }
   }

@@ -15,7 +15,7 @@
 // Source:    zechner2009, Algorithm 2 and section II-C
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::algorithm_two {
 namespace {
 
 struct Reading {
@@ -273,10 +273,11 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "algorithm_two",
              .summary =
                  "sums that are never cleared, and threads that label while the master "
                  "updates the centroids",
-             .source = "zechner2009", .run = kmeans::studies::run);
+             .source = "zechner2009", .run = run);
+
+}  // namespace kmeans::studies::algorithm_two

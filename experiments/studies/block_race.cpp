@@ -12,7 +12,7 @@
 
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::block_race {
 namespace {
 
 constexpr std::int64_t kShortest = 100;  // ticks until a block has added
@@ -176,8 +176,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "block_race",
              .summary = "centroids that one block divides before the others have added",
-             .source = "minnaar2019", .run = kmeans::studies::run);
+             .source = "minnaar2019", .run = run);
+
+}  // namespace kmeans::studies::block_race

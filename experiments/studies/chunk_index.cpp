@@ -8,7 +8,7 @@
 // Source:    zechner2009, section V-B
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::chunk_index {
 namespace {
 
 struct Walk {
@@ -93,9 +93,10 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "chunk_index",
              .summary =
                  "points that a grid labels from the printed first index, and its idle blocks",
-             .source = "zechner2009", .run = kmeans::studies::run);
+             .source = "zechner2009", .run = run);
+
+}  // namespace kmeans::studies::chunk_index

@@ -9,7 +9,7 @@
 // Source:    goldsborough2017, the Eigen listing
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::eigen_start {
 namespace {
 
 /// Means of the labelled points with counts that start at `first_count`.
@@ -158,8 +158,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "eigen_start",
              .summary = "first means on the diagonal and counts that start at one",
-             .source = "goldsborough2017", .run = kmeans::studies::run);
+             .source = "goldsborough2017", .run = run);
+
+}  // namespace kmeans::studies::eigen_start

@@ -10,7 +10,7 @@
 //            (NaN); zhihu2023 GPU (origin)
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::empty_cluster {
 namespace {
 
 enum Rule { kKeeps, kOrigin, kNan, kRules };
@@ -113,8 +113,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "empty_cluster",
              .summary = "an empty cluster's centroid stays, goes to the origin or becomes NaN",
-             .source = "", .run = kmeans::studies::run);
+             .source = "", .run = run);
+
+}  // namespace kmeans::studies::empty_cluster

@@ -12,7 +12,7 @@
 // Source:    goldsborough2017, "fine_reduce" and "coarse_reduce"
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::fine_coarse {
 namespace {
 
 constexpr std::int64_t kThreads = 1024;
@@ -217,8 +217,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "fine_coarse",
              .summary = "means of the printed fine and coarse reduction against the right ones",
-             .source = "goldsborough2017", .run = kmeans::studies::run);
+             .source = "goldsborough2017", .run = run);
+
+}  // namespace kmeans::studies::fine_coarse

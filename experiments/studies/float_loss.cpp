@@ -20,7 +20,7 @@
 #include "experiments/studies/_common.h"
 #include "harness/support/parallel.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::float_loss {
 namespace {
 
 enum Trajectory { kCpu, kGpu, kGpuShuffled, kGpuExact, kFloat64, kTrajectories };
@@ -454,10 +454,11 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "float_loss",
              .summary =
                  "what the order of adding a million float distances does to the loss and to "
                  "the iterations until it stops changing",
-             .source = "zhihu2023", .needs_data = true, .run = kmeans::studies::run);
+             .source = "zhihu2023", .needs_data = true, .run = run);
+
+}  // namespace kmeans::studies::float_loss

@@ -8,7 +8,7 @@
 
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::label_in_float {
 namespace {
 
 StudyOutput run(const StudyInput& input) {
@@ -49,8 +49,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "label_in_float",
              .summary = "labels that survive in a float component of their point",
-             .source = "zechner2009", .run = kmeans::studies::run);
+             .source = "zechner2009", .run = run);
+
+}  // namespace kmeans::studies::label_in_float

@@ -11,7 +11,7 @@
 
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::operation_count {
 namespace {
 
 enum Kind { kSubtract, kMultiply, kAdd, kRoot, kCompare, kDivide, kKinds };
@@ -213,8 +213,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "operation_count",
              .summary = "operations of an iteration, counted, against the paper's model",
-             .source = "zechner2009", .run = kmeans::studies::run);
+             .source = "zechner2009", .run = run);
+
+}  // namespace kmeans::studies::operation_count

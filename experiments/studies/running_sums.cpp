@@ -8,7 +8,7 @@
 // Source:    marinai2023, figure 7
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::running_sums {
 namespace {
 
 struct End {
@@ -102,8 +102,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "running_sums",
              .summary = "centroids that are running means over all iterations so far",
-             .source = "marinai2023", .run = kmeans::studies::run);
+             .source = "marinai2023", .run = run);
+
+}  // namespace kmeans::studies::running_sums

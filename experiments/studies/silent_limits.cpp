@@ -8,7 +8,7 @@
 // Source:    zhihu2023, sections 4.2 to 4.4
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::silent_limits {
 namespace {
 
 constexpr std::int64_t kFeatures = 128;
@@ -130,8 +130,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "silent_limits",
              .summary = "labels and inertia beyond the sizes that the article's launches cover",
-             .source = "zhihu2023", .run = kmeans::studies::run);
+             .source = "zhihu2023", .run = run);
+
+}  // namespace kmeans::studies::silent_limits

@@ -8,7 +8,7 @@
 // Source:    goldsborough2017, the CUDA and the Thrust listing
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::split_shuffle {
 namespace {
 
 struct Runs {
@@ -94,8 +94,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "split_shuffle",
              .summary = "first means from x and y that were shuffled apart",
-             .source = "goldsborough2017", .run = kmeans::studies::run);
+             .source = "goldsborough2017", .run = run);
+
+}  // namespace kmeans::studies::split_shuffle

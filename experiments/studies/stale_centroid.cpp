@@ -8,7 +8,7 @@
 // Source:    marinai2023, figures 3, 5 and 6; 7, 9 and 10 have the same fault
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::stale_centroid {
 namespace {
 
 struct Run {
@@ -115,8 +115,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "stale_centroid",
              .summary = "iterations of a loop whose empty clusters keep an old old centroid",
-             .source = "marinai2023", .run = kmeans::studies::run);
+             .source = "marinai2023", .run = run);
+
+}  // namespace kmeans::studies::stale_centroid

@@ -9,7 +9,7 @@
 // Source:    marinai2023, figure 2
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::threshold_overrun {
 namespace {
 
 StudyOutput run(const StudyInput& input) {
@@ -74,8 +74,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "threshold_overrun",
              .summary = "steps past the end of the data in the printed initialisation",
-             .source = "marinai2023", .run = kmeans::studies::run);
+             .source = "marinai2023", .run = run);
+
+}  // namespace kmeans::studies::threshold_overrun

@@ -12,7 +12,7 @@
 // Source:    zhihu2023, sections 3.3, 3.4 and 4.2.2, 4.3
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::ties {
 namespace {
 
 enum Way { kCpuClass, kGpuClass, kLowest, kWays };
@@ -191,8 +191,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "ties",
              .summary = "labels of tied points, and clusters that lose all their ties",
-             .source = "zhihu2023", .run = kmeans::studies::run);
+             .source = "zhihu2023", .run = run);
+
+}  // namespace kmeans::studies::ties

@@ -7,7 +7,7 @@
 // Source:    goldsborough2017, the NumPy listing
 #include "experiments/studies/_common.h"
 
-namespace kmeans::studies {
+namespace kmeans::studies::zero_count {
 namespace {
 
 void update_counting_nonzero(const Table<double>& points, const std::vector<std::int32_t>& labels,
@@ -85,8 +85,9 @@ StudyOutput run(const StudyInput& input) {
 }
 
 }  // namespace
-}  // namespace kmeans::studies
 
 KMEANS_STUDY(.name = "zero_count",
              .summary = "means whose counts leave out coordinates that are exactly 0",
-             .source = "goldsborough2017", .run = kmeans::studies::run);
+             .source = "goldsborough2017", .run = run);
+
+}  // namespace kmeans::studies::zero_count

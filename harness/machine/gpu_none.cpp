@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // harness/machine/gpu.h in a build without CUDA.
+#include <nlohmann/json.hpp>
 #include <stdexcept>
 
 #include "harness/machine/gpu.h"

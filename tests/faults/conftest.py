@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import lend_ceilings
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     program = os.environ.get("KMEANS_BENCH", "")
     if not program:
         pytest.skip("KMEANS_BENCH names no program")
-    cache = tmp_path_factory.mktemp("cache")
-    # Ceilings that were measured before spare each run ten seconds; whether they belong to this
-    # machine and build is for the program to judge.
-    known = Path(os.environ.get("KMEANS_BENCH_CACHE") or ROOT / ".cache") / "machine"
-    if known.is_dir():
-        shutil.copytree(known, cache / "machine")
+    cache = lend_ceilings(tmp_path_factory.mktemp("cache"))
     return Bench(str(Path(program).resolve()), cache)
 
 

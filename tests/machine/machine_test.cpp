@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <thread>
 
@@ -604,12 +605,24 @@ TEST_F(KeptCeilings, EditedOnesAreMeasuredAgain) {
 }
 
 TEST_F(KeptCeilings, WhatIsNoFileInTheirPlaceIsNoHindrance) {
-  fs::create_directory(file_);
-  std::ofstream(file_ / "somebody's") << "text";
-  EXPECT_FALSE(read().first);
-  fs::remove_all(file_);
-  fs::create_symlink(file_, file_);
-  EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("measured again")));
+  const auto make_folder = [](const fs::path& place) {
+    fs::create_directory(place);
+    std::ofstream(place / "somebody's") << "text";
+  };
+  const auto make_loop = [](const fs::path& place) { fs::create_symlink(place, place); };
+  const auto make_pipe = [](const fs::path& place) { ASSERT_EQ(mkfifo(place.c_str(), 0600), 0); };
+  for (const std::function<void(const fs::path&)>& make :
+       {std::function(make_folder), std::function(make_loop), std::function(make_pipe)}) {
+    fs::remove_all(file_);
+    make(file_);
+    EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("measured again")));
+    fs::remove_all(file_);
+    make(file_);
+    ::testing::internal::CaptureStderr();
+    keep_ceilings(file_, good_);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("in the cache is made again"));
+    EXPECT_EQ(read(), std::pair(true, std::string()));
+  }
 }
 
 TEST(CeilingsInReason, AreToldFromOthers) {

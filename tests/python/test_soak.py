@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, lend_ceilings
 
 PROGRAM = Path(os.environ.get("KMEANS_BENCH", ""))
 
@@ -67,9 +66,7 @@ def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, d
     # reach need not be measured again.
     cache = tmp_path / "cache"
     cache.mkdir()
-    known = Path(os.environ.get("KMEANS_BENCH_CACHE") or ROOT / ".cache") / "machine"
-    if known.is_dir():
-        shutil.copytree(known, cache / "machine")
+    lend_ceilings(cache)
     environment = os.environ | {
         "BUILD": str(build),
         "REAL_PROGRAM": str(PROGRAM.resolve()),
