@@ -31,6 +31,7 @@ _ATTRIBUTES = {
     *("stroke-miterlimit", "clip-path", "font-size", "font-family", "font-weight", "font-style"),
     *("text-anchor", "image-rendering", "preserveAspectRatio"),
 }
+_INHERITED = {key for key in _ATTRIBUTES if key.startswith(("fill", "stroke"))}
 _URL = re.compile(r"url\(#([^)]*)\)")
 _NUMBER = re.compile(r"-?\d+\.\d{3,}(?:e-?\d+)?")
 _DATA_IMAGE = "data:image/png;base64,"
@@ -46,6 +47,11 @@ def _rounded(text: str) -> str:
         return "0" if number == "-0" else number
 
     return _NUMBER.sub(short, " ".join(text.split()))
+
+
+def _path(data: str) -> str:
+    """Without the blanks beside letters, which say nothing."""
+    return re.sub(r" ?([A-Za-z]) ?", r"\1", data)
 
 
 @cache
@@ -68,6 +74,7 @@ class _Page:
         self._name = name
         self._used = set(re.findall(r'(?:href="|url\()#([^")]*)', svg))
         self._ids: dict[str, str] = {}
+        self._said: dict[str, set[str]] = {}  # of shapes that are used by name
 
     def _id(self, name: str) -> str:
         return self._ids.setdefault(name, f"{self._name}{len(self._ids)}")
@@ -91,6 +98,14 @@ class _Page:
                 found[key] = _rounded(_URL.sub(lambda m: f"url(#{self._id(m.group(1))})", value))
             elif not value.startswith(_DATA_IMAGE):
                 raise ValueError("a reference to elsewhere")
+        if "d" in found:
+            found["d"] = _path(found["d"])
+        if tag == "use":
+            # What the shape says itself it does not take from where it is used.
+            said = self._said.get(found.get("href", ""), set())
+            found = {key: value for key, value in found.items() if key not in said}
+        elif "id" in found:
+            self._said["#" + found["id"]] = found.keys() & _INHERITED
         if found.get("font-family", "").replace("'", "") == "DejaVu Sans":
             del found["font-family"]  # that of the whole picture
         if found.get("transform", "").startswith("rotate(-0 "):

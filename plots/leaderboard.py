@@ -119,7 +119,7 @@ def _labels(cell: Cell) -> tuple[str, float | None]:
         return words.NONE, None
     text = "none" if differing == 0 else words.percent(differing)
     if found.get("points_checked", 0) < found.get("points_total", 0):
-        text += f" of {words.short_count(found['points_checked'])}"
+        text += f" of {words.count(found['points_checked'])}"
     return text, differing
 
 
@@ -202,11 +202,20 @@ class _Places:
         return {"factors": factors, "shift": _short(model.shift, 6), "on": flat}
 
 
+def _by_name(results: Sequence[Result]) -> list[Result]:
+    """In an order that does not depend on the page, and is that of `kmeans-bench advise`."""
+    return sorted(results, key=lambda result: result.path.name)
+
+
 def _model(
-    machine: int, cells: Sequence[tuple[Result, Cell]], names: _Names, places: _Places
+    machine: int,
+    cells: Sequence[tuple[Result, Cell]],
+    results: Sequence[Result],
+    names: _Names,
+    places: _Places,
 ) -> dict[str, Any] | None:
-    """What one variant, precision and number of threads would take; None where too few shapes are
-    on file."""
+    """What one variant, precision and number of threads would take on the machine of `results`;
+    None where too few shapes are on file."""
     if len({cell.shape for _, cell in cells}) < FEWEST_SHAPES:
         return None
 
@@ -216,7 +225,9 @@ def _model(
 
     times = [observed(r, c, c.seconds.mid) for r, c in cells if c.seconds]
     setups = [observed(r, c, s) for r, c in cells if (s := setup_seconds(c))]
-    result, first = cells[0]
+    first = cells[0][1]
+    limits = (_limits(result, first) for result in _by_name(results))
+    known = next((some for some in limits if some[0]), [None] * 5)
     return {
         "m": machine,
         "row": [
@@ -227,7 +238,7 @@ def _model(
         ],
         "d": [min(c.d for _, c in cells), max(c.d for _, c in cells)],
         "bytes": scalar_bytes(first.precision),
-        "limits": [_short(value) for value in _limits(result, first)],
+        "limits": [_short(value) for value in known],
         "iteration": places.fitted(times),
         "setup": places.fitted(setups) if setups else None,
     }
@@ -308,13 +319,13 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
     for place, (folder, results) in enumerate(folders.items()):
         there = "" if folder == root else f"{folder.name}/"
         series: dict[_Series, list[tuple[Result, Cell]]] = {}
-        for result in results:
+        for result in _by_name(results):
             for cell in result.cells:
                 if cell.ok and cell.ranks == 1:
                     series.setdefault(_series_of(cell), []).append((result, cell))
         known: dict[_Series, int] = {}
         for key, cells in series.items():
-            model = _model(place, cells, names, places)
+            model = _model(place, cells, results, names, places)
             if model is not None:
                 known[key] = len(models)
                 models.append(model)

@@ -41,6 +41,7 @@ from plots.metrics import (
     share_of_limit,
     whole_call_seconds,
 )
+from plots.pack import pack
 from plots.parts import PLAIN, TEMPLATES, Extras, template
 from plots.pool import starmap
 from plots.published import (
@@ -58,6 +59,7 @@ from plots.select import UNSTEADY, label_of, reason_of, shape_title, short_shape
 # Better as HTML, which can be sorted and searched, than as a picture of a table.
 _TABLES = ("table", "rows", "claims")
 _FIELDS_SHOWN = 1000  # of the rows of a study; the result file holds all
+_NUMBERS_SHOWN = 40  # of a list among the parameters of a study
 _FIRST_NOTICES = 3  # on the first screen, the gravest; the others fold away
 _DIFFERS_FROM_OK = ("wrong", "error", "wrong as expected", "skipped")
 
@@ -458,7 +460,9 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
     shown = max(1, _FIELDS_SHOWN // max(1, len(keys)))
     about = {key: study.get(key) for key in ("dataset", "n", "d", "k", "init")}
     facts = [f"{key} = {_value(value)}" for key, value in about.items() if value is not None]
-    facts += [f"{name} {value}" for name, value in _flat(study.get("parameters") or {})]
+    facts += [
+        f"{name} {value}" for name, value in _flat(_without_bulk(study.get("parameters") or {}))
+    ]
     if study.get("seconds"):
         facts.append(f"took {words.seconds(study['seconds'])}")
     return {
@@ -477,6 +481,16 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
         ],
         "rows": [[_ordered(row.get(key)) for key in keys] for row in rows[:shown]],
         "count": len(rows),
+    }
+
+
+def _without_bulk(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Long lists of numbers, such as all centroids that a source prints, as their number."""
+    return {
+        key: f"({words.many(len(value), 'number')}, in the result file)"
+        if isinstance(value, list) and len(value) > _NUMBERS_SHOWN and all(map(_is_number, value))
+        else value
+        for key, value in parameters.items()
     }
 
 
@@ -735,4 +749,4 @@ def write_page(path: Path, text: str) -> Path:
 
 
 def write_report(results: Sequence[Result], folder: Path) -> Path:
-    return write_page(folder / "report.html", render(results, comparisons_in(folder)))
+    return write_page(folder / "report.html", pack(render(results, comparisons_in(folder))))

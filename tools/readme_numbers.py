@@ -492,7 +492,7 @@ def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
         f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
         f"tested on {captions.machine_name(results[0])}, {counts['holds']} hold, "
         f"{counts['partly']} hold in part, {counts['fails']} do not "
-        "([all of them](docs/measured.md))."
+        "([some of them](docs/measured.md); all in the report)."
     )
 
 

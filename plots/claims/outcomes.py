@@ -141,11 +141,14 @@ def tally(found: Iterable[Verdict]) -> dict[str, int]:
 
 
 def tally_text(counts: dict[str, int]) -> str:
-    """'3 claims: 1 holds, 1 does not, 0 in part, 0 without enough samples, 1 not tested here'."""
-    total = sum(counts.values())
-    return (
-        f"{many(total, 'claim')}: {counts[HOLDS]} {'holds' if counts[HOLDS] == 1 else 'hold'}, "
-        f"{counts[FAILS]} {'does' if counts[FAILS] == 1 else 'do'} not, "
-        f"{counts[PARTLY]} in part, {counts[TOO_FEW]} without enough samples, "
-        f"{counts[UNTESTED]} not tested here"
-    )
+    """'3 claims: 1 holds, 1 does not, 0 in part, 1 not tested here'; what could not be decided is
+    told where there is any."""
+    undecided = {TOO_FEW: "without enough samples", UNTESTED: "not tested here"}
+    parts = [
+        f"{many(sum(counts.values()), 'claim')}: {counts[HOLDS]} "
+        f"{'holds' if counts[HOLDS] == 1 else 'hold'}",
+        f"{counts[FAILS]} {'does' if counts[FAILS] == 1 else 'do'} not",
+        f"{counts[PARTLY]} in part",
+        *(f"{counts[kind]} {text}" for kind, text in undecided.items() if counts[kind]),
+    ]
+    return ", ".join(parts)

@@ -124,7 +124,7 @@ function line(machine, problem, row, model, shape, calls) {
   const cell = (display, order) => ({ display, order: order ?? Infinity });
   return {
     kind, on, machine, best, guess, measured, median, share, binds, whole, label: `${name} ${precision}`,
-    variant: cell(`<b>${escaped(name)}</b> ${escaped(precision)}${tag}`, `${name} ${precision}`),
+    variant: cell(`<b>${escaped(name).replaceAll("_", "_<wbr>")}</b> ${escaped(precision)}${tag}`, `${name} ${precision}`),
     where: cell(escaped(data.machines[machine].id), machine),
     yours: cell(measured ? `${seconds(median)} <small>measured</small>` : guess ? `${seconds(guess.value)} <small>predicted, within ×${guess.factor.toFixed(2)}</small>` : NONE, best),
     median_: cell(median === null ? NONE : seconds(median), median),

@@ -2,7 +2,7 @@
 "use strict";
 // Sorts a table by the column whose heading is chosen. Cells without a value stay at the end. A
 // number is sorted by its data-order, or by what it reads as: "1 234", "1.5 % of bandwidth".
-for (const table of document.querySelectorAll("table.sortable")) {
+function sortable(table) {
   const headings = [...table.tHead.rows[0].cells];
   headings.forEach((heading, column) => {
     const key = (row) => {
@@ -40,3 +40,38 @@ for (const table of document.querySelectorAll("table.sortable")) {
     });
   });
 }
+document.querySelectorAll("table.sortable").forEach(sortable);
+
+// Parts of a report that are folded away come packed (plots/pack.py). They are unpacked one after
+// the other when the page stands, so that it opens at once and searching it still finds all.
+async function unpack(script) {
+  const place = script.parentElement;
+  try {
+    const bytes = Uint8Array.from(atob(script.textContent), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    script.insertAdjacentHTML("afterend", await new Response(stream).text());
+    script.remove();
+    place.querySelectorAll("table.sortable").forEach(sortable);
+  } catch (error) {
+    script.insertAdjacentText("afterend", `Cannot be unfolded (${error}); it is in the result files beside this page.`);
+  }
+}
+// What a link leads to can be in a part that had not been unpacked when it was followed.
+const linked = () => (location.hash.includes("%") ? null : document.getElementById(location.hash.slice(1)));
+function reveal() {
+  const target = linked();
+  if (!target) return;
+  for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  target.scrollIntoView();
+}
+const shown = () => new Promise((done) => { setTimeout(done, 0); });
+globalThis.unpacked = (async () => {
+  const missing = !linked();
+  await new Promise((done) => { addEventListener("load", done, { once: true }); });
+  for (const script of document.querySelectorAll("script.packed")) {
+    await shown();
+    await unpack(script);
+  }
+  if (missing) reveal();
+})();
+addEventListener("hashchange", () => { globalThis.unpacked.then(reveal); });

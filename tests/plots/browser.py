@@ -127,7 +127,8 @@ class Browser:
             self._process.wait()
 
     def visit(self, url: str, width: int = 1280, height: int = 900) -> None:
-        """Loads a page into a window of this size, in the pixels of its style sheet."""
+        """Loads a page into a window of this size, in the pixels of its style sheet; what it has
+        packed is there when this returns."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -140,6 +141,7 @@ class Browser:
         self.complaints, self.requests = [], []
         self.send("Page.navigate", url=url)
         self._until("Page.loadEventFired")
+        self.run("globalThis.unpacked")
 
     def run(self, expression: str) -> Any:
         """The value of an expression in the page; a promise is waited for."""

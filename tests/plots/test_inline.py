@@ -38,7 +38,7 @@ def test_a_style_becomes_attributes_and_coordinates_are_short() -> None:
     assert text == (
         '<svg class="picture wide" role="img" aria-label="what it shows" viewBox="0 0 90 60" '
         'font-family="DejaVu Sans,Verdana,sans-serif" stroke-linejoin="round">'
-        '<path d="M 1.23 0.004 L 9 9.5" fill="none"/></svg>'
+        '<path d="M1.23 0.004L9 9.5" fill="none"/></svg>'
     ).replace("0.004", "0")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import subprocess
@@ -135,6 +136,36 @@ def test_an_unsteady_cell_has_no_median_and_makes_no_model(tmp_path: Path) -> No
     assert len(rows) == 18
     assert all(row[4] is None and row[11] == "unsteady" for row in rows)
     assert all(model["row"][0] != name for model in board["models"])
+
+
+def test_limits_do_not_depend_on_the_order_of_results(tmp_path: Path) -> None:
+    """Runs of one machine have measured its ceilings apart: a page takes the first file's."""
+    one, two = _steady({}), _steady({"experiment": "later"})
+    two["spec"] = two["spec"] | {"name": "later"}
+    two["context"] = copy.deepcopy(two["context"])
+    two["context"]["ceilings"]["read_gbytes_per_second"] *= 2
+    two["context"]["ceilings"]["fma_gflops"] = {
+        key: 2 * value for key, value in two["context"]["ceilings"]["fma_gflops"].items()
+    }
+    for data in (one, two):
+        synthetic.write(tmp_path / "m", data)
+    loaded = load_folder(tmp_path / "m")
+    boards = [
+        leaderboard.assemble({tmp_path / "m": results}, tmp_path)
+        for results in (loaded, loaded[::-1])
+    ]
+    limits = [
+        {(*names_of(board, model),): model["limits"] for model in board["models"]}
+        for board in boards
+    ]
+    assert limits[0] == limits[1]
+    assert len(limits[0]) >= 2
+
+
+def names_of(board: dict[str, Any], model: dict[str, Any]) -> tuple[str, str, str]:
+    """Variant, precision and where it runs."""
+    name, precision, _, on = model["row"]
+    return board["names"][name][0], precision, on
 
 
 def test_data_cannot_end_its_element() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import gzip
 import hashlib
 import os
 import re
@@ -89,6 +90,15 @@ def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
     figures = [f for f in small_experiment["figures"] if f["id"] in wanted]
     small_experiment |= {"figures": figures, "claims": [], "studies": []}
     return synthetic.result(small_experiment)
+
+
+def _unpacked(path: Path) -> str:
+    """The text of a report with what it has packed (plots/pack.py)."""
+    return re.sub(
+        r'<script type="text/plain" class="packed">([^<]*)</script>',
+        lambda match: gzip.decompress(base64.b64decode(match.group(1))).decode(),
+        path.read_text(),
+    )
 
 
 def _render(folder: Path, *results: dict[str, Any]) -> str:
@@ -519,6 +529,17 @@ def test_studies_show_findings_notes_and_sortable_rows(
     assert "took too long" in page
 
 
+def test_a_long_list_among_the_parameters_is_told_by_its_length(
+    tmp_path: Path, data: dict[str, Any]
+) -> None:
+    printed = [0.123456 + place for place in range(400)]
+    data["studies"] = [STUDY | {"parameters": {"printed": printed, "few": [1, 2]}}]
+    page = _words(_render(tmp_path, data))
+    assert "printed (400 numbers, in the result file)" in page
+    assert "few 1, 2" in page
+    assert "0.1235" not in page
+
+
 def test_a_long_study_is_cut_and_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
     rows = [{"step": step, "error": step / 7} for step in range(1001)]
     data["studies"] = [STUDY | {"rows": rows}]
@@ -674,7 +695,7 @@ def _pictures(machine: str) -> set[str]:
 def test_everything_is_drawn_of_every_machine(results: Path) -> None:
     assert command.main([]) == 0
     assert _made(results) == PAGES | _pictures("two") | _pictures("reference-one")
-    report = (results / "two" / "report.html").read_text()
+    report = _unpacked(results / "two" / "report.html")
     assert 'href="figures/small-bars.svg"' in report
 
 
