@@ -22,10 +22,10 @@
 namespace kmeans {
 namespace {
 
-struct Answer {
+struct WholeAnswer {
   std::vector<float> centroids;
   std::vector<std::int32_t> labels;
-  bool operator==(const Answer&) const = default;
+  bool operator==(const WholeAnswer&) const = default;
 };
 
 Problem<float> whole_problem(const BatteryCase& test) {
@@ -36,22 +36,24 @@ Problem<float> whole_problem(const BatteryCase& test) {
   return problem;
 }
 
-Answer answer_of(Variant<float>& variant, const Problem<float>& problem, const BatteryCase& test) {
+WholeAnswer answer_of(Variant<float>& variant, const Problem<float>& problem,
+                      const BatteryCase& test) {
   variant.setup(problem);
   variant.reset(test.centroids.data());
   variant.step(1);  // a step goes on where another ended
   if (test.iterations > 1) variant.step(test.iterations - 1);
-  Answer answer{std::vector<float>(test.k * test.d), std::vector<std::int32_t>(problem.shape.n)};
+  WholeAnswer answer{std::vector<float>(test.k * test.d),
+                     std::vector<std::int32_t>(problem.shape.n)};
   variant.fetch(answer.centroids.data(), answer.labels.data());
   return answer;
 }
 
-Answer whole_answer(const RegisteredVariant& variant, const BatteryCase& test) {
+WholeAnswer whole_answer(const RegisteredVariant& variant, const BatteryCase& test) {
   return answer_of(*variant.factory.make_float(Precision::f32), whole_problem(test), test);
 }
 
-Answer answer_of_ranks(const RegisteredVariant& variant, const BatteryCase& test, int size) {
-  Answer whole{{}, std::vector<std::int32_t>(test.n, -1)};
+WholeAnswer answer_of_ranks(const RegisteredVariant& variant, const BatteryCase& test, int size) {
+  WholeAnswer whole{{}, std::vector<std::int32_t>(test.n, -1)};
   ThreadRanks(size).run([&](Communicator& ranks) {
     Problem<float> problem = whole_problem(test);
     const std::int64_t first = first_row(test.n, ranks.rank(), size);
@@ -59,7 +61,7 @@ Answer answer_of_ranks(const RegisteredVariant& variant, const BatteryCase& test
     problem.points += first * test.d;
     problem.threads = 1 + ranks.rank() % 2;
     problem.shard = {&ranks, first, test.n};
-    const Answer part = answer_of(*variant.factory.make_float(Precision::f32), problem, test);
+    const WholeAnswer part = answer_of(*variant.factory.make_float(Precision::f32), problem, test);
     std::copy(part.labels.begin(), part.labels.end(), whole.labels.begin() + first);
     std::vector<std::int64_t> equal{1};
     std::vector<float> of_rank_0 = part.centroids;
@@ -107,9 +109,9 @@ void expect_same_bits(const std::vector<BatteryCase>& cases, const RegisteredVar
   for (const auto& test : cases) {
     const auto support = variant.traits.supports(Shape{test.n, test.d, test.k, Precision::f32});
     if (!support.ok) continue;
-    const Answer expected = whole_answer(definition(), test);
+    const WholeAnswer expected = whole_answer(definition(), test);
     for (const int size : sizes) {
-      const Answer found = answer_of_ranks(variant, test, size);
+      const WholeAnswer found = answer_of_ranks(variant, test, size);
       EXPECT_EQ(found.labels, expected.labels) << test.name << ", " << size << " ranks";
       EXPECT_EQ(found.centroids, expected.centroids) << test.name << ", " << size << " ranks";
     }

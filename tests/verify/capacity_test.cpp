@@ -163,7 +163,7 @@ TEST(Capacity, GeneratorsRefuseMoreThanAnAddressSpace) {
   }
 }
 
-#define SKIP_WITHOUT_GPU() \
+#define SKIP_WITHOUT_USABLE_GPU() \
   if (current_gpu() == nullptr) GTEST_SKIP() << "no GPU that this build can use"
 
 Support block_serial(std::int64_t n, std::int64_t d, std::int64_t k) {
@@ -171,7 +171,7 @@ Support block_serial(std::int64_t n, std::int64_t d, std::int64_t k) {
 }
 
 TEST(GpuCapacity, SumsOfABlockThatExceedItsSharedMemoryAreRight) {
-  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_USABLE_GPU();
   constexpr std::int64_t kPoints = 30'000;
   constexpr std::int64_t kCoordinates = 3;
   constexpr std::int64_t kClusters = 25'000;  // 400 KB of sums and counts; a block has 228 at most
@@ -192,7 +192,7 @@ TEST(GpuCapacity, SumsOfABlockThatExceedItsSharedMemoryAreRight) {
 }
 
 TEST(GpuCapacity, MorePointsThanAGridHasThreadsInOneDimensionAreAllLabelled) {
-  SKIP_WITHOUT_GPU();
+  SKIP_WITHOUT_USABLE_GPU();
   // 65 535 blocks are the most in the second and third dimension, and 65 535 * 256 threads what a
   // kernel with one point a thread and a block index of 16 bits would reach.
   constexpr std::int64_t kInside = std::int64_t{65'536} * 256;
