@@ -264,6 +264,7 @@ int run_verify(const VerifyCommand& command) {
     for (const auto* variant : chosen) {
       verify_variant(*variant, battery, threads, command, verified);
     }
+    std::printf("%c%c\n", kProblemMark, kProblemMark);  // it came to the end
     if (verified.checked == 0) return kExitUnusableEnvironment;
     return verified.failed == 0 ? kExitOk : kExitCellsFailed;
   }
@@ -305,10 +306,13 @@ VerifiedApart verify_in_process_apart(const std::string& variant,
   std::string problem;
   VerifiedApart verified;
   verified.rows = rows_of(outcome.output, problem);
-  const bool ended = outcome.end == ProcessOutcome::End::exited;
+  // A variant may end its process with any status.
+  const bool ended =
+      outcome.end == ProcessOutcome::End::exited && problem == std::string(1, kProblemMark);
   if (ended && outcome.code == kExitUnusableEnvironment) return verified;
-  verified.end = outcome.succeeded() ? VerifiedApart::End::passed : VerifiedApart::End::failed;
-  if (outcome.succeeded() || (ended && outcome.code == kExitCellsFailed)) return verified;
+  const bool passed = ended && outcome.succeeded();
+  verified.end = passed ? VerifiedApart::End::passed : VerifiedApart::End::failed;
+  if (passed || (ended && outcome.code == kExitCellsFailed)) return verified;
   const std::string where = problem.empty() ? "" : " on '" + problem + "'";
   verified.rows += formatted("%-26s ", variant.c_str()) + outcome.describe() + where + "\n";
   return verified;

@@ -49,6 +49,11 @@ class Lies final : public Base {
   }
 };
 
+class Leaves final : public Base {
+  void step(std::int64_t) override { std::_Exit(0); }
+};
+
+KMEANS_VARIANT(Leaves, .name = "leaves", .summary = "ends its process with status 0")
 KMEANS_VARIANT(Crashes, .name = "crashes", .summary = "crashes at n = 100")
 KMEANS_VARIANT(Lies, .name = "lies", .summary = "a label that is none")
 """
@@ -156,7 +161,13 @@ def test_a_crash_and_a_lie_cost_their_own_cells(bench, write, experiment, projec
     result = json.loads((tmp_path / "out" / "demo-changed.json").read_text())
     cells = {cell["variant"]: cell for cell in result["cells"]}
     status = {name: cell["status"] for name, cell in cells.items()}
-    assert status == {"reference": "ok", "my_lloyd": "ok", "crashes": "error", "lies": "wrong"}
+    assert status == {
+        "reference": "ok",
+        "my_lloyd": "ok",
+        "crashes": "error",
+        "leaves": "error",
+        "lies": "wrong",
+    }
     assert "SIGABRT" in cells["crashes"]["reason"]
     for name, file in (("my_lloyd", mine), ("lies", faulty)):
         known = cells[name]["library"]
@@ -171,8 +182,9 @@ def test_verify_outlives_a_plugin_that_crashes(bench, project: Path) -> None:
     run = bench("verify", "--at-most", "3000", *words)
     assert run.returncode == 4, run.stdout + run.stderr
     assert re.search(r"^crashes +.*SIGABRT.* on '.+'$", run.stdout, re.M), run.stdout
+    assert re.search(r"^leaves +exit status 0 on '.+'$", run.stdout, re.M), run.stdout
     assert re.search(r"^my_lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)
-    assert "\n2 of 3 variants failed" in run.stdout
+    assert "\n3 of 4 variants failed" in run.stdout
 
 
 def test_a_library_that_is_no_plugin_is_listed_with_the_reason(bench, library, tmp_path) -> None:
