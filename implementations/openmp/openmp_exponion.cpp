@@ -31,8 +31,7 @@ KMEANS_VARIANT(
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports =
         [](const Shape& s) {
-          constexpr std::int64_t kMost =
-              openmp::ExponionLloyd<openmp::BoundRules>::kMostCentroids;
+          constexpr std::int64_t kMost = openmp::ExponionLloyd<openmp::BoundRules>::kMostCentroids;
           if (s.k > kMost) {
             return Support::no("k = " + std::to_string(s.k) +
                                ", but the order of all others around each centroid is kept for at "
