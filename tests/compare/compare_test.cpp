@@ -10,6 +10,7 @@
 #include <numeric>
 #include <random>
 
+#include "harness/record/measures.h"
 #include "harness/run/results.h"
 #include "harness/support/errors.h"
 

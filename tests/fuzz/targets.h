@@ -30,6 +30,7 @@
 #include "datasets/readers.h"
 #include "harness/compare/compare.h"
 #include "harness/compare/export.h"
+#include "harness/record/measures.h"
 #include "harness/record/result_file.h"
 #include "harness/run/experiment.h"
 #include "harness/run/journal.h"
