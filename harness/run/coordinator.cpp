@@ -119,7 +119,7 @@ class Run {
   template <class PlannedUnit>
   void prepare_unit(const PlannedUnit& unit, const Task* task, ScalarType scalar,
                     std::function<json(const TaskFiles*)> run) {
-    const std::string name = unit.name();
+    const std::string& name = unit.name();
     if (InterruptGuard::interrupted() || !unit.to_run() || !state_.wants(unit.kPart, name)) return;
     std::optional<TaskFiles> files;
     try {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/results.h"
-#include "harness/record/measures.h"
-#include "harness/run/sampling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
