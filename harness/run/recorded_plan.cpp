@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/record/cell_key.h"
 #include "harness/run/reproduce.h"
 #include "harness/run/reproduce_parts.h"
 #include "harness/study.h"
@@ -114,7 +115,8 @@ Plan plan_of_record(const ResultFile& file, const std::vector<VariantChoice>& fu
   options.variants = recorded_variants(file);
   options.variants.insert(options.variants.end(), further.begin(), further.end());
   options.size_of_file = [&](const DatasetSpec& spec) {
-    const json set = member(datasets, spec.label().c_str());
+    json set = member(datasets, points_name(spec.label(), false).c_str());
+    if (set.is_null()) set = member(datasets, points_name(spec.label(), true).c_str());
     const json n = member(set, "n");
     const json d = member(set, "d");
     if (!n.is_number_integer() || !d.is_number_integer())
