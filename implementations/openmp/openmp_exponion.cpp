@@ -6,12 +6,12 @@
 //            centroids around its own are looked at. Of each centroid the others are known in rings
 //            that double in number; the point's bound tells how many of them matter
 // Parallel:  a thread owns a contiguous range of points; then of centroids
-// Memory:    points by rows and two bounds a point, which are read and written in each iteration; the
-//            order of k others around each of up to 4 096 centroids, found anew in each iteration
+// Memory:    points by rows and two bounds a point, read and written in each iteration; the order
+//            of k others around each of up to 4 096 centroids, found anew in each iteration
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads: bounds are rounded
 //            to their safe side, and float64 decides among those that they leave open
-// Source:    Newling and Fleuret, Fast k-means with accurate bounds, ICML 2016. docs/openmp.md has the
-//            bounds
+// Source:    Newling and Fleuret, Fast k-means with accurate bounds, ICML 2016. docs/openmp.md has
+//            the bounds
 #include <cstdint>
 #include <string>
 
