@@ -24,6 +24,19 @@ namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
+/// Of all lanes; one instruction from compute capability 8.0 on.
+__device__ inline unsigned warp_max(unsigned value) {
+#if __CUDA_ARCH__ >= 800
+  return __reduce_max_sync(kAllLanes, value);
+#else
+  for (int distance = 16; distance > 0; distance /= 2) {
+    value = max(value, __shfl_xor_sync(kAllLanes, value, distance));
+  }
+  return value;
+#endif
+}
+__device__ inline unsigned warp_min(unsigned value) { return ~warp_max(~value); }
+
 constexpr int kThreads = 256;
 constexpr int kSuperSlots = kLanes * kLanes;  // centroids of a box of boxes
 constexpr int kMaxDimensions = 8;
@@ -462,7 +475,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::int32_t before = kFirst ? -1 : dev_slots[own];
   const float known = known_distance<D, kFirst>(tree, cube, x, before);
   // All centroids beyond the limit are farther from every point here than one that it knows.
-  const float farthest = __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(known)));
+  const float farthest = __uint_as_float(warp_max(__float_as_uint(known)));
   const float limit = limit_of<D>(farthest);
 
   float best = INFINITY;
@@ -532,7 +545,7 @@ __global__ void __launch_bounds__(kThreads)
       }
       return true;
     });
-    const float least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(best)));
+    const float least = __uint_as_float(warp_min(__float_as_uint(best)));
     // Whatever float32 cannot tell from the nearest, as defined.
     const float close = limit_of<D>(least);
     Nearest nearest{INFINITY, INT32_MAX, -1};
