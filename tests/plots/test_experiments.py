@@ -7,10 +7,10 @@ import os
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots.experiment import variants_in_the_tree
 from plots.load import ROOT, load_result
@@ -37,7 +37,7 @@ CLAIMS = {
 }
 
 
-def _names(experiment: dict[str, Any]) -> set[str]:
+def _names(experiment: Json) -> set[str]:
     lists = [experiment["variants"]]
     lists += [scale.get("variants", []) for scale in experiment["scales"].values()]
     names = {synthetic.named(entry)[0] for entries in lists for entry in entries}
@@ -51,37 +51,37 @@ def _names(experiment: dict[str, Any]) -> set[str]:
     return names
 
 
-def _tests(experiment: dict[str, Any]) -> list[dict[str, Any]]:
+def _tests(experiment: Json) -> list[Json]:
     return [test for claim in experiment.get("claims", []) for test in claim["tests"]]
 
 
-def _with_threads(entry: str | dict[str, Any]) -> tuple[str, str, int | None]:
+def _with_threads(entry: str | Json) -> tuple[str, str, int | None]:
     return *synthetic.named(entry), entry.get("threads") if isinstance(entry, dict) else None
 
 
-def _measured(experiment: dict[str, Any], scale: str) -> set[tuple[str, str]]:
+def _measured(experiment: Json, scale: str) -> set[tuple[str, str]]:
     plan = experiment["scales"][scale]
     return {synthetic.named(entry) for entry in plan.get("variants", experiment["variants"])}
 
 
-def _values(experiment: dict[str, Any], axis: str) -> set[int]:
+def _values(experiment: Json, axis: str) -> set[int]:
     """Those that some scale sweeps."""
     scales = experiment["scales"].values()
     return {shape["ndk".index(axis)] for plan in scales for shape in synthetic.shapes(plan)}
 
 
-def _asks_for_answers(experiment: dict[str, Any]) -> bool:
+def _asks_for_answers(experiment: Json) -> bool:
     """Nothing sets its times beside others."""
     return not any(experiment.get(key) for key in ("figures", "claims", "published"))
 
 
 @BY_NAME
-def test_names_only_variants_that_exist(experiment: dict[str, Any]) -> None:
+def test_names_only_variants_that_exist(experiment: Json) -> None:
     assert _names(experiment) <= variants_in_the_tree()
 
 
 @BY_NAME
-def test_names_only_generators_that_exist(experiment: dict[str, Any]) -> None:
+def test_names_only_generators_that_exist(experiment: Json) -> None:
     table = (ROOT / "datasets" / "generators.cpp").read_text()
     for data in [
         experiment["data"],
@@ -92,7 +92,7 @@ def test_names_only_generators_that_exist(experiment: dict[str, Any]) -> None:
 
 @BY_NAME
 @pytest.mark.parametrize("scale", ["quick", "paper"])
-def test_every_figure_can_be_drawn(tmp_path: Path, experiment: dict[str, Any], scale: str) -> None:
+def test_every_figure_can_be_drawn(tmp_path: Path, experiment: Json, scale: str) -> None:
     result = load_result(synthetic.write(tmp_path, synthetic.result(experiment, scale)))
     assert result.figures or _asks_for_answers(experiment)
     for figure in result.figures:
@@ -101,7 +101,7 @@ def test_every_figure_can_be_drawn(tmp_path: Path, experiment: dict[str, Any], s
 
 
 @BY_NAME
-def test_times_that_are_shown_come_from_three_processes(experiment: dict[str, Any]) -> None:
+def test_times_that_are_shown_come_from_three_processes(experiment: Json) -> None:
     """Of a cell below a second an iteration: docs/running.md, Budgets."""
     plan = experiment["scales"]["paper"]
     if _asks_for_answers(experiment):
@@ -111,7 +111,7 @@ def test_times_that_are_shown_come_from_three_processes(experiment: dict[str, An
 
 
 @BY_NAME
-def test_figures_find_what_they_name(experiment: dict[str, Any]) -> None:
+def test_figures_find_what_they_name(experiment: Json) -> None:
     traces = [trace["name"] for trace in experiment.get("traces", [])]
     groups = {entry["group"] for entry in experiment.get("published", []) if "group" in entry}
     for figure in experiment["figures"]:
@@ -124,7 +124,7 @@ def test_figures_find_what_they_name(experiment: dict[str, Any]) -> None:
 
 
 @BY_NAME
-def test_claims_ask_what_this_experiment_measures(experiment: dict[str, Any]) -> None:
+def test_claims_ask_what_this_experiment_measures(experiment: Json) -> None:
     measured = _measured(experiment, "quick") | _measured(experiment, "paper")
     for claim in experiment.get("claims", []):
         for test in claim["tests"]:
@@ -142,7 +142,7 @@ def test_claims_ask_what_this_experiment_measures(experiment: dict[str, Any]) ->
 
 
 @BY_NAME
-def test_claims_can_be_judged_at_one_scale(experiment: dict[str, Any]) -> None:
+def test_claims_can_be_judged_at_one_scale(experiment: Json) -> None:
     """Variant and baseline of a test are measured together, where the claim is asked."""
     for claim in experiment.get("claims", []):
         scales = claim.get("scales", ["quick", "paper"])
@@ -174,7 +174,7 @@ def test_published_numbers_say_where_they_stand_and_why_ours_differ(source: str)
 
 @BY_NAME
 @pytest.mark.parametrize("scale", ["quick", "paper"])
-def test_the_baseline_is_measured(experiment: dict[str, Any], scale: str) -> None:
+def test_the_baseline_is_measured(experiment: Json, scale: str) -> None:
     measured = _measured(experiment, scale)
     for owner in [experiment, *experiment["figures"]]:
         if "baseline" in owner and scale in owner.get("scales", [scale]):
