@@ -64,10 +64,6 @@ def test_a_changed_digit_is_found(committed: Machines) -> None:
     assert readme_numbers.render(changed, blocks, committed) == text
 
 
-def test_the_readme_is_short() -> None:
-    assert len(_text("README.md").split()) <= 1000
-
-
 def test_pictures_are_those_of_the_results(committed: Machines) -> None:
     if why := readme_numbers.why_not_drawn():
         pytest.skip(why)
