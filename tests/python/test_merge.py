@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,42 +12,29 @@ import pytest
 
 from plots.captions import partial_sentence, parts_sentence
 from plots.load import load_result
+from tests.support import kmeans_bench, needs_program, small_experiment
 
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
-EXPERIMENT = {
-    "name": "parts",
-    "title": "Parts",
-    "data": {"generator": "gaussian", "seed": 1},
-    "init": "random:1",
-    "variants": ["cpu_naive", {"variant": "cpu_naive", "precision": "f64"}, "cpu_fused"],
-    "scales": {
-        "quick": {
-            "sweep": {"n": [60, 90], "d": [2], "k": [3, 100]},
-            "iterations": 2,
-            "processes": 2,
-            "repetitions": 1,
-            "min_seconds": 0,
-            "max_seconds": 0.1,
-        }
+SHAPE = {"n": 60, "d": 2, "k": 3, "iterations": 3}
+EXPERIMENT = small_experiment(
+    "parts",
+    ["cpu_naive", {"variant": "cpu_naive", "precision": "f64"}, "cpu_fused"],
+    {
+        "sweep": {"n": [60, 90], "d": [2], "k": [3, 100]},
+        "iterations": 2,
+        "processes": 2,
+        "max_seconds": 0.1,
     },
-    "traces": [
-        {"name": "path", "variant": "cpu_fused", "n": 60, "d": 2, "k": 3, "iterations": 3},
-        {"name": "other", "variant": "cpu_naive", "n": 60, "d": 2, "k": 3, "iterations": 3},
+    data={"generator": "gaussian", "seed": 1},
+    traces=[
+        {"name": "path", "variant": "cpu_fused"} | SHAPE,
+        {"name": "other", "variant": "cpu_naive"} | SHAPE,
     ],
-    "studies": [],
-}
+    studies=[],
+)
 # Of the plan above: 4 problems with 3 cells each, 2 of them with more clusters than points.
 CELLS, PARTS = 12, 3
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
-
-
-def kmeans_bench(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    run = subprocess.run(
-        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == status, run.stdout + run.stderr
-    return run
+pytestmark = needs_program
 
 
 def read(file: Path) -> Any:
