@@ -230,7 +230,7 @@ void add_advise_command(CLI::App& app, std::function<int()>& action) {
   size("-k,--clusters", options->shape.k, "Number of clusters, 1 to n");
   command->add_option("--machine", options->machine,
                       "Folder of results, or a result file [results/<machine>, this one]");
-  command->add_option("--iterations", options->iterations, "Of a call")
+  command->add_option("--iterations", options->iterations, "Iterations of a call")
       ->transform(whole_number(1, 1000000))
       ->capture_default_str();
   command->add_option("--only", options->only,

@@ -203,8 +203,9 @@ void add_check_command(CLI::App& app, std::function<int()>& action) {
        "Its own centroids after T - 1 iterations: certifies the last one, wherever rounding at a "
        "tie "
        "has led before");
-  check_command->add_option("--precision", command->precision,
-                            "Of its distances: f64, f32, tf32, f16, bf16; default: as the points");
+  check_command->add_option(
+      "--precision", command->precision,
+      "Precision of its distances: f64, f32, tf32, f16, bf16; default: as the points");
   const auto choice = [&](const char* name, std::string& value, const char* text,
                           const std::vector<std::string>& choices) {
     check_command->add_option(name, value, text)
@@ -220,8 +221,8 @@ void add_check_command(CLI::App& app, std::function<int()>& action) {
       "Which centroids the labels belong to: those that the last iteration started from, or those "
       "returned, as of scikit-learn",
       {"starting", "returned"});
-  choice("--empty-clusters", command->empty_clusters, "They keep their centroid, or are moved",
-         {"keep", "relocate"});
+  choice("--empty-clusters", command->empty_clusters,
+         "Whether these keep their centroid or are moved", {"keep", "relocate"});
   check_command->add_option("--threads", command->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   check_command->add_flag("--json", command->json, "Machine-readable");

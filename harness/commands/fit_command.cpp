@@ -131,8 +131,8 @@ void refuse_idle_ranks(const RegisteredVariant& registered) {
   for (const auto& variant : all_variants()) {
     if (variant.traits.shards) others += (others.empty() ? "" : ", ") + variant.traits.name;
   }
-  throw InputError(registered.traits.name + " takes no part of the points, so " +
-                   std::to_string(ranks) + " ranks cannot share its work; these can: " + others);
+  throw InputError(registered.traits.name + " needs all points, so " + std::to_string(ranks) +
+                   " ranks cannot share its work; these can: " + others);
 }
 
 /// The same of GPUs.
@@ -241,7 +241,7 @@ int fit_session(const FitOptions& options, Session<T>& session) {
   const std::string what = not_finite(last, followed.outcome.centroids);
   if (what.empty()) return kExitOk;
   std::fprintf(stderr,
-               "kmeans-bench: the answer is none: %s not finite after iteration %lld; the points "
+               "kmeans-bench: there is no answer: %s not finite after iteration %lld; the points "
                "leave the range of %s, or changed meanwhile%s\n",
                what.c_str(), static_cast<long long>(last.iteration), to_string(shape.precision),
                options.out.empty() ? "" : "; it was written all the same");

@@ -68,7 +68,7 @@ std::vector<Condition> look_for_disturbances(const LookAround& look, int threads
     for (const auto& one : doubtful(conditions, look.check.accepted)) text += "\n  " + one;
     if (!text.empty()) {
       throw EnvironmentError("this machine is not fit for measuring now:" + text +
-                             "\nMend these, or name those to put up with: --accept "
+                             "\nFix these, or accept them: --accept "
                              "CHECK[,CHECK...]");
     }
   }

@@ -188,7 +188,7 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     return;
   }
   if (const int ranks = process_ranks().size(); ranks > 1 && !variant.traits.shards) {
-    std::printf("%-26s unavailable: takes no part of the points, so %d ranks share no work\n",
+    std::printf("%-26s unavailable: needs all points, so %d ranks cannot share its work\n",
                 variant.traits.name.c_str(), ranks);
     ++verified.unavailable;
     return;

@@ -178,11 +178,11 @@ void check_file(const fs::path& folder, const json& file) {
   const auto name = file.at("name").get<std::string>();
   if (!is_bundled_name(name)) {
     throw InputError(shown(folder / kBundleManifest) + ": '" + valid_utf8(name) +
-                     "' is no name of a file in the bundle");
+                     "' is not the name of a file in the bundle");
   }
   const fs::path path = folder / name;
   if (!fs::is_regular_file(fs::symlink_status(path))) {
-    throw InputError(shown(path) + ": the manifest names it, but it is no file there");
+    throw InputError(shown(path) + ": the manifest names it, but it is not a file there");
   }
   if (sha256_file(path) != file.at("sha256").get<std::string>()) {
     throw InputError(shown(path) + ": is not as it was bundled: its SHA-256 is " +
@@ -256,7 +256,7 @@ Bundle load_bundle(const fs::path& folder) {
     (void)bundle.manifest.at("suite").at("sources_sha256").get<std::string>();
     (void)source_differences(bundle.manifest);  // whose members are then as they must be
   } catch (const json::exception& error) {
-    throw InputError(shown(file) + ": is no manifest of a bundle: " + error.what());
+    throw InputError(shown(file) + ": is not the manifest of a bundle: " + error.what());
   }
   bundle.results = load_results(folder);
   for (const auto& result : bundle.results) {

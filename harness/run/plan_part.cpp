@@ -26,7 +26,7 @@ PlanPart parse_plan_part(const std::string& text) {
   }
   if (!read || part.index < 1 || part.index > part.count || part.count > kMostParts) {
     throw InputError("--shard '" + printable(text) +
-                     "' is no part of a whole; of three parts the " + "second is 2/3");
+                     "' is not a part of a whole; of three parts the " + "second is 2/3");
   }
   return part;
 }

@@ -41,7 +41,7 @@ struct ResolvedVariant {
 /// Why so many ranks or GPUs cannot share the work of a variant; empty if they can.
 std::string problem_with_sharing(const VariantChoice& choice, const Traits& traits) {
   if (choice.ranks > 1) {
-    if (!traits.shards) return "takes no part of the points, so ranks cannot share its work";
+    if (!traits.shards) return "needs all points, so ranks cannot share its work";
     if (traits.gpu) return "is not measured on ranks, only on the GPUs of one process (\"gpus\")";
     if (ranks_library().empty()) return "several ranks need MPI, which this build has not";
   }
