@@ -22,8 +22,8 @@
 
 namespace kmeans::openmp {
 
-/// Of fewer coordinates a float32 row is a cache line as well.
-inline constexpr std::int64_t kInt16LeastCoordinates = 17;
+/// Of fewer coordinates a float32 row is two cache lines at most, and looked at as fast.
+inline constexpr std::int64_t kInt16LeastCoordinates = 33;
 
 /// A row is whole cache lines; what lies beyond d is 0.
 inline constexpr std::int64_t kInt16Line = 32;
@@ -180,36 +180,59 @@ class Int16Centroids {
   std::vector<Int16CentroidTerms> terms_;
 };
 
-/// Of `count` centroids (at least 1) those that may be nearest to a point: `few` then begins with them.
-/// Returns their number. `room` is int16_room().
+typedef double FourDoubles __attribute__((vector_size(32)));
+
+/// Of four centroids, given the products of a point's row with theirs: the upper ends of their scores,
+/// and each lane's highest lower end so far.
+[[gnu::always_inline]] inline void take_int16_ends(
+    const std::array<const Int16CentroidTerms*, 4>& of, const std::int32_t* products,
+    const Int16PointTerms& point, double room, double* upper, FourDoubles& lower) {
+  const double rate = point.rate;
+  const double residual = point.residual;
+  const FourDoubles product{static_cast<double>(products[0]), static_cast<double>(products[1]),
+                            static_cast<double>(products[2]), static_cast<double>(products[3])};
+  const FourDoubles step{of[0]->step, of[1]->step, of[2]->step, of[3]->step};
+  const FourDoubles half{of[0]->half, of[1]->half, of[2]->half, of[3]->half};
+  const FourDoubles own{of[0]->margin, of[1]->margin, of[2]->margin, of[3]->margin};
+  const FourDoubles norm{of[0]->norm, of[1]->norm, of[2]->norm, of[3]->norm};
+  const FourDoubles score = step * product - half * rate;
+  const FourDoubles margin = own + norm * residual + room * rate;
+  const FourDoubles low = score - margin;
+  const FourDoubles up = score + margin;
+  lower = low > lower ? low : lower;
+  __builtin_memcpy(upper, &up, sizeof up);
+}
+
+/// Of `count` centroids (1 to 32) those that may be nearest to a point: `few`, with room for three more,
+/// then begins with them. Returns their number. `room` is int16_room(). No branch by scores: which stay
+/// cannot be guessed.
 inline std::int32_t keep_of_few(const std::int16_t* row, const Int16PointTerms& point, double room,
                                 const Int16Centroids& centroids, std::int32_t* few,
                                 std::int32_t count) {
   constexpr std::int32_t kMost = 32;
   std::array<double, kMost> upper;
-  const double rate = point.rate;
-  const double residual = point.residual;
-  double highest = -std::numeric_limits<double>::infinity();
+  FourDoubles lower = FourDoubles{} - std::numeric_limits<double>::infinity();
   for (std::int32_t index = 0; index < count; index += 4) {
-    std::array<std::int32_t, 4> some;
-    for (std::int32_t c = 0; c < 4; ++c) some[c] = few[std::min(index + c, count - 1)];
-    alignas(16) std::array<std::int32_t, 4> products;
-    int16_products(row,
-                   {centroids.row(some[0]), centroids.row(some[1]), centroids.row(some[2]),
-                    centroids.row(some[3])},
-                   centroids.stride(), products.data());
-    for (std::int32_t c = 0; c < 4; ++c) {
-      const Int16CentroidTerms& terms = centroids.terms(some[c]);
-      const double score = terms.step * products[c] - terms.half * rate;
-      const double margin = terms.margin + residual * terms.norm + room * rate;
-      highest = std::max(highest, score - margin);
-      upper[index + c] = score + margin;
+    std::array<const std::int16_t*, 4> rows;
+    std::array<const Int16CentroidTerms*, 4> terms;
+    for (std::int32_t c = 0; c < 4; ++c) {  // the last one several times, to make four
+      const std::int32_t j = few[std::min(index + c, count - 1)];
+      rows[c] = centroids.row(j);
+      terms[c] = &centroids.terms(j);
     }
+    alignas(16) std::array<std::int32_t, 4> products;
+    int16_products(row, rows, centroids.stride(), products.data());
+    take_int16_ends(terms, products.data(), point, room, upper.data() + index, lower);
   }
+  std::array<double, 4> lowers;
+  __builtin_memcpy(lowers.data(), &lower, sizeof lower);
+  const double highest = std::max(std::max(lowers[0], lowers[1]), std::max(lowers[2], lowers[3]));
   std::int32_t left = 0;
-  for (std::int32_t index = 0; index < count; ++index) {
-    few[left] = few[index];
-    left += upper[index] >= highest ? 1 : 0;
+  for (std::int32_t index = 0; index < count; index += 4) {
+    for (std::int32_t c = 0; c < 4; ++c) {
+      few[left] = few[index + c];
+      left += static_cast<int>(upper[index + c] >= highest) & static_cast<int>(index + c < count);
+    }
   }
   return left;
 }

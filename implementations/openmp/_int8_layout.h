@@ -101,6 +101,10 @@ inline constexpr int kInt8PairPoints = 64;  // group * 64 + point
 inline constexpr std::int64_t kInt8KeptGroups = 16;
 inline constexpr std::int64_t kInt8KeptTileGroups = 256;
 
+/// From so many words of all groups on, kept sums are compared a register of points at a time: fetching
+/// single ones, each from a line of its own, takes longer where more lies in the cache. Measured.
+inline constexpr std::int64_t kInt8WholeRegisters = 64;
+
 /// A thread's memory between the stages of the filter.
 struct Int8Scratch {
   Int8Scratch() = default;

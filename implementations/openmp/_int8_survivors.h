@@ -57,7 +57,7 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
 }
 
 /// Lists the pairs of a point and a centroid, by its place in the groups, that stay: of kept sums, a
-/// register of points at a time, since few registers hold no point that a group stays for.
+/// register of points at a time.
 inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
   std::uint32_t* pairs = scratch.pairs.data();
   std::int64_t count = 0;
@@ -94,8 +94,7 @@ inline void take_survivors(const Int8Task& task, Int8Scratch& scratch, Int8Survi
   survivors.operations = pairs * 10;
 }
 
-/// From sums that are formed again, or fetched from where tiles left them: pair by pair, since most
-/// groups stay for no point of a register.
+/// From kept sums, or from such as are formed again: pair by pair of a point and a group.
 inline void take_survivors_of_pairs(const Int8Task& task, Int8Scratch& scratch,
                                     Int8Survivors& survivors) {
   const std::int64_t pairs = list_pairs(task, scratch);
@@ -124,7 +123,7 @@ inline void take_survivors_of_pairs(const Int8Task& task, Int8Scratch& scratch,
     scratch.threshold[p] = __builtin_inff();  // padding has no candidates
   }
   for (std::int32_t& count : survivors.count) count = 0;
-  if (kSumsAreWhole && keeps_sums(task)) {
+  if (kSumsAreWhole && keeps_sums(task) && task.group_count * task.words >= kInt8WholeRegisters) {
     take_survivors(task, scratch, survivors);
   } else {
     take_survivors_of_pairs(task, scratch, survivors);

@@ -78,15 +78,6 @@ inline void close_tiles() { KMEANS_INT8_TILE(release); }
             scratch.highest.data() + g * kInt8Points + first, lower);
 }
 
-/// What was kept of a group's centroids, a lane each, for point p of the block.
-[[gnu::always_inline]] inline void load_lanes(const Int8Scratch& scratch, std::int64_t g, int p,
-                                              EightInts& lanes) {
-  const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + p;
-  constexpr std::int64_t kNext = kInt8Points;
-  lanes = EightInts{sums[0],         sums[kNext],     sums[2 * kNext], sums[3 * kNext],
-                    sums[4 * kNext], sums[5 * kNext], sums[6 * kNext], sums[7 * kNext]};
-}
-
 /// As the functions of these names in _int8_kernel.h. Here the sums in memory are those of the products alone.
 inline bool keeps_sums(const Int8Task& task) { return task.group_count < kInt8KeptTileGroups; }
 inline constexpr bool kSumsAreWhole = false;

@@ -4,13 +4,13 @@
 //
 // Idea:      openmp_exact with a filter below float32: points and centroids as bytes, whose
 //            products are exact integers at four times the float32 rate. Measured residuals bound
-//            what the bytes lost; what a bound leaves open is decided by float32 differences, and
-//            what these leave open by the float64 formula. Where the filter does not pay,
-//            openmp_exact's does
+//            what the bytes lost; what a bound leaves open is decided by 16-bit integers in the same
+//            way, then by float32 differences, and what these leave open by the float64 formula.
+//            Where the filter does not pay, openmp_exact's does
 // Parallel:  a thread owns a contiguous range of blocks of 48 points; then a range of centroids
 // Memory:    reads the points as bytes once and all centroids as bytes (cached) once a block; an
-//            open point reads its own row and the few centroids in question. The points are packed
-//            in setup, as bytes and as openmp_exact has them
+//            open point reads its own row and those of the few centroids in question. The points are
+//            packed in setup: as bytes, as 16-bit integers, and as openmp_exact has them
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads and on any processor
 // Source:    ours; docs/openmp.md proves the bounds
 #include <algorithm>
@@ -223,8 +223,8 @@ KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
-        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then float32, then "
-        "float64",
+        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then 16-bit integers, "
+        "float32, float64",
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =

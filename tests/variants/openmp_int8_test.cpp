@@ -654,7 +654,7 @@ int lost_by_int16(const openmp::Int16Rounding& rounding, std::int64_t* stay) {
     }
     const Rows rows(points, centroids, std::max(radius_of(points), radius_of(centroids)), rounding);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      std::vector<std::int32_t> few(k);
+      std::vector<std::int32_t> few(k + 3);
       std::iota(few.begin(), few.end(), 0);
       const auto left = openmp::keep_of_few(rows.point_rows.row(static_cast<std::int64_t>(i)),
                                             rows.terms[i], rows.room, rows.rows, few.data(), k);
