@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "datasets/readers.h"
-#include "harness/run/job.h"
+#include "harness/run/job_members.h"
 #include "harness/run/study_job.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/json_members.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -64,12 +63,9 @@ const Study& require_study(std::string_view name) {
 
 template <IsA<StudyJob> M, class Visit>
 void members(M& job, const Visit& visit) {
+  data_members(job, visit);
   visit("study", job.study);
-  visit("points_file", job.points_file);
-  visit("centroids_file", job.centroids_file);
-  visit("k", job.k);
   visit("parameters", job.parameters);
-  visit("threads", job.threads);
 }
 
 nlohmann::json to_json(const StudyJob& job) { return message_to_json(job); }
