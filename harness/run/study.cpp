@@ -82,11 +82,8 @@ nlohmann::json run_study(const StudyJob& job) {
   Points points;
   Points centroids;
   if (!job.points_file.empty()) {
-    LoadOptions as_stored;
-    as_stored.scalar = ScalarType::f32;
-    as_stored.check_finite = false;  // checked when the data set was made
-    points = load_points(job.points_file, as_stored);
-    centroids = load_points(job.centroids_file, as_stored);
+    points = load_made(job.points_file, ScalarType::f32);
+    centroids = load_made(job.centroids_file, ScalarType::f32);
     input.n = points.n();
     input.d = points.d();
     input.k = job.k;

@@ -189,11 +189,8 @@ nlohmann::json sampled_points(const Problem<T>& problem, const std::vector<std::
 
 template <class T>
 nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& registered) {
-  LoadOptions as_stored;
-  as_stored.scalar = scalar_of<T>;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(job.points_file, as_stored);
-  const Points centroids = load_points(job.centroids_file, as_stored);
+  const Points points = load_made(job.points_file, scalar_of<T>);
+  const Points centroids = load_made(job.centroids_file, scalar_of<T>);
   const auto problem = make_problem<T>(points, job.k, job.precision, job.threads, job.points_file);
   nlohmann::json trace{{"variant", job.variant},
                        {"precision", to_string(job.precision)},
