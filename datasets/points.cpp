@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -17,6 +16,7 @@
 #include "datasets/npy.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/mapped_file.h"
 #include "harness/support/parallel.h"
 
@@ -65,9 +65,7 @@ std::string place_of(std::int64_t index, std::int64_t d) {
 
 [[noreturn]] void refuse_range(const FileBytes& file, std::int64_t index, std::int64_t d,
                                double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  file.refuse_range(place_of(index, d), text.data());
+  file.refuse_range(place_of(index, d), formatted("%.6g", value));
 }
 
 /// The smallest index reported, whichever thread comes first.

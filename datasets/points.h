@@ -73,6 +73,11 @@ struct LoadOptions {
 /// right.
 Points load_points(const std::filesystem::path& file, const LoadOptions& options = {});
 
+/// A file that the suite made, and looked for what is not finite then.
+inline Points load_made(const std::filesystem::path& file, ScalarType scalar) {
+  return load_points(file, {.scalar = scalar, .check_finite = false});
+}
+
 /// Writes C-ordered little-endian npy 1.0 through a temporary file and a rename, so that a reader
 /// never sees half a file. Throws OutputError.
 void write_npy(const std::filesystem::path& file, const Points& points);

@@ -58,7 +58,7 @@ Points load_centroids(const std::string& option, const std::string& file, Scalar
                    "; were files given in another order?");
 }
 
-/// The labels as they are; those that are no int32 become -1, which no label is.
+/// The labels as they are; those that are not int32 become -1, which no label is.
 std::vector<std::int32_t> load_labels(const std::string& file, std::int64_t n) {
   const Points values = load(file, ScalarType::f64, false);
   if (values.d() != 1 || values.n() != n) {

@@ -22,10 +22,10 @@ constexpr int kBundleVersion = 1;
 constexpr const char* kSources = "sources";  // the folder of plugins' sources
 
 // Small enough that all variants of a machine are checked within minutes.
-constexpr std::int64_t kMostPoints = 2000;
-constexpr std::int64_t kMostCoordinates = 64;
-constexpr std::int64_t kMostClusters = 40;
-constexpr std::size_t kMostShapes = 3;
+constexpr std::int64_t kMaxPoints = 2000;
+constexpr std::int64_t kMaxCoordinates = 64;
+constexpr std::int64_t kMaxClusters = 40;
+constexpr std::size_t kMaxSmallShapes = 3;
 
 // What decides what is measured; files of the tests and of the figures do not.
 constexpr const char* kMeasuredFolders[] = {"cmake",   "datasets",        "experiments",
@@ -192,8 +192,8 @@ void check_file(const fs::path& folder, const json& file) {
 }
 
 SmallShape small(const CellKey& key) {
-  SmallShape shape{std::min(key.shape.n, kMostPoints), std::min(key.shape.d, kMostCoordinates),
-                   std::min(key.shape.k, kMostClusters)};
+  SmallShape shape{std::min(key.shape.n, kMaxPoints), std::min(key.shape.d, kMaxCoordinates),
+                   std::min(key.shape.k, kMaxClusters)};
   shape.k = std::min(shape.k, shape.n);
   return shape;
 }
@@ -296,7 +296,7 @@ std::vector<BundledVariant> bundled_variants(const std::vector<ResultFile>& resu
       if (is_plugin(cell)) variant.plugin_sha256 = plugin_hash(cell);
       const SmallShape shape = small(cell.key);
       auto& shapes = variant.shapes;
-      if (shapes.size() < kMostShapes &&
+      if (shapes.size() < kMaxSmallShapes &&
           std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
         shapes.push_back(shape);
       }

@@ -8,9 +8,9 @@
 #include <limits>
 #include <string_view>
 
+#include "harness/run/job_members.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/json_members.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -50,18 +50,11 @@ void members(M& traffic, const Visit& visit) {
 
 template <IsA<Job> M, class Visit>
 void members(M& job, const Visit& visit) {
-  visit("variant", job.variant);
-  visit("precision", job.precision);
-  visit("points_file", job.points_file);
-  visit("centroids_file", job.centroids_file);
-  visit("k", job.k);
-  visit("iterations", job.iterations);
-  visit("threads", job.threads);
+  variant_members(job, visit);
   visit("ranks", job.ranks, kMayLack);
   visit("gpus", job.gpus, kMayLack);
   visit("repetitions", job.repetitions);
   visit("min_seconds", job.min_seconds);
-  visit("max_seconds", job.max_seconds);
   visit("best_pace", job.best_pace, kMayLack);
   visit("patience", job.patience, kMayLack);
   visit("profile", job.profile);
@@ -70,7 +63,6 @@ void members(M& job, const Visit& visit) {
   visit("exact_had_empty_clusters", job.exact_had_empty_clusters);
   visit("exact_scale", job.exact_scale, kMayLack);
   visit("exact_scalar", job.exact_scalar, kMayLack);
-  visit("verify_threads", job.verify_threads);
   visit("verify_budget", job.verify_budget);
   visit("verify_seed", job.verify_seed);
 }

@@ -122,9 +122,7 @@ Preparation::Known& Preparation::known(const Task& task, ScalarType scalar) {
 void Preparation::check_resolution(const Task& task) {
   Known& set = known(task, ScalarType::f32);
   if (!set.lost) {
-    LoadOptions as_stored;
-    as_stored.check_finite = false;  // checked when the data set was made
-    const Points points = load_points(set.stored.file, as_stored);
+    const Points points = load_made(set.stored.file, ScalarType::f32);
     set.lost = lost_by_fixed_point(points.data<float>(), points.n(), points.d(), usable_threads());
   }
   if (!set.lost->empty()) throw PointsBeyondExactStep(*set.lost);
@@ -159,11 +157,8 @@ TaskFiles Preparation::files_within_range(const Task& task, ScalarType scalar) {
                 {"build", build_}};
   if (init.method == InitSpec::Method::file) identity["file"] = sha256_file(init.file);
   files.centroids = cache_ / "centroids" / (short_hash(identity) + ".npy");
-  LoadOptions as_stored;
-  as_stored.scalar = scalar;
-  if (is_kept(files.centroids, task.shape.k, files.points.d, as_stored)) return files;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(files.points.file, as_stored);
+  if (is_kept(files.centroids, task.shape.k, files.points.d, {.scalar = scalar})) return files;
+  const Points points = load_made(files.points.file, scalar);
   try {
     write_npy(files.centroids, initial_centroids(points, task.shape.k, init));
   } catch (const InputError& error) {

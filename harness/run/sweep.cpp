@@ -2,8 +2,6 @@
 #include "harness/run/sweep.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -12,6 +10,7 @@
 #include "harness/machine/ranks.h"
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/json_reader.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
@@ -105,13 +104,6 @@ std::string what_is_inside(const Traits& traits) {
     text += (text.empty() ? "iterations: " : "; iterations: ") + traits.timing_note;
   }
   return text;
-}
-
-/// "2.75e+11"
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g", value);
-  return text.data();
 }
 
 class Planner {
@@ -230,8 +222,8 @@ class Planner {
     const double nkd =
         static_cast<double>(shape.n) * static_cast<double>(shape.k) * static_cast<double>(shape.d);
     if (variant.at_most_nkd && nkd > *variant.at_most_nkd) {
-      return "left out by the experiment: n k d = " + short_number(nkd) + " is more than " +
-             short_number(*variant.at_most_nkd);
+      return "left out by the experiment: n k d = " + formatted("%.3g", nkd) + " is more than " +
+             formatted("%.3g", *variant.at_most_nkd);
     }
     const double need = memory_need(*variant.registered, shape, variant.threads);
     if (need > options_.memory_bytes) {

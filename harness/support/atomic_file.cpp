@@ -127,8 +127,8 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(const void* data, std::size_t bytes) {
   const auto* next = static_cast<const char*>(data);
   while (bytes > 0) {
-    constexpr std::size_t kMost = std::size_t{1} << 30;  // some systems refuse 2 GiB at once
-    const auto written = ::write(descriptor_, next, std::min(bytes, kMost));
+    constexpr std::size_t kMax = std::size_t{1} << 30;  // some systems refuse 2 GiB at once
+    const auto written = ::write(descriptor_, next, std::min(bytes, kMax));
     if (written < 0) {
       if (errno == EINTR) continue;
       fail(file_, "cannot be written", errno);

@@ -73,11 +73,11 @@ double norm_of(const T* row, std::int64_t d) {
 // The smallest q up to 4 for which all values times 2^q are integers; nothing if there is none.
 template <class T>
 std::optional<int> binary_places(const T* values, std::int64_t count, int least) {
-  constexpr int kMost = 4;
+  constexpr int kMax = 4;
   int places = least;
   for (std::int64_t i = 0; i < count; ++i) {
     while (std::ldexp(values[i], places) != std::nearbyint(std::ldexp(values[i], places))) {
-      if (++places > kMost) return std::nullopt;
+      if (++places > kMax) return std::nullopt;
     }
   }
   return places;

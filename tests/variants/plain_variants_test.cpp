@@ -281,18 +281,18 @@ TYPED_TEST(PlainVariants, DeclareMemoryAndTraffic) {
 // 2^24 points and more in some cluster: a float32 sum of ones stands still there, a float64 one
 // not.
 TYPED_TEST(PlainVariants, RefuseClustersThatAFloatSumCannotHold) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 24;
+  constexpr std::int64_t kMax = std::int64_t{1} << 24;
   for (const std::string name : {"cpu_naive", "cpu_scalar", "cpu_fused", "cpu_simd",
                                  "cpu_simd_rows", "cpu_distance_matrix", "eigen_broadcast"}) {
     const RegisteredVariant& variant = require_variant(name);
-    EXPECT_TRUE(supports(variant, {5 * kMost - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
-    const auto many = supports(variant, {5 * kMost, 1, 5, kPrecision<TypeParam>});
+    EXPECT_TRUE(supports(variant, {5 * kMax - 1, 1, 5, kPrecision<TypeParam>}).ok) << name;
+    const auto many = supports(variant, {5 * kMax, 1, 5, kPrecision<TypeParam>});
     EXPECT_EQ(many.ok, sizeof(TypeParam) == 8) << name;
     EXPECT_TRUE(many.ok || many.reason.find("float32 sum") != std::string::npos) << many.reason;
   }
   for (const std::string name : {"eigen_gemm", "blas_gemm"}) {  // these sum in float64
     const RegisteredVariant& variant = require_variant(name);
-    EXPECT_TRUE(supports(variant, {5 * kMost, 1, 5, kPrecision<TypeParam>}).ok) << name;
+    EXPECT_TRUE(supports(variant, {5 * kMax, 1, 5, kPrecision<TypeParam>}).ok) << name;
   }
 }
 
