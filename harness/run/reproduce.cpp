@@ -226,6 +226,7 @@ class FileReproduction {
     const Traits& traits = registered->traits;
     key.threads = std::min(key.threads, settings_.threads);
     Job job = untimed_job(key, files(cell.key.points(), planned.task));
+    job.beyond_memory = planned.task.beyond_memory;
     if (cell.status != "ok") return judge_wrong_cell(cell, job);
 
     // Variants that are not deterministic promise nothing, so they are certified at once.
