@@ -66,6 +66,9 @@ struct LoadOptions {
   /// Leave out points with a coordinate that is NaN or infinite, instead of refusing the file.
   bool drop_nonfinite = false;
   std::int64_t* points_dropped = nullptr;  ///< If given: set to how many were left out.
+  /// If given: set to the largest |coordinate| where all rows of a file that is mapped as it is are looked
+  /// at for check_finite, so that nobody reads a large file again for it. Else left as it is.
+  std::optional<double>* largest_abs = nullptr;
 };
 
 /// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is

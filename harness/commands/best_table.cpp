@@ -55,8 +55,8 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
   row.processes = cell.at("processes");
   const bool gpu = cell.at("gpu").is_object();
-  if (const auto limit =
-          machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu)) {
+  if (const auto limit = machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu,
+                                       cell.value("streamed", json()))) {
     row.share = limit->seconds / row.iteration;
   }
   const json& verification = cell.at("verification");

@@ -5,8 +5,11 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "datasets/dataset.h"
@@ -159,6 +162,23 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
   return *blocks;
 }
 
+/// Are these points, which were read from it, just the bytes that a .npy file ends with? Then they can be read
+/// from it. Its header alone is looked at: another mapping would take as many addresses again.
+bool is_npy_of(const std::string& name, const Points& points) {
+  constexpr std::uintmax_t kLongestHeader = 65536;
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(name, error);
+  const auto bytes =
+      static_cast<std::uintmax_t>(points.n() * points.d() * size_of(points.scalar()));
+  if (error || points.scalar() != ScalarType::f32 || size < bytes) return false;
+  if (size - bytes > kLongestHeader) return false;
+  std::string header(size - bytes, '\0');
+  std::ifstream in(name, std::ios::binary);
+  if (!in.read(header.data(), static_cast<std::streamsize>(header.size()))) return false;
+  const auto has = [&](const char* text) { return header.find(text) != std::string::npos; };
+  return header.rfind("\x93NUMPY", 0) == 0 && has("<f4") && has("'fortran_order': False");
+}
+
 /// For people, what is going to run; JSON lines have no heading.
 void print_heading(const FitOptions& options, const Traits& traits, const Shape& shape,
                    int threads) {
@@ -259,6 +279,8 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   check_fit_outputs(options, init);
   const std::string ranks_file = file_for_ranks(options);
   load.check_finite = ranks_file.empty();  // every rank looks through its own rows
+  std::optional<double> largest;
+  load.largest_abs = &largest;
   const Points points = load_points(options.file, load);
   const int threads = options.threads > 0 ? options.threads : threads_per_rank();
   if (options.k < 1 || options.k > points.n()) {
@@ -268,14 +290,30 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   if (!options.out.empty()) check_writable(options.out);
   const RegisteredVariant& registered = that_fits(
       options, chosen, {points.n(), points.d(), options.k, precision}, threads, available);
-  const auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file);
+  auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
+  // Where addresses are what is short (`ulimit -v`), buffers to read into would take more of them, and the
+  // mapping is there already.
+  if (registered.traits.streams && process_ranks().size() == 1 && !address_space_left() &&
+      memory_need(registered, problem.shape, threads) > available &&
+      is_npy_of(options.file, points)) {
+    problem.points_file = std::filesystem::absolute(options.file).string();
+    problem.beyond_memory = true;
+  }
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
   const Points initial = initial_centroids(points, options.k, init);
-  Session<T> session(registered, problem, initial.data<T>());
-  return fit_session(options, session);
+  try {
+    Session<T> session(registered, problem, initial.data<T>());
+    return fit_session(options, session);
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    // Who reads the file in every iteration finds out what became of it.
+    if (problem.beyond_memory) throw InputError(error.what());
+    throw;
+  }
 }
 
 int run_fit(const FitOptions& options) {

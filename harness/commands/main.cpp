@@ -263,12 +263,22 @@ void open_standard_streams() {
   }
 }
 
+/// A mapped file that somebody cuts short while it is read has no bytes where they are looked for, which
+/// is this signal. Only what is safe in a handler.
+void say_that_a_file_was_cut(int /*signal*/) {
+  static constexpr char kText[] =
+      "kmeans-bench: a mapped file has lost bytes while it was read: it was cut short, or its disk failed\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+  ::_exit(kmeans::kExitUnusableEnvironment);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, say_that_a_file_was_cut);
   kmeans::honour_denormals_from_the_start();
   const int code = exit_code_of([&] { return run_or_abort(argc, argv); });
   kmeans::finish_ranks();

@@ -57,6 +57,7 @@ void members(M& job, const Visit& visit) {
   visit("min_seconds", job.min_seconds);
   visit("best_pace", job.best_pace, kMayLack);
   visit("patience", job.patience, kMayLack);
+  visit("beyond_memory", job.beyond_memory, kMayLack);
   visit("profile", job.profile);
   visit("certified_outcomes", job.certified_outcomes);
   visit("exact_inertia", job.exact_inertia);
@@ -94,6 +95,7 @@ void members(M& result, const Visit& visit) {
   visit("executed_iterations", result.executed_iterations, kMayLack);
   visit("computed_distances", result.computed_distances, kMayLack);
   visit("rank_times", result.rank_times, kMayLack);
+  visit("streamed", result.streamed, kMayLack);
   visit("scale", result.scale, kMayLack);
   visit("stage_work", result.stage_work, kMayLack);
   visit("device_samples", result.device_samples, kMayLack);
@@ -122,6 +124,7 @@ nlohmann::json to_json(const JobResult& result) {
   }
   members(result, MemberWriter(json));
   if (result.rank_times.is_null()) json.erase("rank_times");
+  if (result.streamed.is_null()) json.erase("streamed");
   return json;
 }
 

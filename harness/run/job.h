@@ -45,7 +45,8 @@ struct Job : VariantJob {
   double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
   double best_pace = 0;       ///< seconds, the best known (harness/machine/pace.h); 0: none is
   double patience = 0;        ///< seconds to spend in all on waiting for a good pace
-  bool profile = false;       ///< also take stage times, after the headline timing
+  bool beyond_memory = false;  ///< memory does not hold the points: they are streamed from the file
+  bool profile = false;        ///< also take stage times, after the headline timing
   /// Outcomes of earlier processes of this cell that hold a full certificate, as
   /// Result::outcome strings: an equal outcome needs no second look.
   std::vector<std::string> certified_outcomes;
@@ -74,6 +75,8 @@ struct JobResult {
   std::optional<std::int64_t> computed_distances;
   /// Of several ranks, as in docs/results.md; null for one.
   nlohmann::json rank_times;
+  /// Of points that memory does not hold, as in docs/results.md; null for others.
+  nlohmann::json streamed;
   double inertia = 0;
   std::string label_hash;
   std::string centroid_hash;
@@ -110,6 +113,9 @@ JobResult job_result_from_json(const nlohmann::json& json);
 /// Instead of a variant's name: no variant, but the float64 trajectory (float64_step), whose result
 /// is the inertia, whether it met empty clusters, and the scale.
 inline constexpr const char* kFloat64Trajectory = "float64_trajectory";
+
+/// The same of points that memory does not hold: the exact trajectory, row by row from the mapped file.
+inline constexpr const char* kExactByRows = "exact_by_rows";
 
 /// What every worker subcommand does: reads the job, writes the answer. Never throws; returns the process's
 /// exit code (0 if a result was written).

@@ -32,6 +32,9 @@ constexpr double kGpuExactFrom = 1e11;
 // then stand alone.
 constexpr double kExactLimit = 1e14;
 
+// The same of points that memory does not hold, which the harness's own plain code goes through.
+constexpr double kByRowsLimit = 1e12;
+
 // Beyond this many the float64 trajectory, which only the harness's own plain code follows, would
 // take longer than a minute.
 constexpr double kFloat64Limit = 1e11;
@@ -185,8 +188,11 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   shape.precision = float64 ? Precision::f64 : Precision::f32;
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
-  if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
-  const std::string engine = float64 ? kFloat64Trajectory : engine_for(shape, work);
+  const bool by_rows = task.beyond_memory && !float64;
+  if (work > (float64 ? kFloat64Limit : by_rows ? kByRowsLimit : kExactLimit)) return std::nullopt;
+  const std::string engine = float64   ? kFloat64Trajectory
+                             : by_rows ? kExactByRows
+                                       : engine_for(shape, work);
   if (engine.empty()) return std::nullopt;
   Job job = job_of(CellKey{engine, task.label, shape, iterations, threads}, files);
   job.repetitions = 0;

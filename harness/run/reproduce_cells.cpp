@@ -45,6 +45,7 @@ Judgement CellJudge::judge(const CellResult& cell, Finding& finding) {
   const Traits& traits = registered->traits;
   key.threads = std::min(key.threads, again_.settings().threads);
   Job job = untimed_job(key, again_.files(cell.key.points(), planned.task));
+  job.beyond_memory = planned.task.beyond_memory;
   if (cell.status != "ok") return judge_wrong_cell(cell, job);
 
   // Variants that are not deterministic promise nothing, so they are certified at once.

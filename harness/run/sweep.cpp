@@ -226,7 +226,7 @@ class Planner {
              formatted("%.3g", *variant.at_most_nkd);
     }
     const double need = memory_need(*variant.registered, shape, variant.threads);
-    if (need > options_.memory_bytes) {
+    if (need > options_.memory_bytes && !task.beyond_memory) {
       return "needs " + format_bytes(need) + " of memory, has " +
              format_bytes(options_.memory_bytes);
     }
@@ -237,6 +237,17 @@ class Planner {
              format_bytes(*options_.device_memory_bytes);
     }
     return "";
+  }
+
+  /// Is this a cell whose points memory does not hold, of a variant that takes them from a file? Ranks
+  /// map their parts by themselves, and are not measured so.
+  bool streams(const ResolvedVariant& variant, const Task& task) const {
+    if (variant.registered == nullptr || !variant.registered->traits.streams) return false;
+    if (variant.ranks > 1 || !supports(*variant.registered, task.shape).ok) return false;
+    const Shape& shape = task.shape;
+    return memory_need(*variant.registered, shape, variant.threads) > options_.memory_bytes &&
+           memory_need_beside_points(*variant.registered, shape, variant.threads) <=
+               options_.memory_bytes;
   }
 
   void add_cell(const ResolvedVariant& variant, const Task& task, std::int64_t iterations) {
@@ -257,8 +268,14 @@ class Planner {
       cell.includes = what_is_inside(traits);
     }
     bool not_taken = false;
+    cell.task.beyond_memory = streams(variant, cell.task);
     cell.skip_reason = reason_to_skip(variant, cell.task, not_taken);
     if (not_taken && variant.from_star) return;
+    if (cell.task.beyond_memory && cell.skip_reason.empty() && options_.problem_with_mapping) {
+      const Sizes sizes = cell.task.shape;
+      cell.skip_reason =
+          options_.problem_with_mapping(task.dataset, sizes.n * sizes.d * sizes.scalar);
+    }
     const auto [first, added] = keys_.emplace(cell.key.text(), variant.from_star);
     if (!added) {
       // "*" beside a named variant is a wish for all, not a slip.

@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 
+#include "harness/machine/disk_rate.h"
 #include "harness/machine/environment.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_state.h"
@@ -80,6 +81,33 @@ JobResult follow_float64(const Job& job) {
   return result;
 }
 
+// No variant: the exact trajectory of points that memory does not hold.
+JobResult follow_by_rows(const Job& job) {
+  const Points points = load_made(job.points_file, ScalarType::f32);
+  const Points initial = load_made(job.centroids_file, ScalarType::f32);
+  const Shape shape{points.n(), points.d(), job.k, Precision::f32};
+  const auto* rows = points.data<float>();
+  const float max_abs = largest_abs(rows, points.n() * points.d(), job.threads);
+  JobResult result;
+  std::vector<float> before;
+  std::vector<float> centroids(initial.data<float>(), initial.data<float>() + job.k * points.d());
+  std::vector<std::int32_t> labels;
+  for (std::int64_t iteration = 0; iteration < job.iterations; ++iteration) {
+    if (before == centroids) break;  // nothing changes any more
+    before = centroids;
+    exact_step_by_rows(rows, shape, max_abs, job.threads, centroids, labels);
+    std::vector<char> used(job.k, 0);
+    for (const std::int32_t label : labels) used[label] = 1;
+    result.empty_clusters = std::count(used.begin(), used.end(), 0);
+    result.any_empty_clusters = result.any_empty_clusters || result.empty_clusters > 0;
+  }
+  result.inertia = quality_of(rows, before.data(), labels.data(), shape, job.threads).inertia;
+  result.scale = trajectory_scale(before.data(), labels.data(), shape);
+  result.label_hash = fnv1a_hex(labels.data(), labels.size() * sizeof(std::int32_t));
+  result.status = "ok";
+  return result;
+}
+
 JobResult without_answer(std::string status, std::string reason) {
   JobResult result;
   result.status = std::move(status);
@@ -114,12 +142,45 @@ void tell_answer(const CertifiedRun<T>& run, const Shape& shape, JobResult& resu
   result.status = "ok";
 }
 
+/// The rate of the disk that the points come from, right before and right after the timed part: what a disk
+/// that others use gives changes.
+class DiskLimit {
+ public:
+  explicit DiskLimit(const Job& job) : job_(job) { measure(); }
+
+  void tell(const Shape& shape, JobResult& result) {
+    if (!job_.beyond_memory) return;
+    measure();
+    double bytes = 0;
+    for (const DiskRate& rate : rates_) bytes += rate.bytes_per_second;
+    result.streamed = {{"bytes_per_iteration", shape.n * shape.d * std::int64_t{4}},
+                       {"disk_gbytes_per_second", nullptr},
+                       {"direct", nullptr}};
+    if (rates_.empty()) return;
+    result.streamed["disk_gbytes_per_second"] = bytes / static_cast<double>(rates_.size()) * 1e-9;
+    result.streamed["direct"] = rates_.front().direct;
+  }
+
+ private:
+  void measure() {
+    constexpr double kSeconds = 2;
+    constexpr double kShortSeconds = 0.1;  // where a repetition is short as well
+    if (!job_.beyond_memory) return;
+    const double seconds = std::clamp(job_.max_seconds / 8, kShortSeconds, kSeconds);
+    if (const auto rate = measure_disk_rate(job_.points_file, seconds)) rates_.push_back(*rate);
+  }
+
+  const Job& job_;
+  std::vector<DiskRate> rates_;
+};
+
 /// The timed part, of a variant that has its certificate. `warm_up`: iterations that it has run.
 template <class T>
 void time_variant(Session<T>& session, const Job& job, int repetitions, std::int64_t warm_up,
                   JobResult& result) {
   const GpuDevice* gpu = session.traits().gpu ? current_gpu() : nullptr;
   nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
+  DiskLimit disk(job);
   QuietMoments moments(job.threads, job.best_pace, job.patience);
   const auto timed =
       time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
@@ -132,6 +193,7 @@ void time_variant(Session<T>& session, const Job& job, int repetitions, std::int
   }
   moments.finish();
   result.pace = moments.paces();
+  disk.tell(session.problem().shape, result);
   if (gpu != nullptr) {
     result.gpu = {{"index", gpu->index},
                   {"name", gpu->name},
@@ -172,9 +234,11 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
     result.reason = kNoDuration;
     result.samples.clear();
   }
-  // The profiling pass costs another repetition, too much for cells of that length.
-  if (job.profile && run.seconds <= kLongestProfiledSeconds)
+  // The profiling pass costs another repetition, too much for cells of that length; of a file's points it
+  // alone tells whether disk or cores bind.
+  if (job.profile && (run.seconds <= kLongestProfiledSeconds || job.beyond_memory)) {
     result.stages = time_stages(session, job.iterations);
+  }
 }
 
 template <class T>
@@ -192,6 +256,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   problem.points = points.data<T>();
   problem.threads = job.threads;
   problem.points_file = job.points_file;
+  problem.beyond_memory = job.beyond_memory;
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     return without_answer("skipped", support.reason);
   }
@@ -255,6 +320,7 @@ JobResult run_job(const Job& job) {
   failed.status = "error";
   try {
     if (job.variant == kFloat64Trajectory) return follow_float64(job);
+    if (job.variant == kExactByRows) return follow_by_rows(job);
     const RegisteredVariant& registered = require_variant_of_worker(job.variant);
     use_gpus(job.gpus);
     return job.precision == Precision::f64 ? run_typed<double>(job, registered)

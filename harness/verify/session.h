@@ -39,6 +39,10 @@ Support supports(const RegisteredVariant& variant, const Shape& shape);
 /// Host bytes that points, labels and the variant's own memory need on this many CPU threads.
 double memory_need(const RegisteredVariant& variant, const Shape& shape, int threads);
 
+/// The same where memory does not hold the points, of a variant with the trait `streams`: what a mapped
+/// file is in memory can be taken back at any time, and does not count.
+double memory_need_beside_points(const RegisteredVariant& variant, const Shape& shape, int threads);
+
 /// Device bytes that the variant needs on each of the GPUs that share the points; 0 for those that use
 /// no GPU.
 double device_memory_need(const RegisteredVariant& variant, const Shape& shape, int gpus = 1);

@@ -97,6 +97,14 @@ def test_points_that_fit_the_cache_are_held_against_its_bandwidth(
     assert seconds == pytest.approx(1232 / 230e9)
 
 
+def test_points_from_a_disk_are_held_against_it(result: Result) -> None:
+    cell = _cell(result, "cpu_a", "f32", 100, 2)
+    data = cell.data | {"streamed": {"bytes_per_iteration": 800, "disk_gbytes_per_second": 1e-6}}
+    assert limit_seconds(result, replace(cell, data=data)) == (pytest.approx(0.8), "the disk")
+    data["streamed"] = {"bytes_per_iteration": 800, "disk_gbytes_per_second": None}
+    assert limit_seconds(result, replace(cell, data=data)) == limit_seconds(result, cell)
+
+
 def test_without_ceilings_there_is_no_limit(tmp_path: Path, small_experiment: Json) -> None:
     nothing = dict.fromkeys(synthetic.context()["ceilings"])
     result = _result(tmp_path, small_experiment, context=synthetic.context(ceilings=nothing))
