@@ -173,8 +173,9 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
     result.samples.clear();
   }
   // The profiling pass costs another repetition, too much for cells of that length.
-  if (job.profile && run.seconds <= kLongestProfiledSeconds)
+  if (job.profile && run.seconds <= kLongestProfiledSeconds) {
     result.stages = time_stages(session, job.iterations);
+  }
 }
 
 template <class T>

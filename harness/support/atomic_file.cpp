@@ -217,9 +217,9 @@ void make_way(const std::filesystem::path& file) {
     fs::remove(file, error);
   }
   if (error) fail(file, "is not a regular file, and cannot be removed", error.value());
-  std::fprintf(stderr,
-               "kmeans-bench: %s in the cache is made again: what was there is not a file, and %s\n",
-               printable(file.filename().string()).c_str(), printable(now).c_str());
+  std::fprintf(
+      stderr, "kmeans-bench: %s in the cache is made again: what was there is not a file, and %s\n",
+      printable(file.filename().string()).c_str(), printable(now).c_str());
 }
 
 FileLock::FileLock(const std::filesystem::path& file) {
