@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/advise_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <array>
@@ -218,7 +218,7 @@ int advise(const AdviseOptions& options) {
 
 }  // namespace
 
-void add_advise_command(CLI::App& app, std::function<int()>& action) {
+void add_advise_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<AdviseOptions>();
   auto* command =
       app.add_subcommand("advise", "What each variant would take, from results on file");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/best_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <array>
@@ -429,7 +429,7 @@ void add_problem_options(CLI::App& command, BestProblem& problem) {
 
 }  // namespace
 
-void add_best_command(CLI::App& app, std::function<int()>& action) {
+void add_best_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<BestOptions>();
   auto* command = app.add_subcommand("best", "Which variant for these points, on this machine?");
   add_problem_options(*command, options->problem);

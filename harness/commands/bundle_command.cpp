@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/bundle_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <memory>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/commands/verify_command.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/run/bundle.h"
@@ -191,7 +190,7 @@ int run_check_bundle(CheckBundleOptions options) {
 
 }  // namespace
 
-void add_bundle_command(CLI::App& app, std::function<int()>& action) {
+void add_bundle_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<BundleOptions>();
   auto* command = app.add_subcommand(
       "bundle", "Make results ready to hand over: hashes of files and sources, environment");
@@ -207,7 +206,7 @@ void add_bundle_command(CLI::App& app, std::function<int()>& action) {
   command->callback([options, &action] { action = [options] { return run_bundle(*options); }; });
 }
 
-void add_check_bundle_command(CLI::App& app, std::function<int()>& action) {
+void add_check_bundle_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<CheckBundleOptions>();
   auto* command = app.add_subcommand(
       "check-bundle", "Check that a bundle is whole and its variants give right answers here");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/check_command.h"
+#include "harness/commands/commands.h"
 
 #include <cmath>
 #include <cstdio>
@@ -185,7 +185,7 @@ int check(const CheckCommand& command) {
 
 }  // namespace
 
-void add_check_command(CLI::App& app, std::function<int()>& action) {
+void add_check_command(CLI::App& app, Action& action) {
   auto command = std::make_shared<CheckCommand>();
   auto* check_command =
       app.add_subcommand("check", "Judge labels and centroids that any program made");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/compare_command.h"
+#include "harness/commands/commands.h"
 
 #include <cmath>
 #include <cstdio>
@@ -180,7 +180,7 @@ int compare_files(const CompareOptions& options) {
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, std::function<int()>& action) {
+void add_compare_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<CompareOptions>();
   auto* command = app.add_subcommand(
       "compare", "Compare results cell by cell: slower, faster, same or unclear; wrong answers");

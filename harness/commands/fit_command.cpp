@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/fit_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <cmath>
@@ -331,7 +331,7 @@ int run_fit(const FitOptions& options) {
 
 }  // namespace
 
-void add_fit_command(CLI::App& app, std::function<int()>& action) {
+void add_fit_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<FitOptions>();
   auto* fit = app.add_subcommand("fit", "Cluster one file, printing a line per iteration");
   fit->footer(

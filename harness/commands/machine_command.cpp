@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/machine_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <iomanip>
@@ -303,7 +303,7 @@ int run_machine(const MachineOptions& options) {
 
 }  // namespace
 
-void add_machine_command(CLI::App& app, std::function<int()>& action) {
+void add_machine_command(CLI::App& app, Action& action) {
   set_worker_program("/proc/self/exe");
   auto options = std::make_shared<MachineOptions>();
   auto* command = app.add_subcommand("machine", "Describe this machine and measure its limits");

@@ -17,20 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/commands/advise_command.h"
-#include "harness/commands/best_command.h"
-#include "harness/commands/bundle_command.h"
-#include "harness/commands/check_command.h"
-#include "harness/commands/compare_command.h"
-#include "harness/commands/data_command.h"
-#include "harness/commands/export_command.h"
-#include "harness/commands/fit_command.h"
-#include "harness/commands/list_command.h"
-#include "harness/commands/machine_command.h"
-#include "harness/commands/merge_command.h"
-#include "harness/commands/reproduce_command.h"
-#include "harness/commands/run_command.h"
-#include "harness/commands/verify_command.h"
+#include "harness/commands/commands.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/run/job.h"
@@ -49,7 +36,7 @@ namespace kmeans {
 namespace {
 
 // The coordinator's side of `run`: not for people, so not in --help.
-void add_worker_commands(CLI::App& app, std::function<int()>& action) {
+void add_worker_commands(CLI::App& app, Action& action) {
   struct Files {
     std::string job;
     std::string result;

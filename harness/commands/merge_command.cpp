@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/merge_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -81,7 +81,7 @@ int run_merge(const MergeOptions& options) {
 
 }  // namespace
 
-void add_merge_command(CLI::App& app, std::function<int()>& action) {
+void add_merge_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<MergeOptions>();
   auto* command = app.add_subcommand("merge", "Join the parts of an experiment (run --shard)");
   command->add_option("parts", options->parts, "Result files, each of a part of one experiment")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/reproduce_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -209,7 +209,7 @@ int run_reproduce(const ReproduceOptions& options) {
 
 }  // namespace
 
-void add_reproduce_command(CLI::App& app, std::function<int()>& action) {
+void add_reproduce_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<ReproduceOptions>();
   auto* command = app.add_subcommand(
       "reproduce", "Repeat the recorded answers of result files, and say where they differ");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/run_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -322,7 +322,7 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-void add_run_command(CLI::App& app, std::function<int()>& action) {
+void add_run_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<RunOptions>();
   auto* command = app.add_subcommand("run", "Measure experiments and write result files");
   command->add_option("experiments", options->experiments,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/verify_command.h"
+#include "harness/commands/commands.h"
 
 #include <unistd.h>
 
@@ -318,7 +318,7 @@ VerifiedApart verify_in_process_apart(const std::string& variant,
   return verified;
 }
 
-void add_verify_command(CLI::App& app, std::function<int()>& action) {
+void add_verify_command(CLI::App& app, Action& action) {
   auto command = std::make_shared<VerifyCommand>();
   auto* verify = app.add_subcommand("verify", "Certify every variant on awkward problems");
   verify->add_option("--only", command->only,
