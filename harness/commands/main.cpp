@@ -254,7 +254,8 @@ void open_standard_streams() {
 /// is this signal. Only what is safe in a handler.
 void say_that_a_file_was_cut(int /*signal*/) {
   static constexpr char kText[] =
-      "kmeans-bench: a mapped file has lost bytes while it was read: it was cut short, or its disk failed\n";
+      "kmeans-bench: a mapped file has lost bytes while it was read: it was cut short, or its disk "
+      "failed\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
   ::_exit(kmeans::kExitUnusableEnvironment);
 }
