@@ -199,7 +199,7 @@ REFUSED = {
         lambda d: d["context"]["sampling"].update(processes=9),
         "sampling/processes: 2 and 9",
     ),
-    "another spec": (lambda d: d["spec"].update(title="Other"), 'spec/title: "Parts" and "Other"'),
+    "another spec": (lambda d: d["spec"].update(title="Other"), 'spec/title: "parts" and "Other"'),
     "another plan": (lambda d: d["planned"]["traces"].reverse(), "planned: "),
     "an older form": (lambda d: d.pop("planned"), "does not say what the whole experiment has"),
     "an interrupted run": (
