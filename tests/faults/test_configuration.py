@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults 1 to 12 of docs/faults.md: experiments and options that are wrong."""
+"""Faults 1 to 12 of README.md: experiments and options that are wrong."""
 
 from __future__ import annotations
 

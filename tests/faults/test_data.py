@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults 13 to 30 of docs/faults.md: points that are wrong, damaged or awkward."""
+"""Faults 13 to 30 of README.md: points that are wrong, damaged or awkward."""
 
 from __future__ import annotations
 
