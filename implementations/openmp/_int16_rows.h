@@ -3,7 +3,7 @@
 // The stage between bytes and float32: points and centroids as rows of 16-bit integers times a step.
 // A row takes half the memory of a float32 one, so a point that bytes leave open costs half as much to
 // fetch; and a product of integers is exact, so measured residuals bound all that is lost, as for the
-// bytes, 50 to 250 times as closely. The proof stands in docs/openmp.md, "The few".
+// bytes, 50 to 250 times as closely. The proof stands in docs/openmp.md, "Sixteen bits".
 #pragma once
 
 #if defined(__AVX2__)
@@ -209,8 +209,8 @@ typedef double FourDoubles __attribute__((vector_size(32)));
 inline std::int32_t keep_of_few(const std::int16_t* row, const Int16PointTerms& point, double room,
                                 const Int16Centroids& centroids, std::int32_t* few,
                                 std::int32_t count) {
-  constexpr std::int32_t kMost = 32;
-  std::array<double, kMost> upper;
+  constexpr std::int32_t kMax = 32;
+  std::array<double, kMax> upper;
   FourDoubles lower = FourDoubles{} - std::numeric_limits<double>::infinity();
   for (std::int32_t index = 0; index < count; index += 4) {
     std::array<const std::int16_t*, 4> rows;

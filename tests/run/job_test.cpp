@@ -25,14 +25,15 @@ Job cell_job() {
 
 // Every member, byte for byte.
 TEST(Jobs, OfACellKeepTheirForm) {
-  EXPECT_EQ(to_json(cell_job()).dump(),
-            R"({"best_pace":0.0,"centroids_file":"centroids.npy","certified_outcomes":["ab"],)"
-            R"("exact_had_empty_clusters":false,"exact_inertia":0.5,"exact_scalar":"f32",)"
-            R"("exact_scale":{"scatter":0.0,"weight":0.0},"gpus":1,"iterations":1,"k":3,)"
-            R"("max_seconds":10.0,"min_seconds":0.02,"patience":0.0,"points_file":"points.npy",)"
-            R"("precision":"f64","profile":false,"ranks":1,"repetitions":3,"threads":2,)"
-            R"("variant":"openmp_exact","verify_budget":2000000000.0,)"
-            R"("verify_seed":18446744073709551615,"verify_threads":0})");
+  EXPECT_EQ(
+      to_json(cell_job()).dump(),
+      R"({"best_pace":0.0,"beyond_memory":false,"centroids_file":"centroids.npy","certified_outcomes":["ab"],)"
+      R"("exact_had_empty_clusters":false,"exact_inertia":0.5,"exact_scalar":"f32",)"
+      R"("exact_scale":{"scatter":0.0,"weight":0.0},"gpus":1,"iterations":1,"k":3,)"
+      R"("max_seconds":10.0,"min_seconds":0.02,"patience":0.0,"points_file":"points.npy",)"
+      R"("precision":"f64","profile":false,"ranks":1,"repetitions":3,"threads":2,)"
+      R"("variant":"openmp_exact","verify_budget":2000000000.0,)"
+      R"("verify_seed":18446744073709551615,"verify_threads":0})");
 }
 
 TEST(Jobs, OfATraceKeepTheirForm) {
