@@ -15,6 +15,7 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/commands/advise_command.h"
@@ -31,6 +32,7 @@
 #include "harness/commands/reproduce_command.h"
 #include "harness/commands/run_command.h"
 #include "harness/commands/verify_command.h"
+#include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/run/job.h"
@@ -266,6 +268,8 @@ void open_standard_streams() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Between two steps `fit` has work of its own for the cores that waiting threads would keep.
+  if (argc > 1 && std::string_view(argv[1]) == "fit") kmeans::wait_briefly(argv);
   open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
