@@ -10,6 +10,7 @@
 #include <string>
 
 #include "datasets/dataset.h"
+#include "harness/commands/rounded_points.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
@@ -257,6 +258,10 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   LoadOptions load;
   load.scalar = scalar_of<T>;
   load.csv_drop_last = options.drop_last_columns;
+  if constexpr (std::is_same_v<T, float>) {
+    const std::string lost = lost_by_float32(options.file);
+    if (!lost.empty()) std::fprintf(stderr, "kmeans-bench: note: %s\n", printable(lost).c_str());
+  }
   const InitSpec init = parse_init(options.init);
   check_fit_outputs(options, init);
   const std::string ranks_file = file_for_ranks(options);

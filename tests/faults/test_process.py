@@ -660,7 +660,7 @@ def test_a_stack_too_small_is_taken_away(bench, tmp_path):
 
 
 def test_waiting_threads_of_fit_soon_leave_the_cores_to_its_other_work(bench, tmp_path):
-    """OpenMP's own choice is some milliseconds, of which `fit` wants the cores between two steps."""
+    """OpenMP itself waits for milliseconds, of which `fit` wants the cores between two steps."""
     points = tmp_path / "points.csv"
     points.write_text("0,0\n1,1\n8,8\n", encoding="utf-8")
 
