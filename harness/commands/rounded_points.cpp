@@ -3,16 +3,30 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <fstream>
 #include <limits>
 
 #include "datasets/points.h"
 #include "harness/support/formatted.h"
 
 namespace kmeans {
+namespace {
+
+/// By its header alone: of other types a look would read, and convert, the whole file.
+bool is_float64_npy(const std::filesystem::path& file) {
+  constexpr std::size_t kBegin = 256;
+  std::ifstream in(file, std::ios::binary);
+  std::string header(kBegin, '\0');
+  in.read(header.data(), static_cast<std::streamsize>(header.size()));
+  return header.rfind("\x93NUMPY", 0) == 0 && header.find("f8'") != std::string::npos;
+}
+
+}  // namespace
 
 std::string lost_by_float32(const std::filesystem::path& file) {
-  if (file.extension() != ".npy") return "";
+  if (!is_float64_npy(file)) return "";
   LoadOptions options;  // mapped: no more of the file is read than is looked at
   options.check_finite = false;
   const Points points = load_points(file, options);
