@@ -364,9 +364,9 @@ def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
         f"**Exact is not slow.** On {captions.machine_name(result)} with "
         f"{many(result.context['threads'], 'thread')} the fastest exact variant is "
         f"{digits(min(gains))} to {digits(max(gains))} times as fast per iteration as "
-        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`, and gives "
-        "the same labels and centroids, bit for bit, on every machine and with any number of "
-        "threads."
+        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`; its "
+        "own labels and centroids are the same, bit for bit, on every machine and with any number "
+        "of threads."
     )
 
 

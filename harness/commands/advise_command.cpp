@@ -104,7 +104,15 @@ Advised advised(const AdviceSeries& series, const AdviseOptions& options, const 
   const auto limit = machine_limit(context.value("ceilings", json()),
                                    last_level_cache(context.value("machine", json::object())),
                                    shape, series.threads, series.gpu);
-  if (limit) one.share = limit->seconds / one.iteration.seconds;
+  if (!limit) return one;
+  const RegisteredVariant* variant = find_variant(series.variant);
+  if (variant != nullptr && !variant->traits.skips_work && one.iteration.seconds < limit->seconds) {
+    // What does all the work cannot be faster: the model went too far from what is on file.
+    one.whole += static_cast<double>(options.iterations) * (limit->seconds - one.iteration.seconds);
+    one.iteration.seconds = limit->seconds;
+    one.iteration.most = "the machine's limit; predicted below it";
+  }
+  one.share = limit->seconds / one.iteration.seconds;
   return one;
 }
 
@@ -133,10 +141,30 @@ void print_left_out(const std::map<std::string, std::vector<std::string>>& left_
   std::printf("Left out\n");
   for (const auto& [reason, names] : left_out) {
     std::string text;
-    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+    for (const auto& name : names) text += (text.empty() ? "" : "; ") + name;
     std::printf("  %s: %s\n", printable(text).c_str(), printable(reason).c_str());
   }
   std::printf("\n");
+}
+
+std::string with_threads(const AdviceSeries& series) {
+  return series.variant + " " + series.precision +
+         (series.gpu ? "" : ", " + counted(series.threads, "thread", "threads"));
+}
+
+/// Who comes first in its table, as `best` ends; of the first table that has anybody.
+void print_first(const std::vector<Advised>& all, const AdviseOptions& options) {
+  if (all.empty()) return;
+  const auto& first = *std::min_element(
+      all.begin(), all.end(), [](const Advised& a, const Advised& b) { return a.kind < b.kind; });
+  const AdviceSeries& series = *first.series;
+  std::printf(
+      "%s: expected to take %s an iteration, within a factor of %.2f. There, run it with:\n"
+      "kmeans-bench fit points.npy -k %lld --variant %s --precision %s%s --out fitted\n",
+      printable(with_threads(series)).c_str(), format_seconds(first.iteration.seconds).c_str(),
+      first.iteration.factor, static_cast<long long>(options.shape.k),
+      printable(series.variant).c_str(), printable(series.precision).c_str(),
+      series.gpu ? "" : (" --threads " + std::to_string(series.threads)).c_str());
 }
 
 void print_back_test(const std::vector<AdviceSeries>& series) {
@@ -196,7 +224,7 @@ int advise(const AdviseOptions& options) {
     if (reason.empty()) {
       all.push_back(advised(one, options, context));
     } else {
-      left_out[reason].push_back(one.variant + " " + one.precision);
+      left_out[reason].push_back(with_threads(one));
     }
   }
   std::stable_sort(all.begin(), all.end(),
@@ -210,6 +238,7 @@ int advise(const AdviseOptions& options) {
   }
   print_left_out(left_out);
   print_back_test(series);
+  print_first(all, options);
   if (!all.empty()) return kExitOk;
   std::fflush(stdout);
   throw InputError("no variant that takes the shape has enough results in " +
@@ -239,7 +268,8 @@ void add_advise_command(CLI::App& app, Action& action) {
       "Example:\n"
       "  kmeans-bench advise --n 2e6 --d 96 -k 1000 --machine results/nvidia-h200\n\n"
       "Nothing is run. Each time has the factor within which nine of ten are expected; the last\n"
-      "lines say how well that holds for what is on file. `kmeans-bench best` measures.");
+      "lines say how well that holds for what is on file, and who is expected to be the first.\n"
+      "`kmeans-bench best` measures.");
   command->callback([options, &action] { action = [options] { return advise(*options); }; });
 }
 

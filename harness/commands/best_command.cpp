@@ -15,6 +15,7 @@
 
 #include "datasets/dataset.h"
 #include "harness/commands/best_table.h"
+#include "harness/commands/rounded_points.h"
 #include "harness/commands/surroundings.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
@@ -53,6 +54,7 @@ constexpr double kToFinish = 0.3;  // seconds: for the table
 constexpr double kGenerationRate = 2e7;
 constexpr double kSeedingRate = 2e9;
 constexpr double kShareOfSeeding = 0.05;
+constexpr double kShareOfPlugins = 0.5;  // until they have said what they are
 
 struct BestOptions {
   BestProblem problem;
@@ -64,6 +66,8 @@ struct BestOptions {
   int threads = 0;
   std::int64_t call = kIterations.front();  ///< Iterations of the whole call that is ranked.
   bool iterations_given = false;
+  /// Of the command's time: before plugins are asked what they are.
+  Clock::time_point begin = Clock::now();
 
   [[nodiscard]] bool generated() const { return problem.file.empty(); }
 };
@@ -196,6 +200,14 @@ std::string data_command(const PlannedBest& planned, const std::string& file) {
   return text + " --out " + file;
 }
 
+/// A folder for the answer that holds nothing yet.
+std::string free_folder() {
+  std::error_code ignored;
+  std::string name = "fitted";
+  for (int i = 2; std::filesystem::exists(name, ignored); ++i) name = "fitted-" + std::to_string(i);
+  return name;
+}
+
 std::string fit_command(const PlannedBest& planned, const BestOptions& options,
                         const BestWinner& winner) {
   const std::string file = options.generated() ? "points.npy" : options.problem.file;
@@ -212,7 +224,7 @@ std::string fit_command(const PlannedBest& planned, const BestOptions& options,
   if (options.problem.drop_last > 0) {
     text += " --drop-last " + std::to_string(options.problem.drop_last);
   }
-  return text;
+  return text + " --out " + free_folder();
 }
 
 std::string described_data(const PlannedBest& planned, const BestOptions& options) {
@@ -291,9 +303,21 @@ void print_problem(const PlannedBest& planned, const BestOptions& options, int t
   std::fflush(words(options));
 }
 
+void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options) {
+  const auto& cells = planned.plan.cells;
+  const bool rounded = std::any_of(cells.begin(), cells.end(), [](const Cell& cell) {
+    return cell.key.shape.precision != Precision::f64;
+  });
+  if (options.generated() || !rounded) return;
+  const std::string note = lost_by_float32(options.problem.file);
+  if (note.empty()) return;
+  std::fprintf(words(options), "%s\n", printable(note).c_str());
+  std::fflush(words(options));
+}
+
 int print_answer(const PlannedBest& planned, const BestOptions& options, const Pattern& only,
                  const RunSummary& summary, const nlohmann::json& result,
-                 std::optional<double> cache_bytes) {
+                 std::optional<double> cache_bytes, int threads) {
   std::FILE* out = words(options);
   const BestTable table =
       best_table(result, {options.call, cache_bytes}, absent_variants(planned, result, only));
@@ -314,10 +338,16 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
         "(`kmeans-bench machine --check`); end it, or give more --seconds");
   }
   if (!table.winner) {
+    // Small problems are none the quicker for fewer points.
+    const double seconds = quickest(planned.plan, options, threads);
+    const bool small = seconds <= kShareOfQuickest * options.seconds;
     throw InputError(
-        formatted("nothing was measured within --seconds %g; give more, or fewer "
-                  "points, clusters or iterations",
-                  options.seconds));
+        formatted("nothing was measured within --seconds %g; give ", options.seconds) +
+        (small ? formatted("%.0f or more: the quickest variant is expected to take "
+                           "%s of it, the start and the look at this machine took the "
+                           "rest",
+                           std::max(15.0, 2 * options.seconds), format_seconds(seconds).c_str())
+               : "more, or fewer points, clusters or iterations"));
   }
   return kExitOk;
 }
@@ -356,10 +386,9 @@ RunSummary measure(const PlannedBest& planned, const BestOptions& options,
 }
 
 int run_best(BestOptions options) {
-  const auto begin = Clock::now();
   const auto left = [&] {
     return options.seconds - kToFinish -
-           std::chrono::duration<double>(Clock::now() - begin).count();
+           std::chrono::duration<double>(Clock::now() - options.begin).count();
   };
   check_problem(options);
   const Pattern only(options.only);
@@ -379,6 +408,7 @@ int run_best(BestOptions options) {
   PlannedBest planned = plan_within_budget(options, variants, plan_options);
   refuse_hopeless(planned, options, threads);
   print_problem(planned, options, threads);
+  say_what_is_rounded(planned, options);
 
   const ScratchFolder scratch;
   LookAround look;
@@ -396,7 +426,8 @@ int run_best(BestOptions options) {
   const RunSummary summary = measure(planned, options, surroundings, settings);
   const nlohmann::json result = read_json_file(summary.file, kNoJsonLimits);
   write_result(options, result);
-  return print_answer(planned, options, only, summary, result, surroundings.limits.cache_bytes);
+  return print_answer(planned, options, only, summary, result, surroundings.limits.cache_bytes,
+                      threads);
 }
 
 void add_problem_options(CLI::App& command, BestProblem& problem) {
@@ -467,6 +498,7 @@ void add_best_command(CLI::App& app, Action& action) {
       "run, 4 some were wrong or failed, 5 --json could not be written, 130 interrupted.");
   command->callback([command, options, iterations, &action] {
     options->iterations_given = iterations->count() > 0;
+    give_plugins(kShareOfPlugins * options->seconds);
     if (options->iterations_given) options->call = options->problem.iterations;
     const CLI::Option* device = command->get_option("--device");
     if (device->count() > 0) options->device = device->as<std::string>();

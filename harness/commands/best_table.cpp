@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -11,15 +12,22 @@
 #include "harness/commands/columns.h"
 #include "harness/record/agreement.h"
 #include "harness/record/limit.h"
+#include "harness/record/measures.h"
 #include "harness/run/best.h"
 #include "harness/support/formatted.h"
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
+#include "harness/variants/registry.h"
 
 namespace kmeans {
 namespace {
 
 using nlohmann::json;
+
+// Iterations that `fit` makes at the most, unless told otherwise.
+constexpr double kLongestCall = 300;
+// Of one reason; `list` has all.
+constexpr std::size_t kNamesOfReason = 4;
 
 /// A cell with a headline number.
 struct Row {
@@ -27,11 +35,14 @@ struct Row {
   std::string precision;
   AnswerKind kind = AnswerKind::exact;
   double iteration = 0;  ///< Seconds, as the others.
+  double low = 0;        ///< The median's interval, as a run has it.
+  double high = 0;
   double setup = 0;
   double whole = 0;
   std::optional<double> share;  ///< Of the machine's limit.
   std::optional<double> differing;
   std::size_t processes = 0;
+  std::string apart;  ///< Which processes disagree with the others; empty: none.
 };
 
 bool has_number(const json& cell) {
@@ -44,6 +55,19 @@ Shape shape_of(const json& cell) {
           parse_precision(cell.at("precision").get<std::string>())};
 }
 
+/// The interval of the median, or, of too few samples for one, the smallest and the largest.
+void take_spread(const json& cell, Row& row) {
+  const json& times = cell.at("seconds_per_iteration");
+  const bool interval = times.contains("ci95_low") && times.at("ci95_low").is_number();
+  row.low = times.value(interval ? "ci95_low" : "min", row.iteration);
+  row.high = times.value(interval ? "ci95_high" : "max", row.iteration);
+  std::vector<double> medians;
+  for (const auto& process : cell.value("samples_seconds_per_iteration", json::array())) {
+    medians.push_back(median_of(process.get<std::vector<double>>()));
+  }
+  if (!medians.empty()) row.apart = outlying_processes(agreement_of(medians));
+}
+
 Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   Row row;
   row.variant = cell.at("variant");
@@ -51,6 +75,7 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   const Shape shape = shape_of(cell);
   row.kind = answer_kind(cell.at("exact").get<bool>(), shape.precision);
   row.iteration = cell.at("seconds_per_iteration").at("median");
+  take_spread(cell, row);
   row.setup = cell.at("setup_seconds");
   row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
   row.processes = cell.at("processes");
@@ -65,6 +90,17 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
     row.differing = verification.at("labels_differing");
   }
   return row;
+}
+
+/// "2.06 ms (1.9-2.3)", or with both units where they differ.
+std::string with_spread(const Row& row) {
+  const std::string low = format_seconds(row.low);
+  const std::string high = format_seconds(row.high);
+  const std::string middle = format_seconds(row.iteration);
+  const auto unit = [](const std::string& text) { return text.substr(text.find(' ')); };
+  const auto number = [](const std::string& text) { return text.substr(0, text.find(' ')); };
+  const bool same = unit(low) == unit(middle) && unit(high) == unit(middle);
+  return middle + " (" + (same ? number(low) + "-" + number(high) : low + " - " + high) + ")";
 }
 
 std::string answer_of(const Row& row) {
@@ -91,10 +127,9 @@ std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* base
        "scikit-learn takes", "processes", "answer"}};
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
-    lines.push_back({row.variant, row.precision, format_seconds(row.iteration),
-                     format_seconds(row.setup), format_seconds(row.whole),
-                     row.share ? format_percent(*row.share) : "-", against(row, baseline),
-                     std::to_string(row.processes), answer_of(row)});
+    lines.push_back({row.variant, row.precision, with_spread(row), format_seconds(row.setup),
+                     format_seconds(row.whole), row.share ? format_percent(*row.share) : "-",
+                     against(row, baseline), std::to_string(row.processes), answer_of(row)});
   }
   if (lines.size() == 1) return "";
   return std::string(title_of(kind)) + "\n" + aligned(lines) + "\n";
@@ -104,23 +139,29 @@ std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* base
 class Reasons {
  public:
   void add(const std::string& reason, const std::string& who) {
-    const auto found = places_.find(reason);
-    if (found != places_.end()) {
-      entries_[found->second].second += ", " + who;
-      return;
-    }
-    places_[reason] = entries_.size();
-    entries_.emplace_back(reason, who);
+    const auto [place, added] = places_.emplace(reason, entries_.size());
+    if (added) entries_.push_back({reason, {}});
+    entries_[place->second].second.push_back(who);
   }
   [[nodiscard]] std::string text() const {
     std::string lines;
-    for (const auto& [reason, who] : entries_) lines += "  " + who + ": " + reason + "\n";
+    for (const auto& [reason, names] : entries_)
+      lines += "  " + listed(names) + ": " + reason + "\n";
     return lines;
   }
 
  private:
+  /// All of a few names; of many the first ones, and how many more there are.
+  static std::string listed(const std::vector<std::string>& names) {
+    const std::size_t shown = names.size() <= kNamesOfReason ? names.size() : kNamesOfReason - 1;
+    std::string text;
+    for (std::size_t i = 0; i < shown; ++i) text += (i == 0 ? "" : ", ") + names[i];
+    if (shown < names.size()) text += " and " + std::to_string(names.size() - shown) + " more";
+    return text;
+  }
+
   std::map<std::string, std::size_t> places_;
-  std::vector<std::pair<std::string, std::string>> entries_;
+  std::vector<std::pair<std::string, std::vector<std::string>>> entries_;
 };
 
 /// The first line of a reason: what follows is the output of a program.
@@ -175,14 +216,16 @@ std::string not_measured(const json& cells, const std::vector<Absent>& absent) {
     for (const auto& variant : one.variants) reasons.add(one.reason, variant);
   }
   const std::string text = reasons.text() + (python.empty() ? "" : "  " + python + "\n");
-  return text.empty() ? "" : "Not measured\n" + text + "\n";
+  return text.empty() ? "" : "Not measured (`kmeans-bench list` names all)\n" + text + "\n";
 }
 
 /// What the columns mean where that is not plain.
 std::string notes_on(const std::vector<Row>& rows, const Row* baseline) {
   std::string text =
       "Of the limit: the least time of an iteration by brute force that this machine's measured\n"
-      "bandwidth and arithmetic allow, over the iteration's; what skips work may exceed 100 %.\n";
+      "bandwidth and arithmetic allow, over the iteration's; what skips work may exceed 100 %.\n"
+      "In brackets: the 95 % interval of the iteration's median, or the smallest and the "
+      "largest.\n";
   if (baseline != nullptr) {
     text += "scikit-learn takes: its time of an iteration over the variant's.\n";
   }
@@ -211,6 +254,9 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
     text += "; an iteration of scikit-learn takes " + against(first, baseline) + " as long";
   }
   text += ".";
+  if (!first.apart.empty()) {
+    text += " Its processes do not all agree: " + first.apart + ".";
+  }
   if (second != nullptr && second->whole <= kAgreeingProcesses * first.whole) {
     text += formatted(" %s takes %.2f times as long: two processes may differ by that.",
                       second->variant.c_str(), second->whole / first.whole);
@@ -218,8 +264,48 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
   return text;
 }
 
-std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* baseline,
-                                    std::int64_t call) {
+/// Who of the same kind has the shorter iteration, and from how many on that makes up for its setup.
+std::string in_longer_calls(const std::vector<const Row*>& own, std::int64_t call) {
+  const Row& first = *own.front();
+  const Row* other = nullptr;
+  double from = kLongestCall;
+  for (const Row* row : own) {
+    if (row->high >= first.low) continue;
+    const double even = (row->setup - first.setup) / (first.iteration - row->iteration);
+    if (even >= from || even < static_cast<double>(call)) continue;
+    from = even;
+    other = row;
+  }
+  if (other == nullptr) return "";
+  return formatted(" From about %.0f iterations on %s is faster.", std::ceil(from),
+                   other->variant.c_str());
+}
+
+/// Why the first one is not exact. By that of the cells: some may have been measured in vain.
+std::string why_none_exact(const json& cells) {
+  bool tried = false;
+  std::set<std::string> precisions;
+  for (const auto& cell : cells) {
+    precisions.insert(cell.at("precision").get<std::string>());
+    if (!cell.at("exact").get<bool>()) continue;
+    if (cell.at("status") == "ok") return "No exact variant has a steady time here.";
+    tried = true;
+  }
+  if (tried) return "No exact variant was measured here.";
+  const auto& all = all_variants();
+  const bool taken = std::any_of(precisions.begin(), precisions.end(), [&](const auto& name) {
+    return std::any_of(all.begin(), all.end(), [&](const RegisteredVariant& variant) {
+      return variant.traits.exact && takes(variant.traits, parse_precision(name));
+    });
+  });
+  if (taken) return "No exact variant is among these.";
+  std::string names;
+  for (const auto& name : precisions) names += (names.empty() ? "" : " or ") + name;
+  return "No exact variant takes " + names + ".";
+}
+
+std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const json& cells,
+                                    const Row* baseline, std::int64_t call) {
   for (const AnswerKind kind : kKinds) {
     std::vector<const Row*> own;
     for (const auto& row : rows) {
@@ -228,6 +314,7 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* bas
     if (own.empty()) continue;
     const Row& first = *own.front();
     std::string sentence = sentence_of(first, own.size() > 1 ? own[1] : nullptr, baseline, call);
+    sentence += in_longer_calls(own, call);
     // Whoever needs no bit for bit may have it faster.
     for (const auto& row : rows) {
       if (row.kind == kind || row.whole * kAgreeingProcesses >= first.whole) continue;
@@ -237,7 +324,7 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const Row* bas
       break;
     }
     if (kind != AnswerKind::exact) {
-      sentence = "No exact variant has a steady time here. " + sentence;
+      sentence = why_none_exact(cells) + " " + sentence;
     }
     return BestWinner{first.variant, first.precision, sentence};
   }
@@ -272,7 +359,7 @@ BestTable best_table(const json& result, const BestAsked& asked,
   table.unsteady = std::any_of(cells.begin(), cells.end(), [](const json& cell) {
     return cell.at("status") == "ok" && !has_number(cell);
   });
-  table.winner = winner_of(rows, baseline, asked.call);
+  table.winner = winner_of(rows, cells, baseline, asked.call);
   return table;
 }
 

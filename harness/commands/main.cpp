@@ -15,9 +15,11 @@
 #include <new>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/commands/commands.h"
+#include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/run/job.h"
@@ -263,6 +265,8 @@ void say_that_a_file_was_cut(int /*signal*/) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // Between two steps `fit` has work of its own for the cores that waiting threads would keep.
+  if (argc > 1 && std::string_view(argv[1]) == "fit") kmeans::wait_briefly(argv);
   open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/machine/environment.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <string_view>
 
@@ -64,6 +67,10 @@ constexpr std::string_view kThreadLimits[] = {
     "KMP_TEAMS_THREAD_LIMIT", "NUMEXPR_MAX_THREADS",     "OPENBLAS_DEFAULT_NUM_THREADS",
     "MKL_DOMAIN_NUM_THREADS",
 };
+
+/// How threads wait for each other.
+constexpr const char* kWaiting[] = {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME",
+                                    "KMP_LIBRARY"};
 
 bool contains(const std::string_view* begin, const std::string_view* end, std::string_view name) {
   return std::find(begin, end, name) != end;
@@ -283,6 +290,22 @@ void refuse_small_stacks() {
   }
 }
 
+void wait_briefly(char** arguments) {
+  // As the library's Python package has it. GNU's own 300000 rounds cost more than the work between two
+  // barriers where other work, or this program's other threads, want the cores.
+  constexpr const char* kSpinCount = "2000";
+  if (std::any_of(std::begin(kWaiting), std::end(kWaiting),
+                  [](const char* name) { return std::getenv(name) != nullptr; })) {
+    return;
+  }
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error || ::setenv("GOMP_SPINCOUNT", kSpinCount, 1) != 0) return;
+  undo_thread_binding();  // by this variable's neighbours, which the next start reads again
+  ::execv(program.c_str(), arguments);
+  ::unsetenv("GOMP_SPINCOUNT");  // it would tell whoever is started what does not hold here
+}
+
 EnvironmentReport inspect_environment() {
   EnvironmentReport report;
   const int usable = usable_threads();
@@ -304,7 +327,7 @@ EnvironmentReport inspect_environment() {
 }
 
 std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_shared) {
-  for (const char* name : {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY"}) {
+  for (const char* name : kWaiting) {
     if (report.variables.contains(name)) return "set";
   }
   return cores_are_shared ? "passive" : "default";

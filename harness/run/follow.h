@@ -4,6 +4,7 @@
 // record.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -72,6 +73,7 @@ struct Followed {
   std::vector<IterationRecord> records;
   Outcome<T> outcome;
   double step_seconds = 0;  // of the steps alone
+  double seconds = 0;       // with fetching, the records' sums, and `seen`
 };
 
 template <class T, class Seen>
@@ -82,6 +84,7 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
   std::vector<T> starting = session.initial();
   std::vector<std::int32_t> labels_before;
   session.reset();
+  const auto start = std::chrono::steady_clock::now();
   for (std::int64_t iteration = 1; iteration <= iterations; ++iteration) {
     followed.step_seconds += session.step(1);
     Outcome<T> outcome = session.fetch();
@@ -121,6 +124,8 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
     followed.outcome = std::move(outcome);
     if (stop) break;
   }
+  followed.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return followed;
 }
 

@@ -21,6 +21,9 @@ namespace fs = std::filesystem;
 
 // Absolute paths, one a line; how workers learn of them.
 constexpr const char* kVariable = "KMEANS_PLUGINS";
+// And how long each may take to say what it is.
+constexpr const char* kSecondsVariable = "KMEANS_PLUGIN_SECONDS";
+constexpr double kPluginSeconds = 30;  // a cold disk is slow, a hang is longer
 
 std::vector<std::string> plugin_files() {
   std::vector<std::string> files;
@@ -156,6 +159,16 @@ std::string plugin_file(const std::string& name) {
 
 std::vector<std::pair<std::string, std::string>> plugin_info(const std::string& name) {
   return shared_library_info(plugin_file(name));
+}
+
+void give_plugins(double seconds) {
+  ::setenv(kSecondsVariable, std::to_string(std::min(seconds, kPluginSeconds)).c_str(), 1);
+}
+
+double plugin_seconds() {
+  const char* text = std::getenv(kSecondsVariable);
+  const double given = text != nullptr ? std::strtod(text, nullptr) : 0;
+  return given > 0 ? std::min(given, kPluginSeconds) : kPluginSeconds;
 }
 
 void discover_plugins(FirstLoad first) {

@@ -32,6 +32,11 @@ std::vector<std::pair<std::string, std::string>> plugin_info(const std::string& 
 /// Who loads a shared library: whoever must survive it lets another process try before.
 enum class FirstLoad { by_another_process, here };
 
+/// Each plugin is to say within so many seconds what it is, here and in processes that this one starts;
+/// never more than plugin_seconds() unless told.
+void give_plugins(double seconds);
+double plugin_seconds();
+
 /// Adds the plugins to the registry, once however often it is called. Throws InputError for a name that
 /// a variant has.
 void discover_plugins(FirstLoad first = FirstLoad::by_another_process);

@@ -29,7 +29,7 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr auto kDescribeTime = std::chrono::seconds(30);  // a cold disk is slow, a hang is longer
+constexpr double kDescribeSeconds = 30;  // a cold disk is slow, a hang is longer
 constexpr std::size_t kLongestDescription = std::size_t{4} << 20;
 
 // What a worker needs whatever the variant: the interpreter with numpy and a library loaded.
@@ -204,8 +204,9 @@ std::vector<std::string> names_by_file(const std::string& folder) {
 }
 
 /// Everything that arrives until the other end closes; nothing when that takes too long.
-std::optional<std::string> read_all(int descriptor) {
-  const auto deadline = std::chrono::steady_clock::now() + kDescribeTime;
+std::optional<std::string> read_all(int descriptor, double seconds) {
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::milliseconds(static_cast<std::int64_t>(1e3 * seconds));
   std::string text;
   std::array<char, 65536> buffer{};
   while (true) {
@@ -248,8 +249,11 @@ json ask(const PythonLocation& location) {
   if (!location.plugin.empty()) words.insert(words.end(), {"--plugin", location.plugin});
   ChildProcess process(words, {theirs.get()}, messages.get());
   theirs = FileDescriptor();
-  const auto text = read_all(ours.get());
-  if (!text) throw std::runtime_error("it did not describe the variants in time");
+  const double seconds = location.plugin.empty() ? kDescribeSeconds : plugin_seconds();
+  const auto text = read_all(ours.get(), seconds);
+  if (!text) {
+    throw std::runtime_error("no description within " + format_seconds(seconds));
+  }
   if (text->empty()) {
     const std::string end = process.wait_for_end();
     const std::string line = last_line(messages.get());
@@ -356,7 +360,8 @@ void discover_python_variants() {
 }
 
 const RegisteredVariant& require_variant_of_worker(const std::string& name) {
-  discover_plugins(FirstLoad::here);  // a worker's death costs one cell
+  // A plugin may take long to say what it is: cells of others do not wait for that.
+  if (find_variant(name) == nullptr) discover_plugins(FirstLoad::here);  // a death costs one cell
   if (find_variant(name) == nullptr) discover_python_variants();
   return require_variant(name);
 }

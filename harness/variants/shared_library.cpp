@@ -25,7 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kProbeSeconds = 30;  // a cold disk is slow, a hang is longer
 constexpr const char* kProbed = "\nplugin: can be loaded\n";
 constexpr const char* kRefused = "\nplugin: ";
 
@@ -143,7 +142,7 @@ std::vector<RegisteredVariant> load_shared_library(const std::string& file) {
 
 std::string problem_of_loading(const std::string& file) {
   const ProcessOutput probe = capture_output({"/proc/self/exe", "plugin-probe", file},
-                                             changed_environment({}), kProbeSeconds);
+                                             changed_environment({}), plugin_seconds());
   const std::string& said = probe.text;
   if (probe.ok && said.size() >= std::string(kProbed).size() &&
       said.compare(said.size() - std::string(kProbed).size(), std::string::npos, kProbed) == 0) {

@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -24,7 +25,9 @@ import contract
 if TYPE_CHECKING:
     import numpy as np
 
-DESCRIBE_SECONDS = 10
+#: Each of the two looks at a program may take a third of what its description may take in all: the
+#: rest is for this interpreter's start.
+LOOK_SECONDS = min(10.0, float(os.environ.get("KMEANS_PLUGIN_SECONDS", "30")) / 3)
 ERROR_LENGTH = 300
 
 #: What a program that says nothing of itself is taken for.
@@ -35,15 +38,26 @@ class ProgramError(RuntimeError):
     """The program failed, or its answer is none."""
 
 
-def _call(program: pathlib.Path, words: list[str], timeout: float | None = None) -> None:
-    run = subprocess.run(
-        [program, *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=timeout,
-        check=False,
-    )
+def _look(command: list[Any], **streams: int) -> subprocess.CompletedProcess[bytes]:
+    """Runs it, and ends it with all that it started if it takes longer than a look may."""
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, start_new_session=True, **streams
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=LOOK_SECONDS)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _call(program: pathlib.Path, words: list[str], is_look: bool = False) -> None:
+    command = [program, *words]
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
+    if is_look:
+        run = _look(command, **streams)
+    else:
+        run = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, **streams)
     if run.returncode != 0:
         lines = run.stderr.decode(errors="replace").strip().splitlines()
         said = f": {lines[-1][:ERROR_LENGTH]}" if lines else ""
@@ -54,14 +68,7 @@ def _call(program: pathlib.Path, words: list[str], timeout: float | None = None)
 def own_traits(program: pathlib.Path) -> dict[str, Any]:
     """What the program says of itself, and else what is assumed."""
     try:
-        run = subprocess.run(
-            [program, "--describe"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=DESCRIBE_SECONDS,
-            check=False,
-        )
+        run = _look([program, "--describe"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         said = json.loads(run.stdout) if run.returncode == 0 else {}
     except (ValueError, subprocess.TimeoutExpired):
         said = {}  # it does not know the word
@@ -75,6 +82,7 @@ def describe(program: pathlib.Path) -> dict[str, Any]:
     traits = contract.check_traits(own_traits(program))
     variant = Program(program)
     variant.precision = traits["precisions"][0]
+    variant.is_look = True
     dtype = np.float64 if variant.precision == "f64" else np.float32
     points = np.array([[0], [1], [8], [10]], dtype)
     try:
@@ -84,9 +92,14 @@ def describe(program: pathlib.Path) -> dict[str, Any]:
         variant.step(1)
         call = time.perf_counter() - begin
         variant.fetch()
+    except subprocess.TimeoutExpired:
+        # It may be one that takes other shapes: measuring it will show.
+        call = None
     finally:
         variant.close()
-    if variant.own_seconds is None:
+    if call is None:
+        note = f"a program, whose call on four points did not end within {LOOK_SECONDS:.3g} s"
+    elif variant.own_seconds is None:
         note = (
             "whole calls of a program, its start and files included; one iteration on four points "
             f"takes {call * 1e3:.3g} ms"
@@ -105,6 +118,8 @@ class Program(contract.Variant):
 
     #: Seconds of the last step by the program's own clock; None without one.
     own_seconds: float | None = None
+    #: Is a call a look at the program, which may not take long?
+    is_look = False
 
     def __init__(self, program: pathlib.Path) -> None:
         self._program = program
@@ -143,7 +158,8 @@ class Program(contract.Variant):
         start = self._folder / "centroids.npy"
         np.save(start, self._centroids)
         begin = time.perf_counter()
-        _call(self._program, [self.points_file, str(start), str(iterations), str(out)])
+        words = [self.points_file, str(start), str(iterations), str(out)]
+        _call(self._program, words, self.is_look)
         whole = time.perf_counter() - begin
         self.own_seconds = self._read_clock(out / "seconds.txt", whole)
         self._labels = self._read(out / "labels.npy", "labels")

@@ -90,8 +90,52 @@ TEST(BestTable, HoldsIterationsAgainstScikitLearn) {
   EXPECT_THAT(table.text, HasSubstr("holds the interpreter's start"));
   ASSERT_TRUE(table.winner);
   EXPECT_EQ(table.winner->variant, "cpu_naive");
-  EXPECT_THAT(table.winner->sentence, StartsWith("No exact variant has a steady time here. The "
-                                                 "fastest certified variant"));
+  EXPECT_THAT(table.winner->sentence, StartsWith("No exact variant is among these. The fastest "
+                                                 "certified variant"));
+}
+
+TEST(BestTable, SaysWhyNoneIsExact) {
+  const auto sentence = [](json first) {
+    return best_table(result_of({std::move(first), cell("cpu_naive", "f64", false, 0.04, 0)}),
+                      {10, std::nullopt}, {})
+        .winner->sentence;
+  };
+  EXPECT_THAT(sentence(cell("cpu_naive", "f64", false, 0.1, 0)),
+              StartsWith("No exact variant takes f64. The fastest"));
+  json unsteady = cell("cpu_restless", "f32", true, 0.1, 0);
+  unsteady["unsteady"] = {"2 processes near 1 ms, 2 near 9 ms"};
+  EXPECT_THAT(sentence(unsteady), StartsWith("No exact variant has a steady time here."));
+  json late = fate("cpu_late", "skipped", "not reached within --seconds 4");
+  late["exact"] = true;
+  EXPECT_THAT(sentence(late), StartsWith("No exact variant was measured here."));
+}
+
+TEST(BestTable, EveryTimeComesWithItsSpread) {
+  json few = cell("cpu_few", "f32", true, 0.00206, 0);
+  few["seconds_per_iteration"].update({{"ci95_low", nullptr}, {"min", 0.000459}, {"max", 0.0022}});
+  few["samples_seconds_per_iteration"] = {{0.000459}, {0.00206}, {0.0022}};
+  json many = cell("cpu_many", "f32", true, 0.004, 0);
+  many["seconds_per_iteration"].update({{"ci95_low", 0.0039}, {"ci95_high", 0.0045}, {"min", 0}});
+  many["samples_seconds_per_iteration"] = {{0.0039, 0.004}, {0.004, 0.0045}};
+  const auto table = best_table(result_of({few, many}), {10, std::nullopt}, {});
+  EXPECT_THAT(table.text, HasSubstr("2.06 ms (459 us - 2.2 ms)"));
+  EXPECT_THAT(table.text, HasSubstr("4 ms (3.9-4.5)"));
+  ASSERT_TRUE(table.winner);
+  EXPECT_THAT(table.winner->sentence,
+              HasSubstr("Its processes do not all agree: 1 of 3 processes lies apart"));
+}
+
+TEST(BestTable, SaysWhoIsFasterInLongerCalls) {
+  const auto sentence = [](double other) {
+    return best_table(result_of({cell("cpu_soon", "f32", true, 0.010, 0.1),
+                                 cell("cpu_late", "f32", true, other, 0.5),
+                                 cell("cpu_near", "f32", false, 0.001, 0.6)}),
+                      {10, std::nullopt}, {})
+        .winner->sentence;
+  };
+  // 0.1 + 0.010 t = 0.5 + 0.002 t at t = 50. Of another kind nobody is.
+  EXPECT_THAT(sentence(0.002), HasSubstr("From about 50 iterations on cpu_late is faster."));
+  EXPECT_THAT(sentence(0.0099), Not(HasSubstr("is faster"))) << "after 4000";
 }
 
 TEST(BestTable, SaysWhoIsAsGoodAsTheFirst) {
@@ -114,7 +158,7 @@ TEST(BestTable, ListsEverybodyWithoutANumberByReason) {
                             fate("cpu_d", "error", "killed\nlog", 1), std::move(unsteady)}),
                  {10, std::nullopt}, {{{"cuda_x", "cuda_y"}, "not in this build: no compiler"}});
   EXPECT_EQ(table.text,
-            "Not measured\n"
+            "Not measured (`kmeans-bench list` names all)\n"
             "  cpu_a, cpu_b: d = 3\n"
             "  cpu_c: WRONG: 3 ties\n"
             "  cpu_d: failed: killed\n"
@@ -124,18 +168,27 @@ TEST(BestTable, ListsEverybodyWithoutANumberByReason) {
   EXPECT_TRUE(table.unsteady);
 }
 
+TEST(BestTable, ManyOfOneReasonAreCounted) {
+  const auto text = [](std::vector<std::string> names) {
+    return best_table(result_of(json::array()), {10, std::nullopt}, {{std::move(names), "no GPU"}})
+        .text;
+  };
+  EXPECT_THAT(text({"a", "b", "c", "d"}), HasSubstr("  a, b, c, d: no GPU\n"));
+  EXPECT_THAT(text({"a", "b", "c", "d", "e"}), HasSubstr("  a, b, c and 2 more: no GPU\n"));
+}
+
 TEST(BestTable, WithoutPythonsPackagesOneLineSaysSo) {
   const json lacking = {fate("python_a", "skipped", "lacks a"),
                         fate("python_sklearn_lloyd", "skipped", "lacks scikit-learn")};
   EXPECT_EQ(
       best_table(result_of(lacking), {10, std::nullopt}, {}).text,
-      "Not measured\n"
+      "Not measured (`kmeans-bench list` names all)\n"
       "  2 Python variants (python_sklearn_lloyd: lacks scikit-learn; `kmeans-bench list` has "
       "the others' reasons)\n\n");
   json tried = lacking;
   tried.push_back(fate("python_b", "skipped", "given up after 5 s", 1));
   EXPECT_EQ(best_table(result_of(tried), {10, std::nullopt}, {}).text,
-            "Not measured\n"
+            "Not measured (`kmeans-bench list` names all)\n"
             "  python_a: lacks a\n"
             "  python_sklearn_lloyd: lacks scikit-learn\n"
             "  python_b: given up after 5 s\n\n");

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,30 @@ def test_a_plugin_that_cannot_be_one_is_refused(bench, program, tmp_path: Path) 
     assert "chmod +x" in bench.refusal("verify", "--plugin", plain)
     taken = program("reference")
     assert "is named 'reference' already" in bench.refusal("list", "--plugin", taken)
+
+
+def test_a_program_that_hangs_costs_no_more_than_the_budget(bench, program) -> None:
+    """It says nothing of itself, and its calls never end: neither the one on four points."""
+    pause = "97531.25"
+    slow = program("slow", before=f"sleep {pause}")
+    budget = 9
+    begin = time.monotonic()
+    size = ("--n", "2000", "--d", "3", "-k", "4", "--only", "^(reference|slow)$")
+    run = bench("best", *size, "--seconds", str(budget), "--plugin", slow)
+    # The program's start and end beside the budget, on a busy machine.
+    assert time.monotonic() - begin <= budget + 5
+    given_up = r"^  slow: given up after [0-9.]+ s(, at the end)? of --seconds 9$"
+    assert re.search(given_up, run.stdout, re.M), run.stdout
+    assert "cannot be described" not in run.stdout + run.stderr
+    left = [file for file in Path("/proc").glob("[0-9]*/cmdline") if pause in _text(file)]
+    assert left == []
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:  # it has ended
+        return ""
 
 
 def test_a_plugin_that_does_not_work_is_listed_with_the_reason(bench, program, tmp_path) -> None:

@@ -547,6 +547,26 @@ def test_a_stack_too_small_is_taken_away(bench, tmp_path):
     assert "OMP_STACKSIZE=16k gives threads too small a stack" in message
 
 
+def test_waiting_threads_of_fit_soon_leave_the_cores_to_its_other_work(bench, tmp_path):
+    """OpenMP itself waits for milliseconds, of which `fit` wants the cores between two steps."""
+    points = tmp_path / "points.csv"
+    points.write_text("0,0\n1,1\n8,8\n", encoding="utf-8")
+
+    def spins(environment: dict[str, str]) -> list[str]:
+        shown = {"OMP_DISPLAY_ENV": "verbose"}
+        done = bench("fit", points, "-k", "2", environment=shown | environment)
+        assert done.returncode == 0, done.stderr
+        return re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr)
+
+    default = spins({})
+    if not default:
+        pytest.skip("this OpenMP runtime does not show how its threads wait")
+    assert default[-1] == "2000"
+    # What somebody has chosen stays, and the program is started once.
+    assert spins({"GOMP_SPINCOUNT": "77"}) == ["77"]
+    assert len(spins({"OMP_WAIT_POLICY": "active"})) == 1
+
+
 def test_an_absurd_number_of_threads_in_the_environment_skips_nothing(bench, tmp_path):
     file = save(tmp_path, tiny("many", ["openmp_exact"]))
     run = bench(*options(file, tmp_path), environment={"OMP_NUM_THREADS": "99999999999"})

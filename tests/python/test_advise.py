@@ -55,6 +55,11 @@ def test_answers_which_variant_for_a_shape_of_another_machine() -> None:
             assert int(shapes) >= 3
             assert ("far from what is on file" in most) == (float(factor) > 2), name
     assert "nothing was run" in output
+    # The last lines are those of the first row, as a command for that machine.
+    first = blocks["Exact"][0]
+    sentence, command = output.splitlines()[-2:]
+    assert sentence.startswith(f"{first[0]} {first[1]}: expected to take {first[3]} an iteration")
+    assert f" -k 1000 --variant {first[0]} --precision {first[1]} " in command
     # Whoever does not take 96 coordinates is not ranked.
     assert re.search(r"^  cpu_naive_2d .*: d = 96: ", output, re.M)
     assert not any(row[0] == "cpu_naive_2d" for rows in blocks.values() for row in rows)
@@ -71,6 +76,28 @@ def test_more_clusters_take_longer() -> None:
 
     # Plain code: in proportion, within the factor of two points.
     assert time_of("400") / time_of("40") == pytest.approx(10, rel=0.5)
+
+
+def test_nobody_who_does_all_the_work_is_faster_than_the_machine() -> None:
+    machine = ROOT / "results" / "nvidia-h200"
+    output = advise("--n", "1e5", "--d", "100", "-k", "900", "--machine", machine)
+    brute = "^(openmp_(exact|simd)|blas_gemm|cuda_(cublas|tensor|atomic)|cpu_naive)$"
+    bounded = 0
+    for rows in rows_of(output).values():
+        for name, _, _, _, _, _, _, share, _, most in rows:
+            if re.match(brute, name):
+                assert float(share.split()[0]) <= 100.01, name
+                bounded += most.startswith("the machine's limit; predicted below it")
+    assert bounded > 0, "this shape showed nothing"
+
+
+def test_who_is_left_out_is_named_with_its_threads() -> None:
+    machine = ROOT / "results" / "reference-epyc-2core-avx512"
+    output = advise("--n", "2e5", "--d", "16", "-k", "40", "--machine", machine)
+    few = re.search(r"^  (.*): measured at fewer than 3 shapes$", output, re.M)
+    assert few is not None
+    assert "openmp_exact f32, 1 thread" in few.group(1)
+    assert re.search(r"^  openmp_exact +f32 +2 ", output, re.M)
 
 
 def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:

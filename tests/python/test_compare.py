@@ -148,7 +148,7 @@ def test_what_cannot_be_written_is_said(pair: Pair, tmp_path: Path) -> None:
 
 def test_more_processes_get_more_time(tmp_path: Path) -> None:
     """Without it the budget would drop those that were asked for."""
-    sampling = {"iterations": 2, "processes": 2, "min_seconds": 0.25, "max_seconds": 1}
+    sampling = {"iterations": 2, "processes": 2, "min_seconds": 0.1, "max_seconds": 0.4}
     quick = {"sweep": [{"n": 300, "d": 4, "k": 3}]} | sampling
     experiment = small_experiment("budget", ["cpu_naive"], quick)
     (tmp_path / "budget.json").write_text(json.dumps(experiment), encoding="utf-8")
@@ -158,11 +158,11 @@ def test_more_processes_get_more_time(tmp_path: Path) -> None:
         text = (tmp_path / "out" / "budget.json").read_text(encoding="utf-8")
         return json.loads(text)["cells"][0]
 
-    cell = measured_cell("--processes", "8")
-    assert len(cell["samples_seconds_per_iteration"]) >= 8  # more where they disagree
+    cell = measured_cell("--processes", "16")
+    assert len(cell["samples_seconds_per_iteration"]) >= 16  # more where they disagree
     assert cell["stopping"] != "time budget"
-    cell = measured_cell("--processes", "8", "--max-seconds", "1")
-    assert len(cell["samples_seconds_per_iteration"]) < 8
+    cell = measured_cell("--processes", "16", "--max-seconds", "0.4")
+    assert len(cell["samples_seconds_per_iteration"]) < 16  # four, and those that settle a quarrel
     assert cell["stopping"] == "time budget"
     # What a run will take, said beforehand, knows how long the processes may wait.
     plain, _ = run("run", tmp_path / "budget.json", "--dry-run", "--processes", "8")

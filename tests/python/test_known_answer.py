@@ -73,6 +73,7 @@ def test_float64_inertia_is_that_of_an_independent_lloyd(
         assert all(key in row for row in iterations)
     for key in ("variant", "label_hash", "empty_clusters", "seconds_per_iteration"):
         assert key in summary
+    assert 0 < summary["seconds_per_iteration"] < summary["seconds_per_iteration_with_record"]
 
 
 def test_exact_variants_agree_to_the_bit(small_set: tuple[Path, Any]) -> None:
