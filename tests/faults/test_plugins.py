@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,6 +63,17 @@ def test_the_templates_are_verified(bench, lloyd: Path, tmp_path: Path) -> None:
     assert listed["source"] == f"lloyd, sha256 {digest[:16]}"
     assert "by the program's own clock" in listed["timing_note"]
     assert " ms beside it" in listed["timing_note"]
+
+
+def test_verify_ends_a_program_that_hangs(bench, lloyd: Path, program) -> None:
+    hangs = program("hangs", before='[ $(wc -c <"$1") -lt 300 ] || sleep 1000')
+    words = ("--at-most", "800", "--timeout", "4", "--plugin", hangs, "--plugin", lloyd)
+    run = bench("verify", *words)
+    assert run.returncode == 4, run.stdout + run.stderr
+    row = r"^hangs +f32 took longer than 4 s \(--timeout\), after \d+ problems? of \d+ on '.+'$"
+    assert re.search(row, run.stdout, re.M), run.stdout
+    assert re.search(r"^lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)  # the next one's turn
+    assert "\n1 of 2 variants failed" in run.stdout
 
 
 def test_plugins_are_measured_beside_others(bench, write, experiment, lloyd, program, tmp_path):
