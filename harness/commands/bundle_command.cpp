@@ -55,12 +55,11 @@ int run_bundle(const BundleOptions& options) {
   return kExitOk;
 }
 
-/// What the check has found so far.
+/// What became of the variants, or of the recorded answers.
 struct Found {
   std::size_t passed = 0;
   std::size_t failed = 0;
   std::size_t not_run = 0;
-  std::size_t variants = 0;  ///< That ran.
 };
 
 /// One seed for all variants, small enough to be typed.
@@ -96,17 +95,45 @@ void check_variant(const BundledVariant& variant, const CheckBundleOptions& opti
     shapes += (shapes.empty() ? "" : ",") + std::to_string(shape.n) + "," +
               std::to_string(shape.d) + "," + std::to_string(shape.k);
   }
-  const VerifiedApart verified = verify_in_process_apart(
-      variant.name, {"--threads", std::to_string(options.threads), "--fresh-seed",
-                     std::to_string(seed), "--fresh-shapes", shapes});
+  std::string precisions;
+  for (const std::string& precision : variant.precisions) {
+    precisions += (precisions.empty() ? "" : ",") + precision;
+  }
+  std::vector<std::string> words{"--threads",      std::to_string(options.threads),
+                                 "--fresh-seed",   std::to_string(seed),
+                                 "--fresh-shapes", shapes,
+                                 "--precisions",   precisions};
+  // CI verifies the suite's own; nobody has done so for a plugin.
+  if (!variant.plugin_sha256.empty()) words.emplace_back("--with-battery");
+  const VerifiedApart verified = verify_in_process_apart(variant.name, words);
   std::fputs(verified.rows.c_str(), stdout);
   std::fflush(stdout);
-  found.variants += verified.end == VerifiedApart::End::not_run ? 0 : 1;
   switch (verified.end) {
     case VerifiedApart::End::passed: ++found.passed; break;
     case VerifiedApart::End::failed: ++found.failed; break;
     case VerifiedApart::End::not_run: ++found.not_run; break;
   }
+}
+
+Found check_variants(const Bundle& bundle, const CheckBundleOptions& options) {
+  const std::int64_t seed = options.seed > 0 ? options.seed : fresh_seed();
+  std::printf(
+      "\nits variants in the precisions that have times: problems of shapes like its own, made "
+      "small,\nby seed %lld (--seed repeats it); for a plugin those of `verify`, too\n%s\n",
+      static_cast<long long>(seed), verify_header().c_str());
+  std::fflush(stdout);
+  Found found;
+  for (const BundledVariant& variant : bundled_variants(bundle.results)) {
+    check_variant(variant, options, seed, found);
+  }
+  return found;
+}
+
+void print_sums(const Found& variants, const Found& answers) {
+  std::printf("\nvariants: %zu passed, %zu failed, %zu not run\n", variants.passed, variants.failed,
+              variants.not_run);
+  std::printf("recorded answers: %zu the same, %zu differ, %zu not run\n", answers.passed,
+              answers.failed, answers.not_run);
 }
 
 /// Recorded answers that take little time, once more.
@@ -119,9 +146,8 @@ void repeat_answers(const Bundle& bundle, const CheckBundleOptions& options, Fou
   for (const ResultFile& file : bundle.results) {
     const FileReport report = reproduce(file, Pattern(""), settings, [](auto&&...) {});
     const std::size_t same = report.count(Reproduced::equal) + report.count(Reproduced::agrees);
-    std::printf("%-26s %zu equal or certified, %zu differ, %zu not run\n",
-                valid_utf8(file.experiment).c_str(), same, report.count(Reproduced::differs),
-                report.count(Reproduced::not_run));
+    std::printf("%-26s %9zu %7zu %8zu\n", valid_utf8(file.experiment).c_str(), same,
+                report.count(Reproduced::differs), report.count(Reproduced::not_run));
     for (const Finding& finding : report.findings) {
       if (finding.judgement.verdict != Reproduced::differs) continue;
       std::printf("    differs: %s %s: %s\n", finding.part.c_str(),
@@ -142,6 +168,11 @@ std::size_t print_unfit(const Bundle& bundle, bool draft) {
                 draft ? " (a draft may)" : "");
     ++unfit;
   };
+  for (const std::string& variant : plugins_without_source(bundle)) {
+    std::printf("%s: a plugin without its source%s\n", valid_utf8(variant).c_str(),
+                draft ? " (a draft may)" : "");
+    ++unfit;
+  }
   for (const ResultFile& file : bundle.results) {
     const nlohmann::json& suite = file.context.at("suite");
     if (suite.at("git_dirty").get<bool>()) {
@@ -159,7 +190,6 @@ std::size_t print_unfit(const Bundle& bundle, bool draft) {
 int run_check_bundle(CheckBundleOptions options) {
   const Bundle bundle = load_bundle(options.folder);
   if (options.threads == 0) options.threads = usable_threads();
-  const std::int64_t seed = options.seed > 0 ? options.seed : fresh_seed();
   std::printf("%s of %s, whole\n",
               counted(bundle.results.size(), "result file", "result files").c_str(),
               valid_utf8(bundle.results.front().machine).c_str());
@@ -170,20 +200,19 @@ int run_check_bundle(CheckBundleOptions options) {
   if (draft) std::printf("a draft: not for publication\n");
   const std::size_t unfit = print_unfit(bundle, draft && options.draft);
 
-  Found found;
-  std::printf("\nits variants, at small shapes, seed %lld (--seed repeats it)\n",
-              static_cast<long long>(seed));
-  for (const BundledVariant& variant : bundled_variants(bundle.results)) {
-    check_variant(variant, options, seed, found);
+  const Found variants = check_variants(bundle, options);
+  Found answers;
+  if (options.at_most > 0) {
+    std::printf("\nits recorded answers of at most %g s, once more\n%-26s %9s %7s %8s\n",
+                options.at_most, "experiment", "the same", "differ", "not run");
+    std::fflush(stdout);
+    repeat_answers(bundle, options, answers);
   }
-  std::printf("\nits recorded answers of at most %g s\n", options.at_most);
-  std::fflush(stdout);
-  if (options.at_most > 0) repeat_answers(bundle, options, found);
-  std::printf("\n%zu passed, %zu failed, %zu not run\n", found.passed, found.failed, found.not_run);
+  print_sums(variants, answers);
   const bool refused = unfit > 0 || (draft && !options.draft);
   if (refused) std::printf("not for publication\n");
-  if (refused || found.failed > 0) return kExitGateFailed;
-  if (found.variants == 0) {
+  if (refused || variants.failed + answers.failed > 0) return kExitGateFailed;
+  if (variants.passed == 0) {
     throw EnvironmentError("none of the bundle's variants could be run here");
   }
   return kExitOk;
@@ -199,7 +228,12 @@ void add_bundle_command(CLI::App& app, std::function<int()>& action) {
       ->required();
   command->add_option("--out", options->out,
                       "Copy the files to this folder [the folder of results itself]");
-  command->add_option("--source", options->sources, "A source file of a plugin, to go with it")
+  command
+      ->add_option(
+          "--source", options->sources,
+          "A source file of a plugin, to go with it. NAME=FILE says of which: by its file\n"
+          "or its variant")
+      ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
   command->add_flag("--draft", options->draft,
                     "Incomplete results and local changes, too; not for publication");

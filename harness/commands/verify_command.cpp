@@ -38,6 +38,8 @@ struct VerifyCommand {
   double timeout = kSecondsOfProblem;
   std::uint64_t fresh_seed = 1;
   std::vector<std::int64_t> fresh_shapes{};  ///< n, d, k of problems in place of the battery's.
+  bool with_battery = false;                 ///< The battery's as well.
+  std::vector<std::string> precisions{};     ///< These alone; empty: all that a variant has.
 };
 
 // Before what a process apart comes to next, in its output: "f32", which problem of how many, its name.
@@ -203,6 +205,7 @@ void print_tally(const RegisteredVariant& variant, Precision precision, const Ta
 std::vector<BatteryCase> all_problems(const VerifyCommand& command) {
   if (command.fresh_shapes.empty()) return make_battery();
   std::vector<BatteryCase> cases;
+  if (command.with_battery) cases = make_battery();
   for (std::size_t i = 0; i + 2 < command.fresh_shapes.size(); i += 3) {
     const std::int64_t* shape = command.fresh_shapes.data() + i;
     for (auto& one : make_fresh_cases(shape[0], shape[1], shape[2], command.fresh_seed + i)) {
@@ -256,6 +259,12 @@ void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command
   verified.failed += outcome.end == VerifiedApart::End::failed ? 1 : 0;
 }
 
+bool is_asked_for(Precision precision, const VerifyCommand& command) {
+  const auto& asked = command.precisions;
+  return asked.empty() ||
+         std::find(asked.begin(), asked.end(), to_string(precision)) != asked.end();
+}
+
 void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryCase>& battery,
                     int threads, const VerifyCommand& command, Verified& verified) {
   if (const Support available = availability(variant); !available.ok) {
@@ -282,6 +291,7 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
   int tried = 0;
   bool bad = false;
   for (const Precision precision : variant.traits.precisions) {
+    if (!is_asked_for(precision, command)) continue;
     const Tally tally = run_problems(variant, precision, battery, threads, command.apart);
     print_tally(variant, precision, tally, command.verbose);
     tried += tally.passed + tally.failed;
@@ -436,6 +446,8 @@ void add_verify_command(CLI::App& app, std::function<int()>& action) {
   verify->add_flag("--apart", command->apart)->group("");
   verify->add_option("--fresh-seed", command->fresh_seed)->group("");
   verify->add_option("--fresh-shapes", command->fresh_shapes)->delimiter(',')->group("");
+  verify->add_flag("--with-battery", command->with_battery)->group("");
+  verify->add_option("--precisions", command->precisions)->delimiter(',')->group("");
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");
   verify->add_flag(
       "--verbose", command->verbose,

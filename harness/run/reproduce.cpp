@@ -189,7 +189,7 @@ class FileReproduction {
   // Why a unit of this variant does not run here; empty if it does.
   [[nodiscard]] std::string reason_not_to_run(const Unit& unit, const std::string& variant,
                                               double seconds) const {
-    if (!is_variant(variant)) return "this build knows no such variant";
+    if (!is_variant(variant)) return "this build knows no such variant (--plugin FILE adds one)";
     if (!unit.skip_reason.empty()) return unit.skip_reason;
     return costs_.too_long(seconds) ? costs_.why_too_long() : std::string();
   }
