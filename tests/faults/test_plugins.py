@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support import ROOT
@@ -114,6 +115,15 @@ def test_plugins_are_measured_beside_others(bench, write, experiment, lloyd, pro
     assert "/" not in json.dumps(cells["lloyd"]["library"])  # no path of this machine
 
 
+def test_points_of_one_dimension_are_n_by_1_for_all(bench, lloyd: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "line.npy", np.array([0, 1, 8, 10], "<f4"))
+    for plugin in (lloyd, TEMPLATES / "lloyd_numpy.py"):
+        words = ("-k", "2", "--variant", plugin.stem, "--plugin", plugin, "--init", "first")
+        fitted = bench("fit", tmp_path / "line.npy", *words, "--json")
+        assert fitted.returncode == 0, fitted.stderr
+        assert json.loads(fitted.stdout.splitlines()[-1])["inertia"] == 2.5
+
+
 def test_a_plugin_that_cannot_be_one_is_refused(bench, program, tmp_path: Path) -> None:
     assert "there is no such file" in bench.refusal("list", "--plugin", tmp_path / "none")
     plain = tmp_path / "plain"
@@ -126,6 +136,12 @@ def test_a_plugin_that_cannot_be_one_is_refused(bench, program, tmp_path: Path) 
 def test_a_plugin_that_does_not_work_is_listed_with_the_reason(bench, program, tmp_path) -> None:
     broken = program("broken", before="echo no licence >&2; exit 1")
     assert _listed(bench, broken)["reason"].endswith("broken ended with exit code 1: no licence")
+    panic = "thread panicked at src/main.rs:7\nindex out of bounds\nnote: RUST_BACKTRACE=1"
+    panics = program("panics", before=f"printf '\\033[1m{panic}\\n' >&2; kill -ABRT $$")
+    assert _listed(bench, panics)["reason"].endswith(
+        "panics ended with signal 6: ?[1mthread panicked at src/main.rs:7 | index out of bounds | "
+        "note: RUST_BACKTRACE=1"
+    )
     silent = program("silent", after='rm "$4/labels.npy"')
     assert "left no labels.npy" in _listed(bench, silent)["reason"]
     other = tmp_path / "other.py"
