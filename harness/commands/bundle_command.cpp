@@ -14,6 +14,7 @@
 #include "harness/run/reproduce.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
@@ -36,6 +37,7 @@ struct CheckBundleOptions {
   double at_most = 1;
   int threads = 0;
   bool draft = false;
+  double largest_problem = 0;  ///< n * k * d of the variants' problems; 0: any.
 };
 
 int run_bundle(const BundleOptions& options) {
@@ -105,6 +107,9 @@ void check_variant(const BundledVariant& variant, const CheckBundleOptions& opti
                                  "--precisions",   precisions};
   // CI verifies the suite's own; nobody has done so for a plugin.
   if (!variant.plugin_sha256.empty()) words.emplace_back("--with-battery");
+  if (options.largest_problem > 0) {
+    words.insert(words.end(), {"--at-most", formatted("%.17g", options.largest_problem)});
+  }
   const VerifiedApart verified = verify_in_process_apart(variant.name, words);
   std::fputs(verified.rows.c_str(), stdout);
   std::fflush(stdout);
@@ -257,6 +262,8 @@ void add_check_bundle_command(CLI::App& app, std::function<int()>& action) {
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
       ->transform(whole_number(1, kMaxThreads));
   command->add_flag("--draft", options->draft, "Accept a draft");
+  // For tests, as verify's --at-most.
+  command->add_option("--largest-problem", options->largest_problem)->group("");
   add_plugin_option(*command);
   add_device_option(*command);
   command->footer(

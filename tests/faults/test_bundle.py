@@ -149,16 +149,36 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return files
 
 
+@pytest.fixture(scope="module")
+def plugged(bench, compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of both plugins."""
+    folder = tmp_path_factory.mktemp("plugged")
+    scale = {"sweep": {"n": [100], "d": [2], "k": [3]}, "iterations": 2}
+    experiment = {
+        "name": "demo",
+        "title": "Demo",
+        "data": {"generator": "uniform", "seed": 1},
+        "init": "random:1",
+        "variants": list(compiled),
+        "scales": {
+            "quick": {**scale, "processes": 1, "repetitions": 1, "min_seconds": 0},
+        },
+    }
+    (folder / "demo.json").write_text(json.dumps(experiment))
+    words = [word for file in compiled.values() for word in ("--plugin", str(file))]
+    run = bench("run", folder / "demo.json", "--out", folder / "results", *words)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return folder / "results"
+
+
 #: Where the template chooses the nearest centroid.
 TIE = "distance < nearest"
 
 
-def test_a_plugin_goes_with_its_source(bench, write, experiment, compiled, tmp_path: Path) -> None:
+def test_a_plugin_goes_with_its_source(bench, plugged, compiled, tmp_path: Path) -> None:
     out, lloyd, high = tmp_path / "out", compiled["lloyd"], compiled["high_ties"]
+    shutil.copytree(plugged, out)
     words = ("--plugin", lloyd, "--plugin", high)
-    file = write(experiment(data={"generator": "uniform", "seed": 1}))
-    run = bench("run", file, "--variant", "lloyd", "--variant", "high_ties", "--out", out, *words)
-    assert run.returncode == 0, run.stdout + run.stderr
     bundle = ("bundle", out, "--draft", "--source", lloyd.with_suffix(".c"))
     refused = bench.refusal("bundle", out, "--draft")
     assert "no source of the plugins high_ties, lloyd; give each with --source" in refused
@@ -180,10 +200,12 @@ def test_a_plugin_goes_with_its_source(bench, write, experiment, compiled, tmp_p
     refused = bench.refusal("check-bundle", out, "--draft", code=3)
     assert "none of the bundle's variants could be run here" in refused
     # Its answers on uniform points are right; of ties it is asked all the same.
-    run = bench("check-bundle", out, "--draft", *words)
+    run = bench(
+        "check-bundle", out, "--draft", "--largest-problem", "600", "--at-most", "0", *words
+    )
     assert run.returncode == 1, run.stdout + run.stderr
     assert re.search(r"^high_ties +f32 .*\n +failed \d+ of \d+, first: wrong on", run.stdout, re.M)
-    assert re.search(r"^lloyd +f32 +\d\d +0 +0$", run.stdout, re.M)
+    assert re.search(r"^lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)
     assert "\nvariants: 1 passed, 1 failed, 0 not run\n" in run.stdout
     # Alone, without the plugins, they were not run.
     assert "none of the answers could be repeated" in bench.refusal("reproduce", out, code=3)
@@ -193,12 +215,12 @@ def test_a_plugin_goes_with_its_source(bench, write, experiment, compiled, tmp_p
 
 
 def test_a_bundle_without_the_source_of_a_plugin_is_not_for_publication(
-    bench, write, experiment, compiled, tmp_path: Path
+    bench, plugged, compiled, tmp_path: Path
 ) -> None:
-    out, lloyd = tmp_path / "out", compiled["lloyd"]
-    run = bench("run", write(experiment()), "--variant", "lloyd", "--out", out, "--plugin", lloyd)
-    assert run.returncode == 0, run.stdout + run.stderr
-    run = bench("bundle", out, "--draft", "--source", lloyd.with_suffix(".c"))
+    out = tmp_path / "out"
+    shutil.copytree(plugged, out)
+    words = [w for file in compiled.values() for w in ("--source", file.with_suffix(".c"))]
+    run = bench("bundle", out, "--draft", *words)
     assert run.returncode == 0, run.stdout + run.stderr
     manifest = json.loads((out / "bundle.manifest").read_text())
     del manifest["variants"]["lloyd"]["sources"]
