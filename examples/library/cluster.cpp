@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cluster POINTS N D K LABELS: reads n x d float32 numbers, writes n int32 labels.
+// cluster POINTS N D K LABELS: reads n x d float32 numbers and nothing else, point by point in the machine's
+// byte order (numpy's x.tofile), writes n int32 labels.
 #include <kmeans_exact.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <fstream>
+#include <system_error>
 #include <vector>
 
 int main(int argc, char** argv) {
@@ -18,6 +21,16 @@ int main(int argc, char** argv) {
   const std::int64_t n = std::atoll(argv[2]);
   const std::int64_t d = std::atoll(argv[3]);
   const std::int64_t k = std::atoll(argv[4]);
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(argv[1], error);
+  // Of whatever else is in the file, such as the header of a .npy, coordinates would be made.
+  if (error || n < 1 || d < 1 || k < 1 ||
+      bytes / sizeof(float) / n != static_cast<std::uintmax_t>(d) ||
+      bytes % (n * sizeof(float)) != 0) {
+    std::fprintf(stderr, "%s: is no file of exactly N x D x 4 bytes; it has %lld\n", argv[1],
+                 error ? -1LL : static_cast<long long>(bytes));
+    return 2;
+  }
   std::vector<float> points(n * d);
   std::vector<float> centroids(k * d);
   std::vector<std::int32_t> labels(n);

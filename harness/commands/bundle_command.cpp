@@ -13,6 +13,7 @@
 #include "harness/run/reproduce.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
@@ -35,6 +36,7 @@ struct CheckBundleOptions {
   double at_most = 1;
   int threads = 0;
   bool draft = false;
+  double largest_problem = 0;  ///< n * k * d of the variants' problems; 0: any.
 };
 
 int run_bundle(const BundleOptions& options) {
@@ -54,12 +56,11 @@ int run_bundle(const BundleOptions& options) {
   return kExitOk;
 }
 
-/// What the check has found so far.
+/// What became of the variants, or of the recorded answers.
 struct Found {
   std::size_t passed = 0;
   std::size_t failed = 0;
   std::size_t not_run = 0;
-  std::size_t variants = 0;  ///< That ran.
 };
 
 /// One seed for all variants, small enough to be typed.
@@ -95,17 +96,48 @@ void check_variant(const BundledVariant& variant, const CheckBundleOptions& opti
     shapes += (shapes.empty() ? "" : ",") + std::to_string(shape.n) + "," +
               std::to_string(shape.d) + "," + std::to_string(shape.k);
   }
-  const VerifiedApart verified = verify_in_process_apart(
-      variant.name, {"--threads", std::to_string(options.threads), "--fresh-seed",
-                     std::to_string(seed), "--fresh-shapes", shapes});
+  std::string precisions;
+  for (const std::string& precision : variant.precisions) {
+    precisions += (precisions.empty() ? "" : ",") + precision;
+  }
+  std::vector<std::string> words{"--threads",      std::to_string(options.threads),
+                                 "--fresh-seed",   std::to_string(seed),
+                                 "--fresh-shapes", shapes,
+                                 "--precisions",   precisions};
+  // CI verifies the suite's own; nobody has done so for a plugin.
+  if (!variant.plugin_sha256.empty()) words.emplace_back("--with-battery");
+  if (options.largest_problem > 0) {
+    words.insert(words.end(), {"--at-most", formatted("%.17g", options.largest_problem)});
+  }
+  const VerifiedApart verified = verify_in_process_apart(variant.name, words);
   std::fputs(verified.rows.c_str(), stdout);
   std::fflush(stdout);
-  found.variants += verified.end == VerifiedApart::End::not_run ? 0 : 1;
   switch (verified.end) {
     case VerifiedApart::End::passed: ++found.passed; break;
     case VerifiedApart::End::failed: ++found.failed; break;
     case VerifiedApart::End::not_run: ++found.not_run; break;
   }
+}
+
+Found check_variants(const Bundle& bundle, const CheckBundleOptions& options) {
+  const std::int64_t seed = options.seed > 0 ? options.seed : fresh_seed();
+  std::printf(
+      "\nits variants in the precisions that have times: problems of shapes like its own, made "
+      "small,\nby seed %lld (--seed repeats it); for a plugin those of `verify`, too\n%s\n",
+      static_cast<long long>(seed), verify_header().c_str());
+  std::fflush(stdout);
+  Found found;
+  for (const BundledVariant& variant : bundled_variants(bundle.results)) {
+    check_variant(variant, options, seed, found);
+  }
+  return found;
+}
+
+void print_sums(const Found& variants, const Found& answers) {
+  std::printf("\nvariants: %zu passed, %zu failed, %zu not run\n", variants.passed, variants.failed,
+              variants.not_run);
+  std::printf("recorded answers: %zu the same, %zu differ, %zu not run\n", answers.passed,
+              answers.failed, answers.not_run);
 }
 
 /// Recorded answers that take little time, once more.
@@ -118,9 +150,8 @@ void repeat_answers(const Bundle& bundle, const CheckBundleOptions& options, Fou
   for (const ResultFile& file : bundle.results) {
     const FileReport report = reproduce(file, Pattern(""), settings, [](auto&&...) {});
     const std::size_t same = report.count(Reproduced::equal) + report.count(Reproduced::agrees);
-    std::printf("%-26s %zu equal or certified, %zu differ, %zu not run\n",
-                valid_utf8(file.experiment).c_str(), same, report.count(Reproduced::differs),
-                report.count(Reproduced::not_run));
+    std::printf("%-26s %9zu %7zu %8zu\n", valid_utf8(file.experiment).c_str(), same,
+                report.count(Reproduced::differs), report.count(Reproduced::not_run));
     for (const Finding& finding : report.findings) {
       if (finding.judgement.verdict != Reproduced::differs) continue;
       std::printf("    differs: %s %s: %s\n", finding.part.c_str(),
@@ -141,6 +172,11 @@ std::size_t print_unfit(const Bundle& bundle, bool draft) {
                 draft ? " (a draft may)" : "");
     ++unfit;
   };
+  for (const std::string& variant : plugins_without_source(bundle)) {
+    std::printf("%s: a plugin without its source%s\n", valid_utf8(variant).c_str(),
+                draft ? " (a draft may)" : "");
+    ++unfit;
+  }
   for (const ResultFile& file : bundle.results) {
     const nlohmann::json& suite = file.context.at("suite");
     if (suite.at("git_dirty").get<bool>()) {
@@ -158,7 +194,6 @@ std::size_t print_unfit(const Bundle& bundle, bool draft) {
 int run_check_bundle(CheckBundleOptions options) {
   const Bundle bundle = load_bundle(options.folder);
   if (options.threads == 0) options.threads = usable_threads();
-  const std::int64_t seed = options.seed > 0 ? options.seed : fresh_seed();
   std::printf("%s of %s, whole\n",
               counted(bundle.results.size(), "result file", "result files").c_str(),
               valid_utf8(bundle.results.front().machine).c_str());
@@ -169,20 +204,19 @@ int run_check_bundle(CheckBundleOptions options) {
   if (draft) std::printf("a draft: not for publication\n");
   const std::size_t unfit = print_unfit(bundle, draft && options.draft);
 
-  Found found;
-  std::printf("\nits variants, at small shapes, seed %lld (--seed repeats it)\n",
-              static_cast<long long>(seed));
-  for (const BundledVariant& variant : bundled_variants(bundle.results)) {
-    check_variant(variant, options, seed, found);
+  const Found variants = check_variants(bundle, options);
+  Found answers;
+  if (options.at_most > 0) {
+    std::printf("\nits recorded answers of at most %g s, once more\n%-26s %9s %7s %8s\n",
+                options.at_most, "experiment", "the same", "differ", "not run");
+    std::fflush(stdout);
+    repeat_answers(bundle, options, answers);
   }
-  std::printf("\nits recorded answers of at most %g s\n", options.at_most);
-  std::fflush(stdout);
-  if (options.at_most > 0) repeat_answers(bundle, options, found);
-  std::printf("\n%zu passed, %zu failed, %zu not run\n", found.passed, found.failed, found.not_run);
+  print_sums(variants, answers);
   const bool refused = unfit > 0 || (draft && !options.draft);
   if (refused) std::printf("not for publication\n");
-  if (refused || found.failed > 0) return kExitGateFailed;
-  if (found.variants == 0) {
+  if (refused || variants.failed + answers.failed > 0) return kExitGateFailed;
+  if (variants.passed == 0) {
     throw EnvironmentError("none of the bundle's variants could be run here");
   }
   return kExitOk;
@@ -198,7 +232,12 @@ void add_bundle_command(CLI::App& app, Action& action) {
       ->required();
   command->add_option("--out", options->out,
                       "Copy the files to this folder [the folder of results itself]");
-  command->add_option("--source", options->sources, "A source file of a plugin, to go with it")
+  command
+      ->add_option(
+          "--source", options->sources,
+          "A source file of a plugin, to go with it. NAME=FILE says of which: by its file\n"
+          "or its variant")
+      ->type_name("[NAME=]FILE")
       ->allow_extra_args(false);
   command->add_flag("--draft", options->draft,
                     "Incomplete results and local changes, too; not for publication");
@@ -223,6 +262,8 @@ void add_check_bundle_command(CLI::App& app, Action& action) {
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
       ->transform(whole_number(1, kMaxThreads));
   command->add_flag("--draft", options->draft, "Accept a draft");
+  // For tests, as verify's --at-most.
+  command->add_option("--largest-problem", options->largest_problem)->group("");
   add_plugin_option(*command);
   add_device_option(*command);
   command->footer(

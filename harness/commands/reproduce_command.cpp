@@ -24,6 +24,7 @@
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 
 namespace kmeans {
 namespace {
@@ -229,6 +230,7 @@ void add_reproduce_command(CLI::App& app, Action& action) {
   command->add_option("--json", options->json,
                       "Also write the report to this file; - prints it instead of the\ntext");
   command->add_flag("--verbose", options->verbose, "Say what became of every answer");
+  add_plugin_option(*command);
   add_device_option(*command);
   command->footer(
       "Nothing is timed. Answers of exact variants must be equal bit for bit on every machine;\n"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/commands/commands.h"
 
-#include <unistd.h>
-
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "harness/support/option_checks.h"
 #include "harness/support/pattern.h"
 #include "harness/support/process.h"
+#include "harness/support/progress_line.h"
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
 #include "harness/variants/shared_library.h"
@@ -33,14 +35,91 @@ struct VerifyCommand {
   bool verbose = false;
   bool apart = false;  ///< This process verifies what may crash, for another one (verify_apart).
   double at_most = 0;
+  double timeout = kSecondsOfProblem;
   std::uint64_t fresh_seed = 1;
   std::vector<std::int64_t> fresh_shapes{};  ///< n, d, k of problems in place of the battery's.
+  bool with_battery = false;                 ///< The battery's as well.
+  std::vector<std::string> precisions{};     ///< These alone; empty: all that a variant has.
 };
 
-// Before the name of the problem that comes next, in the output of a process apart.
+// Before what a process apart comes to next, in its output: "f32", which problem of how many, its name.
 constexpr char kProblemMark = '\x01';
-// A plugin that takes longer for the battery hangs.
-constexpr double kSecondsApart = 900;
+// Of a process apart until its first problem: plugins are asked what they are.
+constexpr double kSecondsToStart = 120;
+// Where no terminal shows the problem all the time, one line in so many seconds is a sign of life.
+constexpr double kSecondsBetweenLines = 10;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Which problem a variant is at, on standard error.
+class ShownProblem {
+ public:
+  void show(std::size_t number, std::size_t total, const std::string& what) {
+    if (!line_.rewrites()) {
+      if (seconds_since(last_) < kSecondsBetweenLines) return;
+      last_ = Clock::now();
+    }
+    line_.update(number, total, what, -1);
+  }
+
+ private:
+  ProgressLine line_{stderr};
+  Clock::time_point last_ = Clock::now();
+};
+
+/// Which problem a process apart is at, by its output.
+class WatchedProblem {
+ public:
+  WatchedProblem(std::string variant, double limit) : variant_(std::move(variant)), limit_(limit) {}
+
+  /// False when it has been at one problem for longer than the limit.
+  bool goes_on(const std::string& output) {
+    note_last_of(output);
+    if (total_ > 0) shown_.show(number_, total_, variant_ + " " + precision_ + ", " + name_);
+    hangs_ = seconds_since(since_) >= (mark_ ? limit_ : kSecondsToStart);
+    return !hangs_;
+  }
+
+  [[nodiscard]] bool hangs() const { return hangs_; }
+
+  /// "took longer than 60 s" and how many problems came before.
+  [[nodiscard]] std::string describe_hang() const {
+    if (!mark_) return "came to no problem within " + formatted("%g s", kSecondsToStart);
+    return precision_ + " took longer than " + formatted("%g s", limit_) + " (--timeout), after " +
+           counted(number_ > 0 ? number_ - 1 : 0, "problem", "problems") + " of " +
+           std::to_string(total_);
+  }
+
+ private:
+  void note_last_of(const std::string& output) {
+    const auto begin = output.rfind(kProblemMark);
+    const auto end = begin == std::string::npos ? begin : output.find('\n', begin);
+    if (end == std::string::npos) return;  // what was printed since has pushed it out, or it is cut
+    const std::string mark = output.substr(begin, end - begin);
+    if (mark_ == mark) return;
+    mark_ = mark;
+    since_ = Clock::now();
+    if (mark.size() == 1) return;  // the end
+    std::istringstream words(mark.substr(1));
+    words >> precision_ >> number_ >> total_;
+    std::getline(words >> std::ws, name_);
+  }
+
+  std::string variant_;
+  double limit_;
+  ShownProblem shown_;
+  std::optional<std::string> mark_;
+  std::string precision_;
+  std::size_t number_ = 0;
+  std::size_t total_ = 0;
+  std::string name_;
+  Clock::time_point since_ = Clock::now();
+  bool hangs_ = false;
+};
 
 double size_of(const BatteryCase& test) {
   return static_cast<double>(test.n) * static_cast<double>(test.d) * static_cast<double>(test.k);
@@ -84,21 +163,19 @@ void count(const BatteryCase& test, const BatteryResult& result, Tally& tally) {
 
 Tally run_problems(const RegisteredVariant& variant, Precision precision,
                    const std::vector<BatteryCase>& battery, int threads, bool apart) {
-  // On a terminal alone: elsewhere a line for each problem would bury the table.
-  const bool progress = ::isatty(STDERR_FILENO) == 1;
+  ShownProblem shown;
+  const std::string who = variant.traits.name + " " + to_string(precision) + ", ";
   Tally tally;
   for (std::size_t i = 0; i < battery.size(); ++i) {
-    if (progress) {
-      std::fprintf(stderr, "\r\x1b[K%s %s: %zu of %zu, %s", variant.traits.name.c_str(),
-                   to_string(precision), i + 1, battery.size(), battery[i].name.c_str());
-    }
-    if (apart) {
-      std::printf("%c%s\n", kProblemMark, battery[i].name.c_str());
+    if (apart) {  // who started this process shows it
+      std::printf("%c%s %zu %zu %s\n", kProblemMark, to_string(precision), i + 1, battery.size(),
+                  battery[i].name.c_str());
       std::fflush(stdout);
+    } else {
+      shown.show(i + 1, battery.size(), who + battery[i].name);
     }
     count(battery[i], run_battery_case(variant, battery[i], precision, threads), tally);
   }
-  if (progress) std::fputs("\r\x1b[K", stderr);
   return tally;
 }
 
@@ -128,6 +205,7 @@ void print_tally(const RegisteredVariant& variant, Precision precision, const Ta
 std::vector<BatteryCase> all_problems(const VerifyCommand& command) {
   if (command.fresh_shapes.empty()) return make_battery();
   std::vector<BatteryCase> cases;
+  if (command.with_battery) cases = make_battery();
   for (std::size_t i = 0; i + 2 < command.fresh_shapes.size(); i += 3) {
     const std::int64_t* shape = command.fresh_shapes.data() + i;
     for (auto& one : make_fresh_cases(shape[0], shape[1], shape[2], command.fresh_seed + i)) {
@@ -164,7 +242,7 @@ struct Verified {
   std::size_t unavailable = 0;
 };
 
-/// A plugin that is a shared library runs in the process that verifies it, which may die of it.
+/// A plugin may crash, if it is a shared library with the process that verifies it, and hang.
 void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command, int threads,
                   Verified& verified) {
   std::vector<std::string> options{"--threads", std::to_string(threads)};
@@ -172,12 +250,19 @@ void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command
   if (command.at_most > 0) {
     options.insert(options.end(), {"--at-most", formatted("%.17g", command.at_most)});
   }
-  const VerifiedApart outcome = verify_in_process_apart(variant.traits.name, options);
+  const VerifiedApart outcome =
+      verify_in_process_apart(variant.traits.name, options, command.timeout);
   std::fputs(outcome.rows.c_str(), stdout);
   std::fflush(stdout);
   if (outcome.end == VerifiedApart::End::not_run) return;
   ++verified.checked;
   verified.failed += outcome.end == VerifiedApart::End::failed ? 1 : 0;
+}
+
+bool is_asked_for(Precision precision, const VerifyCommand& command) {
+  const auto& asked = command.precisions;
+  return asked.empty() ||
+         std::find(asked.begin(), asked.end(), to_string(precision)) != asked.end();
 }
 
 void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryCase>& battery,
@@ -200,13 +285,13 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     return;
   }
   // Under a launcher a process that is started here would take itself for another rank.
-  if (!command.apart && is_shared_library(plugin_file(variant.traits.name)) &&
-      process_ranks().size() == 1) {
+  if (!command.apart && !plugin_file(variant.traits.name).empty() && process_ranks().size() == 1) {
     return verify_apart(variant, command, threads, verified);
   }
   int tried = 0;
   bool bad = false;
   for (const Precision precision : variant.traits.precisions) {
+    if (!is_asked_for(precision, command)) continue;
     const Tally tally = run_problems(variant, precision, battery, threads, command.apart);
     print_tally(variant, precision, tally, command.verbose);
     tried += tally.passed + tally.failed;
@@ -270,7 +355,7 @@ int run_verify(const VerifyCommand& command) {
   }
   std::printf("%zu awkward problems per variant, %d thread%s; certificates: docs/exact-step.md\n\n",
               battery.size(), threads, threads == 1 ? "" : "s");
-  std::printf("%-26s %-5s %7s %7s %7s", "variant", "", "passed", "failed", "skipped");
+  std::fputs(verify_header().c_str(), stdout);
   if (command.verbose) std::printf("  %12s %12s %12s", "labels", "excess/bound", "mean/bound");
   std::printf("\n");
   std::fflush(stdout);
@@ -280,13 +365,18 @@ int run_verify(const VerifyCommand& command) {
   return conclude(verified, command.verbose);
 }
 
-/// Rows of the table without the mark; the problem that was come to last goes to `problem`.
+const std::string kEnd(1, kProblemMark);  // in place of a problem
+
+/// Rows of the table without the marks; the problem that was come to last goes to `problem`.
 std::string rows_of(const std::string& output, std::string& problem) {
   std::string rows;
   std::istringstream lines(output);
   for (std::string line; std::getline(lines, line);) {
     if (!line.empty() && line.front() == kProblemMark) {
       problem = line.substr(1);
+      for (int word = 0; word < 3 && problem != kEnd; ++word) {
+        problem.erase(0, problem.find(' ') + 1);
+      }
     } else {
       rows += valid_utf8(line) + "\n";
     }
@@ -296,25 +386,38 @@ std::string rows_of(const std::string& output, std::string& problem) {
 
 }  // namespace
 
+std::string verify_header() {
+  return formatted("%-26s %-5s %7s ", "variant", "", "passed") +
+         formatted("%7s %7s", "failed", "skipped");
+}
+
 VerifiedApart verify_in_process_apart(const std::string& variant,
-                                      const std::vector<std::string>& options) {
+                                      const std::vector<std::string>& options,
+                                      double seconds_of_problem) {
   ProcessRequest request;
   request.command = {"/proc/self/exe", "verify", "--apart", "--only", "^" + variant + "$"};
   request.command.insert(request.command.end(), options.begin(), options.end());
-  request.timeout_seconds = kSecondsApart;
+  request.environment = environment_of(variant);
+  request.timeout_seconds = std::numeric_limits<double>::infinity();
+  WatchedProblem watched(variant, seconds_of_problem);
+  request.goes_on = [&](const std::string& output) { return watched.goes_on(output); };
+  const InterruptGuard guard;
   const ProcessOutcome outcome = run_process(request);
+  if (outcome.end == ProcessOutcome::End::interrupted) {
+    throw UserError(kExitInterrupted, "interrupted");
+  }
   std::string problem;
   VerifiedApart verified;
   verified.rows = rows_of(outcome.output, problem);
   // A variant may end its process with any status.
-  const bool ended =
-      outcome.end == ProcessOutcome::End::exited && problem == std::string(1, kProblemMark);
+  const bool ended = outcome.end == ProcessOutcome::End::exited && problem == kEnd;
   if (ended && outcome.code == kExitUnusableEnvironment) return verified;
   const bool passed = ended && outcome.succeeded();
   verified.end = passed ? VerifiedApart::End::passed : VerifiedApart::End::failed;
   if (passed || (ended && outcome.code == kExitCellsFailed)) return verified;
-  const std::string where = problem.empty() ? "" : " on '" + problem + "'";
-  verified.rows += formatted("%-26s ", variant.c_str()) + outcome.describe() + where + "\n";
+  const std::string where = problem.empty() || problem == kEnd ? "" : " on '" + problem + "'";
+  verified.rows += formatted("%-26s ", variant.c_str()) +
+                   (watched.hangs() ? watched.describe_hang() : outcome.describe()) + where + "\n";
   return verified;
 }
 
@@ -330,6 +433,12 @@ void add_verify_command(CLI::App& app, Action& action) {
                    "Leave out problems with a larger n * k * d: for runs under a memory or race "
                    "checker")
       ->check(positive_number());
+  verify
+      ->add_option("--timeout", command->timeout,
+                   "End a plugin that is at one problem for longer than so many seconds; it has\n"
+                   "failed, and the next variant's turn comes")
+      ->check(positive_number())
+      ->capture_default_str();
   add_device_option(*verify);
   add_plugin_option(*verify);
   add_gpus_option(*verify);
@@ -337,6 +446,8 @@ void add_verify_command(CLI::App& app, Action& action) {
   verify->add_flag("--apart", command->apart)->group("");
   verify->add_option("--fresh-seed", command->fresh_seed)->group("");
   verify->add_option("--fresh-shapes", command->fresh_shapes)->delimiter(',')->group("");
+  verify->add_flag("--with-battery", command->with_battery)->group("");
+  verify->add_option("--precisions", command->precisions)->delimiter(',')->group("");
   verify->add_flag("--list", command->list_cases, "Show the problems and stop");
   verify->add_flag(
       "--verbose", command->verbose,

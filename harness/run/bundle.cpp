@@ -132,6 +132,102 @@ json take(const fs::path& from, const fs::path& folder, const std::string& name)
   return {{"name", name}, {"sha256", hash}, {"bytes", fs::file_size(to)}};
 }
 
+/// The file that a variant from outside came in.
+std::string plugin_file_of(const CellResult& cell) {
+  const json library = cell.data.value("library", json::object());
+  return library.is_object() ? library.value("plugin", cell.key.variant) : cell.key.variant;
+}
+
+/// Plugins with times, by their files' names: their variants.
+using Plugins = std::map<std::string, std::set<std::string>>;
+
+Plugins plugins_of(const std::vector<ResultFile>& results) {
+  Plugins plugins;
+  for (const auto& result : results) {
+    for (const auto& cell : result.cells) {
+      if (cell.status == "ok" && is_plugin(cell)) {
+        plugins[plugin_file_of(cell)].insert(cell.key.variant);
+      }
+    }
+  }
+  return plugins;
+}
+
+std::string names_of(const Plugins& plugins) {
+  std::string names;
+  for (const auto& [file, variants] : plugins) {
+    names += (names.empty() ? "" : ", ") + valid_utf8(file);
+  }
+  return names;
+}
+
+/// A source of a plugin; empty plugin: none is meant.
+struct PluginSource {
+  fs::path file;
+  std::string plugin;
+};
+
+/// Of FILE: the only plugin, or the one of its name but for the extension. Of NAME=FILE: the one of that
+/// file name or with that variant.
+PluginSource source_of(const std::string& given, const Plugins& plugins) {
+  const auto sign = given.find('=');
+  if (sign == std::string::npos || fs::is_regular_file(given)) {
+    if (plugins.size() == 1) return {given, plugins.begin()->first};
+    PluginSource source{given, ""};
+    for (const auto& [file, variants] : plugins) {
+      if (fs::path(file).stem() == source.file.stem()) source.plugin = file;
+    }
+    return source;
+  }
+  const std::string name = given.substr(0, sign);
+  PluginSource source{given.substr(sign + 1), ""};
+  for (const auto& [file, variants] : plugins) {
+    if (file == name || variants.count(name) > 0) source.plugin = file;
+  }
+  return source;
+}
+
+std::vector<PluginSource> sources_of(const BundleRequest& request, const Plugins& plugins) {
+  std::vector<PluginSource> sources;
+  Plugins without = plugins;
+  for (const std::string& given : request.sources) {
+    const PluginSource source = source_of(given, plugins);
+    if (!fs::is_regular_file(source.file)) {
+      throw InputError("--source " + valid_utf8(given) + ": there is no such file");
+    }
+    if (source.plugin.empty()) {
+      throw InputError(
+          "--source " + valid_utf8(given) + ": is the source of no plugin of these " +
+          (plugins.empty()
+               ? "results, which have no times of one"
+               : "results by its name; --source NAME=FILE says of which: " + names_of(plugins)));
+    }
+    without.erase(source.plugin);
+    sources.push_back(source);
+  }
+  if (!without.empty()) {
+    throw InputError("no source of " +
+                     std::string(without.size() == 1 ? "the plugin " : "the plugins ") +
+                     names_of(without) +
+                     "; give each with --source FILE or --source NAME=FILE, so that others can "
+                     "read, compile and check it");
+  }
+  return sources;
+}
+
+/// Every source with its place in the bundle, noted at the variants of its plugin.
+void take_sources(const std::vector<PluginSource>& sources, const Plugins& plugins,
+                  const fs::path& folder, json& variants, json& files) {
+  for (const PluginSource& source : sources) {
+    const std::string name = std::string(kSources) + "/" + source.file.filename().string();
+    json taken = take(source.file, folder, name);
+    if (std::find(files.begin(), files.end(), taken) == files.end()) files.push_back(taken);
+    for (const std::string& variant : plugins.at(source.plugin)) {
+      variants.at(variant)["sources"].push_back(name);
+    }
+  }
+}
+
 json describe_variants(const std::vector<ResultFile>& results) {
   json variants = json::object();
   for (const auto& result : results) {
@@ -145,15 +241,6 @@ json describe_variants(const std::vector<ResultFile>& results) {
     }
   }
   return variants;
-}
-
-void check_plugin_sources(const json& variants, const BundleRequest& request) {
-  for (const auto& [name, variant] : variants.items()) {
-    if (!variant.contains("plugin_sha256") || !request.sources.empty()) continue;
-    throw InputError("variant " + name +
-                     " is a plugin; give its sources with --source FILE, so that others can read, "
-                     "compile and check it");
-  }
 }
 
 fs::path folder_of(const BundleRequest& request) {
@@ -204,18 +291,14 @@ json write_bundle(const BundleRequest& request) {
   const fs::path folder = folder_of(request);
   const auto results = load_all(request.results);
   for (const auto& result : results) check_result(result, request.draft);
-  const json variants = describe_variants(results);
-  check_plugin_sources(variants, request);
+  json variants = describe_variants(results);
+  const Plugins plugins = plugins_of(results);
+  const auto sources = sources_of(request, plugins);
   json files = json::array();
   for (const auto& result : results) {
     files.push_back(take(result.path, folder, result.path.filename().string()));
   }
-  for (const auto& source : request.sources) {
-    if (!fs::is_regular_file(source)) {
-      throw InputError("--source " + shown(source) + ": there is no such file");
-    }
-    files.push_back(take(source, folder, std::string(kSources) + "/" + source.filename().string()));
-  }
+  take_sources(sources, plugins, folder, variants, files);
   const BuildInfo& build = build_info();
   json manifest{{"bundle_version", kBundleVersion},
                 {"draft", request.draft},
@@ -267,6 +350,25 @@ Bundle load_bundle(const fs::path& folder) {
   return bundle;
 }
 
+std::vector<std::string> plugins_without_source(const Bundle& bundle) {
+  std::set<std::string> listed;
+  for (const json& file : bundle.manifest.at("files")) listed.insert(file.at("name"));
+  const json& known = bundle.manifest.at("variants");
+  std::vector<std::string> without;
+  for (const auto& [file, variants] : plugins_of(bundle.results)) {
+    for (const std::string& variant : variants) {
+      const json about = known.is_object() ? known.value(variant, json::object()) : json::object();
+      const json sources =
+          about.is_object() ? about.value("sources", json::array()) : json::array();
+      const bool has_one = std::any_of(sources.begin(), sources.end(), [&](const json& name) {
+        return name.is_string() && listed.count(name.get<std::string>()) > 0;
+      });
+      if (!has_one) without.push_back(variant);
+    }
+  }
+  return without;
+}
+
 std::vector<std::string> source_differences(const json& manifest) {
   std::vector<std::string> differences;
   const json& suite = manifest.at("suite");
@@ -294,6 +396,7 @@ std::vector<BundledVariant> bundled_variants(const std::vector<ResultFile>& resu
       BundledVariant& variant = variants[cell.key.variant];
       variant.name = cell.key.variant;
       if (is_plugin(cell)) variant.plugin_sha256 = plugin_hash(cell);
+      variant.precisions.insert(to_string(cell.key.shape.precision));
       const SmallShape shape = small(cell.key);
       auto& shapes = variant.shapes;
       if (shapes.size() < kMaxSmallShapes &&

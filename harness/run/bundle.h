@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,9 @@ inline constexpr const char* kBundleManifest = "bundle.manifest";
 struct BundleRequest {
   std::vector<std::filesystem::path> results;  ///< Result files, or one folder of them.
   std::filesystem::path out;                   ///< Empty: the folder itself.
-  std::vector<std::filesystem::path> sources;  ///< Of plugins.
-  bool draft = false;                          ///< Not for publication: local changes may be there.
+  /// Of plugins: FILE, or NAME=FILE with the name of the plugin's file or of one of its variants.
+  std::vector<std::string> sources;
+  bool draft = false;  ///< Not for publication: local changes may be there.
 };
 
 /// Writes the folder; returns its manifest. Throws InputError where results are of several machines or
@@ -36,6 +38,9 @@ struct Bundle {
 /// A bundle that is whole: every file is there with its hash, and no result that is not listed. Throws
 /// InputError naming the file.
 Bundle load_bundle(const std::filesystem::path& folder);
+
+/// Variants of the bundle that are plugins and whose source it lacks.
+std::vector<std::string> plugins_without_source(const Bundle& bundle);
 
 /// In what the sources of this program are not those that the bundle was measured with, a clause each.
 std::vector<std::string> source_differences(const nlohmann::json& manifest);
@@ -55,6 +60,7 @@ struct BundledVariant {
   std::string name;
   std::string plugin_sha256;  ///< Empty for variants of the suite.
   std::vector<SmallShape> shapes;
+  std::set<std::string> precisions;  ///< That have times.
 };
 
 /// The variants that have times in the bundle, by name.

@@ -51,7 +51,7 @@ Plan Repetition::planned(const ResultFile& file) {
 
 std::string Repetition::reason_not_to_run(const Unit& unit, const std::string& variant,
                                           double seconds) const {
-  if (!is_variant(variant)) return "this build knows no such variant";
+  if (!is_variant(variant)) return "this build knows no such variant (--plugin FILE adds one)";
   if (!unit.skip_reason.empty()) return unit.skip_reason;
   return costs_.too_long(seconds) ? costs_.why_too_long() : std::string();
 }

@@ -35,6 +35,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double kGraceSeconds = 2;
 // Wake-ups disturb what is being measured, so there are none when the kernel can tell of the end.
 constexpr int kPollMilliseconds = 50;
+// How often somebody who watches the output is asked whether it goes on; nothing is timed then.
+constexpr double kAskedSeconds = 0.5;
 
 volatile sig_atomic_t interrupt_count = 0;
 std::array<int, 2> interrupt_pipe{-1, -1};
@@ -191,15 +193,17 @@ class RunningProcess {
     bool killed = false;
     while (!ended()) {
       const double elapsed = seconds_since(start_);
-      if (end == End::exited && (elapsed >= deadline || InterruptGuard::interrupted())) {
-        end = elapsed >= deadline ? End::timed_out : End::interrupted;
+      const bool out_of_time = elapsed >= deadline || (end == End::exited && !goes_on());
+      if (end == End::exited && (out_of_time || InterruptGuard::interrupted())) {
+        end = out_of_time ? End::timed_out : End::interrupted;
         ::kill(-pid_, SIGTERM);
         deadline = elapsed + kGraceSeconds;
       } else if (end != End::exited && !killed && elapsed >= deadline) {
         ::kill(-pid_, SIGKILL);
         killed = true;
       }
-      wait_for_news(end == End::exited, killed ? 1 : deadline - elapsed);
+      const double left = killed ? 1 : deadline - elapsed;
+      wait_for_news(end == End::exited, request_.goes_on ? std::min(left, kAskedSeconds) : left);
     }
     // The leader is a zombie still, so its group's number cannot have been given away.
     ::kill(-pid_, SIGKILL);
@@ -222,6 +226,10 @@ class RunningProcess {
   }
 
  private:
+  [[nodiscard]] bool goes_on() const {
+    return !request_.goes_on || request_.goes_on(outcome_.output);
+  }
+
   /// Ends what the program left running: it would take time from whatever is measured next.
   void end_orphans() {
     for (bool any = true; any;) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -41,6 +42,9 @@ struct ProcessRequest {
   EnvironmentChanges environment;
   double timeout_seconds = 300;
   std::size_t kept_output = std::size_t{64} << 10;  ///< The tail of stdout and stderr together.
+  /// Asked about twice a second with the output that is kept so far: false ends the program as the
+  /// time-out does.
+  std::function<bool(const std::string& output)> goes_on{};
 };
 
 struct ProcessOutcome {

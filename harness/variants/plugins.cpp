@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 
 #include "harness/support/errors.h"
 #include "harness/support/sha256.h"
@@ -155,6 +156,11 @@ std::string plugin_file(const std::string& name) {
     if (found == name) return file;
   }
   return "";
+}
+
+EnvironmentChanges environment_of(const std::string& name) {
+  const std::string file = plugin_file(name);
+  return {{kVariable, file.empty() ? std::nullopt : std::optional(file)}};
 }
 
 std::vector<std::pair<std::string, std::string>> plugin_info(const std::string& name) {

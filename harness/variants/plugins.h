@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "harness/support/process.h"
+
 namespace kmeans {
 
 /// RegisteredVariant::backend of all plugins.
@@ -24,6 +26,9 @@ std::vector<std::string> plugin_names();
 
 /// The path of the plugin that has this variant; empty for other variants.
 std::string plugin_file(const std::string& name);
+
+/// What a process that needs this variant alone is started with: no other plugin is asked what it is.
+EnvironmentChanges environment_of(const std::string& name);
 
 /// What a cell's `library` says of a shared library that is a plugin; empty for other variants, whose own
 /// library_info() says it.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/verify/battery.h"
 
+#include <algorithm>
 #include <cmath>
 #include <stdexcept>
 
@@ -46,9 +47,9 @@ BatteryCase uniform_case(std::string name, std::int64_t n, std::int64_t d, std::
   });
 }
 
-/// From the fourth on, first centroids so far away that no point is theirs.
-BatteryCase with_far_centroids(BatteryCase data) {
-  for (std::int64_t j = 3; j < data.k; ++j) {
+/// From the fourth on, or another one, first centroids so far away that no point is theirs.
+BatteryCase with_far_centroids(BatteryCase data, std::int64_t first = 3) {
+  for (std::int64_t j = first; j < data.k; ++j) {
     for (std::int64_t t = 0; t < data.d; ++t) {
       data.centroids[j * data.d + t] = 1000.0F + static_cast<float>(j * 10 + t);
     }
@@ -157,6 +158,11 @@ BatteryCase slow_drift(std::string name, std::int64_t n, std::int64_t d, std::in
     }
   }
   return test;
+}
+
+std::string shape_text(std::int64_t n, std::int64_t d, std::int64_t k, std::uint64_t seed) {
+  return ", " + std::to_string(n) + " x " + std::to_string(d) + ", k = " + std::to_string(k) +
+         ", seed " + std::to_string(seed);
 }
 
 template <class T>
@@ -317,8 +323,7 @@ std::vector<BatteryCase> make_battery() {
 
 std::vector<BatteryCase> make_fresh_cases(std::int64_t n, std::int64_t d, std::int64_t k,
                                           std::uint64_t seed) {
-  const std::string shape = ", " + std::to_string(n) + " x " + std::to_string(d) +
-                            ", k = " + std::to_string(k) + ", seed " + std::to_string(seed);
+  const std::string shape = shape_text(n, d, k, seed);
   std::vector<BatteryCase> cases;
   cases.push_back(uniform_case("uniform" + shape, n, d, k, seed));
   SplitMix64 random(seed + 1);
@@ -328,6 +333,28 @@ std::vector<BatteryCase> make_fresh_cases(std::int64_t n, std::int64_t d, std::i
   cases.push_back(make_case("clusters" + shape, n, d, k, [&](std::int64_t i, std::int64_t t) {
     return centres[i % k * d + t] + random.uniform() + random.uniform() - 1;
   }));
+  // What random points hold none of. Ties of whole numbers in the first iteration, of which nothing
+  // rounds, and ties that an update makes, at a place of their own.
+  BatteryCase ties = make_case("ties" + shape, n, d, k, [&](std::int64_t, std::int64_t) {
+    return static_cast<double>(random.below(3));
+  });
+  ties.iterations = 1;
+  cases.push_back(std::move(ties));
+  BatteryCase late = late_ties("", std::max<std::int64_t>(1, k / 2), d);
+  late.name = "late ties" + shape_text(late.n, d, late.k, seed);
+  for (auto* values : {&late.points, &late.centroids}) {
+    for (float& value : *values) value += static_cast<float>(seed % 61);
+  }
+  cases.push_back(std::move(late));
+  // Fewer places than clusters: identical points, identical centroids, and most of these empty.
+  const std::int64_t places = (k + 1) / 2;
+  for (double& centre : centres) centre = random.uniform();
+  cases.push_back(make_case("duplicates" + shape, n, d, k, [&](std::int64_t i, std::int64_t t) {
+    return centres[i % places * d + t];
+  }));
+  cases.push_back(
+      with_far_centroids(uniform_case("empty clusters" + shape, n, d, k, seed + 2), (k + 1) / 2));
+  cases.push_back(uniform_case("large offset" + shape, n, d, k, seed + 3, 1, 1e6));
   return cases;
 }
 

@@ -26,7 +26,8 @@ struct BatteryCase {
 /// All cases, small enough that the reference takes well under a second for each.
 std::vector<BatteryCase> make_battery();
 
-/// Other problems of one shape, by seed: points that are uniform, and overlapping clusters.
+/// Other problems of one shape, by seed: points that are uniform, overlapping clusters, and small ones of
+/// what random points hold none of: ties, duplicates, empty clusters, a large offset.
 std::vector<BatteryCase> make_fresh_cases(std::int64_t n, std::int64_t d, std::int64_t k,
                                           std::uint64_t seed);
 

@@ -638,6 +638,18 @@ bool has_moved(const StepEvidence<T>& step, std::int64_t j) {
   return !(std::sqrt(exact::squared_distance(before, after, d)) <= step.starting_error);
 }
 
+// Of an empty cluster that did not keep its centroid.
+template <class T>
+std::string what_became_of(const StepEvidence<T>& step, std::int64_t j) {
+  const T* centroid = step.returned + j * step.shape.d;
+  for (std::int64_t t = 0; t < step.shape.d; ++t) {
+    if (std::isfinite(centroid[t])) continue;
+    return "empty cluster " + std::to_string(j) + " did not keep its centroid: coordinate " +
+           std::to_string(t) + " is " + formatted("%g", static_cast<double>(centroid[t]));
+  }
+  return "empty cluster " + std::to_string(j) + " moved";
+}
+
 // Centroids against the mean of the points that carry the variant's own labels.
 template <class T>
 void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
@@ -691,8 +703,7 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
   }
   certificate.centroid_error_of_bound = worst;
   certificate.add("empty clusters keep their centroid", bad_empty < 0,
-                  bad_empty < 0 ? "no empty cluster moved"
-                                : "empty cluster " + std::to_string(bad_empty) + " moved");
+                  bad_empty < 0 ? "no empty cluster moved" : what_became_of(step, bad_empty));
   certificate.add(traits.exact ? "centroids exact" : "centroids are the means of their points",
                   bad_value < 0,
                   bad_value < 0 ? "largest error " + formatted("%.3g", worst) + " of its bound"

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 #: Each of the two looks at a program may take a third of what its description may take in all: the
 #: rest is for this interpreter's start.
 LOOK_SECONDS = min(10.0, float(os.environ.get("KMEANS_PLUGIN_SECONDS", "30")) / 3)
-ERROR_LENGTH = 300
+#: Of what a program said last, in lines and characters: the reason is seldom the very last line.
+ERROR_LINES = 4
+ERROR_LENGTH = 400
 
 #: What a program that says nothing of itself is taken for.
 ASSUMED = {"summary": "a program: files in, files out", "distance": "expanded", "parallel": True}
@@ -36,6 +38,14 @@ ASSUMED = {"summary": "a program: files in, files out", "distance": "expanded", 
 
 class ProgramError(RuntimeError):
     """The program failed, or its answer is none."""
+
+
+def last_words(stderr: bytes) -> str:
+    """The end of what a program said, on one line without control characters."""
+    lines = stderr[-20 * ERROR_LENGTH :].decode(errors="replace").splitlines()
+    shown = ("".join(c if c.isprintable() else "?" for c in line.strip()) for line in lines)
+    text = " | ".join([line for line in shown if line][-ERROR_LINES:])
+    return text if len(text) <= ERROR_LENGTH else "..." + text[-ERROR_LENGTH:]
 
 
 def _look(command: list[Any], **streams: int) -> subprocess.CompletedProcess[bytes]:
@@ -59,8 +69,8 @@ def _call(program: pathlib.Path, words: list[str], is_look: bool = False) -> Non
     else:
         run = subprocess.run(command, stdin=subprocess.DEVNULL, check=False, **streams)
     if run.returncode != 0:
-        lines = run.stderr.decode(errors="replace").strip().splitlines()
-        said = f": {lines[-1][:ERROR_LENGTH]}" if lines else ""
+        said = last_words(run.stderr)
+        said = f": {said}" if said else ""
         how = f"signal {-run.returncode}" if run.returncode < 0 else f"exit code {run.returncode}"
         raise ProgramError(f"{program.name} ended with {how}{said}")
 

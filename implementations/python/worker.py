@@ -161,6 +161,13 @@ def library_info(requires: list[str]) -> dict[str, str]:
     return info
 
 
+def is_flat(file: str) -> bool:
+    """Has the array of this file one dimension?"""
+    import numpy as np
+
+    return np.load(file, mmap_mode="r").ndim == 1
+
+
 class Server:
     """Holds one variant and answers the commands of the suite."""
 
@@ -184,6 +191,8 @@ class Server:
             frames = traceback.extract_tb(error.__traceback__)
             where = f"{pathlib.Path(frames[-1].filename).name}:{frames[-1].lineno}"
             line = frames[-1].line or ""
+            if line.endswith(("(", "[", "{")):
+                line += "..."  # the first of several
             return {
                 "ok": False,
                 "type": type(error).__name__,
@@ -205,7 +214,9 @@ class Server:
         points = self._load_points(n, d, dtype, request["points_file"])
         variant.precision = request["precision"]
         if isinstance(variant, program.Program):
-            variant.points_file = request["points_file"]
+            # Programs are promised n x d.
+            file = request["points_file"]
+            variant.points_file = None if file is None or is_flat(file) else file
         variant.setup(points, k, threads)
         limit_threads(threads)
         self._device_clock = variant.device_clock()
@@ -291,6 +302,8 @@ class Server:
 
         if file is not None:
             mapped = np.load(file, mmap_mode="r")
+            if mapped.ndim == 1:  # n points of one coordinate, as the suite reads them
+                mapped = mapped.reshape(-1, 1)
         else:
             memory = mmap.mmap(self._points_descriptor, 0, prot=mmap.PROT_READ)
             mapped = np.frombuffer(memory, dtype, n * d).reshape(n, d)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -67,11 +68,14 @@ def test_its_answers_are_run_again(bench, bundle: Path) -> None:
     assert run.returncode == 0, run.stdout + run.stderr
     assert "seed 17 " in run.stdout
     for variant in ("cpu_naive", "cpu_fused"):
-        assert f"\n{variant:26} f32 {2:9} {0:7} {0:7}\n" in run.stdout  # uniform and clusters
-    assert (
-        "demo                       3 equal or certified, 0 differ" in run.stdout
-    )  # with the data
-    assert " passed, 0 failed, 0 not run\n" in run.stdout
+        # Uniform, clusters, two kinds of ties, duplicates, empty clusters, an offset; f32 as timed.
+        assert f"\n{variant:26} f32 {7:9} {0:7} {0:7}\n" in run.stdout
+    assert " f64 " not in run.stdout
+    assert f"\n{'demo':26} {3:9} {0:7} {0:8}\n" in run.stdout  # with the data
+    assert run.stdout.endswith(
+        "\nvariants: 2 passed, 0 failed, 0 not run\n"
+        "recorded answers: 3 the same, 0 differ, 0 not run\n"
+    )
     # What is not for publication is not let through by accident.
     run = bench("check-bundle", bundle, "--at-most", "0")
     assert run.returncode == 1
@@ -130,20 +134,98 @@ def test_what_cannot_be_bundled_is_refused(bench, measured: Path, bundle: Path, 
     assert "bundle.manifest: there is no such file" in bench.refusal("check-bundle", tmp_path)
 
 
-def test_a_plugin_goes_with_its_source(bench, write, experiment, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The template in C, and one that breaks ties to the higher index, each with its source."""
+    folder = tmp_path_factory.mktemp("plugins")
     compiler = shutil.which("cc") or "gcc"
-    source, plugin = ROOT / "examples" / "plugins" / "lloyd.c", tmp_path / "lloyd"
-    subprocess.run([compiler, "-O2", "-o", plugin, source, "-lm"], check=True)
-    words = ("--variant", "lloyd", "--plugin", plugin)
-    run = bench("run", write(experiment()), "--out", tmp_path / "out", *words)
+    text = (ROOT / "examples" / "plugins" / "lloyd.c").read_text(encoding="utf-8")
+    files = {}
+    for name, source in (("lloyd", text), ("high_ties", text.replace(TIE, TIE.replace("<", "<=")))):
+        (folder / f"{name}.c").write_text(source, encoding="utf-8")
+        words = [compiler, "-O2", "-o", folder / name, folder / f"{name}.c", "-lm"]
+        subprocess.run(words, check=True)
+        files[name] = folder / name
+    return files
+
+
+@pytest.fixture(scope="module")
+def plugged(bench, compiled, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of both plugins."""
+    folder = tmp_path_factory.mktemp("plugged")
+    scale = {"sweep": {"n": [100], "d": [2], "k": [3]}, "iterations": 2}
+    experiment = {
+        "name": "demo",
+        "title": "Demo",
+        "data": {"generator": "uniform", "seed": 1},
+        "init": "random:1",
+        "variants": list(compiled),
+        "scales": {
+            "quick": {**scale, "processes": 1, "repetitions": 1, "min_seconds": 0},
+        },
+    }
+    (folder / "demo.json").write_text(json.dumps(experiment))
+    words = [word for file in compiled.values() for word in ("--plugin", str(file))]
+    run = bench("run", folder / "demo.json", "--out", folder / "results", *words)
     assert run.returncode == 0, run.stdout + run.stderr
-    refused = bench.refusal("bundle", tmp_path / "out", "--draft")
-    assert "variant lloyd is a plugin; give its sources with --source" in refused
-    run = bench("bundle", tmp_path / "out", "--draft", "--source", source)
+    return folder / "results"
+
+
+#: Where the template chooses the nearest centroid.
+TIE = "distance < nearest"
+
+
+def test_a_plugin_goes_with_its_source(bench, plugged, compiled, tmp_path: Path) -> None:
+    out, lloyd, high = tmp_path / "out", compiled["lloyd"], compiled["high_ties"]
+    shutil.copytree(plugged, out)
+    words = ("--plugin", lloyd, "--plugin", high)
+    bundle = ("bundle", out, "--draft", "--source", lloyd.with_suffix(".c"))
+    refused = bench.refusal("bundle", out, "--draft")
+    assert "no source of the plugins high_ties, lloyd; give each with --source" in refused
+    assert "no source of the plugin high_ties; give" in bench.refusal(*bundle)
+    other = tmp_path / "other.c"
+    shutil.copy(high.with_suffix(".c"), other)
+    refused = bench.refusal(*bundle, "--source", other)
+    assert "is the source of no plugin of these results by its name; --source NAME=FILE" in refused
+    assert "other.c: is the source" in bench.refusal(*bundle, "--source", f"none={other}")
+    assert not (out / "sources").exists()
+    run = bench(*bundle, "--source", f"high_ties={other}")
     assert run.returncode == 0, run.stdout + run.stderr
-    copied = tmp_path / "out" / "sources" / "lloyd.c"
-    assert copied.read_bytes() == source.read_bytes()
-    refused = bench.refusal("check-bundle", tmp_path / "out", "--draft", code=3)
+    assert (out / "sources" / "lloyd.c").read_bytes() == lloyd.with_suffix(".c").read_bytes()
+    variants = json.loads((out / "bundle.manifest").read_text())["variants"]
+    assert {name: one["sources"] for name, one in variants.items()} == {
+        "lloyd": ["sources/lloyd.c"],
+        "high_ties": ["sources/other.c"],
+    }
+    refused = bench.refusal("check-bundle", out, "--draft", code=3)
     assert "none of the bundle's variants could be run here" in refused
-    run = bench("check-bundle", tmp_path / "out", "--draft", "--plugin", plugin)
+    # Its answers on uniform points are right; of ties it is asked all the same.
+    run = bench(
+        "check-bundle", out, "--draft", "--largest-problem", "600", "--at-most", "0", *words
+    )
+    assert run.returncode == 1, run.stdout + run.stderr
+    assert re.search(r"^high_ties +f32 .*\n +failed \d+ of \d+, first: wrong on", run.stdout, re.M)
+    assert re.search(r"^lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)
+    assert "\nvariants: 1 passed, 1 failed, 0 not run\n" in run.stdout
+    # Alone, without the plugins, they were not run.
+    assert "none of the answers could be repeated" in bench.refusal("reproduce", out, code=3)
+    run = bench("reproduce", out, *words)
     assert run.returncode == 0, run.stdout + run.stderr
+    assert "cells      2 " in run.stdout
+
+
+def test_a_bundle_without_the_source_of_a_plugin_is_not_for_publication(
+    bench, plugged, compiled, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(plugged, out)
+    words = [w for file in compiled.values() for w in ("--source", file.with_suffix(".c"))]
+    run = bench("bundle", out, "--draft", *words)
+    assert run.returncode == 0, run.stdout + run.stderr
+    manifest = json.loads((out / "bundle.manifest").read_text())
+    del manifest["variants"]["lloyd"]["sources"]
+    manifest["draft"] = False
+    (out / "bundle.manifest").write_text(json.dumps(manifest))
+    run = bench("check-bundle", out, "--at-most", "0")
+    assert "lloyd: a plugin without its source\n" in run.stdout
+    assert run.returncode == 1

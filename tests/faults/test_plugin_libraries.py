@@ -23,6 +23,7 @@ CONTRACT = (2, "35a851f8d5ecc0f3")
 FAULTY = """
 #include "harness/variant.h"
 #include <cstdlib>
+#include <unistd.h>
 
 // As the template, but for one fault.
 class Base : public kmeans::Variant<float> {
@@ -49,11 +50,24 @@ class Lies final : public Base {
   }
 };
 
+class Hangs final : public Base {
+  void setup(const kmeans::Problem<float>& problem) override {
+    k_ = problem.shape.k;
+    Base::setup(problem);
+  }
+  void step(std::int64_t iterations) override {
+    for (volatile bool forever = k_ > 3; forever;) ::usleep(100000);
+    Base::step(iterations);
+  }
+  std::int64_t k_ = 0;
+};
+
 class Leaves final : public Base {
   void step(std::int64_t) override { std::_Exit(0); }
 };
 
 KMEANS_VARIANT(Leaves, .name = "leaves", .summary = "ends its process with status 0")
+KMEANS_VARIANT(Hangs, .name = "hangs", .summary = "loops for k > 3")
 KMEANS_VARIANT(Crashes, .name = "crashes", .summary = "crashes at n = 100")
 KMEANS_VARIANT(Lies, .name = "lies", .summary = "a label that is none")
 """
@@ -165,6 +179,7 @@ def test_a_crash_and_a_lie_cost_their_own_cells(bench, write, experiment, projec
         "reference": "ok",
         "my_lloyd": "ok",
         "crashes": "error",
+        "hangs": "ok",  # k = 3
         "leaves": "error",
         "lies": "wrong",
     }
@@ -179,12 +194,22 @@ def test_a_crash_and_a_lie_cost_their_own_cells(bench, write, experiment, projec
 
 def test_verify_outlives_a_plugin_that_crashes(bench, project: Path) -> None:
     words = ("--plugin", project / "faulty.so", "--plugin", project / "my_lloyd.so")
+    words = ("--only", "^(crashes|leaves|lies|my_lloyd)$", *words)
     run = bench("verify", "--at-most", "3000", *words)
     assert run.returncode == 4, run.stdout + run.stderr
     assert re.search(r"^crashes +.*SIGABRT.* on '.+'$", run.stdout, re.M), run.stdout
     assert re.search(r"^leaves +exit status 0 on '.+'$", run.stdout, re.M), run.stdout
     assert re.search(r"^my_lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)
     assert "\n3 of 4 variants failed" in run.stdout
+
+
+def test_verify_ends_a_plugin_that_hangs(bench, project: Path) -> None:
+    words = ("--only", "^hangs$", "--timeout", "1", "--plugin", project / "faulty.so")
+    run = bench("verify", "--at-most", "300", *words)
+    assert run.returncode == 4, run.stdout + run.stderr
+    row = r"^hangs +f32 took longer than 1 s \(--timeout\), after \d+ problems? of \d+ on '.+'$"
+    assert re.search(row, run.stdout, re.M), run.stdout
+    assert run.stdout.endswith("\n1 of 1 variant failed\n")
 
 
 def test_a_library_that_is_no_plugin_is_listed_with_the_reason(bench, library, tmp_path) -> None:

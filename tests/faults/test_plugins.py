@@ -11,6 +11,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.support import ROOT
@@ -66,6 +67,17 @@ def test_the_templates_are_verified(bench, lloyd: Path, tmp_path: Path) -> None:
     assert " ms beside it" in listed["timing_note"]
 
 
+def test_verify_ends_a_program_that_hangs(bench, lloyd: Path, program) -> None:
+    hangs = program("hangs", before='[ $(wc -c <"$1") -lt 300 ] || sleep 1000')
+    words = ("--at-most", "800", "--timeout", "4", "--plugin", hangs, "--plugin", lloyd)
+    run = bench("verify", *words)
+    assert run.returncode == 4, run.stdout + run.stderr
+    row = r"^hangs +f32 took longer than 4 s \(--timeout\), after \d+ problems? of \d+ on '.+'$"
+    assert re.search(row, run.stdout, re.M), run.stdout
+    assert re.search(r"^lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)  # the next one's turn
+    assert "\n1 of 2 variants failed" in run.stdout
+
+
 def test_plugins_are_measured_beside_others(bench, write, experiment, lloyd, program, tmp_path):
     file = write(experiment())
     # The label of the first point becomes 7, of 3 clusters.
@@ -80,6 +92,7 @@ def test_plugins_are_measured_beside_others(bench, write, experiment, lloyd, pro
     words = [word for plugin in plugins.values() for word in ("--plugin", plugin)]
     run = bench("run", file, "--out", tmp_path / "out", *words)
     assert run.returncode == 4, run.stdout + run.stderr
+    assert " for a call of 20 iterations with setup, by these times" in run.stdout + run.stderr
     result = json.loads((tmp_path / "out" / "demo-changed.json").read_text())
     cells = {cell["variant"]: cell for cell in result["cells"]}
     status = {name: cell["status"] for name, cell in cells.items()}
@@ -102,6 +115,15 @@ def test_plugins_are_measured_beside_others(bench, write, experiment, lloyd, pro
     # Its own clock leaves out what starting a process takes.
     assert seconds["lloyd"] < 1e-4 < seconds["no_clock"]
     assert "/" not in json.dumps(cells["lloyd"]["library"])  # no path of this machine
+
+
+def test_points_of_one_dimension_are_n_by_1_for_all(bench, lloyd: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "line.npy", np.array([0, 1, 8, 10], "<f4"))
+    for plugin in (lloyd, TEMPLATES / "lloyd_numpy.py"):
+        words = ("-k", "2", "--variant", plugin.stem, "--plugin", plugin, "--init", "first")
+        fitted = bench("fit", tmp_path / "line.npy", *words, "--json")
+        assert fitted.returncode == 0, fitted.stderr
+        assert json.loads(fitted.stdout.splitlines()[-1])["inertia"] == 2.5
 
 
 def test_a_plugin_that_cannot_be_one_is_refused(bench, program, tmp_path: Path) -> None:
@@ -140,6 +162,12 @@ def _text(file: Path) -> str:
 def test_a_plugin_that_does_not_work_is_listed_with_the_reason(bench, program, tmp_path) -> None:
     broken = program("broken", before="echo no licence >&2; exit 1")
     assert _listed(bench, broken)["reason"].endswith("broken ended with exit code 1: no licence")
+    panic = "thread panicked at src/main.rs:7\nindex out of bounds\nnote: RUST_BACKTRACE=1"
+    panics = program("panics", before=f"printf '\\033[1m{panic}\\n' >&2; kill -ABRT $$")
+    assert _listed(bench, panics)["reason"].endswith(
+        "panics ended with signal 6: ?[1mthread panicked at src/main.rs:7 | index out of bounds | "
+        "note: RUST_BACKTRACE=1"
+    )
     silent = program("silent", after='rm "$4/labels.npy"')
     assert "left no labels.npy" in _listed(bench, silent)["reason"]
     other = tmp_path / "other.py"

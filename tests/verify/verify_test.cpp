@@ -24,6 +24,7 @@ enum class Fault {
   one_coordinate,      // one centroid coordinate is a little off
   ties_to_highest,     // <= where < is right
   empty_to_zero,       // an empty cluster's centroid becomes 0
+  empty_to_nan,        // or 0 / 0
   dropped_last_block,  // the points after the last full block of 256 never reach the sums
   stale_labels,        // hands out the labels of the iteration before
   stale_centroids,     // the update uses the labels of the iteration before
@@ -96,6 +97,8 @@ class Faulty final : public Variant<float> {
         float& coordinate = centroids_[j * d + t];
         if (counts[j] > 0) {
           coordinate = static_cast<float>(sums[j * d + t] / static_cast<double>(counts[j]));
+        } else if (fault == Fault::empty_to_nan) {
+          coordinate = std::numeric_limits<float>::quiet_NaN();
         } else if (fault == Fault::empty_to_zero) {
           coordinate = 0;
         }
@@ -168,7 +171,9 @@ TEST(Verify, CatchesTheTieRule) {
 }
 
 TEST(Verify, CatchesMovedEmptyClusters) {
-  expect_caught(judge<Fault::empty_to_zero>("empty clusters"), "empty clusters keep");
+  expect_caught(judge<Fault::empty_to_zero>("empty clusters"), "empty cluster 3 moved");
+  expect_caught(judge<Fault::empty_to_nan>("empty clusters"),
+                "did not keep its centroid: coordinate 0 is nan");
 }
 
 TEST(Verify, CatchesADroppedLastBlock) {
