@@ -110,7 +110,7 @@ selftest:
 soak:
 	@tools/setup.sh build python
 	@tools/build.sh $(PRESET) kmeans-bench
-	@tools/soak.sh $(or $(SECONDS),3600)
+	@.venv/bin/python tools/soak.py $(or $(SECONDS),3600)
 
 fuzz:
 	@tools/setup.sh build fuzz

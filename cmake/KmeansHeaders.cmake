@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every header of the host compiles on its own. Where a source file of its name includes it first,
-# clang-tidy compiles it so, since it knows no precompiled header (tools/tidy.py;
-# tests/python/test_rooms.py holds source files to that). For each of the others there is a source file
-# that includes it and nothing else, in an OBJECT library that nobody links. Headers of CUDA (.cuh) are
-# left out.
+# Every header of the host compiles on its own. Where a source file of its name includes it first
+# (tests/python/test_rooms.py holds source files to that), it does so where sources are compiled one at a
+# time: in the presets dev and tsan, and in clang-tidy, which knows no precompiled header (tools/tidy.py),
+# with one of them. Of sources that are compiled together only the first one shows it. For each of the other
+# headers there is a source file that includes it and nothing else, in an OBJECT library that nobody links.
+# Headers of CUDA (.cuh) are left out.
 
 function(kmeans_test_headers)
   file(GLOB headers RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS

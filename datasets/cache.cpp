@@ -230,6 +230,11 @@ void write_zhihu2023(const DatasetSpec& spec, ScalarType scalar, const fs::path&
   write_npy(file, load_points(whole.file, {.scalar = scalar, .max_points = n}));
 }
 
+CacheEntry entry_of_generated(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache) {
+  return {cache, spec.label(), scalar,
+          json{{"spec", spec.json}, {"scalar", to_string(scalar)}, {"version", kGeneratorVersion}}};
+}
+
 StoredDataset materialise_file(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache) {
   const fs::path file = spec.json.at("file").get<std::string>();
   LoadOptions options = load_options(spec);
@@ -257,12 +262,17 @@ StoredDataset materialise_file(const DatasetSpec& spec, ScalarType scalar, const
 
 }  // namespace
 
+bool is_in_cache(const DatasetSpec& spec, ScalarType scalar, const std::filesystem::path& cache) {
+  // Of a file the size is asked for first, and then it is mapped, or was converted into the cache.
+  if (spec.json.contains("file")) return true;
+  std::error_code ignored;
+  return fs::is_regular_file(entry_of_generated(spec, scalar, cache).data(), ignored);
+}
+
 StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
                           const std::filesystem::path& cache) {
   if (spec.json.contains("file")) return materialise_file(spec, scalar, cache);
-  const CacheEntry entry(
-      cache, spec.label(), scalar,
-      {{"spec", spec.json}, {"scalar", to_string(scalar)}, {"version", kGeneratorVersion}});
+  const CacheEntry entry = entry_of_generated(spec, scalar, cache);
   StoredDataset stored = entry.get([&] {
     if (spec.json.at("generator") == "zhihu2023") {
       write_zhihu2023(spec, scalar, cache, entry.data());

@@ -48,6 +48,9 @@ struct StoredDataset {
 StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
                           const std::filesystem::path& cache);
 
+/// Whether materialise() has something to look at: it writes no new file then, unless that is damaged.
+bool is_in_cache(const DatasetSpec& spec, ScalarType scalar, const std::filesystem::path& cache);
+
 /// Generates into memory, without the cache. Throws InputError for "file" and scikit-learn sets.
 Points generate(const DatasetSpec& spec, ScalarType scalar);
 

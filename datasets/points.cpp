@@ -6,7 +6,6 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -17,6 +16,7 @@
 #include "datasets/npy.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/mapped_file.h"
 #include "harness/support/parallel.h"
 
@@ -65,9 +65,7 @@ std::string place_of(std::int64_t index, std::int64_t d) {
 
 [[noreturn]] void refuse_range(const FileBytes& file, std::int64_t index, std::int64_t d,
                                double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  file.refuse_range(place_of(index, d), text.data());
+  file.refuse_range(place_of(index, d), formatted("%.6g", value));
 }
 
 /// The smallest index reported, whichever thread comes first.
@@ -97,6 +95,19 @@ bool all_finite(const T* values, std::int64_t count) {
     bad |= static_cast<Bits>((bits & kExponent) == kExponent);
   }
   return bad == 0;
+}
+
+/// The largest magnitude, NaN being more than all others. Compared as integers, whose order is that of the
+/// magnitudes: without a branch in the loop it vectorises.
+template <class T>
+T largest_magnitude(const T* values, std::int64_t count) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  Bits largest = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<Bits>(values[i]) & std::numeric_limits<Bits>::max();
+    largest = std::max(largest, static_cast<Bits>(bits));
+  }
+  return std::bit_cast<T>(largest);
 }
 
 /// Is an integer of 64 bits a float64, too? Its highest and lowest bits set are within 53 then.
@@ -324,25 +335,30 @@ std::shared_ptr<void> allocate_bytes(std::int64_t bytes) {
 }
 
 template <class T>
-void require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d,
-                    std::int64_t first_row) {
+T require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d,
+                 std::int64_t first_row) {
   const std::int64_t first = first_row * d;
   FirstIndex unfit;
+  std::atomic<T> largest{0};
   parallel_ranges((n - first_row) * d, kCoordinatesPerRange,
                   [&](std::int64_t begin, std::int64_t end) {
-                    if (!all_finite(values + first + begin, end - begin)) unfit.report(begin);
+                    const T own = largest_magnitude(values + first + begin, end - begin);
+                    if (!std::isfinite(own)) unfit.report(begin);
+                    T known = largest;
+                    while (own > known && !largest.compare_exchange_weak(known, own)) {
+                    }
                   });
-  if (!unfit.any()) return;
+  if (!unfit.any()) return largest;
   std::int64_t index = first + unfit.get();
   while (std::isfinite(values[index])) ++index;
   file.refuse(place_of(index, d) + " is " + (std::isnan(values[index]) ? "NaN" : "infinite") +
               "; all coordinates must be finite");
 }
 
-template void require_finite(const FileBytes&, const float*, std::int64_t, std::int64_t,
-                             std::int64_t);
-template void require_finite(const FileBytes&, const double*, std::int64_t, std::int64_t,
-                             std::int64_t);
+template float require_finite(const FileBytes&, const float*, std::int64_t, std::int64_t,
+                              std::int64_t);
+template double require_finite(const FileBytes&, const double*, std::int64_t, std::int64_t,
+                               std::int64_t);
 
 std::string excerpt(std::string_view text) {
   std::string result;
@@ -365,10 +381,12 @@ Points to_points(const FileBytes& file, const MatrixLayout& whole, const LoadOpt
       const std::int64_t begin = std::min(options.checked_begin, layout.n);
       const std::int64_t end =
           options.checked_end > 0 ? std::min(options.checked_end, layout.n) : layout.n;
-      if (scalar == ScalarType::f32) {
-        require_finite(file, reinterpret_cast<const float*>(data), end, layout.d, begin);
-      } else {
-        require_finite(file, reinterpret_cast<const double*>(data), end, layout.d, begin);
+      const double largest =
+          scalar == ScalarType::f32
+              ? require_finite(file, reinterpret_cast<const float*>(data), end, layout.d, begin)
+              : require_finite(file, reinterpret_cast<const double*>(data), end, layout.d, begin);
+      if (options.largest_abs != nullptr && begin == 0 && end == layout.n) {
+        *options.largest_abs = largest;
       }
     }
     return {file.memory, data, layout.n, layout.d, scalar};

@@ -66,12 +66,20 @@ struct LoadOptions {
   /// Leave out points with a coordinate that is NaN or infinite, instead of refusing the file.
   bool drop_nonfinite = false;
   std::int64_t* points_dropped = nullptr;  ///< If given: set to how many were left out.
+  /// If given: set to the largest |coordinate| where all rows of a file that is mapped as it is are looked
+  /// at for check_finite, so that nobody reads a large file again for it. Else left as it is.
+  std::optional<double>* largest_abs = nullptr;
 };
 
 /// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is
 /// asked. Throws InputError naming the file, the byte or line, what is wrong and what would be
 /// right.
 Points load_points(const std::filesystem::path& file, const LoadOptions& options = {});
+
+/// A file that the suite made, and looked for what is not finite then.
+inline Points load_made(const std::filesystem::path& file, ScalarType scalar) {
+  return load_points(file, {.scalar = scalar, .check_finite = false});
+}
 
 /// Writes C-ordered little-endian npy 1.0 through a temporary file and a rename, so that a reader
 /// never sees half a file. Throws OutputError.

@@ -81,10 +81,10 @@ std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b);
 /// EnvironmentError naming the amount when there is not enough.
 std::shared_ptr<void> allocate_bytes(std::int64_t bytes);
 
-/// Refuses NaN and infinity, naming the first one's place. `values` is n x d.
+/// Refuses NaN and infinity, naming the first one's place. `values` is n x d. Returns the largest |value|.
 template <class T>
-void require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d,
-                    std::int64_t first_row = 0);
+T require_finite(const FileBytes& file, const T* values, std::int64_t n, std::int64_t d,
+                 std::int64_t first_row = 0);
 
 /// At most 40 characters of a piece of a file, fit for a message.
 std::string excerpt(std::string_view text);

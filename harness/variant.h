@@ -98,6 +98,9 @@ struct Problem {
   T max_abs = 0;              ///< Largest |coordinate| of the points; of a shard, of the whole.
   int threads = 1;            ///< CPU threads the variant may use; at least 1.
   std::string points_file{};  ///< A .npy file that holds exactly these points, or empty.
+  /// Memory does not hold the points: `points` is a mapping of points_file, C-ordered and in T. Only
+  /// variants with the trait `streams` are given such.
+  bool beyond_memory = false;
   Shard shard{};
 
   /// Points of the whole: what the scale of the exact step goes by.
@@ -175,6 +178,7 @@ struct Traits {
   bool parallel = false;      ///< Uses more than one CPU thread.
   bool shards = false;        ///< Takes a Shard: exact, and its sums go through the communicator.
   bool gpu_shards = false;    ///< On a GPU: exact, and its sums go through the Shard's `devices`.
+  bool streams = false;       ///< Takes points that memory does not hold (Problem::beyond_memory).
   bool many_gpus = false;     ///< Shares its points among gpus_in_use() (harness/machine/gpu.h).
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;

@@ -48,12 +48,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         metavar="[all|figures|report|index] DIR",
         help="what to draw (default: all) and from which folders",
     )
-    parser.add_argument(
-        "--results", action="append", default=[], metavar="DIR", help="another way to name a folder"
-    )
     options = parser.parse_args(argv)
     options.verb = options.what.pop(0) if options.what and options.what[0] in VERBS else "all"
-    options.folders = [Path(name) for name in options.what + options.results]
+    options.folders = [Path(name) for name in options.what]
     return options
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
 
 Array = NDArray[np.float64]
 
@@ -47,6 +46,9 @@ def _terms(shapes: Array, scalar_bytes: int) -> Array:
 
 def _fit(terms: Array, seconds: Array) -> Array:
     """Factors, none negative: errors count by their ratio, large ones by less than their square."""
+    # Takes a third of the time of loading all of plots, which most drawing need not wait for.
+    from scipy.optimize import nnls
+
     rows = terms / seconds[:, None]
     scale = rows.max(axis=0)
     rows = rows / scale

@@ -245,6 +245,7 @@ def render(folders: Mapping[Path, Sequence[Result]]) -> str:
         machines=machines,
         groups=groups,
         total=len(lines),
+        published=sum(len(group.lines) for group in groups if group.source),
         somewhere=somewhere,
         maps=maps_of(folders),
         rows=sum(len(problem["rows"]) for problem in board["problems"]),

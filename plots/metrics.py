@@ -129,6 +129,10 @@ def limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
     fma = fma_ceiling(result, cell.precision, cell.threads)
     if fma:
         bounds.append((2.0 * cell.n * cell.k * cell.d / (fma * 1e9), "arithmetic"))
+    streamed = cell.data.get("streamed") or {}
+    disk = streamed.get("disk_gbytes_per_second")
+    if disk:
+        bounds.append((streamed["bytes_per_iteration"] / (disk * 1e9), "the disk"))
     return max(bounds) if bounds else None
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import statistics
+import subprocess
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -15,6 +19,26 @@ def find_program() -> Path | None:
     named = os.environ.get("KMEANS_BENCH")
     program = Path(named) if named else ROOT / "build" / "kmeans-bench"
     return program.resolve() if os.access(program, os.X_OK) and program.is_file() else None
+
+
+needs_program = pytest.mark.skipif(
+    find_program() is None, reason="there is no program, and KMEANS_BENCH_SKIP says to leave it out"
+)
+
+
+def kmeans_bench(
+    *arguments: object, status: int = 0, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the program, which must end with this exit status."""
+    run = subprocess.run(
+        [os.environ["KMEANS_BENCH"], *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **variables},
+    )
+    assert run.returncode == status, run.stdout + run.stderr
+    return run
 
 
 def told_to_skip(what: str) -> bool:
@@ -32,3 +56,31 @@ def lend_ceilings(cache: Path) -> Path:
     if known.is_dir():
         shutil.copytree(known, cache / "machine")
     return cache
+
+
+def set_times(cell: dict, seconds: float) -> None:
+    """Steady times around `seconds`, in six processes of two repetitions."""
+    samples = [[seconds * (1 + 0.001 * p), seconds * (1.0005 + 0.001 * p)] for p in range(6)]
+    median = statistics.median(statistics.median(process) for process in samples)
+    cell["samples_seconds_per_iteration"] = samples
+    cell["pace"] = None
+    cell["seconds_per_iteration"] = {"median": median}
+    cell |= {"processes": 6, "repetitions": 2, "stages": {}}
+    for derived in ("gflops", "gflops_2nkd", "gbytes_per_second", "whole_call_seconds"):
+        cell.pop(derived, None)
+    cell["unsteady"] = []
+    cell["noted"] = []
+
+
+def small_experiment(name: str, variants: list, quick: dict, **changes: object) -> dict:
+    """An experiment of milliseconds; `quick` is its scale, beside what makes it short."""
+    short = {"iterations": 3, "processes": 1, "repetitions": 1, "min_seconds": 0}
+    return {
+        "name": name,
+        "title": name,
+        "data": {"generator": "uniform", "seed": 1},
+        "init": "random:1",
+        "variants": variants,
+        "scales": {"quick": short | quick},
+        **changes,
+    }

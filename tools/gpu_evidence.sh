@@ -13,13 +13,22 @@
 #     questions    errata, precision, ladder, map and threads, paper scale
 #     experiments  the last four
 #     NAME         one experiment of that name, paper scale
+#     scaling      what several GPUs show: the next four, after `build`
+#     shared-tests    shared points on one and two GPUs: the bits of openmp_exact on the battery and on
+#                  100 random problems, by each family, sums in one call and scattered
+#     shared-memcheck compute-sanitizer over small problems on one and two GPUs; calls of NCCL that
+#                  CUDA refuses, as it tries what there is, do not count
+#     strong, weak experiments/gpus.json, paper scale: the same points on 1, 2, 4 and 8 GPUs, or as
+#                  many a GPU
 #     reproduce    the answers of this machine's committed results again, of GPU variants (REPRODUCE:
 #                  the files, all of them by default; REPRODUCE_SECONDS: interrupted after these)
 #
 # Result files and one log, evidence.log, go to $OUT (default: results/<machine>, or results/gpu
-# before the first build); a short table comes last. ONLY narrows the cells (as `kmeans-bench run
+# before the first build). ONLY narrows the cells (as `kmeans-bench run
 # --only`), RUN_OPTIONS adds options to the runs, SANITIZE_ONLY names the variants that
-# compute-sanitizer sees.
+# compute-sanitizer sees. NCCL is looked for among the loader's libraries and Python's packages, unless
+# KMEANS_BENCH_NCCL says where it is; its NVLink multicast stays off (docs/scaling.md). Nothing here
+# changes a setting of a GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -35,14 +44,8 @@ expanded=()
 for step in "${steps[@]}"; do
   case $step in
     experiments) expanded+=(extremes sources questions frontier) ;;
-    build | tests | sanitize | extremes | sources | questions | frontier | reproduce) expanded+=("$step") ;;
-    *)
-      if [ ! -f "experiments/$step.json" ]; then
-        echo "unknown step '$step'; the head of $0 lists them" >&2
-        exit 2
-      fi
-      expanded+=("$step")
-      ;;
+    scaling) expanded+=(build shared-tests shared-memcheck strong weak) ;;
+    *) expanded+=("$step") ;;
   esac
 done
 
@@ -118,10 +121,11 @@ measure() {
     >"$part" 2>&1
   status=$?
   cat "$part" >>"$log"
-  tail -n "$((4 + $#))" "$part"
+  tail -n 40 "$part" # its times, sorted
   rm -f "$part"
-  # Ended, or to be resumed: RUN_OPTIONS=--resume goes on where an interruption left off.
-  [ $status -eq 130 ] || for name in "$@"; do rm -f "$out/$name".journal*.jsonl; done
+  # Ended, or to be resumed: RUN_OPTIONS=--resume goes on where an interruption left off, `weak` where
+  # `strong` ended.
+  [ $status -eq 130 ] || [ "$*" = gpus ] || for name in "$@"; do rm -f "$out/$name".journal*.jsonl; done
   return $status
 }
 step_extremes() { measure "${ONLY:-}" gpu-extremes; }
@@ -138,6 +142,69 @@ step_sources() {
 }
 step_questions() { measure "${ONLY:-}" errata precision ladder map threads; }
 
+find_nccl() {
+  export NCCL_NVLS_ENABLE=0
+  [ -n "${KMEANS_BENCH_NCCL:-}" ] && return
+  ldconfig -p | grep -q 'libnccl\.so\.2 ' && return
+  local folder found
+  for folder in $(python3 -c 'import site, sys; print(*sys.path, *site.getsitepackages())') \
+    .venv/lib/python3*/site-packages; do
+    found=$folder/nvidia/nccl/lib/libnccl.so.2
+    [ -f "$found" ] && export KMEANS_BENCH_NCCL=$found && return
+  done
+  echo 'libnccl.so.2 was not found; KMEANS_BENCH_NCCL can say where it is' >&2
+  return 1
+}
+
+step_shared-tests() {
+  find_nccl || return
+  local status=0 part
+  part=$(mktemp)
+  timeout 420 ctest --test-dir "$build" --output-on-failure -R 'GpuSharing|nccl_exact|^Nccl' \
+    >"$part" 2>&1 || status=1
+  cat "$part" >>"$log"
+  grep -E 'Passed|Skipped|Failed|Timeout|tests passed|tests failed' "$part"
+  grep -E 'Failure$' -A5 "$part" | head -n 40
+  # Skipping is not passing.
+  if grep -qE 'GpuSharing.*Skipped' "$part"; then
+    echo 'some did not run: see the log'
+    status=1
+  fi
+  rm -f "$part"
+  return $status
+}
+
+step_shared-memcheck() {
+  find_nccl || return
+  local status=0 gpus part
+  part=$(mktemp)
+  for gpus in 1 2; do
+    printf '%s GPUs: ' "$gpus"
+    if timeout 200 compute-sanitizer --tool memcheck --error-exitcode 9 --print-limit 5 \
+      --report-api-errors no \
+      "$program" verify --only '^nccl_exact$' --gpus "$gpus" --at-most 2e4 --threads 1 \
+      >"$part" 2>&1; then
+      echo passed
+    else
+      echo failed
+      status=1
+      tail -n 12 "$part"
+    fi
+    cat "$part" >>"$log"
+  done
+  rm -f "$part"
+  return $status
+}
+
+# One result file: --resume adds to what the step before has measured.
+measure_gpus() {
+  find_nccl && RUN_OPTIONS="--resume ${RUN_OPTIONS:-}" measure "${ONLY:-$1}" gpus
+}
+step_strong() { measure_gpus '8388608x128|1048576x|16777216x16'; }
+step_weak() {
+  measure_gpus '(8388608x128|1048576x32).*t1$|(16777216x128|2097152x32).*/g2|(33554432x128|4194304x32).*/g4'
+}
+
 step_reproduce() {
   local status part
   part=$(mktemp)
@@ -152,6 +219,11 @@ step_reproduce() {
   return $status
 }
 
+for step in "${expanded[@]}"; do
+  declare -F "step_$step" >/dev/null || [ -f "experiments/$step.json" ] && continue
+  echo "unknown step '$step'; the head of $0 lists them" >&2
+  exit 2
+done
 out=${OUT:-}
 if [ -z "$out" ]; then
   machine=gpu
@@ -171,9 +243,7 @@ for step in "${expanded[@]}"; do
 done
 
 printf '\n== summary (after %s s)\n' "$SECONDS"
-if [ -x .venv/bin/python ] && compgen -G "$out/*.json" >/dev/null; then
-  .venv/bin/python tools/gpu_summary.py "$out"/*.json | tee -a "$log"
-fi
+[ ${#failures[@]} -gt 0 ] || rm -f "$out"/gpus.journal*.jsonl
 if [ ${#failures[@]} -gt 0 ]; then
   echo "failed: ${failures[*]}"
   exit 1

@@ -4,7 +4,7 @@
 tools/readme.json says which: a block is what stands between two markers of its `document`
 (README.md unless it names another), of one of the kinds below. Machines are named by a pattern, so
 that no folder's name is typed; processors, numbers of threads and commits are what the result files
-say. What has not been measured yet gives a sentence or a row that says so.
+say. What the results do not have cannot be asked for.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ from plots.words import (  # noqa: E402
 
 DESCRIPTION = Path(__file__).resolve().with_name("readme.json")
 PICTURES = Path("docs/figures")
-NOT_MEASURED = "not measured yet"
 BEGIN, END = "<!-- numbers:begin {} -->", "<!-- numbers:end -->"
 _BLOCK = re.compile(r"<!-- numbers:begin (\S+) -->\n(.*?)<!-- numbers:end -->", re.DOTALL)
 
 
 class DescriptionError(Exception):
-    """tools/readme.json asks for something that does not exist; the text says what."""
+    """tools/readme.json asks for something that is not there; the text says what."""
 
 
 class Machines:
@@ -70,18 +69,19 @@ class Machines:
         found = self.results.glob(pattern)
         return sorted(p for p in found if p.is_dir() and any(p.glob("*.json")))
 
-    def folder(self, pattern: str) -> Path | None:
-        """The one that the pattern fits; None if there is none yet."""
+    def folder(self, pattern: str) -> Path:
+        """The one that the pattern fits."""
         found = self.folders(pattern)
-        if len(found) > 1:
-            names = listed([folder.name for folder in found])
-            raise DescriptionError(f"{pattern!r} fits several folders of results: {names}")
-        return found[0] if found else None
+        if len(found) != 1:
+            names = listed([folder.name for folder in found]) or "none"
+            raise DescriptionError(f"{pattern!r} is to fit one folder of results; it fits {names}")
+        return found[0]
 
-    def result(self, pattern: str, experiment: str) -> Result | None:
-        self.spec(experiment)
+    def result(self, pattern: str, experiment: str) -> Result:
         folder = self.folder(pattern)
-        return self.load(folder).get(experiment) if folder else None
+        if experiment not in self.load(folder):
+            raise DescriptionError(f"results/{folder.name} has no {experiment}")
+        return self.load(folder)[experiment]
 
 
 # --- Words -----------------------------------------------------------------------------------
@@ -97,12 +97,6 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]], right: Iterab
 
 def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _missing(machines: Machines, block: dict[str, Any], experiment: str) -> str:
-    folder = machines.folder(block["machine"])
-    where = f"on this machine (`results/{folder.name}`)" if folder else "here"
-    return f"`{experiment}` has not been measured {where} yet.\n"
 
 
 def _source(results: Sequence[Result]) -> str:
@@ -142,34 +136,23 @@ def _samples(cells: Sequence[Cell]) -> str:
     )
 
 
-def _time(cell: Cell | None, text: Callable[[float], str]) -> str:
+def _time(cell: Cell, text: Callable[[float], str]) -> str:
     """Of a cell, per iteration; in its place what became of it."""
-    if cell is None:
-        return NOT_MEASURED
     return text(cell.seconds.mid) if cell.seconds else UNSTEADY if cell.unsteady else cell.status
 
 
-def _total(cell: Cell | None) -> str:
+def _total(cell: Cell) -> str:
     """Of all iterations; a library that ended before them has no such time."""
-    if cell and cell.stopped_early:
+    if cell.stopped_early:
         return f"stopped after {count(cell.executed_iterations)}"
     return _time(cell, lambda value: seconds(value * cell.iterations))
 
 
-def _cell(result: Result, name: dict[str, Any] | str, shape: tuple[int, int, int]) -> Cell | None:
+def _cell(result: Result, name: dict[str, Any] | str, shape: tuple[int, int, int]) -> Cell:
     found = [cell for cell in named(result.cells, name) if cell.shape == shape]
-    timed = [cell for cell in found if cell.ok]
-    return next(iter(timed or found), None)
-
-
-def _known_variant(machines: Machines, experiment: str, name: dict[str, Any] | str) -> None:
-    """A name that no scale of the experiment has would stay `not measured yet` for ever."""
-    spec = machines.spec(experiment)
-    lists = [spec["variants"], *(scale.get("variants", []) for scale in spec["scales"].values())]
-    known = {v if isinstance(v, str) else v["variant"] for entries in lists for v in entries}
-    variant = name if isinstance(name, str) else name["variant"]
-    if variant not in known and "*" not in known:
-        raise DescriptionError(f"experiment {experiment} has no variant {variant}")
+    if not found:
+        raise DescriptionError(f"{result.experiment} has no cell of {name} at {shape}")
+    return next((cell for cell in found if cell.ok), found[0])
 
 
 # --- Blocks ----------------------------------------------------------------------------------
@@ -179,11 +162,7 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
     """Milliseconds per iteration, a row for each shape of the run, a column for each variant."""
     columns = block["columns"]
     names = [{k: v for k, v in column.items() if k != "title"} for column in columns]
-    for name in [*names, *block["fast"]["of"]]:
-        _known_variant(machines, block["experiment"], name)
     result = machines.result(block["machine"], block["experiment"])
-    if result is None:
-        return _missing(machines, block, block["experiment"])
     titles = [column.get("title") or f"`{column['variant']}`" for column in columns]
     # The last column compares with the one that is fastest at the shape.
     base, fast = result.spec["baseline"], block["fast"]
@@ -193,10 +172,10 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
     rows, used = [], []
     for shape in dict.fromkeys(cell.shape for cell in result.cells):
         cells = [_cell(result, name, shape) for name in names]
-        used += [cell for cell in cells if cell]
+        used += cells
         before = _cell(result, base, shape)
-        after = filter(None, (_cell(result, name, shape) for name in fast["of"]))
-        gains = [gain for cell in after if before and (gain := speedup(before, cell))]
+        after = [_cell(result, name, shape) for name in fast["of"]]
+        gains = [gain for cell in after if (gain := speedup(before, cell))]
         gain = max(gains, key=lambda one: one.mid, default=None)
         rows.append(
             [
@@ -223,29 +202,16 @@ def totals(machines: Machines, block: dict[str, Any]) -> str:
     """The time of all T iterations at one shape: a row for each variant, a column for each
     experiment."""
     shape = tuple(block["shape"][axis] for axis in ("n", "d", "k"))
-    found = {}
-    for name in block["experiments"]:
-        for variant in block["variants"]:
-            _known_variant(machines, name, variant)
-        found[name] = machines.result(block["machine"], name)
-    present = [result for result in found.values() if result]
-    if not present:
-        return _missing(machines, block, next(iter(found)))
+    results = [machines.result(block["machine"], name) for name in block["experiments"]]
     rows, used = [], []
     for variant in block["variants"]:
-        row = [f"`{variant}`"]
-        for result in found.values():
-            cell = _cell(result, variant, shape) if result else None
-            if cell:
-                used.append(cell)
-            row.append(_total(cell))
-        rows.append(row)
+        cells = [_cell(result, variant, shape) for result in results]
+        used += cells
+        rows.append([f"`{variant}`", *map(_total, cells)])
     iterations = {cell.iterations for cell in used}
     about = (
         f"Time of {span(sorted(iterations))} iterations over {count(shape[0])} points, "
-        f"d = {shape[1]}, k = {shape[2]}. " + _source(present)
-        if used
-        else _source(present)
+        f"d = {shape[1]}, k = {shape[2]}. " + _source(results)
     )
     about = " ".join(filter(None, [about, _samples(used), *captions.early_sentences(used)]))
     headings = ["variant", *block["experiments"].values()]
@@ -289,9 +255,6 @@ def numbers(machines: Machines, block: dict[str, Any]) -> str:
             printed += " (prior measurement)"
         machine = f"machine: {entry['machine']}"
         theirs = "; ".join(filter(None, [entry["where"], machine, entry.get("note")]))
-        if result is None:
-            rows.append([what, printed, theirs, NOT_MEASURED, NONE])
-            continue
         used.append(result)
         found = next(c for c in published.comparisons(result) if c.entry == entry)
         ours = found.measured_text
@@ -306,7 +269,7 @@ def numbers(machines: Machines, block: dict[str, Any]) -> str:
         _rows_of_source(names, rows),
         [2, 4],
     )
-    return _with_source(machines, block, used, names) + table
+    return _with_source(used) + table
 
 
 def statements(machines: Machines, block: dict[str, Any]) -> str:
@@ -318,9 +281,6 @@ def statements(machines: Machines, block: dict[str, Any]) -> str:
         if claim is None:
             raise DescriptionError(f"experiment {row['experiment']} has no claim {row['claim']}")
         result = machines.result(block["machine"], row["experiment"])
-        if result is None:
-            rows.append([claim["statement"], NOT_MEASURED, NONE])
-            continue
         used.append(result)
         found = claims.verdict_of(result, claim)
         rows.append([claim["statement"], f"{found.sign} {found.verdict}", found.measured or NONE])
@@ -330,14 +290,10 @@ def statements(machines: Machines, block: dict[str, Any]) -> str:
         _rows_of_source(names, rows),
         [],
     )
-    return _with_source(machines, block, used, names) + table
+    return _with_source(used) + table
 
 
-def _with_source(
-    machines: Machines, block: dict[str, Any], used: Sequence[Result], names: Sequence[str]
-) -> str:
-    if not used:
-        return _missing(machines, block, names[0]) + "\n"
+def _with_source(used: Sequence[Result]) -> str:
     one_each = list({result.experiment: result for result in used}.values())
     return f"{_source(one_each)}\n\n"
 
@@ -354,8 +310,6 @@ def tally(machines: Machines, block: dict[str, Any]) -> str:
         scales = listed(sorted({result.scale for result in results}))
         machine = f"`{folder.name}` ({captions.machine_name(results[0])})"
         rows.append([machine, scales, str(sum(counts.values())), *map(str, counts.values())])
-    if not rows:
-        return "No results lie under `results/` yet.\n"
     kinds = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in claims.KINDS]
     headings = ["machine", "scale", "claims", *kinds]
     return _table(headings, rows, range(2, len(headings)))
@@ -364,8 +318,6 @@ def tally(machines: Machines, block: dict[str, Any]) -> str:
 def duration(machines: Machines, block: dict[str, Any]) -> str:
     """How long all experiments of a folder took, from their own clocks."""
     folder = machines.folder(block["machine"])
-    if folder is None:
-        return "How long that takes has not been measured yet.\n"
     results = list(machines.load(folder).values())
     spent = 0.0
     for result in results:
@@ -382,29 +334,17 @@ def duration(machines: Machines, block: dict[str, Any]) -> str:
     )
 
 
-def picture(machines: Machines, block: dict[str, Any]) -> str:
-    _figure_spec(machines, block)
-    if _figure(machines, block) is None:
-        return f"{block['alt']}: {NOT_MEASURED}.\n"
-    return f"![{block['alt']}]({_picture_path(block)})\n"
-
-
-def board(machines: Machines, block: dict[str, Any]) -> str:
-    """The picture of plots/board_figure.py over the runs that are there."""
-    if not _board_results(machines, block):
-        return f"{block['alt']}: {NOT_MEASURED}.\n"
-    return f"![{block['alt']}]({_picture_path(block)})\n"
-
-
-def _board_results(machines: Machines, block: dict[str, Any]) -> list[Result]:
-    found = [machines.result(one["machine"], one["experiment"]) for one in block["runs"]]
-    return [result for result in found if result and board_figure.best_of(result)]
+def picture(_: Machines, block: dict[str, Any]) -> str:
+    """Of a figure of a result, or of plots/board_figure.py over several."""
+    place = PICTURES / block["file"]
+    inside = document_of(block).startswith("docs/")  # as seen from the document
+    return f"![{block['alt']}]({place.relative_to('docs') if inside else place})\n"
 
 
 def findings(machines: Machines, block: dict[str, Any]) -> str:
     """Three sentences: exact beside a baseline, exact beside the limit, claims of the sources."""
     parts = [_against_baseline, _beside_the_limit, _of_the_sources]
-    return "".join(f"- {text}\n" for part in parts if (text := part(machines, block)))
+    return "".join(f"- {part(machines, block)}\n" for part in parts)
 
 
 def _exact_times(result: Result) -> dict[tuple[int, int, int], Cell]:
@@ -415,15 +355,11 @@ def _exact_times(result: Result) -> dict[tuple[int, int, int], Cell]:
 def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
     own = block["baseline"]
     result = machines.result(own["machine"], own["experiment"])
-    if result is None:
-        return ""
     gains = [
         gain.mid
         for shape, cell in _exact_times(result).items()
-        if (base := _cell(result, own["name"], shape)) and (gain := speedup(base, cell))
+        if (gain := speedup(_cell(result, own["name"], shape), cell))
     ]
-    if not gains:
-        return ""
     return (
         f"**Exact is not slow.** On {captions.machine_name(result)} with "
         f"{many(result.context['threads'], 'thread')} the fastest exact variant is "
@@ -437,16 +373,12 @@ def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
 def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     own = block["limit"]
     result = machines.result(own["machine"], own["experiment"])
-    if result is None:
-        return ""
     # Who skips work can be beyond the limit, which says nothing of how near to it one can come.
     shares = {
         shape: (share, cell)
         for shape, cell in _exact_times(result).items()
         if (share := share_of_limit(result, cell)) and share <= 1
     }
-    if not shares:
-        return ""
     shape = max(shares, key=lambda one: shares[one][0])
     share, cell = shares[shape]
     here = board_figure.best_of(result)[shape]
@@ -483,10 +415,8 @@ def _beside_libraries(result: Result) -> str:
 
 def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
     folder = machines.folder(block["sources"]["machine"])
-    results = list(machines.load(folder).values()) if folder else []
+    results = list(machines.load(folder).values())
     found = [v for r in results if r.spec.get("source") for v in claims.verdicts(r)]
-    if not found:
-        return ""
     counts = claims.tally(found)
     return (
         f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
@@ -494,13 +424,6 @@ def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
         f"{counts['partly']} hold in part, {counts['fails']} do not "
         "([some of them](docs/measured.md); all in the report)."
     )
-
-
-def _picture_path(block: dict[str, Any]) -> str:
-    """As seen from the document."""
-    place = PICTURES / block["file"]
-    inside = document_of(block).startswith("docs/")
-    return str(place.relative_to("docs") if inside else place)
 
 
 KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
@@ -511,24 +434,18 @@ KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
     "tally": tally,
     "duration": duration,
     "picture": picture,
-    "board": board,
+    "board": picture,
     "findings": findings,
 }
 
 
-def _figure_spec(machines: Machines, block: dict[str, Any]) -> None:
-    figures = machines.spec(block["experiment"])["figures"]
-    if not any(figure["id"] == block["figure"] for figure in figures):
-        raise DescriptionError(f"{block['experiment']} has no figure {block['figure']}")
-
-
-def _figure(machines: Machines, block: dict[str, Any]) -> tuple[Result, dict[str, Any]] | None:
-    """The result and its own description of the figure; None if it cannot be drawn from it."""
+def _figure(machines: Machines, block: dict[str, Any]) -> tuple[Result, dict[str, Any]]:
+    """The result and its own description of the figure."""
     result = machines.result(block["machine"], block["experiment"])
-    if result is None:
-        return None
-    figure = next((f for f in result.figures if f["id"] == block["figure"]), None)
-    return (result, figure) if figure else None
+    for figure in result.figures:
+        if figure["id"] == block["figure"]:
+            return result, figure
+    raise DescriptionError(f"{block['experiment']} has no figure {block['figure']}")
 
 
 # --- README and pictures ---------------------------------------------------------------------
@@ -573,17 +490,16 @@ def draw(blocks: dict[str, dict[str, Any]], machines: Machines) -> dict[str, byt
 
     pictures = {}
     for block in blocks.values():
-        if block["kind"] == "board" and (results := _board_results(machines, block)):
-            figure = board_figure.draw(results)
-            drawing.settle(figure)
-            pictures[block["file"]] = drawing.encode(figure, "svg")
-        chosen = _figure(machines, block) if block["kind"] == "picture" else None
-        if chosen is None:
+        if block["kind"] == "board":
+            runs = [machines.result(one["machine"], one["experiment"]) for one in block["runs"]]
+            page = board_figure.draw(runs)
+        elif block["kind"] == "picture":
+            drawn = drawing.draw(*_figure(machines, block))
+            if drawn.picture is None:
+                raise DescriptionError(f"{block['file']} cannot be drawn: {drawn.absent}")
+            page = drawing.with_caption(drawn)
+        else:
             continue
-        drawn = drawing.draw(*chosen)
-        if drawn.picture is None:
-            raise DescriptionError(f"{block['file']} cannot be drawn: {drawn.absent}")
-        page = drawing.with_caption(drawn)
         drawing.settle(page)
         pictures[block["file"]] = drawing.encode(page, "svg")
     return pictures

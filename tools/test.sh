@@ -28,9 +28,6 @@ case $preset in
   *) nice -n -20 "$KMEANS_BENCH" machine >"$logs/machine.log" 2>&1 ;;
 esac
 parts=(faults plots python)
-# Two at a time, as long as each other: three took longer, since programs of several threads wait for
-# each other's processors.
-lanes=("faults" "plots python")
 declare -A running
 pytest_status=0
 # With job control their programs do not ignore SIGINT, as some tests expect, and are ended together.
@@ -41,31 +38,20 @@ end_all() {
   exit 130
 }
 trap end_all INT TERM
-run_lane() { # PART...
-  local part status=0
-  for part in "$@"; do
-    .venv/bin/python -m pytest -rs -p no:cacheprovider "tests/$part" >"$logs/pytest-$part.log" 2>&1 ||
-      status=$?
-  done
-  return $status
-}
-echo "pytest: ${parts[*]}, some side by side; what they say so far is in $logs"
-for lane in "${lanes[@]}"; do
+# All at once: each waits for a good part of its time, and threads of OpenMP sleep while they wait where
+# others share the cores.
+echo "pytest: ${parts[*]}, side by side; what they say so far is in $logs"
+for part in "${parts[@]}"; do
   case $preset in
-    dev | tsan)
-      for part in $lane; do
-        echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log"
-      done
-      ;;
+    dev | tsan) echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log" ;;
     *)
-      # shellcheck disable=SC2086  # several parts in one word
-      run_lane $lane &
-      running[$lane]=$!
+      .venv/bin/python -m pytest -rs -p no:cacheprovider "tests/$part" >"$logs/pytest-$part.log" 2>&1 &
+      running[$part]=$!
       ;;
   esac
 done
-for lane in "${lanes[@]}"; do
-  [ -z "${running[$lane]:-}" ] || wait "${running[$lane]}" || pytest_status=$?
+for part in "${parts[@]}"; do
+  [ -z "${running[$part]:-}" ] || wait "${running[$part]}" || pytest_status=$?
 done
 for part in "${parts[@]}"; do cat "$logs/pytest-$part.log"; done
 set +m

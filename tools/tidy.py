@@ -5,9 +5,11 @@
     tools/tidy.py BUILD [FILE...]
 
 Compile commands are reduced to what matters for parsing, since clang refuses some of GCC's
-optimisation options. OpenMP's header is the compiler's. Sources that the build compiles together
-(KMEANS_SOURCES_AT_ONCE) are checked together. What passed is skipped until it, a header,
-.clang-tidy or its compile command changes.
+optimisation options. OpenMP's header is the compiler's. Most of the time goes into reading headers:
+so sources that the build compiles together are checked together, and so are others of a folder that
+are parsed alike, KMEANS_SOURCES_AT_ONCE at a time. Where something is found among them, each is
+checked alone, and that counts. What passed is skipped until it, a header, .clang-tidy or its
+compile command changes.
 """
 
 from __future__ import annotations
@@ -26,6 +28,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("datasets", "harness", "implementations", "library", "tests")
+# Not tests, whose helpers have the same names, nor what .clang-tidy's HeaderFilterRegex leaves out.
+FOLDERS_TOGETHER = ("datasets", "harness", "implementations")
+ALLOWED = "// NOLINTNEXTLINE(bugprone-suspicious-include)\n#include"
 KEPT_PREFIXES = ("-I", "-D", "-U", "-std=", "-march=", "-mavx", "-mfma", "-msse", "-fopenmp")
 KEPT_WITH_VALUE = ("-I", "-D", "-isystem")  # not -include: GCC's precompiled header
 # The pinned one: since it passes over system headers it is three times as quick as older ones.
@@ -64,9 +69,41 @@ def copy_for_tidy(file: Path, folder: Path) -> Path:
         return file
     room = file.parent.parent.stem
     copy = folder / f"{room}-{file.stem}.cpp"
-    allowed = "// NOLINTNEXTLINE(bugprone-suspicious-include)\n#include"
-    copy.write_text(file.read_text(encoding="utf-8").replace("#include", allowed), encoding="utf-8")
+    copy.write_text(file.read_text(encoding="utf-8").replace("#include", ALLOWED), encoding="utf-8")
     return copy
+
+
+def together(
+    commands: dict[Path, dict[str, Any]], folder: Path, at_once: int
+) -> dict[Path, dict[str, Any]]:
+    """The same, but sources of a folder that are parsed alike are included by one file."""
+    alike: dict[tuple[Any, ...], list[Path]] = {}
+    for source, entry in commands.items():
+        if is_ours(source) and source.relative_to(ROOT).parts[0] in FOLDERS_TOGETHER:
+            key = (source.parent, entry["directory"], *entry["arguments"][:-1])
+            alike.setdefault(key, []).append(source)
+    joined = dict(commands)
+    for number, sources in enumerate(alike.values()):
+        for start in range(0, len(sources), at_once):
+            part = sources[start : start + at_once]
+            if len(part) == 1:
+                continue
+            copy = folder / f"{part[0].parent.name}-{number}-{start}.cpp"
+            copy.write_text(
+                "".join(ALLOWED + f' "{source}"\n' for source in part), encoding="utf-8"
+            )
+            entry = joined[part[0]]
+            arguments = [*entry["arguments"][:-1], str(copy)]
+            joined[copy] = entry | {"file": str(copy), "arguments": arguments}
+            for source in part:
+                del joined[source]
+    return joined
+
+
+def from_cache(build: Path, name: str, otherwise: str) -> str:
+    cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
+    found = re.search(rf"^{name}:\w+=(.+)$", cache, re.M)
+    return found[1] if found else otherwise
 
 
 def read_commands(build: Path, folder: Path) -> dict[Path, dict[str, Any]]:
@@ -83,6 +120,12 @@ def read_commands(build: Path, folder: Path) -> dict[Path, dict[str, Any]]:
                 "arguments": arguments,
             }
 
+    # What the library compiles once more, with options of its own, says nothing new.
+    in_rooms = {part for file in commands if not is_ours(file) for part in sources_in(file)}
+    commands = {file: entry for file, entry in commands.items() if file not in in_rooms}
+    at_once = int(from_cache(build, "KMEANS_SOURCES_AT_ONCE", "1"))
+    commands = together(commands, folder, at_once)
+
     def size(file: Path) -> int:
         return sum(source.stat().st_size for source in sources_in(file))
 
@@ -92,9 +135,7 @@ def read_commands(build: Path, folder: Path) -> dict[Path, dict[str, Any]]:
 
 def lend_openmp_header(build: Path, folder: Path) -> None:
     """Puts the compiler's omp.h into a folder of its own, away from its other headers."""
-    cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
-    found = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache, re.M)
-    compiler = found[1] if found else "c++"
+    compiler = from_cache(build, "CMAKE_CXX_COMPILER", "c++")
     answer = subprocess.run(
         [compiler, "-print-file-name=include/omp.h"], capture_output=True, text=True, check=True
     )
@@ -114,6 +155,23 @@ def fingerprint_of_headers() -> bytes:
     return digest.digest()
 
 
+def findings(source: Path, entry: dict[str, Any]) -> str:
+    """What clang-tidy says; of sources that are checked together, what it says of each alone."""
+    result = subprocess.run(
+        [CLANG_TIDY, "--quiet", str(source), "--", *entry["arguments"][1:-1]],
+        cwd=entry["directory"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 0:
+        return ""
+    parts = sources_in(source)
+    if parts == [source]:
+        return result.stdout + result.stderr
+    return "".join(findings(part, entry) for part in parts)
+
+
 def main(arguments: list[str]) -> int:
     if not arguments:
         print(__doc__, file=sys.stderr)
@@ -131,9 +189,6 @@ def main(arguments: list[str]) -> int:
     lend_openmp_header(build, database / "openmp")
     for entry in commands.values():
         entry["arguments"][1:1] = ["-isystem", str(database / "openmp")]
-    (database / "compile_commands.json").write_text(
-        json.dumps(list(commands.values())), encoding="utf-8"
-    )
     passed = ROOT / ".cache" / "tidy"
     passed.mkdir(parents=True, exist_ok=True)
     headers = fingerprint_of_headers()
@@ -146,16 +201,10 @@ def main(arguments: list[str]) -> int:
         mark = passed / digest.hexdigest()
         if mark.exists():
             return source, ""
-        result = subprocess.run(
-            [CLANG_TIDY, "--quiet", "-p", str(database), str(source)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if result.returncode == 0:
+        output = findings(source, commands[source])
+        if not output:
             mark.touch()
-            return source, ""
-        return source, result.stdout + result.stderr
+        return source, output
 
     failures = 0
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/advise_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <array>
@@ -247,7 +247,7 @@ int advise(const AdviseOptions& options) {
 
 }  // namespace
 
-void add_advise_command(CLI::App& app, std::function<int()>& action) {
+void add_advise_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<AdviseOptions>();
   auto* command =
       app.add_subcommand("advise", "What each variant would take, from results on file");
@@ -259,7 +259,7 @@ void add_advise_command(CLI::App& app, std::function<int()>& action) {
   size("-k,--clusters", options->shape.k, "Number of clusters, 1 to n");
   command->add_option("--machine", options->machine,
                       "Folder of results, or a result file [results/<machine>, this one]");
-  command->add_option("--iterations", options->iterations, "Of a call")
+  command->add_option("--iterations", options->iterations, "Iterations of a call")
       ->transform(whole_number(1, 1000000))
       ->capture_default_str();
   command->add_option("--only", options->only,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/best_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <array>
@@ -263,7 +263,7 @@ std::vector<Absent> absent_variants(const PlannedBest& planned, const nlohmann::
   }
   for (const auto& variant : all_variants()) {
     if (!variant.traits.wrong_because.empty()) {
-      add({variant.traits.name}, "kept although its answers are wrong, so it is no candidate");
+      add({variant.traits.name}, "kept although its answers are wrong, so it is not a candidate");
     }
   }
   return absent;
@@ -446,7 +446,7 @@ void add_problem_options(CLI::App& command, BestProblem& problem) {
                   "Kind of generated points: mixture (overlapping\nclusters), or a generator of "
                   "`kmeans-bench data --list`")
       ->capture_default_str();
-  command.add_option("--seed", problem.seed, "Of generated points")
+  command.add_option("--seed", problem.seed, "Seed of the generated points")
       ->transform(whole_number(0, kLargestSeed))
       ->capture_default_str();
   command
@@ -454,13 +454,13 @@ void add_problem_options(CLI::App& command, BestProblem& problem) {
                   "Columns of a csv to leave out at the end (1 for a label column)")
       ->transform(whole_number(0));
   command.add_option("--init", problem.init,
-                     "First centroids, as of `fit` [kmeans++:1, or random:1\nwhere seeding would "
+                     "First centroids, as for `fit` [kmeans++:1, or random:1\nwhere seeding would "
                      "take much of the budget]");
 }
 
 }  // namespace
 
-void add_best_command(CLI::App& app, std::function<int()>& action) {
+void add_best_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<BestOptions>();
   auto* command = app.add_subcommand("best", "Which variant for these points, on this machine?");
   add_problem_options(*command, options->problem);
@@ -469,7 +469,7 @@ void add_best_command(CLI::App& app, std::function<int()>& action) {
       ->capture_default_str();
   auto* iterations = command->add_option(
       "--iterations", options->problem.iterations,
-      "Of a call; times are of fewer where the budget is\nshort and none are given [10]");
+      "Iterations of a call, fewer where the budget is\nshort and none are given [10]");
   iterations->transform(whole_number(1, 1000000));
   command
       ->add_option("--precision", options->precisions,

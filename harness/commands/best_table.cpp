@@ -80,8 +80,8 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
   row.processes = cell.at("processes");
   const bool gpu = cell.at("gpu").is_object();
-  if (const auto limit =
-          machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu)) {
+  if (const auto limit = machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu,
+                                       cell.value("streamed", json()))) {
     row.share = limit->seconds / row.iteration;
   }
   const json& verification = cell.at("verification");
@@ -145,8 +145,9 @@ class Reasons {
   }
   [[nodiscard]] std::string text() const {
     std::string lines;
-    for (const auto& [reason, names] : entries_)
+    for (const auto& [reason, names] : entries_) {
       lines += "  " + listed(names) + ": " + reason + "\n";
+    }
     return lines;
   }
 

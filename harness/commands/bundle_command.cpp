@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/bundle_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <memory>
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "harness/commands/verify_command.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/run/bundle.h"
@@ -191,7 +190,7 @@ int run_check_bundle(CheckBundleOptions options) {
 
 }  // namespace
 
-void add_bundle_command(CLI::App& app, std::function<int()>& action) {
+void add_bundle_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<BundleOptions>();
   auto* command = app.add_subcommand(
       "bundle", "Make results ready to hand over: hashes of files and sources, environment");
@@ -203,21 +202,22 @@ void add_bundle_command(CLI::App& app, std::function<int()>& action) {
       ->allow_extra_args(false);
   command->add_flag("--draft", options->draft,
                     "Incomplete results and local changes, too; not for publication");
-  command->footer("docs/bundles.md tells more.");
+  command->footer("More in docs/bundles.md.");
   command->callback([options, &action] { action = [options] { return run_bundle(*options); }; });
 }
 
-void add_check_bundle_command(CLI::App& app, std::function<int()>& action) {
+void add_check_bundle_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<CheckBundleOptions>();
   auto* command = app.add_subcommand(
-      "check-bundle", "Check a bundle: whole, and its variants give right answers here");
+      "check-bundle", "Check that a bundle is whole and its variants give right answers here");
   command->add_option("folder", options->folder, "The bundle")->required();
   command->add_option("--seed", options->seed, "Of the small problems [another one each time]")
       ->transform(whole_number(1, kLargestSeed));
   command
-      ->add_option("--at-most", options->at_most,
-                   "Repeat recorded answers that are estimated to take at most so many seconds; 0: "
-                   "none")
+      ->add_option(
+          "--at-most", options->at_most,
+          "Repeat recorded answers that are estimated to take at most this many seconds; 0: "
+          "none")
       ->check(number_within(0, 1e9))
       ->capture_default_str();
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
@@ -227,7 +227,7 @@ void add_check_bundle_command(CLI::App& app, std::function<int()>& action) {
   add_device_option(*command);
   command->footer(
       "Exit status: 0 nothing failed, 1 something did or is not for publication, 2 not whole,\n"
-      "3 nothing could be run here. docs/bundles.md tells more.");
+      "3 nothing could be run here. More in docs/bundles.md.");
   command->callback(
       [options, &action] { action = [options] { return run_check_bundle(*options); }; });
 }

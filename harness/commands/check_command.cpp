@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/check_command.h"
+#include "harness/commands/commands.h"
 
 #include <cmath>
 #include <cstdio>
@@ -58,7 +58,7 @@ Points load_centroids(const std::string& option, const std::string& file, Scalar
                    "; were files given in another order?");
 }
 
-/// The labels as they are; those that are no int32 become -1, which no label is.
+/// The labels as they are; those that are not int32 become -1, which no label is.
 std::vector<std::int32_t> load_labels(const std::string& file, std::int64_t n) {
   const Points values = load(file, ScalarType::f64, false);
   if (values.d() != 1 || values.n() != n) {
@@ -185,7 +185,7 @@ int check(const CheckCommand& command) {
 
 }  // namespace
 
-void add_check_command(CLI::App& app, std::function<int()>& action) {
+void add_check_command(CLI::App& app, Action& action) {
   auto command = std::make_shared<CheckCommand>();
   auto* check_command =
       app.add_subcommand("check", "Judge labels and centroids that any program made");
@@ -203,8 +203,9 @@ void add_check_command(CLI::App& app, std::function<int()>& action) {
        "Its own centroids after T - 1 iterations: certifies the last one, wherever rounding at a "
        "tie "
        "has led before");
-  check_command->add_option("--precision", command->precision,
-                            "Of its distances: f64, f32, tf32, f16, bf16; default: as the points");
+  check_command->add_option(
+      "--precision", command->precision,
+      "Precision of its distances: f64, f32, tf32, f16, bf16; default: as the points");
   const auto choice = [&](const char* name, std::string& value, const char* text,
                           const std::vector<std::string>& choices) {
     check_command->add_option(name, value, text)
@@ -220,8 +221,8 @@ void add_check_command(CLI::App& app, std::function<int()>& action) {
       "Which centroids the labels belong to: those that the last iteration started from, or those "
       "returned, as of scikit-learn",
       {"starting", "returned"});
-  choice("--empty-clusters", command->empty_clusters, "They keep their centroid, or are moved",
-         {"keep", "relocate"});
+  choice("--empty-clusters", command->empty_clusters,
+         "Whether these keep their centroid or are moved", {"keep", "relocate"});
   check_command->add_option("--threads", command->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   check_command->add_flag("--json", command->json, "Machine-readable");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/compare_command.h"
+#include "harness/commands/commands.h"
 
 #include <cmath>
 #include <cstdio>
@@ -180,7 +180,7 @@ int compare_files(const CompareOptions& options) {
 
 }  // namespace
 
-void add_compare_command(CLI::App& app, std::function<int()>& action) {
+void add_compare_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<CompareOptions>();
   auto* command = app.add_subcommand(
       "compare", "Compare results cell by cell: slower, faster, same or unclear; wrong answers");
@@ -193,29 +193,29 @@ void add_compare_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--run", options->run,
                     "base and new are two builds of kmeans-bench: measure them in\nturns, process "
                     "by process, until every cell is decided");
-  command->add_option("--minutes", options->minutes, "Of --run: at most so long")
+  command->add_option("--minutes", options->minutes, "With --run: time limit")
       ->check(CLI::Range(0.01, 10000.0))
       ->capture_default_str();
-  command->add_option("--out", options->out, "Of --run: gets the results, base and new")
+  command->add_option("--out", options->out, "With --run: folder for the results, base and new")
       ->capture_default_str();
-  command->add_option("--scale", options->scale, "Of --run: quick or paper")
+  command->add_option("--scale", options->scale, "With --run: quick or paper")
       ->check(CLI::IsMember({"quick", "paper"}))
       ->capture_default_str();
-  command->add_option("--threads", options->threads, "Of --run: CPU threads of parallel variants")
+  command->add_option("--threads", options->threads, "With --run: CPU threads of parallel variants")
       ->check(CLI::Range(1, 4096));
-  command->add_option("--order-seed", options->order_seed, "Of --run: seed of the order of turns")
+  command->add_option("--order-seed", options->order_seed, "With --run: seed of the order of turns")
       ->capture_default_str();
-  command->add_flag("--resume", options->resume, "Of --run: go on with what lies in --out");
+  command->add_flag("--resume", options->resume, "With --run: continue from --out");
   command->add_option("--markdown", options->markdown,
                       "Also write Markdown to this file; - prints it instead of the text");
-  command->add_option("--markdown-limit", options->markdown_kib, "Its largest size in KiB")
+  command->add_option("--markdown-limit", options->markdown_kib, "Limit of its size, in KiB")
       ->check(CLI::Range(4, 1 << 20))
       ->capture_default_str();
   command->add_option("--json", options->json_file,
                       "Also write everything to this file; - prints it instead of the text");
   command->add_flag("--gate", options->gate,
                     "Exit 1 when something is slower, an answer broken or a cell missing, 6 when "
-                    "that\ncould not be told of all cells");
+                    "that\nis undecided");
   command
       ->add_option("--undecided", options->undecided,
                    "pass or fail: exit 0 or 1 instead of 6 under --gate")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/data_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -191,7 +191,7 @@ int run_data_command(const DataOptions& options, const CLI::App& command) {
 
 }  // namespace
 
-void add_data_command(CLI::App& app, std::function<int()>& action) {
+void add_data_command(CLI::App& app, Action& action) {
   const auto options = std::make_shared<DataOptions>();
   auto* command =
       app.add_subcommand("data",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/export_command.h"
+#include "harness/commands/commands.h"
 
 #include <cerrno>
 #include <csignal>
@@ -91,7 +91,7 @@ int run_export(const ExportOptions& options) {
 
 }  // namespace
 
-void add_export_command(CLI::App& app, std::function<int()>& action) {
+void add_export_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<ExportOptions>();
   auto* command = app.add_subcommand("export", "Convert result files for compare.py, spreadsheets");
   command->add_option("results", options->results, "Result files, or folders of one machine")

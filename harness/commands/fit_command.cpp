@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/fit_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <memory>
+#include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "datasets/dataset.h"
@@ -132,8 +135,8 @@ void refuse_idle_ranks(const RegisteredVariant& registered) {
   for (const auto& variant : all_variants()) {
     if (variant.traits.shards) others += (others.empty() ? "" : ", ") + variant.traits.name;
   }
-  throw InputError(registered.traits.name + " takes no part of the points, so " +
-                   std::to_string(ranks) + " ranks cannot share its work; these can: " + others);
+  throw InputError(registered.traits.name + " needs all points, so " + std::to_string(ranks) +
+                   " ranks cannot share its work; these can: " + others);
 }
 
 /// The same of GPUs.
@@ -158,6 +161,23 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
                chosen.traits.name.c_str(), format_bytes(need).c_str(),
                format_bytes(available).c_str(), kOfLittleMemory);
   return *blocks;
+}
+
+/// Are these points, which were read from it, just the bytes that a .npy file ends with? Then they can be read
+/// from it. Its header alone is looked at: another mapping would take as many addresses again.
+bool is_npy_of(const std::string& name, const Points& points) {
+  constexpr std::uintmax_t kLongestHeader = 65536;
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(name, error);
+  const auto bytes =
+      static_cast<std::uintmax_t>(points.n() * points.d() * size_of(points.scalar()));
+  if (error || points.scalar() != ScalarType::f32 || size < bytes) return false;
+  if (size - bytes > kLongestHeader) return false;
+  std::string header(size - bytes, '\0');
+  std::ifstream in(name, std::ios::binary);
+  if (!in.read(header.data(), static_cast<std::streamsize>(header.size()))) return false;
+  const auto has = [&](const char* text) { return header.find(text) != std::string::npos; };
+  return header.rfind("\x93NUMPY", 0) == 0 && has("<f4") && has("'fortran_order': False");
 }
 
 /// For people, what is going to run; JSON lines have no heading.
@@ -244,7 +264,7 @@ int fit_session(const FitOptions& options, Session<T>& session) {
   const std::string what = not_finite(last, followed.outcome.centroids);
   if (what.empty()) return kExitOk;
   std::fprintf(stderr,
-               "kmeans-bench: the answer is none: %s not finite after iteration %lld; the points "
+               "kmeans-bench: there is no answer: %s not finite after iteration %lld; the points "
                "leave the range of %s, or changed meanwhile%s\n",
                what.c_str(), static_cast<long long>(last.iteration), to_string(shape.precision),
                options.out.empty() ? "" : "; it was written all the same");
@@ -266,6 +286,8 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   check_fit_outputs(options, init);
   const std::string ranks_file = file_for_ranks(options);
   load.check_finite = ranks_file.empty();  // every rank looks through its own rows
+  std::optional<double> largest;
+  load.largest_abs = &largest;
   const Points points = load_points(options.file, load);
   const int threads = options.threads > 0 ? options.threads : threads_per_rank();
   if (options.k < 1 || options.k > points.n()) {
@@ -275,14 +297,30 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   if (!options.out.empty()) check_writable(options.out);
   const RegisteredVariant& registered = that_fits(
       options, chosen, {points.n(), points.d(), options.k, precision}, threads, available);
-  const auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file);
+  auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
+  // Where addresses are what is short (`ulimit -v`), buffers to read into would take more of them, and the
+  // mapping is there already.
+  if (registered.traits.streams && process_ranks().size() == 1 && !address_space_left() &&
+      memory_need(registered, problem.shape, threads) > available &&
+      is_npy_of(options.file, points)) {
+    problem.points_file = std::filesystem::absolute(options.file).string();
+    problem.beyond_memory = true;
+  }
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
   const Points initial = initial_centroids(points, options.k, init);
-  Session<T> session(registered, problem, initial.data<T>());
-  return fit_session(options, session);
+  try {
+    Session<T> session(registered, problem, initial.data<T>());
+    return fit_session(options, session);
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    // Who reads the file in every iteration finds out what became of it.
+    if (problem.beyond_memory) throw InputError(error.what());
+    throw;
+  }
 }
 
 int run_fit(const FitOptions& options) {
@@ -300,7 +338,7 @@ int run_fit(const FitOptions& options) {
 
 }  // namespace
 
-void add_fit_command(CLI::App& app, std::function<int()>& action) {
+void add_fit_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<FitOptions>();
   auto* fit = app.add_subcommand("fit", "Cluster one file, printing a line per iteration");
   fit->footer(

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/list_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "harness/machine/gpu.h"
@@ -62,8 +63,7 @@ int print_list() {
   return kExitOk;
 }
 
-}  // namespace
-
+/// {"variants": [...], "missing_backends": [...]}
 nlohmann::json list_variants() {
   nlohmann::json variants = nlohmann::json::array();
   for (const auto& variant : all_variants()) {
@@ -113,7 +113,9 @@ nlohmann::json list_variants() {
            status.problem.empty() ? nlohmann::json(nullptr) : nlohmann::json(status.problem)}};
 }
 
-void add_list_command(CLI::App& app, std::function<int()>& action) {
+}  // namespace
+
+void add_list_command(CLI::App& app, Action& action) {
   auto json = std::make_shared<bool>(false);
   auto* list = app.add_subcommand("list", "All variants: what they are, whether they run here");
   list->add_flag("--json", *json, "Machine-readable");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/machine_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <iomanip>
@@ -303,11 +303,10 @@ int run_machine(const MachineOptions& options) {
 
 }  // namespace
 
-void add_machine_command(CLI::App& app, std::function<int()>& action) {
+void add_machine_command(CLI::App& app, Action& action) {
   set_worker_program("/proc/self/exe");
   auto options = std::make_shared<MachineOptions>();
-  auto* command =
-      app.add_subcommand("machine", "Describe this machine and measure what it can reach at most");
+  auto* command = app.add_subcommand("machine", "Describe this machine and measure its limits");
   command->add_flag("--json", options->json,
                     "Print JSON: machine, environment and ceilings as in a result file");
   command->add_flag("--id", options->id,
@@ -317,10 +316,10 @@ void add_machine_command(CLI::App& app, std::function<int()>& action) {
   command->add_flag("--force", options->force,
                     "Measure the ceilings even if they are known from an earlier run");
   auto* check = command->add_flag("--check", options->check,
-                                  "Look for what would spoil a measurement now, and nothing else");
+                                  "Only look for what would spoil a measurement now");
   command
       ->add_flag("--strict", options->strict,
-                 "Of --check: end with exit status 3 when something is doubtful")
+                 "With --check: end with exit status 3 when something is doubtful")
       ->needs(check);
   add_check_options(*command, options->check_options);
   add_device_option(*command);

@@ -18,20 +18,7 @@
 #include <string_view>
 #include <vector>
 
-#include "harness/commands/advise_command.h"
-#include "harness/commands/best_command.h"
-#include "harness/commands/bundle_command.h"
-#include "harness/commands/check_command.h"
-#include "harness/commands/compare_command.h"
-#include "harness/commands/data_command.h"
-#include "harness/commands/export_command.h"
-#include "harness/commands/fit_command.h"
-#include "harness/commands/list_command.h"
-#include "harness/commands/machine_command.h"
-#include "harness/commands/merge_command.h"
-#include "harness/commands/reproduce_command.h"
-#include "harness/commands/run_command.h"
-#include "harness/commands/verify_command.h"
+#include "harness/commands/commands.h"
 #include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
@@ -51,7 +38,7 @@ namespace kmeans {
 namespace {
 
 // The coordinator's side of `run`: not for people, so not in --help.
-void add_worker_commands(CLI::App& app, std::function<int()>& action) {
+void add_worker_commands(CLI::App& app, Action& action) {
   struct Files {
     std::string job;
     std::string result;
@@ -265,6 +252,16 @@ void open_standard_streams() {
   }
 }
 
+/// A mapped file that somebody cuts short while it is read has no bytes where they are looked for, which
+/// is this signal. Only what is safe in a handler.
+void say_that_a_file_was_cut(int /*signal*/) {
+  static constexpr char kText[] =
+      "kmeans-bench: a mapped file has lost bytes while it was read: it was cut short, or its disk "
+      "failed\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
+  ::_exit(kmeans::kExitUnusableEnvironment);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -273,6 +270,7 @@ int main(int argc, char** argv) {
   open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, say_that_a_file_was_cut);
   kmeans::honour_denormals_from_the_start();
   const int code = exit_code_of([&] { return run_or_abort(argc, argv); });
   kmeans::finish_ranks();

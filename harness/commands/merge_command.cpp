@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/merge_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -38,7 +38,8 @@ std::vector<ResultFile> load_parts(const std::vector<std::string>& paths) {
     parts.push_back(load_result_file(path));
   }
   if (parts.size() < 2) {
-    throw InputError("merge: one file is no more than itself; name all parts of the experiment");
+    throw InputError(
+        "merge: there is nothing to join in one file; name all parts of the experiment");
   }
   return parts;
 }
@@ -80,7 +81,7 @@ int run_merge(const MergeOptions& options) {
 
 }  // namespace
 
-void add_merge_command(CLI::App& app, std::function<int()>& action) {
+void add_merge_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<MergeOptions>();
   auto* command = app.add_subcommand("merge", "Join the parts of an experiment (run --shard)");
   command->add_option("parts", options->parts, "Result files, each of a part of one experiment")
@@ -90,7 +91,7 @@ void add_merge_command(CLI::App& app, std::function<int()>& action) {
   command->footer(
       "Parts are measured by the same build on machines of one kind (run --shard 1/2, run --shard\n"
       "2/2), and share no cell. What does not belong together is refused, with every difference.\n"
-      "An earlier file of that name is kept beside. docs/running.md tells more.");
+      "An earlier file of that name is renamed. More in docs/running.md.");
   command->callback([options, &action] { action = [options] { return run_merge(*options); }; });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/reproduce_command.h"
+#include "harness/commands/commands.h"
 
 #include <cstdio>
 #include <filesystem>
@@ -209,10 +209,10 @@ int run_reproduce(const ReproduceOptions& options) {
 
 }  // namespace
 
-void add_reproduce_command(CLI::App& app, std::function<int()>& action) {
+void add_reproduce_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<ReproduceOptions>();
   auto* command = app.add_subcommand(
-      "reproduce", "Repeat the answers of result files: equal here, or where not");
+      "reproduce", "Repeat the recorded answers of result files, and say where they differ");
   command->add_option("results", options->results, "Result files, or folders of one machine")
       ->required();
   command->add_option("--only", options->only,
@@ -223,7 +223,7 @@ void add_reproduce_command(CLI::App& app, std::function<int()>& action) {
                    "Leave out what is estimated to take more seconds than this")
       ->check(positive_number())
       ->capture_default_str();
-  command->add_flag("--all", options->all, "Leave out nothing for its length");
+  command->add_flag("--all", options->all, "Leave out nothing because of its time");
   command->add_option("--threads", options->threads, "CPU threads of parallel variants [all]")
       ->transform(whole_number(1, kMaxThreads));
   command->add_option("--json", options->json,
@@ -234,7 +234,7 @@ void add_reproduce_command(CLI::App& app, std::function<int()>& action) {
       "Nothing is timed. Answers of exact variants must be equal bit for bit on every machine;\n"
       "others where build, machine and threads are those of the record, else they are certified.\n"
       "Exit status: 0 nothing differs, 1 something does, 2 bad input, 3 nothing could be run,\n"
-      "130 interrupted. docs/reproducing.md tells more.");
+      "130 interrupted. More in docs/reproducing.md.");
   command->callback([options, &action] { action = [options] { return run_reproduce(*options); }; });
 }
 

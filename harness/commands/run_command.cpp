@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/run_command.h"
+#include "harness/commands/commands.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -322,7 +322,7 @@ int run(const RunOptions& options) {
 
 }  // namespace
 
-void add_run_command(CLI::App& app, std::function<int()>& action) {
+void add_run_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<RunOptions>();
   auto* command = app.add_subcommand("run", "Measure experiments and write result files");
   command->add_option("experiments", options->experiments,
@@ -361,7 +361,7 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
   }
   command->add_option("--out", options->out, "Folder of result files [results/<machine>]");
   command->add_flag("--resume", options->resume,
-                    "Continue a run that was broken off: finished processes are kept");
+                    "Continue an interrupted run: finished processes are kept");
   command->add_flag("--force", options->force,
                     "Resume although machine, build or experiment have changed");
   command->add_flag("--dry-run", options->dry_run, "Show what would run and write no results");
@@ -402,7 +402,7 @@ void add_run_command(CLI::App& app, std::function<int()>& action) {
       "Each cell runs in several worker processes, one at a time, in a seeded random order; every\n"
       "answer is verified. Exit status: 0 all well, 2 bad input, 3 the machine lacks something or\n"
       "is not quiet as required, 4 some cells failed, 5 results could not be written, 130\n"
-      "interrupted. docs/running.md tells more.");
+      "interrupted. More in docs/running.md.");
   command->callback([options, &action] {
     action = [options] {
       std::vector<std::string>& added = options->overrides.add_variants;

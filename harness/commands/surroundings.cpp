@@ -68,7 +68,7 @@ std::vector<Condition> look_for_disturbances(const LookAround& look, int threads
     for (const auto& one : doubtful(conditions, look.check.accepted)) text += "\n  " + one;
     if (!text.empty()) {
       throw EnvironmentError("this machine is not fit for measuring now:" + text +
-                             "\nMend these, or name those to put up with: --accept "
+                             "\nFix these, or accept them: --accept "
                              "CHECK[,CHECK...]");
     }
   }
@@ -103,6 +103,29 @@ std::string typed_command() {
   return valid_utf8(text);
 }
 
+namespace {
+
+/// Of points that memory does not hold: the cache's disk must, and so must the addresses of a worker.
+std::string problem_with_mapping(const DatasetSpec& spec, double bytes,
+                                 const std::filesystem::path& cache) {
+  if (const auto left = address_space_left(); left && bytes > static_cast<double>(*left)) {
+    return "needs " + format_bytes(bytes) + " of addresses to map its points, has " +
+           format_bytes(static_cast<double>(*left)) + " (ulimit -v)";
+  }
+  if (is_in_cache(spec, ScalarType::f32, cache)) return "";
+  std::filesystem::path folder = cache;
+  std::error_code error;
+  while (!std::filesystem::exists(folder, error) && folder.has_relative_path()) {
+    folder = folder.parent_path();
+  }
+  const auto space = std::filesystem::space(folder, error);
+  if (error || bytes <= static_cast<double>(space.available)) return "";
+  return "its points do not fit memory, and need " + format_bytes(bytes) +
+         " of disk in the data cache, has " + format_bytes(static_cast<double>(space.available));
+}
+
+}  // namespace
+
 PlanOptions plan_options_here(int threads) {
   PlanOptions options;
   options.threads = threads;
@@ -113,6 +136,9 @@ PlanOptions plan_options_here(int threads) {
     options.device_memory_bytes = static_cast<double>(gpu->memory_bytes) - kContextBytes;
   }
   const std::filesystem::path cache = cache_root();
+  options.problem_with_mapping = [cache](const DatasetSpec& spec, double bytes) {
+    return problem_with_mapping(spec, bytes, cache);
+  };
   options.size_of_file = [cache](const DatasetSpec& spec) { return size_of_stored(spec, cache); };
   return options;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/commands/verify_command.h"
+#include "harness/commands/commands.h"
 
 #include <unistd.h>
 
@@ -188,7 +188,7 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     return;
   }
   if (const int ranks = process_ranks().size(); ranks > 1 && !variant.traits.shards) {
-    std::printf("%-26s unavailable: takes no part of the points, so %d ranks share no work\n",
+    std::printf("%-26s unavailable: needs all points, so %d ranks cannot share its work\n",
                 variant.traits.name.c_str(), ranks);
     ++verified.unavailable;
     return;
@@ -318,7 +318,7 @@ VerifiedApart verify_in_process_apart(const std::string& variant,
   return verified;
 }
 
-void add_verify_command(CLI::App& app, std::function<int()>& action) {
+void add_verify_command(CLI::App& app, Action& action) {
   auto command = std::make_shared<VerifyCommand>();
   auto* verify = app.add_subcommand("verify", "Certify every variant on awkward problems");
   verify->add_option("--only", command->only,

@@ -78,9 +78,9 @@ std::map<std::string, json> shared_by_parts(const ResultFile& part) {
 }
 
 std::string shortly(const json& value) {
-  constexpr std::size_t kMost = 60;
+  constexpr std::size_t kMax = 60;
   const std::string text = to_line(value);
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+  return text.size() <= kMax ? text : text.substr(0, kMax) + "...";
 }
 
 /// The first place where two values differ, and how.

@@ -187,9 +187,9 @@ std::size_t whole_blocks(double bytes) {
 /// more than a quarter of the memory left, and no more than a few seconds' worth of page faults.
 std::size_t memory_array_bytes(double effort) {
   constexpr double kLeast = 256.0 * (1 << 20);
-  constexpr double kMost = 4096.0 * (1 << 20);
+  constexpr double kMax = 4096.0 * (1 << 20);
   const auto last_level = static_cast<double>(data_caches().last_level_bytes.value_or(32 << 20));
-  const double wanted = effort * std::clamp(4 * last_level, kLeast, kMost);
+  const double wanted = effort * std::clamp(4 * last_level, kLeast, kMax);
   return whole_blocks(std::min(wanted, static_cast<double>(available_memory()) / 4));
 }
 

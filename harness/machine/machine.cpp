@@ -11,6 +11,7 @@
 
 #include <CLI/Version.hpp>
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -23,6 +24,7 @@
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "harness/machine/ceilings.h"
 #include "harness/machine/environment.h"
@@ -31,6 +33,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/machine_process.h"
+#include "harness/support/number.h"
 #include "harness/support/or_null.h"
 #include "harness/support/text.h"
 
@@ -632,6 +635,43 @@ int usable_threads() {
   return std::max(threads, 1);
 }
 
+std::optional<std::int64_t> address_space_left() {
+  // A worker is this program again, and takes as much before it holds any points.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const auto granted = static_cast<std::int64_t>(
+      std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<std::int64_t>::max()));
+  return std::max<std::int64_t>(granted - pages * ::sysconf(_SC_PAGESIZE), 0);
+}
+
+namespace {
+
+/// What the user grants, which may be less than there is; absent: all.
+std::optional<std::int64_t> memory_granted() {
+  constexpr const char* kVariable = "KMEANS_BENCH_MEMORY";
+  const char* text = std::getenv(kVariable);
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  static constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
+      {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"B", 1}, {"", 1}}};
+  for (const auto& [unit, bytes] : kUnits) {
+    std::string_view number = text;
+    if (!number.ends_with(unit)) continue;
+    number.remove_suffix(unit.size());
+    while (number.ends_with(' ')) number.remove_suffix(1);
+    double value = 0;
+    if (parse_number(number, value) && value >= 0 && value * bytes < 0x1p62) {
+      return static_cast<std::int64_t>(value * bytes);
+    }
+    break;
+  }
+  throw InputError(std::string(kVariable) + "='" + printable(text) +
+                   "' is no amount of memory; right would be 8GiB, 512MiB, or a number of bytes");
+}
+
+}  // namespace
+
 std::int64_t available_memory() {
   auto available =
       memory_fact("MemAvailable")
@@ -641,16 +681,8 @@ std::int64_t available_memory() {
     const auto left = *limits.memory_bytes - limits.memory_used_bytes.value_or(0);
     available = std::min(available, std::max<std::int64_t>(left, 0));
   }
-  // `ulimit -v`: a worker is this program again, and takes as much before it holds any points.
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    std::int64_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    const auto granted = static_cast<std::int64_t>(
-        std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<std::int64_t>::max()));
-    const std::int64_t left = granted - pages * ::sysconf(_SC_PAGESIZE);
-    available = std::min(available, std::max<std::int64_t>(left, 0));
-  }
+  if (const auto left = address_space_left()) available = std::min(available, *left);
+  if (const auto granted = memory_granted()) available = std::min(available, *granted);
   return available;
 }
 

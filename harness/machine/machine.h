@@ -49,8 +49,13 @@ std::vector<CgroupFolder> cgroup_folders(const std::string& root = "");
 /// Reads version 1 and version 2 control groups. `root` is put before every absolute path.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
+/// Bytes of addresses that `ulimit -v` leaves to this process, or to another of this program; absent: no
+/// limit.
+std::optional<std::int64_t> address_space_left();
+
 /// Bytes that can still be allocated without swapping: MemAvailable, or what the control group or
-/// the limit on address space (`ulimit -v`) has left if that is less.
+/// the limit on address space (`ulimit -v`) has left if that is less; at most $KMEANS_BENCH_MEMORY. Throws
+/// InputError where that is no amount.
 std::int64_t available_memory();
 
 /// Size of the largest data cache that an allowed CPU sees, and of its level 2 cache divided by the

@@ -62,7 +62,8 @@ double cpu_arithmetic(const json& ceilings, Precision precision, int threads) {
 }  // namespace
 
 std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> cache_bytes,
-                                   const Shape& shape, int threads, bool gpu) {
+                                   const Shape& shape, int threads, bool gpu,
+                                   const json& streamed) {
   const json own = gpu ? part(ceilings, "gpu") : ceilings;
   const double bandwidth = gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
   const double arithmetic =
@@ -73,6 +74,8 @@ std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> c
   };
   if (bandwidth > 0) bound(compulsory_bytes(shape) / (bandwidth * 1e9), "bandwidth");
   if (arithmetic > 0) bound(operations_2nkd(shape) / (arithmetic * 1e9), "arithmetic");
+  const double disk = number(streamed, "disk_gbytes_per_second");
+  if (disk > 0) bound(number(streamed, "bytes_per_iteration") / (disk * 1e9), "the disk");
   if (gpu) bound(number(own, "grid_barrier_seconds"), "a grid barrier");
   if (limit.seconds <= 0) return std::nullopt;
   return limit;

@@ -14,13 +14,14 @@ namespace kmeans {
 
 struct Limit {
   double seconds = 0;
-  std::string binds;  ///< "bandwidth", "arithmetic" or "a grid barrier".
+  std::string binds;  ///< "bandwidth", "arithmetic", "a grid barrier" or "the disk".
 };
 
 /// `ceilings`: `context.ceilings` of a result file; `cache_bytes`: of the processor's last-level cache.
+/// `streamed`: of a cell whose points come from a disk in every iteration (docs/results.md), or null.
 /// Absent where nothing that it takes was measured.
 std::optional<Limit> machine_limit(const nlohmann::json& ceilings,
                                    std::optional<double> cache_bytes, const Shape& shape,
-                                   int threads, bool gpu);
+                                   int threads, bool gpu, const nlohmann::json& streamed = {});
 
 }  // namespace kmeans

@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kProcesses = 3;         // of a cell at the front
-constexpr int kMostProcesses = 7;     // of one whose processes disagree, as in a run
+constexpr int kMaxProcesses = 7;      // of one whose processes disagree, as in a run
 constexpr double kFront = 1.5;        // times the best whole call
 constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell, all its processes
 constexpr double kShareOfProcess = 0.25;
@@ -71,7 +71,7 @@ AnswerKind kind_of(const CellNews& news) {
 bool wants_more(const CellNews& news) {
   const auto count = static_cast<int>(news.processes.size());
   if (count < kProcesses) return true;
-  return count < kMostProcesses && !agreement_of(medians_of(news)).majority();
+  return count < kMaxProcesses && !agreement_of(medians_of(news)).majority();
 }
 
 bool is_plugin(const Cell& cell) {
@@ -215,7 +215,7 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
     if (!front && one.cell->key.variant != kBestBaseline) continue;
     // One that was ended before its time is not asked for for ever.
     const auto asked = asked_.find(one.cell);
-    if (asked != asked_.end() && asked->second >= kMostProcesses) continue;
+    if (asked != asked_.end() && asked->second >= kMaxProcesses) continue;
     if (left < kLeastLeft || one.processes.front()->wall_seconds > left) continue;
     const std::pair standing{static_cast<int>(one.processes.size()), whole};
     if (standing >= fewest) continue;

@@ -22,10 +22,10 @@ constexpr int kBundleVersion = 1;
 constexpr const char* kSources = "sources";  // the folder of plugins' sources
 
 // Small enough that all variants of a machine are checked within minutes.
-constexpr std::int64_t kMostPoints = 2000;
-constexpr std::int64_t kMostCoordinates = 64;
-constexpr std::int64_t kMostClusters = 40;
-constexpr std::size_t kMostShapes = 3;
+constexpr std::int64_t kMaxPoints = 2000;
+constexpr std::int64_t kMaxCoordinates = 64;
+constexpr std::int64_t kMaxClusters = 40;
+constexpr std::size_t kMaxSmallShapes = 3;
 
 // What decides what is measured; files of the tests and of the figures do not.
 constexpr const char* kMeasuredFolders[] = {"cmake",   "datasets",        "experiments",
@@ -178,11 +178,11 @@ void check_file(const fs::path& folder, const json& file) {
   const auto name = file.at("name").get<std::string>();
   if (!is_bundled_name(name)) {
     throw InputError(shown(folder / kBundleManifest) + ": '" + valid_utf8(name) +
-                     "' is no name of a file in the bundle");
+                     "' is not the name of a file in the bundle");
   }
   const fs::path path = folder / name;
   if (!fs::is_regular_file(fs::symlink_status(path))) {
-    throw InputError(shown(path) + ": the manifest names it, but it is no file there");
+    throw InputError(shown(path) + ": the manifest names it, but it is not a file there");
   }
   if (sha256_file(path) != file.at("sha256").get<std::string>()) {
     throw InputError(shown(path) + ": is not as it was bundled: its SHA-256 is " +
@@ -192,8 +192,8 @@ void check_file(const fs::path& folder, const json& file) {
 }
 
 SmallShape small(const CellKey& key) {
-  SmallShape shape{std::min(key.shape.n, kMostPoints), std::min(key.shape.d, kMostCoordinates),
-                   std::min(key.shape.k, kMostClusters)};
+  SmallShape shape{std::min(key.shape.n, kMaxPoints), std::min(key.shape.d, kMaxCoordinates),
+                   std::min(key.shape.k, kMaxClusters)};
   shape.k = std::min(shape.k, shape.n);
   return shape;
 }
@@ -256,7 +256,7 @@ Bundle load_bundle(const fs::path& folder) {
     (void)bundle.manifest.at("suite").at("sources_sha256").get<std::string>();
     (void)source_differences(bundle.manifest);  // whose members are then as they must be
   } catch (const json::exception& error) {
-    throw InputError(shown(file) + ": is no manifest of a bundle: " + error.what());
+    throw InputError(shown(file) + ": is not the manifest of a bundle: " + error.what());
   }
   bundle.results = load_results(folder);
   for (const auto& result : bundle.results) {
@@ -296,7 +296,7 @@ std::vector<BundledVariant> bundled_variants(const std::vector<ResultFile>& resu
       if (is_plugin(cell)) variant.plugin_sha256 = plugin_hash(cell);
       const SmallShape shape = small(cell.key);
       auto& shapes = variant.shapes;
-      if (shapes.size() < kMostShapes &&
+      if (shapes.size() < kMaxSmallShapes &&
           std::find(shapes.begin(), shapes.end(), shape) == shapes.end()) {
         shapes.push_back(shape);
       }

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -48,16 +49,19 @@ nlohmann::json to_json(const IterationRecord& record);
 /// Does the run end with this iteration? `before`: the iteration before it; null in the first.
 bool stops(const StopRule& rule, const IterationRecord& now, const IterationRecord* before);
 
+/// `known_largest`: the largest |coordinate|, where whoever read the points has looked.
 template <class T>
 Problem<T> make_problem(const Points& points, std::int64_t k, Precision precision, int threads,
-                        const std::string& points_file) {
+                        const std::string& points_file,
+                        std::optional<double> known_largest = std::nullopt) {
   Problem<T> problem;
   problem.shape = {points.n(), points.d(), k, precision};
   problem.points = points.data<T>();
   Communicator& ranks = process_ranks();
   problem.max_abs = ranks.size() > 1 && !points_file.empty()
                         ? survey_rows<T>(ranks, points_file, threads)
-                        : largest_abs(problem.points, points.n() * points.d(), threads);
+                    : known_largest ? static_cast<T>(*known_largest)
+                                    : largest_abs(problem.points, points.n() * points.d(), threads);
   problem.threads = threads;
   problem.points_file = points_file;
   return problem;

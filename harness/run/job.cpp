@@ -8,9 +8,9 @@
 #include <limits>
 #include <string_view>
 
+#include "harness/run/job_members.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/json_members.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -50,27 +50,20 @@ void members(M& traffic, const Visit& visit) {
 
 template <IsA<Job> M, class Visit>
 void members(M& job, const Visit& visit) {
-  visit("variant", job.variant);
-  visit("precision", job.precision);
-  visit("points_file", job.points_file);
-  visit("centroids_file", job.centroids_file);
-  visit("k", job.k);
-  visit("iterations", job.iterations);
-  visit("threads", job.threads);
+  variant_members(job, visit);
   visit("ranks", job.ranks, kMayLack);
   visit("gpus", job.gpus, kMayLack);
   visit("repetitions", job.repetitions);
   visit("min_seconds", job.min_seconds);
-  visit("max_seconds", job.max_seconds);
   visit("best_pace", job.best_pace, kMayLack);
   visit("patience", job.patience, kMayLack);
+  visit("beyond_memory", job.beyond_memory, kMayLack);
   visit("profile", job.profile);
   visit("certified_outcomes", job.certified_outcomes);
   visit("exact_inertia", job.exact_inertia);
   visit("exact_had_empty_clusters", job.exact_had_empty_clusters);
   visit("exact_scale", job.exact_scale, kMayLack);
   visit("exact_scalar", job.exact_scalar, kMayLack);
-  visit("verify_threads", job.verify_threads);
   visit("verify_budget", job.verify_budget);
   visit("verify_seed", job.verify_seed);
 }
@@ -102,6 +95,7 @@ void members(M& result, const Visit& visit) {
   visit("executed_iterations", result.executed_iterations, kMayLack);
   visit("computed_distances", result.computed_distances, kMayLack);
   visit("rank_times", result.rank_times, kMayLack);
+  visit("streamed", result.streamed, kMayLack);
   visit("scale", result.scale, kMayLack);
   visit("stage_work", result.stage_work, kMayLack);
   visit("device_samples", result.device_samples, kMayLack);
@@ -130,6 +124,7 @@ nlohmann::json to_json(const JobResult& result) {
   }
   members(result, MemberWriter(json));
   if (result.rank_times.is_null()) json.erase("rank_times");
+  if (result.streamed.is_null()) json.erase("streamed");
   return json;
 }
 

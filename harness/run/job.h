@@ -20,22 +20,33 @@
 
 namespace kmeans {
 
-struct Job {
-  std::string variant;
-  Precision precision = Precision::f32;
+/// What every job is given; a study perhaps without data.
+struct JobData {
   std::string points_file;     ///< npy, float64 for f64, else float32
   std::string centroids_file;  ///< npy, k x d initial centroids in the same scalar
   std::int64_t k = 0;
-  std::int64_t iterations = 1;  ///< T per timed repetition
   int threads = 1;
+};
+
+/// What cells and traces ask of a variant.
+struct VariantJob : JobData {
+  std::string variant;
+  Precision precision = Precision::f32;
+  std::int64_t iterations = 1;  ///< T per timed repetition; of a trace at most so many
+  double max_seconds = 10;      ///< budget of the timed part; at least one repetition
+  int verify_threads = 0;       ///< CPU threads of the verifier; 0: as many as the variant has
+};
+
+/// A cell's, of one process.
+struct Job : VariantJob {
   int ranks = 1;              ///< processes to start it as, through the launcher
   int gpus = 1;               ///< that the variant shares its points among
   int repetitions = 3;        ///< 0: neither timed nor verified, only the outcome of T iterations
   double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
-  double max_seconds = 10;    ///< budget of the timed part in this process; at least one repetition
   double best_pace = 0;       ///< seconds, the best known (harness/machine/pace.h); 0: none is
   double patience = 0;        ///< seconds to spend in all on waiting for a good pace
-  bool profile = false;       ///< also take stage times, after the headline timing
+  bool beyond_memory = false;  ///< memory does not hold the points: they are streamed from the file
+  bool profile = false;        ///< also take stage times, after the headline timing
   /// Outcomes of earlier processes of this cell that hold a full certificate, as
   /// Result::outcome strings: an equal outcome needs no second look.
   std::vector<std::string> certified_outcomes;
@@ -44,7 +55,6 @@ struct Job {
   bool exact_had_empty_clusters = false;
   TrajectoryScale exact_scale;                ///< of that trajectory's end
   ScalarType exact_scalar = ScalarType::f32;  ///< in which it stores its centroids
-  int verify_threads = 0;      ///< CPU threads of the verifier; 0: as many as the variant has
   double verify_budget = 2e9;  ///< multiply-adds that the label check may spend; beyond: a sample
   std::uint64_t verify_seed = 1;
 };
@@ -65,6 +75,8 @@ struct JobResult {
   std::optional<std::int64_t> computed_distances;
   /// Of several ranks, as in docs/results.md; null for one.
   nlohmann::json rank_times;
+  /// Of points that memory does not hold, as in docs/results.md; null for others.
+  nlohmann::json streamed;
   double inertia = 0;
   std::string label_hash;
   std::string centroid_hash;
@@ -101,6 +113,9 @@ JobResult job_result_from_json(const nlohmann::json& json);
 /// Instead of a variant's name: no variant, but the float64 trajectory (float64_step), whose result
 /// is the inertia, whether it met empty clusters, and the scale.
 inline constexpr const char* kFloat64Trajectory = "float64_trajectory";
+
+/// The same of points that memory does not hold: the exact trajectory, row by row from the mapped file.
+inline constexpr const char* kExactByRows = "exact_by_rows";
 
 /// What every worker subcommand does: reads the job, writes the answer. Never throws; returns the process's
 /// exit code (0 if a result was written).

@@ -48,6 +48,7 @@ Job Measuring::job_for(const CellState& state, int process) {
   const Cell& cell = *state.cell;
   const RunSettings& settings = run_.asked().settings;
   Job job = job_of(cell.key, state.files);
+  job.beyond_memory = cell.task.beyond_memory;
   job.repetitions = state.repetitions;
   job.min_seconds = cell.sampling.min_seconds;
   // The first process finds out how long things take, within its share of the budget; for the

@@ -3,13 +3,21 @@
 
 namespace kmeans {
 
-Job job_of(const CellKey& key, const TaskFiles& files) {
-  Job job;
-  job.variant = key.variant;
-  job.precision = key.shape.precision;
+namespace {
+
+void give_data(const TaskFiles& files, std::int64_t k, JobData& job) {
   job.points_file = files.points.file.string();
   job.centroids_file = files.centroids.string();
-  job.k = key.shape.k;
+  job.k = k;
+}
+
+}  // namespace
+
+Job job_of(const CellKey& key, const TaskFiles& files) {
+  Job job;
+  give_data(files, key.shape.k, job);
+  job.variant = key.variant;
+  job.precision = key.shape.precision;
   job.iterations = key.iterations;
   job.threads = key.threads;
   job.ranks = key.ranks;
@@ -26,11 +34,9 @@ void compare_with(const ExactTrajectory& exact, Job& job) {
 
 TraceJob job_of(const PlannedTrace& trace, const TaskFiles& files, int verify_threads) {
   TraceJob job;
-  job.points_file = files.points.file.string();
-  job.centroids_file = files.centroids.string();
+  give_data(files, trace.task.shape.k, job);
   job.variant = trace.spec.variant.name;
   job.precision = trace.precision;
-  job.k = trace.task.shape.k;
   job.iterations = trace.spec.iterations;
   job.threads = trace.threads;
   job.keep_points = trace.spec.keep_points;
@@ -46,11 +52,7 @@ TraceJob job_of(const PlannedTrace& trace, const TaskFiles& files, int verify_th
 
 StudyJob job_of(const PlannedStudy& study, const TaskFiles* files, int threads) {
   StudyJob job;
-  if (files != nullptr) {
-    job.points_file = files->points.file.string();
-    job.centroids_file = files->centroids.string();
-    job.k = study.task->shape.k;
-  }
+  if (files != nullptr) give_data(*files, study.task->shape.k, job);
   job.study = study.spec.study;
   job.parameters = study.spec.parameters;
   job.threads = threads;

@@ -11,7 +11,7 @@
 namespace kmeans {
 namespace {
 
-constexpr std::size_t kMostParts = 10'000;
+constexpr std::size_t kMaxParts = 10'000;
 
 }  // namespace
 
@@ -24,9 +24,9 @@ PlanPart parse_plan_part(const std::string& text) {
     const auto count = std::from_chars(index.ptr + 1, end, part.count);
     read = count.ec == std::errc() && count.ptr == end;
   }
-  if (!read || part.index < 1 || part.index > part.count || part.count > kMostParts) {
+  if (!read || part.index < 1 || part.index > part.count || part.count > kMaxParts) {
     throw InputError("--shard '" + printable(text) +
-                     "' is no part of a whole; of three parts the " + "second is 2/3");
+                     "' is not a part of a whole; of three parts the second is 2/3");
   }
   return part;
 }

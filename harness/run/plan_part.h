@@ -16,7 +16,7 @@ struct PlanPart {
   std::size_t count = 1;
 };
 
-/// "2/8". Throws InputError for what is no part of a whole.
+/// "2/8". Throws InputError for what is not a part of a whole.
 PlanPart parse_plan_part(const std::string& text);
 
 /// Leaves only this part selected, of what is selected: a problem (data set, first centroids, k, T)

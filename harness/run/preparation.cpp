@@ -32,6 +32,9 @@ constexpr double kGpuExactFrom = 1e11;
 // then stand alone.
 constexpr double kExactLimit = 1e14;
 
+// The same of points that memory does not hold, which the harness's own plain code goes through.
+constexpr double kByRowsLimit = 1e12;
+
 // Beyond this many the float64 trajectory, which only the harness's own plain code follows, would
 // take longer than a minute.
 constexpr double kFloat64Limit = 1e11;
@@ -122,9 +125,7 @@ Preparation::Known& Preparation::known(const Task& task, ScalarType scalar) {
 void Preparation::check_resolution(const Task& task) {
   Known& set = known(task, ScalarType::f32);
   if (!set.lost) {
-    LoadOptions as_stored;
-    as_stored.check_finite = false;  // checked when the data set was made
-    const Points points = load_points(set.stored.file, as_stored);
+    const Points points = load_made(set.stored.file, ScalarType::f32);
     set.lost = lost_by_fixed_point(points.data<float>(), points.n(), points.d(), usable_threads());
   }
   if (!set.lost->empty()) throw PointsBeyondExactStep(*set.lost);
@@ -159,11 +160,8 @@ TaskFiles Preparation::files_within_range(const Task& task, ScalarType scalar) {
                 {"build", build_}};
   if (init.method == InitSpec::Method::file) identity["file"] = sha256_file(init.file);
   files.centroids = cache_ / "centroids" / (short_hash(identity) + ".npy");
-  LoadOptions as_stored;
-  as_stored.scalar = scalar;
-  if (is_kept(files.centroids, task.shape.k, files.points.d, as_stored)) return files;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(files.points.file, as_stored);
+  if (is_kept(files.centroids, task.shape.k, files.points.d, {.scalar = scalar})) return files;
+  const Points points = load_made(files.points.file, scalar);
   try {
     write_npy(files.centroids, initial_centroids(points, task.shape.k, init));
   } catch (const InputError& error) {
@@ -190,8 +188,11 @@ std::optional<Job> Preparation::trajectory_job(const Task& task, const TaskFiles
   shape.precision = float64 ? Precision::f64 : Precision::f32;
   const double work = static_cast<double>(shape.n) * static_cast<double>(shape.k) *
                       static_cast<double>(shape.d) * static_cast<double>(iterations);
-  if (work > (float64 ? kFloat64Limit : kExactLimit)) return std::nullopt;
-  const std::string engine = float64 ? kFloat64Trajectory : engine_for(shape, work);
+  const bool by_rows = task.beyond_memory && !float64;
+  if (work > (float64 ? kFloat64Limit : by_rows ? kByRowsLimit : kExactLimit)) return std::nullopt;
+  const std::string engine = float64   ? kFloat64Trajectory
+                             : by_rows ? kExactByRows
+                                       : engine_for(shape, work);
   if (engine.empty()) return std::nullopt;
   Job job = job_of(CellKey{engine, task.label, shape, iterations, threads}, files);
   job.repetitions = 0;

@@ -53,10 +53,7 @@ std::optional<std::string> inertia_beyond_bound(double recorded, double here,
 }
 
 double largest_coordinate(const std::string& points_file, ScalarType scalar) {
-  LoadOptions as_stored;
-  as_stored.scalar = scalar;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(points_file, as_stored);
+  const Points points = load_made(points_file, scalar);
   const std::int64_t count = points.n() * points.d();
   return scalar == ScalarType::f64
              ? largest_abs(points.data<double>(), count, 1)

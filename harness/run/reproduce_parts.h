@@ -3,6 +3,7 @@
 // What the parts of `reproduce` share; reproduce.h is what others see.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "harness/run/preparation.h"
 #include "harness/run/reproduce.h"
 #include "harness/run/sweep.h"
+#include "harness/run/workers.h"
 
 namespace kmeans::reproduce_parts {
 
@@ -101,6 +103,82 @@ class RecordedData {
   double memory_;
   Preparation preparation_;
   std::map<std::string, Known> known_;
+};
+
+/// Ends a finding: there is nothing to judge.
+struct NotRun {
+  std::string reason;
+};
+struct Interrupted {};
+
+/// The exact variant that answers for others; empty where the build has none.
+const std::string& fast_exact();
+
+/// What it takes to run the units of a record again: their plan, their data, and processes.
+class Repetition {
+ public:
+  Repetition(const ResultFile& file, const ReproduceSettings& settings);
+
+  [[nodiscard]] const ReproduceSettings& settings() const { return settings_; }
+  [[nodiscard]] const RecordCosts& costs() const { return costs_; }
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] double memory() const { return memory_; }
+  RecordedData& data() { return data_; }
+  Workers& workers() { return workers_; }
+
+  /// Throws NotRun.
+  TaskFiles files(const std::string& label, const Task& task);
+
+  /// A cell, trace or study of the plan. Throws NotRun.
+  template <class PlannedUnit>
+  const PlannedUnit& unit_of(const std::vector<PlannedUnit>& units, const std::string& name) const {
+    const auto found = std::find_if(units.begin(), units.end(),
+                                    [&](const auto& unit) { return unit.name() == name; });
+    if (found != units.end()) return *found;
+    throw NotRun{not_planned_.empty() ? "the experiment on record does not have it" : not_planned_};
+  }
+
+  /// Why a unit of this variant does not run here; empty if it does.
+  [[nodiscard]] std::string reason_not_to_run(const Unit& unit, const std::string& variant,
+                                              double seconds) const;
+
+  /// Absent when there is no result; `problem` says why. Throws Interrupted.
+  std::optional<JobResult> answer(const Job& job, double estimate, std::string& problem);
+
+ private:
+  Plan planned(const ResultFile& file);
+
+  const ReproduceSettings& settings_;
+  const double memory_;
+  const RecordCosts costs_;
+  RecordedData data_;
+  std::string not_planned_;  ///< Why there is no plan.
+  const Plan plan_;
+  Workers workers_;
+};
+
+/// The cells of a record, judged one by one.
+class CellJudge {
+ public:
+  /// `same_surroundings`: of build and machine, as on record.
+  CellJudge(Repetition& again, bool same_surroundings)
+      : again_(again), same_surroundings_(same_surroundings) {}
+
+  /// Throws NotRun and Interrupted.
+  Judgement judge(const CellResult& cell, Finding& finding);
+
+ private:
+  [[nodiscard]] Job untimed_job(const CellKey& key, const TaskFiles& at_hand) const;
+  [[nodiscard]] bool bits_promised(const CellResult& cell, const Traits& traits, int threads) const;
+  Judgement stand_in(const CellResult& cell, const std::string& reason, Finding& finding);
+  [[nodiscard]] CellKey exact_key(CellKey key) const;
+  [[nodiscard]] bool has_exact_answer(const CellResult& cell) const;
+  std::optional<JobResult> exact_answer(const CellResult& cell, std::string& why_not);
+  Judgement judge_wrong_cell(const CellResult& cell, Job job);
+
+  Repetition& again_;
+  const bool same_surroundings_;
+  std::map<std::string, JobResult> exact_answers_;
 };
 
 }  // namespace kmeans::reproduce_parts

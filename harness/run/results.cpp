@@ -160,6 +160,27 @@ Gathered gather(const Cell& cell, const CellEvidence& evidence) {
   return all;
 }
 
+/// What a cell whose points memory does not hold reads, held against what its disk gives; null for others.
+json streamed_of(const CellEvidence& evidence, const std::vector<std::vector<double>>& samples) {
+  json streamed;
+  std::vector<double> rates;
+  for (const auto* process : evidence.processes) {
+    const json& own = process->result.streamed;
+    if (!own.is_object()) continue;
+    if (streamed.is_null()) streamed = own;
+    const json& rate = own.at("disk_gbytes_per_second");
+    if (rate.is_number()) rates.push_back(rate.get<double>());
+  }
+  if (streamed.is_null()) return streamed;
+  const double seconds = summarise_processes(samples).at("median");
+  const double read = streamed.at("bytes_per_iteration").get<double>() / seconds * 1e-9;
+  streamed["gbytes_per_second"] = number_or_null(read);
+  if (rates.empty()) return streamed;
+  streamed["disk_gbytes_per_second"] = median_of(rates);
+  streamed["share_of_disk"] = number_or_null(read / median_of(rates));
+  return streamed;
+}
+
 void add_times(const Cell& cell, const CellEvidence& evidence, const Gathered& all, json& result) {
   const Shape& shape = cell.task.shape;
   for (const auto& [stage, values] : all.stages) {
@@ -170,6 +191,9 @@ void add_times(const Cell& cell, const CellEvidence& evidence, const Gathered& a
   result["stage_work"] = first.stage_work;
   if (!all.stopped_after.empty()) result["executed_iterations"] = *all.stopped_after.begin();
   if (!first.rank_times.is_null()) result["rank_times"] = first.rank_times;
+  if (const json streamed = streamed_of(evidence, all.samples); !streamed.is_null()) {
+    result["streamed"] = streamed;
+  }
   result["samples_seconds_per_iteration"] = all.samples;
   const json times = summarise_processes(all.samples);
   const double seconds = times.at("median");

@@ -9,11 +9,10 @@
 #include <utility>
 
 #include "datasets/readers.h"
-#include "harness/run/job.h"
+#include "harness/run/job_members.h"
 #include "harness/run/study_job.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/json_members.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -64,12 +63,9 @@ const Study& require_study(std::string_view name) {
 
 template <IsA<StudyJob> M, class Visit>
 void members(M& job, const Visit& visit) {
+  data_members(job, visit);
   visit("study", job.study);
-  visit("points_file", job.points_file);
-  visit("centroids_file", job.centroids_file);
-  visit("k", job.k);
   visit("parameters", job.parameters);
-  visit("threads", job.threads);
 }
 
 nlohmann::json to_json(const StudyJob& job) { return message_to_json(job); }
@@ -86,11 +82,8 @@ nlohmann::json run_study(const StudyJob& job) {
   Points points;
   Points centroids;
   if (!job.points_file.empty()) {
-    LoadOptions as_stored;
-    as_stored.scalar = ScalarType::f32;
-    as_stored.check_finite = false;  // checked when the data set was made
-    points = load_points(job.points_file, as_stored);
-    centroids = load_points(job.centroids_file, as_stored);
+    points = load_made(job.points_file, ScalarType::f32);
+    centroids = load_made(job.centroids_file, ScalarType::f32);
     input.n = points.n();
     input.d = points.d();
     input.k = job.k;

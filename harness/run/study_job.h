@@ -3,19 +3,17 @@
 // A study in a worker process: what the coordinator asks, and what comes back.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "harness/run/job.h"
+
 namespace kmeans {
 
-struct StudyJob {
+/// Its data are float32; a study without data has no files.
+struct StudyJob : JobData {
   std::string study;
-  std::string points_file;     ///< npy, float32; empty: the study gets no data
-  std::string centroids_file;  ///< npy, k x d
-  std::int64_t k = 0;
   nlohmann::json parameters = nlohmann::json::object();
-  int threads = 1;
 };
 
 nlohmann::json to_json(const StudyJob& job);

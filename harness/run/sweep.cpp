@@ -2,8 +2,6 @@
 #include "harness/run/sweep.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -12,6 +10,7 @@
 #include "harness/machine/ranks.h"
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
+#include "harness/support/formatted.h"
 #include "harness/support/json_reader.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
@@ -41,7 +40,7 @@ struct ResolvedVariant {
 /// Why so many ranks or GPUs cannot share the work of a variant; empty if they can.
 std::string problem_with_sharing(const VariantChoice& choice, const Traits& traits) {
   if (choice.ranks > 1) {
-    if (!traits.shards) return "takes no part of the points, so ranks cannot share its work";
+    if (!traits.shards) return "needs all points, so ranks cannot share its work";
     if (traits.gpu) return "is not measured on ranks, only on the GPUs of one process (\"gpus\")";
     if (ranks_library().empty()) return "several ranks need MPI, which this build has not";
   }
@@ -105,13 +104,6 @@ std::string what_is_inside(const Traits& traits) {
     text += (text.empty() ? "iterations: " : "; iterations: ") + traits.timing_note;
   }
   return text;
-}
-
-/// "2.75e+11"
-std::string short_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3g", value);
-  return text.data();
 }
 
 class Planner {
@@ -230,11 +222,11 @@ class Planner {
     const double nkd =
         static_cast<double>(shape.n) * static_cast<double>(shape.k) * static_cast<double>(shape.d);
     if (variant.at_most_nkd && nkd > *variant.at_most_nkd) {
-      return "left out by the experiment: n k d = " + short_number(nkd) + " is more than " +
-             short_number(*variant.at_most_nkd);
+      return "left out by the experiment: n k d = " + formatted("%.3g", nkd) + " is more than " +
+             formatted("%.3g", *variant.at_most_nkd);
     }
     const double need = memory_need(*variant.registered, shape, variant.threads);
-    if (need > options_.memory_bytes) {
+    if (need > options_.memory_bytes && !task.beyond_memory) {
       return "needs " + format_bytes(need) + " of memory, has " +
              format_bytes(options_.memory_bytes);
     }
@@ -245,6 +237,17 @@ class Planner {
              format_bytes(*options_.device_memory_bytes);
     }
     return "";
+  }
+
+  /// Is this a cell whose points memory does not hold, of a variant that takes them from a file? Ranks
+  /// map their parts by themselves, and are not measured so.
+  bool streams(const ResolvedVariant& variant, const Task& task) const {
+    if (variant.registered == nullptr || !variant.registered->traits.streams) return false;
+    if (variant.ranks > 1 || !supports(*variant.registered, task.shape).ok) return false;
+    const Shape& shape = task.shape;
+    return memory_need(*variant.registered, shape, variant.threads) > options_.memory_bytes &&
+           memory_need_beside_points(*variant.registered, shape, variant.threads) <=
+               options_.memory_bytes;
   }
 
   void add_cell(const ResolvedVariant& variant, const Task& task, std::int64_t iterations) {
@@ -265,8 +268,14 @@ class Planner {
       cell.includes = what_is_inside(traits);
     }
     bool not_taken = false;
+    cell.task.beyond_memory = streams(variant, cell.task);
     cell.skip_reason = reason_to_skip(variant, cell.task, not_taken);
     if (not_taken && variant.from_star) return;
+    if (cell.task.beyond_memory && cell.skip_reason.empty() && options_.problem_with_mapping) {
+      const Sizes sizes = cell.task.shape;
+      cell.skip_reason =
+          options_.problem_with_mapping(task.dataset, sizes.n * sizes.d * sizes.scalar);
+    }
     const auto [first, added] = keys_.emplace(cell.key.text(), variant.from_star);
     if (!added) {
       // "*" beside a named variant is a wish for all, not a slip.

@@ -25,6 +25,7 @@ struct Task {
   std::string label;  ///< Of the data set.
   std::string init;
   Shape shape;
+  bool beyond_memory = false;  ///< Memory does not hold the points: only what streams takes them.
 };
 
 /// One configuration to measure.
@@ -86,6 +87,9 @@ struct PlanOptions {
   int repetitions = 0;                    ///< 0: as the experiment says.
   std::vector<VariantChoice> variants{};  ///< Not empty: in place of the experiment's own.
   double memory_bytes = 0;                ///< What a worker may use.
+  /// Why a set of so many bytes cannot lie on the disk to be mapped, as points that memory does not hold
+  /// have to; empty if it can. Absent: it can.
+  std::function<std::string(const DatasetSpec&, double)> problem_with_mapping{};
   /// What a worker may use of the GPU's memory; unknown: not checked here.
   std::optional<double> device_memory_bytes;
   bool allow_many = false;  ///< More than kManyCells cells without a question.

@@ -7,28 +7,19 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "harness/variant.h"
+#include "harness/run/job.h"
 
 namespace kmeans {
 
-struct TraceJob {
-  std::string variant;
-  Precision precision = Precision::f32;
-  std::string points_file;     ///< npy, in the precision's scalar
-  std::string centroids_file;  ///< npy, k x d
-  std::int64_t k = 0;
-  std::int64_t iterations = 1;
-  int threads = 1;
+struct TraceJob : VariantJob {
   std::int64_t keep_points = 0;  ///< size of a random sample of points to keep, for pictures
   bool keep_centroids = false;
   std::uint64_t sample_seed = 1;
   nlohmann::json expected;  ///< null, or as in an experiment (docs/experiments.md)
   std::string stop;
-  int runs = 0;             ///< whole runs to time once the iterations are known; 0: none
-  double max_seconds = 10;  ///< budget of these runs; at least one
+  int runs = 0;  ///< whole runs to time once the iterations are known; 0: none
   /// Not 0: the trace is known and has so many iterations; only time whole runs, after a warm-up.
   std::int64_t runs_of = 0;
-  int verify_threads = 0;  ///< CPU threads of the verifier; 0: as many as the variant has
 };
 
 nlohmann::json to_json(const TraceJob& job);

@@ -6,9 +6,8 @@
 
 #include "datasets/dataset.h"
 #include "harness/run/follow.h"
-#include "harness/run/job.h"
+#include "harness/run/job_members.h"
 #include "harness/run/trace_job.h"
-#include "harness/support/json_members.h"
 #include "harness/support/random.h"
 #include "harness/variants/python_backend.h"
 #include "harness/verify/session.h"
@@ -190,11 +189,8 @@ nlohmann::json sampled_points(const Problem<T>& problem, const std::vector<std::
 
 template <class T>
 nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& registered) {
-  LoadOptions as_stored;
-  as_stored.scalar = scalar_of<T>;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(job.points_file, as_stored);
-  const Points centroids = load_points(job.centroids_file, as_stored);
+  const Points points = load_made(job.points_file, scalar_of<T>);
+  const Points centroids = load_made(job.centroids_file, scalar_of<T>);
   const auto problem = make_problem<T>(points, job.k, job.precision, job.threads, job.points_file);
   nlohmann::json trace{{"variant", job.variant},
                        {"precision", to_string(job.precision)},
@@ -272,22 +268,14 @@ nlohmann::json run_trace_typed(const TraceJob& job, const RegisteredVariant& reg
 
 template <IsA<TraceJob> M, class Visit>
 void members(M& job, const Visit& visit) {
-  visit("variant", job.variant);
-  visit("precision", job.precision);
-  visit("points_file", job.points_file);
-  visit("centroids_file", job.centroids_file);
-  visit("k", job.k);
-  visit("iterations", job.iterations);
-  visit("threads", job.threads);
+  variant_members(job, visit);
   visit("keep_points", job.keep_points);
   visit("keep_centroids", job.keep_centroids);
   visit("sample_seed", job.sample_seed);
   visit("expected", job.expected);
   visit("stop", job.stop);
   visit("runs", job.runs);
-  visit("max_seconds", job.max_seconds);
   visit("runs_of", job.runs_of);
-  visit("verify_threads", job.verify_threads, kMayLack);
 }
 
 nlohmann::json to_json(const TraceJob& job) { return message_to_json(job); }

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The worker: one cell's configuration in a process of its own. Certifies first, then times.
-#include <benchmark/benchmark.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <exception>
-#include <fstream>
 #include <new>
-#include <set>
 
+#include "harness/machine/disk_rate.h"
 #include "harness/machine/environment.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_state.h"
 #include "harness/machine/pace.h"
 #include "harness/run/job.h"
+#include "harness/run/repetitions.h"
+#include "harness/run/timed_checks.h"
+#include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
@@ -27,158 +25,10 @@
 namespace kmeans {
 namespace {
 
-// Receives the runs that Google Benchmark times; the truth file is ours (docs/results.md).
-class SampleReporter final : public benchmark::BenchmarkReporter {
- public:
-  bool ReportContext(const Context&) override { return true; }
-  void ReportRuns(const std::vector<Run>& runs) override {
-    for (const Run& run : runs) {
-      if (run.run_type != Run::RT_Iteration || run.iterations == 0) continue;
-      samples_.push_back(run.real_accumulated_time / static_cast<double>(run.iterations));
-    }
-  }
-  [[nodiscard]] const std::vector<double>& samples() const { return samples_; }
-
- private:
-  std::vector<double> samples_;  // seconds per repetition of T iterations
-};
-
-// Seconds per iteration, one value per repetition, by the host's clock and by device events.
-struct TimedRepetitions {
-  std::vector<double> seconds;
-  std::vector<double> device_seconds;          // empty without a GPU
-  std::set<std::int64_t> executed_iterations;  // by step; empty where a step never stops early
-};
-
-/// Iterations that the last step of this many ran.
-template <class T>
-std::int64_t executed_in_last_step(Session<T>& session, std::int64_t asked) {
-  return std::clamp<std::int64_t>(session.variant().executed_iterations().value_or(asked), 1,
-                                  asked);
-}
-
-constexpr const char* kNoDuration = "no positive duration was measured";
-constexpr std::int64_t kMaxTimelessSteps = 100'000;
-// A look at the pace takes most of a millisecond, and empties the nearest cache.
-constexpr double kWatchEverySeconds = 4e-3;
-
-// Google Benchmark decides how often to repeat inside a repetition until min_seconds are reached.
-template <class T>
-TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, int repetitions,
-                                  double min_seconds, QuietMoments& moments) {
-  benchmark::ClearRegisteredBenchmarks();
-  std::exception_ptr failure;
-  TimedRepetitions timed;
-  struct Round {
-    double device_seconds;
-    double steps;
-    double iterations;  // executed in all steps
-  };
-  std::vector<Round> rounds;
-  benchmark::RegisterBenchmark(
-      "cell",
-      [&](benchmark::State& state) {
-        double device_sum = 0;
-        double sum = 0;
-        std::int64_t executed = 0;
-        double unwatched = 0;  // seconds of steps since the last look at the pace
-        std::int64_t steps = 0;
-        try {
-          while (state.KeepRunning()) {
-            if (unwatched == 0) moments.wait();
-            session.reset();
-            double seconds = session.step(iterations);
-            // Done again until it was not disturbed; many short steps are left as they are.
-            while (moments.patient() && seconds >= kWatchEverySeconds && unwatched == 0 &&
-                   moments.spoilt(seconds)) {
-              moments.wait();
-              session.reset();
-              seconds = session.step(iterations);
-            }
-            unwatched += seconds;
-            if (unwatched >= kWatchEverySeconds) unwatched = 0;
-            sum += seconds;
-            ++steps;
-            // Google Benchmark would repeat what takes no time a billion times.
-            if (!std::isfinite(seconds) || seconds < 0 ||
-                (steps >= kMaxTimelessSteps && sum <= 0)) {
-              throw std::runtime_error(kNoDuration);
-            }
-            state.SetIterationTime(seconds);
-            device_sum += session.device_seconds().value_or(0);
-            executed += executed_in_last_step(session, iterations);
-            if (const auto own = session.variant().executed_iterations()) {
-              timed.executed_iterations.insert(*own);
-            }
-          }
-          rounds.push_back(
-              {device_sum, static_cast<double>(state.iterations()), static_cast<double>(executed)});
-        } catch (...) {
-          failure = std::current_exception();
-          state.SkipWithError("the variant failed");
-        }
-      })
-      ->UseManualTime()
-      ->MinTime(std::max(min_seconds, 1e-9))  // zero, which an experiment may say, it refuses
-      ->Repetitions(repetitions);
-  SampleReporter reporter;
-  benchmark::RunSpecifiedBenchmarks(&reporter, ".*");
-  if (failure) std::rethrow_exception(failure);
-  timed.seconds = reporter.samples();
-  // Before the repetitions come rounds that find out how many iterations they need.
-  if (rounds.size() < timed.seconds.size()) throw std::logic_error("a repetition was not counted");
-  const std::size_t first = rounds.size() - timed.seconds.size();
-  for (std::size_t i = 0; i < timed.seconds.size(); ++i) {
-    const Round& round = rounds[first + i];
-    timed.seconds[i] *= round.steps / round.iterations;
-    if (session.device_seconds()) {
-      timed.device_seconds.push_back(round.device_seconds / round.iterations);
-    }
-  }
-  return timed;
-}
-
-// Sums the seconds of each stage. Work on a GPU is waited for at both ends, or a stage would only
-// hold the time that its launches take.
-class StageTimes final : public StageRecorder {
- public:
-  explicit StageTimes(bool on_our_gpu) : on_our_gpu_(on_our_gpu) {}
-
-  void begin(const char* stage) override {
-    if (on_our_gpu_) gpu_synchronize();
-    stage_ = stage;
-    start_ = std::chrono::steady_clock::now();
-  }
-  void end() override {
-    if (on_our_gpu_) gpu_synchronize();
-    seconds_[stage_] +=
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  }
-  [[nodiscard]] std::map<std::string, double> per_iteration(std::int64_t iterations) const {
-    auto result = seconds_;
-    for (auto& [stage, seconds] : result) seconds /= static_cast<double>(iterations);
-    return result;
-  }
-
- private:
-  bool on_our_gpu_;
-  std::string stage_;
-  std::chrono::steady_clock::time_point start_;
-  std::map<std::string, double> seconds_;
-};
-
 constexpr double kLongestProfiledSeconds = 10;
 // Seconds of an iteration up to which one more is spent on seeing that the timed ones do something.
 constexpr double kLongestDisturbance = 2;
 constexpr std::size_t kLongestReason = 2048;
-// Relative difference of inertia up to which two answers pass for equally good.
-constexpr double kSameQuality = 1e-2;
-
-std::string format_number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.6g", value);
-  return text.data();
-}
 
 // Repetitions that fit the budget, when one repetition of T iterations takes `seconds`.
 int affordable_repetitions(const Job& job, double seconds) {
@@ -186,113 +36,6 @@ int affordable_repetitions(const Job& job, double seconds) {
   const double each = std::max(seconds, job.min_seconds);
   const double affordable = std::floor(job.max_seconds / each);
   return static_cast<int>(std::clamp(affordable, 1.0, static_cast<double>(job.repetitions)));
-}
-
-// The timed run must have computed what was certified. Non-deterministic variants (atomics, races
-// that are allowed) are judged by the quality of what they found instead.
-template <class T>
-void check_timed_outcome(Session<T>& session, const CertifiedRun<T>& run,
-                         const VerifyOptions& options, Certificate& certificate) {
-  static const char* const kName = "timed run found what was certified";
-  const Outcome<T> timed = session.fetch();
-  if (timed.labels == run.last.labels && timed.centroid_hash() == run.last.centroid_hash()) {
-    certificate.add(kName, true, "same labels and centroids, bit for bit");
-    return;
-  }
-  const Traits& traits = session.traits();
-  if (traits.exact) {
-    certificate.add(kName, false, "an exact variant gave other bits when timed");
-    return;
-  }
-  for (const std::int32_t label : timed.labels) {
-    if (label < 0 || label >= session.problem().shape.k) {
-      certificate.add(kName, false, "labels are outside [0, k)");
-      return;
-    }
-  }
-  if (traits.labels_of == LabelsOf::starting) {
-    // Its own centroids of the last-but-one iteration are not to be had, but they differ by
-    // rounding from the certified run's; the means of its own labels are checked as they are.
-    StepEvidence<T> step = session.evidence(run.before, timed);
-    Certificate means = certify_step(traits, step, options);
-    for (const auto& check : means.checks) {
-      if (check.name == "centroids are the means of their points") {
-        certificate.add(std::string("timed run: ") + check.name, check.passed, check.detail);
-      }
-    }
-  }
-  const T* owner =
-      traits.labels_of == LabelsOf::returned ? timed.centroids.data() : run.before.data();
-  const Quality quality = quality_of(session.problem().points, owner, timed.labels.data(),
-                                     session.problem().shape, session.verify_threads());
-  const double difference =
-      run.quality.inertia > 0 ? quality.inertia / run.quality.inertia - 1 : quality.inertia;
-  char detail[96];
-  std::snprintf(detail, sizeof detail, "other bits; inertia differs by a relative %.3g",
-                difference);
-  const InertiaFloor floor = trajectory_floor(
-      traits, session.problem().shape, scalar_of<T>,
-      trajectory_scale(run.before.data(), run.last.labels.data(), session.problem().shape),
-      static_cast<double>(session.problem().max_abs));
-  const bool only_rounding =
-      run.quality.inertia <= floor.granted && quality.inertia <= floor.granted;
-  certificate.add(kName, only_rounding || std::abs(difference) <= kSameQuality, detail);
-}
-
-template <class T>
-void compare_with_trajectory(const Job& job, const Traits& traits, const Problem<T>& problem,
-                             CertifiedRun<T>& run) {
-  if (std::is_same_v<T, double> && job.exact_scalar == ScalarType::f32 &&
-      rounding_points_matters(job.exact_scale, *job.exact_inertia)) {
-    run.certificate.add("inertia on the exact trajectory", true,
-                        "not compared: the problem is too large for a trajectory in float64, and "
-                        "rounding the points to float32 would change the answer");
-    return;
-  }
-  certify_trajectory(traits, run.quality.inertia, *job.exact_inertia, job.exact_had_empty_clusters,
-                     run.certificate,
-                     trajectory_floor(traits, problem.shape, job.exact_scalar, job.exact_scale,
-                                      static_cast<double>(problem.max_abs)));
-}
-
-// The same centroids under other numbers must give labels as good as the certified ones: a variant
-// that repeats an answer it still holds is found, and is left with another one before it is timed.
-template <class T>
-void check_disturbance(Session<T>& session, const CertifiedRun<T>& run,
-                       const VerifyOptions& options, Certificate& certificate) {
-  static const char* const kName = "answers follow the initial centroids";
-  const Outcome<T> other = session.disturb();
-  // Labels that belong to the returned centroids agree with them also when both are stale.
-  if (session.traits().labels_of == LabelsOf::returned) return;
-  const Shape& shape = session.problem().shape;
-  for (const std::int32_t label : other.labels) {
-    if (label < 0 || label >= shape.k) {
-      certificate.add(kName, false, "labels are outside [0, k)");
-      return;
-    }
-  }
-  const auto inertia = [&](const std::vector<T>& centroids, const Outcome<T>& outcome) {
-    return quality_of(session.problem().points, centroids.data(), outcome.labels.data(), shape,
-                      session.verify_threads())
-        .inertia;
-  };
-  const double expected = inertia(session.initial(), run.first);
-  const double found = inertia(session.rotated(), other);
-  if (std::abs(found - expected) <= kSameQuality * expected) return;
-  // Rounding may take more than that, where it decides many labels; stale ones it does not explain.
-  const auto rotated = session.rotated();
-  const Certificate labels =
-      certify_step(session.traits(), session.evidence(rotated, other), options);
-  if (labels.passed) {
-    certificate.add(kName, true,
-                    "from the same centroids in another order came labels of inertia " +
-                        format_number(found) + " instead of " + format_number(expected) +
-                        ", which rounding explains");
-    return;
-  }
-  certificate.add(kName, false,
-                  "from the same centroids in another order came labels of inertia " +
-                      format_number(found) + " instead of " + format_number(expected));
 }
 
 std::vector<double> per_iteration(std::vector<double> seconds, double iterations) {
@@ -314,11 +57,8 @@ std::string lacking_device_memory(const RegisteredVariant& registered, const Sha
 
 // No variant: the trajectory that float64 cells are compared with.
 JobResult follow_float64(const Job& job) {
-  LoadOptions as_stored;
-  as_stored.scalar = ScalarType::f64;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(job.points_file, as_stored);
-  const Points initial = load_points(job.centroids_file, as_stored);
+  const Points points = load_made(job.points_file, ScalarType::f64);
+  const Points initial = load_made(job.centroids_file, ScalarType::f64);
   const Shape shape{points.n(), points.d(), job.k, Precision::f64};
   JobResult result;
   std::vector<double> before;
@@ -337,6 +77,33 @@ JobResult follow_float64(const Job& job) {
   result.inertia =
       quality_of(points.data<double>(), before.data(), labels.data(), shape, job.threads).inertia;
   result.scale = trajectory_scale(before.data(), labels.data(), shape);
+  result.status = "ok";
+  return result;
+}
+
+// No variant: the exact trajectory of points that memory does not hold.
+JobResult follow_by_rows(const Job& job) {
+  const Points points = load_made(job.points_file, ScalarType::f32);
+  const Points initial = load_made(job.centroids_file, ScalarType::f32);
+  const Shape shape{points.n(), points.d(), job.k, Precision::f32};
+  const auto* rows = points.data<float>();
+  const float max_abs = largest_abs(rows, points.n() * points.d(), job.threads);
+  JobResult result;
+  std::vector<float> before;
+  std::vector<float> centroids(initial.data<float>(), initial.data<float>() + job.k * points.d());
+  std::vector<std::int32_t> labels;
+  for (std::int64_t iteration = 0; iteration < job.iterations; ++iteration) {
+    if (before == centroids) break;  // nothing changes any more
+    before = centroids;
+    exact_step_by_rows(rows, shape, max_abs, job.threads, centroids, labels);
+    std::vector<char> used(job.k, 0);
+    for (const std::int32_t label : labels) used[label] = 1;
+    result.empty_clusters = std::count(used.begin(), used.end(), 0);
+    result.any_empty_clusters = result.any_empty_clusters || result.empty_clusters > 0;
+  }
+  result.inertia = quality_of(rows, before.data(), labels.data(), shape, job.threads).inertia;
+  result.scale = trajectory_scale(before.data(), labels.data(), shape);
+  result.label_hash = fnv1a_hex(labels.data(), labels.size() * sizeof(std::int32_t));
   result.status = "ok";
   return result;
 }
@@ -375,12 +142,45 @@ void tell_answer(const CertifiedRun<T>& run, const Shape& shape, JobResult& resu
   result.status = "ok";
 }
 
+/// The rate of the disk that the points come from, right before and right after the timed part: what a disk
+/// that others use gives changes.
+class DiskLimit {
+ public:
+  explicit DiskLimit(const Job& job) : job_(job) { measure(); }
+
+  void tell(const Shape& shape, JobResult& result) {
+    if (!job_.beyond_memory) return;
+    measure();
+    double bytes = 0;
+    for (const DiskRate& rate : rates_) bytes += rate.bytes_per_second;
+    result.streamed = {{"bytes_per_iteration", shape.n * shape.d * std::int64_t{4}},
+                       {"disk_gbytes_per_second", nullptr},
+                       {"direct", nullptr}};
+    if (rates_.empty()) return;
+    result.streamed["disk_gbytes_per_second"] = bytes / static_cast<double>(rates_.size()) * 1e-9;
+    result.streamed["direct"] = rates_.front().direct;
+  }
+
+ private:
+  void measure() {
+    constexpr double kSeconds = 2;
+    constexpr double kShortSeconds = 0.1;  // where a repetition is short as well
+    if (!job_.beyond_memory) return;
+    const double seconds = std::clamp(job_.max_seconds / 8, kShortSeconds, kSeconds);
+    if (const auto rate = measure_disk_rate(job_.points_file, seconds)) rates_.push_back(*rate);
+  }
+
+  const Job& job_;
+  std::vector<DiskRate> rates_;
+};
+
 /// The timed part, of a variant that has its certificate. `warm_up`: iterations that it has run.
 template <class T>
 void time_variant(Session<T>& session, const Job& job, int repetitions, std::int64_t warm_up,
                   JobResult& result) {
   const GpuDevice* gpu = session.traits().gpu ? current_gpu() : nullptr;
   nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
+  DiskLimit disk(job);
   QuietMoments moments(job.threads, job.best_pace, job.patience);
   const auto timed =
       time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
@@ -393,6 +193,7 @@ void time_variant(Session<T>& session, const Job& job, int repetitions, std::int
   }
   moments.finish();
   result.pace = moments.paces();
+  disk.tell(session.problem().shape, result);
   if (gpu != nullptr) {
     result.gpu = {{"index", gpu->index},
                   {"name", gpu->name},
@@ -410,21 +211,6 @@ void time_variant(Session<T>& session, const Job& job, int repetitions, std::int
     result.doubts.push_back("the library stopped after " + std::to_string(*executed.begin()) +
                             " to " + std::to_string(*executed.rbegin()) +
                             " iterations: from the same start not always after as many");
-  }
-}
-
-/// Another run, for the times of its stages.
-template <class T>
-void profile(Session<T>& session, const Job& job, JobResult& result) {
-  StageTimes stages(session.on_our_gpu());
-  session.variant().set_stage_recorder(&stages);
-  session.reset();
-  session.step(job.iterations);
-  session.variant().set_stage_recorder(nullptr);
-  result.stages = stages.per_iteration(executed_in_last_step(session, job.iterations));
-  if (const auto times = session.rank_times()) {
-    result.stages["communication"] =
-        times->communication.front() / static_cast<double>(job.iterations);
   }
 }
 
@@ -448,17 +234,17 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
     result.reason = kNoDuration;
     result.samples.clear();
   }
-  // The profiling pass costs another repetition, too much for cells of that length.
-  if (job.profile && run.seconds <= kLongestProfiledSeconds) profile(session, job, result);
+  // The profiling pass costs another repetition, too much for cells of that length; of a file's points it
+  // alone tells whether disk or cores bind.
+  if (job.profile && (run.seconds <= kLongestProfiledSeconds || job.beyond_memory)) {
+    result.stages = time_stages(session, job.iterations);
+  }
 }
 
 template <class T>
 JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
-  LoadOptions as_stored;
-  as_stored.scalar = scalar_of<T>;
-  as_stored.check_finite = false;  // checked when the data set was made
-  const Points points = load_points(job.points_file, as_stored);
-  const Points centroids = load_points(job.centroids_file, as_stored);
+  const Points points = load_made(job.points_file, scalar_of<T>);
+  const Points centroids = load_made(job.centroids_file, scalar_of<T>);
   if (centroids.n() != job.k || centroids.d() != points.d()) {
     return without_answer("error", job.centroids_file + " holds " + std::to_string(centroids.n()) +
                                        " x " + std::to_string(centroids.d()) +
@@ -470,6 +256,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   problem.points = points.data<T>();
   problem.threads = job.threads;
   problem.points_file = job.points_file;
+  problem.beyond_memory = job.beyond_memory;
   if (const Support support = supports(registered, problem.shape); !support.ok) {
     return without_answer("skipped", support.reason);
   }
@@ -490,7 +277,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   for (auto& entry : session.variant().library_info()) result.library.push_back(std::move(entry));
   if (const double planted = planted_slowdown(); planted > 0) {
     // In the cell itself, so that no later run of the experiment can wash it off.
-    result.library.emplace_back("planted slowdown", format_number(planted));
+    result.library.emplace_back("planted slowdown", formatted("%.6g", planted));
   }
 
   const bool timed = job.repetitions > 0;
@@ -533,6 +320,7 @@ JobResult run_job(const Job& job) {
   failed.status = "error";
   try {
     if (job.variant == kFloat64Trajectory) return follow_float64(job);
+    if (job.variant == kExactByRows) return follow_by_rows(job);
     const RegisteredVariant& registered = require_variant_of_worker(job.variant);
     use_gpus(job.gpus);
     return job.precision == Precision::f64 ? run_typed<double>(job, registered)

@@ -127,8 +127,8 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::write(const void* data, std::size_t bytes) {
   const auto* next = static_cast<const char*>(data);
   while (bytes > 0) {
-    constexpr std::size_t kMost = std::size_t{1} << 30;  // some systems refuse 2 GiB at once
-    const auto written = ::write(descriptor_, next, std::min(bytes, kMost));
+    constexpr std::size_t kMax = std::size_t{1} << 30;  // some systems refuse 2 GiB at once
+    const auto written = ::write(descriptor_, next, std::min(bytes, kMax));
     if (written < 0) {
       if (errno == EINTR) continue;
       fail(file_, "cannot be written", errno);
@@ -217,9 +217,9 @@ void make_way(const std::filesystem::path& file) {
     fs::remove(file, error);
   }
   if (error) fail(file, "is not a regular file, and cannot be removed", error.value());
-  std::fprintf(stderr,
-               "kmeans-bench: %s in the cache is made again: what was there is no file, and %s\n",
-               printable(file.filename().string()).c_str(), printable(now).c_str());
+  std::fprintf(
+      stderr, "kmeans-bench: %s in the cache is made again: what was there is not a file, and %s\n",
+      printable(file.filename().string()).c_str(), printable(now).c_str());
 }
 
 FileLock::FileLock(const std::filesystem::path& file) {

@@ -54,9 +54,9 @@ CLI::Validator whole_size(std::int64_t least) {
   return {[=](std::string& text) {
             double value = 0;
             // Up to here every whole number is a float64 of its own.
-            constexpr double kMost = 9007199254740992.0;
+            constexpr double kMax = 9007199254740992.0;
             const bool fits = parse_number(text, value) && std::floor(value) == value &&
-                              value >= static_cast<double>(least) && value <= kMost;
+                              value >= static_cast<double>(least) && value <= kMax;
             if (!fits) {
               return as_given(text) + " is not a whole number from " + std::to_string(least) +
                      " to 2^53 (2e6 is one)";

@@ -139,6 +139,13 @@ std::string ChildProcess::wait_for_end() {
   return "exit code " + std::to_string(WEXITSTATUS(status));
 }
 
+PythonProgram find_python_program(const std::string& root) {
+  const char* chosen = std::getenv("KMEANS_BENCH_PYTHON");
+  if (chosen != nullptr && *chosen != '\0') return {find_executable(chosen), chosen, true};
+  const std::string own = find_executable(root + "/.venv/bin/python");
+  return {own.empty() ? find_executable("python3") : own, "python3"};
+}
+
 std::string find_executable(const std::string& program) {
   const auto runnable = [](const std::string& path) {
     struct stat status {};

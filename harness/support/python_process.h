@@ -84,6 +84,15 @@ class ChildProcess {
   bool reaped_ = false;
 };
 
+/// $KMEANS_BENCH_PYTHON; else that of the virtual environment .venv in `root`, or python3: as found by
+/// find_executable, and what was looked for.
+struct PythonProgram {
+  std::string found;  ///< Empty where there is none.
+  std::string sought;
+  bool chosen = false;  ///< By the variable: then there is no substitute.
+};
+PythonProgram find_python_program(const std::string& root);
+
 /// The program's path: itself if it holds a slash, else the first executable on $PATH of that name;
 /// empty where there is none.
 std::string find_executable(const std::string& program);

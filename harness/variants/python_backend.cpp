@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <mutex>
@@ -294,16 +293,11 @@ PythonLocation find_python() {
   PythonLocation location{"", (folder / "worker.py").string(), folder.string()};
   location.missing = missing_source_tree();
   if (!location.missing.empty()) return location;
-  const char* chosen = std::getenv("KMEANS_BENCH_PYTHON");
-  if (chosen != nullptr && *chosen != '\0') {
-    location.interpreter = find_executable(chosen);  // no fall-back: it was asked for by name
-    location.missing =
-        "KMEANS_BENCH_PYTHON is '" + valid_utf8(chosen) + "', which is not a program";
-    return location;
-  }
-  location.interpreter = find_executable((root / ".venv" / "bin" / "python").string());
-  if (location.interpreter.empty()) location.interpreter = find_executable("python3");
-  location.missing = "neither .venv/bin/python nor a python3 on PATH was found";
+  const PythonProgram python = find_python_program(root.string());
+  location.interpreter = python.found;
+  location.missing = python.chosen ? "KMEANS_BENCH_PYTHON is '" + valid_utf8(python.sought) +
+                                         "', which is not a program"
+                                   : "neither .venv/bin/python nor a python3 on PATH was found";
   return location;
 }
 

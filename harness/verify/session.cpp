@@ -46,11 +46,17 @@ double device_memory_need(const RegisteredVariant& variant, const Shape& whole, 
 
 double memory_need(const RegisteredVariant& variant, const Shape& shape, int threads) {
   const Sizes s = shape;
+  return s.n * s.d * s.scalar + memory_need_beside_points(variant, shape, threads);
+}
+
+double memory_need_beside_points(const RegisteredVariant& variant, const Shape& shape,
+                                 int threads) {
+  const Sizes s = shape;
   const MemoryModel& memory = variant.traits.memory_bytes;
   const double own = memory ? memory(shape, threads) : 4 * s.n;
-  // Points, what the variant keeps, and what a certificate compares: three sets of labels, four of
-  // centroids, and their sums in float64.
-  return s.n * s.d * s.scalar + own + 12 * s.n + s.k * s.d * (4 * s.scalar + 8);
+  // What the variant keeps, and what a certificate compares: three sets of labels, four of centroids,
+  // and their sums in float64.
+  return own + 12 * s.n + s.k * s.d * (4 * s.scalar + 8);
 }
 
 template <class T>

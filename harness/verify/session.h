@@ -39,6 +39,10 @@ Support supports(const RegisteredVariant& variant, const Shape& shape);
 /// Host bytes that points, labels and the variant's own memory need on this many CPU threads.
 double memory_need(const RegisteredVariant& variant, const Shape& shape, int threads);
 
+/// The same where memory does not hold the points, of a variant with the trait `streams`: what a mapped
+/// file is in memory can be taken back at any time, and does not count.
+double memory_need_beside_points(const RegisteredVariant& variant, const Shape& shape, int threads);
+
 /// Device bytes that the variant needs on each of the GPUs that share the points; 0 for those that use
 /// no GPU.
 double device_memory_need(const RegisteredVariant& variant, const Shape& shape, int gpus = 1);
@@ -108,6 +112,12 @@ class Session {
   int verify_threads_ = 1;
 };
 
+/// Are all labels in [0, k)?
+inline bool in_range(const std::vector<std::int32_t>& labels, std::int64_t k) {
+  return std::all_of(labels.begin(), labels.end(),
+                     [&](auto label) { return label >= 0 && label < k; });
+}
+
 /// The full certificate of a variant on a problem: one step from the initial centroids, and the
 /// last of `iterations` steps from whatever centroids the variant has then.
 template <class T>
@@ -147,13 +157,7 @@ CertifiedRun<T> certified_run(Session<T>& session, std::int64_t iterations,
             run.last.label_hash() + ":" + run.last.centroid_hash();
 
   const Shape& shape = session.problem().shape;
-  const auto in_range = [&](const std::vector<std::int32_t>& labels) {
-    for (const std::int32_t label : labels) {
-      if (label < 0 || label >= shape.k) return false;
-    }
-    return true;
-  };
-  run.labels_in_range = in_range(run.first.labels) && in_range(run.last.labels);
+  run.labels_in_range = in_range(run.first.labels, shape.k) && in_range(run.last.labels, shape.k);
   if (run.labels_in_range) {
     const bool returned = session.traits().labels_of == LabelsOf::returned;
     const T* owner = returned ? run.last.centroids.data() : run.before.data();

@@ -73,11 +73,11 @@ double norm_of(const T* row, std::int64_t d) {
 // The smallest q up to 4 for which all values times 2^q are integers; nothing if there is none.
 template <class T>
 std::optional<int> binary_places(const T* values, std::int64_t count, int least) {
-  constexpr int kMost = 4;
+  constexpr int kMax = 4;
   int places = least;
   for (std::int64_t i = 0; i < count; ++i) {
     while (std::ldexp(values[i], places) != std::nearbyint(std::ldexp(values[i], places))) {
-      if (++places > kMost) return std::nullopt;
+      if (++places > kMax) return std::nullopt;
     }
   }
   return places;
@@ -396,14 +396,15 @@ struct OwnedSums {
 
 template <class T>
 void add_owned(const StepEvidence<T>& step, const std::int32_t* labels, const OwnedSums& own,
-               ClusterMeans& means, std::vector<double>& low) {
+               std::int64_t begin, std::int64_t end, ClusterMeans& means,
+               std::vector<double>& low) {
   const std::int64_t n = step.shape.n;
   const std::int64_t d = step.shape.d;
   double scale = 1;
   if constexpr (std::is_same_v<T, float>) {
     scale = exact::power_of_two(exact::sum_exponent(n, step.max_abs));
   }
-  for (std::int64_t i = 0; i < n; ++i) {
+  for (std::int64_t i = begin; i < end; ++i) {
     const std::int64_t j = labels[i];
     if (j < own.first_cluster || j >= own.last_cluster) continue;
     if (own.first_coordinate == 0) means.counts[j] += 1;
@@ -440,13 +441,20 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   const std::int64_t groups = std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
   const std::int64_t slices =
       std::min<std::int64_t>(d, std::max<std::int64_t>(1, step.threads / groups));
-  for_each_part(groups * slices, step.threads, [&](std::int64_t part) {
-    const std::int64_t group = part / slices;
-    const std::int64_t slice = part % slices;
-    const OwnedSums own{k * group / groups, k * (group + 1) / groups, d * slice / slices,
-                        d * (slice + 1) / slices};
-    add_owned(step, labels, own, means, low);
-  });
+  // All owners add a stretch of rows before any goes on to the next, so that points beyond memory are read
+  // once, not once an owner.
+  constexpr std::int64_t kStretch = std::int64_t{1} << 25;  // coordinates
+  const std::int64_t rows = std::max<std::int64_t>(1, kStretch / d);
+  for (std::int64_t begin = 0; begin < step.shape.n; begin += rows) {
+    const std::int64_t end = std::min(step.shape.n, begin + rows);
+    for_each_part(groups * slices, step.threads, [&](std::int64_t part) {
+      const std::int64_t group = part / slices;
+      const std::int64_t slice = part % slices;
+      const OwnedSums own{k * group / groups, k * (group + 1) / groups, d * slice / slices,
+                          d * (slice + 1) / slices};
+      add_owned(step, labels, own, begin, end, means, low);
+    });
+  }
   for (std::int64_t j = 0; j < k; ++j) {
     const double count = static_cast<double>(std::max<std::int64_t>(1, means.counts[j]));
     for (std::int64_t t = 0; t < d; ++t) {
@@ -935,6 +943,40 @@ void float64_step(const double* points, const Shape& shape, int threads,
   for (std::int64_t j = 0; j < k; ++j) {
     if (means.counts[j] == 0) continue;
     std::copy_n(means.mean.begin() + j * d, d, centroids.begin() + j * d);
+  }
+}
+
+void exact_step_by_rows(const float* points, const Shape& shape, float max_abs, int threads,
+                        std::vector<float>& centroids, std::vector<std::int32_t>& labels) {
+  const std::int64_t d = shape.d;
+  const std::int64_t k = shape.k;
+  const int exponent = exact::sum_exponent(shape.n, max_abs);
+  const double scale = exact::power_of_two(exponent);
+  labels.resize(shape.n);
+  const ExactDistances<float> exact_distances(centroids.data(), k, d);
+  std::vector<std::int64_t> sums(k * (d + 1), 0);  // a cluster's sums, then its count
+  std::mutex mutex;
+  for_blocks(shape.n, threads, [&](std::int64_t, std::int64_t begin, std::int64_t end) {
+    std::vector<double> distances;
+    std::vector<std::int64_t> own(k * (d + 1), 0);
+    for (std::int64_t i = begin; i < end; ++i) {
+      const float* point = points + i * d;
+      const std::int64_t nearest = exact_distances.to(point, distances);
+      labels[i] = static_cast<std::int32_t>(nearest);
+      std::int64_t* sum = own.data() + nearest * (d + 1);
+      for (std::int64_t t = 0; t < d; ++t) sum[t] += exact::to_fixed_point(point[t], scale);
+      sum[d] += 1;
+    }
+    const std::lock_guard lock(mutex);
+    for (std::size_t c = 0; c < own.size(); ++c) sums[c] += own[c];  // integers: in any order
+  });
+  const double inverse_scale = exact::power_of_two(-exponent);
+  for (std::int64_t j = 0; j < k; ++j) {
+    const std::int64_t* sum = sums.data() + j * (d + 1);
+    if (sum[d] == 0) continue;  // an empty cluster keeps its centroid
+    for (std::int64_t t = 0; t < d; ++t) {
+      centroids[j * d + t] = exact::mean_of(sum[t], sum[d], inverse_scale);
+    }
   }
 }
 

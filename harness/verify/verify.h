@@ -117,6 +117,11 @@ bool rounding_points_matters(const TrajectoryScale& scale, double exact_inertia)
 void float64_step(const double* points, const Shape& shape, int threads,
                   std::vector<double>& centroids, std::vector<std::int32_t>& labels);
 
+/// One exact Lloyd step (docs/exact-step.md) row by row, each row read once and none kept: for points that
+/// memory does not hold. Plain code of its own, without a filter.
+void exact_step_by_rows(const float* points, const Shape& shape, float max_abs, int threads,
+                        std::vector<float>& centroids, std::vector<std::int32_t>& labels);
+
 /// Compares the inertia after T iterations with the exact trajectory's. Where that is below the
 /// floor, a variant's only has to be within what is granted there. `met_empty_clusters`: the exact
 /// trajectory did; that a variant's own clusters went empty by rounding is not an excuse.

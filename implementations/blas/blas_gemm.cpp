@@ -34,12 +34,12 @@ constexpr std::int64_t kBlockCentroids = 256;
 std::int64_t block_points(const kmeans::Shape& s) {
   constexpr std::int64_t kUnpackedProduct = 1 << 17;
   constexpr std::int64_t kLeast = 128;
-  constexpr std::int64_t kMost = 512;
+  constexpr std::int64_t kMax = 512;
   // By division, since this is asked about shapes of any size.
-  if (s.k > kUnpackedProduct / kLeast / s.d) return std::min(s.n, kMost);
+  if (s.k > kUnpackedProduct / kLeast / s.d) return std::min(s.n, kMax);
   // A multiple of any SIMD width's register tile.
   const std::int64_t rows = kUnpackedProduct / (s.k * s.d) / kLeast * kLeast;
-  return std::min({s.n, rows, kMost});
+  return std::min({s.n, rows, kMax});
 }
 
 /// As many threads as have enough to do: these multiply-adds repay waking one more.
@@ -151,10 +151,10 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
 
 /// Sizes are handed to BLAS as its integers.
 kmeans::Support blas_integers_fit(const kmeans::Shape& s) {
-  constexpr std::int64_t kMost = std::numeric_limits<blasint>::max();
-  if (s.d > kMost) {
+  constexpr std::int64_t kMax = std::numeric_limits<blasint>::max();
+  if (s.d > kMax) {
     return kmeans::Support::no("d = " + std::to_string(s.d) + " exceeds this BLAS's largest " +
-                               "leading dimension, " + std::to_string(kMost));
+                               "leading dimension, " + std::to_string(kMax));
   }
   return kmeans::Support::yes();
 }

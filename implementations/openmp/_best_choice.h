@@ -120,9 +120,9 @@ class Looks {
   [[nodiscard]] std::int64_t next(double both) const {
     if (in_a_row_ > 0) return 1;
     const double missing = beginning_ + both - saved_;
-    constexpr double kMost = 1e9;
+    constexpr double kMax = 1e9;
     return std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::ceil(std::min(kMost, missing / (kShare * iteration_)))));
+        1, static_cast<std::int64_t>(std::ceil(std::min(kMax, missing / (kShare * iteration_)))));
   }
 
   void passed(std::int64_t iterations) {

@@ -28,9 +28,9 @@ inline std::vector<float> evenly_spaced(const Problem<float>& problem, std::int6
 /// points are as small there as those about all. Every point that is looked through costs a distance.
 inline std::vector<float> neighbourhoods(const Problem<float>& problem) {
   constexpr std::int64_t kNeighbours = 128;
-  constexpr std::int64_t kMost = 8;
+  constexpr std::int64_t kMax = 8;
   const auto [n, d, k, precision] = problem.shape;
-  const std::int64_t count = std::clamp<std::int64_t>(n / (128 * kNeighbours), 1, kMost);
+  const std::int64_t count = std::clamp<std::int64_t>(n / (128 * kNeighbours), 1, kMax);
   std::vector<float> points;
   std::vector<float> distances(n);
   std::vector<std::int64_t> order(n);

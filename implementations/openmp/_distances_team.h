@@ -33,7 +33,7 @@ class DistancesTeam : public BoundsTeam<OwnMember> {
 
   static constexpr int kTogether = 4;        // centroids measured at once
   static constexpr float kEnough = 0x1p40F;  // what lies beyond CentroidRange::kFar is further
-  static constexpr std::int64_t kMostBetween = 4096;  // centroids whose distances are kept
+  static constexpr std::int64_t kMaxBetween = 4096;  // centroids whose distances are kept
 
   struct Best {
     float upper = std::numeric_limits<float>::infinity();

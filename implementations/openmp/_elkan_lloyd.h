@@ -69,7 +69,7 @@ class ElkanLloyd : public DistancesTeam<Rules, DistancesMember> {
 
   /// Distances between centroids are kept where they are few beside those to points.
   static bool keeps_between(const Shape& shape) {
-    return shape.k <= Base::kMostBetween && shape.k <= shape.n / 16;
+    return shape.k <= Base::kMaxBetween && shape.k <= shape.n / 16;
   }
 
   static double bytes(const Shape& shape, int threads) {

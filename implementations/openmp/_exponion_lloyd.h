@@ -42,7 +42,7 @@ class ExponionLloyd : public DistancesTeam<Rules, ExponionMember> {
   using typename Base::Best;
 
  public:
-  static constexpr std::int64_t kMostCentroids = Base::kMostBetween;
+  static constexpr std::int64_t kMaxCentroids = Base::kMaxBetween;
 
   void setup(const Problem<float>& problem) override {
     const auto [n, d, k, precision] = problem.shape;

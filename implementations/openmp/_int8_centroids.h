@@ -26,7 +26,8 @@ class Int8Centroids {
         norms_(k),
         values_(most_groups() * words_ * kInt8Group),
         terms_(most_groups()),
-        tiling_(Int8Tiling::of(words_)) {
+        tiling_(Int8Tiling::of(words_)),
+        rows_(Int8Points::has_rows(d) ? Int16Centroids(k, d) : Int16Centroids()) {
     order_.reserve(k);
     if (with_tiles)
       tiles_.assign(round_up(most_groups(), 2) / 2 * tiling_.steps * kInt8TileWords, 0);
@@ -48,6 +49,8 @@ class Int8Centroids {
     task.tiling = tiling_;
   }
   const Int8Tiling& tiling() const { return tiling_; }
+  /// All of them as rows, in the order of their indices, where points have rows.
+  const Int16Centroids& rows() const { return rows_; }
 
   void measure(const float* centroids, const Frame<float>& frame, Range clusters) {
     std::vector<double> centroid(d_);
@@ -56,6 +59,9 @@ class Int8Centroids {
       const Int8Extent extent = extent_of(centroid.data(), d_);
       steps_[j] = int8_step(extent, d_, least_centroid_step(radius_));
       norms_[j] = extent.norm;
+      if (!Int8Points::has_rows(d_)) continue;
+      quantise_int16_centroid(centroid.data(), d_, extent.norm, radius_, rows_.row(j),
+                              rows_.terms(j));
     }
   }
 
@@ -93,7 +99,9 @@ class Int8Centroids {
     }
   }
 
-  static double bytes(const Sizes& s) { return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63); }
+  static double bytes(const Sizes& s) {
+    return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63) + Int16Centroids::bytes(s.k, s.d);
+  }
 
  private:
   int most_ = kInt8Most;  // of a point's byte
@@ -109,6 +117,7 @@ class Int8Centroids {
   AlignedArray<std::uint32_t> values_;
   AlignedArray<Int8GroupTerms> terms_;
   Int8Tiling tiling_;
+  Int16Centroids rows_;
   std::vector<std::uint32_t> tiles_;  // the values once more, where the filter has tiles
 };
 

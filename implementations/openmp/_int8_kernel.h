@@ -59,20 +59,20 @@ class Fetching {
       : lines_(task.words * (kInt8Points / 16)),
         lines_each_((lines_ + shares - 1) / shares),
         rows_each_((task.fetch.count + shares - 1) / shares),
-        row_(task.fetch.d < kMaxRow ? task.fetch.d : kMaxRow) {}
+        row_(task.fetch.bytes < kMaxRow ? task.fetch.bytes : kMaxRow) {}
 
   [[gnu::always_inline]] void share(const Int8Task& task) {
     for (std::int64_t left = lines_each_; left > 0 && line_ < lines_; --left, ++line_) {
       __builtin_prefetch(task.next + line_ * 16, 0, 2);
     }
     for (std::int64_t left = rows_each_; left > 0 && at_ < task.fetch.count; --left, ++at_) {
-      const float* row = task.fetch.rows + task.fetch.some[at_] * task.fetch.d;
-      for (std::int64_t t = 0; t < row_; t += 16) __builtin_prefetch(row + t, 0, 2);
+      const char* row = task.fetch.rows + task.fetch.some[at_] * task.fetch.bytes;
+      for (std::int64_t at = 0; at < row_; at += 64) __builtin_prefetch(row + at, 0, 2);
     }
   }
 
  private:
-  static constexpr std::int64_t kMaxRow = 512;  // the processor itself follows a longer one
+  static constexpr std::int64_t kMaxRow = 2048;  // the processor itself follows a longer one
   std::int64_t lines_;
   std::int64_t lines_each_;
   std::int64_t rows_each_;
@@ -192,6 +192,7 @@ template <class V, class T>
 
 /// Are the sums of few groups kept, since to find them again costs more than to store them?
 inline bool keeps_sums(const Int8Task& task) { return task.group_count <= kInt8KeptGroups; }
+inline constexpr bool kSumsAreWhole = true;  // |z|^2 and offset are part of them
 
 [[gnu::always_inline]] inline void load_kept_sums(const Int8Task& /*task*/,
                                                   const Int8Scratch& scratch, std::int64_t g, int p,

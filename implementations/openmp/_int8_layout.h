@@ -69,10 +69,10 @@ inline void copy_to_tiles(const std::uint32_t* group_words, std::int64_t words,
   }
 }
 
-/// Rows of points in float32 that will be asked for soon: `rows` is the first of a block.
+/// Rows of points that will be asked for soon: `rows` is the first of a block.
 struct Int8RowsToFetch {
-  const float* rows = nullptr;
-  std::int64_t d = 0;
+  const char* rows = nullptr;
+  std::int64_t bytes = 0;  ///< From row to row.
   const std::int32_t* some = nullptr;
   std::int32_t count = 0;
 };
@@ -101,17 +101,27 @@ inline constexpr int kInt8PairPoints = 64;  // group * 64 + point
 inline constexpr std::int64_t kInt8KeptGroups = 16;
 inline constexpr std::int64_t kInt8KeptTileGroups = 256;
 
+/// From so many words of all groups on, kept sums are compared a register of points at a time: fetching
+/// single ones, each from a line of its own, takes longer where more lies in the cache. Measured.
+inline constexpr std::int64_t kInt8WholeRegisters = 64;
+
 /// A thread's memory between the stages of the filter.
 struct Int8Scratch {
   Int8Scratch() = default;
   explicit Int8Scratch(std::int64_t groups)
       : highest(groups * kInt8Points),
-        pairs(groups * kInt8Points + 16),
+        pairs(most_pairs(groups) + 16),
         sums(std::min(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points) {}
   static double bytes(double k) {
     const double groups = k / kInt8Group + 1;
-    return groups * kInt8Points * 8 +
+    return groups * kInt8Points * 4 + most_pairs(groups) * 4 +
            std::min<double>(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points * 4;
+  }
+
+  /// Pairs of a point and a group; of few groups, of a point and a centroid.
+  template <class T>
+  static T most_pairs(T groups) {
+    return groups * kInt8Points * (groups <= T{kInt8KeptGroups} ? kInt8Group : 1);
   }
 
   AlignedArray<float> highest;        // groups x kInt8Points
@@ -127,7 +137,7 @@ struct Int8Survivors {
   std::int32_t few[kInt8Points][kInt8Few + kInt8Group];
   std::int32_t open[kInt8Points];  ///< The points with more than one.
   std::int32_t open_count;
-  std::int64_t looked_at;  ///< Pairs of a point and a group that were looked at again.
+  std::int64_t operations;  ///< On registers, roughly, to find them in the groups that stayed.
 };
 
 using Int8Filter = void (*)(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors);

@@ -13,14 +13,16 @@ namespace kmeans::openmp {
 
 /// What became of some points beside the filter's own pass over all centroids.
 struct Int8Work {
-  std::int64_t looked_at = 0;    ///< Pairs of a point and a group of centroids.
-  std::int64_t differences = 0;  ///< Pairs of a point and a centroid.
+  std::int64_t operations = 0;   ///< By the filter, on groups that stayed.
+  std::int64_t products = 0;     ///< Pairs of a point and a centroid, as 16-bit integers.
+  std::int64_t differences = 0;  ///< And in float32.
   std::int64_t overfull = 0;     ///< Points with more survivors than are listed.
 
   /// Did it take longer than the float32 filter would have? In operations on registers, roughly.
   [[nodiscard]] bool exceeds_float32(double points, const Sizes& s) const {
     const double pass = points * s.k * (s.d / 64 + 0.4);
-    const double again = static_cast<double>(looked_at) * (s.d / 4 + 30) +
+    const double again = static_cast<double>(operations) +
+                         static_cast<double>(products) * (s.d / 16 + 20) +
                          static_cast<double>(differences) * (s.d / 8 + 40) +
                          static_cast<double>(overfull) * s.k * (s.d / 8 + 10);
     return pass + again > points * s.k * (s.d / 16 + 0.4);

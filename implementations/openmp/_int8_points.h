@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// All points as bytes, in blocks of words x kInt8Points, made once in setup.
+// All points as bytes, in blocks of words x kInt8Points, and as rows of 16-bit integers; made once in
+// setup.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_int16_rows.h"
 #include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_packed.h"
 #include "implementations/openmp/_range.h"
@@ -33,7 +35,10 @@ class Int8Points {
         words_(round_up(problem.shape.d, 4) / 4),
         blocks_(round_up(n_, kInt8Points) / kInt8Points),
         values_(blocks_ * words_ * kInt8Points + Int8Tiling::kBeyond),
-        terms_(blocks_) {
+        terms_(blocks_),
+        row_(has_rows(problem.shape.d) ? int16_stride(problem.shape.d) : 0),
+        rows_(n_ * row_),
+        row_terms_(row_ > 0 ? n_ : 0) {
     std::fill_n(values_.data() + blocks_ * words_ * kInt8Points, Int8Tiling::kBeyond, 0);
     std::vector<Padded<double>> radii(threads);
 #pragma omp parallel for schedule(static) num_threads(threads)
@@ -64,7 +69,18 @@ class Int8Points {
     return task;
   }
 
-  static double bytes(const Sizes& s) { return (s.n + kInt8Points) * (s.d + 3 + 12); }
+  /// Has every point a row as well?
+  static bool has_rows(std::int64_t d) { return d >= kInt16LeastCoordinates; }
+  bool has_rows() const { return row_ > 0; }
+  const std::int16_t* row(std::int64_t i) const { return rows_.data() + i * row_; }
+  std::int64_t row_bytes() const { return 2 * row_; }
+  const Int16PointTerms& row_terms(std::int64_t i) const { return row_terms_[i]; }
+
+  static double bytes(const Shape& shape) {
+    const Sizes s = shape;
+    const double row = has_rows(shape.d) ? 2 * static_cast<double>(int16_stride(shape.d)) + 8 : 0;
+    return (s.n + kInt8Points) * (s.d + 3 + 12) + s.n * row;
+  }
 
  private:
   static double radius_of(const Problem<float>& problem, const Frame<float>& frame, Range points) {
@@ -89,8 +105,15 @@ class Int8Points {
         const std::int64_t i = std::min(n_ - 1, block * kInt8Points + p);
         to_frame(problem.points + i * d, frame, d, point.data());
         quantise_point(point.data(), d, radius_, p, out, terms_[block], {}, most_);
+        if (has_rows() && block * kInt8Points + p < n_) pack_row(point.data(), d, i);
       }
     }
+  }
+
+  void pack_row(const double* point, std::int64_t d, std::int64_t i) {
+    std::int16_t* out = rows_.data() + i * row_;
+    quantise_int16_point(point, d, extent_of(point, d).norm, radius_, out, row_terms_[i]);
+    std::fill(out + d, out + row_, std::int16_t{0});
   }
 
   int most_ = kInt8Most;  // of a byte
@@ -100,6 +123,9 @@ class Int8Points {
   double radius_ = 0;
   AlignedArray<std::uint32_t> values_;
   AlignedArray<Int8PointTerms> terms_;
+  std::int64_t row_ = 0;  // integers of a row
+  AlignedArray<std::int16_t> rows_;
+  AlignedArray<Int16PointTerms> row_terms_;
 };
 
 }  // namespace kmeans::openmp

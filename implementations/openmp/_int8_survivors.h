@@ -56,14 +56,48 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
   return bits_at_least(score + margin, EightFloats{} + threshold) & ((1U << group.count) - 1);
 }
 
-[[maybe_unused]] void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
-  bound_groups(task, scratch);
-  for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
-    scratch.threshold[p] = __builtin_inff();  // padding has no candidates
+/// Lists the pairs of a point and a centroid, by its place in the groups, that stay: of kept sums, a
+/// register of points at a time.
+inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
+  std::uint32_t* pairs = scratch.pairs.data();
+  std::int64_t count = 0;
+  for (int first = 0; first < kInt8Points; first += kLanes) {
+    const Floats threshold = load<Floats>(scratch.threshold + first);
+    const Floats norm = load<Floats>(task.terms->norm + first);
+    const Floats residual = load<Floats>(task.terms->residual + first);
+    for (std::int64_t g = 0; g < task.group_count; ++g) {
+      const Int8GroupTerms& group = task.groups[g];
+      const Floats upper = load<Floats>(scratch.highest.data() + g * kInt8Points + first);
+      if (bits_at_least(upper, threshold) == 0) continue;
+      const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + first;
+      for (std::int64_t c = 0; c < group.count; ++c) {
+        const Floats score = (load<Floats>(sums + c * kInt8Points) - kInt8Zero) * group.step;
+        const Floats margin = norm * group.residual[c] + residual * group.norm[c];
+        count += append_lanes(
+            pairs + count, bits_at_least(score + margin, threshold),
+            static_cast<std::uint32_t>((g * kInt8Group + c) * kInt8PairPoints + first));
+      }
+    }
   }
+  return count;
+}
+
+/// From kept sums.
+inline void take_survivors(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
+  const std::int64_t pairs = list_survivors(task, scratch);
+  for (std::int64_t index = 0; index < pairs; ++index) {
+    const std::uint32_t pair = scratch.pairs[index];
+    const std::uint32_t p = pair % kInt8PairPoints;
+    const std::int32_t count = survivors.count[p]++;
+    survivors.few[p][count < kInt8Few ? count : kInt8Few] = task.order[pair / kInt8PairPoints];
+  }
+  survivors.operations = pairs * 10;
+}
+
+/// From kept sums, or from such as are formed again: pair by pair of a point and a group.
+inline void take_survivors_of_pairs(const Int8Task& task, Int8Scratch& scratch,
+                                    Int8Survivors& survivors) {
   const std::int64_t pairs = list_pairs(task, scratch);
-  for (std::int32_t& count : survivors.count) count = 0;
-  survivors.looked_at = pairs;
   const bool kept = keeps_sums(task);
   for (std::int64_t index = 0; index < pairs; ++index) {
     const std::uint32_t pair = scratch.pairs[index];
@@ -79,6 +113,20 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
     std::int32_t& count = survivors.count[p];
     const int at = count < kInt8Few ? count : kInt8Few;  // beyond lies room for one group
     count += append_marked(survivors.few[p] + at, left, task.order + g * kInt8Group);
+  }
+  survivors.operations = pairs * (task.words + 30);
+}
+
+[[maybe_unused]] void filter(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
+  bound_groups(task, scratch);
+  for (std::int64_t p = task.valid; p < kInt8Points; ++p) {
+    scratch.threshold[p] = __builtin_inff();  // padding has no candidates
+  }
+  for (std::int32_t& count : survivors.count) count = 0;
+  if (kSumsAreWhole && keeps_sums(task) && task.group_count * task.words >= kInt8WholeRegisters) {
+    take_survivors(task, scratch, survivors);
+  } else {
+    take_survivors_of_pairs(task, scratch, survivors);
   }
   survivors.open_count = 0;
   for (int p = 0; p < task.valid; ++p) {

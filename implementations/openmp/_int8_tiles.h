@@ -80,6 +80,7 @@ inline void close_tiles() { KMEANS_INT8_TILE(release); }
 
 /// As the functions of these names in _int8_kernel.h. Here the sums in memory are those of the products alone.
 inline bool keeps_sums(const Int8Task& task) { return task.group_count < kInt8KeptTileGroups; }
+inline constexpr bool kSumsAreWhole = false;
 
 [[gnu::always_inline]] inline void load_kept_sums(const Int8Task& task, const Int8Scratch& scratch,
                                                   std::int64_t g, int p, EightInts& sums) {

@@ -73,10 +73,8 @@ class PackedPoints {
   PackedPoints() = default;
   PackedPoints(const Problem<T>& problem, const Frame<T>& frame, int points_per_tile,
                bool with_norms, int threads)
-      : points_per_tile_(points_per_tile),
-        tile_size_((problem.shape.d + (with_norms ? 1 : 0)) * points_per_tile),
-        tiles_(round_up(problem.shape.n, points_per_tile) / points_per_tile),
-        values_(tiles_ * tile_size_) {
+      : PackedPoints(round_up(problem.shape.n, points_per_tile) / points_per_tile, problem.shape.d,
+                     points_per_tile, with_norms) {
 #pragma omp parallel num_threads(threads)
     {
       // The partition of step(): each thread reads later what it wrote here.
@@ -84,10 +82,24 @@ class PackedPoints {
       for (int part = 0; part < threads; ++part) {
         const Range range = part_of(tiles_, part, threads);
         for (std::int64_t tile = range.begin; tile < range.end; ++tile) {
-          pack_tile(problem, frame, tile, with_norms);
+          pack_tile(problem, frame, tile);
         }
       }
     }
+  }
+
+  /// Room for so many tiles, which pack() fills.
+  PackedPoints(std::int64_t tiles, std::int64_t d, int points_per_tile, bool with_norms)
+      : points_per_tile_(points_per_tile),
+        with_norms_(with_norms),
+        tile_size_((d + (with_norms ? 1 : 0)) * points_per_tile),
+        tiles_(tiles),
+        values_(tiles_ * tile_size_) {}
+
+  /// Points in place of those that were there; not more of them than the tiles hold.
+  void pack(const Problem<T>& problem, const Frame<T>& frame) {
+    const std::int64_t tiles = round_up(problem.shape.n, points_per_tile_) / points_per_tile_;
+    for (std::int64_t tile = 0; tile < tiles; ++tile) pack_tile(problem, frame, tile);
   }
 
   std::int64_t tiles() const { return tiles_; }
@@ -101,25 +113,50 @@ class PackedPoints {
   }
 
  private:
-  void pack_tile(const Problem<T>& problem, const Frame<T>& frame, std::int64_t tile,
-                 bool with_norms) {
-    const std::int64_t n = problem.shape.n;
+  static constexpr int kLanes = Lanes<T>::kCount;
+
+  void pack_tile(const Problem<T>& problem, const Frame<T>& frame, std::int64_t tile) {
+    for (int p = 0; p < points_per_tile_; p += kLanes) pack_lanes(problem, frame, tile, p);
+  }
+
+  /// Points p, p + 1, ... of a tile, as many as there are lanes. Rows are read as they lie, a square of
+  /// lanes x lanes coordinates at a time, which is turned on its way to the tile.
+  void pack_lanes(const Problem<T>& problem, const Frame<T>& frame, std::int64_t tile, int p) {
     const std::int64_t d = problem.shape.d;
-    T* out = values_.data() + tile * tile_size_;
-    for (int p = 0; p < points_per_tile_; ++p) {
-      const std::int64_t i = tile * points_per_tile_ + p;
-      double squares = 0;
-      for (std::int64_t t = 0; t < d; ++t) {
-        const T value = i < n ? frame.apply(problem.points[i * d + t], t) : T{0};
-        out[t * points_per_tile_ + p] = value;
-        squares += static_cast<double>(value) * static_cast<double>(value);
+    const std::int64_t first = tile * points_per_tile_ + p;
+    const auto valid =
+        static_cast<int>(std::clamp<std::int64_t>(problem.shape.n - first, 0, kLanes));
+    T* out = values_.data() + tile * tile_size_ + p;
+    alignas(64) double squares[kLanes] = {};
+    for (std::int64_t t = 0; t < d; t += kLanes) {
+      alignas(64) T square[kLanes][kLanes] = {};
+      const int width = static_cast<int>(std::min<std::int64_t>(kLanes, d - t));
+      for (int lane = 0; lane < valid; ++lane) {
+        const T* row = problem.points + (first + lane) * d + t;
+        if (width == kLanes) {  // of a length that the compiler knows
+          for (int u = 0; u < kLanes; ++u) square[lane][u] = frame.apply(row[u], t + u);
+        } else {
+          for (int u = 0; u < width; ++u) square[lane][u] = frame.apply(row[u], t + u);
+        }
       }
-      // Rounded up: the norm serves in upper bounds only.
-      if (with_norms) out[d * points_per_tile_ + p] = static_cast<T>(std::sqrt(squares) * 1.000001);
+      for (int u = 0; u < width; ++u) {
+        T* turned = out + (t + u) * points_per_tile_;
+        for (int lane = 0; lane < kLanes; ++lane) {
+          const T value = square[lane][u];
+          turned[lane] = value;
+          squares[lane] += static_cast<double>(value) * static_cast<double>(value);
+        }
+      }
+    }
+    if (!with_norms_) return;
+    // Rounded up: the norm serves in upper bounds only.
+    for (int lane = 0; lane < kLanes; ++lane) {
+      out[d * points_per_tile_ + lane] = static_cast<T>(std::sqrt(squares[lane]) * 1.000001);
     }
   }
 
   int points_per_tile_ = 0;
+  bool with_norms_ = false;
   std::int64_t tile_size_ = 0;
   std::int64_t tiles_ = 0;
   AlignedArray<T> values_;

@@ -7,7 +7,7 @@
 //            some points; and changed where a sample of points, which follows the centroids behind
 //            bounds, shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is one thread's
-// Memory:    that of every family that may come to work: the points up to three times
+// Memory:    that of every family that may come to work: the points up to four times
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does
 // Source:    ours; docs/openmp.md has the choice
 #include <omp.h>

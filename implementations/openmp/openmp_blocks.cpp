@@ -2,89 +2,60 @@
 //
 // Flags: -ffp-contract=off
 //
-// Idea:      points that memory need not hold: openmp_exact on one block of rows after the other,
-//            from where they lie, which may be a mapped file. A block's sums are added to those of
-//            the blocks before it; the centroids move when all have been read
-// Parallel:  as openmp_exact within a block; the system reads the next block meanwhile
-// Memory:    that of openmp_exact for one block of 64 MiB; all labels; sums and counts once more.
-//            All points are read in every iteration, and copied block by block into the order of
-//            openmp_exact
+// Idea:      points that memory need not hold: they stay where they lie, which may be a file larger
+//            than memory, and are taken block by block; of a block, a thread takes a strip of rows
+//            that its own cache holds, packs it, and does with it what openmp_exact does
+// Parallel:  strips of a block are handed out to the threads; meanwhile two others read the blocks
+//            to come. The centroids move when all blocks have been read
+// Memory:    blocks of 32 MiB, four where points are read from a file; a strip of packed points a
+//            thread; all labels; sums and counts. All points are read in every iteration
 // Numerics:  integer sums: equals the exact Lloyd step bit for bit, whatever the blocks
 // Source:    ours; docs/scaling.md
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "harness/communicator.h"
-#include "harness/exact_step.h"
-#include "harness/variant.h"
+#include "implementations/openmp/_block_reader.h"
+#include "implementations/openmp/_decide.h"
+#include "implementations/openmp/_filter_bound.h"
+#include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_lloyd.h"
 
 namespace {
 
+using namespace kmeans::openmp;  // NOLINT: this backend's shared code
 using kmeans::Problem;
 using kmeans::Shape;
-
-constexpr const char* kFamily = "openmp_exact";
 
 /// Bytes of a block's points; tests have fewer.
 std::int64_t block_bytes() {
   const char* text = std::getenv("KMEANS_BENCH_BLOCK_BYTES");
-  return text != nullptr ? std::atoll(text) : std::int64_t{64} << 20;
+  return text != nullptr ? std::atoll(text) : std::int64_t{32} << 20;
+}
+
+std::int64_t row_bytes(const Shape& shape) {
+  return shape.d * static_cast<std::int64_t>(sizeof(float));
 }
 
 std::int64_t rows_of_block(const Shape& shape) {
-  const std::int64_t row = shape.d * static_cast<std::int64_t>(sizeof(float));
-  return std::clamp<std::int64_t>(block_bytes() / row, 1, std::max<std::int64_t>(1, shape.n));
+  return std::clamp<std::int64_t>(block_bytes() / row_bytes(shape), 1,
+                                  std::max<std::int64_t>(1, shape.n));
 }
 
-/// Takes down the sums that a family tells the other ranks, of which it has none.
-class Totals final : public kmeans::Communicator {
- public:
-  std::vector<std::int64_t> sums;  // k x (d + 1): a cluster's sums, then its count
-
-  [[nodiscard]] int rank() const override { return 0; }
-  [[nodiscard]] int size() const override { return 1; }
-  [[nodiscard]] int ranks_here() const override { return 1; }
-  [[nodiscard]] std::string engine() const override { return "blocks"; }
-  void barrier() override {}
-  void all_reduce_sum(std::int64_t* values, std::int64_t count) override {
-    if (count != static_cast<std::int64_t>(sums.size())) {
-      throw kmeans::CommunicationError("a block has other sums than all blocks have");
-    }
-    for (std::int64_t i = 0; i < count; ++i) sums[static_cast<std::size_t>(i)] += values[i];
-  }
-  double all_reduce_max(double value) override { return value; }
-  double all_reduce_min(double value) override { return value; }
-  void reduce_scatter_sum(const std::int64_t* /*values*/,
-                          const std::vector<std::int64_t>& /*counts*/,
-                          std::int64_t* /*own*/) override {
-    unexpected();
-  }
-  void all_gather(void* /*values*/, const std::vector<std::int64_t>& /*bytes*/) override {}
-  void gather(const void* /*own*/, const std::vector<std::int64_t>& /*bytes*/,
-              void* /*all*/) override {
-    unexpected();
-  }
-  void scatter(const void* /*all*/, const std::vector<std::int64_t>& /*bytes*/,
-               void* /*own*/) override {
-    unexpected();
-  }
-  void broadcast(void* /*values*/, std::int64_t /*bytes*/, Wait /*wait*/) override {}
-  [[noreturn]] void abort(const std::string& reason, int /*exit_code*/) override {
-    throw kmeans::CommunicationError(reason);
-  }
-
- private:
-  [[noreturn]] static void unexpected() {
-    throw kmeans::CommunicationError("a block alone scatters nothing");
-  }
-};
+/// Tiles of a strip: what a core's own cache holds beside the centroids.
+std::int64_t tiles_of_strip(std::int64_t d, int points_per_tile) {
+  constexpr std::int64_t kBytes = 96 << 10;
+  return std::clamp<std::int64_t>(
+      kBytes / (d * points_per_tile * static_cast<std::int64_t>(sizeof(float))), 1, 64);
+}
 
 /// Tells the system what becomes of these points; of a mapped file that is when it reads them, or whose
 /// pages it gives away first. Never more than advice: other memory stays as it is.
@@ -102,95 +73,170 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
     problem_ = problem;
     const auto [n, d, k, precision] = problem.shape;
     rows_ = rows_of_block(problem.shape);
-    const int s = kmeans::exact::sum_exponent(problem.whole_n(), problem.max_abs);
-    inverse_scale_ = kmeans::exact::power_of_two(-s);
-    centroids_.resize(static_cast<std::size_t>(k * d));
-    labels_.resize(static_cast<std::size_t>(n));
-    totals_.sums.resize(static_cast<std::size_t>(k * (d + 1)));
-    if (n <= rows_) family_ = family_of(0, n);  // one block: it stays
+    if (problem.beyond_memory) {
+      reader_ =
+          std::make_unique<BlockReader>(problem.points_file, n, row_bytes(problem.shape), rows_);
+    }
+    const int group_size = choose_group_size(k);
+    points_per_tile_ = tile_points<float>(group_size);
+    kernel_ = tile_kernel<float, true>(group_size);
+    threads_ = useful_threads(problem.shape, points_per_tile_, problem.threads);
+    // About the mean of some points: where the frame lies costs digits of the filter, no right answer.
+    Problem<float> first = problem;
+    first.shape.n = std::min<std::int64_t>(n, rows_);
+    frame_.emplace(first);
+    centroids_ = PackedCentroids<float>(k, d, group_size);
+    float64_centroids_ = Float64Centroids(k, d);
+    sums_ = FixedPointSums<float>(problem, threads_);
+    seen_.resize(threads_);
+    tiles_ = tiles_of_strip(d, points_per_tile_);
+    for (int thread = 0; thread < threads_; ++thread) {
+      strips_.emplace_back(tiles_, d, points_per_tile_, true);
+    }
+    labels_.resize(n);
   }
 
   void reset(const float* centroids) override {
-    std::copy_n(centroids, centroids_.size(), centroids_.begin());
+    means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
+    std::fill(seen_.begin(), seen_.end(), Padded<CentroidRange>{});
+    pack_centroids(0, 1);
+    std::fill(labels_.begin(), labels_.end(), -1);
+    sums_.clear();
   }
 
   void step(std::int64_t iterations) override {
-    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
-      std::fill(totals_.sums.begin(), totals_.sums.end(), 0);
-      const std::int64_t n = problem_.shape.n;
-      for (std::int64_t first = 0; first < n; first += rows_) {
-        label(first, std::min(rows_, n - first));
-      }
-      if (auto* ranks = problem_.shard.communicator) {
-        ranks->all_reduce_sum(totals_.sums.data(), static_cast<std::int64_t>(totals_.sums.size()));
-      }
-      divide();
+    const std::int64_t n = problem_.shape.n;
+    if (reader_) reader_->start(iterations * ((n + rows_ - 1) / rows_));
+    if (threads_ == 1) {
+      iterate(0, 1, iterations);
+    } else {
+#pragma omp parallel num_threads(threads_)
+      iterate(omp_get_thread_num(), omp_get_num_threads(), iterations);
     }
+    if (reader_) reader_->finish();
   }
 
   void fetch(float* centroids, std::int32_t* labels) override {
-    std::copy(centroids_.begin(), centroids_.end(), centroids);
+    std::copy(means_.begin(), means_.end(), centroids);
     std::copy(labels_.begin(), labels_.end(), labels);
   }
 
- private:
-  [[nodiscard]] std::unique_ptr<kmeans::Variant<float>> family_of(std::int64_t first,
-                                                                  std::int64_t count) {
-    Problem<float> block = problem_;
-    block.shape.n = count;
-    block.points += first * problem_.shape.d;
-    block.points_file.clear();
-    block.shard = {.communicator = &totals_,
-                   .first = problem_.shard.first + first,
-                   .n = problem_.whole_n(),
-                   .devices = nullptr};
-    auto family = kmeans::registered_variant(kFamily).factory.make_float(problem_.shape.precision);
-    family->setup(block);
-    return family;
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
+    if (!reader_) return {};
+    return {{"points read", reader_->direct() ? "past the page cache" : "through the page cache"}};
   }
 
-  void label(std::int64_t first, std::int64_t count) {
-    const std::int64_t d = problem_.shape.d;
-    const float* points = problem_.points + first * d;
-    const std::int64_t next = (first + count) % problem_.shape.n;  // of the next iteration too
-    advise(problem_.points + next * d, std::min(rows_, problem_.shape.n - next) * d, MADV_WILLNEED);
-    std::unique_ptr<kmeans::Variant<float>> own;
-    if (!family_) {
-      const auto timed = stage("read");
-      own = family_of(first, count);
+ private:
+  void iterate(int thread, int threads, std::int64_t iterations) {
+    const std::int64_t n = problem_.shape.n;
+    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
+      for (std::int64_t first = 0; first < n; first += rows_) {
+        const std::int64_t count = std::min(rows_, n - first);
+        if (thread == 0) take_block(first, count);
+        wait(threads);
+        {
+          const auto timed = stage_of(thread, "assign");
+          if (block_ != nullptr) label(thread, first, count);
+          wait(threads);
+        }
+        if (thread == 0) give_back(count);
+      }
+      const auto timed = stage_of(thread, "update");
+      sums_.update(means_.data(),
+                   centroids_.clusters(part_of(centroids_.groups(), thread, threads)));
+      pack_centroids(thread, threads);
+      wait(threads);
     }
-    const auto timed = stage("assign");
-    kmeans::Variant<float>& family = family_ ? *family_ : *own;
-    family.reset(centroids_.data());
-    family.step(1);
-    moved_.resize(centroids_.size());
-    family.fetch(moved_.data(), labels_.data() + first);  // its centroids are of this block alone
+  }
+
+  /// By one thread, while the others wait.
+  void take_block(std::int64_t first, std::int64_t count) {
+    const auto timed = stage("read");
+    next_strip_ = 0;
+    if (reader_) {
+      block_ = reader_->next();
+      return;
+    }
+    const auto [n, d, k, precision] = problem_.shape;
+    block_ = problem_.points + first * d;
+    const std::int64_t next = (first + count) % n;  // of the next iteration too
+    advise(problem_.points + next * d, std::min(rows_, n - next) * d, MADV_WILLNEED);
+  }
+
+  void give_back([[maybe_unused]] std::int64_t count) {
+    if (reader_) return reader_->release();
 #ifdef MADV_COLD
-    if (own) advise(points, count * d, MADV_COLD);
+    advise(block_, count * problem_.shape.d, MADV_COLD);
 #endif
   }
 
-  void divide() {
-    const auto timed = stage("update");
-    const std::int64_t d = problem_.shape.d;
-    for (std::int64_t j = 0; j < problem_.shape.k; ++j) {
-      const std::int64_t* sums = totals_.sums.data() + j * (d + 1);
-      if (sums[d] == 0) continue;  // an empty cluster keeps its centroid
-      for (std::int64_t t = 0; t < d; ++t) {
-        centroids_[static_cast<std::size_t>(j * d + t)] =
-            kmeans::exact::mean_of(sums[t], sums[d], inverse_scale_);
-      }
+  /// Strips of the block, until none is left.
+  void label(int thread, std::int64_t first, std::int64_t count) {
+    CentroidRange seen;
+    for (const auto& part : seen_) seen.add(part.value);
+    const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
+    const std::int64_t rows = tiles_ * points_per_tile_;
+    for (std::int64_t begin = next_strip_.fetch_add(rows); begin < count;
+         begin = next_strip_.fetch_add(rows)) {
+      Problem<float> strip;
+      strip.shape = problem_.shape;
+      strip.shape.n = std::min(rows, count - begin);
+      strip.points = block_ + begin * problem_.shape.d;
+      label_strip(thread, strip, bound, labels_.data() + first + begin);
     }
   }
 
+  void label_strip(int thread, const Problem<float>& strip, const FilterBound& bound,
+                   std::int32_t* labels) {
+    PackedPoints<float>& points = strips_[thread];
+    points.pack(strip, *frame_);
+    TileResult<float> result;
+    MoveQueue<float> moves;
+    for (std::int64_t tile = 0; tile * points_per_tile_ < strip.shape.n; ++tile) {
+      kernel_(points.tile(tile), points.tile_after(tile), centroids_.data(), strip.shape.d,
+              centroids_.groups(), result);
+      decide_tile(strip, points, points_per_tile_, bound, float64_centroids_, tile, result);
+      moves.apply(sums_, thread);
+      take_labels(strip, result, tile * points_per_tile_, points_per_tile_, labels, moves);
+    }
+    moves.apply(sums_, thread);  // before the block's memory takes another one
+  }
+
+  /// A thread's part. Called by all threads, or with (0, 1) by one.
+  void pack_centroids(int thread, int threads) {
+    const Range groups = part_of(centroids_.groups(), thread, threads);
+    seen_[thread].value = centroids_.pack(means_.data(), *frame_, groups);
+    wait(threads);
+    float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
+  }
+
+  static void wait(int threads) {
+    if (threads == 1) return;
+#pragma omp barrier
+  }
+
+  /// Stages are marked by one thread.
+  kmeans::StageScope stage_of(int thread, const char* name) {
+    return thread == 0 ? stage(name) : kmeans::StageScope(nullptr, name);
+  }
+
   Problem<float> problem_;
-  std::int64_t rows_ = 1;  // of a block
-  double inverse_scale_ = 1;
-  Totals totals_;
-  std::unique_ptr<kmeans::Variant<float>> family_;
-  std::vector<float> centroids_;  // k x d
-  std::vector<float> moved_;      // k x d
-  std::vector<std::int32_t> labels_;
+  std::int64_t rows_ = 1;   // of a block
+  std::int64_t tiles_ = 1;  // of a strip
+  int points_per_tile_ = 0;
+  int threads_ = 1;
+  TileKernel<float> kernel_ = nullptr;
+  std::unique_ptr<BlockReader> reader_;  // where memory does not hold the points
+  std::optional<Frame<float>> frame_;
+  PackedCentroids<float> centroids_;
+  Float64Centroids float64_centroids_;
+  FixedPointSums<float> sums_;
+  std::vector<Padded<CentroidRange>> seen_;  // what the bound needs of a thread's centroids
+  std::vector<PackedPoints<float>> strips_;  // one a thread
+  std::vector<float> means_;                 // k x d
+  std::vector<std::int32_t> labels_;         // n
+  const float* block_ = nullptr;             // at work; null after a failure
+  std::atomic<std::int64_t> next_strip_{0};  // its first row in the block
 };
 
 }  // namespace
@@ -198,15 +244,16 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
 KMEANS_VARIANT(
     OpenmpBlocks, .name = "openmp_blocks",
     .summary =
-        "the exact Lloyd step on points that memory need not hold: openmp_exact on one block of "
-        "rows after the other, integer sums added up",
-    .exact = true, .parallel = true, .shards = true, .sums = Sums::wide,
+        "the exact Lloyd step on points that memory need not hold: taken from where they lie, "
+        "block by block, packed and labelled strip by strip, integer sums",
+    .exact = true, .parallel = true, .shards = true, .streams = true, .sums = Sums::wide,
     .timing_note = "all points are read and packed anew in every iteration",
-    .supports = [](const Shape& s) { return registered_variant(kFamily).traits.supports(s); },
-    .memory_bytes =
-        [](const Shape& s, int threads) {
-          Shape block = s;
-          block.n = rows_of_block(s);
-          return registered_variant(kFamily).traits.memory_bytes(block, threads) + 4 * Sizes(s).n +
-                 Sizes(s).k * (8 * (Sizes(s).d + 1) + 8 * Sizes(s).d);
-        })
+    .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int given) {
+      const Sizes sizes = s;
+      const int threads = openmp::tiled_threads(s, given);
+      const double block = static_cast<double>(rows_of_block(s) * row_bytes(s));
+      const double strip = (96 << 10) + 4.0 * kMaxTilePoints<float> * (sizes.d + 1);
+      return BlockReader::bytes(block) + threads * strip + PackedCentroids<float>::bytes(sizes) +
+             Float64Centroids::bytes(sizes) + FixedPointSums<float>::bytes(s, threads) +
+             4 * sizes.n + 4 * sizes.k * sizes.d;
+    })

@@ -33,8 +33,8 @@ KMEANS_VARIANT(
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports =
         [](const Shape& s) {
-          constexpr std::int64_t kMost = std::int64_t{1} << 32;
-          if (s.n > kMost / s.k) {
+          constexpr std::int64_t kMax = std::int64_t{1} << 32;
+          if (s.n > kMax / s.k) {
             return Support::no("n k = " + std::to_string(s.n) + " x " + std::to_string(s.k) +
                                " bounds, but at most 2^32 are kept (16 GiB)");
           }

@@ -31,12 +31,12 @@ KMEANS_VARIANT(
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports =
         [](const Shape& s) {
-          constexpr std::int64_t kMost = openmp::ExponionLloyd<openmp::BoundRules>::kMostCentroids;
-          if (s.k > kMost) {
+          constexpr std::int64_t kMax = openmp::ExponionLloyd<openmp::BoundRules>::kMaxCentroids;
+          if (s.k > kMax) {
             return Support::no("k = " + std::to_string(s.k) +
                                ", but the order of all others around each centroid is kept for at "
                                "most " +
-                               std::to_string(kMost));
+                               std::to_string(kMax));
           }
           return Support::yes();
         },

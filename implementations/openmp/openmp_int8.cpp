@@ -4,13 +4,13 @@
 //
 // Idea:      openmp_exact with a filter below float32: points and centroids as bytes, whose
 //            products are exact integers at four times the float32 rate. Measured residuals bound
-//            what the bytes lost; what a bound leaves open is decided by float32 differences, and
-//            what these leave open by the float64 formula. Where the filter does not pay,
-//            openmp_exact's does
+//            what the bytes lost; what a bound leaves open is decided by 16-bit integers in the same
+//            way, then by float32 differences, and what these leave open by the float64 formula.
+//            Where the filter does not pay, openmp_exact's does
 // Parallel:  a thread owns a contiguous range of blocks of 48 points; then a range of centroids
 // Memory:    reads the points as bytes once and all centroids as bytes (cached) once a block; an
-//            open point reads its own row and the few centroids in question. The points are packed
-//            in setup, as bytes and as openmp_exact has them
+//            open point reads its own row and those of the few centroids in question. The points are
+//            packed in setup: as bytes, as 16-bit integers, and as openmp_exact has them
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads and on any processor
 // Source:    ours; docs/openmp.md proves the bounds
 #include <algorithm>
@@ -22,6 +22,7 @@
 
 #include "implementations/openmp/_decide.h"
 #include "implementations/openmp/_float64_nearest.h"
+#include "implementations/openmp/_int16_rows.h"
 #include "implementations/openmp/_int8_centroids.h"
 #include "implementations/openmp/_int8_choice.h"
 #include "implementations/openmp/_int8_pause.h"
@@ -65,6 +66,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
     byte_centroids_ =
         Int8Centroids(k, d, byte_points_.radius(), filter_.most, filter_.open_tiles != nullptr);
+    room_ = int16_room(d, byte_points_.radius());
     workers_ = std::vector<Padded<Worker>>(threads_);
     for (auto& worker : workers_) {
       worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
@@ -117,7 +119,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       Int8Survivors& survivors = worker.survivors[block % 2];
       if (block > blocks.begin) task.fetch = rows_of(block - 1, worker.survivors[(block + 1) % 2]);
       filter_.filter(task, worker.scratch, survivors);
-      worker.work.looked_at += survivors.looked_at;
+      worker.work.operations += survivors.operations;
       if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
     }
     changed += finish_block(thread, blocks.end - 1, worker, moves);
@@ -127,15 +129,22 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     return changed;
   }
 
+  /// Of open points: the rows that they are looked at by next.
   Int8RowsToFetch rows_of(std::int64_t block, const Int8Survivors& survivors) const {
+    const std::int64_t first = block * kInt8Points;
     const std::int64_t d = problem_.shape.d;
-    return {problem_.points + block * kInt8Points * d, d, survivors.open, survivors.open_count};
+    const auto* rows = byte_points_.has_rows()
+                           ? reinterpret_cast<const char*>(byte_points_.row(first))
+                           : reinterpret_cast<const char*>(problem_.points + first * d);
+    const std::int64_t bytes = byte_points_.has_rows() ? byte_points_.row_bytes() : 4 * d;
+    return {rows, bytes, survivors.open, survivors.open_count};
   }
 
   std::int64_t finish_block(int thread, std::int64_t block, Worker& worker,
                             MoveQueue<float>& moves) {
     const std::int64_t first = block * kInt8Points;
-    const Int8Survivors& survivors = worker.survivors[block % 2];
+    Int8Survivors& survivors = worker.survivors[block % 2];
+    if (byte_points_.has_rows()) narrow(first, survivors, worker.work);
     std::int32_t labels[kInt8Points];
     for (int p = 0; p < kInt8Points; ++p) labels[p] = survivors.few[p][0];
     for (int index = 0; index < survivors.open_count; ++index) {
@@ -144,6 +153,26 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
                          survivors.count[p], worker.work);
     }
     return take_block(problem_, labels, kInt8Points, first, labels_.data(), moves, sums_, thread);
+  }
+
+  /// Leaves open what 16-bit integers do not decide either.
+  void narrow(std::int64_t first, Int8Survivors& survivors, Int8Work& work) const {
+    const std::int64_t d = problem_.shape.d;
+    std::int32_t open = 0;
+    for (std::int32_t index = 0; index < survivors.open_count; ++index) {
+      const std::int32_t p = survivors.open[index];
+      std::int32_t& count = survivors.count[p];
+      if (count > 1 && count <= kInt8Few) {
+        work.products += count;
+        count = keep_of_few(byte_points_.row(first + p), byte_points_.row_terms(first + p), room_,
+                            byte_centroids_.rows(), survivors.few[p], count);
+      }
+      if (count == 1) continue;
+      survivors.open[open++] = p;
+      const float* row = problem_.points + (first + p) * d;
+      for (std::int64_t t = 0; t < d; t += 16) __builtin_prefetch(row + t, 0, 2);
+    }
+    survivors.open_count = open;
   }
 
   std::int32_t decide(const float* point, const std::int32_t* survivors, std::int32_t count,
@@ -179,6 +208,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
   Int8Choice filter_;
   Int8Points byte_points_;
+  double room_ = 0;  // of a 16-bit score
   Int8Centroids byte_centroids_;
   Float64Centroids float64_centroids_;
   std::vector<std::int32_t> all_;  // 0, 1, ... k - 1
@@ -193,8 +223,8 @@ KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",
     .summary =
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
-        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then float32, then "
-        "float64",
+        "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then 16-bit integers, "
+        "float32, float64",
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
     .supports = openmp::tiled_supports,
     .memory_bytes =

@@ -8,7 +8,7 @@
 #include <functional>
 
 #include "datasets/dataset.h"
-#include "harness/commands/data_command.h"
+#include "harness/commands/commands.h"
 #include "tests/datasets/test_tools.h"
 
 namespace kmeans {

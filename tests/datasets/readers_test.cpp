@@ -177,8 +177,10 @@ TEST_F(Readers, NpyRefusals) {
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 0)", "")), HasSubstr("has no points"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3, 1)", kSix)), HasSubstr("is not a matrix"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "()", kSix)), HasSubstr("is not a matrix"));
-  EXPECT_THAT(refusal("a.npy", npy("|O", "(2, 3)", kSix)), HasSubstr("type '|O' is not read"));
-  EXPECT_THAT(refusal("a.npy", npy("<c8", "(1, 3)", kSix)), HasSubstr("type '<c8' is not read"));
+  for (const std::string type : {"|O", "<c8", "|b1", "<U1", "<M8[D]", "|V8"}) {
+    EXPECT_THAT(refusal("a.npy", npy(type, "(1, 3)", kSix)),
+                HasSubstr("type '" + type + "' is not read"));
+  }
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3)", kSix, 1, "Maybe")), HasSubstr("True or False"));
   EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3), 'evil': '__import__'", kSix)),
               HasSubstr("key 'evil' is repeated or unknown"));
@@ -296,6 +298,12 @@ TEST_F(Readers, CsvRefusals) {
                       "1\n"),
               HasSubstr("UTF-16"));
   EXPECT_THAT(refusal("a.csv", "1,0x1A\n"), HasSubstr("'0x1A' is not a number"));
+  EXPECT_THAT(refusal("a.csv", "1,2\n\"3\",4\n"), HasSubstr("column 1: '\"3\"' is not a number"));
+  EXPECT_THAT(refusal("a.csv", "1,2\r3,4\r"), HasSubstr("line 1: "));
+  EXPECT_THAT(refusal("a.csv", "x,y\n1,2\n3,4,5\n"),
+              HasSubstr("line 3: has 3 columns, line 2 has 2"));
+  EXPECT_THAT(refusal("a.csv", "1,2\n\x1b[31m\xff,3\n"),
+              HasSubstr("line 2: column 1: '?[31m?' is not a number"));
   LoadOptions options;
   options.scalar = ScalarType::f32;
   EXPECT_THAT(refusal("a.csv", "1,2\n1e300,3\n", options),
@@ -420,6 +428,7 @@ TEST_F(Readers, LibsvmRefusals) {
               HasSubstr("line 2: '0:1': index 0; indices count from 1"));
   EXPECT_THAT(refusal("a.svm", "1 2:1 1:1\n"), HasSubstr("line 1: '1:1': index 1 follows 2"));
   EXPECT_THAT(refusal("a.svm", "1 2:1 2:1\n"), HasSubstr("indices must ascend"));
+  EXPECT_THAT(refusal("a.svm", "1 -1:1\n"), HasSubstr("line 1: '-1:1'"));
   EXPECT_THAT(refusal("a.svm", "1 a:1\n"), HasSubstr("'a:1' is not an index:value pair"));
   EXPECT_THAT(refusal("a.svm", "1 1:x\n"), HasSubstr("the value is not a number"));
   EXPECT_THAT(refusal("a.svm", "one 1:1\n"), HasSubstr("'one' is not a label"));

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import lend_ceilings
+from tests.support import lend_ceilings, small_experiment
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def _experiment(**changes: Any) -> dict[str, Any]:
-    return {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": ["reference"],
-        "scales": {
-            "quick": {
-                "sweep": {"n": [100], "d": [2], "k": [3]},
-                "iterations": 3,
-                "processes": 1,
-                "repetitions": 1,
-                "min_seconds": 0,
-            }
-        },
-        **changes,
-    }
+    sweep = {"n": [100], "d": [2], "k": [3]}
+    return small_experiment("demo", ["reference"], {"sweep": sweep}) | changes
 
 
 @pytest.fixture

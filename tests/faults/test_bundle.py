@@ -96,11 +96,11 @@ def test_what_was_changed_is_found(bench, bundle: Path, measured: Path) -> None:
     shutil.copy(measured / "demo.json", bundle / "more.json")
     manifest["files"][0]["name"] = "../results/demo.json"
     (bundle / "bundle.manifest").write_text(json.dumps(manifest))
-    assert "is no name of a file in the bundle" in bench.refusal("check-bundle", bundle)
+    assert "is not the name of a file in the bundle" in bench.refusal("check-bundle", bundle)
     manifest["files"][0]["name"] = "demo.json"
     for spoilt in ({**manifest, "files": 7}, {**manifest, "suite": {"git_commit": 1}}, {}, []):
         (bundle / "bundle.manifest").write_text(json.dumps(spoilt))
-        assert "is no manifest of a bundle" in bench.refusal("check-bundle", bundle)
+        assert "is not the manifest of a bundle" in bench.refusal("check-bundle", bundle)
     manifest["bundle_version"] = 2
     (bundle / "bundle.manifest").write_text(json.dumps(manifest))
     assert "bundle_version is 2, this program reads 1" in bench.refusal("check-bundle", bundle)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults 31 to 34 of docs/faults.md: more than integers, memory or a GPU can hold."""
+"""Faults 31 to 34 of README.md: more than integers, memory or a GPU can hold."""
 
 from __future__ import annotations
 

@@ -211,23 +211,6 @@ def test_a_leading_zero_is_not_octal(bench, points: Path) -> None:
 # --- Regular expressions --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "pattern",
-    ["(.+)+!", "([a-z0-9_/-]+)+!", "(.*)*(.*)*(.*)*x!", "(" * 20_000, "a{1,30000}", "((a+)+)+!"],
-)
-@pytest.mark.parametrize("command", ["run", "verify", "compare", "export", "reproduce"])
-def test_hostile_expressions_end_at_once(bench, recorded: Path, command, pattern: str) -> None:
-    words = {
-        "run": ("run", "minnaar2019", "--dry-run"),
-        "verify": ("verify",),
-        "compare": ("compare", recorded, recorded),
-        "export": ("export", recorded, "--format", "csv"),
-        "reproduce": ("reproduce", recorded),
-    }[command]
-    message = bench.refusal(*words, "--only", pattern, timeout=20)
-    assert "matches no" in message or "nothing" in message or "not a regular expression" in message
-
-
 # --- JSON that is too much ------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import os
 import pty
@@ -13,14 +12,13 @@ import resource
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, small_experiment
 
 sys.path.insert(0, str(ROOT))
 
@@ -85,21 +83,8 @@ def remount(folder: Path, settings: str) -> None:
 def steady(bench, tmp_path_factory) -> tuple[Path, int]:
     """An experiment of a dozen cells, and the bytes of its journal when nothing is in the way."""
     folder = tmp_path_factory.mktemp("steady")
-    scale = {
-        "sweep": {"n": [100], "d": [2], "k": [2, 3, 4, 5]},
-        "iterations": 3,
-        "processes": 1,
-        "repetitions": 1,
-        "min_seconds": 0,
-    }
-    content = {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": ["reference", "cpu_naive", "cpu_simd"],
-        "scales": {"quick": scale},
-    }
+    sweep = {"n": [100], "d": [2], "k": [2, 3, 4, 5]}
+    content = small_experiment("demo", ["reference", "cpu_naive", "cpu_simd"], {"sweep": sweep})
     file = folder / "demo.json"
     file.write_text(json.dumps(content))
     bench.measure(file, folder / "out", "--check-seconds", "0")
@@ -328,16 +313,6 @@ def test_a_wall_clock_that_goes_backwards_changes_no_duration(bench, tiny, tmp_p
 # --- Names, environment ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../elsewhere", "Big Machine", "/etc", HOSTILE, "x" * 65, "-x", "a\x1b[31m", "=1+1", "a|b"],
-)
-def test_names_of_machines_that_are_none_are_refused(bench, tiny, tmp_path, name):
-    message = bench.refusal(*options(tiny(), tmp_path), environment={"KMEANS_BENCH_MACHINE": name})
-    assert "the name of a machine takes only a-z, 0-9 and '-'" in message
-    assert "\x1b" not in message
-
-
 def test_a_hostile_host_name_is_never_asked_for(bench, tiny, tmp_path):
     # Not by hostname(1), which refuses such names; the kernel takes them.
     rename = f"printf %s '{HOSTILE}' > /proc/sys/kernel/hostname"
@@ -405,208 +380,6 @@ def test_control_characters_of_a_path_do_not_reach_the_terminal(bench, tmp_path)
 
 
 # --- Readers of results ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def good_result(bench, tmp_path_factory) -> dict[str, Any]:
-    folder = tmp_path_factory.mktemp("good")
-    file = folder / "demo.json"
-    sweep = {"n": [100], "d": [2], "k": [3, 4]}
-    scale = {"sweep": sweep, "iterations": 3, "processes": 1, "repetitions": 1, "min_seconds": 0}
-    content = {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": ["reference"],
-        "scales": {"quick": scale},
-    }
-    file.write_text(json.dumps(content))
-    return bench.measure(file, folder / "out", "--check-seconds", "0")
-
-
-def readers(bench, path: Path) -> dict[str, tuple[int, str]]:
-    """Exit status and message of every command that reads results."""
-    commands = {
-        "compare": ("compare", path, path),
-        "export": ("export", path, "--format", "csv"),
-        "reproduce": ("reproduce", path),
-    }
-    found = {}
-    for name, command in commands.items():
-        run = bench(*command)
-        found[name] = (run.returncode, run.stderr)
-    return found
-
-
-def plots_refusal(path: Path) -> str:
-    from plots import load
-
-    with pytest.raises(load.ResultError) as caught:
-        load.load_result(path)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize("version", [3, 0, "1", None])
-def test_other_schema_versions_are_refused_by_every_reader(bench, good_result, tmp_path, version):
-    file = tmp_path / "demo.json"
-    file.write_text(json.dumps({**good_result, "schema_version": version}))
-    for reader, (code, message) in readers(bench, file).items():
-        assert code == 2, (reader, message)
-        assert "demo.json" in message, reader
-        words = {3: "version 3", 0: "version 0", "1": '"1"', None: "null"}[version]
-        assert words in message, (reader, message)
-        assert "versions 1 to 2" in message or version not in (3, 0), (reader, message)
-    assert f"schema_version is {version!r}; this reader knows 1 and 2 only" in plots_refusal(file)
-
-
-def without(result: dict[str, Any], *path: Any) -> dict[str, Any]:
-    changed = copy.deepcopy(result)
-    place = changed
-    for step in path[:-1]:
-        place = place[step]
-    del place[path[-1]]
-    return changed
-
-
-def with_value(result: dict[str, Any], value: Any, *path: Any) -> dict[str, Any]:
-    changed = copy.deepcopy(result)
-    place = changed
-    for step in path[:-1]:
-        place = place[step]
-    place[path[-1]] = value
-    return changed
-
-
-#: Name of the damage, and what makes a damaged text of a good result.
-DAMAGE = {
-    "empty": lambda good: "",
-    "half": lambda good: json.dumps(good)[: len(json.dumps(good)) // 2],
-    "one byte short": lambda good: json.dumps(good)[:-1],
-    "two in one": lambda good: json.dumps(good) * 2,
-    "no JSON": lambda good: "\x00\x01\x02" * 100,
-    "a list": lambda good: "[]",
-    "nested": lambda good: "[" * 100_000,
-    "NaN": lambda good: json.dumps(with_value(good, float("nan"), "cells", 0, "inertia")),
-    "no cells": lambda good: json.dumps(without(good, "cells")),
-    "cells no list": lambda good: json.dumps(with_value(good, {}, "cells")),
-    "no context": lambda good: json.dumps(without(good, "context")),
-    "status unknown": lambda good: json.dumps(with_value(good, "fine", "cells", 0, "status")),
-    "key twice": lambda good: json.dumps(good).replace(
-        '"complete"', '"scale": "quick", "complete"', 1
-    ),
-    "cell twice": lambda good: json.dumps(with_value(good, good["cells"][:1] * 2, "cells")),
-    "negative time": lambda good: json.dumps(
-        with_value(good, -1.0, "cells", 0, "samples_seconds_per_iteration", 0, 0)
-    ),
-    "time as text": lambda good: json.dumps(
-        with_value(good, "fast", "cells", 0, "samples_seconds_per_iteration", 0, 0)
-    ),
-    "ok without time": lambda good: json.dumps(
-        with_value(good, None, "cells", 0, "seconds_per_iteration")
-    ),
-    "time without ok": lambda good: json.dumps(with_value(good, "wrong", "cells", 0, "status")),
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_results_are_refused_with_their_name(bench, good_result, tmp_path, damage):
-    file = tmp_path / "demo.json"
-    file.write_text(DAMAGE[damage](good_result))
-    run = bench("compare", file, file)
-    assert run.returncode == 2, run.stdout + run.stderr
-    assert "demo.json" in run.stderr
-    assert "unexpected:" not in run.stderr
-    assert "demo.json" in plots_refusal(file)
-
-
-def test_results_that_are_no_files_are_refused(bench, tmp_path):
-    os.mkfifo(tmp_path / "pipe.json")
-    for path in (tmp_path / "pipe.json", tmp_path / "none.json", tmp_path, Path("/dev/zero")):
-        for reader, (code, message) in readers(bench, path).items():
-            assert code == 2, (reader, path, message)
-
-
-def test_every_byte_flip_is_read_or_refused(bench, good_result, tmp_path):
-    text = bytearray(json.dumps(good_result).encode())
-    file = tmp_path / "demo.json"
-    for place in range(7, len(text), max(1, len(text) // 12)):
-        flipped = bytearray(text)
-        flipped[place] ^= 0x15
-        file.write_bytes(flipped)
-        run = bench("compare", file, file)
-        assert run.returncode in (0, 2), (place, run.returncode, run.stderr)
-        assert "unexpected:" not in run.stderr
-
-
-def test_hostile_labels_stay_text_in_every_output(bench, good_result, tmp_path):
-    hostile = f"{HOSTILE}|`=1+1`\x1b[31m\n# heading"
-    changed = copy.deepcopy(good_result)
-    changed["context"]["machine"]["cpu"]["model"] = hostile
-    changed["title"] = hostile
-    folder = tmp_path / "base"
-    folder.mkdir()
-    (folder / "demo.json").write_text(json.dumps(changed))
-    summary = tmp_path / "summary.md"
-    run = bench("compare", folder, folder, "--markdown", summary)
-    assert run.returncode == 0, run.stderr
-    assert "\x1b" not in run.stdout + run.stderr
-    assert not re.search(r"^# heading", run.stdout, re.MULTILINE)
-    text = summary.read_text()
-    assert "alert(1)" in text
-    assert "<script" not in text
-    assert "\x1b" not in text
-    assert not re.search(r"^# heading", text, re.MULTILINE)
-    # As a label a part of the cell's key, too.
-    for cell in changed["cells"]:
-        cell["key"] = cell["key"].replace(cell["dataset"], "=1+1")
-        cell["dataset"] = "=1+1"
-    datasets = changed["context"]["datasets"]
-    changed["context"]["datasets"] = {"=1+1": next(iter(datasets.values()))}
-    changed["context"]["run_order"] = [cell["key"] for cell in changed["cells"]]
-    (folder / "demo.json").write_text(json.dumps(changed))
-    run = bench("export", folder / "demo.json", "--format", "csv")
-    assert run.returncode == 0, run.stderr
-    assert "=1+1" in run.stdout
-    assert not re.search(r"(^|,)\"?=", run.stdout, re.MULTILINE)
-
-
-def test_a_report_needs_no_display_and_marks_what_is_partial(good_result, tmp_path):
-    folder = tmp_path / "some-machine"
-    folder.mkdir()
-    partial = {**good_result, "complete": False, "planned_cells": 12}
-    (folder / "demo.json").write_text(json.dumps(partial))
-    environment = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    environment.update(MPLBACKEND="", MPLCONFIGDIR=tempfile.mkdtemp(dir=tmp_path))
-    pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
-    run = subprocess.run(
-        [sys.executable, "-m", "plots", "report", folder],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
-    assert "partial: 2 of 12 cells" in (folder / "report.html").read_text()
-
-
-def test_drawing_without_matplotlib_says_what_to_do(tmp_path):
-    # An interpreter without the packages of requirements.txt.
-    run = subprocess.run(
-        [sys.executable, "-I", "-S", "-c",
-         f"import runpy, sys; sys.path.insert(0, {str(ROOT)!r}); sys.argv = ['plots', 'all']; "
-         "runpy.run_module('plots', run_name='__main__', alter_sys=True)"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-    )  # fmt: skip
-    assert run.returncode == 3, run.stderr
-    assert re.match(
-        r"error: a Python package is missing \(No module named '\w+'\); make setup installs it",
-        run.stderr,
-    )
-    assert run.stderr.count("\n") == 1
 
 
 def test_results_do_not_need_python_at_all(bench, tiny, tmp_path):

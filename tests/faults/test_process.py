@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import hashlib
 import json
 import os
 import random
@@ -25,6 +24,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support import small_experiment
+
 #: Ends of whole runs at random moments; many more are tried by hand.
 KILLS = int(os.environ.get("KMEANS_BENCH_KILLS", "10"))
 
@@ -33,24 +34,10 @@ CPU_VARIANTS = ("reference", "cpu_naive", "cpu_simd")
 
 def tiny(name: str, variants, clusters=(3,), n: int = 200, **scale: Any) -> dict[str, Any]:
     """An experiment of cells that take milliseconds."""
-    return {
-        "name": name,
-        "title": "Faults",
-        "data": {"generator": "uniform", "seed": 7},
-        "init": "random:1",
-        "variants": list(variants),
-        "scales": {
-            "quick": {
-                "sweep": {"n": [n], "d": [2], "k": list(clusters)},
-                "iterations": 4,
-                "processes": 2,
-                "repetitions": 2,
-                "min_seconds": 0,
-                "timeout_seconds": 60,
-                **scale,
-            }
-        },
-    }
+    quick = {"sweep": {"n": [n], "d": [2], "k": list(clusters)}, "iterations": 4, "processes": 2}
+    quick |= {"repetitions": 2, "timeout_seconds": 60} | scale
+    data = {"generator": "uniform", "seed": 7}
+    return small_experiment(name, list(variants), quick, data=data)
 
 
 def save(folder: Path, experiment: dict[str, Any]) -> Path:
@@ -67,12 +54,6 @@ def options(file: Path, out: Path, *more: str) -> list[str]:
 
 def result_of(out: Path, name: str) -> dict[str, Any]:
     return json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def sealed(line: dict[str, Any]) -> str:
-    """A line of a journal with its checksum, as the program would have written it."""
-    text = json.dumps(line)
-    return f'{text[:-1]},"sum":"{hashlib.sha256(text.encode()).hexdigest()[:16]}"}}\n'
 
 
 def journal_of(out: Path, name: str) -> list[dict[str, Any]]:
@@ -352,16 +333,6 @@ def test_a_decimal_comma_changes_no_input_and_no_output(bench, tmp_path, comma_l
     assert [line.split()[:2] for line in outcomes[1].stdout.splitlines()] == lines
 
 
-def test_the_same_case_twice_runs_once(bench, tmp_path):
-    file = save(tmp_path, tiny("twice", ["reference", "reference"], processes=1))
-    run = bench(*options(file, tmp_path))
-    assert run.returncode == 0
-    assert "warning" in run.stderr
-    assert "reference/f32/" in run.stderr
-    result = result_of(tmp_path, "twice")
-    assert (len(result["cells"]), result["planned_cells"]) == (1, 1)
-
-
 # --- Ends of the whole run ------------------------------------------------------------------------
 
 CLUSTERS = (2, 3, 4, 5)
@@ -442,17 +413,6 @@ def test_killed_runs_resume_with_nothing_lost_or_doubled(bench, undisturbed, tmp
     print(f"{kills} kills in {folders} runs, {landed} after something new was finished")
 
 
-def test_a_torn_last_line_is_dropped(bench, undisturbed, tmp_path):
-    file, good, _ = undisturbed
-    assert bench(*options(file, tmp_path)).returncode == 0
-    journal = tmp_path / "steady.journal.jsonl"
-    whole = journal.read_bytes()
-    journal.write_bytes(whole[: len(whole) - 40])
-    assert bench(*options(file, tmp_path, "--resume")).returncode == 0
-    check_same(result_of(tmp_path, "steady"), good)
-    assert len(journal.read_bytes().splitlines()) >= len(whole.splitlines())
-
-
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupted_run_leaves_a_valid_incomplete_file(bench, tmp_path, name):
     if signal.getsignal(getattr(signal, name)) == signal.SIG_IGN:
@@ -472,45 +432,6 @@ def test_an_interrupted_run_leaves_a_valid_incomplete_file(bench, tmp_path, name
     assert 1 <= len(cells) <= 8
 
 
-def test_two_runs_in_one_folder(bench, tmp_path):
-    file = save(tmp_path, tiny("shared", ["reference"], (2, 3), min_seconds=0.2))
-    first = start(bench, options(file, tmp_path))
-    assert wait_until(lambda: processes_in(tmp_path, "shared") >= 1)
-    message = bench.refusal(*options(file, tmp_path), code=5)
-    assert "in use by another run" in message
-    assert first.wait(120) == 0
-    result = result_of(tmp_path, "shared")
-    assert result["complete"]
-    assert all(cell["processes"] >= 2 for cell in result["cells"])
-
-
-@pytest.mark.parametrize(
-    ("place", "other", "words"),
-    [
-        ("machine", "another-machine", 'machine was "another-machine", is "'),
-        ("build", "0" * 40, f'build was "{"0" * 40}", is "'),
-    ],
-    ids=["machine", "build"],
-)
-def test_a_run_of_another_machine_is_not_resumed(bench, undisturbed, tmp_path, place, other, words):
-    file, _, _ = undisturbed
-    select = ("--only", "reference/f32/.*/k2/")
-    assert bench(*options(file, tmp_path, *select)).returncode == 0
-    journal = tmp_path / "steady.journal.jsonl"
-    lines = journal.read_text(encoding="utf-8").splitlines(keepends=True)
-    header = json.loads(lines[0])
-    assert place in header["identity"]
-    header["identity"][place] = other
-    del header["sum"]
-    journal.write_text(sealed(header) + "".join(lines[1:]), encoding="utf-8")
-    message = bench.refusal(*options(file, tmp_path, "--resume", *select))
-    assert words in message
-    assert "--force" in message
-    run = bench(*options(file, tmp_path, "--resume", "--force", *select))
-    assert run.returncode == 0
-    assert "warning: resuming a run although" in run.stderr
-
-
 def test_changed_points_are_not_resumed(bench, tmp_path):
     points = tmp_path / "points.csv"
     points.write_text("0,0\n1,1\n8,8\n9,9\n", encoding="utf-8")
@@ -527,13 +448,6 @@ def test_changed_points_are_not_resumed(bench, tmp_path):
     assert "--force" in message
     assert re.search(r" [0-9a-f]{64}, has [0-9a-f]{64}", message)
     assert (out / "edited.journal.jsonl").read_bytes().startswith(kept)
-
-
-def test_a_changed_experiment_is_not_resumed(bench, tmp_path):
-    file = save(tmp_path, tiny("changes", ["reference"], processes=1))
-    assert bench(*options(file, tmp_path / "out")).returncode == 0
-    save(tmp_path, tiny("changes", ["reference"], processes=1, iterations=5))
-    assert "spec_sha256 was" in bench.refusal(*options(file, tmp_path / "out", "--resume"))
 
 
 def test_other_instruction_sets_and_planted_slowdowns_are_not_resumed(bench, tmp_path):
@@ -557,18 +471,6 @@ def test_other_instruction_sets_and_planted_slowdowns_are_not_resumed(bench, tmp
     assert any("planted on purpose in 1 of 2 cells" in warning for warning in warnings)
     exported = bench("export", out / "mix.json", "--format", "csv", "--out", tmp_path / "mix.csv")
     assert "planted slowdown" in exported.stderr
-
-
-def test_a_second_run_keeps_what_the_first_one_found(bench, undisturbed, tmp_path):
-    file, _, _ = undisturbed
-    assert bench(*options(file, tmp_path)).returncode == 0
-    whole = (tmp_path / "steady.json").read_bytes()
-    again = bench(*options(file, tmp_path, "--only", "reference/f32/.*/k2/"))
-    assert again.returncode == 0
-    (kept,) = tmp_path.glob("steady.json.before-*")
-    assert kept.name in again.stderr
-    assert kept.read_bytes() == whole
-    assert result_of(tmp_path, "steady")["complete"] is False
 
 
 @pytest.mark.parametrize("damage", ["truncate", "not a number", "unlink"])
@@ -606,20 +508,6 @@ def test_closed_standard_streams_do_not_reach_the_journal(bench, tmp_path):
         assert sum("cell" in line for line in lines) >= 2 * len(CLUSTERS), closed
         assert bench(*options(file, tmp_path / "out", "--resume")).returncode == 0
         assert result_of(tmp_path / "out", "closed")["complete"]
-
-
-def test_folders_of_killed_runs_are_removed(bench, tmp_path):
-    file = save(tmp_path, tiny("left", ["reference"], CLUSTERS, min_seconds=0.2))
-    place = tmp_path / "tmp"
-    place.mkdir()
-    (place / "kmeans-bench-of-mine").mkdir()
-    there = {"TMPDIR": str(place)}
-    process = start(bench, options(file, tmp_path / "out"), environment=there)
-    assert wait_until(lambda: processes_in(tmp_path / "out", "left") >= 1)
-    kill_tree(process)
-    assert len(list(place.iterdir())) == 2
-    assert bench(*options(file, tmp_path / "out", "--resume"), environment=there).returncode == 0
-    assert [one.name for one in place.iterdir()] == ["kmeans-bench-of-mine"]
 
 
 def test_waiting_for_a_lock_is_said_and_can_be_ended(bench, tmp_path):

@@ -126,13 +126,13 @@ Answer read_file(std::string_view text) {
 
 // --- Descriptions of data --------------------------------------------------------------------
 
-inline constexpr std::int64_t kMostCoordinates = 4096;
+inline constexpr std::int64_t kMaxCoordinates = 4096;
 /// Placing a million separated centres is possible, and takes longer than the fuzzer waits.
-inline constexpr std::int64_t kMostCentres = 100'000;
+inline constexpr std::int64_t kMaxCentres = 100'000;
 
 /// The product of sizes that are checked already.
 inline bool small(std::int64_t n, std::int64_t d) {
-  return n <= kMostCoordinates && d <= kMostCoordinates && n * d <= kMostCoordinates;
+  return n <= kMaxCoordinates && d <= kMaxCoordinates && n * d <= kMaxCoordinates;
 }
 
 inline Answer read_dataset(std::string_view text) {
@@ -144,7 +144,7 @@ inline Answer read_dataset(std::string_view text) {
     const auto n = spec.json.value("n", std::int64_t{0});
     const auto d = spec.json.value("d", std::int64_t{0});
     if (!spec.json.contains("generator") || n < 1 || d < 1 || !small(n, d)) return Answer::read;
-    if (spec.json.value("k", std::int64_t{1}) > kMostCentres) return Answer::read;
+    if (spec.json.value("k", std::int64_t{1}) > kMaxCentres) return Answer::read;
     const Points points = generate(spec, ScalarType::f64);
     require(points.n() == n && points.d() == d, "generated another shape");
     look_at<double>(points, true);
@@ -181,7 +181,7 @@ inline Answer read_init(std::string_view text) {
 // --- Experiments -----------------------------------------------------------------------------
 
 /// A plan grows with the square of what the fuzzer finds; this many shapes show all there is.
-inline constexpr std::size_t kMostShapes = 32;
+inline constexpr std::size_t kMaxShapes = 32;
 
 inline void check_plan(const Experiment& experiment, const std::string& scale) {
   PlanOptions options;
@@ -218,7 +218,7 @@ inline Answer read_experiment(std::string_view text) {
   }
   for (const auto& [name, scale] : experiment.scales) {
     require(!scale.shapes.empty() && !scale.variants.empty(), "an empty sweep was let through");
-    if (scale.shapes.size() <= kMostShapes && scale.variants.size() <= kMostShapes) {
+    if (scale.shapes.size() <= kMaxShapes && scale.variants.size() <= kMaxShapes) {
       check_plan(experiment, name);
     }
   }

@@ -21,6 +21,7 @@
 
 #include "harness/machine/machine.h"
 #include "harness/support/json_file.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -38,16 +39,11 @@ using State = Condition::State;
 class MachineCheckTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "machine-check-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     scope_.root = folder_.string();
     scope_.cpus = {0, 1};
     scope_.threads = 2;
     quiet_tree();
   }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void write(const std::string& path, const std::string& text) const {
     const auto file = folder_ / path;
     fs::create_directories(file.parent_path());
@@ -137,7 +133,8 @@ class MachineCheckTest : public ::testing::Test {
     EXPECT_EQ(doubtful(conditions).size(), 1U) << to_json(conditions).dump(1);
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
   CheckScope scope_;
 };
 

@@ -25,49 +25,20 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/machine_process.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
 
 namespace fs = std::filesystem;
+using test::ScopedVariable;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-/// Sets or removes a variable, and puts the old state back.
-class ScopedVariable {
- public:
-  ScopedVariable(std::string name, const std::optional<std::string>& value)
-      : name_(std::move(name)) {
-    if (const char* old = std::getenv(name_.c_str())) old_ = old;
-    assign(value);
-  }
-  ~ScopedVariable() { assign(old_); }
-  ScopedVariable(const ScopedVariable&) = delete;
-  ScopedVariable& operator=(const ScopedVariable&) = delete;
-
- private:
-  void assign(const std::optional<std::string>& value) {
-    if (value) {
-      setenv(name_.c_str(), value->c_str(), 1);
-    } else {
-      unsetenv(name_.c_str());
-    }
-  }
-  std::string name_;
-  std::optional<std::string> old_;
-};
-
 class MachineTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "kmeans-machine-XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   void write(const std::string& path, const std::string& text) const {
     const auto file = folder_ / path;
     fs::create_directories(file.parent_path());
@@ -83,7 +54,8 @@ class MachineTest : public ::testing::Test {
     return (folder_ / "bin").string() + ":/usr/bin:/bin";
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 // ---------------------------------------------------------------------------------------- the name

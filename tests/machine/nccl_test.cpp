@@ -3,6 +3,7 @@
 // Loading NCCL, what it says when that fails, and what is asked of it: with a library of the test's own
 // (fakes/nccl.cpp) between threads. What NCCL itself does, only several GPUs can show (gpus_test.cpp).
 #include "harness/machine/nccl.h"
+#include "tests/support/scoped.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,17 +20,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// A variable of the environment, for the time of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
-  ~Variable() { ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-};
+using Variable = test::ScopedVariable;
 
 auto fake() { return detail::load_nccl({KMEANS_FAKE_NCCL}); }
 

@@ -14,7 +14,17 @@ from typing import Any
 
 from plots.steady import median_rank
 
+Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
+CLAIM = {
+    "id": "faster",
+    "statement": "The parallel version is faster.",
+    "where": "section 3",
+    "tests": [
+        {"quantity": "speedup", "variant": "openmp_b", "baseline": "cpu_a", "at_least": 1e-9}
+    ],
+    "why": "It uses all cores.",
+}
 _LIBRARY_OPERATIONS = {
     "python": 4e9,
     "blas": 2e10,
@@ -25,7 +35,7 @@ _LIBRARY_OPERATIONS = {
 }
 
 
-def experiments() -> list[dict[str, Any]]:
+def experiments() -> list[Json]:
     return [
         json.loads(p.read_text())
         for p in sorted((ROOT / "experiments").glob("*.json"))
@@ -33,7 +43,7 @@ def experiments() -> list[dict[str, Any]]:
     ]
 
 
-def shapes(scale: dict[str, Any]) -> list[tuple[int, int, int]]:
+def shapes(scale: Json) -> list[tuple[int, int, int]]:
     """Of a sweep: a grid, or a list of grids and single shapes."""
     sweep = scale["sweep"]
     entries = sweep if isinstance(sweep, list) else [sweep]
@@ -41,13 +51,13 @@ def shapes(scale: dict[str, Any]) -> list[tuple[int, int, int]]:
     return [shape for grid in grids for shape in itertools.product(*grid)]
 
 
-def named(entry: str | dict[str, Any]) -> tuple[str, str]:
+def named(entry: str | Json) -> tuple[str, str]:
     if isinstance(entry, str):
         return entry, "f32"
     return entry["variant"], entry.get("precision", "f32")
 
 
-def context(**changes: Any) -> dict[str, Any]:
+def context(**changes: Any) -> Json:
     base = {
         "suite": {
             "version": "0.1.0",
@@ -92,7 +102,7 @@ def context(**changes: Any) -> dict[str, Any]:
     return base | changes
 
 
-def gpu_ceilings(**changes: Any) -> dict[str, Any]:
+def gpu_ceilings(**changes: Any) -> Json:
     """Round numbers, the L2 holding 2 000 bytes."""
     base = {
         "read_gbytes_per_second": 4000.0,
@@ -167,7 +177,7 @@ def stage_samples(stages: dict[str, float]) -> dict[str, list[float]]:
     return {name: [0.98 * value, value, 1.02 * value] for name, value in stages.items()}
 
 
-def _stage_work(stages: dict[str, float], n: int, d: int, k: int, gpu: bool) -> dict[str, Any]:
+def _stage_work(stages: dict[str, float], n: int, d: int, k: int, gpu: bool) -> Json:
     """Of the stages that share out the operation model; of a hybrid the GPU only labels."""
     size = 4.0 * n * d
     work = {
@@ -198,7 +208,7 @@ def cell(
     threads: int | None = None,
     ranks: int = 1,
     gpus: int = 1,
-) -> dict[str, Any]:
+) -> Json:
     """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend tells whether
     it ran on a GPU, unless `on_gpu` does. `executed`: iterations of a library that may stop."""
     n, d, k = shape
@@ -294,9 +304,7 @@ def cell(
     }
 
 
-def fail(
-    record: dict[str, Any], status: str = "skipped", reason: str = "the reason of the test"
-) -> None:
+def fail(record: Json, status: str = "skipped", reason: str = "the reason of the test") -> None:
     """Turns a cell into one without a time, in place."""
     fresh = cell(
         record["experiment"],
@@ -311,7 +319,7 @@ def fail(
     record.update(fresh)
 
 
-def trace(wanted: dict[str, Any], data: dict[str, Any], init: str) -> dict[str, Any]:
+def trace(wanted: Json, data: Json, init: str) -> Json:
     """A converging run; the points are three or more blobs, one per cluster."""
     n, d, k = wanted["n"], wanted["d"], wanted["k"]
     rng = random.Random(wanted["name"])
@@ -379,7 +387,7 @@ def _names(value: str | list[str] | None) -> list[str]:
     return [value] if isinstance(value, str) else list(value or [])
 
 
-def _wanted_keys(experiment: dict[str, Any], name: str) -> tuple[dict[str, list], list[str]]:
+def _wanted_keys(experiment: Json, name: str) -> tuple[dict[str, list], list[str]]:
     """What figures and claims ask of the rows of a study: keys that select rows, each with values,
     and keys of numbers."""
     groups: dict[str, list] = {}
@@ -407,7 +415,7 @@ def _wanted_keys(experiment: dict[str, Any], name: str) -> tuple[dict[str, list]
     return groups, [key for key in dict.fromkeys(numbers) if key not in (*groups, "study")]
 
 
-def study(experiment: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def study(experiment: Json, wanted: Json) -> Json:
     """A study with the rows that the experiment's figures and claims ask for; the smallest number
     is 0 and one is missing."""
     rng = random.Random(wanted["name"])
@@ -446,7 +454,7 @@ def study(experiment: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> dict[str, Any]:
+def result(experiment: Json, scale: str = "quick", **changes: Any) -> Json:
     """A complete result file of the experiment; some cells fail, few samples stand behind some."""
     plan = experiment["scales"][scale]
     cells = []
@@ -520,13 +528,13 @@ def result(experiment: dict[str, Any], scale: str = "quick", **changes: Any) -> 
     return base | changes
 
 
-def retime(record: dict[str, Any], seconds: float, spread: float = 0.0) -> None:
+def retime(record: Json, seconds: float, spread: float = 0.0) -> None:
     """Gives a cell another median, with samples of three processes that fit, in place."""
     samples = [[seconds * factor for factor in (1 - spread, 1.0, 1 + spread)]] * 3
     resample(record, samples)
 
 
-def resample(record: dict[str, Any], samples: list[list[float]]) -> None:
+def resample(record: Json, samples: list[list[float]]) -> None:
     """Gives a cell these samples, a list per process, and all that follows from them, in place."""
     flat = sorted(x for process in samples for x in process)
     median = statistics.median(statistics.median(process) for process in samples)
@@ -547,7 +555,7 @@ def resample(record: dict[str, Any], samples: list[list[float]]) -> None:
     agree(record)
 
 
-def agree(record: dict[str, Any]) -> None:
+def agree(record: Json) -> None:
     """What follows from other fields of a cell with a time: key, rate, whole calls; in place."""
     n, d, k, setup = (record[name] for name in ("n", "d", "k", "setup_seconds"))
     record["key"] = (
@@ -568,7 +576,7 @@ def agree(record: dict[str, Any]) -> None:
     }
 
 
-def version_1(data: dict[str, Any]) -> dict[str, Any]:
+def version_1(data: Json) -> Json:
     """The same file as the first version would hold it, what is noted being suspect."""
     later = ("unsteady", "noted", "whole_call_seconds", "setup_includes")
     cells = [
@@ -579,20 +587,8 @@ def version_1(data: dict[str, Any]) -> dict[str, Any]:
     return data | {"schema_version": 1, "cells": cells}
 
 
-def write(folder: Path, data: dict[str, Any]) -> Path:
+def write(folder: Path, data: Json) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{data['experiment']}.json"
     path.write_text(json.dumps(data))
     return path
-
-
-def main() -> None:
-    """python tests/plots/synthetic.py DIR [quick|paper]: a folder to look at."""
-    import sys
-
-    for experiment in experiments():
-        write(Path(sys.argv[1]), result(experiment, *sys.argv[2:3]))
-
-
-if __name__ == "__main__":
-    main()

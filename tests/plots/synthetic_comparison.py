@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import synthetic
+from synthetic import Json
 
 EFFECT = 0.05
 OUTCOMES = {
@@ -23,7 +24,7 @@ OUTCOMES = {
 }
 
 
-def _side(label: str, results: list[dict[str, Any]]) -> dict[str, Any]:
+def _side(label: str, results: list[Json]) -> Json:
     machine = results[0]["context"]["machine"]
     gpus = [gpu["name"] for gpu in machine["gpus"]]
     return {
@@ -45,7 +46,7 @@ def _side(label: str, results: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _measured(cell: dict[str, Any]) -> dict[str, Any]:
+def _measured(cell: Json) -> Json:
     times = cell["seconds_per_iteration"] or {}
     return {
         "status": cell["status"],
@@ -60,7 +61,7 @@ def _measured(cell: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def changed(results: list[dict[str, Any]], seed: int = 1) -> list[dict[str, Any]]:
+def changed(results: list[Json], seed: int = 1) -> list[Json]:
     """The same results again: most cells as before, some faster or slower by up to half."""
     rng = random.Random(seed)
     copies = json.loads(json.dumps(results))
@@ -72,7 +73,7 @@ def changed(results: list[dict[str, Any]], seed: int = 1) -> list[dict[str, Any]
     return copies
 
 
-def _pair(base: dict[str, Any], new: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+def _pair(base: Json, new: Json, rng: random.Random) -> Json:
     one, other = _measured(base), _measured(new)
     ratio = low = high = p = None
     verdict, why = "untimed", "no time on both sides"
@@ -117,17 +118,17 @@ def _pair(base: dict[str, Any], new: dict[str, Any], rng: random.Random) -> dict
     }
 
 
-def gate(reasons: list[str], undecided: list[str]) -> dict[str, Any]:
+def gate(reasons: list[str], undecided: list[str]) -> Json:
     outcome = "failed" if reasons else "undecided" if undecided else "passed"
     return {"outcome": outcome, "reasons": reasons, "undecided": undecided}
 
 
 def comparison(
-    base: list[dict[str, Any]],
-    new: list[dict[str, Any]],
+    base: list[Json],
+    new: list[Json],
     labels: tuple[str, str] = ("results/a", "results/b"),
     **changes: Any,
-) -> dict[str, Any]:
+) -> Json:
     rng = random.Random(7)
     before = {(c["experiment"], c["key"]): c for r in base for c in r["cells"]}
     after = {(c["experiment"], c["key"]): c for r in new for c in r["cells"]}
@@ -191,7 +192,7 @@ def comparison(
     return made | changes
 
 
-def write(folder: Path, data: dict[str, Any]) -> Path:
+def write(folder: Path, data: Json) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "comparison.json"
     path.write_text(json.dumps(data))

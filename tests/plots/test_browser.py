@@ -11,6 +11,7 @@ from typing import Any
 import browser
 import pytest
 import synthetic
+from synthetic import CLAIM
 
 from plots import index
 from plots.load import load_folder
@@ -18,15 +19,6 @@ from plots.render import write_figures
 from plots.report import write_report
 
 LONG = "a machine with a very long name " * 4 + "and_one_word_that_has_no_end" * 4
-CLAIM = {
-    "id": "faster",
-    "statement": f"The parallel version is faster. {LONG}",
-    "where": "section 3",
-    "tests": [
-        {"quantity": "speedup", "variant": "openmp_b", "baseline": "cpu_a", "at_least": 1e-9}
-    ],
-    "why": "It uses all cores.",
-}
 # Of each picture: its width, and whether there is ink and text in it.
 IMAGES = """[...document.querySelectorAll("svg.picture")].map((picture) =>
   picture.querySelector("path") && picture.querySelector("text")
@@ -49,7 +41,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "title": LONG,
         "description": LONG,
         "claims": [
-            CLAIM,
+            CLAIM | {"statement": f"It is faster. {LONG}"},
             CLAIM | {"id": "absent", "tests": [CLAIM["tests"][0] | {"at_least": 9e9}]},
         ],
         "figures": [f for f in first["figures"] if f["kind"] in ("bars", "scatter", "table")],
@@ -57,21 +49,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("one", "two"):
         data = synthetic.result(first)
         data["context"]["machine"]["cpu"]["model"] = LONG
-        data["studies"] = [
-            {
-                "name": "sums",
-                "study": "float_sums",
-                "summary": LONG,
-                "status": "ok",
-                "reason": None,
-                "parameters": {},
-                "rows": [{"way": f"{LONG}{row}", "error": 1 / (row + 1)} for row in range(20)],
-                "findings": {"iterations_apart": 11},
-                "notes": [LONG],
-                "seconds": 1.0,
-            }
-            | dict.fromkeys(("dataset", "n", "d", "k", "init"))
-        ]
+        rows = [{"way": f"{LONG}{row}", "error": 1 / (row + 1)} for row in range(20)]
+        study = synthetic.study(first, {"name": "sums", "study": "float_sums"})
+        data["studies"] = [study | {"summary": LONG, "notes": [LONG], "rows": rows}]
         synthetic.write(root / name, data)
         if name == "one":
             synthetic.write(root / name, synthetic.result(experiments["minnaar2019"]))

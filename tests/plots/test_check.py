@@ -9,10 +9,10 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots import check
 from plots.experiment import name_faults, position
@@ -25,12 +25,12 @@ NUMBER = {"label": "l", "quantity": "speedup", "value": 4, "machine": "m", "wher
 
 
 @pytest.fixture
-def spec(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def spec(small_experiment: Json) -> Json:
     """Without the claims, which are about variants that there are not."""
     return small_experiment | {"claims": []}
 
 
-def _refusal(spec: dict[str, Any]) -> str:
+def _refusal(spec: Json) -> str:
     found = [spec_fault(spec)] if spec_fault(spec) else list(name_faults(spec))
     assert len(found) == 1, found
     return f"{found[0].pointer}: {found[0].reason}"
@@ -62,13 +62,13 @@ def test_the_suites_experiments_are_right() -> None:
         ({"scales": ["fast"]}, "/figures/0/scales/0: unknown value 'fast'; known: quick, paper"),
     ],
 )
-def test_faulty_figures(spec: dict[str, Any], figure: dict[str, Any], message: str) -> None:
+def test_faulty_figures(spec: Json, figure: Json, message: str) -> None:
     good = {"id": "a", "kind": "time", "title": "t", "x": "n"}
     assert spec_fault(spec | {"figures": [good]}) is None
     assert _refusal(spec | {"figures": [good | figure]}).startswith(message)
 
 
-def test_faulty_lists_of_figures(spec: dict[str, Any]) -> None:
+def test_faulty_lists_of_figures(spec: Json) -> None:
     good = {"id": "a", "kind": "time", "title": "t"}
     assert _refusal(spec | {"figures": [{"id": "a", "kind": "time"}]}) == (
         "/figures/0: lacks 'title'"
@@ -94,14 +94,14 @@ def test_faulty_lists_of_figures(spec: dict[str, Any]) -> None:
         ({"stage": 3}, "/claims/0/tests/0/stage: 3 must be a string or a list [...]"),
     ],
 )
-def test_faulty_claims(spec: dict[str, Any], test: dict[str, Any], message: str) -> None:
+def test_faulty_claims(spec: Json, test: Json, message: str) -> None:
     good = {"quantity": "speedup", "variant": "cpu_a", "baseline": "openmp_b", "at_least": 1}
     changed = {key: value for key, value in (good | test).items() if value is not None}
     assert spec_fault(spec | {"claims": [CLAIM | {"tests": [good]}]}) is None
     assert _refusal(spec | {"claims": [CLAIM | {"tests": [changed]}]}).startswith(message)
 
 
-def test_faulty_lists_of_claims(spec: dict[str, Any]) -> None:
+def test_faulty_lists_of_claims(spec: Json) -> None:
     assert _refusal(spec | {"claims": [CLAIM | {"tests": []}]}) == (
         "/claims/0/tests: the list is empty; give at least one value"
     )
@@ -119,15 +119,13 @@ def test_faulty_lists_of_claims(spec: dict[str, Any]) -> None:
         ({"shapes": {"T": [1]}}, "/published/0/shapes/T: unknown key; known: "),
     ],
 )
-def test_faulty_published_numbers(
-    spec: dict[str, Any], number: dict[str, Any], message: str
-) -> None:
+def test_faulty_published_numbers(spec: Json, number: Json, message: str) -> None:
     assert spec_fault(spec | {"published": [NUMBER]}) is None
     assert _refusal(spec | {"published": [NUMBER | number]}).startswith(message)
 
 
 def test_the_line_and_the_column_are_told(
-    tmp_path: Path, spec: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, spec: Json, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec["figures"] = [{"id": "a", "kind": "pie", "title": 'of, {[ and \\ " ü'}]
     file = tmp_path / "small.json"
@@ -153,7 +151,7 @@ def test_places_are_where_values_begin() -> None:
     assert position(text, ()) == (1, 1)
 
 
-def test_a_new_kind_is_one_file(tmp_path: Path, spec: dict[str, Any]) -> None:
+def test_a_new_kind_is_one_file(tmp_path: Path, spec: Json) -> None:
     shutil.copytree(
         ROOT / "plots", tmp_path / "plots", ignore=shutil.ignore_patterns("__pycache__")
     )
@@ -177,7 +175,7 @@ def test_a_new_kind_is_one_file(tmp_path: Path, spec: dict[str, Any]) -> None:
 
 
 def test_a_result_with_a_faulty_figure_is_refused_in_the_same_words(
-    tmp_path: Path, spec: dict[str, Any]
+    tmp_path: Path, spec: Json
 ) -> None:
     data = synthetic.result(spec)
     data["spec"] = copy.deepcopy(data["spec"])

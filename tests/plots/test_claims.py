@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots import claims, published
 from plots.claims import (
@@ -36,7 +37,7 @@ def _cell(
     seconds: float,
     spread: float = 0.01,
     **changes: Any,
-) -> dict[str, Any]:
+) -> Json:
     cell = synthetic.cell("small", variant, "f32", shape, 10)
     synthetic.retime(cell, seconds, spread)
     if "stages" in changes:
@@ -46,24 +47,24 @@ def _cell(
     return cell
 
 
-def _once(variant: str, shape: tuple[int, int, int], seconds: float) -> dict[str, Any]:
+def _once(variant: str, shape: tuple[int, int, int], seconds: float) -> Json:
     """A cell with a single sample, as a long one may have."""
     cell = _cell(variant, shape, seconds)
     synthetic.resample(cell, [[seconds]])
     return cell
 
 
-def _skipped(variant: str, shape: tuple[int, int, int], reason: str) -> dict[str, Any]:
+def _skipped(variant: str, shape: tuple[int, int, int], reason: str) -> Json:
     return synthetic.cell("small", variant, "f32", shape, 10, status="skipped", reason=reason)
 
 
 class Bench:
     """Result files made of the test's own cells."""
 
-    def __init__(self, folder: Path, experiment: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, experiment: Json) -> None:
         self.folder, self.experiment = folder, experiment
 
-    def result(self, cells: list[dict[str, Any]], **changes: Any) -> Result:
+    def result(self, cells: list[Json], **changes: Any) -> Result:
         data = synthetic.result(self.experiment, cells=cells, planned_cells=len(cells))
         studies = changes.pop("studies", ())
         result = load_result(synthetic.write(self.folder, data | changes))
@@ -79,11 +80,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, small_experiment: dict[str, Any]) -> Bench:
+def bench(tmp_path: Path, small_experiment: Json) -> Bench:
     return Bench(tmp_path, small_experiment)
 
 
-def _judge(result: Result, *tests: dict[str, Any], **claim: Any) -> Verdict:
+def _judge(result: Result, *tests: Json, **claim: Any) -> Verdict:
     record = {"id": "it", "statement": "It is so.", "where": "p. 1", "why": "Because.", **claim}
     verdict = verdict_of(result, record | {"tests": list(tests)})
     return replace(verdict, measured=verdict.measured.replace(TIMES, "x"))
@@ -241,7 +242,7 @@ def test_a_rate_that_is_not_known_is_not_tested(bench: Bench) -> None:
 
 
 def test_the_status_of_a_variant(bench: Bench) -> None:
-    def cells(status: str) -> list[dict[str, Any]]:
+    def cells(status: str) -> list[Json]:
         return [
             synthetic.cell("small", "cpu_a", "f32", s, 10, status=status, reason="r")
             for s in GRID[:2]
@@ -301,7 +302,7 @@ def test_a_direction_and_a_bound_are_both_asked(bench: Bench) -> None:
     assert _judge(result, FASTER | {"rising": "k", "at_least": 50}).kind == FAILS
 
 
-def _trace(name: str, steps: int, seconds: float, **changes: Any) -> dict[str, Any]:
+def _trace(name: str, steps: int, seconds: float, **changes: Any) -> Json:
     wanted = {"name": name, "variant": "cpu_a", "n": 100, "d": 2, "k": 3, "iterations": steps}
     trace = synthetic.trace(wanted, {}, "random:1")
     whole = steps * seconds
@@ -678,7 +679,7 @@ def test_a_test_without_data_outweighs_one_without_samples(bench: Bench) -> None
 # --- Stages, limits, executed iterations -----------------------------------------------------
 
 
-def _staged(**changes: Any) -> dict[str, Any]:
+def _staged(**changes: Any) -> Json:
     """Three processes; 2 G operations and 4 GB in half a second at the median."""
     samples = {"assign": [0.4, 0.5, 0.8], "update": [0.1, 0.3, 0.2]}
     work = {"assign": {"operations": 2e9, "bytes_as_written": 4e9, "gpu": False}}
@@ -841,7 +842,7 @@ def test_a_library_of_an_older_file_has_no_known_time_per_iteration(bench: Bench
     ],
 )
 def test_places_are_named_shortly(chosen: list[tuple[int, int, int]], text: str) -> None:
-    def places(shapes: list[tuple[int, int, int]]) -> list[dict[str, Any]]:
+    def places(shapes: list[tuple[int, int, int]]) -> list[Json]:
         return [
             dict(zip("ndk", shape, strict=True)) | {"dataset": f"data-{shape[0]}x{shape[1]}"}
             for shape in shapes

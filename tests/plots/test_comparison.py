@@ -18,6 +18,7 @@ import pytest
 import synthetic
 import synthetic_comparison as made
 from matplotlib.figure import Figure
+from synthetic import Json
 
 from plots import __main__ as command
 from plots import compare_figures, index, words
@@ -31,18 +32,18 @@ BENCH = os.environ.get("KMEANS_BENCH")
 
 
 @pytest.fixture
-def results(small_experiment: dict[str, Any]) -> list[dict[str, Any]]:
+def results(small_experiment: Json) -> list[Json]:
     """One experiment; no figures, claims and studies, which are drawn elsewhere."""
     small_experiment |= {"figures": [], "claims": [], "studies": [], "traces": []}
     return [synthetic.result(small_experiment)]
 
 
 @pytest.fixture
-def data(results: list[dict[str, Any]]) -> dict[str, Any]:
+def data(results: list[Json]) -> Json:
     return made.comparison(results, made.changed(results))
 
 
-def _write(folder: Path, results: list[dict[str, Any]], new: list[dict[str, Any]]) -> Path:
+def _write(folder: Path, results: list[Json], new: list[Json]) -> Path:
     """Two machines and their comparison, where `make compare` puts it."""
     for name, group in (("a", results), ("b", new)):
         for result in group:
@@ -53,7 +54,7 @@ def _write(folder: Path, results: list[dict[str, Any]], new: list[dict[str, Any]
 # --- Reading ---------------------------------------------------------------------------------
 
 
-def test_reads_what_it_holds(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_reads_what_it_holds(tmp_path: Path, data: Json) -> None:
     found = load_comparison(made.write(tmp_path, data))
     assert len(found.pairs) == data["counts"]["cells"] == 12
     pair, cell = found.pairs[0], data["cells"][0]
@@ -65,7 +66,7 @@ def test_reads_what_it_holds(tmp_path: Path, data: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, "2", None, True])
-def test_refuses_other_versions(tmp_path: Path, data: dict[str, Any], version: Any) -> None:
+def test_refuses_other_versions(tmp_path: Path, data: Json, version: Any) -> None:
     path = made.write(tmp_path, data | {"comparison_version": version})
     with pytest.raises(ResultError, match="comparison_version"):
         load_comparison(path)
@@ -103,7 +104,7 @@ def _changes() -> dict[str, tuple[Any, str]]:
 
 
 @pytest.mark.parametrize("what", sorted(_changes()))
-def test_refuses_what_contradicts_itself(tmp_path: Path, data: dict[str, Any], what: str) -> None:
+def test_refuses_what_contradicts_itself(tmp_path: Path, data: Json, what: str) -> None:
     change, message = _changes()[what]
     change(data)
     with pytest.raises(ResultError, match=re.escape(message)):
@@ -121,7 +122,7 @@ def test_refuses_what_is_no_file(tmp_path: Path) -> None:
 # --- Figures ---------------------------------------------------------------------------------
 
 
-def _many(results: list[dict[str, Any]], shapes: int) -> list[dict[str, Any]]:
+def _many(results: list[Json], shapes: int) -> list[Json]:
     """A sweep of so many shapes."""
     (one,) = copy.deepcopy(results)
     one["cells"] = [
@@ -135,7 +136,7 @@ def _many(results: list[dict[str, Any]], shapes: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("shapes", [1, 2, 100])
 def test_figures_are_readable_with_few_and_with_many_cells(
-    tmp_path: Path, results: list[dict[str, Any]], shapes: int
+    tmp_path: Path, results: list[Json], shapes: int
 ) -> None:
     base = _many(results, shapes)
     found = load_comparison(_write(tmp_path, base, made.changed(base)))
@@ -164,7 +165,7 @@ def test_figures_are_readable_with_few_and_with_many_cells(
 
 
 def test_a_very_large_comparison_leaves_the_same_to_the_table(
-    tmp_path: Path, results: list[dict[str, Any]]
+    tmp_path: Path, results: list[Json]
 ) -> None:
     base = _many(results, 180)
     found = load_comparison(_write(tmp_path, base, made.changed(base)))
@@ -174,7 +175,7 @@ def test_a_very_large_comparison_leaves_the_same_to_the_table(
     assert isinstance(picture, Figure)
 
 
-def test_cells_without_a_ratio_say_why(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+def test_cells_without_a_ratio_say_why(tmp_path: Path, results: list[Json]) -> None:
     new = copy.deepcopy(results)
     synthetic.fail(new[0]["cells"][1], "wrong", "labels differ")
     for group in (results, new):
@@ -189,7 +190,7 @@ def test_cells_without_a_ratio_say_why(tmp_path: Path, results: list[dict[str, A
     assert "Skipped on both sides: cpu_a f64." in notes
 
 
-def test_nothing_timed_is_said(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+def test_nothing_timed_is_said(tmp_path: Path, results: list[Json]) -> None:
     for cell in results[0]["cells"]:
         synthetic.fail(cell, "error")
     path = _write(tmp_path, results, copy.deepcopy(results))
@@ -254,7 +255,7 @@ def _page(folder: Path, *more: str) -> str:
 
 
 def test_correctness_comes_first_and_everything_is_there(
-    tmp_path: Path, results: list[dict[str, Any]]
+    tmp_path: Path, results: list[Json]
 ) -> None:
     new = made.changed(results)
     new[0]["cells"][2]["label_hash"] = "f" * 16
@@ -291,7 +292,7 @@ def test_correctness_comes_first_and_everything_is_there(
     ("outcome", "sign"), [("passed", "✓"), ("failed", "✗"), ("undecided", "?")]
 )
 def test_the_page_says_the_word_of_the_gate(
-    tmp_path: Path, results: list[dict[str, Any]], outcome: str, sign: str
+    tmp_path: Path, results: list[Json], outcome: str, sign: str
 ) -> None:
     reasons = ["1 cell is slower"] if outcome == "failed" else []
     undecided = ["2 cells could not be told"] if outcome == "undecided" else []
@@ -313,9 +314,7 @@ def test_the_page_says_the_word_of_the_gate(
         load_comparison(path)
 
 
-def test_head_section_and_column_count_answers_alike(
-    tmp_path: Path, results: list[dict[str, Any]]
-) -> None:
+def test_head_section_and_column_count_answers_alike(tmp_path: Path, results: list[Json]) -> None:
     new = copy.deepcopy(results)
     for place in (0, 1):
         new[0]["cells"][place]["label_hash"] = "f" * 16
@@ -352,7 +351,7 @@ def test_head_section_and_column_count_answers_alike(
 
 
 def test_page_tells_what_is_broken_on_both_sides_and_which_bits_are_not_compared(
-    tmp_path: Path, results: list[dict[str, Any]]
+    tmp_path: Path, results: list[Json]
 ) -> None:
     path = _write(tmp_path, results, made.changed(results))
     data = json.loads(path.read_text())
@@ -376,7 +375,7 @@ def test_page_tells_what_is_broken_on_both_sides_and_which_bits_are_not_compared
     assert "wrong labels of new" in text
 
 
-def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]]) -> None:
+def test_hostile_texts_stay_texts(tmp_path: Path, results: list[Json]) -> None:
     new = made.changed(results)
     path = _write(tmp_path, results, new)
     data = json.loads(path.read_text())
@@ -419,9 +418,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, results: list[dict[str, Any]])
         assert "compare-a/comparison.html" in text
 
 
-def test_the_report_and_the_index_lead_to_comparisons(
-    tmp_path: Path, results: list[dict[str, Any]]
-) -> None:
+def test_the_report_and_the_index_lead_to_comparisons(tmp_path: Path, results: list[Json]) -> None:
     path = _write(tmp_path, results, made.changed(results))
     loaded = load_folder(tmp_path / "b")
     assert "compare-a" not in render(loaded)
@@ -448,7 +445,7 @@ def test_a_damaged_comparison_ends_with_2(
 
 
 def test_the_page_sorts_and_fits_a_phone(
-    page: browser.Browser, tmp_path: Path, results: list[dict[str, Any]]
+    page: browser.Browser, tmp_path: Path, results: list[Json]
 ) -> None:
     new = made.changed(results)
     synthetic.fail(new[0]["cells"][3], "wrong", "a_reason_without_an_end_" * 12)
@@ -501,7 +498,7 @@ def _compare(root: Path, *words: str, **variables: str) -> subprocess.CompletedP
 
 @pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
 def test_the_script_compares_two_folders_and_passes_the_status_on(
-    tmp_path: Path, results: list[dict[str, Any]]
+    tmp_path: Path, results: list[Json]
 ) -> None:
     root = _suite(tmp_path)
     new = copy.deepcopy(results)
@@ -532,9 +529,7 @@ def test_the_script_compares_two_folders_and_passes_the_status_on(
 
 
 @pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
-def test_the_script_says_that_machines_differ(
-    tmp_path: Path, results: list[dict[str, Any]]
-) -> None:
+def test_the_script_says_that_machines_differ(tmp_path: Path, results: list[Json]) -> None:
     root = _suite(tmp_path)
     new = copy.deepcopy(results)
     new[0]["context"]["machine"] |= {"id": "other", "cpu": {"model": "Another One", "cores": 8}}

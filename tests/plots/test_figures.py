@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import synthetic
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from synthetic import Json
 
 from plots import figures, style
 from plots.__main__ import main
@@ -28,28 +30,42 @@ from plots.figures.convergence import significant_digits
 from plots.load import Cell, Interval, Result, load_result
 from plots.metrics import speedup
 from plots.panels import spread
-from plots.render import draw, encode, settle, with_caption
+from plots.render import Drawing, draw, encode, settle, with_caption
 from plots.words import factor, listed, seconds
 
 _NOT_CELLS = ("table", "convergence", "scatter", "lines", "rows", "trace-time", "claims")
 
 
-def _load(folder: Path, data: dict[str, Any]) -> Result:
+def _load(folder: Path, data: Json) -> Result:
     return load_result(synthetic.write(folder, data))
 
 
 @pytest.fixture
-def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def data(small_experiment: Json) -> Json:
     return synthetic.result(small_experiment)
 
 
-def test_every_kind_is_covered_here(small_experiment: dict[str, Any]) -> None:
+Show = Callable[..., Drawing]
+
+
+@pytest.fixture
+def show(tmp_path: Path, data: Json) -> Show:
+    """Draws a figure of `data`, as the test has left it."""
+
+    def drawn(kind: str, **changes: Any) -> Drawing:
+        result = _load(tmp_path, data)
+        return draw(result, _figure(result, kind, **changes))
+
+    return drawn
+
+
+def test_every_kind_is_covered_here(small_experiment: Json) -> None:
     assert {f["kind"] for f in small_experiment["figures"]} == set(figures.KINDS)
 
 
 @pytest.mark.parametrize("samples", [9, 3, 1])
 def test_draws_with_and_without_a_confidence_interval(
-    tmp_path: Path, data: dict[str, Any], small_experiment: dict[str, Any], samples: int
+    tmp_path: Path, data: Json, small_experiment: Json, samples: int
 ) -> None:
     for index, cell in enumerate(data["cells"]):
         data["cells"][index] = synthetic.cell(
@@ -75,7 +91,7 @@ def test_draws_with_and_without_a_confidence_interval(
 
 @pytest.mark.parametrize("status", ["skipped", "wrong", "error"])
 def test_one_cell_in_two_failed_leaves_gaps_and_says_so(
-    tmp_path: Path, data: dict[str, Any], status: str
+    tmp_path: Path, data: Json, status: str
 ) -> None:
     for cell in data["cells"]:
         if cell["variant"] == "openmp_b" and cell["n"] == 100:
@@ -90,18 +106,7 @@ def test_one_cell_in_two_failed_leaves_gaps_and_says_so(
             assert "the reason of the test" in caption
 
 
-def test_nothing_but_failures_still_draws_or_gives_a_reason(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
-    for cell in data["cells"]:
-        synthetic.fail(cell, "error")
-    result = _load(tmp_path, data)
-    for figure in result.figures:
-        drawing = draw(result, figure)
-        assert drawing.picture is not None or drawing.absent
-
-
-def test_no_cells_no_traces(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_no_cells_no_traces(tmp_path: Path, data: Json) -> None:
     data |= {"cells": [], "traces": [], "studies": [], "complete": False}
     result = _load(tmp_path, data)
     for figure in result.figures:
@@ -109,7 +114,7 @@ def test_no_cells_no_traces(tmp_path: Path, data: dict[str, Any]) -> None:
             assert draw(result, figure).absent
 
 
-def test_no_ceilings_no_limit_lines(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_no_ceilings_no_limit_lines(tmp_path: Path, data: Json) -> None:
     ceilings = data["context"]["ceilings"]
     data["context"]["ceilings"] = dict.fromkeys(ceilings)
     result = _load(tmp_path, data)
@@ -119,9 +124,7 @@ def test_no_ceilings_no_limit_lines(tmp_path: Path, data: dict[str, Any]) -> Non
     assert "Limit" not in captions["bars"]
 
 
-def test_a_speedup_names_its_baseline_threads_and_times(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_speedup_names_its_baseline_threads_and_times(tmp_path: Path, data: Json) -> None:
     result = _load(tmp_path, data)
     figure = next(f for f in result.figures if f["kind"] == "speedup")
     caption = " ".join(draw(result, figure).caption)
@@ -130,7 +133,7 @@ def test_a_speedup_names_its_baseline_threads_and_times(
     assert "never averaged" in caption
 
 
-def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: Json) -> None:
     for cell in data["cells"]:
         if (cell["variant"], cell["precision"]) == ("cpu_a", "f32"):
             synthetic.fail(cell)
@@ -139,28 +142,14 @@ def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: dict[str, 
     assert draw(result, figure).absent == "the baseline has no time in this run"
 
 
-def test_lines_never_join_different_problems(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_lines_never_join_different_problems(tmp_path: Path, data: Json) -> None:
     """k varies and is not a facet here: it must become one by itself."""
     result = _load(tmp_path, data)
     picture = draw(result, {"id": "x", "kind": "time", "x": "n", "title": "T"}).picture
     assert [ax.get_title(loc="left") for ax in picture.axes] == ["k = 2", "k = 5"]
 
 
-def test_a_partial_run_is_watermarked(tmp_path: Path, data: dict[str, Any]) -> None:
-    data |= {"complete": False, "planned_cells": 40}
-    result = _load(tmp_path, data)
-    picture = draw(result, result.figures[0]).picture
-    assert "partial: 12 of 40 cells" in [text.get_text() for text in picture.texts]
-
-
-def test_a_modified_build_is_not_for_publication(tmp_path: Path, data: dict[str, Any]) -> None:
-    data["context"]["suite"]["git_dirty"] = True
-    result = _load(tmp_path, data)
-    caption = " ".join(draw(result, result.figures[0]).caption)
-    assert "Not for publication: built from a modified working tree." in caption
-
-
-def test_the_same_result_gives_the_same_svg(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_the_same_result_gives_the_same_svg(tmp_path: Path, data: Json) -> None:
     result = _load(tmp_path, data)
     for figure in result.figures:
         encoded = set()
@@ -172,7 +161,7 @@ def test_the_same_result_gives_the_same_svg(tmp_path: Path, data: dict[str, Any]
         assert b"<dc:date>" not in encoded.pop()
 
 
-def test_odd_names_are_text_and_not_formulas(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_odd_names_are_text_and_not_formulas(tmp_path: Path, data: Json) -> None:
     """matplotlib reads $...$ as mathematics and fails on a lone one."""
     data["context"]["machine"]["cpu"]["model"] = "Price $5 \\frac{ $ <b>"
     data["spec"]["figures"][0]["title"] = "a $ b $\\alpha"
@@ -181,21 +170,8 @@ def test_odd_names_are_text_and_not_formulas(tmp_path: Path, data: dict[str, Any
     assert encode(picture, "svg").startswith(b"<?xml")
 
 
-def test_the_command_writes_svg_png_and_report(
-    tmp_path: Path, data: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    synthetic.write(tmp_path, data)
-    assert main([str(tmp_path)]) == 0
-    names = {p.name for p in (tmp_path / "figures").iterdir()}
-    assert names == {
-        f"small-{f['id']}.{kind}" for f in data["spec"]["figures"] for kind in ("svg", "png")
-    }
-    assert (tmp_path / "report.html").is_file()
-    assert "report.html" in capsys.readouterr().out
-
-
 def test_a_figure_without_content_removes_its_older_file(
-    tmp_path: Path, data: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Json, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data["spec"]["figures"] = [{"id": "s", "kind": "scatter", "trace": "run", "title": "T"}]
     synthetic.write(tmp_path, data)
@@ -204,20 +180,12 @@ def test_a_figure_without_content_removes_its_older_file(
     assert not (tmp_path / "report.html").exists()
     data["traces"] = []
     synthetic.write(tmp_path, data)
-    assert main(["figures", "--results", str(tmp_path)]) == 0
+    assert main(["figures", str(tmp_path)]) == 0
     assert not (tmp_path / "figures" / "small-s.svg").exists()
     assert "not drawn" in capsys.readouterr().out
 
 
-def test_bad_input_ends_with_exit_code_two(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "x.json").write_text("{")
-    assert main([str(tmp_path)]) == 2
-    assert "x.json" in capsys.readouterr().err
-
-
-def _gpu_experiment(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def _gpu_experiment(small_experiment: Json) -> Json:
     names = [{"variant": "cuda_c", "precision": p} for p in ("f32", "tf32", "f16", "bf16")]
     ladder = next(f for f in small_experiment["figures"] if f["kind"] == "ladder")
     ladder["steps"].append({"variant": "cuda_c", "text": "a GPU"})
@@ -225,7 +193,7 @@ def _gpu_experiment(small_experiment: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_each_limit_is_drawn_where_its_processor_was_used(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     data = synthetic.result(_gpu_experiment(small_experiment))
     figure = next(f for f in small_experiment["figures"] if f["kind"] == "bars")
@@ -244,9 +212,7 @@ def test_each_limit_is_drawn_where_its_processor_was_used(
     assert "CPU's limit" not in texts
 
 
-def test_bars_of_many_shapes_stand_three_abreast(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_bars_of_many_shapes_stand_three_abreast(tmp_path: Path, small_experiment: Json) -> None:
     experiment = _gpu_experiment(small_experiment)
     experiment["scales"]["quick"]["sweep"] = {"n": [100, 1000, 10_000], "d": [2, 3], "k": [2, 5]}
     result = _load(tmp_path, synthetic.result(experiment))
@@ -255,7 +221,7 @@ def test_bars_of_many_shapes_stand_three_abreast(
     assert {ax.get_xscale() for ax in picture.axes} == {"log"}  # alike in all panels
 
 
-def _with_exact(experiment: dict[str, Any], **shares: Any) -> dict[str, Any]:
+def _with_exact(experiment: Json, **shares: Any) -> Json:
     """A result in which an exact variant ran too; `shares` are of cpu_a's certificates."""
     experiment["variants"].append("openmp_exact")
     data = synthetic.result(experiment)
@@ -273,7 +239,7 @@ def _ordered_names(ax: Any) -> list[str]:
 
 
 def test_bars_of_exact_variants_stand_apart_and_others_have_their_price(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     figure = {"id": "x", "kind": "bars", "title": "T"}
     plain = draw(_load(tmp_path, synthetic.result(small_experiment)), figure)
@@ -291,7 +257,7 @@ def test_bars_of_exact_variants_stand_apart_and_others_have_their_price(
 
 
 def test_no_wrong_label_in_a_sample_tells_the_size_of_the_sample(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     figure = {"id": "x", "kind": "bars", "title": "T"}
     sample = {"labels_differing": 0.0, "points_checked": 244_140, "points_total": 1_048_576}
@@ -310,7 +276,7 @@ def test_no_wrong_label_in_a_sample_tells_the_size_of_the_sample(
 
 
 def test_a_table_of_speedups_has_exact_variants_above_and_the_price_of_others(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     sweep = [{"n": 100 * (i + 1), "d": i + 1, "k": i + 2} for i in range(8)]
     small_experiment["scales"]["quick"]["sweep"] = sweep
@@ -331,7 +297,7 @@ def test_a_table_of_speedups_has_exact_variants_above_and_the_price_of_others(
 
 
 def test_a_table_of_published_times_has_the_price_beside_exact_ones(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["published"] = [
         {
@@ -355,7 +321,7 @@ def test_a_table_of_published_times_has_the_price_beside_exact_ones(
 
 
 def test_variants_skipped_everywhere_are_in_the_caption_alone(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     """As on a machine without a GPU."""
     data = synthetic.result(_gpu_experiment(small_experiment))
@@ -378,7 +344,7 @@ def test_variants_skipped_everywhere_are_in_the_caption_alone(
 
 
 def test_without_any_time_the_reason_is_told_instead_of_an_empty_picture(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     data = synthetic.result(_gpu_experiment(small_experiment))
     for cell in data["cells"]:
@@ -391,7 +357,7 @@ def test_without_any_time_the_reason_is_told_instead_of_an_empty_picture(
             assert drawing.absent.endswith("skipped): no GPU was found"), drawing.absent
 
 
-def test_a_wrong_answer_that_is_kept_says_why(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_wrong_answer_that_is_kept_says_why(tmp_path: Path, data: Json) -> None:
     for cell in data["cells"]:
         if cell["variant"] == "openmp_b":
             synthetic.fail(cell, "wrong", "labels differ.")
@@ -404,9 +370,7 @@ def test_a_wrong_answer_that_is_kept_says_why(tmp_path: Path, data: dict[str, An
     assert "labels differ (kept as printed: the source forgets a barrier)." in caption
 
 
-def test_stages_stand_in_the_order_of_an_iteration(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_stages_stand_in_the_order_of_an_iteration(tmp_path: Path, small_experiment: Json) -> None:
     result = _load(tmp_path, synthetic.result(_gpu_experiment(small_experiment)))
     figure = {"id": "x", "kind": "stages", "x": "k", "title": "T"}
     picture = draw(result, figure | {"where": {"variant": "cuda_hybrid"}}).picture
@@ -415,7 +379,7 @@ def test_stages_stand_in_the_order_of_an_iteration(
 
 
 def test_a_baseline_on_the_gpu_is_ranked_among_codes_on_the_gpu(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     experiment = _gpu_experiment(small_experiment) | {"baseline": "cuda_c"}
     result = _load(tmp_path, synthetic.result(experiment))
@@ -429,7 +393,7 @@ def test_a_baseline_on_the_gpu_is_ranked_among_codes_on_the_gpu(
     assert "It is the fastest one-thread f32 code of this run at 4 of 4 shapes." in own
 
 
-def _figure(result: Result, kind: str, **changes: Any) -> dict[str, Any]:
+def _figure(result: Result, kind: str, **changes: Any) -> Json:
     return next(f for f in result.figures if f["kind"] == kind) | changes
 
 
@@ -450,7 +414,7 @@ def test_a_kind_with_a_hyphen_is_a_module_with_an_underscore() -> None:
         figures.module_of("_fields")
 
 
-def test_a_heatmap_writes_each_speedup_into_its_field(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_heatmap_writes_each_speedup_into_its_field(tmp_path: Path, data: Json) -> None:
     synthetic.fail(next(c for c in data["cells"] if c["variant"] == "openmp_b"), "wrong")
     result = _load(tmp_path, data)
     picture = draw(result, _figure(result, "heatmap", of="openmp_b")).picture
@@ -468,16 +432,13 @@ def test_a_heatmap_writes_each_speedup_into_its_field(tmp_path: Path, data: dict
     assert len(hatched) == 1
 
 
-def test_a_heatmap_shows_all_but_the_baseline_unless_told(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
-    result = _load(tmp_path, data)
-    picture = draw(result, _figure(result, "heatmap")).picture
+def test_a_heatmap_shows_all_but_the_baseline_unless_told(show: Show) -> None:
+    picture = show("heatmap").picture
     titles = {ax.get_title(loc="left") for ax in picture.axes}
     assert {"openmp_b f32", "cpu_a f64"} <= titles
     assert "cpu_a f32" not in titles
-    assert draw(result, _figure(result, "heatmap", of=["cuda_z"])).absent
-    assert "not 'k' and 'k'" in draw(result, _figure(result, "heatmap", y="k")).absent
+    assert show("heatmap", of=["cuda_z"]).absent
+    assert "not 'k' and 'k'" in show("heatmap", y="k").absent
 
 
 def test_fields_mark_what_may_as_well_be_equal() -> None:
@@ -489,7 +450,7 @@ def test_fields_mark_what_may_as_well_be_equal() -> None:
     assert ratio_text(Interval(12_345.6, 12_000, 13_000, True)) == "12 300\u00d7"
 
 
-def test_the_winner_of_a_field_is_the_fastest_there(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_the_winner_of_a_field_is_the_fastest_there(tmp_path: Path, data: Json) -> None:
     result = _load(tmp_path, data)
     drawing = draw(result, _figure(result, "winners"))
     fields = {t.get_position(): t.get_text() for t in drawing.picture.axes[0].texts}
@@ -515,34 +476,28 @@ def test_the_winner_of_a_field_is_the_fastest_there(tmp_path: Path, data: dict[s
     ],
 )
 def test_several_gpus_of_a_machine_are_counted_and_one_of_them_was_used(
-    tmp_path: Path, data: dict[str, Any], gpus: list[str], says: str
+    show: Show, data: Json, gpus: list[str], says: str
 ) -> None:
     data["context"]["machine"]["gpus"] = [{"name": name} for name in gpus]
-    result = _load(tmp_path, data)
-    caption = " ".join(draw(result, _figure(result, "winners")).caption)
+    caption = " ".join(show("winners").caption)
     assert f"Machine: {says}" in caption
     assert ("a GPU variant uses one GPU" in caption) == (len(gpus) > 1)
 
 
-def test_winners_among_a_backend_and_gaps_where_nothing_ran(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_winners_among_a_backend_and_gaps_where_nothing_ran(show: Show, data: Json) -> None:
     for cell in data["cells"]:
         if cell["variant"] == "openmp_b" and cell["n"] == 100:
             synthetic.fail(cell, "error")
-    result = _load(tmp_path, data)
-    texts = _texts(draw(result, _figure(result, "winners", among=["openmp"])).picture)
+    texts = _texts(show("winners", among=["openmp"]).picture)
     assert texts.count("error") == 2
     assert sum(text.endswith(", alone") for text in texts) == 2
     assert not [text for text in texts if "cpu_a" in text]
     among = [{"variant": "cpu_a", "precision": "f64"}]
-    texts = _texts(draw(result, _figure(result, "winners", among=among)).picture)
+    texts = _texts(show("winners", among=among).picture)
     assert all(text.startswith("cpu_a\nf64: ") for text in texts)
 
 
-def test_a_ladder_states_what_each_step_gains(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_a_ladder_states_what_each_step_gains(tmp_path: Path, small_experiment: Json) -> None:
     data = synthetic.result(_gpu_experiment(small_experiment))
     result = _load(tmp_path, data)
     drawing = draw(result, _figure(result, "ladder"))
@@ -560,7 +515,7 @@ def test_a_ladder_states_what_each_step_gains(
 
 
 def test_a_step_that_failed_is_a_gap_and_the_next_is_held_against_the_one_before(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     for cell in data["cells"]:
         if (cell["variant"], cell["precision"]) == ("cpu_a", "f32"):
@@ -577,7 +532,7 @@ def test_a_step_that_failed_is_a_gap_and_the_next_is_held_against_the_one_before
 
 
 def test_points_of_a_roofline_stand_at_intensity_and_rate(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     result = _load(tmp_path, synthetic.result(_gpu_experiment(small_experiment)))
     drawing = draw(result, _figure(result, "roofline"))
@@ -604,7 +559,7 @@ def test_points_of_a_roofline_stand_at_intensity_and_rate(
 
 
 def test_a_roofline_without_a_gpu_has_one_panel_and_without_ceilings_says_so(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     result = _load(tmp_path, data)
     assert len(draw(result, _figure(result, "roofline")).picture.axes) == 1
@@ -613,13 +568,13 @@ def test_a_roofline_without_a_gpu_has_one_panel_and_without_ceilings_says_so(
     assert "The machine's ceilings were not measured." in caption
 
 
-def _with_rows(data: dict[str, Any], rows: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
+def _with_rows(data: Json, rows: list[Json], **changes: Any) -> Json:
     data["studies"][0] |= {"rows": rows} | changes
     return data
 
 
 def test_lines_join_the_rows_of_one_series_and_break_where_nothing_is(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     rows = [
         {"arithmetic": a, "length": x, "error": y}
@@ -640,7 +595,7 @@ def test_lines_join_the_rows_of_one_series_and_break_where_nothing_is(
 
 
 def test_a_zero_stands_on_a_strip_below_the_axis_and_over_no_line(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     """Nine series that are 0 at every place but one: once these stood over the lines."""
     rows = [
@@ -676,7 +631,7 @@ def test_a_zero_stands_on_a_strip_below_the_axis_and_over_no_line(
     [((0.2, 0.4, 0.8), "0.6"), ((-1.0, 0.5, 1.0), "\u22120.8"), ((1e5, 2e5, 3e5), "200 000")],
 )
 def test_ticks_of_a_linear_axis_have_no_needless_digits(
-    tmp_path: Path, data: dict[str, Any], values: tuple[float, ...], expected: str
+    tmp_path: Path, data: Json, values: tuple[float, ...], expected: str
 ) -> None:
     rows = [
         {"arithmetic": "float", "length": x, "error": y}
@@ -690,7 +645,7 @@ def test_ticks_of_a_linear_axis_have_no_needless_digits(
     assert not [label for label in labels if label.endswith("00") and "." in label]
 
 
-def test_headings_of_a_table_keep_apart(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_headings_of_a_table_keep_apart(tmp_path: Path, data: Json) -> None:
     """A bold heading that is longer than its column's texts, before one aligned to the right."""
     rows = [{"a": "cpu", "b": "one float", "c": 22, "d": 0.08726}] * 2
     result = _load(tmp_path, _with_rows(data, rows))
@@ -732,9 +687,7 @@ def test_coloured_texts_of_a_table_keep_their_column_and_numbers_stay_whole() ->
     assert not any(re.search(r"[ =]$|\d$", t.get_text()) for t in lines[:-1])
 
 
-def test_rows_that_share_a_place_are_points_without_a_line(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_rows_that_share_a_place_are_points_without_a_line(tmp_path: Path, data: Json) -> None:
     rows = [{"arithmetic": "float", "length": x, "error": y} for x, y in ((1, 2.0), (9, 3.0))]
     rows += [{"arithmetic": "double", "length": 9, "error": y} for y in (4.0, 5.0)]
     result = _load(tmp_path, _with_rows(data, rows))
@@ -742,21 +695,18 @@ def test_rows_that_share_a_place_are_points_without_a_line(
     assert [line.get_linestyle() for line in picture.axes[0].lines] == ["-", "None"]
 
 
-def test_lines_of_two_studies_are_never_joined(tmp_path: Path, data: dict[str, Any]) -> None:
-    result = _load(tmp_path, data)
-    titles = [
-        ax.get_title(loc="left") for ax in draw(result, _figure(result, "lines")).picture.axes
-    ]
+def test_lines_of_two_studies_are_never_joined(show: Show) -> None:
+    titles = [ax.get_title(loc="left") for ax in show("lines").picture.axes]
     assert titles == [
         f"{study}, {y}"
         for study in ("spacing", "other-spacing")
         for y in ("error", "labels changed")
     ]
-    alone = draw(result, _figure(result, "lines", series=None, y="error")).picture
+    alone = show("lines", series=None, y="error").picture
     assert [t.get_text() for t in alone.legends[0].texts][:2] == ["spacing", "other-spacing"]
 
 
-def test_rows_show_what_the_study_found(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_rows_show_what_the_study_found(tmp_path: Path, data: Json) -> None:
     rows = [
         {"arithmetic": "float", "length": 1_000_000, "error": -0.0123456, "right": False},
         {"arithmetic": "double", "length": 10, "error": None, "right": True},
@@ -774,7 +724,7 @@ def test_rows_show_what_the_study_found(tmp_path: Path, data: dict[str, Any]) ->
     assert "A note of the study." in caption
 
 
-def test_a_long_table_is_cut_and_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_long_table_is_cut_and_says_so(tmp_path: Path, data: Json) -> None:
     rows = [{"arithmetic": "float", "length": i, "error": 0.5} for i in range(75)]
     result = _load(tmp_path, _with_rows(data, rows))
     drawing = draw(result, _figure(result, "rows"))
@@ -782,7 +732,7 @@ def test_a_long_table_is_cut_and_says_so(tmp_path: Path, data: dict[str, Any]) -
     assert "15 more rows in the result file." in drawing.caption
 
 
-def test_a_study_that_failed_says_why_instead(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_study_that_failed_says_why_instead(tmp_path: Path, data: Json) -> None:
     late = {"status": "error", "reason": "took longer than 5 s", "findings": {}}
     result = _load(tmp_path, _with_rows(data, [], **late))
     figure = _figure(result, "rows")
@@ -792,13 +742,10 @@ def test_a_study_that_failed_says_why_instead(tmp_path: Path, data: dict[str, An
     assert "spacing is error: took longer than 5 s." in both.caption
 
 
-def test_seconds_of_a_trace_are_its_iterations_times_their_seconds(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_seconds_of_a_trace_are_its_iterations_times_their_seconds(show: Show, data: Json) -> None:
     traces = {t["name"]: t for t in data["traces"]}
     traces["end-b-100"] |= {"status": "wrong", "reason": "labels differ"}
-    result = _load(tmp_path, data)
-    drawing = draw(result, _figure(result, "trace-time"))
+    drawing = show("trace-time")
     (ax,) = drawing.picture.axes
     drawn = {(int(x), float(y)) for line in ax.lines for x, y in zip(*line.get_data(), strict=True)}
     for name in ("end-a-100", "end-a-1000", "end-b-1000"):
@@ -808,24 +755,19 @@ def test_seconds_of_a_trace_are_its_iterations_times_their_seconds(
         assert str(len(trace["iterations"])) in _texts(drawing.picture)
     assert "No time: end-b-100, wrong: labels differ." in drawing.caption
     assert ax.get_title(loc="left").endswith("until no label changes")
-    assert draw(result, _figure(result, "trace-time", traces=["nothing"])).absent
+    assert show("trace-time", traces=["nothing"]).absent
 
 
-def test_traces_with_other_rules_get_panels_of_their_own(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_traces_with_other_rules_get_panels_of_their_own(show: Show, data: Json) -> None:
     for trace in data["traces"]:
         if trace["name"].startswith("end-a"):
             trace["stop"] = None
-    result = _load(tmp_path, data)
-    axes = draw(result, _figure(result, "trace-time")).picture.axes
+    axes = show("trace-time").picture.axes
     titles = [ax.get_title(loc="left") for ax in axes]
     assert titles == ["fixed iterations", "until no label changes"]
 
 
-def test_claims_show_statement_verdict_measurement_and_why(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_claims_show_statement_verdict_measurement_and_why(tmp_path: Path, data: Json) -> None:
     result = _load(tmp_path, data)
     drawing = draw(result, _figure(result, "claims"))
     text = " ".join(_texts(drawing.picture))
@@ -839,17 +781,16 @@ def test_claims_show_statement_verdict_measurement_and_why(
     assert draw(_load(tmp_path, data), _figure(result, "claims")).absent
 
 
-def test_a_table_of_a_group_shows_that_group_and_why(tmp_path: Path, data: dict[str, Any]) -> None:
-    result = _load(tmp_path, data)
-    texts = _texts(draw(result, _figure(result, "table", group="Table 1")).picture)
+def test_a_table_of_a_group_shows_that_group_and_why(show: Show) -> None:
+    texts = _texts(show("table", group="Table 1").picture)
     assert "Theirs counts the start of the program." in texts
     assert "their GPU" not in texts
-    assert "their GPU" in _texts(draw(result, _figure(result, "table")).picture)
-    absent = draw(result, _figure(result, "table", group="Table 9")).absent
+    assert "their GPU" in _texts(show("table").picture)
+    absent = show("table", group="Table 9").absent
     assert absent == "the experiment quotes no published number of the group 'Table 9'"
 
 
-def _with_stage_work(data: dict[str, Any], on_gpu: bool = True) -> dict[str, Any]:
+def _with_stage_work(data: Json, on_gpu: bool = True) -> Json:
     """Every cell with a time states what its labelling does, three processes have timed it."""
     for cell in data["cells"]:
         if cell["status"] != "ok":
@@ -885,7 +826,7 @@ def _points(picture: Figure) -> set[tuple[int, float]]:
 
 @pytest.mark.parametrize("kind", ["gbytes", "gflops"])
 def test_rates_of_a_stage_are_its_work_over_its_own_time(
-    tmp_path: Path, small_experiment: dict[str, Any], kind: str
+    tmp_path: Path, small_experiment: Json, kind: str
 ) -> None:
     data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
     result = _load(tmp_path, data)
@@ -921,7 +862,7 @@ def test_rates_of_a_stage_are_its_work_over_its_own_time(
 
 @pytest.mark.parametrize("kind", ["gbytes", "gflops"])
 def test_an_unsteady_cell_has_no_rate_of_a_stage_either(
-    tmp_path: Path, small_experiment: dict[str, Any], kind: str
+    tmp_path: Path, small_experiment: Json, kind: str
 ) -> None:
     data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
     cell = next(c for c in data["cells"] if c["variant"] == "cuda_hybrid" and c["status"] == "ok")
@@ -936,7 +877,7 @@ def test_an_unsteady_cell_has_no_rate_of_a_stage_either(
 
 
 def test_a_stage_stands_under_the_limits_of_where_it_runs_alone(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     """A panel of the CPU's lines has the CPU's ceilings, one of the GPU's the GPU's."""
     data = _with_stage_work(synthetic.result(_gpu_experiment(small_experiment)))
@@ -966,9 +907,7 @@ def test_a_stage_stands_under_the_limits_of_where_it_runs_alone(
     ]
 
 
-def test_a_stage_without_stated_work_is_not_drawn_and_says_so(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_stage_without_stated_work_is_not_drawn_and_says_so(tmp_path: Path, data: Json) -> None:
     for cell in data["cells"]:
         cell.pop("stage_work", None)  # as in files of earlier versions
     result = _load(tmp_path, data)
@@ -983,7 +922,7 @@ def test_a_stage_without_stated_work_is_not_drawn_and_says_so(
 
 
 def test_iterations_on_cpu_and_gpu_have_panels_and_ceilings_of_their_own(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     data = synthetic.result(_gpu_experiment(small_experiment))
     picture = draw(_load(tmp_path, data), _figure(_load(tmp_path, data), "gflops")).picture
@@ -996,7 +935,7 @@ def test_iterations_on_cpu_and_gpu_have_panels_and_ceilings_of_their_own(
             assert limits == {60_000.0, 51_000.0, 400_000.0, 700_000.0, 800_000.0}
 
 
-def test_one_stage_under_two_names_is_one(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+def test_one_stage_under_two_names_is_one(tmp_path: Path, small_experiment: Json) -> None:
     """Files of earlier versions call the labelling of a hybrid `label`."""
     data = synthetic.result(_gpu_experiment(small_experiment))
     for cell in data["cells"]:
@@ -1014,14 +953,12 @@ def test_one_stage_under_two_names_is_one(tmp_path: Path, small_experiment: dict
     assert shares == {0.3, 0.9}
 
 
-def _at_sizes(experiment: dict[str, Any], sizes: list[int]) -> dict[str, Any]:
+def _at_sizes(experiment: Json, sizes: list[int]) -> Json:
     experiment["scales"]["quick"]["sweep"] = {"n": sizes, "d": [2], "k": [2]}
     return experiment
 
 
-def test_no_line_joins_fewer_than_three_places(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_no_line_joins_fewer_than_three_places(tmp_path: Path, small_experiment: Json) -> None:
     def styles(sizes: list[int], kind: str) -> set[str]:
         result = _load(tmp_path, synthetic.result(_at_sizes(small_experiment, sizes)))
         figure = {"id": "x", "kind": kind, "x": "n", "title": "T"}
@@ -1033,7 +970,7 @@ def test_no_line_joins_fewer_than_three_places(
     assert styles([100, 1000, 10_000], "speedup") == {"-", "--"}
 
 
-def test_speedups_at_two_places_are_bars(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+def test_speedups_at_two_places_are_bars(tmp_path: Path, small_experiment: Json) -> None:
     result = _load(tmp_path, synthetic.result(_at_sizes(small_experiment, [100, 1000])))
     figure = {"id": "x", "kind": "speedup", "x": "n", "title": "T"}
     drawing = draw(result, figure)
@@ -1044,7 +981,7 @@ def test_speedups_at_two_places_are_bars(tmp_path: Path, small_experiment: dict[
     assert factor(ratio.mid) in _texts(drawing.picture)
 
 
-def _published_speedup(**changes: Any) -> dict[str, Any]:
+def _published_speedup(**changes: Any) -> Json:
     return {
         "label": "their mean",
         "variant": "openmp_b",
@@ -1057,7 +994,7 @@ def _published_speedup(**changes: Any) -> dict[str, Any]:
 
 
 def test_a_published_speedup_is_a_line_with_its_name(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["published"] += [
         _published_speedup(of="mean", shapes={"n": [100, 1000, 10_000], "k": [2]}),
@@ -1089,7 +1026,7 @@ def test_a_published_speedup_is_a_line_with_its_name(
     assert not [s for s in drawing.caption if "of others" in s or "not asked for" in s]
 
 
-def test_highlighted_variants_stand_out(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+def test_highlighted_variants_stand_out(tmp_path: Path, small_experiment: Json) -> None:
     result = _load(tmp_path, synthetic.result(_at_sizes(small_experiment, [100, 1000, 10_000])))
     for kind in ("speedup", "time"):
         figure = {"id": "x", "kind": kind, "x": "n", "title": "T", "highlight": ["openmp_b"]}
@@ -1103,7 +1040,7 @@ def test_highlighted_variants_stand_out(tmp_path: Path, small_experiment: dict[s
 
 
 def test_a_speedup_over_threads_joins_the_threads_of_a_variant(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     data = synthetic.result(_at_sizes(small_experiment, [1000]))
     first = next(c for c in data["cells"] if c["variant"] == "openmp_b")
@@ -1123,13 +1060,13 @@ def test_a_speedup_over_threads_joins_the_threads_of_a_variant(
 
 
 def test_limits_of_cpu_and_gpu_look_the_same_in_every_bar_chart(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     """Whichever is the larger, and whether the other is there."""
     data = synthetic.result(_gpu_experiment(small_experiment))
     figure = next(f for f in small_experiment["figures"] if f["kind"] == "bars")
 
-    def looks(changed: dict[str, Any]) -> dict[str, str]:
+    def looks(changed: Json) -> dict[str, str]:
         (ax,) = draw(_load(tmp_path, changed), figure).picture.axes
         found = [line for line in ax.lines if list(line.get_ydata()) == [0, 1]]
         names = [t.get_text() for t in ax.texts if "limit" in t.get_text()]
@@ -1157,15 +1094,14 @@ def test_limits_of_cpu_and_gpu_look_the_same_in_every_bar_chart(
     assert look == both["GPU"]
 
 
-def test_runs_of_a_trace_give_its_time_an_interval(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_runs_of_a_trace_give_its_time_an_interval(show: Show, data: Json) -> None:
     traces = {t["name"]: t for t in data["traces"]}
     for trace in traces.values():
         trace["runs_seconds"] = None
     steps = len(traces["end-a-100"]["iterations"])
     runs = [[5e-3, 1e-3, 2e-3], [3e-3, 9e-3, 4e-3]]
     traces["end-a-100"] |= {"runs_seconds": runs, "seconds_per_iteration": 3.5e-3 / steps}
-    result = _load(tmp_path, data)
-    drawing = draw(result, _figure(result, "trace-time"))
+    drawing = show("trace-time")
     (ax,) = drawing.picture.axes
     segments = {
         tuple(round(float(y), 9) for y in segment[:, 1])
@@ -1182,9 +1118,7 @@ def test_runs_of_a_trace_give_its_time_an_interval(tmp_path: Path, data: dict[st
     assert "3 of 4 points is one run" in text
 
 
-def test_a_convergence_shows_every_printed_value_and_what_is_zero(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_convergence_shows_every_printed_value_and_what_is_zero(show: Show, data: Json) -> None:
     trace = data["traces"][0]
     trace["iterations"] = [
         {
@@ -1206,8 +1140,7 @@ def test_a_convergence_shows_every_printed_value_and_what_is_zero(
     ]
     for entry in data["spec"]["published"]:
         entry["k"] = 3
-    result = _load(tmp_path, data)
-    drawing = draw(result, _figure(result, "convergence", trace="run"))
+    drawing = show("convergence", trace="run")
     axes = {ax.get_title(loc="left").split(":")[0]: ax for ax in drawing.picture.axes}
     low, high = axes["inertia"].get_xlim()
     assert low < 1
@@ -1228,16 +1161,13 @@ def test_a_convergence_shows_every_printed_value_and_what_is_zero(
     assert "Printed theirs: 3 values of 2 digits, so their steps are 5.0e-02 of the value" in text
 
 
-def test_the_variants_own_loss_has_a_panel_with_the_printed_values(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_the_variants_own_loss_has_a_panel_with_the_printed_values(show: Show, data: Json) -> None:
     trace = data["traces"][0]
     for step in trace["iterations"]:
         step["own_loss"] = step["loss"] * 1.5
     entry = _published_speedup(quantity="loss", iteration=1, value=2.0, n=100, d=2, k=3)
     data["spec"]["published"] = [entry]
-    result = _load(tmp_path, data)
-    picture = draw(result, _figure(result, "convergence", trace="run")).picture
+    picture = show("convergence", trace="run").picture
     axes = {ax.get_title(loc="left").split(":")[0]: ax for ax in picture.axes}
     own, loss = axes["loss as the variant sums it"], axes["loss"]
     assert [line for line in own.lines if line.get_marker() == "x"]
@@ -1250,9 +1180,7 @@ def test_digits_of_printed_values() -> None:
     assert significant_digits([208029133.74340856]) == 17
 
 
-def test_a_field_whose_contenders_were_left_out_is_hatched(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_field_whose_contenders_were_left_out_is_hatched(tmp_path: Path, data: Json) -> None:
     places = {}
     for cell in data["cells"]:
         places[cell["variant"], cell["precision"], cell["n"], cell["k"]] = cell
@@ -1275,17 +1203,14 @@ def test_a_field_whose_contenders_were_left_out_is_hatched(
     assert not [s for s in clean.caption if s.startswith("Hatched")]
 
 
-def test_unsteady_and_unmeasured_contenders_are_left_out_of_a_map(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_unsteady_and_unmeasured_contenders_are_left_out_of_a_map(show: Show, data: Json) -> None:
     places = {(c["variant"], c["precision"], c["n"], c["k"]): c for c in data["cells"]}
     shaky = places["openmp_b", "f32", 100, 2]
     synthetic.resample(shaky, [[1e-8], [2e-8], [4e-8]])
     shaky["unsteady"] = ["its processes disagree: 1 process at 10.0 ns, 1 at 20.0 ns, 1 at 40.0 ns"]
     data["cells"].remove(places["cpu_a", "f64", 1000, 5])
     data |= {"complete": False}
-    result = _load(tmp_path, data)
-    drawing = draw(result, _figure(result, "winners"))
+    drawing = show("winners")
     field = next(t.get_text() for t in drawing.picture.axes[0].texts if t.get_position() == (0, 1))
     assert "openmp_b" not in field  # by far the least time wins nothing
     hatched = {p.get_xy() for p in drawing.picture.axes[0].patches if p.get_hatch()}
@@ -1300,7 +1225,7 @@ def test_unsteady_and_unmeasured_contenders_are_left_out_of_a_map(
 
 @pytest.mark.parametrize("kind", ["time", "speedup", "gflops", "trace-time"])
 def test_the_mark_of_a_value_that_is_missing_stands_below_the_axis(
-    tmp_path: Path, data: dict[str, Any], kind: str
+    tmp_path: Path, data: Json, kind: str
 ) -> None:
     """At the foot of a panel it would read as the least time, or the fastest."""
     experiment = _at_sizes(data["spec"], [100, 1000, 10_000])
@@ -1329,7 +1254,7 @@ def test_the_mark_of_a_value_that_is_missing_stands_below_the_axis(
     assert crosses
 
 
-def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: Json) -> None:
     for cell in data["cells"]:
         if cell["status"] == "ok":
             own = 5e-3 if cell["variant"] == "openmp_b" else 1e-6
@@ -1346,9 +1271,7 @@ def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: dict[str
     assert "at most as long as 5 000 of them (openmp_b f32, " in speedups
 
 
-def test_every_figure_of_a_narrowed_run_says_that_it_is_partial(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_every_figure_of_a_narrowed_run_says_that_it_is_partial(tmp_path: Path, data: Json) -> None:
     """As `--only cpu_a` leaves a file: cells of the others are absent."""
     planned = len(data["cells"])
     data["cells"] = [c for c in data["cells"] if c["variant"] == "cpu_a"]
@@ -1371,14 +1294,11 @@ def test_every_figure_of_a_narrowed_run_says_that_it_is_partial(
             assert absent in drawing.caption, figure["id"]
 
 
-def test_variants_that_a_figure_would_not_show_are_not_missed(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_variants_that_a_figure_would_not_show_are_not_missed(show: Show, data: Json) -> None:
     data["cells"] = [c for c in data["cells"] if c["variant"] == "cpu_a"]
     data["planned_cells"] = len(data["cells"])
-    result = _load(tmp_path, data)
     for where in ({"variant": ["cpu_a"]}, {"backend": ["cpu"]}, {"precision": ["f64"]}):
-        caption = draw(result, _figure(result, "time", where=where)).caption
+        caption = show("time", where=where).caption
         assert not [s for s in caption if "Not in this file" in s]
 
 
@@ -1393,11 +1313,10 @@ def test_references_name_published_numbers_and_highlights_variants() -> None:
             assert set(figure.get("highlight", [])) <= variants, figure["id"]
 
 
-def test_several_traces_are_drawn_in_the_order_named(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_several_traces_are_drawn_in_the_order_named(show: Show, data: Json) -> None:
     data["traces"][1]["points"] = data["traces"][0]["points"]
-    result = _load(tmp_path, data)
     wanted = ["end-a-100", "run", "absent"]
-    drawing = draw(result, _figure(result, "convergence", trace=wanted))
+    drawing = show("convergence", trace=wanted)
     names = [t.get_text() for t in drawing.picture.legends[0].texts]
     assert [name.split(":")[0] for name in names[:2]] == ["end-a-100", "run"]
     assert "Without a trace in this run: absent." in drawing.caption
@@ -1406,16 +1325,14 @@ def test_several_traces_are_drawn_in_the_order_named(tmp_path: Path, data: dict[
         below, above = [line for line in ax.get_lines() if line.get_linestyle() != "None"][:2]
         assert below.get_zorder() < above.get_zorder()
         assert below.get_markersize() > above.get_markersize() + 1
-    drawing = draw(result, _figure(result, "scatter", trace=wanted))
+    drawing = show("scatter", trace=wanted)
     titles = [ax.get_title(loc="left") for ax in drawing.picture.axes]
     assert titles == ["end-a-100: cpu_a f32", "run: cpu_a f64"]
-    assert draw(result, _figure(result, "convergence", trace=["absent"])).absent == (
-        "this run has no trace 'absent'"
-    )
+    assert show("convergence", trace=["absent"]).absent == ("this run has no trace 'absent'")
 
 
 def test_speedups_of_many_scattered_shapes_are_a_table_of_fields(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["scales"]["quick"]["sweep"] = [
         {"n": 100 * 3**i, "d": 2 + i, "k": 2 + i % 3} for i in range(8)
@@ -1436,9 +1353,7 @@ def test_speedups_of_many_scattered_shapes_are_a_table_of_fields(
     assert len({t.get_position()[0] for t in bold}) == 8
 
 
-def test_a_stage_looks_the_same_in_every_figure(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_a_stage_looks_the_same_in_every_figure(tmp_path: Path, small_experiment: Json) -> None:
     result = _load(tmp_path, synthetic.result(_gpu_experiment(small_experiment)))
     looks = []
     for variant in ("cuda_hybrid", "openmp_b"):
@@ -1450,7 +1365,7 @@ def test_a_stage_looks_the_same_in_every_figure(
     assert looks[0] == looks[1]
 
 
-def test_many_gaps_leave_out_their_places(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+def test_many_gaps_leave_out_their_places(tmp_path: Path, small_experiment: Json) -> None:
     """Eight variants that fail at one, two ... eight shapes, for one reason."""
     letters = "cdefghij"
     small_experiment["variants"] += [f"cpu_{letter}" for letter in letters]
@@ -1481,7 +1396,7 @@ def test_names_beside_a_panel_never_overlap_nor_leave_it() -> None:
     assert 0.0 <= crowded[0] < crowded[-1] <= 1.0 + 1e-9
 
 
-def test_texts_keep_inside_the_file(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+def test_texts_keep_inside_the_file(tmp_path: Path, small_experiment: Json) -> None:
     """At the resolution of the files, which the layout was not made at."""
     result = _load(tmp_path, synthetic.result(_gpu_experiment(small_experiment)))
     for kind in figures.KINDS:
@@ -1516,9 +1431,7 @@ def test_no_drawing_code_names_a_variant() -> None:
         assert not [name for name in variants - {"reference"} if name in text], path
 
 
-def test_figures_need_no_display_and_results_stay_as_they_are(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_figures_need_no_display_and_results_stay_as_they_are(tmp_path: Path, data: Json) -> None:
     """Whatever backend and display the environment names, which may not exist."""
     data["spec"]["figures"] = [f for f in data["spec"]["figures"] if f["id"] == "bars"]
     path = synthetic.write(tmp_path / "machine", data)
@@ -1538,7 +1451,7 @@ def test_figures_need_no_display_and_results_stay_as_they_are(
         assert path.read_bytes() == before
 
 
-def test_without_matplotlib_results_stay_as_they_are(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_without_matplotlib_results_stay_as_they_are(tmp_path: Path, data: Json) -> None:
     path = synthetic.write(tmp_path / "machine", data)
     before = path.read_bytes()
     (tmp_path / "matplotlib").mkdir()

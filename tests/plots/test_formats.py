@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots.claims import HOLDS, UNTESTED, verdict_of
 from plots.figures.winners import _ranked
@@ -21,7 +21,7 @@ SPREAD = "samples spread widely: the slowest is 2.30 times the fastest"
 
 
 @pytest.fixture
-def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def data(small_experiment: Json) -> Json:
     return synthetic.result(small_experiment)
 
 
@@ -48,7 +48,7 @@ def test_the_sentence_names_the_clusters() -> None:
 
 
 def test_a_cell_of_version_1_is_unsteady_where_the_rule_of_today_says_so(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     apart, spread, busy = data["cells"][:3]
     synthetic.resample(apart, APART)
@@ -63,7 +63,7 @@ def test_a_cell_of_version_1_is_unsteady_where_the_rule_of_today_says_so(
     assert (cells[2].unsteady, cells[2].noted) == ((), ("load average 9",))
 
 
-def test_both_versions_give_the_same_cells(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_both_versions_give_the_same_cells(tmp_path: Path, data: Json) -> None:
     first = load_result(synthetic.write(tmp_path / "1", synthetic.version_1(data)))
     second = load_result(synthetic.write(tmp_path / "2", data))
     assert [c.seconds for c in first.cells] == [c.seconds for c in second.cells]
@@ -75,7 +75,7 @@ def test_both_versions_give_the_same_cells(tmp_path: Path, data: dict[str, Any])
 
 
 def test_an_unsteady_cell_has_no_number_wins_nothing_and_decides_nothing(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     cell = next(c for c in data["cells"] if c["variant"] == "openmp_b")
     synthetic.resample(cell, [[1e-9], [2e-9], [4e-9]])  # it would win everything
@@ -104,9 +104,7 @@ def test_an_unsteady_cell_has_no_number_wins_nothing_and_decides_nothing(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_trace_that_is_not_ok_has_no_time(
-    tmp_path: Path, data: dict[str, Any], version: int
-) -> None:
+def test_a_trace_that_is_not_ok_has_no_time(tmp_path: Path, data: Json, version: int) -> None:
     trace = next(t for t in data["traces"] if t["runs_seconds"])
     trace |= {"status": "wrong", "reason": "labels differ"}
     if version == 1:

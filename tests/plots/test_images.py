@@ -12,7 +12,6 @@ import copy
 import io
 import re
 from pathlib import Path
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -21,6 +20,7 @@ import synthetic
 import synthetic_comparison
 from matplotlib.figure import Figure
 from PIL import Image
+from synthetic import Json
 
 from plots import compare_figures
 from plots.comparison import load_comparison
@@ -61,7 +61,7 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture
-def experiment(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def experiment(small_experiment: Json) -> Json:
     """With a GPU, and a ladder that reaches it."""
     small_experiment["variants"] += ["cuda_c", {"variant": "cuda_c", "precision": "tf32"}]
     ladder = next(f for f in small_experiment["figures"] if f["kind"] == "ladder")
@@ -70,7 +70,7 @@ def experiment(small_experiment: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture
-def data(experiment: dict[str, Any]) -> dict[str, Any]:
+def data(experiment: Json) -> Json:
     """One cell failed, one is wrong."""
     found = synthetic.result(experiment)
     for variant, status in (("openmp_b", "error"), ("cuda_c", "wrong")):
@@ -78,7 +78,7 @@ def data(experiment: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _load(folder: Path, data: dict[str, Any]) -> Result:
+def _load(folder: Path, data: Json) -> Result:
     return load_result(synthetic.write(folder, data))
 
 
@@ -111,14 +111,14 @@ def _difference(one: np.ndarray, other: np.ndarray) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_looks_as_it_did(
-    tmp_path: Path, data: dict[str, Any], kind: str, request: pytest.FixtureRequest
+    tmp_path: Path, data: Json, kind: str, request: pytest.FixtureRequest
 ) -> None:
     _judge(kind, _pixels(_load(tmp_path, data), kind), tmp_path, request)
 
 
 @pytest.mark.parametrize("name", sorted(FACES))
 def test_another_face_of_a_kind_looks_as_it_did(
-    tmp_path: Path, experiment: dict[str, Any], name: str, request: pytest.FixtureRequest
+    tmp_path: Path, experiment: Json, name: str, request: pytest.FixtureRequest
 ) -> None:
     """The last is of a run that was narrowed, and so says that it is partial."""
     experiment["scales"]["quick"]["sweep"] = {"n": [100, 1000, 10_000], "d": [2], "k": [2, 5]}
@@ -137,7 +137,7 @@ def test_another_face_of_a_kind_looks_as_it_did(
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_figure_of_a_comparison_looks_as_it_did(
-    tmp_path: Path, data: dict[str, Any], name: str, request: pytest.FixtureRequest
+    tmp_path: Path, data: Json, name: str, request: pytest.FixtureRequest
 ) -> None:
     (after,) = synthetic_comparison.changed([data])
     synthetic.fail(after["cells"][0], "wrong")
@@ -187,9 +187,7 @@ def test_pictures_are_small_and_of_kinds_that_exist() -> None:
 @pytest.mark.parametrize(
     "kind", ["time", "speedup", "bars", "heatmap", "winners", "ladder", "roofline"]
 )
-def test_the_tolerance_sees_one_changed_time(
-    tmp_path: Path, data: dict[str, Any], kind: str
-) -> None:
+def test_the_tolerance_sees_one_changed_time(tmp_path: Path, data: Json, kind: str) -> None:
     """Of a cell that every kind shows."""
     slower = copy.deepcopy(data)
     cell = next(

@@ -14,6 +14,7 @@ from typing import Any
 import browser
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots import index, leaderboard, report
 from plots.__main__ import machine_folders
@@ -24,7 +25,7 @@ from tests.support import ROOT, find_program, told_to_skip
 
 MEGABYTES = 3.0
 SECONDS = 1.0
-EXPERIMENT: dict[str, Any] = {
+EXPERIMENT: Json = {
     "name": "grid",
     "title": "A grid",
     "data": {"generator": "blobs", "seed": 1, "k": "sweep"},
@@ -57,7 +58,7 @@ AFTER = "new Promise((done) => setTimeout(done, 100))"  # DataTables sorts when 
 HOSTILE = "<img src=x onerror=\"document.title='taken'\">"
 
 
-def _steady(data: dict[str, Any]) -> dict[str, Any]:
+def _steady(data: Json) -> Json:
     """All cells ok, and openmp_exact always the fastest exact one on a CPU."""
     made = synthetic.result(EXPERIMENT)
     cells = [
@@ -162,7 +163,7 @@ def test_limits_do_not_depend_on_the_order_of_results(tmp_path: Path) -> None:
     assert len(limits[0]) >= 2
 
 
-def names_of(board: dict[str, Any], model: dict[str, Any]) -> tuple[str, str, str]:
+def names_of(board: Json, model: Json) -> tuple[str, str, str]:
     """Variant, precision and where it runs."""
     name, precision, _, on = model["row"]
     return board["names"][name][0], precision, on

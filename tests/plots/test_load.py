@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots.load import Interval, ResultError, load_folder, load_result
 
@@ -15,11 +16,11 @@ pytest.importorskip("jsonschema", reason="results are not checked without it")
 
 
 @pytest.fixture
-def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def data(small_experiment: Json) -> Json:
     return synthetic.result(small_experiment)
 
 
-def test_a_synthetic_result_satisfies_the_schema(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_synthetic_result_satisfies_the_schema(tmp_path: Path, data: Json) -> None:
     result = load_result(synthetic.write(tmp_path, data))
     assert len(result.cells) == 12
     assert result.cells[0].ok
@@ -28,7 +29,7 @@ def test_a_synthetic_result_satisfies_the_schema(tmp_path: Path, data: dict[str,
 
 
 @pytest.mark.parametrize("version", [0, 3, "1", None, True, 1.5])
-def test_refuses_other_versions(tmp_path: Path, data: dict[str, Any], version: Any) -> None:
+def test_refuses_other_versions(tmp_path: Path, data: Json, version: Any) -> None:
     path = synthetic.write(tmp_path, data | {"schema_version": version})
     with pytest.raises(ResultError, match="schema_version"):
         load_result(path)
@@ -59,14 +60,14 @@ def test_refuses_what_is_not_strict_json(tmp_path: Path, text: str, message: str
     assert str(path) in str(raised.value)
 
 
-def test_a_schema_error_names_its_place(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_schema_error_names_its_place(tmp_path: Path, data: Json) -> None:
     data["cells"][3]["n"] = "many"
     with pytest.raises(ResultError, match="at /cells/3/n"):
         load_result(synthetic.write(tmp_path, data))
 
 
 def test_a_failed_cell_has_no_time_whatever_the_file_says(
-    tmp_path: Path, data: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, data: Json, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Even if a schema let it pass."""
     data["cells"][0]["status"] = "wrong"
@@ -81,9 +82,7 @@ class _Anything:
         return []
 
 
-def test_below_six_samples_the_interval_is_smallest_to_largest(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_below_six_samples_the_interval_is_smallest_to_largest(tmp_path: Path, data: Json) -> None:
     cell = load_result(synthetic.write(tmp_path, data)).cells[5]
     times = data["cells"][5]["seconds_per_iteration"]
     assert times["ci95_low"] is None
@@ -91,9 +90,7 @@ def test_below_six_samples_the_interval_is_smallest_to_largest(
     assert (cell.seconds.low, cell.seconds.high) == (times["min"], times["max"])
 
 
-def test_executed_iterations_are_those_that_really_ran(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_executed_iterations_are_those_that_really_ran(tmp_path: Path, data: Json) -> None:
     library = synthetic.cell("small", "python_x", "f64", (100, 2, 2), 300, executed=184)
     free = synthetic.cell("small", "python_y", "f64", (100, 2, 2), 300)
     old = synthetic.cell("small", "python_z", "f64", (100, 2, 2), 300)
@@ -122,7 +119,7 @@ def test_a_folder_without_results_is_an_error(tmp_path: Path) -> None:
 
 
 def test_variants_of_all_results_share_one_roster(
-    tmp_path: Path, data: dict[str, Any], small_experiment: dict[str, Any]
+    tmp_path: Path, data: Json, small_experiment: Json
 ) -> None:
     synthetic.write(tmp_path, data)
     other = small_experiment | {"name": "other", "variants": ["cpu_z"], "baseline": "cpu_z"}
@@ -132,7 +129,7 @@ def test_variants_of_all_results_share_one_roster(
     assert ("cpu", "cpu_z") in small.roster
 
 
-def test_orders_to_a_terminal_do_not_get_in(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_orders_to_a_terminal_do_not_get_in(tmp_path: Path, data: Json) -> None:
     """Escaped in JSON they are valid, and a figure or a page could not even be written."""
     data["context"]["machine"]["cpu"]["model"] = "CPU\x1b[2J\x07\x9b31m \u202eevil\ud800 µ\t²"
     data["cells"][0]["noted"] = ["\x1b]0;title\x07"]

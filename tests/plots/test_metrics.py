@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots import words
 from plots.load import Cell, Interval, Result, load_result, median_interval
@@ -36,12 +37,12 @@ from plots.published import comparisons
 from plots.select import NothingToDraw
 
 
-def _result(folder: Path, experiment: dict[str, Any], **changes: Any) -> Result:
+def _result(folder: Path, experiment: Json, **changes: Any) -> Result:
     return load_result(synthetic.write(folder, synthetic.result(experiment, **changes)))
 
 
 @pytest.fixture
-def result(tmp_path: Path, small_experiment: dict[str, Any]) -> Result:
+def result(tmp_path: Path, small_experiment: Json) -> Result:
     return _result(tmp_path, small_experiment)
 
 
@@ -69,7 +70,7 @@ def test_a_figure_may_name_its_own_baseline(result: Result) -> None:
         baseline_of(replace(result, spec={}), {})
 
 
-def test_the_limit_is_the_larger_bound(tmp_path: Path, small_experiment: dict[str, Any]) -> None:
+def test_the_limit_is_the_larger_bound(tmp_path: Path, small_experiment: Json) -> None:
     ceilings = synthetic.context()["ceilings"]
     slow_memory = synthetic.context(ceilings=ceilings | {"read_gbytes_per_second": 1e-3})
     cell = _cell(_result(tmp_path, small_experiment, context=slow_memory), "cpu_a", "f32", 100, 2)
@@ -86,7 +87,7 @@ def test_the_limit_is_the_larger_bound(tmp_path: Path, small_experiment: dict[st
 
 
 def test_points_that_fit_the_cache_are_held_against_its_bandwidth(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     context = synthetic.context()
     context["machine"]["cpu"]["caches"] = [{"level": 3, "type": "unified", "bytes": 32_000_000}]
@@ -96,9 +97,15 @@ def test_points_that_fit_the_cache_are_held_against_its_bandwidth(
     assert seconds == pytest.approx(1232 / 230e9)
 
 
-def test_without_ceilings_there_is_no_limit(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_points_from_a_disk_are_held_against_it(result: Result) -> None:
+    cell = _cell(result, "cpu_a", "f32", 100, 2)
+    data = cell.data | {"streamed": {"bytes_per_iteration": 800, "disk_gbytes_per_second": 1e-6}}
+    assert limit_seconds(result, replace(cell, data=data)) == (pytest.approx(0.8), "the disk")
+    data["streamed"] = {"bytes_per_iteration": 800, "disk_gbytes_per_second": None}
+    assert limit_seconds(result, replace(cell, data=data)) == limit_seconds(result, cell)
+
+
+def test_without_ceilings_there_is_no_limit(tmp_path: Path, small_experiment: Json) -> None:
     nothing = dict.fromkeys(synthetic.context()["ceilings"])
     result = _result(tmp_path, small_experiment, context=synthetic.context(ceilings=nothing))
     assert limit_seconds(result, result.cells[0]) is None
@@ -106,7 +113,7 @@ def test_without_ceilings_there_is_no_limit(
 
 
 @pytest.fixture
-def gpu_result(tmp_path: Path, small_experiment: dict[str, Any]) -> Result:
+def gpu_result(tmp_path: Path, small_experiment: Json) -> Result:
     """The small experiment on a GPU: n of 100 and 1000, d = 2, k of 2 and 5."""
     small_experiment["variants"] = ["cpu_a", "cuda_c", {"variant": "cuda_c", "precision": "f64"}]
     data = synthetic.result(small_experiment)
@@ -191,9 +198,7 @@ def test_a_speedup_is_a_ratio_of_medians_with_a_wide_interval(result: Result) ->
     assert ratio.high == base.seconds.high / other.seconds.low
 
 
-def test_a_failed_cell_has_no_rate_and_no_speedup(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_a_failed_cell_has_no_rate_and_no_speedup(tmp_path: Path, small_experiment: Json) -> None:
     data = synthetic.result(small_experiment)
     synthetic.fail(data["cells"][7])
     result = load_result(synthetic.write(tmp_path, data))

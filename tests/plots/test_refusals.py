@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import synthetic
+from synthetic import Json
 
 from plots import claims, published
 from plots.__main__ import EXIT_BAD_INPUT, main
@@ -31,86 +32,43 @@ COMMITTED = sorted((synthetic.ROOT / "results").glob("*/*.json"))
 
 
 @pytest.fixture
-def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def data(small_experiment: Json) -> Json:
     return synthetic.result(small_experiment)
 
 
 # --- Contradictions --------------------------------------------------------------------------
 
 
-def _scaled_median(cell: dict[str, Any]) -> None:
-    cell["seconds_per_iteration"]["median"] /= 1000
-
-
-def _swapped_ends(cell: dict[str, Any]) -> None:
-    times = cell["seconds_per_iteration"]
-    times["min"], times["max"] = times["max"], times["min"]
-
-
-def _quartiles(cell: dict[str, Any]) -> None:
-    times = cell["seconds_per_iteration"]
-    times["p25"], times["p75"] = 1.01 * times["p75"], times["p25"]
-
-
-def _interval(cell: dict[str, Any]) -> None:
-    cell["seconds_per_iteration"]["ci95_low"] = 1.01 * cell["seconds_per_iteration"]["median"]
-
-
-def _key(cell: dict[str, Any]) -> None:
-    cell["key"] = cell["key"].replace("/k2/", "/k3/")
-
-
-def _rate(cell: dict[str, Any]) -> None:
-    cell["gflops"] = 1e9
-
-
-def _processes(cell: dict[str, Any]) -> None:
-    cell["processes"] = 99
-
-
-def _stages(cell: dict[str, Any]) -> None:
-    cell["stages"] = {"assign": 5.0}
-
-
-def _low_end(cell: dict[str, Any]) -> None:
-    times = cell["seconds_per_iteration"]
-    times["ci95_low"] = (times["ci95_low"] + times["median"]) / 2
-
-
-def _rate_2nkd(cell: dict[str, Any]) -> None:
-    cell["gflops_2nkd"] *= 2
-
-
-def _traffic(cell: dict[str, Any]) -> None:
-    cell["gbytes_per_second"]["compulsory"] *= 2
-
-
-def _whole_call(cell: dict[str, Any]) -> None:
-    cell["whole_call_seconds"]["20"] *= 2
-
-
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("place", "change", "words"),
     [
-        (_scaled_median, "median .* is not that of the samples"),
-        (_swapped_ends, "min .* is not that of the samples"),
-        (_quartiles, "p25 .* is above p75"),
-        (_interval, "ci95_low .* is above median"),
-        (_key, "the key does not fit"),
-        (_rate, r"gflops 1e\+09, but the median gives"),
-        (_processes, "99 processes, but samples of 3"),
-        (_stages, "its stages take 5 s"),
-        (_low_end, "ci95_low .* is not that of the samples"),
-        (_rate_2nkd, "gflops_2nkd .*, but the median gives"),
-        (_traffic, "compulsory gbytes_per_second .*, but the median gives"),
-        (_whole_call, "a call of 20 iterations"),
+        ("seconds_per_iteration/median", lambda x, _: x / 1000, "median .* is not that of the"),
+        ("seconds_per_iteration/min", lambda x, t: t["max"], "min .* is not that of the samples"),
+        ("seconds_per_iteration/p25", lambda x, t: 1.01 * t["p75"], "p25 .* is above p75"),
+        ("seconds_per_iteration/ci95_low", lambda x, t: 1.01 * t["median"], "ci95_low .* is above"),
+        (
+            "seconds_per_iteration/ci95_low",
+            lambda x, t: (x + t["median"]) / 2,
+            "ci95_low .* is not that of the samples",
+        ),
+        ("key", lambda x, _: x.replace("/k2/", "/k3/"), "the key does not fit"),
+        ("gflops", lambda x, _: 1e9, r"gflops 1e\+09, but the median gives"),
+        ("gflops_2nkd", lambda x, _: 2 * x, "gflops_2nkd .*, but the median gives"),
+        ("processes", lambda x, _: 99, "99 processes, but samples of 3"),
+        ("stages", lambda x, _: {"assign": 5.0}, "its stages take 5 s"),
+        ("gbytes_per_second/compulsory", lambda x, _: 2 * x, "compulsory .*, but the median gives"),
+        ("whole_call_seconds/20", lambda x, _: 2 * x, "a call of 20 iterations"),
     ],
 )
 def test_a_cell_that_contradicts_itself_is_refused_by_name(
-    tmp_path: Path, data: dict[str, Any], damage: Callable[[dict[str, Any]], None], words: str
+    tmp_path: Path, data: Json, place: str, change: Callable[[Any, Json], Any], words: str
 ) -> None:
     load_result(synthetic.write(tmp_path, data))  # as it was, it is read
-    damage(data["cells"][0])
+    *outer, name = place.split("/")
+    holder = data["cells"][0]
+    for key in outer:
+        holder = holder[key]
+    holder[name] = change(holder[name], holder)
     path = synthetic.write(tmp_path, data)
     with pytest.raises(ResultError, match=words) as raised:
         load_result(path)
@@ -118,9 +76,7 @@ def test_a_cell_that_contradicts_itself_is_refused_by_name(
     assert f"cell {data['cells'][0]['key']}" in str(raised.value)
 
 
-def test_a_trace_that_contradicts_its_runs_is_refused_by_name(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_trace_that_contradicts_its_runs_is_refused_by_name(tmp_path: Path, data: Json) -> None:
     wanted = {"name": "end", "variant": "cpu_a", "n": 9, "d": 2, "k": 3, "iterations": 9}
     data["traces"] = [synthetic.trace(wanted | {"stop": "labels"}, {}, "random:1")]
     load_result(synthetic.write(tmp_path, data))
@@ -129,9 +85,7 @@ def test_a_trace_that_contradicts_its_runs_is_refused_by_name(
         load_result(synthetic.write(tmp_path, data))
 
 
-def test_complete_with_fewer_cells_than_planned_is_refused(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_complete_with_fewer_cells_than_planned_is_refused(tmp_path: Path, data: Json) -> None:
     del data["cells"][3:]
     path = synthetic.write(tmp_path, data)
     with pytest.raises(ResultError, match="says complete, but holds 3 of 12 planned cells"):
@@ -154,7 +108,7 @@ _WORDS = ["k", "threads", "f64", "cpu_naive", "mean", "stage_share", "row", "fin
 _DESCRIBED = ("published", "claims", "figures", "baseline", "scales", "variants", "traces")
 
 
-def _damage(spec: dict[str, Any], rng: random.Random) -> tuple:
+def _damage(spec: Json, rng: random.Random) -> tuple:
     """One edit: something is gone, of another type, or another word."""
     part = rng.choice([key for key in _DESCRIBED if key in spec])
     *inner, last = rng.choice(list(_places(spec[part], (part,))))
@@ -208,7 +162,7 @@ def test_damage_inside_spec_is_refused_or_drawn(
     ],
 )
 def test_a_damaged_description_ends_with_status_2(
-    tmp_path: Path, data: dict[str, Any], change: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Json, change: Json, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data["spec"] = data["spec"] | change
     path = synthetic.write(tmp_path, data)
@@ -222,7 +176,7 @@ def test_a_damaged_description_ends_with_status_2(
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "dangling"])
 def test_what_is_no_file_is_refused_at_once(
-    tmp_path: Path, data: dict[str, Any], kind: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Json, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     synthetic.write(tmp_path, data)
     odd = tmp_path / "z.json"
@@ -255,9 +209,7 @@ def test_what_is_no_file_is_refused_at_once(
         ".*.*.*.*.*x",
     ],
 )
-def test_a_pattern_that_may_never_end_is_refused(
-    tmp_path: Path, data: dict[str, Any], pattern: str
-) -> None:
+def test_a_pattern_that_may_never_end_is_refused(tmp_path: Path, data: Json, pattern: str) -> None:
     assert fault(pattern)
     figure = next(f for f in data["spec"]["figures"] if f["kind"] == "trace-time")
     figure["traces"] = [pattern]
@@ -295,7 +247,7 @@ def test_committed_results_are_read() -> None:
 
 
 def test_a_refused_file_keeps_no_other_machine_from_being_drawn(
-    tmp_path: Path, data: dict[str, Any], capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, data: Json, capsys: pytest.CaptureFixture[str]
 ) -> None:
     synthetic.write(tmp_path / "good", synthetic.result(data["spec"] | {"figures": []}))
     shutil.copytree(tmp_path / "good", tmp_path / "bad")

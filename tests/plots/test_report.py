@@ -12,10 +12,10 @@ import re
 import urllib.parse
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 import synthetic
+from synthetic import CLAIM, Json
 
 from plots import __main__ as command
 from plots import index as overview
@@ -29,15 +29,6 @@ BESIDE = ("small.json", "../index.html")
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;"
 
 
-CLAIM = {
-    "id": "faster",
-    "statement": "The parallel version is faster.",
-    "where": "section 3",
-    "tests": [
-        {"quantity": "speedup", "variant": "openmp_b", "baseline": "cpu_a", "at_least": 1e-9}
-    ],
-    "why": "It uses all cores.",
-}
 STUDY = {
     "name": "sums",
     "study": "float_sums",
@@ -84,7 +75,7 @@ class _Page(HTMLParser):
 
 
 @pytest.fixture
-def data(small_experiment: dict[str, Any]) -> dict[str, Any]:
+def data(small_experiment: Json) -> Json:
     """Few figures, without claims and studies: each test adds what it is about."""
     wanted = ("one-panel", "bars", "table")
     figures = [f for f in small_experiment["figures"] if f["id"] in wanted]
@@ -101,13 +92,13 @@ def _unpacked(path: Path) -> str:
     )
 
 
-def _render(folder: Path, *results: dict[str, Any]) -> str:
+def _render(folder: Path, *results: Json) -> str:
     for data in results:
         synthetic.write(folder, data)
     return render(load_folder(folder))
 
 
-def test_nothing_is_loaded_from_elsewhere(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_nothing_is_loaded_from_elsewhere(tmp_path: Path, data: Json) -> None:
     page = _Page(_render(tmp_path, data))
     for tag, attributes in page.elements:
         for name in ("src", "href", "srcset", "data", "action", "poster"):
@@ -128,7 +119,7 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path, data: dict[str, Any]) 
     assert "@import" not in css
 
 
-def test_the_policy_admits_the_inline_code_alone(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_the_policy_admits_the_inline_code_alone(tmp_path: Path, data: Json) -> None:
     text = _render(tmp_path, data)
     page = _Page(text)
     policy = next(
@@ -146,7 +137,7 @@ def test_the_policy_admits_the_inline_code_alone(tmp_path: Path, data: dict[str,
     assert len(scripts) == SCRIPTS
 
 
-def test_hostile_texts_stay_texts(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_hostile_texts_stay_texts(tmp_path: Path, data: Json) -> None:
     spec, context = data["spec"], data["context"]
     context["machine"]["cpu"]["model"] = HOSTILE
     context["environment"]["warnings"] = [HOSTILE]
@@ -170,7 +161,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, data: dict[str, Any]) -> None:
 
 
 def test_every_failed_cell_is_listed_with_its_reason_and_no_time(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     statuses = {"skipped": 0, "wrong": 0, "error": 0}
     for index, cell in enumerate(data["cells"][6:12]):
@@ -195,14 +186,8 @@ def test_every_failed_cell_is_listed_with_its_reason_and_no_time(
     assert "6 ok, 2 wrong, 2 error, 2 skipped" in _Page(text).text
 
 
-def test_an_incomplete_run_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
-    data |= {"complete": False, "planned_cells": 99}
-    text = _Page(_render(tmp_path, data)).text
-    assert "partial: 12 of 99 cells" in text
-
-
 def test_an_incomplete_run_is_marked_in_page_figures_and_captions(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     data |= {"complete": False, "planned_cells": 99}
     text = _render(tmp_path, data)
@@ -217,9 +202,7 @@ def test_an_incomplete_run_is_marked_in_page_figures_and_captions(
 ONLY = "--only 'cpu_a|openmp_b'"
 
 
-def test_a_narrowed_run_says_what_was_left_out_and_why(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_narrowed_run_says_what_was_left_out_and_why(tmp_path: Path, data: Json) -> None:
     data |= {"complete": False, "planned_cells": 16}
     data["spec"]["variants"].append("openmp_absent")
     data["context"]["command_line"] = f"kmeans-bench run small {ONLY} --scale quick"
@@ -240,17 +223,13 @@ def test_a_narrowed_run_says_what_was_left_out_and_why(
     assert "partial: 12 of 16 cells" in _words(row)
 
 
-def test_a_run_without_traces_or_studies_is_incomplete_too(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_run_without_traces_or_studies_is_incomplete_too(tmp_path: Path, data: Json) -> None:
     data |= {"complete": False}
     page = _words(_render(tmp_path, data))
     assert "Incomplete run: traces or studies are missing." in page
 
 
-def test_a_complete_file_of_a_narrowed_run_names_what_it_lacks(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_complete_file_of_a_narrowed_run_names_what_it_lacks(tmp_path: Path, data: Json) -> None:
     """Earlier versions called such a run complete."""
     data["spec"]["variants"].append("openmp_absent")
     data["context"]["command_line"] = f"kmeans-bench run small {ONLY}"
@@ -259,7 +238,7 @@ def test_a_complete_file_of_a_narrowed_run_names_what_it_lacks(
     assert "Incomplete" not in page
 
 
-def test_a_library_that_stopped_early_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_library_that_stopped_early_says_so(tmp_path: Path, data: Json) -> None:
     data["cells"] += [
         synthetic.cell("small", "python_x", "f64", (n, 2, 2), 300, executed=executed)
         for n, executed in ((100, 183), (1000, 300))
@@ -281,7 +260,7 @@ def test_a_library_that_stopped_early_says_so(tmp_path: Path, data: dict[str, An
     )
 
 
-def test_prior_measurements_have_a_table_of_their_own(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_prior_measurements_have_a_table_of_their_own(tmp_path: Path, data: Json) -> None:
     data["spec"]["figures"] = [f for f in data["spec"]["figures"] if f["kind"] != "table"]
     data["spec"]["published"][0] |= {"prior": True, "label": "ours of last year"}
     page = _words(_render(tmp_path, data))
@@ -307,7 +286,7 @@ def test_prior_measurements_have_a_table_of_their_own(tmp_path: Path, data: dict
     ],
 )
 def test_what_is_not_for_publication_says_so_in_page_section_figures_and_index(
-    tmp_path: Path, data: dict[str, Any], where: str, change: dict[str, Any], words: str
+    tmp_path: Path, data: Json, where: str, change: Json, words: str
 ) -> None:
     other = synthetic.result(data["spec"] | {"name": "other"})
     data["context"][where] |= change
@@ -320,7 +299,7 @@ def test_what_is_not_for_publication_says_so_in_page_section_figures_and_index(
 
 
 def test_doubtful_conditions_stand_on_top_and_at_their_experiment(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     synthetic.write(tmp_path, data)
     conditions = [
@@ -341,7 +320,7 @@ def test_doubtful_conditions_stand_on_top_and_at_their_experiment(
 
 
 def test_unsteady_and_noted_cells_are_counted_marked_and_explained(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     data["cells"][0]["noted"] = ["the GPU was throttled"]
     data["cells"][2]["noted"] = ["samples of one process spread widely", "load average 9"]
@@ -364,9 +343,7 @@ def test_unsteady_and_noted_cells_are_counted_marked_and_explained(
     assert "2.00 s" not in row
 
 
-def test_setup_and_whole_calls_stand_beside_the_iteration(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_setup_and_whole_calls_stand_beside_the_iteration(tmp_path: Path, data: Json) -> None:
     cell = data["cells"][0]
     cell["setup_seconds"] = 0.5
     synthetic.retime(cell, 0.25)
@@ -386,7 +363,7 @@ def test_setup_and_whole_calls_stand_beside_the_iteration(
 
 
 def test_the_share_of_computed_distances_has_a_column_where_it_is_known(
-    tmp_path: Path, data: dict[str, Any]
+    tmp_path: Path, data: Json
 ) -> None:
     assert "distances computed" not in _render(tmp_path, data)
     data["cells"][0]["computed_share"] = 0.03125
@@ -399,12 +376,12 @@ def test_the_share_of_computed_distances_has_a_column_where_it_is_known(
     assert all(row.rstrip("</tr>").endswith(f">{words.NONE}") for row in rows[1:])
 
 
-def test_what_all_pictures_share_is_said_once(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_what_all_pictures_share_is_said_once(tmp_path: Path, data: Json) -> None:
     page = _words(_render(tmp_path, data))
     assert page.count("parallel variants use 2 threads; quick scale") == 1
 
 
-def test_warnings_and_a_modified_build_stand_on_top(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_warnings_and_a_modified_build_stand_on_top(tmp_path: Path, data: Json) -> None:
     data["context"]["suite"] |= {"git_dirty": True, "sanitizers": "address"}
     data["context"]["environment"]["warnings"] = ["OPENBLAS_CORETYPE halves the matrix product."]
     text = _Page(_render(tmp_path, data)).text
@@ -412,9 +389,7 @@ def test_warnings_and_a_modified_build_stand_on_top(tmp_path: Path, data: dict[s
     assert "OPENBLAS_CORETYPE halves the matrix product." in text
 
 
-def test_known_answers_and_published_numbers_are_shown(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_known_answers_and_published_numbers_are_shown(tmp_path: Path, data: Json) -> None:
     text = _Page(_render(tmp_path, data)).text
     assert "Known answers" in text
     assert "3.0e-14" in text
@@ -423,7 +398,7 @@ def test_known_answers_and_published_numbers_are_shown(
     assert "an old GPU" in text
 
 
-def test_a_missed_known_answer_is_shown_as_wrong(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_missed_known_answer_is_shown_as_wrong(tmp_path: Path, data: Json) -> None:
     trace = data["traces"][0]
     trace |= {"status": "wrong", "reason": "inertia of iteration 3 is off by 2e-4"}
     trace["expected"] |= {"passed": False, "inertia_relative_error": 2e-4}
@@ -431,9 +406,7 @@ def test_a_missed_known_answer_is_shown_as_wrong(tmp_path: Path, data: dict[str,
     assert "inertia of iteration 3 is off by 2e-4" in text
 
 
-def test_a_wrong_answer_that_is_kept_as_printed_does_not_alarm(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_wrong_answer_that_is_kept_as_printed_does_not_alarm(tmp_path: Path, data: Json) -> None:
     for cell in data["cells"][6:8]:
         synthetic.fail(cell, "wrong", "labels differ")
     data["cells"][6]["wrong_because"] = "the source forgets a barrier"
@@ -445,7 +418,7 @@ def test_a_wrong_answer_that_is_kept_as_printed_does_not_alarm(
 
 
 def test_the_gpu_is_named_with_its_driver_limits_and_own_times(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["figures"] = small_experiment["figures"][:1]  # drawing them all says no more
     without = _Page(_render(tmp_path, synthetic.result(small_experiment))).text
@@ -466,7 +439,7 @@ def test_the_gpu_is_named_with_its_driver_limits_and_own_times(
 
 
 def test_several_experiments_share_one_page(
-    tmp_path: Path, data: dict[str, Any], small_experiment: dict[str, Any]
+    tmp_path: Path, data: Json, small_experiment: Json
 ) -> None:
     other = synthetic.result(small_experiment | {"name": "other", "title": "The other one"})
     page = _Page(_render(tmp_path, data, other))
@@ -479,7 +452,7 @@ def _words(text: str) -> str:
     return re.sub(r"\s+", " ", _Page(text).text)
 
 
-def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: Json) -> None:
     slow = CLAIM | {"id": "slow", "statement": "It is a billion times as fast."}
     slow["tests"] = [CLAIM["tests"][0] | {"at_least": 1e9}]
     absent = CLAIM | {"id": "absent", "statement": "A GPU is faster."}
@@ -508,9 +481,7 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: dict[
     assert text.index('id="claim-small-slow"') < folded < text.index('id="claim-small-absent"')
 
 
-def test_studies_show_findings_notes_and_sortable_rows(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_studies_show_findings_notes_and_sortable_rows(tmp_path: Path, data: Json) -> None:
     failed = STUDY | {"name": "late", "status": "error", "reason": "took too long", "rows": []}
     data["studies"] = [STUDY, failed]
     data["spec"]["figures"].append({"id": "t", "kind": "rows", "title": "R", "study": "sums"})
@@ -529,9 +500,7 @@ def test_studies_show_findings_notes_and_sortable_rows(
     assert "took too long" in page
 
 
-def test_a_long_list_among_the_parameters_is_told_by_its_length(
-    tmp_path: Path, data: dict[str, Any]
-) -> None:
+def test_a_long_list_among_the_parameters_is_told_by_its_length(tmp_path: Path, data: Json) -> None:
     printed = [0.123456 + place for place in range(400)]
     data["studies"] = [STUDY | {"parameters": {"printed": printed, "few": [1, 2]}}]
     page = _words(_render(tmp_path, data))
@@ -540,13 +509,13 @@ def test_a_long_list_among_the_parameters_is_told_by_its_length(
     assert "0.1235" not in page
 
 
-def test_a_long_study_is_cut_and_says_so(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_a_long_study_is_cut_and_says_so(tmp_path: Path, data: Json) -> None:
     rows = [{"step": step, "error": step / 7} for step in range(1001)]
     data["studies"] = [STUDY | {"rows": rows}]
     assert "Rows (500 of 1 001, all in small.json)" in _words(_render(tmp_path, data))
 
 
-def test_tables_of_published_numbers_show_their_group(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_tables_of_published_numbers_show_their_group(tmp_path: Path, data: Json) -> None:
     first, second = data["spec"]["published"][:2]
     first |= {"group": "Table I", "why": "A newer processor.", "label": "entry of the table"}
     second |= {"label": "entry of the text"}
@@ -560,7 +529,7 @@ def test_tables_of_published_numbers_show_their_group(tmp_path: Path, data: dict
     assert re.search(r"[\d.]+ m?s \S [\d.]+ m?s", page)  # the interval
 
 
-def test_figures_link_their_data_and_their_file(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_figures_link_their_data_and_their_file(tmp_path: Path, data: Json) -> None:
     path = synthetic.write(tmp_path, data)
     figures = tmp_path / "figures"
     figures.mkdir()
@@ -579,7 +548,7 @@ def _render_again(folder: Path) -> str:
     return render(load_folder(folder))
 
 
-def test_contents_lead_to_every_section(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_contents_lead_to_every_section(tmp_path: Path, data: Json) -> None:
     page = _Page(_render(tmp_path, data))
     ids = [a["id"] for _, a in page.elements if a.get("id")]
     assert len(ids) == len(set(ids))
@@ -588,7 +557,7 @@ def test_contents_lead_to_every_section(tmp_path: Path, data: dict[str, Any]) ->
     assert {(link or "")[1:] for link in inside} <= set(ids)
 
 
-def test_every_table_of_data_can_be_sorted(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_every_table_of_data_can_be_sorted(tmp_path: Path, data: Json) -> None:
     synthetic.fail(data["cells"][7], "error", "reason")
     data["spec"]["claims"], data["studies"] = [CLAIM], [STUDY]
     tables = re.findall(r"<table[^>]*>(?:(?!</table>).)*</table>", _render(tmp_path, data), re.S)
@@ -600,16 +569,14 @@ def test_every_table_of_data_can_be_sorted(tmp_path: Path, data: dict[str, Any])
 # --- Index -----------------------------------------------------------------------------------
 
 
-def _folders(tmp_path: Path, *machines: tuple[str, dict[str, Any]]) -> str:
+def _folders(tmp_path: Path, *machines: tuple[str, Json]) -> str:
     for name, data in machines:
         synthetic.write(tmp_path / name, data)
     names = dict.fromkeys(name for name, _ in machines)
     return overview.render({tmp_path / name: load_folder(tmp_path / name) for name in names})
 
 
-def test_the_index_sets_claims_against_machines(
-    tmp_path: Path, small_experiment: dict[str, Any]
-) -> None:
+def test_the_index_sets_claims_against_machines(tmp_path: Path, small_experiment: Json) -> None:
     small_experiment["claims"] = [CLAIM]
     one = synthetic.result(small_experiment)
     two = synthetic.result(small_experiment)
@@ -632,7 +599,7 @@ def test_the_index_sets_claims_against_machines(
     assert "(no report drawn)" in page
 
 
-def test_the_index_counts_cells(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_the_index_counts_cells(tmp_path: Path, data: Json) -> None:
     for place in (6, 7, 8):
         synthetic.fail(data["cells"][place], "wrong", "r")
     text = _folders(tmp_path, ("alpha", data))
@@ -642,7 +609,7 @@ def test_the_index_counts_cells(tmp_path: Path, data: dict[str, Any]) -> None:
     assert numbers[:5] == ["9", "3", "0", "0", "0"]  # ok, wrong, skipped, error; studies
 
 
-def test_hostile_texts_stay_texts_in_the_index(tmp_path: Path, data: dict[str, Any]) -> None:
+def test_hostile_texts_stay_texts_in_the_index(tmp_path: Path, data: Json) -> None:
     data["context"]["machine"]["cpu"]["model"] = HOSTILE
     data["context"]["machine"]["gpus"] = [{"name": HOSTILE}]
     data["context"]["suite"]["git_commit"] = "<img>"
@@ -665,9 +632,7 @@ def test_hostile_texts_stay_texts_in_the_index(tmp_path: Path, data: dict[str, A
 
 
 @pytest.fixture
-def results(
-    tmp_path: Path, small_experiment: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> Path:
+def results(tmp_path: Path, small_experiment: Json, monkeypatch: pytest.MonkeyPatch) -> Path:
     small_experiment["figures"] = small_experiment["figures"][1:3]
     for name in ("reference-one", "two"):
         synthetic.write(tmp_path / name, synthetic.result(small_experiment))

@@ -3,9 +3,9 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
+from synthetic import Json
 
 from plots import scaling_model as model
 from plots.figures import scaling
@@ -23,7 +23,7 @@ def _cell(variant: str, shape: tuple[int, int, int], seconds: float, **count: in
 
 
 @pytest.fixture
-def result(tmp_path: Path, small_experiment: dict[str, Any]) -> Result:
+def result(tmp_path: Path, small_experiment: Json) -> Result:
     """Two panels of strong scaling; of weak scaling one, 1000 points each."""
     data = synthetic.result(small_experiment)
     data["cells"] = [
@@ -37,7 +37,7 @@ def result(tmp_path: Path, small_experiment: dict[str, Any]) -> Result:
     return load_result(synthetic.write(tmp_path, data))
 
 
-def _efficiencies(result: Result, figure: dict[str, Any]) -> dict[tuple[int, int], float]:
+def _efficiencies(result: Result, figure: Json) -> dict[tuple[int, int], float]:
     panels = scaling._groups(figure, list(result.cells), "gpus")
     return {
         (cell.n, cell.gpus): round(found.mid, 6)
@@ -76,7 +76,7 @@ def test_the_model_stands_beside_what_was_measured(result: Result, show: str) ->
 
 
 def test_without_two_counts_there_is_no_weak_scaling(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     one = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
     with pytest.raises(NothingToDraw, match="as many points for each"):
@@ -84,7 +84,7 @@ def test_without_two_counts_there_is_no_weak_scaling(
 
 
 def test_communication_of_ranks_goes_from_the_least_to_the_most(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     data = synthetic.result(small_experiment)
     shared = _cell("mpi_exact", (1000, 3, 4), 1e-3, ranks=3)

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import synthetic
 from matplotlib.colors import to_rgb
+from synthetic import Json
 
 from plots import style
 from plots.claims import KINDS
@@ -62,7 +62,7 @@ def test_families_of_variants_differ_in_colour(reader: str) -> None:
 
 
 def test_a_library_has_one_colour_on_a_gpu_and_another_on_the_cpu(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["variants"] = ["cpu_a", "python_b", "python_c"]
     data = synthetic.result(small_experiment)
@@ -83,7 +83,7 @@ def test_a_library_has_one_colour_on_a_gpu_and_another_on_the_cpu(
 
 
 def test_precisions_of_a_variant_differ_without_colour(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     result = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
     precisions = ("f32", "f64", "tf32", "f16", "bf16")
@@ -94,7 +94,7 @@ def test_precisions_of_a_variant_differ_without_colour(
 
 
 def test_a_dozen_variants_of_one_backend_have_their_own_markers_and_are_no_whiter_than_paper(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["variants"] = ["cpu_a", *(f"cuda_{letter}" for letter in "abcdefghijkl")]
     result = load_result(synthetic.write(tmp_path, synthetic.result(small_experiment)))
@@ -157,7 +157,7 @@ def test_measured_limits_differ_without_colour_and_dots_are_the_gpus() -> None:
 
 
 def test_a_variant_looks_the_same_in_every_experiment_and_on_every_machine(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     """Whatever else was measured beside it, and whether it ran there."""
     first = small_experiment | {"variants": ["cpu_naive", "cuda_exact", "openmp_simd"]}
@@ -200,7 +200,7 @@ def test_the_suites_own_variants_have_places_and_differ() -> None:
 
 
 def test_variants_that_the_table_does_not_have_collide_with_none(
-    tmp_path: Path, small_experiment: dict[str, Any]
+    tmp_path: Path, small_experiment: Json
 ) -> None:
     own = [f"cuda_{letter}" for letter in "abcdefgh"]
     small_experiment["variants"] = ["cpu_a", "cuda_exact", "cuda_cublas", *own]

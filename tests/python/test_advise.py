@@ -3,28 +3,22 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, kmeans_bench, needs_program
 
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+pytestmark = needs_program
 
 
 def advise(*options: str | Path, code: int = 0) -> str:
     """Its answer, or its refusal."""
-    run = subprocess.run(
-        [PROGRAM, "advise", *map(str, options)], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == code, run.stdout + run.stderr
+    run = kmeans_bench("advise", *options, status=code)
     return run.stderr if code else run.stdout
 
 

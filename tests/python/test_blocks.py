@@ -12,10 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support import needs_program
+
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
 MIB = 1 << 20
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+pytestmark = needs_program
 
 
 def _fit(

@@ -8,13 +8,12 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, set_times
 
 PROGRAM = Path(os.environ.get("KMEANS_BENCH", ""))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -52,23 +51,6 @@ def test_workflows_trust_nobody(workflow: Path) -> None:
         assert not others or re.match(r"\s+(?!run:)\w+: ", line), line
 
 
-EXPERIMENT = {
-    "name": "tiny",
-    "title": "Tiny",
-    "init": "first",
-    "data": {"generator": "uniform", "seed": 1},
-    "variants": ["cpu_naive", "cpu_fused"],
-    "scales": {
-        "quick": {
-            "sweep": {"n": [500], "d": [2], "k": [3]},
-            "iterations": 2,
-            "processes": 6,
-            "repetitions": 3,
-            "min_seconds": 0.001,
-        }
-    },
-}
-
 # In place of a second measurement, results that the test prepared.
 STAND_IN = """#!/usr/bin/env bash
 if [ "$1" = run ]; then
@@ -81,67 +63,25 @@ fi
 """
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Results of two cells, measured here."""
-    if not PROGRAM.is_file():
-        pytest.skip("KMEANS_BENCH names no program")
-    folder = tmp_path_factory.mktemp("gate")
-    (folder / "tiny.json").write_text(json.dumps(EXPERIMENT), encoding="utf-8")
-    subprocess.run(
-        [PROGRAM, "run", folder / "tiny.json", "--out", folder / "base", "--check-seconds", "0"],
-        check=True,
-        capture_output=True,
-    )
-    # Steady times: what compare makes of noise is not the question here.
-    edit(folder / "base", lambda cell: retime(cell, 1.0))
-    return folder
+@pytest.fixture
+def measured(tmp_path: Path, small_result: dict) -> Path:
+    """Results of three cells of 10 ms."""
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "small.json").write_text(json.dumps(small_result), encoding="utf-8")
+    return tmp_path
 
 
 def edit(folder: Path, change: object) -> None:
-    file = folder / "tiny.json"
+    file = folder / "small.json"
     result = json.loads(file.read_text(encoding="utf-8"))
     for cell in result["cells"]:
         change(cell)
     file.write_text(json.dumps(result), encoding="utf-8")
 
 
-def retime(cell: dict, factor: float) -> None:
-    """Samples around 1 ms times the factor, a little different from process to process."""
-    samples = [
-        [1e-3 * factor * (1 + 0.001 * process + 0.0001 * i) for i in range(3)]
-        for process in range(6)
-    ]
-    flat = sorted(sample for process in samples for sample in process)
-    middle = statistics.median(statistics.median(process) for process in samples)
-    cell["samples_seconds_per_iteration"] = samples
-    # Where two processes disagreed, there were more than the experiment asked for.
-    cell["processes"] = len(samples)
-    cell["repetitions"] = len(samples[0])
-    # Stages of the measured step need not fit into the made-up one.
-    cell["stages"] = {}
-    cell["stage_samples_seconds_per_iteration"] = {}
-    cell["pace"] = None
-    cell["unsteady"] = []
-    cell["noted"] = []
-    # What follows from the median is left out: rates and whole calls.
-    for derived in ("gflops", "gflops_2nkd", "gbytes_per_second", "whole_call_seconds"):
-        cell.pop(derived, None)
-    cell["seconds_per_iteration"] |= {
-        "median": middle,
-        "mean": sum(flat) / 18,
-        "min": flat[0],
-        "max": flat[-1],
-        "p25": flat[4] + 0.25 * (flat[5] - flat[4]),
-        "p75": flat[12] + 0.75 * (flat[13] - flat[12]),
-        "ci95_low": flat[4],
-        "ci95_high": flat[13],
-    }
-
-
 def slow_down(cell: dict) -> None:
-    if cell["variant"] == "cpu_fused":
-        retime(cell, 1.5)
+    if cell["variant"] == "cpu_simd":
+        set_times(cell, 0.015)
 
 
 def gate(measured: Path, tmp_path: Path, change: object, again: object, **environment: str):
@@ -182,13 +122,13 @@ def test_slower_once_is_measured_again_and_passes(measured: Path, tmp_path: Path
     assert done.returncode == 0, done.stdout + done.stderr
     assert "none was slower both times" in done.stdout
     arguments = (tmp_path / "arguments").read_text(encoding="utf-8").splitlines()
-    assert arguments[1] == "tiny"
+    assert arguments[1] == "small"
     expression = arguments[arguments.index("--only") + 1]
     keys = [
-        cell["key"] for cell in json.loads((measured / "base" / "tiny.json").read_text())["cells"]
+        cell["key"] for cell in json.loads((measured / "base" / "small.json").read_text())["cells"]
     ]
     assert [key for key in keys if re.search(expression, key)] == [
-        key for key in keys if key.startswith("cpu_fused/")
+        key for key in keys if key.startswith("cpu_simd/")
     ]
     assert "Slower cells, measured again" in summary
 
@@ -200,7 +140,7 @@ def test_slower_twice_fails(measured: Path, tmp_path: Path) -> None:
 
 
 def test_faster_passes(measured: Path, tmp_path: Path) -> None:
-    done, _ = gate(measured, tmp_path, lambda cell: retime(cell, 0.5), unchanged)
+    done, _ = gate(measured, tmp_path, lambda cell: set_times(cell, 0.005), unchanged)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,90 +15,35 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import kmeans_bench, needs_program, set_times, small_experiment
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
-VARIANTS = ["cpu_naive", "cpu_simd", "reference"]
-PROCESSES = 6
 
 sys.path.insert(0, str(ROOT / "tools"))
 import selftest_summary  # noqa: E402
 
-needs_program = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+pytestmark = needs_program
 
 
-def run(*arguments: str | Path, status: int = 0, **variables: str) -> tuple[str, str]:
+def run(*arguments: object, status: int = 0, **variables: str) -> tuple[str, str]:
     """Standard output and standard error of the program."""
-    done = subprocess.run(
-        [PROGRAM, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **variables},
-    )
-    assert done.returncode == status, done.stdout + done.stderr
+    done = kmeans_bench(*arguments, status=status, **variables)
     return done.stdout, done.stderr
-
-
-def set_times(cell: dict, seconds: float) -> None:
-    """Steady times around `seconds`, in six processes of two repetitions."""
-    samples = [
-        [seconds * (1 + 0.001 * p), seconds * (1.0005 + 0.001 * p)] for p in range(PROCESSES)
-    ]
-    median = statistics.median(statistics.median(process) for process in samples)
-    cell["samples_seconds_per_iteration"] = samples
-    cell["pace"] = None
-    cell["seconds_per_iteration"] = {"median": median}
-    cell |= {"processes": PROCESSES, "repetitions": 2, "stages": {}}
-    for derived in ("gflops", "gflops_2nkd", "gbytes_per_second", "whole_call_seconds"):
-        cell.pop(derived, None)
-    cell["unsteady"] = []
-    cell["noted"] = []
 
 
 def cell_of(result: dict, variant: str) -> dict:
     return next(cell for cell in result["cells"] if cell["variant"] == variant)
 
 
-@pytest.fixture(scope="module")
-def measured(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    """A small experiment, really run."""
-    folder = tmp_path_factory.mktemp("measured")
-    experiment = {
-        "name": "small",
-        "title": "small",
-        "data": {"generator": "gaussian", "seed": 1},
-        "init": "random:1",
-        "variants": VARIANTS,
-        "scales": {
-            "quick": {
-                "sweep": [{"n": 300, "d": 4, "k": 3}],
-                "iterations": 2,
-                "processes": 1,
-                "repetitions": 2,
-                "min_seconds": 0,
-            }
-        },
-    }
-    (folder / "small.json").write_text(json.dumps(experiment), encoding="utf-8")
-    run("run", folder / "small.json", "--out", folder / "out")
-    result = json.loads((folder / "out" / "small.json").read_text(encoding="utf-8"))
-    for cell in result["cells"]:
-        set_times(cell, 0.010)
-    # Whatever build and machine this test runs on, the two sides shall differ in nothing.
-    result["context"]["suite"] |= {"git_dirty": False, "build_type": "Release", "sanitizers": ""}
-    result["context"]["environment"]["warnings"] = []
-    result["context"]["conditions"] = []
-    return result
-
-
 class Pair:
     """Folders of two results, the second one changed."""
 
-    def __init__(self, folder: Path, measured: dict) -> None:
+    def __init__(self, folder: Path, small_result: dict) -> None:
         self.base, self.new = folder / "a", folder / "b"
-        self.measured = measured
-        self.write(self.base, measured)
-        self.write(self.new, measured)
+        self.measured = small_result
+        self.write(self.base, small_result)
+        self.write(self.new, small_result)
 
     @staticmethod
     def write(folder: Path, result: dict) -> None:
@@ -116,11 +60,10 @@ class Pair:
 
 
 @pytest.fixture
-def pair(tmp_path: Path, measured: dict) -> Pair:
-    return Pair(tmp_path, measured)
+def pair(tmp_path: Path, small_result: dict) -> Pair:
+    return Pair(tmp_path, small_result)
 
 
-@needs_program
 def test_equal_results_are_the_same_everywhere(pair: Pair, tmp_path: Path) -> None:
     json_file, markdown = tmp_path / "c.json", tmp_path / "c.md"
     out, _ = pair.compare("--gate", "--json", json_file, "--markdown", markdown)
@@ -134,139 +77,80 @@ def test_equal_results_are_the_same_everywhere(pair: Pair, tmp_path: Path) -> No
     assert "gate passed" in markdown.read_text(encoding="utf-8")
 
 
-@needs_program
-def test_a_slower_cell_fails_the_gate_alone(pair: Pair) -> None:
-    pair.change(lambda result: set_times(cell_of(result, "cpu_simd"), 0.011))
-    out, _ = pair.compare("--gate", status=1)
-    assert "1.100" in out
-    assert "Gate: failed: 1 cell is slower" in out
-    pair.compare()  # without the gate a difference is not a failure
-    pair.compare("--gate", "--effect", "15%")
-    pair.compare("--gate", "--only", "cpu_naive")
-    pair.change(lambda result: set_times(cell_of(result, "cpu_simd"), 0.008))
-    assert "faster" in pair.compare("--gate")[0]
+def slower(seconds: float) -> Callable[[dict], object]:
+    return lambda result: set_times(cell_of(result, "cpu_simd"), seconds)
 
 
-@needs_program
-def test_a_doubtful_slower_cell_is_undecided_and_ci_chooses(pair: Pair) -> None:
-    def change(result: dict) -> None:
-        set_times(cell_of(result, "cpu_simd"), 0.012)
-        cell_of(result, "cpu_simd")["noted"] = ["the machine was busy"]
-
-    pair.change(change)
-    out, _ = pair.compare("--gate", status=6)
-    assert "slower *" in out
-    assert "Gate: undecided: 1 cell is slower by a doubtful measurement" in out
-    for choice, status in (("pass", 0), ("fail", 1)):
-        out, _ = pair.compare("--gate", "--undecided", choice, status=status)
-        assert "Gate: undecided" in out
-    out, _ = pair.compare("--markdown", "-", "--gate", status=6)
-    assert out.startswith("## k-means comparison: gate undecided\n")
-    pair.compare()  # without the gate it is no matter of the exit status
+def doubtful(result: dict) -> None:
+    set_times(cell_of(result, "cpu_simd"), 0.012)
+    cell_of(result, "cpu_simd")["noted"] = ["the machine was busy"]
 
 
-@needs_program
-def test_other_labels_of_an_exact_variant_fail_the_gate(pair: Pair) -> None:
-    other = "0123456789abcdef"
-    pair.change(lambda result: cell_of(result, "reference").update(label_hash=other))
-    out, _ = pair.compare("--gate", status=1)
-    assert out.index("REGRESSION") < out.index("cells timed on both sides")
-    pair.change(lambda result: cell_of(result, "cpu_simd").update(label_hash=other))
-    assert "both certified" in pair.compare("--gate")[0]
+def relabelled(variant: str) -> Callable[[dict], object]:
+    return lambda result: cell_of(result, variant).update(label_hash="0123456789abcdef")
 
 
-@needs_program
-def test_a_missing_cell_fails_the_gate_unless_allowed(pair: Pair) -> None:
-    def change(result: dict) -> None:
-        result["cells"].remove(cell_of(result, "cpu_simd"))
-        result["planned_cells"] -= 1
-
-    pair.change(change)
-    out, _ = pair.compare("--gate", status=1)
-    assert "cpu_simd/f32/gaussian-300x4-s1/k3/T2/t1: not in new" in out
-    pair.compare("--gate", "--allow-missing")
+def lost(result: dict) -> None:
+    result["cells"].remove(cell_of(result, "cpu_simd"))
+    result["planned_cells"] -= 1
 
 
-@needs_program
-def test_other_hardware_is_refused_unless_wanted(pair: Pair) -> None:
-    pair.change(lambda result: result["context"]["machine"]["cpu"].update(model="Another CPU"))
-    _, error = pair.compare(status=2)
-    assert "Another CPU" in error
-    assert "--cross-hardware" in error
-    pair.compare("--cross-hardware", "--gate")
+def other_processor(result: dict) -> None:
+    result["context"]["machine"]["cpu"]["model"] = "Another CPU"
 
 
-@needs_program
+def other_schema(result: dict) -> None:
+    result["schema_version"] = 7
+
+
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("change", "options", "status", "says"),
     [
-        (["--effect", "much"], "give a share such as 5%"),
-        (["--effect", "0"], "above 0"),
-        (["--effect", "nan"], "give a share"),
-        (["--only", "("], "not a regular expression"),
-        (["--only", "nowhere"], "matches no cell"),
-        (["--markdown-limit", "1"], "--markdown-limit"),
+        (slower(0.011), "--gate", 1, "Gate: failed: 1 cell is slower"),
+        (slower(0.011), "", 0, "1.100"),  # without the gate a difference is not a failure
+        (slower(0.011), "--gate --effect 15%", 0, "Gate: passed"),
+        (slower(0.011), "--gate --only cpu_naive", 0, "Gate: passed"),
+        (slower(0.011), "--gate --markdown -", 1, "## k-means comparison: gate failed\n"),
+        (slower(0.011), "--gate --json -", 1, '"slower": 1'),
+        (slower(0.011), "--json - --markdown -", 2, "go to standard output"),
+        (slower(0.008), "--gate", 0, "faster"),
+        (doubtful, "--gate", 6, "undecided: 1 cell is slower by a doubtful measurement"),
+        (doubtful, "--gate --undecided pass", 0, "Gate: undecided"),
+        (doubtful, "--gate --undecided fail", 1, "Gate: undecided"),
+        (doubtful, "", 0, "slower *"),
+        (relabelled("reference"), "--gate", 1, "REGRESSION"),
+        (relabelled("cpu_simd"), "--gate", 0, "both certified"),
+        (lost, "--gate", 1, "cpu_simd/f32/gaussian-300x4-s1/k3/T2/t1: not in new"),
+        (lost, "--gate --allow-missing", 0, "not in new"),
+        (other_processor, "", 2, "--cross-hardware"),
+        (other_processor, "--cross-hardware --gate", 0, "Another CPU"),
+        (other_schema, "", 2, "schema version 7, this program reads versions 1 to 2"),
+        (slower(0.01), "--effect much", 2, "give a share such as 5%"),
+        (slower(0.01), "--effect 0", 2, "above 0"),
+        (slower(0.01), "--effect nan", 2, "give a share"),
+        (slower(0.01), "--only (", 2, "not a regular expression"),
+        (slower(0.01), "--only nowhere", 2, "matches no cell"),
+        (slower(0.01), "--markdown-limit 1", 2, "--markdown-limit"),
     ],
 )
-def test_a_bad_option_is_refused(pair: Pair, options: list[str], says: str) -> None:
-    assert says in pair.compare(*options, status=2)[1]
+def test_what_is_said_and_the_exit_status(
+    pair: Pair, change: Callable[[dict], object], options: str, status: int, says: str
+) -> None:
+    pair.change(change)
+    assert says in "".join(pair.compare(*options.split(), status=status))
+    assert not Path("-").exists()
 
 
-@needs_program
-def test_a_damaged_file_is_refused_with_its_place(pair: Pair) -> None:
-    pair.change(lambda result: result.update(schema_version=7))
-    assert "schema version 7, this program reads versions 1 to 2" in pair.compare(status=2)[1]
-    (pair.new / "small.json").write_text("{", encoding="utf-8")
-    assert "small.json:1:" in pair.compare(status=2)[1]
-    shutil.rmtree(pair.new)
-    assert "no such file or folder" in pair.compare(status=2)[1]
-
-
-@needs_program
 def test_what_cannot_be_written_is_said(pair: Pair, tmp_path: Path) -> None:
     pair.compare("--json", tmp_path / "absent" / "c.json", status=5)
     pair.compare("--markdown", tmp_path / "absent" / "c.md", status=5)
 
 
-@needs_program
-def test_markdown_goes_to_standard_output_alone(pair: Pair) -> None:
-    pair.change(lambda result: set_times(cell_of(result, "cpu_simd"), 0.011))
-    out, _ = pair.compare("--markdown", "-", "--gate", status=1)
-    assert out.startswith("## k-means comparison: gate failed\n")
-    row = next(line for line in out.splitlines() if line.startswith("| slower"))
-    assert row.count("|") == 10
-    assert "cpu\\_simd" in row
-
-
-@needs_program
-def test_json_goes_to_standard_output_alone(pair: Pair) -> None:
-    pair.change(lambda result: set_times(cell_of(result, "cpu_simd"), 0.011))
-    out, _ = pair.compare("--json", "-", "--gate", status=1)
-    assert json.loads(out)["counts"]["slower"] == 1
-    assert "go to standard output" in pair.compare("--json", "-", "--markdown", "-", status=2)[1]
-    assert not Path("-").exists()
-
-
-@needs_program
 def test_more_processes_get_more_time(tmp_path: Path) -> None:
     """Without it the budget would drop those that were asked for."""
-    experiment = {
-        "name": "budget",
-        "title": "budget",
-        "data": {"generator": "gaussian", "seed": 1},
-        "init": "random:1",
-        "variants": ["cpu_naive"],
-        "scales": {
-            "quick": {
-                "sweep": [{"n": 300, "d": 4, "k": 3}],
-                "iterations": 2,
-                "processes": 2,
-                "repetitions": 1,
-                "min_seconds": 0.25,
-                "max_seconds": 1,
-            }
-        },
-    }
+    sampling = {"iterations": 2, "processes": 2, "min_seconds": 0.25, "max_seconds": 1}
+    quick = {"sweep": [{"n": 300, "d": 4, "k": 3}]} | sampling
+    experiment = small_experiment("budget", ["cpu_naive"], quick)
     (tmp_path / "budget.json").write_text(json.dumps(experiment), encoding="utf-8")
 
     def measured_cell(*options: str) -> dict:
@@ -289,7 +173,6 @@ def test_more_processes_get_more_time(tmp_path: Path) -> None:
     assert "up to 8 min 0 s more for patience" in out
 
 
-@needs_program
 def test_folders_of_one_name_are_told_apart(pair: Pair, tmp_path: Path) -> None:
     sides = []
     for parent, folder in (("monday", pair.base), ("tuesday", pair.new)):
@@ -301,13 +184,6 @@ def test_folders_of_one_name_are_told_apart(pair: Pair, tmp_path: Path) -> None:
     assert str(tmp_path) not in out
 
 
-@needs_program
-def test_single_files_compare_like_folders(pair: Pair) -> None:
-    out, _ = run("compare", pair.base / "small.json", pair.new / "small.json")
-    assert "3 cells timed on both sides" in out
-
-
-@needs_program
 def test_a_planted_slowdown_is_measured_and_stays_on_file(tmp_path: Path) -> None:
     experiment = ROOT / "experiments" / "selftest" / "calibration.json"
     results = {}
@@ -331,10 +207,8 @@ def test_a_planted_slowdown_is_measured_and_stays_on_file(tmp_path: Path) -> Non
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    sampling = {"iterations": 5, "processes": 1, "repetitions": 2, "min_seconds": 0}
-    quick = {"sweep": [{"n": 300, "d": 4, "k": 3}]} | sampling
-    experiment = {"name": "tiny", "title": "tiny", "init": "random:1", "variants": ["cpu_naive"]}
-    experiment |= {"data": {"generator": "gaussian", "seed": 1}, "scales": {"quick": quick}}
+    quick = {"sweep": [{"n": 300, "d": 4, "k": 3}], "iterations": 5, "repetitions": 2}
+    experiment = small_experiment("tiny", ["cpu_naive"], quick)
     (tmp_path / "tiny.json").write_text(json.dumps(experiment), encoding="utf-8")
     return tmp_path / "tiny.json"
 
@@ -345,7 +219,6 @@ def script(path: Path, *lines: str) -> Path:
     return path
 
 
-@needs_program
 def test_two_programs_take_turns_until_a_slowdown_is_shown(tmp_path: Path, tiny: Path) -> None:
     slow = script(tmp_path / "slow", f'KMEANS_BENCH_PLANT_SLOWDOWN=9 exec {PROGRAM} "$@"')
     out, json_file = tmp_path / "out", tmp_path / "c.json"
@@ -373,7 +246,6 @@ def test_two_programs_take_turns_until_a_slowdown_is_shown(tmp_path: Path, tiny:
     assert (out / "base" / "tiny.json").read_bytes() == before
 
 
-@needs_program
 def test_turns_end_with_the_time_and_go_on_when_resumed(tmp_path: Path, tiny: Path) -> None:
     options = ["--out", tmp_path / "out", "--effect", "0.01%"]
     run("compare", "--run", PROGRAM, PROGRAM, tiny, *options, "--minutes", "0.02")
@@ -383,7 +255,6 @@ def test_turns_end_with_the_time_and_go_on_when_resumed(tmp_path: Path, tiny: Pa
     assert len(json.loads(file.read_text())["cells"][0]["samples_seconds_per_iteration"]) > first
 
 
-@needs_program
 def test_programs_that_take_no_turns_are_refused(tmp_path: Path, tiny: Path) -> None:
     def refused(program: Path) -> str:
         out = tmp_path / f"out-{program.name}"
@@ -400,7 +271,6 @@ def test_programs_that_take_no_turns_are_refused(tmp_path: Path, tiny: Path) -> 
     assert "compare --run OLD NEW EXPERIMENT" in error
 
 
-@needs_program
 def test_a_planted_slowdown_that_is_no_number_is_refused(tmp_path: Path) -> None:
     experiment = ROOT / "experiments" / "selftest" / "calibration.json"
     variables = {"KMEANS_BENCH_PLANT_SLOWDOWN": "ten percent"}
@@ -408,81 +278,54 @@ def test_a_planted_slowdown_that_is_no_number_is_refused(tmp_path: Path) -> None
     assert "KMEANS_BENCH_PLANT_SLOWDOWN=ten percent: give a share from 0 to 10" in error
 
 
-def compared_cell(verdict: str) -> dict:
-    side = {"processes": 10, "unsteady": [], "noted": []}
-    return {"verdict": verdict, "base": side, "new": side}
+def judged(folder: Path, gate: int = 1, neighbour: bool = False, **verdicts: str) -> list[str]:
+    """What the selftest misses; by a comparison's name, verdicts such as "slower 57, same 3"."""
+    for name, text in verdicts.items():
+        side = {"processes": 10, "unsteady": [], "noted": []}
+        cells = [
+            {"verdict": verdict, "base": side, "new": side}
+            for verdict, count in (part.split() for part in text.split(", ") if part)
+            for _ in range(int(count))
+        ]
+        file = folder / f"{name.replace('_', '-')}.json"
+        file.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    return selftest_summary.summarise(folder, [gate, gate], neighbour=neighbour, part=False)
+
+
+UNFAILED = [f"the gate did not fail at a slowdown of {share} %" for share in (10, 30)]
 
 
 @pytest.mark.parametrize(
-    ("equal", "by_10", "by_30", "gate", "misses"),
+    ("same", "slower_10", "slower_30", "gate", "misses"),
     [
-        ({"same": 200}, {"slower": 60}, {"slower": 60}, 1, []),
+        ("same 200", "slower 60", "slower 60", 1, []),
+        ("same 198, faster 1, slower 1", "slower 57, unclear 3", "slower 100, same 1", 1, []),
+        ("same 197, slower 3", "slower 60", "slower 60", 1, ["too many false alarms"]),
+        ("same 200", "slower 56, same 4", "slower 60", 1, ["too few slowdowns of 10 % found"]),
+        ("same 200", "slower 60", "slower 98, same 1", 1, ["too few slowdowns of 30 % found"]),
+        ("same 200", "slower 60", "slower 60", 6, UNFAILED),
+        ("same 199", "slower 60", "slower 60", 1, ["199 cells are too few, 200 are wanted"]),
         (
-            {"same": 198, "faster": 1, "slower": 1},
-            {"slower": 57, "unclear": 3},
-            {"slower": 100, "same": 1},
-            1,
-            [],
-        ),
-        ({"same": 197, "slower": 3}, {"slower": 60}, {"slower": 60}, 1, ["too many false alarms"]),
-        (
-            {"same": 200},
-            {"slower": 56, "same": 4},
-            {"slower": 60},
-            1,
-            ["too few slowdowns of 10 % found"],
-        ),
-        (
-            {"same": 200},
-            {"slower": 60},
-            {"slower": 98, "same": 1},
-            1,
-            ["too few slowdowns of 30 % found"],
-        ),
-        (
-            {"same": 200},
-            {"slower": 60},
-            {"slower": 60},
-            6,
-            [
-                "the gate did not fail at a slowdown of 10 %",
-                "the gate did not fail at a slowdown of 30 %",
-            ],
-        ),
-        (
-            {"same": 199},
-            {"slower": 60},
-            {"slower": 60},
-            1,
-            ["199 cells are too few, 200 are wanted"],
-        ),
-        (
-            {"same": 200},
-            {"slower": 59},
-            {"slower": 60},
+            "same 200",
+            "slower 59",
+            "slower 60",
             1,
             ["59 cells of about 10 ms are too few, 60 are wanted"],
         ),
-        ({}, {}, {}, 1, ["there are no cells to judge"]),
+        ("", "", "", 1, ["there are no cells to judge"]),
     ],
 )
 def test_the_selftest_holds_its_bars(
-    tmp_path: Path, equal: dict, by_10: dict, by_30: dict, gate: int, misses: list[str]
+    tmp_path: Path, same: str, slower_10: str, slower_30: str, gate: int, misses: list[str]
 ) -> None:
-    for name, verdicts in (("same", equal), ("slower-10", by_10), ("slower-30", by_30)):
-        cells = [compared_cell(v) for v, count in verdicts.items() for _ in range(count)]
-        (tmp_path / f"{name}.json").write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    gates = [gate, gate]
-    assert selftest_summary.summarise(tmp_path, gates, neighbour=False, part=False) == misses
+    found = judged(tmp_path, gate, same=same, slower_10=slower_10, slower_30=slower_30)
+    assert found == misses
 
 
 def test_the_selftest_expects_less_beside_a_neighbour(tmp_path: Path) -> None:
-    verdicts = {"same": {"same": 200}, "slower-10": {"slower": 54, "same": 6}}
-    for name, counts in {**verdicts, "slower-30": {"slower": 60}}.items():
-        cells = [compared_cell(v) for v, count in counts.items() for _ in range(count)]
-        (tmp_path / f"{name}.json").write_text(json.dumps({"cells": cells}), encoding="utf-8")
-    assert selftest_summary.summarise(tmp_path, [1, 1], neighbour=True, part=False) == []
-    assert selftest_summary.summarise(tmp_path, [1, 1], neighbour=False, part=False)
+    verdicts = {"same": "same 200", "slower_10": "slower 54, same 6", "slower_30": "slower 60"}
+    assert judged(tmp_path, neighbour=True, **verdicts) == []
+    assert judged(tmp_path, **verdicts)
 
 
 def test_the_neighbour_is_busy_about_half_of_the_time_and_says_so() -> None:

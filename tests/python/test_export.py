@@ -19,22 +19,19 @@ from typing import Any
 import pytest
 
 from plots.load import load_result
+from tests.support import kmeans_bench, needs_program
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
 RESULTS = ROOT / "results" / "reference-epyc-2core-avx512"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
 SLOWER = 2.0
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+pytestmark = needs_program
 
 
 def export(*arguments: str | Path, status: int = 0) -> tuple[str, str]:
     """What `export` writes to standard output and standard error."""
-    run = subprocess.run(
-        [PROGRAM, "export", *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == status, run.stderr
+    run = kmeans_bench("export", *arguments, status=status)
     return run.stdout, run.stderr
 
 
@@ -195,16 +192,3 @@ def test_bad_requests_say_why(arguments: list[str], status: int, message: str) -
     given = [str(RESULTS / "ladder.json") if one == "ladder" else one for one in arguments]
     _, error = export(*given, status=status)
     assert message in error
-
-
-def test_a_full_standard_output_is_an_error() -> None:
-    with open("/dev/full", "w", encoding="utf-8") as full:
-        run = subprocess.run(
-            [PROGRAM, "export", str(RESULTS / "ladder.json"), "--format", "csv"],
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert run.returncode == 5
-    assert "standard output" in run.stderr

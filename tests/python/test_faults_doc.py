@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""docs/faults.md names every fault once, and tests that exist."""
+"""tests/faults/README.md names every fault once, and tests that exist."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from tests.support import ROOT
 
-PAGE = ROOT / "docs" / "faults.md"
+PAGE = ROOT / "tests" / "faults" / "README.md"
 
 CPP_TEST = re.compile(r"^(?:TYPED_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\s*\)", re.MULTILINE)
 PYTHON_NAME = re.compile(r"^tests/[\w/]+\.py::\w+$")

@@ -5,24 +5,23 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import kmeans_bench, needs_program
+
 np = pytest.importorskip("numpy")
 datasets = pytest.importorskip("sklearn.datasets")
 
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+pytestmark = needs_program
 ROWS = [1, 3, 6, 8]
 
 
 def _fit(points: Path, *options: str) -> list[dict[str, Any]]:
     """The JSON lines of `fit`: one per iteration, then the summary."""
-    command = [PROGRAM, "fit", str(points), "-k", "4", "--init", "rows:1,3,6,8", "--json"]
-    run = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    run = kmeans_bench("fit", points, "-k", 4, "--init", "rows:1,3,6,8", "--json", *options)
     return [json.loads(line) for line in run.stdout.splitlines()]
 
 
@@ -95,9 +94,7 @@ def test_the_articles_22_inertia_values(tmp_path: Path) -> None:
     available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if available < 6 << 30:
         pytest.skip(f"needs 6 GiB of free memory, here {available / 2**30:.1f}")
-    command = [PROGRAM, "run", "zhihu2023", "--only", "known-answer", "--out", str(tmp_path)]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr
+    kmeans_bench("run", "zhihu2023", "--only", "known-answer", "--out", tmp_path)
     result = json.loads((tmp_path / "zhihu2023.json").read_text())
     (trace,) = result["traces"]
     assert trace["status"] == "ok", trace["reason"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,42 +12,29 @@ import pytest
 
 from plots.captions import partial_sentence, parts_sentence
 from plots.load import load_result
+from tests.support import kmeans_bench, needs_program, small_experiment
 
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
-EXPERIMENT = {
-    "name": "parts",
-    "title": "Parts",
-    "data": {"generator": "gaussian", "seed": 1},
-    "init": "random:1",
-    "variants": ["cpu_naive", {"variant": "cpu_naive", "precision": "f64"}, "cpu_fused"],
-    "scales": {
-        "quick": {
-            "sweep": {"n": [60, 90], "d": [2], "k": [3, 100]},
-            "iterations": 2,
-            "processes": 2,
-            "repetitions": 1,
-            "min_seconds": 0,
-            "max_seconds": 0.1,
-        }
+SHAPE = {"n": 60, "d": 2, "k": 3, "iterations": 3}
+EXPERIMENT = small_experiment(
+    "parts",
+    ["cpu_naive", {"variant": "cpu_naive", "precision": "f64"}, "cpu_fused"],
+    {
+        "sweep": {"n": [60, 90], "d": [2], "k": [3, 100]},
+        "iterations": 2,
+        "processes": 2,
+        "max_seconds": 0.1,
     },
-    "traces": [
-        {"name": "path", "variant": "cpu_fused", "n": 60, "d": 2, "k": 3, "iterations": 3},
-        {"name": "other", "variant": "cpu_naive", "n": 60, "d": 2, "k": 3, "iterations": 3},
+    data={"generator": "gaussian", "seed": 1},
+    traces=[
+        {"name": "path", "variant": "cpu_fused"} | SHAPE,
+        {"name": "other", "variant": "cpu_naive"} | SHAPE,
     ],
-    "studies": [],
-}
+    studies=[],
+)
 # Of the plan above: 4 problems with 3 cells each, 2 of them with more clusters than points.
 CELLS, PARTS = 12, 3
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
-
-
-def kmeans_bench(*arguments: object, status: int = 0) -> subprocess.CompletedProcess[str]:
-    run = subprocess.run(
-        [PROGRAM, *map(str, arguments)], capture_output=True, text=True, check=False
-    )
-    assert run.returncode == status, run.stdout + run.stderr
-    return run
+pytestmark = needs_program
 
 
 def read(file: Path) -> Any:
@@ -214,7 +199,7 @@ REFUSED = {
         lambda d: d["context"]["sampling"].update(processes=9),
         "sampling/processes: 2 and 9",
     ),
-    "another spec": (lambda d: d["spec"].update(title="Other"), 'spec/title: "Parts" and "Other"'),
+    "another spec": (lambda d: d["spec"].update(title="Other"), 'spec/title: "parts" and "Other"'),
     "another plan": (lambda d: d["planned"]["traces"].reverse(), "planned: "),
     "an older form": (lambda d: d.pop("planned"), "does not say what the whole experiment has"),
     "an interrupted run": (
@@ -296,7 +281,7 @@ def test_a_wrong_variant_is_told_of_in_the_cells_of_other_parts(
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/", "a/b", "1/2x", "-1/2", "1/99999999"])
 def test_what_is_no_part_is_refused(shard: str, experiment: Path, tmp_path: Path) -> None:
     run = kmeans_bench("run", experiment, f"--shard={shard}", "--out", tmp_path, status=2)
-    assert "is no part of a whole; of three parts the second is 2/3" in run.stderr
+    assert "is not a part of a whole; of three parts the second is 2/3" in run.stderr
 
 
 def test_more_parts_than_problems_are_told(experiment: Path, tmp_path: Path) -> None:

@@ -190,7 +190,7 @@ def test_a_bad_option_is_said_once_with_its_exit_code(points: Path) -> None:
 def test_a_variant_that_takes_no_part_is_refused(points: Path) -> None:
     run = on_ranks(2, "fit", points, "-k", "3", "--variant", "cpu_naive")
     assert run.returncode == 2
-    assert "cpu_naive takes no part of the points" in run.stderr
+    assert "cpu_naive needs all points" in run.stderr
     assert "mpi_exact" in run.stderr
     run = on_ranks(2, "verify", "--only", "^cpu_naive$")
     assert run.returncode == 3

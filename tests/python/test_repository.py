@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -51,38 +50,6 @@ def test_every_source_file_begins_with_its_licence() -> None:
             if not any("SPDX-License-Identifier: Apache-2.0" in line for line in head):
                 without.append(str(file.relative_to(ROOT)))
     assert without == []
-
-
-def broken_banner_lines(lines: list[str]) -> list[int]:
-    """Lines of a banner's table (`// Idea:      ...`) that are neither a row nor the rest of one.
-
-    A line that is torn out of a row has a part of that row below it; a paragraph has not.
-    """
-    broken = []
-    for number, (line, below) in enumerate(itertools.pairwise(lines), start=1):
-        if not line.startswith("//"):
-            break
-        row = re.match(r"// (Idea|Parallel|Memory|Numerics|Question|Method|How|Rows|Source):", line)
-        torn = not row and re.match(r"// \S", line) and re.match(r"// {12}\S", below)
-        misplaced = row and not re.match(r"// \w+: +$", line[:14])
-        if torn or misplaced or len(line) > 100:
-            broken.append(number)
-    return broken
-
-
-def test_banners_are_tables() -> None:
-    torn = ["// Idea:      the sum of", "// all", "//            points"]
-    assert broken_banner_lines(torn) == [2]
-    broken = {}
-    for file in repository_files():
-        if file.suffix in {".cpp", ".cu"} and file.relative_to(ROOT).parts[0] in (
-            "implementations",
-            "experiments",
-        ):
-            found = broken_banner_lines(file.read_text(encoding="utf-8").splitlines())
-            if found:
-                broken[str(file.relative_to(ROOT))] = found
-    assert broken == {}
 
 
 def test_links_between_pages_lead_somewhere() -> None:

@@ -5,66 +5,34 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support import kmeans_bench, needs_program, small_experiment
+
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
 COMMITTED = ROOT / "results" / "nvidia-h200"
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+pytestmark = needs_program
 
-EXPERIMENT = {
-    "name": "tiny",
-    "title": "For a test",
-    "data": {"generator": "uniform", "seed": 3},
-    "init": "first",
-    "variants": [
-        "reference",
-        "cpu_naive",
-        {"variant": "cpu_naive", "precision": "f64"},
-        "cpu_simd",
-    ],
-    "scales": {
-        "quick": {
-            "sweep": {"n": [600], "d": [2], "k": [4]},
-            "iterations": 3,
-            "processes": 1,
-            "repetitions": 1,
-        }
-    },
-    "traces": [
-        {
-            "name": "path",
-            "variant": "reference",
-            "n": 600,
-            "d": 2,
-            "k": 4,
-            "iterations": 9,
-            "stop": "labels",
-        }
-    ],
-    "studies": [{"name": "labels", "study": "label_in_float"}],
-}
+SHAPE = {"n": 600, "d": 2, "k": 4}
+EXPERIMENT = small_experiment(
+    "tiny",
+    ["reference", "cpu_naive", {"variant": "cpu_naive", "precision": "f64"}, "cpu_simd"],
+    {"sweep": [SHAPE]},
+    data={"generator": "uniform", "seed": 3},
+    init="first",
+    traces=[{"name": "path", "variant": "reference", "iterations": 9, "stop": "labels"} | SHAPE],
+    studies=[{"name": "labels", "study": "label_in_float"}],
+)
 
 
-def reproduce(
-    *arguments: str | Path, status: int = 0, environment: dict[str, str] | None = None
-) -> str:
+def reproduce(*arguments: object, status: int = 0) -> str:
     """Standard output of `reproduce`; standard error where it ends with 2 or 3."""
-    run = subprocess.run(
-        [PROGRAM, "reproduce", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **(environment or {})},
-    )
-    assert run.returncode == status, run.stdout + run.stderr
+    run = kmeans_bench("reproduce", *arguments, status=status)
     return run.stderr if status in (2, 3) else run.stdout
 
 
@@ -74,13 +42,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("record")
     experiment = folder / "tiny.json"
     experiment.write_text(json.dumps(EXPERIMENT), encoding="utf-8")
-    run = subprocess.run(
-        [PROGRAM, "run", experiment, "--out", folder / "out"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    kmeans_bench("run", experiment, "--out", folder / "out")
     return json.loads((folder / "out" / "tiny.json").read_text(encoding="utf-8"))
 
 
@@ -181,10 +143,7 @@ def test_another_build_promises_nothing_but_exact_answers(changed: Any, tmp_path
 def test_an_exact_cell_that_cannot_run_is_judged_by_openmp_exact(
     changed: Any, tmp_path: Path
 ) -> None:
-    listing = subprocess.run(
-        [PROGRAM, "list", "--json"], capture_output=True, text=True, check=True
-    )
-    if '"openmp_exact"' not in listing.stdout:
+    if '"openmp_exact"' not in kmeans_bench("list", "--json").stdout:
         pytest.skip("this build has no openmp_exact")
 
     def change(record: dict[str, Any]) -> None:

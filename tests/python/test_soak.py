@@ -6,32 +6,19 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, lend_ceilings
+from tests.support import ROOT, lend_ceilings, needs_program, small_experiment
 
 PROGRAM = Path(os.environ.get("KMEANS_BENCH", ""))
 
-pytestmark = pytest.mark.skipif(not PROGRAM.is_file(), reason="kmeans-bench is not built")
+pytestmark = needs_program
 
-EXPERIMENT = {
-    "name": "tiny",
-    "title": "Tiny",
-    "init": "first",
-    "data": {"generator": "uniform", "seed": 1},
-    "variants": ["cpu_naive", "openmp_exact"],
-    "scales": {
-        "quick": {
-            "sweep": {"n": [200], "d": [2], "k": [3]},
-            "iterations": 2,
-            "processes": 1,
-            "repetitions": 1,
-            "min_seconds": 0.001,
-        }
-    },
-}
+SCALE = {"sweep": {"n": [200], "d": [2], "k": [3]}, "iterations": 2, "min_seconds": 0.001}
+EXPERIMENT = small_experiment("tiny", ["cpu_naive", "openmp_exact"], SCALE, init="first")
 
 # Passes everything on to the program, and does harm after the second run.
 WRAPPER = """#!/usr/bin/env bash
@@ -74,10 +61,9 @@ def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, d
         "SOAK_OUT": str(tmp_path / "out"),
         "EXPERIMENTS": str(experiment),
         "ONLY": "tiny",
-        "SOAK_ARGS": "",
     }
     done = subprocess.run(
-        ["tools/soak.sh", "0"],
+        [sys.executable, "tools/soak.py", "0"],
         cwd=ROOT,
         env=environment,
         capture_output=True,

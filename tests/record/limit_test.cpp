@@ -48,6 +48,17 @@ TEST(Limit, OfTheProcessorIsTheSlowerOfItsCeilings) {
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, false)->seconds, 0.04);
 }
 
+TEST(Limit, OfPointsFromADiskIsTheDisksWhereThatIsSlower) {
+  json streamed{{"bytes_per_iteration", 4000000000}, {"disk_gbytes_per_second", 2.0}};
+  const auto disk = machine_limit(ceilings(), 1e6, kShape, 2, false, streamed);
+  EXPECT_EQ(disk->binds, "the disk");
+  EXPECT_DOUBLE_EQ(disk->seconds, 2);
+  streamed["disk_gbytes_per_second"] = 2000;
+  EXPECT_EQ(machine_limit(ceilings(), 1e6, kShape, 2, false, streamed)->binds, "arithmetic");
+  streamed["disk_gbytes_per_second"] = nullptr;
+  EXPECT_EQ(machine_limit(ceilings(), 1e6, kShape, 2, false, streamed)->binds, "arithmetic");
+}
+
 TEST(Limit, OfAGpuTakesItsFastestUnitsItsCacheAndABarrier) {
   const auto arithmetic = machine_limit(ceilings(), 1e6, kShape, 2, true);
   ASSERT_TRUE(arithmetic);

@@ -23,6 +23,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -107,9 +108,6 @@ void expect_sound(const json& result) {
 class CoordinatorTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "coordinator-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     script_ = folder_ / "worker.sh";
     write_text(script_, kFakeWorker);
     std::filesystem::permissions(script_, std::filesystem::perms::owner_all);
@@ -124,8 +122,6 @@ class CoordinatorTest : public ::testing::Test {
     surroundings_.limits.cpus = 64;
     journal_ = settings_.out / "demo.journal.jsonl";
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   /// An experiment of one cell for each k, and a trace.
   void use(const std::vector<int>& clusters, double timeout_seconds = 30) {
     json value = json::parse(R"({
@@ -172,7 +168,8 @@ class CoordinatorTest : public ::testing::Test {
     }
   }
 
-  std::filesystem::path folder_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
   std::filesystem::path script_;
   std::filesystem::path journal_;
   Experiment experiment_;

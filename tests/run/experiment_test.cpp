@@ -11,6 +11,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -165,6 +166,7 @@ TEST(Experiment, RefusesUnknownKeysWithTheNearest) {
   EXPECT_THAT(message, StartsWith("demo.json:"));
   EXPECT_THAT(message, HasSubstr("/scales/quick/iteration: unknown key"));
   EXPECT_THAT(message, HasSubstr("did you mean 'iterations'?"));
+  EXPECT_THAT(refusal_with("/scales/papre", 5), HasSubstr("did you mean 'paper'?"));
   // Nothing is near: all that there are.
   EXPECT_THAT(refusal_with("/colour", 1),
               EndsWith("/colour: unknown key; known: $schema, name, title, description, source, "
@@ -185,6 +187,9 @@ TEST(Experiment, RefusesWrongTypesAndRanges) {
   const char* const k = "/scales/quick/sweep/k";
   EXPECT_THAT(refusal_with(k, "ten"), HasSubstr("\"ten\" must be a list"));
   EXPECT_THAT(refusal_with(k, {"ten"}), HasSubstr("\"ten\" must be an integer"));
+  EXPECT_THAT(refusal_with(k, {nullptr}), HasSubstr("null must be an integer"));
+  EXPECT_THAT(refusal_with("/scales/quick/max_seconds", {1}), HasSubstr("[1] must be a number"));
+  EXPECT_THAT(refusal_with("/data", "uniform"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal_with(k, {0}), HasSubstr("0 is not within [1,"));
   EXPECT_THAT(refusal_with(k, {-3}), HasSubstr("-3 is not within [1,"));
   EXPECT_THAT(refusal_with(k, {18446744073709551615U}), HasSubstr("is not within [1,"));
@@ -229,7 +234,8 @@ TEST(Experiment, RefusesUnknownVariants) {
 }
 
 TEST(Experiment, RefusesNamesThatLeaveTheFolder) {
-  for (const char* name : {"../etc", "a/b", "", ".hidden", "a b", "\xC3\xA4"}) {
+  for (const char* name :
+       {"../etc", "/etc/demo", "a/b", "", ".", "..", ".hidden", "a b", "a\nb", "\xC3\xA4"}) {
     EXPECT_THAT(refusal_with("/name", name), HasSubstr("/name")) << name;
   }
   EXPECT_THAT(refusal_with("/name", std::string(101, 'a')), HasSubstr("/name"));
@@ -325,17 +331,14 @@ TEST(Experiment, MissingScaleNamesTheOthers) {
 }
 
 TEST(LoadExperiment, NameMustBeTheStem) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "experiment-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path folder = pattern;
-  std::ofstream(folder / "demo.json") << minimal().dump(1);
-  std::ofstream(folder / "other.json") << minimal().dump(1);
+  const test::TemporaryFolder folder;
+  folder.write("demo.json", minimal().dump(1));
+  folder.write("other.json", minimal().dump(1));
   EXPECT_EQ(load_experiment((folder / "demo.json").string()).name, "demo");
   EXPECT_THROW(load_experiment((folder / "other.json").string()), InputError);
   EXPECT_THROW(load_experiment((folder / "absent.json").string()), InputError);
-  EXPECT_THROW(load_experiment(folder.string()), InputError);
+  EXPECT_THROW(load_experiment(folder.path().string()), InputError);
   EXPECT_THROW(load_experiment("no_such_experiment"), InputError);
-  std::filesystem::remove_all(folder);
 }
 
 TEST(LoadExperiment, TheProgramPlansEveryExperimentOfTheSuite) {
@@ -349,15 +352,12 @@ TEST(LoadExperiment, TheProgramPlansEveryExperimentOfTheSuite) {
 }
 
 TEST(WriteJson, ReplacesWholeFilesOnly) {
-  std::string pattern = (std::filesystem::temp_directory_path() / "write-XXXXXX").string();
-  ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path folder = pattern;
+  const test::TemporaryFolder folder;
   write_json_file(folder / "a.json", {{"x", 1}});
   write_json_file(folder / "a.json", {{"x", std::nan("")}, {"y", "\xFF"}});
   EXPECT_EQ(read_json_file(folder / "a.json"), json({{"x", nullptr}, {"y", "\xEF\xBF\xBD"}}));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
   EXPECT_THROW(write_json_file(folder / "missing" / "a.json", 1), OutputError);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <iterator>
 
 #include "harness/support/errors.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -22,14 +23,6 @@ using ::testing::HasSubstr;
 
 class JournalTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (std::filesystem::temp_directory_path() / "journal-XXXXXX").string();
-    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-    file_ = folder_ / "demo.journal.jsonl";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   static ProcessRecord record(const std::string& cell, int process, double sample) {
     return {cell, process, job_result_from_json({{"status", "ok"}, {"samples", {sample}}}),
             1.5,  0.25,    0.5};
@@ -49,8 +42,9 @@ class JournalTest : public ::testing::Test {
         std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
 
-  std::filesystem::path folder_;
-  std::filesystem::path file_;
+  const test::TemporaryFolder temporary_;
+  const std::filesystem::path folder_ = temporary_.path();
+  const std::filesystem::path file_ = folder_ / "demo.journal.jsonl";
 };
 
 TEST_F(JournalTest, ResumedJournalHoldsWhatWasWritten) {

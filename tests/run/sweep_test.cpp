@@ -94,6 +94,32 @@ TEST(Plan, MemoryIsThatOfTheThreadsOfTheCell) {
   EXPECT_THAT(result.traces[0].skip_reason, IsEmpty());
 }
 
+TEST(Plan, PointsBeyondMemoryAreStreamedWhereTheDiskHoldsThem) {
+  json value = description();
+  if (find_variant("openmp_blocks") == nullptr) GTEST_SKIP() << "no OpenMP in this build";
+  value["variants"] = json::array({{{"variant", "openmp_blocks"}},
+                                   {{"variant", "openmp_exact"}},
+                                   {{"variant", "openmp_blocks"}, {"threads", 1}, {"ranks", 2}}});
+  value["scales"]["quick"]["sweep"] = json::array({{{"n", 100000000}, {"d", 32}, {"k", 8}}});
+  PlanOptions options = roomy();
+  options.memory_bytes = 4e9;  // points take 12.8 GB, labels of variant and verifier 1.6
+  const Plan result = plan(value, options);
+  ASSERT_EQ(result.cells.size(), 3U);
+  EXPECT_THAT(result.cells[0].skip_reason, IsEmpty());
+  EXPECT_TRUE(result.cells[0].task.beyond_memory);
+  EXPECT_THAT(result.cells[1].skip_reason, HasSubstr("of memory, has 3.73 GiB"));
+  EXPECT_FALSE(result.cells[1].task.beyond_memory);
+  EXPECT_THAT(result.cells[2].skip_reason, testing::Not(IsEmpty()));
+  options.problem_with_mapping = [](const DatasetSpec&, double bytes) {
+    return bytes == 12.8e9 ? "the disk is full" : "";
+  };
+  EXPECT_EQ(plan(value, options).cells[0].skip_reason, "the disk is full");
+  options.memory_bytes = 1e9;
+  EXPECT_THAT(plan(value, options).cells[0].skip_reason, HasSubstr("of memory, has 954 MiB"));
+  options.memory_bytes = 1e11;
+  EXPECT_FALSE(plan(value, options).cells[0].task.beyond_memory);
+}
+
 TEST(Plan, ShapesBeyondAllMemoryAreSkippedNotAllocated) {
   json value = description();
   value["scales"]["quick"]["sweep"] = json::array({{{"n", 1000000000000}, {"d", 1000}, {"k", 8}}});

@@ -227,12 +227,8 @@ class WorkerTest : public testing::Test {
 
   /// Two clusters of the six points on a line, whose first centroids are 0 and 1.
   TraceJob trace_on_line(const std::string& variant, std::int64_t iterations) {
-    const Job files = job(variant, kLine, 1, {0, 1});
     TraceJob trace;
-    trace.variant = variant;
-    trace.points_file = files.points_file;
-    trace.centroids_file = files.centroids_file;
-    trace.k = files.k;
+    static_cast<VariantJob&>(trace) = job(variant, kLine, 1, {0, 1});
     trace.iterations = iterations;
     return trace;
   }

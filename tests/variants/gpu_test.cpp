@@ -18,6 +18,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/verify/session.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -95,16 +96,6 @@ TEST(DeviceChoice, SeveralGpusMustBeThereAndAlike) {
 /// Puts CUDA_VISIBLE_DEVICES back at the end.
 class DeviceChoiceEnvironment : public testing::Test {
  protected:
-  DeviceChoiceEnvironment() {
-    if (const char* value = std::getenv("CUDA_VISIBLE_DEVICES")) before_ = value;
-  }
-  ~DeviceChoiceEnvironment() override {
-    if (before_) {
-      setenv("CUDA_VISIBLE_DEVICES", before_->c_str(), 1);
-    } else {
-      unsetenv("CUDA_VISIBLE_DEVICES");
-    }
-  }
   GpuStatus status_{.built = true,
                     .driver_version = 13000,
                     .runtime_version = 13000,
@@ -114,7 +105,7 @@ class DeviceChoiceEnvironment : public testing::Test {
                     .problem = "GPU 0 is too old"};
 
  private:
-  std::optional<std::string> before_;
+  const test::ScopedVariable unset_{"CUDA_VISIBLE_DEVICES", std::nullopt};
 };
 
 TEST_F(DeviceChoiceEnvironment, NoVisibleGpuIsToldWithTheVariable) {
@@ -254,25 +245,6 @@ TEST(GpuSession, DeviceEventsAgreeWithTheHostsClockOnALongStep) {
   const double host = session.step(50);
   ASSERT_TRUE(session.device_seconds());
   EXPECT_NEAR(*session.device_seconds() / host, 1.0, 0.1);
-}
-
-TEST(GpuSession, ResetForgetsEarlierSteps) {
-  SKIP_WITHOUT_GPU();
-  const auto data = random_data(5001, 5, 17);
-  for (const auto& variant : all_variants()) {
-    if (variant.backend != "cuda" || !variant.traits.deterministic) continue;
-    if (!supports(variant, data.problem.shape).ok) continue;
-    Session<float> session(variant, data.problem, data.centroids.data());
-    session.reset();
-    session.step(1);
-    const auto first = session.fetch();
-    session.step(4);
-    session.reset();
-    session.step(1);
-    const auto again = session.fetch();
-    EXPECT_EQ(first.label_hash(), again.label_hash()) << variant.traits.name;
-    EXPECT_EQ(first.centroid_hash(), again.centroid_hash()) << variant.traits.name;
-  }
 }
 
 TEST(GpuPlan, MoreMemoryThanTheGpuHasIsSkippedWithNeedAndHave) {

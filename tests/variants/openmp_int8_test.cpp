@@ -19,6 +19,7 @@
 #include "harness/support/errors.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
+#include "implementations/openmp/_int16_rows.h"
 #include "implementations/openmp/_int8_choice.h"
 #include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_nearest_of_few.h"
@@ -529,6 +530,153 @@ TEST(EmulatedTiles, RefuseWhatTheProcessorRefuses) {
   tiles::loadconfig(configuration);
   EXPECT_THROW(tiles::dpbsud(0, 1, 2), std::logic_error);  // 16 words by 5
   tiles::release();
+}
+
+/// Rows of 16-bit integers, as the stage after the bytes has them, and what they stand for.
+struct Rows {
+  Rows(const std::vector<std::vector<double>>& the_points,
+       const std::vector<std::vector<double>>& the_centroids, double the_radius,
+       const openmp::Int16Rounding& rounding)
+      : points(the_points), centroids(the_centroids), radius(the_radius) {
+    const auto d = static_cast<std::int64_t>(points[0].size());
+    const auto k = static_cast<std::int64_t>(centroids.size());
+    const auto n = static_cast<std::int64_t>(points.size());
+    rows = openmp::Int16Centroids(k, d);
+    point_rows = openmp::Int16Centroids(n, d);  // for its layout
+    terms.resize(n);
+    for (std::int64_t i = 0; i < n; ++i) {
+      openmp::quantise_int16_point(points[i].data(), d, norm_of(points[i]), radius,
+                                   point_rows.row(i), terms[i], rounding);
+    }
+    for (std::int64_t j = 0; j < k; ++j) {
+      openmp::quantise_int16_centroid(centroids[j].data(), d, norm_of(centroids[j]), radius,
+                                      rows.row(j), rows.terms(j), rounding);
+    }
+    room = openmp::int16_room(d, radius);
+  }
+
+  /// By how much a score is off, as a share of its margin. Both as keep_of_few() has them.
+  double error_of_margin(std::size_t i, std::size_t j) const {
+    const auto point = static_cast<std::int64_t>(i);
+    const auto centroid = static_cast<std::int64_t>(j);
+    std::array<std::int32_t, 4> products;
+    const std::int16_t* row = rows.row(centroid);
+    openmp::int16_products(point_rows.row(point), {row, row, row, row}, rows.stride(),
+                           products.data());
+    const openmp::Int16CentroidTerms& of = rows.terms(centroid);
+    const double rate = terms[i].rate;
+    const long double score = of.step * products[3] - of.half * rate;
+    const double margin = of.margin + terms[i].residual * of.norm + room * rate;
+    long double value = 0;
+    for (std::size_t t = 0; t < points[i].size(); ++t) {
+      const long double z = centroids[j][t];
+      value += z * z - 2 * z * static_cast<long double>(points[i][t]);
+    }
+    return static_cast<double>(std::abs(score + value * rate / 2) / margin);
+  }
+
+  std::vector<std::vector<double>> points;
+  std::vector<std::vector<double>> centroids;
+  double radius;
+  openmp::Int16Centroids rows;
+  openmp::Int16Centroids point_rows;
+  std::vector<openmp::Int16PointTerms> terms;
+  double room = 0;
+};
+
+double largest_int16_error(const openmp::Int16Rounding& rounding) {
+  Random random(27);
+  double largest = 0;
+  for (int round = 0; round < 100; ++round) {
+    const std::int64_t d = round % 3 == 0 ? 1 : 1 + random.below(round % 10 == 1 ? 900 : 70);
+    auto points = vectors(random, 20, d, 1);
+    for (double& x : points[0]) x *= 1e-12;  // far below the least step
+    const auto centroids = vectors(random, 13, d, 1.5 * random.uniform());
+    const Rows rows(points, centroids, radius_of(points), rounding);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      for (std::size_t j = 0; j < centroids.size(); ++j) {
+        largest = std::max(largest, rows.error_of_margin(i, j));
+      }
+    }
+  }
+  return largest;
+}
+
+TEST(Int16Bound, CoversEveryScore) {
+  EXPECT_LE(largest_int16_error({}), 1.0);
+  EXPECT_GT(largest_int16_error({}), 0.8);  // in one dimension it is nearly reached
+}
+
+TEST(Int16Bound, PlantedErrorsAreFound) {
+  EXPECT_GT(largest_int16_error({.residual = 0.9}), 1.0);
+  EXPECT_GT(largest_int16_error({.up = 0.9}), 1.0);
+}
+
+/// The longest vectors that there are, all in one coordinate or spread: no integer and no sum of products
+/// is beyond what its bits hold.
+TEST(Int16Bound, ProductsFit) {
+  for (const std::int64_t d : {1, 2, 31, 32, 33, 64, 200, 4096, 1 << 18}) {
+    for (const bool spread : {false, true}) {
+      std::vector<std::vector<double>> longest(2, std::vector<double>(d));
+      const double each = spread ? 1 / std::sqrt(static_cast<double>(d)) : 1;
+      for (std::int64_t t = 0; t < (spread ? d : 1); ++t) {
+        longest[0][t] = each;
+        longest[1][t] = -each;
+      }
+      const Rows rows(longest, longest, 1, {});
+      for (std::int64_t i = 0; i < 2; ++i) {
+        double squares = 0;
+        for (std::int64_t t = 0; t < d; ++t) squares += std::pow(rows.point_rows.row(i)[t], 2);
+        EXPECT_LE(squares, 0x1p30) << d;
+        EXPECT_GT(squares, 0x1p29) << d;  // and the bits are used
+        for (std::size_t j = 0; j < 2; ++j) EXPECT_LE(rows.error_of_margin(i, j), 1.0) << d;
+      }
+    }
+  }
+}
+
+/// Of points half-way between two centroids: how often the nearest is lost, and how many stay.
+int lost_by_int16(const openmp::Int16Rounding& rounding, std::int64_t* stay) {
+  Random random(28);
+  int lost = 0;
+  *stay = 0;
+  for (int round = 0; round < 300; ++round) {
+    const std::int64_t d = 1 + random.below(round % 2 == 0 ? 2 : 70);
+    const auto k = static_cast<std::int32_t>(2 + random.below(31));
+    const auto centroids = vectors(random, k, d, 1);
+    std::vector<std::vector<double>> points(10, std::vector<double>(d));
+    for (auto& point : points) {
+      const auto i = random.below(k);
+      const auto j = random.below(k);
+      for (std::int64_t t = 0; t < d; ++t) {
+        point[t] = (centroids[i][t] + centroids[j][t]) / 2 + 1e-6 * random.bell();
+      }
+    }
+    const Rows rows(points, centroids, std::max(radius_of(points), radius_of(centroids)), rounding);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      std::vector<std::int32_t> few(k + 3);
+      std::iota(few.begin(), few.end(), 0);
+      const auto left = openmp::keep_of_few(rows.point_rows.row(static_cast<std::int64_t>(i)),
+                                            rows.terms[i], rows.room, rows.rows, few.data(), k);
+      std::int32_t nearest = 0;
+      double lowest = INFINITY;
+      for (std::int32_t j = 0; j < k; ++j) {
+        const double distance = exact::squared_distance(points[i].data(), centroids[j].data(), d);
+        if (distance < lowest) nearest = j;
+        lowest = std::min(lowest, distance);
+      }
+      *stay += left;
+      lost += std::find(few.begin(), few.begin() + left, nearest) == few.begin() + left ? 1 : 0;
+    }
+  }
+  return lost;
+}
+
+TEST(Int16Rows, KeepTheNearestUnlessAnErrorIsPlanted) {
+  std::int64_t stay = 0;
+  EXPECT_EQ(lost_by_int16({}, &stay), 0);
+  EXPECT_LT(stay, 3000 * 3);  // of 17 on average; both of the nearest nearly always
+  EXPECT_GT(lost_by_int16({.residual = 0.1}, &stay), 0);
 }
 
 /// Pairs of centroids whose distances differ by little: how often the float32 answer is wrong.

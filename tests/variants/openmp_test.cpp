@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The exact variants against the reference bit for bit; openmp_simd, openmp_master_worker and cpu_simd
-// against float64 distances.
+// The exact variants against the reference bit for bit, openmp_best's choices; openmp_simd and cpu_simd
+// at the edges of their registers. The battery's problems are those of conformance_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,9 @@
 #include "harness/support/random.h"
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
+#include "harness/verify/battery.h"
 #include "implementations/openmp/_best_choice.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -552,125 +554,32 @@ TEST(OpenmpBest, LooksTwiceInARowAndNeverForMoreThanItsShareOfTheTime) {
   EXPECT_TRUE(looks.tells());
 }
 
-struct Centre {
-  std::vector<double> mean;
-  double radius = 0;  // root mean square distance from the mean
-};
-
-Centre centre_of(const Case& data) {
-  Centre centre{std::vector<double>(data.d, 0), 0};
-  const auto n = static_cast<double>(data.n);
-  for (std::int64_t at = 0; at < data.n * data.d; ++at)
-    centre.mean[at % data.d] += data.points[at] / n;
-  for (std::int64_t at = 0; at < data.n * data.d; ++at) {
-    centre.radius += std::pow(data.points[at] - centre.mean[at % data.d], 2) / n;
+/// Random problems at the edges of groups of centroids, of registers and of tiles of points.
+void expect_passed_at_edges(const char* name) {
+  std::vector<std::array<std::int64_t, 3>> shapes;
+  for (const std::int64_t k : {1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 23, 24, 31, 64}) {
+    shapes.push_back({613, 3, k});
   }
-  centre.radius = std::sqrt(centre.radius);
-  return centre;
-}
-
-/// One iteration at a time: a label may differ from the nearest centroid's only by a near-tie, and
-/// a centroid is the mean of the points that carry its label.
-void expect_lloyd(const std::string& name, const Case& data, int threads) {
-  const auto states = run(name, data, threads, 3);
-  ASSERT_FALSE(states.empty()) << name;
-  const std::vector<float>* start = &data.centroids;
-  for (const State& state : states) {
-    std::vector<double> sums(data.k * data.d, 0);
-    std::vector<std::int64_t> counts(data.k, 0);
-    double largest = 0;
-    const Centre centre = centre_of(data);
-    for (const float value : data.points) largest = std::max(largest, std::abs(double{value}));
-    for (std::int64_t i = 0; i < data.n; ++i) {
-      const float* point = data.points.data() + i * data.d;
-      const std::int32_t label = state.labels[i];
-      ASSERT_GE(label, 0) << name << ' ' << describe(data);
-      ASSERT_LT(label, data.k) << name << ' ' << describe(data);
-      double lowest = std::numeric_limits<double>::infinity();
-      for (std::int64_t j = 0; j < data.k; ++j) {
-        lowest =
-            std::min(lowest, exact::squared_distance(point, start->data() + j * data.d, data.d));
-      }
-      const double own = exact::squared_distance(point, start->data() + label * data.d, data.d);
-      double norm = 0;
-      for (std::int64_t t = 0; t < data.d; ++t) norm += std::pow(point[t] - centre.mean[t], 2);
-      // Each of d + 10 roundings in float32 may err by 2^-24 of (|x| + |c|)^2, where |c| is at most
-      // |x| + distance, both measured from a shift within the root mean square radius of the mean.
-      const double scale = 2 * (std::sqrt(norm) + centre.radius) + std::sqrt(own);
-      ASSERT_LE(own - lowest, 2 * static_cast<double>(data.d + 10) * 0x1p-24 * scale * scale)
-          << name << ' ' << describe(data) << " i=" << i;
-      counts[label] += 1;
-      for (std::int64_t t = 0; t < data.d; ++t) sums[label * data.d + t] += point[t];
-    }
-    for (std::int64_t j = 0; j < data.k; ++j) {
-      for (std::int64_t t = 0; t < data.d; ++t) {
-        const double actual = state.centroids[j * data.d + t];
-        const double expected = counts[j] == 0
-                                    ? (*start)[j * data.d + t]
-                                    : sums[j * data.d + t] / static_cast<double>(counts[j]);
-        // A float32 running sum of up to n terms may err by n roundings of the largest.
-        const double terms = static_cast<double>(std::max<std::int64_t>(counts[j], 1) + 2);
-        ASSERT_NEAR(actual, expected, counts[j] == 0 ? 0 : terms * 0x1p-24 * largest + 0x1p-149)
-            << name << ' ' << describe(data) << " j=" << j;
+  for (const std::int64_t d : {1, 2, 5, 7, 8, 9, 16, 17, 31, 64, 101})
+    shapes.push_back({509, d, 37});
+  for (const std::int64_t n : {2, 15, 16, 17, 47, 48, 49, 96, 97}) shapes.push_back({n, 4, n});
+  const RegisteredVariant& variant = require_variant(name);
+  for (const auto& [n, d, k] : shapes) {
+    for (const BatteryCase& data : make_fresh_cases(n, d, k, 13)) {
+      for (const Precision precision : {Precision::f32, Precision::f64}) {
+        const auto result =
+            run_battery_case(variant, data, precision, variant.traits.parallel ? 7 : 1);
+        EXPECT_EQ(result.verdict, Verdict::passed) << name << ' ' << data.name << result.detail;
       }
     }
-    start = &state.centroids;
   }
 }
 
-/// Data on which float32 can be judged: without overflow in a plain float32 distance.
-std::vector<Case> moderate_battery() {
-  std::vector<Case> cases;
-  for (Case& data : battery()) {
-    float largest = 0;
-    float smallest = std::numeric_limits<float>::infinity();
-    for (const float value : data.centroids) largest = std::max(largest, std::abs(value));
-    for (const float value : data.points) {
-      largest = std::max(largest, std::abs(value));
-      if (value != 0) smallest = std::min(smallest, std::abs(value));
-    }
-    if (largest < 1e15F && largest > 1e-15F && smallest > 1e-15F) cases.push_back(std::move(data));
-  }
-  return cases;
-}
-
-TEST(OpenmpSimd, LabelsAndMeansAreRight) {
-  for (const Case& data : battery()) {
-    if (data.name == "all centroids far away" || data.name == "all magnitudes" ||
-        data.name == "one outlier") {
-      continue;  // beyond what float32 relative to the largest coordinate can tell apart
-    }
-    for (const int threads : {1, 7}) {
-      expect_lloyd("openmp_simd", data, threads);
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
-TEST(OpenmpMasterWorker, LabelsAndMeansAreRight) {
-  for (const Case& data : moderate_battery()) {
-    for (const int threads : {1, 7}) {
-      expect_lloyd("openmp_master_worker", data, threads);
-      if (HasFatalFailure()) return;
-    }
-  }
-}
-
-/// Sets an environment variable for a scope.
-class Environment {
- public:
-  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Environment() { unsetenv(name_); }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  const char* name_;
-};
+TEST(OpenmpSimd, IsRightAtEveryEdge) { expect_passed_at_edges("openmp_simd"); }
 
 TEST(CpuSimd, IsRightAtEveryInstructionSet) {
   for (const std::string level : {"sse2", "avx2", "avx512"}) {
-    const Environment forced("KMEANS_BENCH_SIMD", level.c_str());
+    const test::ScopedVariable forced("KMEANS_BENCH_SIMD", level);
     auto instance = find_variant("cpu_simd")->factory.make_float(Precision::f32);
     const Case tiny = make_case(
         "tiny", 3, 2, 2, [](std::int64_t i, std::int64_t t) { return static_cast<double>(i + t); });
@@ -684,71 +593,16 @@ TEST(CpuSimd, IsRightAtEveryInstructionSet) {
     ASSERT_EQ(info.size(), 1U);
     EXPECT_EQ(info[0].first, "simd");
     EXPECT_EQ(info[0].second, level);
-    for (const Case& data : moderate_battery()) {
-      expect_lloyd("cpu_simd", data, 1);
-      if (HasFatalFailure()) return;
-    }
+    expect_passed_at_edges("cpu_simd");
   }
 }
 
 TEST(CpuSimd, RefusesAnUnknownInstructionSet) {
-  const Environment forced("KMEANS_BENCH_SIMD", "avx1024");
+  const test::ScopedVariable forced("KMEANS_BENCH_SIMD", "avx1024");
   auto instance = find_variant("cpu_simd")->factory.make_float(Precision::f32);
   const Case tiny = make_case("tiny", 3, 2, 2,
                               [](std::int64_t i, std::int64_t) { return static_cast<double>(i); });
   EXPECT_THROW(instance->setup(problem_of(tiny, 1)), std::exception);
-}
-
-/// Float64 variants find the labels of the float64 formula on data without near-ties.
-TEST(OpenmpFloat64, LabelsAreExactAwayFromTies) {
-  constexpr std::int64_t kN = 5003;
-  constexpr std::int64_t kD = 6;
-  constexpr std::int64_t kK = 27;
-  Random random(13);
-  std::vector<double> points(kN * kD);
-  double largest = 0;
-  for (double& value : points) {
-    value = random.bell();
-    largest = std::max(largest, std::abs(value));
-  }
-  const std::vector<double> centroids(points.begin(), points.begin() + kK * kD);
-  for (const char* name : {"openmp_simd", "openmp_master_worker"}) {
-    auto instance = find_variant(name)->factory.make_double(Precision::f64);
-    Problem<double> problem;
-    problem.shape = {kN, kD, kK, Precision::f64};
-    problem.points = points.data();
-    problem.max_abs = largest;
-    problem.threads = 2;
-    instance->setup(problem);
-    instance->reset(centroids.data());
-    instance->step(1);
-    std::vector<double> means(kK * kD);
-    std::vector<std::int32_t> labels(kN);
-    instance->fetch(means.data(), labels.data());
-    std::vector<double> sums(kK * kD, 0);
-    std::vector<std::int64_t> counts(kK, 0);
-    for (std::int64_t i = 0; i < kN; ++i) {
-      std::int32_t nearest = 0;
-      double lowest = std::numeric_limits<double>::infinity();
-      for (std::int64_t j = 0; j < kK; ++j) {
-        const double distance =
-            exact::squared_distance(points.data() + i * kD, centroids.data() + j * kD, kD);
-        if (distance < lowest) {
-          lowest = distance;
-          nearest = static_cast<std::int32_t>(j);
-        }
-      }
-      ASSERT_EQ(labels[i], nearest) << name << " i=" << i;
-      counts[nearest] += 1;
-      for (std::int64_t t = 0; t < kD; ++t) sums[nearest * kD + t] += points[i * kD + t];
-    }
-    for (std::int64_t index = 0; index < kK * kD; ++index) {
-      // n additions, each within 2^-53 of sums no larger than n * largest.
-      ASSERT_NEAR(means[index], sums[index] / static_cast<double>(counts[index / kD]),
-                  kN * 0x1p-52 * largest)
-          << name;
-    }
-  }
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 
 #include "datasets/points.h"
 #include "harness/support/python_process.h"
+#include "tests/support/scoped.h"
 
 namespace kmeans {
 namespace {
@@ -28,13 +29,7 @@ using testing::Not;
 /// A folder of its own for each test, with the variants that the test writes into it.
 class PythonBackend : public testing::Test {
  protected:
-  void SetUp() override {
-    location_ = find_python();
-    std::string pattern = testing::TempDir() + "kmeans-python-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { location_ = find_python(); }
 
   /// The interpreter with numpy, without which no variant can be served.
   [[nodiscard]] std::string why_no_numpy() const {
@@ -76,7 +71,8 @@ class PythonBackend : public testing::Test {
   }
 
   PythonLocation location_;
-  fs::path folder_;
+  const test::TemporaryFolder temporary_;
+  const fs::path folder_ = temporary_.path();
 };
 
 /// Points of three groups on a coarse grid, far from any tie.
@@ -362,15 +358,18 @@ TEST_F(PythonFaults, SecondsOfADeviceClockArePassedOn) {
   without->step(1);
   EXPECT_FALSE(without->remote_device_seconds().has_value());
 
-  write_variant("python_clocked", "assert iterations != 13");
+  // Its clock counts if the step ran between begin and end.
+  write_variant("python_clocked", "self.stepped = self.begun; assert iterations != 13");
   std::ofstream(folder_ / "python_clocked.py", std::ios::app)
       << "    def device_clock(self):\n"
-         "        return Clock()\n"
+         "        return Clock(self)\n"
          "class Clock(contract.DeviceClock):\n"
+         "    def __init__(self, variant):\n"
+         "        self.variant = variant\n"
          "    def begin(self):\n"
-         "        pass\n"
+         "        self.variant.begun, self.variant.stepped = True, False\n"
          "    def end(self):\n"
-         "        return 0.125\n";
+         "        return 0.125 if self.variant.stepped else -1.0\n";
   const auto variant = make_python_variant<float>(here(), "python_clocked", Precision::f32);
   variant->setup(sample_.problem(Precision::f32));
   variant->reset(sample_.centroids.data());
@@ -457,15 +456,8 @@ TEST_F(PythonFaults, TheProcessDoesNotOutliveItsProxy) {
 }
 
 TEST(FindPython, AnInterpreterAskedForByNameHasNoSubstitute) {
-  const char* before = std::getenv("KMEANS_BENCH_PYTHON");
-  const std::string kept = before != nullptr ? before : "";
-  setenv("KMEANS_BENCH_PYTHON", "/no/such/python", 1);
+  const test::ScopedVariable named("KMEANS_BENCH_PYTHON", "/no/such/python");
   const auto location = find_python();
-  if (before != nullptr) {
-    setenv("KMEANS_BENCH_PYTHON", kept.c_str(), 1);
-  } else {
-    unsetenv("KMEANS_BENCH_PYTHON");
-  }
   EXPECT_EQ(location.interpreter, "");
   EXPECT_THAT(location.missing, HasSubstr("'/no/such/python', which is not a program"));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The battery, tested with variants that keep bounds from iteration to iteration (Hamerly 2010) and
-// with the mistakes that such variants make: each must fail, and the right one must pass.
+// The battery, tested with a variant that keeps bounds from iteration to iteration (Hamerly 2010), right
+// and with a mistake that no bound of kept_bounds_test.cpp makes: there are those that drift.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,10 +18,7 @@ namespace {
 
 enum class Mistake {
   none,
-  ties_stay,           // <= where < is right: a point that is newly tied stays where it was
-  lower_bounds_drift,  // the lower bound shrinks by less than the centroids moved
-  upper_bounds_drift,  // the upper bound grows by less than its centroid moved
-  bounds_outlive_reset
+  ties_stay  // <= where < is right: a point that is newly tied stays where it was
 };
 
 // Lloyd's iteration with one upper bound (on the distance to its own centroid) and one lower bound
@@ -34,7 +31,6 @@ class Hamerly final : public Variant<float> {
   void reset(const float* centroids) override {
     const auto [n, d, k, precision] = problem_.shape;
     centroids_.assign(centroids, centroids + k * d);
-    if (mistake == Mistake::bounds_outlive_reset && !labels_.empty()) return;
     labels_.assign(n, 0);
     upper_.assign(n, std::numeric_limits<double>::infinity());
     lower_.assign(n, 0.0);
@@ -124,11 +120,9 @@ class Hamerly final : public Variant<float> {
 
   void move_bounds(const std::vector<double>& moved) {
     const double farthest = *std::max_element(moved.begin(), moved.end());
-    const double shrink = mistake == Mistake::lower_bounds_drift ? 0.9 : 1;
-    const double grow = mistake == Mistake::upper_bounds_drift ? 0.9 : 1;
     for (std::int64_t i = 0; i < problem_.shape.n; ++i) {
-      upper_[i] += grow * moved[labels_[i]];
-      lower_[i] -= shrink * farthest;
+      upper_[i] += moved[labels_[i]];
+      lower_[i] -= farthest;
     }
   }
 
@@ -182,15 +176,6 @@ TEST(BoundKeeping, ATieThatAnUpdateMakesIsNotLeftWhereItWas) {
     EXPECT_NE(result.detail.find("1 ties did not go to the lowest index"), std::string::npos)
         << result.detail;
   }
-}
-
-TEST(BoundKeeping, BoundsThatDriftAreCaught) {
-  EXPECT_TRUE(holds(failed<Mistake::lower_bounds_drift>(), "plane, slow drift"));
-  EXPECT_TRUE(holds(failed<Mistake::upper_bounds_drift>(), "late ties, plane"));
-}
-
-TEST(BoundKeeping, BoundsOfAnEarlierRunAreCaught) {
-  EXPECT_GT(failed<Mistake::bounds_outlive_reset>().size(), 10U);
 }
 
 }  // namespace

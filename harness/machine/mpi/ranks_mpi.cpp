@@ -241,8 +241,9 @@ std::string ranks_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0;
   MPI_Get_library_version(text, &length);
-  const std::string version(text, length);
-  // "Open MPI v4.1.4, package: ..."; MPICH's has lines.
+  std::string version(text, length);
+  // "Open MPI v4.1.4, package: ..."; MPICH's has lines, and a tab in each.
+  std::replace(version.begin(), version.end(), '\t', ' ');
   return version.substr(0, version.find_first_of(",\n"));
 }
 
