@@ -145,8 +145,9 @@ class Reasons {
   }
   [[nodiscard]] std::string text() const {
     std::string lines;
-    for (const auto& [reason, names] : entries_)
+    for (const auto& [reason, names] : entries_) {
       lines += "  " + listed(names) + ": " + reason + "\n";
+    }
     return lines;
   }
 
