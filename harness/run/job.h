@@ -39,12 +39,12 @@ struct VariantJob : JobData {
 
 /// A cell's, of one process.
 struct Job : VariantJob {
-  int ranks = 1;              ///< processes to start it as, through the launcher
-  int gpus = 1;               ///< that the variant shares its points among
-  int repetitions = 3;        ///< 0: neither timed nor verified, only the outcome of T iterations
-  double min_seconds = 0.02;  ///< a shorter repetition is repeated inside until it is that long
-  double best_pace = 0;       ///< seconds, the best known (harness/machine/pace.h); 0: none is
-  double patience = 0;        ///< seconds to spend in all on waiting for a good pace
+  int ranks = 1;               ///< processes to start it as, through the launcher
+  int gpus = 1;                ///< that the variant shares its points among
+  int repetitions = 3;         ///< 0: neither timed nor verified, only the outcome of T iterations
+  double min_seconds = 0.02;   ///< a shorter repetition is repeated inside until it is that long
+  double best_pace = 0;        ///< seconds, the best known (harness/machine/pace.h); 0: none is
+  double patience = 0;         ///< seconds to spend in all on waiting for a good pace
   bool beyond_memory = false;  ///< memory does not hold the points: they are streamed from the file
   bool profile = false;        ///< also take stage times, after the headline timing
   /// Outcomes of earlier processes of this cell that hold a full certificate, as
