@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <fstream>
 #include <limits>
+#include <system_error>
 
 #include "datasets/points.h"
 #include "harness/support/formatted.h"
@@ -17,6 +18,8 @@ namespace {
 /// By its header alone: of other types a look would read, and convert, the whole file.
 bool is_float64_npy(const std::filesystem::path& file) {
   constexpr std::size_t kBegin = 256;
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) return false;  // a pipe would be waited for
   std::ifstream in(file, std::ios::binary);
   std::string header(kBegin, '\0');
   in.read(header.data(), static_cast<std::streamsize>(header.size()));

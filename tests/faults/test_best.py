@@ -261,7 +261,7 @@ def test_a_quick_look_at_the_ceilings_is_not_kept_for_others(
     cache = tmp_path / "cache"
     only = ("--only", "^reference$", "--seconds", "15", "--json", file)
     run = bench("best", points, "-k", "8", *only, environment={"KMEANS_BENCH_CACHE": str(cache)})
-    assert run.returncode == 0, run.stderr
+    assert run.returncode in (0, 3), run.stderr  # 3: disturbed, so no time is steady
     ceilings = _measured(file)["context"]["ceilings"]
     assert ceilings["fma_gflops"]["f32_all_threads"] > 0
     assert ceilings["gemm_gflops"]["f32"] is None
