@@ -33,10 +33,10 @@ constexpr double kHalfRateSize = 150;
 constexpr int kTimedRunsOfTrace = 5;
 
 double rate_of(const Cell& cell) {
-  static constexpr std::array kVectorised{"openmp_simd",  "openmp_exact",    "openmp_int8",
-                                          "openmp_tree",  "openmp_hamerly",  "openmp_yinyang",
-                                          "openmp_elkan", "openmp_exponion", "openmp_best",
-                                          "blas_gemm",    "eigen_gemm",      "cpu_simd"};
+  static constexpr std::array kVectorised{
+      "openmp_simd",    "openmp_exact", "openmp_int8",     "openmp_tree", "openmp_hamerly",
+      "openmp_yinyang", "openmp_elkan", "openmp_exponion", "openmp_best", "openmp_blocks",
+      "mpi_exact",      "blas_gemm",    "eigen_gemm",      "cpu_simd"};
   const Shape& shape = cell.task.shape;
   const double size = static_cast<double>(shape.k) * static_cast<double>(shape.d);
   const double full = size / (size + kHalfRateSize);
