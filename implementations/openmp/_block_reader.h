@@ -7,7 +7,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,9 +14,7 @@
 #include <cerrno>
 #include <condition_variable>
 #include <cstdint>
-#include <cstdlib>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -27,6 +24,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "harness/support/direct_file.h"
 
 namespace kmeans::openmp {
 
@@ -47,7 +46,7 @@ class BlockReader {
     open_file();
     offset_ = stamp_.st_size - n * row_bytes;
     if (offset_ < 0) fail("is cut short: it has " + std::to_string(stamp_.st_size) + " bytes");
-    for (auto& buffer : buffers_) buffer = Buffer(rows_ * row_bytes_ + 2 * kSector);
+    for (auto& buffer : buffers_) buffer = Buffer(rows_ * row_bytes_ + 2 * kDirectSector);
   }
   ~BlockReader() {
     end_threads();
@@ -94,27 +93,17 @@ class BlockReader {
 
   [[nodiscard]] bool direct() const { return direct_; }
 
-  static double bytes(double bytes_of_block) { return kBuffers * (bytes_of_block + 2 * kSector); }
+  static double bytes(double bytes_of_block) {
+    return kBuffers * (bytes_of_block + 2 * kDirectSector);
+  }
 
  private:
-  static constexpr std::int64_t kSector = 4096;  // to which such reads are aligned
-
-  struct Free {
-    void operator()(char* data) const { std::free(data); }
-  };
   struct Buffer {
     Buffer() = default;
-    explicit Buffer(std::int64_t bytes) {
-      constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
-      const std::int64_t unit = bytes >= kHugePage ? kHugePage : kSector;
-      const auto rounded = static_cast<std::size_t>((bytes + unit - 1) / unit * unit);
-      data.reset(static_cast<char*>(std::aligned_alloc(static_cast<std::size_t>(unit), rounded)));
+    explicit Buffer(std::int64_t bytes) : data(make_read_buffer(bytes)) {
       if (data == nullptr) throw std::bad_alloc();
-#if defined(MADV_HUGEPAGE)
-      if (unit == kHugePage) (void)::madvise(data.get(), rounded, MADV_HUGEPAGE);
-#endif
     }
-    std::unique_ptr<char, Free> data;
+    ReadBuffer data;
     const float* rows = nullptr;
     std::int64_t holds = -1;  // which block, counted from the start
   };
@@ -127,22 +116,15 @@ class BlockReader {
   }
 
   void open_file() {
-    descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECT);
-    direct_ = descriptor_ >= 0 && can_read_directly();
-    if (descriptor_ >= 0 && !direct_) ::close(descriptor_);
-    if (!direct_) descriptor_ = ::open(file_.c_str(), O_RDONLY | O_CLOEXEC);
+    const DirectFile opened = open_direct(file_.c_str());
+    descriptor_ = opened.descriptor;
+    direct_ = opened.direct;
     if (descriptor_ < 0) fail("cannot be opened", errno);
     if (::fstat(descriptor_, &stamp_) != 0) {
       const int error = errno;
       ::close(descriptor_);
       fail("cannot be examined", error);
     }
-  }
-
-  /// Some file systems take the wish and refuse the first read.
-  [[nodiscard]] bool can_read_directly() const {
-    const Buffer one(kSector);
-    return ::pread(descriptor_, one.data.get(), kSector, 0) >= 0;
   }
 
   void end_threads() {
@@ -188,9 +170,9 @@ class BlockReader {
   const float* read_block(std::int64_t block, char* buffer) const {
     const std::int64_t rows = std::min(rows_, n_ - block * rows_);
     const std::int64_t begin = offset_ + block * rows_ * row_bytes_;
-    const std::int64_t from = begin / kSector * kSector;
+    const std::int64_t from = begin / kDirectSector * kDirectSector;
     const std::int64_t needed = begin + rows * row_bytes_ - from;
-    const std::int64_t whole = (needed + kSector - 1) / kSector * kSector;
+    const std::int64_t whole = (needed + kDirectSector - 1) / kDirectSector * kDirectSector;
     std::int64_t done = 0;
     while (done < needed) {
       const auto got =
@@ -199,7 +181,7 @@ class BlockReader {
       if (got < 0) fail("cannot be read at byte " + std::to_string(from + done), errno);
       done += got;
       // Less than a sector comes at the file's end alone, and nothing behind it.
-      if (done < needed && (got == 0 || done % kSector != 0)) {
+      if (done < needed && (got == 0 || done % kDirectSector != 0)) {
         fail("was cut short meanwhile: it ends at byte " + std::to_string(from + done));
       }
     }

@@ -25,6 +25,12 @@ ENVIRONMENT = {
 }
 
 
+def fit_on_three(bench, tmp_path, k: str) -> list:
+    """The words after mpirun that cluster points.npy by three ranks of a thread each."""
+    points = tmp_path / "points.npy"
+    return ["-n", "3", bench.program, "fit", points, "-k", k, "--threads", "1"]
+
+
 @pytest.fixture(autouse=True)
 def _open_mpi(bench) -> None:
     line = next(ln for ln in bench("list").stdout.splitlines() if ln.startswith("mpi_exact"))
@@ -135,15 +141,7 @@ def test_a_full_disk_under_the_output_of_ranks(bench, mpirun, tmp_path):
     try:
         (disk / "labels.npy").write_bytes(b"of before")
         run = mpirun(
-            "-n",
-            "3",
-            bench.program,
-            "fit",
-            tmp_path / "points.npy",
-            "-k",
-            "5",
-            "--threads",
-            "1",
+            *fit_on_three(bench, tmp_path, "5"),
             "--iterations",
             "3",
             "--out",
@@ -165,15 +163,7 @@ def test_a_killed_rank_ends_all(bench, tmp_path):
     launcher = subprocess.Popen(
         [
             "mpirun",
-            "-n",
-            "3",
-            bench.program,
-            "fit",
-            tmp_path / "points.npy",
-            "-k",
-            "50",
-            "--threads",
-            "1",
+            *fit_on_three(bench, tmp_path, "50"),
             "--init",
             "first",
             "--iterations",
