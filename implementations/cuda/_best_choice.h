@@ -73,7 +73,7 @@ class FamilyTimes {
     return 11e-6 + assign + std::max(update, 600 * s_.d / gpu_.clock);
   }
 
-  /// A graph of twelve nodes. The product with what is done again for undecided points, or where d is small the
+  /// A graph of eleven nodes. The product with what is done again for undecided points, or where d is small the
   /// minima; few coordinates leave more undecided. Then a look at the labels and what has moved.
   [[nodiscard]] double tensor() const {
     const double tiles = std::ceil(s_.n / 256);

@@ -13,7 +13,7 @@
 
 namespace kmeans::cuda {
 
-constexpr int kColumns = 128;  // centroids of a tile
+constexpr int kTileRows = 64;  // points of a tile, those of a matrix instruction
 constexpr int kChunk = 8;      // halves in a row of a core matrix
 constexpr int kExtra = 4;      // columns for norms and bounds
 constexpr double kFarthestNorm = 30000;
@@ -35,17 +35,18 @@ struct Extents {
   std::int64_t n;
   std::int64_t d;
   std::int64_t k;
-  int padded;     // d and the extra columns, a multiple of 16
-  int tile_rows;  // points of a block's tile
+  int padded;   // d and the extra columns, a multiple of 16
+  int columns;  // centroids of a tile
   std::int64_t point_tiles;
   int centroid_tiles;
   int point_buffers;  // tiles of points in shared memory
   int stages;         // of shared memory for pieces of centroids
-  bool takes_turns;   // the warp groups, one multiplying while the other reduces
+  bool stays;         // all centroids are in the stages, once and for all
+  int turn;           // stages that a warp group multiplies before the next may; 0: no turns
 };
 
 __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
-  return std::int64_t{s.tile_rows} * s.padded;
+  return std::int64_t{kTileRows} * s.padded;
 }
 
 /// What the kernels of an iteration tell each other.
@@ -105,9 +106,9 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
                                    float2* __restrict__ dev_lengths) {
   const int lane = threadIdx.x % 32;
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (i >= s.point_tiles * s.tile_rows) return;
-  __half* tile = dev_copy + i / s.tile_rows * tile_halves(s);
-  const int row = static_cast<int>(i % s.tile_rows);
+  if (i >= s.point_tiles * kTileRows) return;
+  __half* tile = dev_copy + i / kTileRows * tile_halves(s);
+  const int row = static_cast<int>(i % kTileRows);
   double squared = 0;
   double squared_copy = 0;
   double squared_rest = 0;
@@ -120,7 +121,7 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
     squared += x * x;
     squared_copy += kept * kept;
     squared_rest += (x - kept) * (x - kept);
-    if (t < s.d) tile[place_in_tile(s.tile_rows, row, t)] = copy;
+    if (t < s.d) tile[place_in_tile(kTileRows, row, t)] = copy;
   }
   constexpr double kUp = 1 + 0x1p-30;  // above the roundings of these sums and roots
   const __half length = half_up(kUp * sqrt(fmax(warp_sum(squared), warp_sum(squared_copy))));
@@ -129,7 +130,7 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
     const __half one = __float2half(1.0F);
     const __half extra[kExtra] = {one, one, length, rest};
     for (int e = 0; e < s.padded - s.d; ++e) {
-      tile[place_in_tile(s.tile_rows, row, static_cast<int>(s.d) + e)] =
+      tile[place_in_tile(kTileRows, row, static_cast<int>(s.d) + e)] =
           e < kExtra ? extra[e] : __float2half(0.0F);
     }
     if (i < s.n) dev_lengths[i] = {__half2float(length), __half2float(rest)};
@@ -137,17 +138,19 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
 }
 
 /// A warp a centroid. Those past the end lie too far away to be nearest. dev_lengths: what the
-/// points' lengths are multiplied with in the bound.
+/// points' lengths are multiplied with in the bound, and the norm's share of it. too_far is false
+/// before.
 __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
                                       const float* __restrict__ dev_mean, double scale,
                                       __half* __restrict__ dev_copy,
-                                      float2* __restrict__ dev_lengths,
+                                      float4* __restrict__ dev_lengths,
                                       TensorState* __restrict__ dev_state) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->undecided = dev_state->crowded = 0;
   const int lane = threadIdx.x % 32;
   const std::int64_t j = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (j >= std::int64_t{s.centroid_tiles} * kColumns) return;
-  __half* tile = dev_copy + j / kColumns * kColumns * s.padded;
-  const int row = static_cast<int>(j % kColumns);
+  if (j >= std::int64_t{s.centroid_tiles} * s.columns) return;
+  __half* tile = dev_copy + j / s.columns * s.columns * s.padded;
+  const int row = static_cast<int>(j % s.columns);
   double squared = 0;
   double squared_copy = 0;
   double squared_rest = 0;
@@ -163,7 +166,7 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
     squared += c * c;
     squared_copy += kept * kept;
     squared_rest += (c - kept) * (c - kept);
-    tile[place_in_tile(kColumns, row, t)] = __hneg(copy);
+    tile[place_in_tile(s.columns, row, t)] = __hneg(copy);
   }
   constexpr double kUp = 1 + 0x1p-30;
   const double error = product_error(s.padded);
@@ -185,15 +188,14 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
         __double2half(j < s.k ? low - static_cast<double>(__half2float(high_part)) : 0.0);
     const __half extra[kExtra] = {high_part, low_part, __hneg(by_length), __hneg(by_rest)};
     for (int e = 0; e < s.padded - s.d; ++e) {
-      tile[place_in_tile(kColumns, row, static_cast<int>(s.d) + e)] =
+      tile[place_in_tile(s.columns, row, static_cast<int>(s.d) + e)] =
           e < kExtra ? extra[e] : __float2half(0.0F);
     }
     // Upper less lower bound of half the squared distance is at most
     // 2 (|x'| by_length + |x' - x~| by_rest) + half_norm's share.
     if (j < s.k) {
-      dev_lengths[2 * j] = {__half2float(by_length), __half2float(by_rest)};
-      dev_lengths[2 * j + 1] = {
-          __double2float_ru(half_norm * (8 * error + 0x1p-18) + 4 * kTinyNorm), 0.0F};
+      dev_lengths[j] = {__half2float(by_length), __half2float(by_rest),
+                        __double2float_ru(half_norm * (8 * error + 0x1p-18) + 4 * kTinyNorm), 0.0F};
     }
   }
 }

@@ -23,7 +23,7 @@ __device__ inline std::uint64_t descriptor(const __half* tile, int rows) {
   return address | leading << 16 | stride << 32;
 }
 
-/// sums (64 x 128 over the warp group) += or = rows (64 x 16) times columns (128 x 16).
+/// sums (64 rows x 128, 64 or 16 columns over the warp group) += or = rows (64 x 16) times columns.
 __device__ inline void multiply(float (&sums)[64], std::uint64_t rows, std::uint64_t columns,
                                 bool add) {
   asm volatile(
@@ -49,6 +49,37 @@ __device__ inline void multiply(float (&sums)[64], std::uint64_t rows, std::uint
         "+f"(sums[52]), "+f"(sums[53]), "+f"(sums[54]), "+f"(sums[55]), "+f"(sums[56]),
         "+f"(sums[57]), "+f"(sums[58]), "+f"(sums[59]), "+f"(sums[60]), "+f"(sums[61]),
         "+f"(sums[62]), "+f"(sums[63])
+      : "l"(rows), "l"(columns), "r"(add ? 1 : 0));
+}
+__device__ inline void multiply(float (&sums)[32], std::uint64_t rows, std::uint64_t columns,
+                                bool add) {
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %34, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.f16.f16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, "
+      "%20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, %32, %33, add, 1, 1, 0, 0;\n"
+      "}\n"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]),
+        "+f"(sums[6]), "+f"(sums[7]), "+f"(sums[8]), "+f"(sums[9]), "+f"(sums[10]), "+f"(sums[11]),
+        "+f"(sums[12]), "+f"(sums[13]), "+f"(sums[14]), "+f"(sums[15]), "+f"(sums[16]),
+        "+f"(sums[17]), "+f"(sums[18]), "+f"(sums[19]), "+f"(sums[20]), "+f"(sums[21]),
+        "+f"(sums[22]), "+f"(sums[23]), "+f"(sums[24]), "+f"(sums[25]), "+f"(sums[26]),
+        "+f"(sums[27]), "+f"(sums[28]), "+f"(sums[29]), "+f"(sums[30]), "+f"(sums[31])
+      : "l"(rows), "l"(columns), "r"(add ? 1 : 0));
+}
+__device__ inline void multiply(float (&sums)[8], std::uint64_t rows, std::uint64_t columns,
+                                bool add) {
+  asm volatile(
+      "{\n"
+      ".reg .pred add;\n"
+      "setp.ne.b32 add, %10, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n16k16.f32.f16.f16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7}, %8, %9, add, 1, 1, 0, 0;\n"
+      "}\n"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3]), "+f"(sums[4]), "+f"(sums[5]),
+        "+f"(sums[6]), "+f"(sums[7])
       : "l"(rows), "l"(columns), "r"(add ? 1 : 0));
 }
 
@@ -86,7 +117,17 @@ __device__ inline void copy_bulk(void* shared, const void* dev_from, unsigned by
       : "memory");
 }
 
-/// Two warp groups take turns: 0 waits for the other's turn_pass(0), 1 for turn_pass(1).
+/// A place in a ring of shared memory, and the parity of the barrier's phase there.
+struct Place {
+  int index = 0;
+  unsigned parity = 0;
+  __device__ void advance(int size, int by = 1) {
+    index += by;
+    if (index >= size) index -= size, parity ^= 1;
+  }
+};
+
+/// Warp groups take turns: each waits until the one before it calls turn_pass with its number.
 __device__ inline void turn_wait(int group) {
   asm volatile("bar.sync %0, 256;" ::"r"(group + 1) : "memory");
 }
@@ -95,9 +136,10 @@ __device__ inline void turn_pass(int group) {
 }
 
 /// Keeps the compiler from moving sums to other registers while products are under way.
-__device__ inline void pin(float (&sums)[64]) {
+template <int kSums>
+__device__ inline void pin(float (&sums)[kSums]) {
 #pragma unroll
-  for (int e = 0; e < 64; ++e) asm volatile("" : "+f"(sums[e])::"memory");
+  for (int e = 0; e < kSums; ++e) asm volatile("" : "+f"(sums[e])::"memory");
 }
 
 }  // namespace kmeans::cuda

@@ -5,8 +5,8 @@
 // Idea:      float16 tensor cores leave out what cannot be nearest, with a bound on everything they
 //            round; a centroid that is nearer than all others by more than the bounds is the label,
 //            and the few points without one are decided in float32, or as defined
-// Parallel:  a block of three warp groups goes over tiles of points: one feeds shared memory, two
-//            multiply 64 x M points each with all centroids, one reducing while the other does
+// Parallel:  of a block two warps feed shared memory and four groups of four (two for many
+//            coordinates) multiply 64 points each with all centroids, some reducing while others do
 // Memory:    a centred float16 copy of the points, made in setup in the order in which wgmma reads
 //            shared memory, so that a tile is one bulk copy; the centroids alike, every iteration.
 //            The float32 points are read only where undecided or where the label changed
@@ -18,8 +18,10 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_least_two.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
 #include "implementations/cuda/_search.cuh"
@@ -30,82 +32,28 @@ namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
-constexpr int kRowsOfProduct = 64;  // of a wgmma instruction
-constexpr int kConsumers = 2;       // warp groups that multiply
-constexpr int kGroupThreads = 128;  // of a warp group
-constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
-constexpr int kStageChunks = 4;  // chunks of all columns in a stage: 8 KB
-constexpr int kStageBytes = kStageChunks * kChunk * kColumns * 2;
-constexpr int kMaxStages = 16;
-constexpr int kMaxBuffers = 2;  // of points
-constexpr int kIndexBits = 6;   // of a key: which of a thread's columns of a tile
+constexpr int kGroupWarps = 4;   // of a warp group
+constexpr int kStageChunks = 4;  // chunks of all columns in a stage
+constexpr int kMaxStages = 24;
+constexpr int kMaxBuffers = 12;  // of points
 constexpr std::int64_t kBarrierBytes = 1024;
 
-struct Best {
-  float least;  // key of the nearest: a lower bound with the column in its last bits
-  float second;
-  int tile;
-};
-
-/// `mask`: all bits but the last kIndexBits, from a register, so that one instruction does it.
-__device__ inline float key_of(float bound, unsigned mask, int column) {
-  unsigned key;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;"
-      : "=r"(key)
-      : "r"(__float_as_uint(bound)), "r"(mask), "r"(column));
-  return __uint_as_float(key);
-}
-
-/// Two rows of a thread's sums of a tile: 16 groups of 8 columns, of which a thread has two.
-__device__ inline void reduce_tile(const float (&sums)[64], int tile, Best (&best)[2]) {
-  unsigned mask;
-  asm("mov.b32 %0, %1;" : "=r"(mask) : "n"(~((1U << kIndexBits) - 1)));
-#pragma unroll
-  for (int row = 0; row < 2; ++row) {
-    const float before = best[row].least;
-#pragma unroll
-    for (int group = 0; group < 16; ++group) {
-      const float a = key_of(sums[4 * group + 2 * row], mask, 2 * group);
-      const float b = key_of(sums[4 * group + 2 * row + 1], mask, 2 * group + 1);
-      const float low = fminf(a, b);
-      const float high = fmaxf(a, b);
-      best[row].second = fminf(fminf(best[row].second, high), fmaxf(best[row].least, low));
-      best[row].least = fminf(best[row].least, low);
-    }
-    if (best[row].least != before) best[row].tile = tile;
-  }
-}
-
-/// The best of the four lanes that share a row, and whose column it is.
-__device__ inline void share_row(Best& best, int& lane_of_best) {
-  lane_of_best = static_cast<int>(threadIdx.x) % 4;
-#pragma unroll
-  for (int distance = 1; distance < 4; distance *= 2) {
-    const float least = __shfl_xor_sync(kAllLanes, best.least, distance);
-    const float second = __shfl_xor_sync(kAllLanes, best.second, distance);
-    const int tile = __shfl_xor_sync(kAllLanes, best.tile, distance);
-    const int lane = __shfl_xor_sync(kAllLanes, lane_of_best, distance);
-    best.second = fminf(fminf(best.second, second), fmaxf(best.least, least));
-    const bool other = least < best.least || (least == best.least && lane < lane_of_best);
-    if (other) {
-      best.least = least;
-      best.tile = tile;
-      lane_of_best = lane;
-    }
-  }
+/// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points.
+__host__ __device__ constexpr int threads_for(int groups) {
+  return (groups * kGroupWarps + 2) * 32;
 }
 
 /// The first pass: the nearest centroid by its bound, and the points for which that may not be it.
-template <int M>
+template <int kColumns>
 struct FindNearest {
   const float2* __restrict__ dev_point_lengths;
-  const float2* __restrict__ dev_centroid_lengths;
+  const float4* __restrict__ dev_centroid_lengths;
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* __restrict__ dev_undecided;
   float* __restrict__ dev_limits;  // of the undecided: what is above it is not the nearest
   TensorState* __restrict__ dev_state;
 
-  Best best[M][2];
+  Best best[2];
   float2 point;  // lengths of the row that is this lane's to judge
   bool bounded;  // every centroid has a bound
 
@@ -114,49 +62,42 @@ struct FindNearest {
     return s.point_tiles;
   }
 
-  /// Each of the four lanes that share 2 M rows judges some: its row, if it has one.
+  /// Of the four lanes that share two rows, the first judges one and the second the other.
   __device__ static std::int64_t row_of_lane(std::int64_t first_row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    return first_row + lane % 4 / 2 * kRowsOfProduct + lane % 2 * 8 + lane / 4;
+    return first_row + lane % 2 * 8 + lane / 4;
   }
 
   __device__ void begin(const Extents& s, std::int64_t first_row) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) best[m][0] = best[m][1] = {INFINITY, INFINITY, 0};
+    best[0] = best[1] = {INFINITY, INFINITY, 0};
     const std::int64_t i = row_of_lane(first_row);
-    point = threadIdx.x % 4 < 2 * M && i < s.n ? dev_point_lengths[i] : float2{0, 0};
+    point = i < s.n ? dev_point_lengths[i] : float2{0, 0};
   }
 
-  __device__ void reduce(const Extents& /*s*/, const float (&sums)[64], int m, int tile) {
-    reduce_tile(sums, tile, best[m]);
+  __device__ void reduce(const Extents& /*s*/, const float (&sums)[kColumns / 2], int tile) {
+    reduce_tile(sums, tile, best);
   }
 
   __device__ void end(const Extents& s, std::int64_t first_row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    Best own{INFINITY, INFINITY, 0};
-    int lane_of_best = 0;
+    const bool odd = lane % 2 != 0;
 #pragma unroll
-    for (int row = 0; row < 2 * M; ++row) {
-      Best shared = best[row / 2][row % 2];
-      int from = 0;
-      share_row(shared, from);
-      const bool mine = lane % 4 == row;
-      own.least = mine ? shared.least : own.least;
-      own.second = mine ? shared.second : own.second;
-      own.tile = mine ? shared.tile : own.tile;
-      lane_of_best = mine ? from : lane_of_best;
-    }
+    for (int row = 0; row < 2; ++row) best[row].tile = best[row].tile * 4 + lane % 4;
+    Best own = best[0];
+    Best given = best[1];
+    if (odd) own = best[1], given = best[0];
+    join_best(own, given, 1);
+    join_best(own, own, 2);
     const std::int64_t i = row_of_lane(first_row);
-    const bool writes = lane % 4 < 2 * M && i < s.n;
-    const int column = static_cast<int>(__float_as_uint(own.least) & ((1U << kIndexBits) - 1));
-    const int j = own.tile * kColumns + column / 2 * 8 + lane_of_best * 2 + column % 2;
+    const bool writes = lane % 4 < 2 && i < s.n;
+    const int column = column_of(own.least);
+    const int j = own.tile / 4 * kColumns + column / 2 * 8 + own.tile % 4 * 2 + column % 2;
     float limit = INFINITY;
     bool decided = false;
     if (writes && j < s.k && bounded) {
-      const float2 bound = dev_centroid_lengths[2 * j];
-      const float norm = dev_centroid_lengths[2 * j + 1].x;
-      const float cut = 0x1p-15F;  // what the column's bits may have changed, twice
-      const float width = 2.0001F * (point.x * bound.x + point.y * bound.y) + norm;
+      const float4 bound = dev_centroid_lengths[j];
+      const float cut = 0x1p-16F;  // what the column's bits may have changed, fourfold
+      const float width = 2.0001F * (point.x * bound.x + point.y * bound.y) + bound.z;
       const float upper = own.least + cut * fabsf(own.least) + width;
       const float others = own.second - cut * fabsf(own.second);
       // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
@@ -178,7 +119,7 @@ struct FindNearest {
 };
 
 /// The second pass, over the undecided points: all centroids whose bound is not above the limit.
-template <int M>
+template <int kColumns>
 struct ListCandidates {
   const float* __restrict__ dev_limits;
   const TensorState* __restrict__ dev_state;
@@ -186,77 +127,68 @@ struct ListCandidates {
   std::int32_t* __restrict__ dev_candidate_counts;
   std::int32_t* __restrict__ dev_candidates;
 
-  float limits[M][2];
-  std::int64_t rows[M];
+  float limits[2];
+  std::int64_t first_slot;
 
   __device__ std::int64_t count() const {
     return min(static_cast<std::int64_t>(dev_state->undecided), listed);
   }
-  __device__ std::int64_t tiles(const Extents& s) const {
-    return dev_state->too_far != 0 ? 0 : (count() + s.tile_rows - 1) / s.tile_rows;
+  __device__ std::int64_t tiles(const Extents& /*s*/) const {
+    return dev_state->too_far != 0 ? 0 : (count() + kTileRows - 1) / kTileRows;
   }
 
   __device__ void begin(const Extents& /*s*/, std::int64_t first_row) {
     const std::int64_t end = count();
+    first_slot = first_row + threadIdx.x % 32 / 4;
 #pragma unroll
-    for (int m = 0; m < M; ++m) {
-      rows[m] = first_row + m * kRowsOfProduct + threadIdx.x % 32 / 4;
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        const std::int64_t slot = rows[m] + row * 8;
-        limits[m][row] = slot < end ? dev_limits[slot] : -INFINITY;
-      }
+    for (int row = 0; row < 2; ++row) {
+      const std::int64_t slot = first_slot + row * 8;
+      limits[row] = slot < end ? dev_limits[slot] : -INFINITY;
     }
   }
 
-  __device__ void reduce(const Extents& s, const float (&sums)[64], int m, int tile) {
+  __device__ void reduce(const Extents& s, const float (&sums)[kColumns / 2], int tile) {
     const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
-    for (int e = 0; e < 64; ++e) {
-      if (!(sums[e] <= limits[m][e / 2 % 2])) continue;
-      const int j = first + e / 4 * 8 + e % 2;
-      if (j >= s.k) continue;
-      const std::int64_t slot = rows[m] + e / 2 % 2 * 8;
-      const std::int32_t place = atomicAdd(&dev_candidate_counts[slot], 1);
-      if (place < kMaxCandidates) dev_candidates[slot * kMaxCandidates + place] = j;
+    for (int row = 0; row < 2; ++row) {
+      // First which, then where they go: the lanes' additions to the counts wait together.
+      unsigned close = 0;
+#pragma unroll
+      for (int c = 0; c < kColumns / 4; ++c) {
+        if (sums[c / 2 * 4 + row * 2 + c % 2] <= limits[row]) close |= 1U << c;
+      }
+      const std::int64_t slot = first_slot + row * 8;
+      for (; close != 0; close &= close - 1) {
+        const int c = __ffs(static_cast<int>(close)) - 1;
+        const int j = first + c / 2 * 8 + c % 2;
+        if (j >= s.k) break;
+        const std::int32_t place = atomicAdd(&dev_candidate_counts[slot], 1);
+        if (place < kMaxCandidates) dev_candidates[slot * kMaxCandidates + place] = j;
+      }
     }
   }
 
   __device__ void end(const Extents& /*s*/, std::int64_t /*first_row*/) {}
 };
 
-/// A place in a ring of shared memory, and the parity of the barrier's phase there.
-struct Place {
-  int index = 0;
-  unsigned parity = 0;
-  __device__ void advance(int size) {
-    if (++index == size) index = 0, parity ^= 1;
-  }
-};
-
 /// A stage of kSteps times sixteen columns. One block of code, without a branch: else the compiler
 /// waits for every product.
-template <int M, int kSteps>
-__device__ __forceinline__ void multiply_stage(float (&sums)[M][64], const __half* rows,
-                                               const __half* columns, int tile_rows, bool add) {
+template <int kColumns, int kSteps>
+__device__ __forceinline__ void multiply_stage(float (&sums)[kColumns / 2], const __half* rows,
+                                               const __half* columns, bool add) {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-#pragma unroll
-    for (int m = 0; m < M; ++m) {
-      multiply(
-          sums[m],
-          descriptor(rows + 2 * step * kChunk * tile_rows + m * kRowsOfProduct * kChunk, tile_rows),
-          descriptor(columns + 2 * step * kChunk * kColumns, kColumns), add || step > 0);
-    }
+    multiply(sums, descriptor(rows + 2 * step * kChunk * kTileRows, kTileRows),
+             descriptor(columns + 2 * step * kChunk * kColumns, kColumns), add || step > 0);
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// All points, or the undecided ones, times all centroids; M: products of 64 rows that a warp group
-/// has at once; Pass: what becomes of them.
-template <int M, class Pass>
-__global__ void __launch_bounds__(kThreads, 1)
+/// All points, or the undecided ones, times all centroids. kColumns: centroids of a tile; kGroups:
+/// warp groups that multiply, each a tile of points; Pass: what becomes of the products.
+template <int kColumns, int kGroups, class Pass>
+__global__ void __launch_bounds__(threads_for(kGroups), 1)
     multiply_kernel(Extents s, const __half* __restrict__ dev_points,
                     const __half* __restrict__ dev_centroids, Pass pass) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -271,42 +203,29 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int chunks = s.padded / kChunk;
   const int steps = (chunks + kStageChunks - 1) / kStageChunks;  // stages of a tile of centroids
   const int whole_steps = chunks / kStageChunks;
-  const std::int64_t tiles = pass.tiles(s);
+  // The groups have the same centroids at hand, so they go on together; the last may have no points.
+  const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < s.stages; ++stage) {
       barrier_init(&full[stage], 1);
-      barrier_init(&empty[stage], kConsumers);
+      barrier_init(&empty[stage], kGroups);
     }
     for (int buffer = 0; buffer < s.point_buffers; ++buffer) {
       barrier_init(&points_full[buffer], 1);
-      barrier_init(&points_empty[buffer], kConsumers);
+      barrier_init(&points_empty[buffer], 1);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
 
   // From a shuffle, so that the compiler knows it to be the same in all lanes.
-  const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroupThreads, 0);
-  if (group == kConsumers) {  // feeds
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (threadIdx.x % kGroupThreads != 0) return;
-    // A barrier that nobody has arrived at yet counts as past its phase of odd parity.
+  const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 32, 0);
+  // A barrier that nobody has arrived at yet counts as past its phase of odd parity.
+  if (warp == kGroups * kGroupWarps) {  // feeds centroids
+    if (threadIdx.x % 32 != 0) return;
     Place stage{.index = 0, .parity = 1};
-    Place buffer{.index = 0, .parity = 1};
-    const auto feed_points = [&](std::int64_t tile) {
-      if (tile >= tiles) return;
-      barrier_wait(&points_empty[buffer.index], buffer.parity);
-      const auto bytes = static_cast<unsigned>(tile_halves(s) * sizeof(__half));
-      barrier_expect(&points_full[buffer.index], bytes);
-      copy_bulk(buffers + buffer.index * tile_halves(s), dev_points + tile * tile_halves(s), bytes,
-                &points_full[buffer.index]);
-      buffer.advance(s.point_buffers);
-    };
-    const std::int64_t ahead = (s.point_buffers - 1) * std::int64_t{gridDim.x};
-    if (ahead > 0) feed_points(blockIdx.x);
-    for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-      feed_points(tile + ahead);
+    for (std::int64_t round = blockIdx.x; round < rounds; round += gridDim.x) {
       const __half* source = dev_centroids;
       for (int c = 0; c < s.centroid_tiles; ++c) {
         for (int first = 0; first < chunks; first += kStageChunks) {
@@ -319,68 +238,80 @@ __global__ void __launch_bounds__(kThreads, 1)
           stage.advance(s.stages);
         }
       }
+      if (s.stays) return;
+    }
+    return;
+  }
+  if (warp > kGroups * kGroupWarps) {  // feeds points
+    if (threadIdx.x % 32 != 0) return;
+    Place buffer{.index = 0, .parity = 1};
+    const auto bytes = static_cast<unsigned>(tile_halves(s) * sizeof(__half));
+    for (std::int64_t round = blockIdx.x; round < rounds; round += gridDim.x) {
+      for (int group = 0; group < kGroups; ++group) {
+        barrier_wait(&points_empty[buffer.index], buffer.parity);
+        barrier_expect(&points_full[buffer.index], bytes);
+        copy_bulk(buffers + buffer.index * tile_halves(s),
+                  dev_points + (round * kGroups + group) * tile_halves(s), bytes,
+                  &points_full[buffer.index]);
+        buffer.advance(s.point_buffers);
+      }
     }
     return;
   }
 
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-  const int warp = static_cast<int>(threadIdx.x) % kGroupThreads / 32;
-  const bool speaks = threadIdx.x % kGroupThreads == 0;
+  const int group = warp / kGroupWarps;
+  const int next_group = group + 1 == kGroups ? 0 : group + 1;
+  const bool speaks = threadIdx.x % (kGroupWarps * 32) == 0;
   Place stage;
-  Place buffer;
-  bool waits = s.takes_turns && group > 0;
-  float sums[M][64];
+  Place buffer{.index = group, .parity = 0};
+  bool waits = s.turn > 0 && group > 0;
+  float sums[kColumns / 2];
 #pragma unroll
-  for (int m = 0; m < M; ++m) {
-#pragma unroll
-    for (int e = 0; e < 64; ++e) sums[m][e] = 0;
-  }
-  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    const std::int64_t first_row =
-        tile * s.tile_rows + std::int64_t{group} * M * kRowsOfProduct + warp * 16;
+  for (int e = 0; e < kColumns / 2; ++e) sums[e] = 0;
+  for (std::int64_t round = blockIdx.x; round < rounds; round += gridDim.x) {
+    const std::int64_t first_row = (round * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
     pass.begin(s, first_row);
-    const int stage_rows = kStageChunks * kChunk * s.tile_rows;
-    const __half* rows =
-        buffers + buffer.index * tile_halves(s) + group * M * kRowsOfProduct * kChunk;
+    const __half* rows = buffers + buffer.index * tile_halves(s);
     barrier_wait(&points_full[buffer.index], buffer.parity);
     for (int c = 0; c < s.centroid_tiles; ++c) {
-      // In turn: while one group's products run, the other reduces its own.
+      // In turn: while one group's products run, the others reduce theirs.
       if (waits) turn_wait(group);
-      waits = s.takes_turns;
+      waits = s.turn > 0;
+      const bool last_turn = c + 1 == s.centroid_tiles && round + gridDim.x >= rounds;
+      const int turn = group + 1 < kGroups || !last_turn ? s.turn : 0;
       int before = 0;
-#pragma unroll
-      for (int m = 0; m < M; ++m) pin(sums[m]);
+      pin(sums);
       for (int step = 0; step < whole_steps; ++step) {
         barrier_wait(&full[stage.index], stage.parity);
-        multiply_stage<M, kStageChunks / 2>(sums, rows + step * stage_rows,
-                                            stages + stage.index * kStageHalves, s.tile_rows,
-                                            step > 0);
+        multiply_stage<kColumns, kStageChunks / 2>(sums,
+                                                   rows + step * kStageChunks * kChunk * kTileRows,
+                                                   stages + stage.index * kStageHalves, step > 0);
         // The stage before has been read; this one's products stay under way.
         asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
         if (step > 0 && speaks) barrier_arrive(&empty[before]);
+        if (step + 1 == turn) turn_pass(next_group);
         before = stage.index;
         stage.advance(s.stages);
+        if (s.stays) stage.parity = 0;
       }
       if (whole_steps < steps) {  // sixteen columns more
         barrier_wait(&full[stage.index], stage.parity);
-        multiply_stage<M, 1>(sums, rows + whole_steps * stage_rows,
-                             stages + stage.index * kStageHalves, s.tile_rows, whole_steps > 0);
+        multiply_stage<kColumns, 1>(sums, rows + whole_steps * kStageChunks * kChunk * kTileRows,
+                                    stages + stage.index * kStageHalves, whole_steps > 0);
         asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
         if (whole_steps > 0 && speaks) barrier_arrive(&empty[before]);
+        if (steps == turn) turn_pass(next_group);
         before = stage.index;
         stage.advance(s.stages);
+        if (s.stays) stage.parity = 0;
       }
-      const bool last_turn = c + 1 == s.centroid_tiles && tile + gridDim.x >= tiles;
-      if (s.takes_turns && (group == 0 || !last_turn)) turn_pass(1 - group);
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-#pragma unroll
-      for (int m = 0; m < M; ++m) pin(sums[m]);
+      pin(sums);
       if (speaks) barrier_arrive(&empty[before]);
-#pragma unroll
-      for (int m = 0; m < M; ++m) pass.reduce(s, sums[m], m, c);
+      if (c + 1 == s.centroid_tiles && speaks) barrier_arrive(&points_empty[buffer.index]);
+      pass.reduce(s, sums, c);
     }
-    if (speaks) barrier_arrive(&points_empty[buffer.index]);
-    buffer.advance(s.point_buffers);
+    buffer.advance(s.point_buffers, kGroups);
     pass.end(s, first_row);
   }
 #else
@@ -390,27 +321,26 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 /// Undecided points' rows of the copy, as tiles of their own, a thread 16 bytes; their lists are
 /// empty.
-__global__ void gather_rows_kernel(Extents from, Extents to, std::int64_t listed,
+__global__ void gather_rows_kernel(Extents s, std::int64_t listed,
                                    const __half* __restrict__ dev_points_copy,
                                    const std::int32_t* __restrict__ dev_undecided,
                                    const TensorState* __restrict__ dev_state,
                                    __half* __restrict__ dev_rows,
                                    std::int32_t* __restrict__ dev_candidate_counts) {
-  const std::int64_t pieces = std::int64_t{from.padded} / kChunk * to.tile_rows;  // of a tile
+  const std::int64_t pieces = tile_halves(s) / kChunk;  // of a tile
   const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
-  const std::int64_t end = (count + to.tile_rows - 1) / to.tile_rows * pieces;
+  const std::int64_t end = (count + kTileRows - 1) / kTileRows * pieces;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < end;
        index += stride) {
     const auto piece = static_cast<int>(index % pieces);
-    const int row = piece % to.tile_rows;  // neighbours: many of them are from one tile
-    const int column = piece / to.tile_rows * kChunk;
-    const std::int64_t slot = index / pieces * to.tile_rows + row;
+    const int row = piece % kTileRows;  // neighbours: many of them are from one tile
+    const int column = piece / kTileRows * kChunk;
+    const std::int64_t slot = index / pieces * kTileRows + row;
     if (slot >= count) continue;
     const std::int64_t i = dev_undecided[slot];
-    const __half* source =
-        dev_points_copy + i / from.tile_rows * tile_halves(from) +
-        place_in_tile(from.tile_rows, static_cast<int>(i % from.tile_rows), column);
+    const __half* source = dev_points_copy + i / kTileRows * tile_halves(s) +
+                           place_in_tile(kTileRows, static_cast<int>(i % kTileRows), column);
     *reinterpret_cast<uint4*>(dev_rows + index * kChunk) = *reinterpret_cast<const uint4*>(source);
     if (column == 0) dev_candidate_counts[slot] = 0;
   }
@@ -418,29 +348,49 @@ __global__ void gather_rows_kernel(Extents from, Extents to, std::int64_t listed
 
 /// How a shape is cut up.
 struct Plan {
-  int products = 0;  // of 64 rows that a warp group has at once; 0: nothing fits
-  int buffers = 0;   // of points
+  int columns = 0;  // centroids of a tile
+  int groups = 0;   // that multiply; 0: nothing fits
+  int buffers = 0;  // of points
   int stages = 0;
+  bool stays = false;  // the centroids in shared memory
+  int turn = 0;
   std::size_t shared_bytes = 0;
 };
 
 Plan plan_for(std::int64_t d, std::int64_t k, std::int64_t shared_bytes) {
-  // More points at once read the centroids less often; a second buffer loads while the first is
-  // worked on, which counts where a tile of points is soon done.
-  const bool few = k <= 2 * kColumns;
-  struct Choice {
-    int products, buffers, stages;
-  };
-  const Choice many_centroids[] = {{2, 2, 6}, {2, 1, 6}, {1, 2, 6}, {1, 1, 3}};
-  const Choice few_centroids[] = {{2, 2, 6}, {1, 2, 6}, {2, 1, 6}, {1, 1, 3}};
-  for (const Choice& choice : few ? few_centroids : many_centroids) {
-    const std::int64_t rows = choice.products * kConsumers * kRowsOfProduct;
-    const std::int64_t rest =
-        shared_bytes - kBarrierBytes - choice.buffers * rows * padded_for(d) * 2;
-    const std::int64_t stages = std::min<std::int64_t>(kMaxStages, rest / kStageBytes);
-    if (stages < choice.stages) continue;
-    return {choice.products, choice.buffers, static_cast<int>(stages),
-            static_cast<std::size_t>(shared_bytes - rest + stages * kStageBytes)};
+  const std::int64_t rows_bytes = std::int64_t{kTileRows} * padded_for(d) * 2;
+  const std::int64_t steps = ceil_div(padded_for(d), kStageChunks * kChunk);
+  for (const int groups : {4, 2}) {
+    // Fewer columns than a tile of 128 are worth kernels of their own where points are read fast.
+    const int columns = groups == 2 || k > 64 ? 128 : (k > 16 ? 64 : 16);
+    const std::int64_t stage_bytes = std::int64_t{kStageChunks} * kChunk * columns * 2;
+    const std::int64_t all_stages = ceil_div(k, columns) * steps;
+    const std::int64_t room = shared_bytes - kBarrierBytes;
+    Plan plan{.columns = columns, .groups = groups};
+    // Centroids that stay leave the room to points, which come from memory.
+    plan.stays =
+        all_stages <= kMaxStages && room >= all_stages * stage_bytes + (groups + 1) * rows_bytes;
+    if (plan.stays) {
+      plan.stages = static_cast<int>(all_stages);
+      plan.buffers = static_cast<int>(
+          std::min<std::int64_t>(kMaxBuffers, (room - all_stages * stage_bytes) / rows_bytes));
+    } else {
+      // One buffer more than there are groups, if that leaves two tiles of centroids.
+      const std::int64_t more = room - (groups + 1) * rows_bytes >= 2 * steps * stage_bytes ? 1 : 0;
+      plan.buffers = groups + static_cast<int>(more);
+      plan.stages = static_cast<int>(
+          std::min<std::int64_t>(kMaxStages, (room - plan.buffers * rows_bytes) / stage_bytes));
+      if (plan.stages < (groups == 4 ? 6 : 3)) continue;
+    }
+    // The next group begins when this one has its share of a tile behind it, so that they do not all
+    // reduce at once, or as soon as the stages let it.
+    if (columns > 16) {
+      plan.turn = static_cast<int>(
+          std::max<std::int64_t>(1, std::min<std::int64_t>(steps / groups, plan.stages - 3)));
+    }
+    plan.shared_bytes = static_cast<std::size_t>(kBarrierBytes + plan.buffers * rows_bytes +
+                                                 plan.stages * stage_bytes);
+    return plan;
   }
   return {};
 }
@@ -453,7 +403,7 @@ kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
         "its matrix instructions are those of compute capability 9.0; this is " +
         std::to_string(gpu->major) + "." + std::to_string(gpu->minor));
   }
-  if (plan_for(shape.d, shape.k, gpu->shared_bytes_per_block).products == 0) {
+  if (plan_for(shape.d, shape.k, gpu->shared_bytes_per_block).groups == 0) {
     return kmeans::Support::no("d = " + std::to_string(shape.d) +
                                ": a tile of points exceeds the shared memory of a block");
   }
@@ -482,29 +432,26 @@ class CudaTensor final : public CudaLloyd<float> {
                 .d = d,
                 .k = k,
                 .padded = static_cast<int>(padded_for(d)),
-                .tile_rows = plan_.products * kConsumers * kRowsOfProduct,
-                .point_tiles = 0,
-                .centroid_tiles = static_cast<int>(ceil_div(k, kColumns)),
+                .columns = plan_.columns,
+                .point_tiles = ceil_div(n, plan_.groups * kTileRows) * plan_.groups,
+                .centroid_tiles = static_cast<int>(ceil_div(k, plan_.columns)),
                 .point_buffers = plan_.buffers,
                 .stages = plan_.stages,
-                .takes_turns = plan_.stages >= 2 * ceil_div(padded_for(d), kStageChunks * kChunk)};
-    extents_.point_tiles = ceil_div(n, extents_.tile_rows);
-    blocks_ =
-        static_cast<unsigned>(std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles));
+                .stays = plan_.stays,
+                .turn = plan_.turn};
+    blocks_ = static_cast<unsigned>(
+        std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles / plan_.groups));
     listed_ = std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), n / 8);
-    open_extents_ = extents_;
-    open_extents_.tile_rows = kConsumers * kRowsOfProduct;
-    open_extents_.n = listed_;
-    open_extents_.point_tiles = ceil_div(listed_, open_extents_.tile_rows);
     pitch_ = ceil_div(k, kSearchThreads) * kSearchThreads;
     sums_ = MovingSums(problem_, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<__half>(extents_.point_tiles * tile_halves(extents_));
-    dev_rows_ = DeviceBuffer<__half>(open_extents_.point_tiles * tile_halves(open_extents_));
+    dev_rows_ = DeviceBuffer<__half>(ceil_div(listed_, plan_.groups * kTileRows) * plan_.groups *
+                                     tile_halves(extents_));
     dev_rows_.zero();
-    dev_centroids_copy_ =
-        DeviceBuffer<__half>(std::int64_t{extents_.centroid_tiles} * kColumns * extents_.padded);
+    dev_centroids_copy_ = DeviceBuffer<__half>(std::int64_t{extents_.centroid_tiles} *
+                                               plan_.columns * extents_.padded);
     dev_point_lengths_ = DeviceBuffer<float2>(n);
-    dev_centroid_lengths_ = DeviceBuffer<float2>(2 * k);
+    dev_centroid_lengths_ = DeviceBuffer<float4>(k);
     dev_mean_ = DeviceBuffer<float>(d);
     dev_columns_ = DeviceBuffer<float>(pitch_ * d);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
@@ -514,9 +461,12 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_candidate_counts_ = DeviceBuffer<std::int32_t>(listed_);
     dev_candidates_ = DeviceBuffer<std::int32_t>(listed_ * kMaxCandidates);
     dev_state_ = DeviceBuffer<TensorState>(1);
-    allow_shared_bytes(multiply_kernel<1, FindNearest<1>>, plan_.shared_bytes);
-    allow_shared_bytes(multiply_kernel<2, FindNearest<2>>, plan_.shared_bytes);
-    allow_shared_bytes(multiply_kernel<1, ListCandidates<1>>, plan_.shared_bytes);
+    with_kernels([this](auto columns, auto groups) {
+      allow_shared_bytes(multiply_kernel<columns, groups, FindNearest<columns>>,
+                         plan_.shared_bytes);
+      allow_shared_bytes(multiply_kernel<columns, groups, ListCandidates<columns>>,
+                         plan_.shared_bytes);
+    });
     copy_points();
     record_iteration();
   }
@@ -540,13 +490,16 @@ class CudaTensor final : public CudaLloyd<float> {
     // No point is further than 64 from the origin in the copies' frame.
     const double farthest = static_cast<double>(reach) * std::sqrt(static_cast<double>(d));
     copy_scale_ = farthest > 0 ? std::ldexp(1.0, 5 - std::ilogb(farthest)) : 1.0;
-    copy_points_kernel<<<blocks_for(extents_.point_tiles * extents_.tile_rows * 32, 256), 256>>>(
+    copy_points_kernel<<<blocks_for(extents_.point_tiles * kTileRows * 32, 256), 256>>>(
         dev_points_.data(), extents_, dev_mean_.data(), copy_scale_, dev_points_copy_.data(),
         dev_point_lengths_.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
   }
 
-  void restart() override { sums_.restart(); }
+  void restart() override {
+    sums_.restart();
+    dev_state_.zero();
+  }
 
   void iterate() override {
     if (profiled()) {
@@ -573,20 +526,16 @@ class CudaTensor final : public CudaLloyd<float> {
   void launch(cudaStream_t stream) {
     {
       const auto timed = stage("copy centroids");
-      dev_state_.zero(stream);
-      copy_centroids_kernel<<<
-          blocks_for(std::int64_t{extents_.centroid_tiles} * kColumns * 32, 256), 256, 0, stream>>>(
-          dev_centroids_.data(), extents_, dev_mean_.data(), copy_scale_,
-          dev_centroids_copy_.data(), dev_centroid_lengths_.data(), dev_state_.data());
+      copy_centroids_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32,
+                                         256),
+                              256, 0, stream>>>(dev_centroids_.data(), extents_, dev_mean_.data(),
+                                                copy_scale_, dev_centroids_copy_.data(),
+                                                dev_centroid_lengths_.data(), dev_state_.data());
       KMEANS_CUDA_LAUNCHED(copy_centroids_kernel);
     }
     {
       const auto timed = stage("assign");
-      if (plan_.products == 2) {
-        find_nearest<2>(stream);
-      } else {
-        find_nearest<1>(stream);
-      }
+      find_nearest(stream);
     }
     {
       const auto timed = stage("settle");
@@ -602,40 +551,60 @@ class CudaTensor final : public CudaLloyd<float> {
     sums_.exchange(dev_centroids_.data(), stream);
   }
 
-  template <int M>
+  /// Calls use(columns, groups) with the numbers of plan_ as constants.
+  template <class Use>
+  void with_kernels(const Use& use) const {
+    using std::integral_constant;
+    if (plan_.groups == 2) {
+      use(integral_constant<int, 128>(), integral_constant<int, 2>());
+    } else if (plan_.columns == 128) {
+      use(integral_constant<int, 128>(), integral_constant<int, 4>());
+    } else if (plan_.columns == 64) {
+      use(integral_constant<int, 64>(), integral_constant<int, 4>());
+    } else {
+      use(integral_constant<int, 16>(), integral_constant<int, 4>());
+    }
+  }
+
   void find_nearest(cudaStream_t stream) {
-    const FindNearest<M> pass{.dev_point_lengths = dev_point_lengths_.data(),
-                              .dev_centroid_lengths = dev_centroid_lengths_.data(),
-                              .dev_nearest = dev_nearest_.data(),
-                              .dev_undecided = dev_undecided_.data(),
-                              .dev_limits = dev_limits_.data(),
-                              .dev_state = dev_state_.data(),
-                              .best = {},
-                              .point = {},
-                              .bounded = true};
-    multiply_kernel<M, FindNearest<M>><<<blocks_, kThreads, plan_.shared_bytes, stream>>>(
-        extents_, dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
-    KMEANS_CUDA_LAUNCHED(multiply_kernel);
+    with_kernels([&](auto columns, auto groups) {
+      const FindNearest<columns> pass{.dev_point_lengths = dev_point_lengths_.data(),
+                                      .dev_centroid_lengths = dev_centroid_lengths_.data(),
+                                      .dev_nearest = dev_nearest_.data(),
+                                      .dev_undecided = dev_undecided_.data(),
+                                      .dev_limits = dev_limits_.data(),
+                                      .dev_state = dev_state_.data(),
+                                      .best = {},
+                                      .point = {},
+                                      .bounded = true};
+      multiply_kernel<columns, groups, FindNearest<columns>>
+          <<<blocks_, threads_for(groups), plan_.shared_bytes, stream>>>(
+              extents_, dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
+      KMEANS_CUDA_LAUNCHED(multiply_kernel);
+    });
   }
 
   /// The points that find_nearest left undecided.
   void settle(cudaStream_t stream) {
     const auto [n, d, k, precision] = shape();
     const auto fill = static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors);
-    gather_rows_kernel<<<fill, 256, 0, stream>>>(
-        extents_, open_extents_, listed_, dev_points_copy_.data(), dev_undecided_.data(),
-        dev_state_.data(), dev_rows_.data(), dev_candidate_counts_.data());
+    gather_rows_kernel<<<fill, 256, 0, stream>>>(extents_, listed_, dev_points_copy_.data(),
+                                                 dev_undecided_.data(), dev_state_.data(),
+                                                 dev_rows_.data(), dev_candidate_counts_.data());
     KMEANS_CUDA_LAUNCHED(gather_rows_kernel);
-    const ListCandidates<1> pass{.dev_limits = dev_limits_.data(),
-                                 .dev_state = dev_state_.data(),
-                                 .listed = listed_,
-                                 .dev_candidate_counts = dev_candidate_counts_.data(),
-                                 .dev_candidates = dev_candidates_.data(),
-                                 .limits = {},
-                                 .rows = {}};
-    multiply_kernel<1, ListCandidates<1>><<<blocks_, kThreads, plan_.shared_bytes, stream>>>(
-        open_extents_, dev_rows_.data(), dev_centroids_copy_.data(), pass);
-    KMEANS_CUDA_LAUNCHED(multiply_kernel);
+    with_kernels([&](auto columns, auto groups) {
+      const ListCandidates<columns> pass{.dev_limits = dev_limits_.data(),
+                                         .dev_state = dev_state_.data(),
+                                         .listed = listed_,
+                                         .dev_candidate_counts = dev_candidate_counts_.data(),
+                                         .dev_candidates = dev_candidates_.data(),
+                                         .limits = {},
+                                         .first_slot = 0};
+      multiply_kernel<columns, groups, ListCandidates<columns>>
+          <<<blocks_, threads_for(groups), plan_.shared_bytes, stream>>>(
+              extents_, dev_rows_.data(), dev_centroids_copy_.data(), pass);
+      KMEANS_CUDA_LAUNCHED(multiply_kernel);
+    });
     const float factor = filter_factor(static_cast<int>(d));
     decide_kernel<<<2 * fill, 256, 0, stream>>>(
         dev_points_.data(), dev_centroids_.data(), d, factor, listed_, dev_undecided_.data(),
@@ -653,7 +622,6 @@ class CudaTensor final : public CudaLloyd<float> {
 
   Plan plan_;
   Extents extents_{};
-  Extents open_extents_{};   // of the undecided points' rows
   std::int64_t listed_ = 0;  // undecided points that may have a list
   unsigned blocks_ = 0;
   double copy_scale_ = 1;
@@ -662,7 +630,7 @@ class CudaTensor final : public CudaLloyd<float> {
   DeviceBuffer<__half> dev_points_copy_;
   DeviceBuffer<__half> dev_centroids_copy_;
   DeviceBuffer<float2> dev_point_lengths_;
-  DeviceBuffer<float2> dev_centroid_lengths_;
+  DeviceBuffer<float4> dev_centroid_lengths_;
   DeviceBuffer<float> dev_mean_;
   DeviceBuffer<float> dev_columns_;  // the centroids, column-major, pitch_ of them
   DeviceBuffer<std::int32_t> dev_nearest_;
@@ -688,7 +656,7 @@ KMEANS_VARIANT(
       const double padded = 16.0 * std::ceil((static_cast<double>(s.d) + kExtra) / 16);
       const double n = static_cast<double>(s.n) + 256;
       const double k = static_cast<double>(s.k) + 256;
-      const double open = n / 8 + 4096;
+      const double open = n / 8 + 4352;
       return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 24) +
              open * (2 * padded + 4 * kMaxCandidates + 4) + k * (2 * padded + 4.0 * s.d + 24);
     })
