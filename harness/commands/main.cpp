@@ -292,8 +292,8 @@ void say_that_a_file_was_cut(int /*signal*/) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Between two steps `fit` has work of its own for the cores that waiting threads would keep.
-  if (is_command(argc, argv, {"fit"})) kmeans::wait_briefly(argv);
+  // Between two steps they have work of their own for the cores that waiting threads would keep.
+  if (is_command(argc, argv, {"fit", "verify"})) kmeans::wait_briefly(argv);
   open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);
