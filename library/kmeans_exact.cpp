@@ -98,7 +98,8 @@ Result run_until_settled(Engine& engine, std::int64_t iterations) {
   while (result.iterations < iterations && !result.converged) {
     engine.step(1);
     ++result.iterations;
-    // An engine that has just changed its method does not know, and says so after one more.
+    // An engine that has just changed its method does not know, and tells after one more; that of a GPU
+    // compares its labels because it is asked after every iteration.
     result.converged = engine.progress().changed == 0;
   }
   return result;

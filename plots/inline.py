@@ -50,8 +50,18 @@ def _rounded(text: str) -> str:
 
 
 def _path(data: str) -> str:
-    """Without the blanks beside letters, which say nothing."""
-    return re.sub(r" ?([A-Za-z]) ?", r"\1", data)
+    """Without blanks beside letters, which say nothing; lines along an axis by one number."""
+    parts, x, y = [], "", ""
+    for letter, text in re.findall(r"([MLCQz]) ?([^MLCQz]*)", data):
+        numbers = text.split()
+        if letter == "L" and len(numbers) == 2 and x in numbers[:1]:
+            parts.append(f"V{numbers[1]}")
+        elif letter == "L" and len(numbers) == 2 and y in numbers[1:]:
+            parts.append(f"H{numbers[0]}")
+        else:
+            parts.append(letter + " ".join(numbers))
+        x, y = numbers[-2:] or ("", "")
+    return "".join(parts)
 
 
 @cache
@@ -108,6 +118,8 @@ class _Page:
             self._said["#" + found["id"]] = found.keys() & _INHERITED
         if found.get("font-family", "").replace("'", "") == "DejaVu Sans":
             del found["font-family"]  # that of the whole picture
+        if found.get("text-anchor") == "start":
+            del found["text-anchor"]
         if found.get("transform", "").startswith("rotate(-0 "):
             del found["transform"]
         return found

@@ -40,6 +40,7 @@ from plots.metrics import (
     scalar_bytes,
     setup_seconds,
     share_of_limit,
+    with_newest_ceilings,
 )
 from plots.parts import PLAIN, Extras, alone, template
 from plots.select import UNSTEADY
@@ -226,8 +227,6 @@ def _model(
     times = [observed(r, c, c.seconds.mid) for r, c in cells if c.seconds]
     setups = [observed(r, c, s) for r, c in cells if (s := setup_seconds(c))]
     first = cells[0][1]
-    limits = (_limits(result, first) for result in _by_name(results))
-    known = next((some for some in limits if some[0]), [None] * 5)
     return {
         "m": machine,
         "row": [
@@ -238,7 +237,7 @@ def _model(
         ],
         "d": [min(c.d for _, c in cells), max(c.d for _, c in cells)],
         "bytes": scalar_bytes(first.precision),
-        "limits": [_short(value) for value in known],
+        "limits": [_short(value) for value in _limits(with_newest_ceilings(results), first)],
         "iteration": places.fitted(times),
         "setup": places.fitted(setups) if setups else None,
     }

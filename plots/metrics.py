@@ -38,6 +38,20 @@ def ceilings(result: Result) -> dict[str, Any]:
     return result.context.get("ceilings") or {}
 
 
+def with_newest_ceilings(results: Sequence[Result]) -> Result:
+    """Of a machine's results the last that has measured what it can do, its GPU above all;
+    `kmeans-bench advise` takes the same one."""
+    return max(
+        results,
+        key=lambda result: (
+            bool(ceilings(result).get("gpu")),
+            bool(ceilings(result).get("fma_gflops")),
+            result.context.get("started") or "",
+            result.path.name,
+        ),
+    )
+
+
 def fma_ceiling(result: Result, precision: str, threads: int) -> float | None:
     """Measured multiply-add rate in GFLOP/s for the cell's precision and thread count."""
     rates = ceilings(result).get("fma_gflops") or {}

@@ -40,6 +40,7 @@ from plots.metrics import (
     limit_seconds,
     share_of_limit,
     whole_call_seconds,
+    with_newest_ceilings,
 )
 from plots.pack import pack
 from plots.parts import PLAIN, TEMPLATES, Extras, template
@@ -699,7 +700,7 @@ def _put(text: str, mark: str, parts: Sequence[str]) -> str:
 def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     """The report on results of one machine, as the text of one HTML file; `compared` are the
     comparisons that lie in its folder."""
-    first = results[0]
+    first, limits = results[0], with_newest_ceilings(results)
     folder = first.path.parent.resolve()
     results = sorted(results, key=_by_purpose)
     groups = [group_of(result) for result in results]
@@ -715,7 +716,8 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
         groups=[(group, title) for group, title in GROUPS.items() if group in groups],
         machine=machine_name(first),
         machine_rows=_machine_rows(first.context.get("machine") or {}),
-        ceiling_rows=_ceiling_rows(first),
+        ceiling_rows=_ceiling_rows(limits),
+        ceilings_of=f"{limits.path.name}, {limits.context.get('started')}",
         suite_rows=list(_flat(first.context.get("suite") or {})),
         environment_rows=list(
             _flat(

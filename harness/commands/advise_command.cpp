@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -182,6 +183,25 @@ void print_back_test(const std::vector<AdviceSeries>& series) {
           static_cast<double>(std::max<std::size_t>(1, test.groups)));
 }
 
+/// When a run began, "" where that is not told.
+std::string started(const ResultFile& file) {
+  const json when = file.context.value("started", json());
+  return when.is_string() ? when.get<std::string>() : "";
+}
+
+/// The last file that has measured what the machine can do, its GPU above all, as the results' page takes it.
+const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& results) {
+  const auto rank = [](const ResultFile& file) {
+    const auto has = [ceilings = file.context.value("ceilings", json())](const char* key) {
+      return ceilings.is_object() && !ceilings.value(key, json()).empty();
+    };
+    return std::tuple(has("gpu"), has("fma_gflops"), started(file), file.path.filename());
+  };
+  return *std::max_element(
+      results.begin(), results.end(),
+      [&](const ResultFile& a, const ResultFile& b) { return rank(a) < rank(b); });
+}
+
 std::string results_folder(const AdviseOptions& options) {
   if (!options.machine.empty()) return options.machine;
   return (std::filesystem::path(require_source_root()) / "results" / machine_id()).string();
@@ -208,7 +228,8 @@ int advise(const AdviseOptions& options) {
   }
   const Pattern only(options.only);
   const auto results = results_of(options);
-  const json& context = results.front().context;
+  const ResultFile& limits = with_newest_ceilings(results);
+  const json& context = limits.context;
   const json machine = context.value("machine", json::object());
   const auto series = series_of(results);
   std::vector<Advised> all;
@@ -229,9 +250,13 @@ int advise(const AdviseOptions& options) {
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Advised& a, const Advised& b) { return a.whole < b.whole; });
-  std::printf("%s: n = %s, d = %lld, k = %lld; predicted from results on file, nothing was run\n\n",
-              printable(results.front().machine).c_str(), format_count(options.shape.n).c_str(),
-              static_cast<long long>(options.shape.d), static_cast<long long>(options.shape.k));
+  std::printf(
+      "%s: n = %s, d = %lld, k = %lld; predicted from results on file, nothing was run; limits as "
+      "%s "
+      "has them, of %s\n\n",
+      printable(limits.machine).c_str(), format_count(options.shape.n).c_str(),
+      static_cast<long long>(options.shape.d), static_cast<long long>(options.shape.k),
+      printable(limits.path.filename().string()).c_str(), printable(started(limits)).c_str());
   for (const AnswerKind kind :
        {AnswerKind::exact, AnswerKind::certified, AnswerKind::approximate}) {
     print_block(kind, all, options.iterations);

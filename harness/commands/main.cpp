@@ -8,9 +8,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <new>
 #include <sstream>
@@ -128,15 +130,14 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
   return kExitBadInput;
 }
 
-/// Commands that start processes of their own, or share no work, would do all of it on rank 0.
+/// Commands that share no work would do all of it on rank 0.
 void refuse_on_ranks(const CLI::App& app) {
-  for (const char* name :
-       {"run", "best", "reproduce", "machine", "check", "check-bundle", "study-worker"}) {
+  for (const char* name : {"best", "machine", "check", "check-bundle", "study-worker"}) {
     if (!app.got_subcommand(name)) continue;
     throw InputError(std::string("`") + name + "` was started as " +
                      std::to_string(process_ranks().size()) +
-                     " ranks, but is one program: start it once, without the launcher; only `fit` "
-                     "and `verify` share their work among ranks (docs/scaling.md)");
+                     " ranks, but is one program: start it once, without the launcher; only `fit`, "
+                     "`verify`, `run` and `reproduce` have work for ranks (docs/scaling.md)");
   }
 }
 
@@ -218,13 +219,39 @@ int exit_code_of(const Work& work) {
   }
 }
 
+/// Is the command one of these?
+bool is_command(int argc, char** argv, std::initializer_list<std::string_view> names) {
+  return argc > 1 && std::find(names.begin(), names.end(), argv[1]) != names.end();
+}
+
+/// Commands that measure in processes of their own start the ranks of a cell anew, as many as it says.
+int run_once(kmeans::Communicator& ranks, char** argv) {
+  if (ranks.rank() == 0) {
+    std::fprintf(stderr,
+                 "kmeans-bench: note: `%s` starts the ranks of each cell by itself, as many as its "
+                 "experiment says; of these %d, which say on which hosts, it goes on as one\n",
+                 argv[1], ranks.size());
+  }
+  kmeans::go_on_alone(ranks, argv);
+  return kmeans::kExitOk;
+}
+
 /// Where a launcher started several ranks, rank 0 is the program, and the others do what it asks for.
 int run_on_ranks(int argc, char** argv) {
+  const bool once = is_command(argc, argv, {"run", "reproduce"});
+  if (once && kmeans::launched_by_srun() && std::getenv("KMEANS_BENCH_LAUNCHER") == nullptr) {
+    throw kmeans::InputError(
+        std::string("`") + argv[1] +
+        "` starts the ranks of each cell by itself, and a step of Slurm cannot start others on the "
+        "processors that it holds: start it once in the allocation, without srun, with "
+        "KMEANS_BENCH_LAUNCHER='srun --mpi=pmix -n {ranks}' (docs/scaling.md)");
+  }
   kmeans::Communicator& ranks = kmeans::process_ranks();
   if (ranks.size() == 1) return kmeans::run(argc, argv);
   std::string words = kmeans::version_text();
   for (int i = 1; i < argc; ++i) words += std::string(" ") + argv[i];
   kmeans::expect_same_start(ranks, words);
+  if (once) return run_once(ranks, argv);
   if (ranks.rank() > 0) return kmeans::serve_rank_0(ranks);
   const int code = exit_code_of([&] { return kmeans::run(argc, argv); });
   kmeans::dismiss_ranks(ranks, code);
@@ -265,8 +292,8 @@ void say_that_a_file_was_cut(int /*signal*/) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // Between two steps `fit` has work of its own for the cores that waiting threads would keep.
-  if (argc > 1 && std::string_view(argv[1]) == "fit") kmeans::wait_briefly(argv);
+  // Between two steps they have work of their own for the cores that waiting threads would keep.
+  if (is_command(argc, argv, {"fit", "verify"})) kmeans::wait_briefly(argv);
   open_standard_streams();
   // A limit on the size of files is then an error of writing, which can be told.
   std::signal(SIGXFSZ, SIG_IGN);

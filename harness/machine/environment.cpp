@@ -290,6 +290,12 @@ void refuse_small_stacks() {
   }
 }
 
+void start_again(char** arguments) {
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error) ::execv(program.c_str(), arguments);
+}
+
 void wait_briefly(char** arguments) {
   // As the library's Python package has it. GNU's own 300000 rounds cost more than the work between two
   // barriers where other work, or this program's other threads, want the cores.
@@ -298,11 +304,9 @@ void wait_briefly(char** arguments) {
                   [](const char* name) { return std::getenv(name) != nullptr; })) {
     return;
   }
-  std::error_code error;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error || ::setenv("GOMP_SPINCOUNT", kSpinCount, 1) != 0) return;
+  if (::setenv("GOMP_SPINCOUNT", kSpinCount, 1) != 0) return;
   undo_thread_binding();  // by this variable's neighbours, which the next start reads again
-  ::execv(program.c_str(), arguments);
+  start_again(arguments);
   ::unsetenv("GOMP_SPINCOUNT");  // it would tell whoever is started what does not hold here
 }
 

@@ -27,6 +27,9 @@ struct EnvironmentReport {
 /// has set wins.
 std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_shared);
 
+/// The same program with the same arguments, in this process. Returns where it cannot be started.
+void start_again(char** arguments);
+
 /// Lets OpenMP threads of this process spin for about 0.05 ms at a barrier before they sleep, unless a
 /// variable says how they wait. The runtime reads that as it is loaded, so the program begins anew with
 /// the same arguments; call it first in main(). Where it cannot begin anew, it goes on as it is.

@@ -22,6 +22,18 @@ Communicator& process_ranks();
 /// Ends MPI, if it was begun; the last thing that a rank does.
 void finish_ranks();
 
+/// The hosts of the ranks that go_on_alone() left, as launchers take them ("a:2,b:2"); empty where all
+/// were on this one. No variable that results record: they name no hosts.
+inline constexpr const char* kHostsOfRanks = "KMEANS_RANK_HOSTS";
+
+/// For a program that starts processes, and ranks, of its own: rank 0 begins anew, as if it had been
+/// started once, on the processors of all ranks of its host. Returns on the others, which have nothing
+/// to do. Throws EnvironmentError.
+void go_on_alone(Communicator& ranks, char** arguments);
+
+/// Were ranks started by srun itself? Steps of Slurm cannot start steps on the processors that they hold.
+bool launched_by_srun();
+
 /// Threads for each rank of this machine, so that all of them can run at once; at least 1. For a single
 /// rank, usable_threads().
 int threads_per_rank();

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "harness/machine/ranks.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"
@@ -91,18 +92,18 @@ ScratchFolder::~ScratchFolder() {
 
 std::vector<std::string> launcher_words(int ranks) {
   const char* set = std::getenv("KMEANS_BENCH_LAUNCHER");
+  const char* hosts = std::getenv(kHostsOfRanks);
+  // Whether to work as root was decided when this program was started so. The cell says how many
+  // threads a rank has, which a binding to cores would not know; more than there are get a note.
+  std::istringstream words(
+      set != nullptr
+          ? set
+          : "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+            "OMPI_MCA_hwloc_base_binding_policy=none "
+            "OMPI_MCA_rmaps_base_oversubscribe=1 mpirun " +
+                (hosts != nullptr ? "--host " + std::string(hosts) + " " : "") + "-n {ranks}");
   // It looks for the launcher as a shell does.
   std::vector<std::string> command{"/usr/bin/env"};
-  if (set == nullptr) {
-    // Whether to work as root was decided when this program was started so. The cell says how many
-    // threads a rank has, which a binding to cores would not know; more than there are get a note.
-    for (const char* word :
-         {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-          "OMPI_MCA_hwloc_base_binding_policy=none", "OMPI_MCA_rmaps_base_oversubscribe=1"}) {
-      command.emplace_back(word);
-    }
-  }
-  std::istringstream words(set != nullptr ? set : "mpirun -n {ranks}");
   bool placed = false;
   for (std::string word; words >> word;) {
     if (const auto at = word.find(kRanks); at != std::string::npos) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +57,8 @@ inline double plain_device_bytes(const Shape& shape) {
   const double d = static_cast<double>(shape.d);
   const double k = static_cast<double>(shape.k);
   // Column-major points are made from row-major pieces of at most 64 MiB.
-  return scalar_bytes(shape) * (n * d + 2 * k * d + 64 * d) + 4 * n + 8 * k + 64 * 1024 * 1024;
+  // Labels twice: those before are kept once somebody asks for the progress.
+  return scalar_bytes(shape) * (n * d + 2 * k * d + 64 * d) + 8 * n + 8 * k + 64 * 1024 * 1024;
 }
 
 namespace detail {
@@ -86,6 +88,21 @@ __global__ void transpose_rows_kernel(const T* __restrict__ dev_rows, std::int64
       }
     }
     __syncthreads();
+  }
+}
+
+/// Adds to dev_changed how many labels differ from those before, which they become.
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads)
+    compare_labels_kernel(const std::int32_t* __restrict__ dev_labels, std::int64_t n,
+                          std::int32_t* __restrict__ dev_before,
+                          unsigned long long* __restrict__ dev_changed) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const bool differs = i < n && dev_labels[i] != dev_before[i];
+  if (differs) dev_before[i] = dev_labels[i];
+  const int changed = __syncthreads_count(differs ? 1 : 0);
+  if (threadIdx.x == 0 && changed != 0) {
+    atomicAdd(dev_changed, static_cast<unsigned long long>(changed));
   }
 }
 
@@ -139,6 +156,9 @@ class CudaLloyd : public Variant<T> {
   void reset(const T* centroids) override {
     dev_centroids_.upload(centroids);
     dev_labels_.fill_bytes(0xff);  // label -1: a point that is never labelled is seen
+    dev_labels_before_.fill_bytes(0xff);
+    iterations_ = compared_ = 0;
+    changed_.reset();
     restart();
     KMEANS_CUDA(cudaDeviceSynchronize());
   }
@@ -146,6 +166,17 @@ class CudaLloyd : public Variant<T> {
   void step(std::int64_t iterations) override {
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
     KMEANS_CUDA(cudaDeviceSynchronize());
+    iterations_ += iterations;
+  }
+
+  /// Who asks after every iteration learns how many labels changed; who does not pays nothing for it.
+  Progress progress() override {
+    if (compared_ != iterations_) {
+      const std::int64_t changed = compare_labels();
+      changed_ = compared_ + 1 == iterations_ ? std::optional(changed) : std::nullopt;
+      compared_ = iterations_;
+    }
+    return {.movement = {}, .changed = changed_, .loss = {}};
   }
 
   void fetch(T* centroids, std::int32_t* labels) override {
@@ -174,9 +205,33 @@ class CudaLloyd : public Variant<T> {
   DeviceBuffer<T> dev_points_;             // n x d or d x n, see Layout
   DeviceBuffer<T> dev_centroids_;          // k x d, row-major
   DeviceBuffer<std::int32_t> dev_labels_;  // n
+  std::int64_t iterations_ = 0;            // since reset(), before this step()
 
  private:
+  /// Labels that differ from those of the last call, or of reset().
+  std::int64_t compare_labels() {
+    constexpr int kThreads = 256;
+    const std::int64_t n = dev_labels_.size();
+    if (dev_labels_before_.size() != n) {
+      dev_labels_before_ = DeviceBuffer<std::int32_t>(n);
+      dev_labels_before_.fill_bytes(0xff);
+      dev_changed_ = DeviceBuffer<unsigned long long>(1);
+    }
+    dev_changed_.zero();
+    detail::compare_labels_kernel<kThreads><<<blocks_for(n, kThreads), kThreads>>>(
+        dev_labels_.data(), n, dev_labels_before_.data(), dev_changed_.data());
+    KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
+    unsigned long long changed = 0;
+    dev_changed_.download(&changed);
+    return static_cast<std::int64_t>(changed);
+  }
+
   Layout layout_;
+  // For progress(), once somebody has asked for it.
+  DeviceBuffer<std::int32_t> dev_labels_before_;  // n
+  DeviceBuffer<unsigned long long> dev_changed_;  // 1
+  std::int64_t compared_ = 0;                     // iterations_ then
+  std::optional<std::int64_t> changed_;           // what that said
 };
 
 /// Sums to means: one thread a coordinate of a centroid. An empty cluster keeps its centroid.

@@ -450,7 +450,7 @@ class CudaResident final : public CudaLloyd<float> {
                    .k = static_cast<int>(k),
                    .held = static_cast<int>(placement_.held),
                    .copies = placement_.copies,
-                   .first = iterations_,
+                   .first = iterations_,  // whose buffer's turn it is, how many arrive
                    .iterations = iterations,
                    .scale = scale_,
                    .inverse_scale = inverse_scale_,
@@ -488,13 +488,11 @@ class CudaResident final : public CudaLloyd<float> {
   void restart() override {
     dev_totals_.zero();
     dev_exchange_.zero();
-    iterations_ = 0;
   }
 
   void iterate() override { step(1); }
 
   Placement placement_{};
-  std::int64_t iterations_ = 0;  // since restart(): which buffer is whose turn, how many arrive
   double scale_ = 1;
   double inverse_scale_ = 1;
   DeviceBuffer<Integer> dev_totals_;

@@ -547,14 +547,16 @@ def test_a_stack_too_small_is_taken_away(bench, tmp_path):
     assert "OMP_STACKSIZE=16k gives threads too small a stack" in message
 
 
-def test_waiting_threads_of_fit_soon_leave_the_cores_to_its_other_work(bench, tmp_path):
-    """OpenMP itself waits for milliseconds, of which `fit` wants the cores between two steps."""
+@pytest.mark.parametrize("command", ["fit", "verify"])
+def test_waiting_threads_soon_leave_the_cores_to_other_work(bench, tmp_path, command):
+    """OpenMP itself waits for milliseconds, in which others want the cores between two steps."""
     points = tmp_path / "points.csv"
     points.write_text("0,0\n1,1\n8,8\n", encoding="utf-8")
+    words = {"fit": (points, "-k", "2"), "verify": ("--only", "^cpu_fused$", "--at-most", "100")}
 
     def spins(environment: dict[str, str]) -> list[str]:
         shown = {"OMP_DISPLAY_ENV": "verbose"}
-        done = bench("fit", points, "-k", "2", environment=shown | environment)
+        done = bench(command, *words[command], environment=shown | environment)
         assert done.returncode == 0, done.stderr
         return re.findall(r"GOMP_SPINCOUNT = '(\d+)'", done.stderr)
 

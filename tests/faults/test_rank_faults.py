@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -228,3 +229,53 @@ def test_a_variant_that_misbehaves_on_one_rank(faults, mpirun, tmp_path, variant
     assert words in run.stderr
     assert run.stderr.count("kmeans-bench:") == 1
     assert not any(out.glob("*.npy"))
+
+
+def test_a_rank_that_fails_under_run_costs_its_cell_alone(faults, experiment, write, tmp_path):
+    names = ["fault_rank_throws", "fault_rank_throws_in_setup", "mpi_exact"]
+    variants = [{"variant": name, "threads": 1, "ranks": 2} for name in names]
+    result = faults.measure(
+        write(experiment(variants=variants)),
+        tmp_path / "out",
+        before=("mpirun", "-n", "2"),
+        environment=ENVIRONMENT,
+        code=4,
+    )
+    assert [cell["status"] for cell in result["cells"]] == ["error", "error", "ok"]
+    assert "rank 1 of 2: no such luck" in result["cells"][0]["reason"]
+
+
+def test_run_that_is_killed_under_mpirun_ends_the_ranks_of_its_cell(
+    bench, experiment, write, tmp_path
+):
+    shape = {"n": [200_000], "d": [8], "k": [50]}
+    scale = {"sweep": shape, "iterations": 100, "repetitions": 1000, "min_seconds": 0}
+    variants = [{"variant": "mpi_exact", "threads": 1, "ranks": 3}]
+    words = ["run", write(experiment(variants=variants, scales={"quick": scale}))]
+    launcher = subprocess.Popen(
+        ["mpirun", "-n", "2", bench.program, *words, "--out", tmp_path / "out"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=bench.environment(ENVIRONMENT),
+        stdin=subprocess.DEVNULL,
+    )
+    try:
+        processes: list[int] = []
+        while len(processes) < 5:  # run, the launcher of the cell, and three ranks
+            assert launcher.poll() is None, launcher.communicate()
+            time.sleep(0.1)
+            processes = ranks_of(launcher.pid)
+            for process in processes:
+                with contextlib.suppress(FileNotFoundError):
+                    processes += ranks_of(process)
+        os.kill(processes[0], signal.SIGKILL)
+        killed = time.monotonic()
+        _, errors = launcher.communicate(timeout=SOON)
+        assert "signal 9" in errors
+        while any(Path(f"/proc/{process}").exists() for process in processes):
+            assert time.monotonic() - killed < SOON
+            time.sleep(0.1)
+    finally:
+        launcher.kill()
+        launcher.wait()

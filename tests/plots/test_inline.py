@@ -42,6 +42,13 @@ def test_a_style_becomes_attributes_and_coordinates_are_short() -> None:
     ).replace("0.004", "0")
 
 
+def test_lines_along_an_axis_have_one_number() -> None:
+    box = "M 1.001 2 L 9 2 L 9 7.5 L 1 7.5 z M 0 0 L 1 1 C 3 4 5 6 7 8 L 7 9 Q 1 1 2 2 L 3 2"
+    text = _element(f'<path d="{box}"/><path d="M 3 1 L 1 3"/>')
+    assert '<path d="M1 2H9V7.5H1zM0 0L1 1C3 4 5 6 7 8V9Q1 1 2 2H3"/>' in text
+    assert '<path d="M3 1L1 3"/>' in text
+
+
 def test_names_are_those_of_the_picture() -> None:
     text = _element(
         '<defs><path id="m" d="M 0 0 L 1 1 L 2 0 z"/>'

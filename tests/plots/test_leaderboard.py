@@ -139,16 +139,20 @@ def test_an_unsteady_cell_has_no_median_and_makes_no_model(tmp_path: Path) -> No
     assert all(model["row"][0] != name for model in board["models"])
 
 
-def test_limits_do_not_depend_on_the_order_of_results(tmp_path: Path) -> None:
-    """Runs of one machine have measured its ceilings apart: a page takes the first file's."""
-    one, two = _steady({}), _steady({"experiment": "later"})
-    two["spec"] = two["spec"] | {"name": "later"}
-    two["context"] = copy.deepcopy(two["context"])
+def test_limits_are_those_of_the_last_run_that_measured_them(tmp_path: Path) -> None:
+    """Runs of one machine have measured its ceilings apart, in whatever order they are read."""
+    one, two, none = (_steady({"experiment": name}) for name in ("zfirst", "later", "last"))
+    for minute, data in enumerate((one, two, none)):
+        data["spec"] = data["spec"] | {"name": data["experiment"]}
+        data["context"] = copy.deepcopy(data["context"]) | {
+            "started": f"2026-01-02T03:0{minute}:00Z"
+        }
+    none["context"]["ceilings"] = {"fma_gflops": None}
     two["context"]["ceilings"]["read_gbytes_per_second"] *= 2
     two["context"]["ceilings"]["fma_gflops"] = {
         key: 2 * value for key, value in two["context"]["ceilings"]["fma_gflops"].items()
     }
-    for data in (one, two):
+    for data in (one, two, none):
         synthetic.write(tmp_path / "m", data)
     loaded = load_folder(tmp_path / "m")
     boards = [
@@ -161,6 +165,9 @@ def test_limits_do_not_depend_on_the_order_of_results(tmp_path: Path) -> None:
     ]
     assert limits[0] == limits[1]
     assert len(limits[0]) >= 2
+    used = {some[1] for some in limits[0].values()}
+    first, last = (data["context"]["ceilings"]["read_gbytes_per_second"] for data in (one, two))
+    assert used & {first, last} == {last}
 
 
 def names_of(board: Json, model: Json) -> tuple[str, str, str]:

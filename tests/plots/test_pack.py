@@ -60,3 +60,8 @@ def test_a_link_leads_into_what_was_packed(page: browser.Browser, report: Path) 
     page.visit(f"{report.as_uri()}#{inside}", 1280, 900)
     top = page.run(f"document.getElementById('{inside}').getBoundingClientRect().top")
     assert -5 < top < 900
+
+
+def test_the_longest_committed_report_is_small(tmp_path: Path) -> None:
+    longest = synthetic.ROOT / "results" / "nvidia-h200"
+    assert write_report(load_folder(longest), tmp_path).stat().st_size < 3e6

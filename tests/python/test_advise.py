@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -55,6 +56,16 @@ def test_answers_which_variant_for_a_shape_of_another_machine() -> None:
             assert int(shapes) >= 3
             assert ("far from what is on file" in most) == (float(factor) > 2), name
     assert "nothing was run" in output
+    # Of the newest file there that has ceilings of the GPU.
+    results = [
+        json.loads(file.read_text()) for file in (ROOT / "results/nvidia-h200").glob("*.json")
+    ]
+    newest = max(
+        result["context"]["started"]
+        for result in results
+        if (result["context"]["ceilings"] or {}).get("gpu")
+    )
+    assert re.search(rf"; limits as \S+\.json has them, of {newest}$", output.splitlines()[0])
     # The last lines are those of the first row, as a command for that machine.
     first = blocks["Exact"][0]
     sentence, command = output.splitlines()[-2:]

@@ -6,8 +6,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,12 +31,15 @@ ENVIRONMENT = {
 def on_ranks(
     size: int, *arguments: str | Path, timeout: float = 120, **environment: str
 ) -> subprocess.CompletedProcess[str]:
+    """With 0 ranks, without a launcher."""
+    launcher = ["mpirun", "-n", str(size)] if size else []
+    variables = {**os.environ, **ENVIRONMENT, **environment}
     return subprocess.run(
-        ["mpirun", "-n", str(size), os.environ["KMEANS_BENCH"], *map(str, arguments)],
+        [*launcher, variables["KMEANS_BENCH"], *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, **ENVIRONMENT, **environment},
+        env=variables,
         stdin=subprocess.DEVNULL,
         check=False,
     )
@@ -64,15 +70,7 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def fit(size: int, file: Path, out: Path, *more: str, **environment: str) -> dict[str, object]:
     clusters = () if "-k" in more else ("-k", "17")
     arguments = ("fit", file, *clusters, "--threads", "1", "--out", out, *more)
-    if size == 0:
-        run = subprocess.run(
-            [os.environ["KMEANS_BENCH"], *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-    else:
-        run = on_ranks(size, *arguments, **environment)
+    run = on_ranks(size, *arguments, **environment)
     assert run.returncode == 0, run.stdout + run.stderr
     # Everything that does not name the variant, the ranks or a time.
     lines = [line for line in run.stdout.splitlines() if line[:9].strip().isdigit()]
@@ -197,54 +195,108 @@ def test_a_variant_that_takes_no_part_is_refused(points: Path) -> None:
     assert "nothing was verified" in run.stderr
 
 
-def test_run_is_not_started_several_times(tmp_path: Path) -> None:
-    run = on_ranks(2, "run", "goldsborough2017", "--out", tmp_path / "out")
+def test_one_program_is_not_started_several_times() -> None:
+    run = on_ranks(2, "machine")
     assert run.returncode == 2
     assert run.stderr.count("start it once, without the launcher") == 1
+
+
+def test_a_step_of_slurm_is_told_how_run_is_started(tmp_path: Path) -> None:
+    ranks = [{"PMIX_RANK": rank, "SLURM_STEP_NUM_TASKS": "2"} for rank in "01"]
+    runs = [on_ranks(0, "run", "ranks", "--out", tmp_path / "out", **rank) for rank in ranks]
+    assert [run.returncode for run in runs] == [2, 2]
+    assert "KMEANS_BENCH_LAUNCHER='srun --mpi=pmix -n {ranks}'" in runs[0].stderr
+    assert runs[1].stderr == ""
     assert not (tmp_path / "out").exists()
 
 
-def test_a_cell_on_ranks_is_measured_with_the_bits_of_one(tmp_path: Path) -> None:
-    experiment = {
-        "name": "demo",
-        "title": "Demo",
-        "data": {"generator": "uniform", "seed": 1},
-        "init": "random:1",
-        "variants": [
-            {"variant": "mpi_exact", "threads": 1},
-            {"variant": "mpi_exact", "threads": 1, "ranks": 3},
-            {"variant": "openmp_exact", "threads": 1, "ranks": 2},
-            {"variant": "cpu_naive", "ranks": 2},
-        ],
-        "scales": {
-            "quick": {
-                "sweep": {"n": [3000], "d": [9], "k": [7]},
-                "iterations": 4,
-                "processes": 1,
-                "repetitions": 2,
-                "min_seconds": 0,
-            }
-        },
-    }
-    file = tmp_path / "demo.json"
-    file.write_text(json.dumps(experiment))
-    run = subprocess.run(
-        [
-            os.environ["KMEANS_BENCH"],
-            "run",
-            file,
-            "--out",
-            tmp_path / "out",
-            "--check-seconds",
-            "0",
-        ],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "KMEANS_BENCH_CACHE": str(lend_ceilings(tmp_path / "cache"))},
-        check=False,
+@pytest.fixture
+def demo(tmp_path: Path) -> Callable[..., tuple[dict[str, Any], str]]:
+    """Runs an experiment with these variants: its result, and what was said."""
+
+    def run_demo(
+        variants: list[dict[str, Any]], ranks: int = 0, **environment: str
+    ) -> tuple[dict[str, Any], str]:
+        experiment = {
+            "name": "demo",
+            "title": "Demo",
+            "data": {"generator": "uniform", "seed": 1},
+            "init": "random:1",
+            "variants": variants,
+            "scales": {
+                "quick": {
+                    "sweep": {"n": [3000], "d": [9], "k": [7]},
+                    "iterations": 4,
+                    "processes": 1,
+                    "repetitions": 2,
+                    "min_seconds": 0,
+                }
+            },
+        }
+        file = tmp_path / "demo.json"
+        file.write_text(json.dumps(experiment))
+        environment["KMEANS_BENCH_CACHE"] = str(lend_ceilings(tmp_path / "cache"))
+        words = ("run", file, "--out", tmp_path / "out", "--check-seconds", "0")
+        run = on_ranks(ranks, *words, **environment)
+        assert run.returncode == 0, run.stdout + run.stderr
+        return json.loads((tmp_path / "out" / "demo.json").read_text()), run.stderr
+
+    return run_demo
+
+
+def test_run_under_mpirun_goes_on_as_one_program_with_ranks_of_its_own(demo) -> None:
+    variants = [
+        {"variant": "mpi_exact", "threads": 1, "ranks": 2},
+        {"variant": "mpi_exact", "threads": 1, "ranks": 3},
+        {"variant": "openmp_exact"},
+    ]
+    bound = {"OMPI_MCA_hwloc_base_binding_policy": "hwthread"}  # a processor each
+    result, said = demo(variants, ranks=2, **bound)
+    assert said.count("`run` starts the ranks of each cell by itself") == 1
+    assert [cell["status"] for cell in result["cells"]] == ["ok"] * 3
+    times = [cell.get("rank_times", {"seconds_per_iteration": []}) for cell in result["cells"]]
+    assert [len(time["seconds_per_iteration"]) for time in times] == [2, 3, 0]
+    assert len({cell["label_hash"] for cell in result["cells"]}) == 1
+    processors = min(2, len(os.sched_getaffinity(0)))  # those of both
+    assert result["context"]["machine"]["cpu"]["allowed_cpus"] == processors
+
+
+def test_cells_of_run_under_mpirun_go_to_the_hosts_of_its_ranks(demo, tmp_path: Path) -> None:
+    """What stands in for ssh gives this host another name."""
+    if subprocess.run(["unshare", "-u", "hostname", "elsewhere"], capture_output=True).returncode:
+        pytest.skip("no host can be given another name here")
+    ssh = tmp_path / "ssh"
+    ssh.write_text(
+        f"""#!/bin/sh
+        while [ "${{1#-}}" != "$1" ]; do shift; done
+        echo "$1" >> {tmp_path}/called
+        name=$1; shift
+        exec unshare -u sh -c "hostname $name; $*"
+        """
     )
-    assert run.returncode == 0, run.stdout + run.stderr
-    result = json.loads((tmp_path / "out" / "demo.json").read_text())
+    ssh.chmod(0o755)
+    variants = [{"variant": "mpi_exact", "threads": 1, "ranks": ranks} for ranks in (1, 3)]
+    hosts = {
+        "OMPI_MCA_plm_rsh_agent": str(ssh),
+        "OMPI_MCA_orte_default_hostfile": str(tmp_path / "hosts"),
+    }
+    (tmp_path / "hosts").write_text(f"{socket.gethostname()} slots=1\nelsewhere slots=2\n")
+    result, _ = demo(variants, ranks=3, **hosts)
+    assert [cell["status"] for cell in result["cells"]] == ["ok", "ok"]
+    assert len({cell["label_hash"] for cell in result["cells"]}) == 1
+    # By mpirun, and by the one that the cell of three ranks has started.
+    assert (tmp_path / "called").read_text() == "elsewhere\n" * 2
+    assert "elsewhere" not in json.dumps(result)  # results name no hosts
+
+
+def test_a_cell_on_ranks_is_measured_with_the_bits_of_one(demo) -> None:
+    variants = [
+        {"variant": "mpi_exact", "threads": 1},
+        {"variant": "mpi_exact", "threads": 1, "ranks": 3},
+        {"variant": "openmp_exact", "threads": 1, "ranks": 2},
+        {"variant": "cpu_naive", "ranks": 2},
+    ]
+    result, _ = demo(variants)
     cells = {(cell["variant"], cell.get("ranks", 1)): cell for cell in result["cells"]}
     plain = cells.pop(("cpu_naive", 2))
     assert plain["status"] == "skipped"

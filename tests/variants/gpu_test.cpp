@@ -224,6 +224,35 @@ TEST_P(GpuExact, EqualsTheFastExactVariantOfTheCpuBitForBit) {
   }
 }
 
+TEST_P(GpuExact, SaysHowManyLabelsChangedToWhoAsksAfterEveryIteration) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);
+  for (const RegisteredVariant& variant : all_variants()) {
+    if (!variant.traits.gpu || !variant.traits.exact || variant.traits.many_gpus) continue;
+    if (!supports(variant, data.problem.shape).ok) continue;
+    SCOPED_TRACE(variant.traits.name);
+    Session<float> session(variant, data.problem, data.centroids.data());
+    for (int repetition = 0; repetition < 2; ++repetition) {  // reset begins anew
+      session.reset();
+      std::vector<std::int32_t> before(data.problem.shape.n, -1);
+      const auto expect_count = [&] {
+        session.step(1);
+        const auto labels = session.fetch().labels;
+        std::int64_t count = 0;
+        for (std::size_t i = 0; i < labels.size(); ++i) count += labels[i] != before[i];
+        EXPECT_EQ(session.variant().progress().changed, count);
+        EXPECT_EQ(session.variant().progress().changed, count) << "asked again";
+        before = labels;
+      };
+      for (int step = 0; step < 4; ++step) expect_count();
+      session.step(2);
+      EXPECT_EQ(session.variant().progress().changed, std::nullopt) << "two iterations at once";
+      before = session.fetch().labels;
+      expect_count();
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
                          testing::Values(Shape{99991, 1, 7}, Shape{99991, 2, 5},
                                          Shape{20011, 131, 509}, Shape{2003, 4000, 13},
