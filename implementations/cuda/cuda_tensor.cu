@@ -19,10 +19,10 @@
 #include <cstring>
 #include <string>
 
+#include "implementations/cuda/_candidates.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
-#include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_tensor_copies.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
@@ -497,7 +497,7 @@ class CudaTensor final : public CudaLloyd<float> {
     open_extents_.n = listed_;
     open_extents_.point_tiles = ceil_div(listed_, open_extents_.tile_rows);
     pitch_ = ceil_div(k, kSearchThreads) * kSearchThreads;
-    sums_ = MovingSums(problem_, gpu.multiprocessors);
+    sums_ = MovingSums(problem_, n, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<__half>(extents_.point_tiles * tile_halves(extents_));
     dev_rows_ = DeviceBuffer<__half>(open_extents_.point_tiles * tile_halves(open_extents_));
     dev_rows_.zero();
@@ -594,8 +594,8 @@ class CudaTensor final : public CudaLloyd<float> {
     }
     {
       const auto timed = stage("update");
-      sums_.update(dev_points_.data(), dev_nearest_.data(), dev_labels_.data(),
-                   dev_centroids_.data(), stream);
+      sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(), stream);
+      if (!sums_.shared()) sums_.divide(dev_centroids_.data(), stream);
     }
     if (!sums_.shared()) return;
     const auto timed = stage("communication");
