@@ -114,6 +114,19 @@ def gpu_arithmetic_ceiling(result: Result, precision: str) -> float | None:
     return max(found, default=None)
 
 
+def streamed_bounds(result: Result, cell: Cell) -> list[tuple[float, str]]:
+    """Of points that come from a disk, or from the host to the GPU, in every iteration."""
+    streamed = cell.data.get("streamed") or {}
+    bounds = []
+    disk = streamed.get("disk_gbytes_per_second")
+    if disk:
+        bounds.append((streamed["bytes_per_iteration"] / (disk * 1e9), "the disk"))
+    link = ceiling_at(result, "gpu.host_to_device_gbytes_per_second.pinned")
+    if streamed and cell.on_gpu and link:
+        bounds.append((streamed["bytes_per_iteration"] / (link * 1e9), "the link to the GPU"))
+    return bounds
+
+
 def gpu_limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
     """The same on the GPU: its bandwidth, its fastest arithmetic, and one barrier over the grid. Of
     several, each measured as the first: all that they can do together."""
@@ -129,6 +142,7 @@ def gpu_limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
     barrier = limits.get("grid_barrier_seconds")
     if barrier:
         bounds.append((barrier, "a grid barrier"))
+    bounds += streamed_bounds(result, cell)
     return max(bounds) if bounds else None
 
 
@@ -143,10 +157,7 @@ def limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
     fma = fma_ceiling(result, cell.precision, cell.threads)
     if fma:
         bounds.append((2.0 * cell.n * cell.k * cell.d / (fma * 1e9), "arithmetic"))
-    streamed = cell.data.get("streamed") or {}
-    disk = streamed.get("disk_gbytes_per_second")
-    if disk:
-        bounds.append((streamed["bytes_per_iteration"] / (disk * 1e9), "the disk"))
+    bounds += streamed_bounds(result, cell)
     return max(bounds) if bounds else None
 
 

@@ -81,6 +81,7 @@ _GPU_LIMITS = {
     "limit": (0, (1, 1.3)),
     "memory": (0, (1, 1.3)),
     "cache": (0, (1, 1.3, 1, 4)),
+    "link": (0, (1, 4)),
     "multiply-add f32": (0, (1, 1.3)),
     "multiply-add f64": (0, (1, 2.2)),
     "matrix product f64": (0, (1, 6)),

@@ -14,6 +14,7 @@
 
 #include "datasets/dataset.h"
 #include "harness/commands/rounded_points.h"
+#include "harness/machine/gpu.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
@@ -21,6 +22,7 @@
 #include "harness/run/out_folder.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/errors.h"
+#include "harness/support/granted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/precision.h"
@@ -35,6 +37,7 @@ namespace {
 constexpr std::int64_t kDefaultIterations = 300;
 constexpr const char* kOfGpus = "nccl_exact";
 constexpr const char* kOfLittleMemory = "openmp_blocks";
+constexpr const char* kOfLittleGpuMemory = "cuda_blocks";
 
 // An exact variant: the fastest that needs no GPU, or the one for several ranks.
 std::string default_variant() {
@@ -160,6 +163,27 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
                "points from where they lie, block by block, in every iteration\n",
                chosen.traits.name.c_str(), format_bytes(need).c_str(),
                format_bytes(available).c_str(), kOfLittleMemory);
+  return *blocks;
+}
+
+/// Of a GPU that does not hold the points, in place of an exact variant the one that is sent them block by
+/// block, with the same bits, and a line says so.
+const RegisteredVariant& that_fits_gpu(const RegisteredVariant& chosen, const Shape& shape) {
+  const auto* blocks = find_variant(kOfLittleGpuMemory);
+  const double need = device_memory_need(chosen, shape);
+  if (need == 0 || blocks == nullptr || !chosen.traits.exact || gpus_in_use() > 1) return chosen;
+  if (!takes(blocks->traits, shape.precision) || chosen.traits.name == kOfLittleGpuMemory) {
+    return chosen;
+  }
+  const auto memory = gpu_memory();
+  if (!memory) return chosen;
+  const auto free = static_cast<double>(at_most_granted(kGrantedGpuMemory, memory->free_bytes));
+  if (need <= free) return chosen;
+  std::fprintf(stderr,
+               "kmeans-bench: note: %s needs %s of GPU memory, %s are free: %s sends the points to "
+               "the GPU block by block, in every iteration\n",
+               chosen.traits.name.c_str(), format_bytes(need).c_str(), format_bytes(free).c_str(),
+               kOfLittleGpuMemory);
   return *blocks;
 }
 
@@ -295,8 +319,9 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
                      std::to_string(points.n()) + " (the points of " + options.file + ")");
   }
   if (!options.out.empty()) check_writable(options.out);
-  const RegisteredVariant& registered = that_fits(
-      options, chosen, {points.n(), points.d(), options.k, precision}, threads, available);
+  const Shape shape{points.n(), points.d(), options.k, precision};
+  const RegisteredVariant& registered =
+      that_fits_gpu(that_fits(options, chosen, shape, threads, available), shape);
   auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
   // Where addresses are what is short (`ulimit -v`), buffers to read into would take more of them, and the
   // mapping is there already.

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "harness/machine/machine.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/granted.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
 
@@ -130,10 +132,13 @@ PlanOptions plan_options_here(int threads) {
   PlanOptions options;
   options.threads = threads;
   options.memory_bytes = static_cast<double>(available_memory());
+  // What is no amount is refused where there is no GPU, too.
+  const auto granted = at_most_granted(kGrantedGpuMemory, std::numeric_limits<std::int64_t>::max());
   if (const GpuDevice* gpu = current_gpu()) {
     // A CUDA context and its kernels take some of it.
-    constexpr double kContextBytes = 768e6;
-    options.device_memory_bytes = static_cast<double>(gpu->memory_bytes) - kContextBytes;
+    constexpr std::int64_t kContextBytes = 768'000'000;
+    options.device_memory_bytes =
+        static_cast<double>(std::min(gpu->memory_bytes - kContextBytes, granted));
   }
   const std::filesystem::path cache = cache_root();
   options.problem_with_mapping = [cache](const DatasetSpec& spec, double bytes) {

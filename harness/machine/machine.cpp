@@ -11,7 +11,6 @@
 
 #include <CLI/Version.hpp>
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <cmath>
@@ -32,8 +31,8 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
+#include "harness/support/granted.h"
 #include "harness/support/machine_process.h"
-#include "harness/support/number.h"
 #include "harness/support/or_null.h"
 #include "harness/support/text.h"
 
@@ -646,32 +645,6 @@ std::optional<std::int64_t> address_space_left() {
   return std::max<std::int64_t>(granted - pages * ::sysconf(_SC_PAGESIZE), 0);
 }
 
-namespace {
-
-/// What the user grants, which may be less than there is; absent: all.
-std::optional<std::int64_t> memory_granted() {
-  constexpr const char* kVariable = "KMEANS_BENCH_MEMORY";
-  const char* text = std::getenv(kVariable);
-  if (text == nullptr || *text == '\0') return std::nullopt;
-  static constexpr std::array<std::pair<std::string_view, double>, 6> kUnits{
-      {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}, {"B", 1}, {"", 1}}};
-  for (const auto& [unit, bytes] : kUnits) {
-    std::string_view number = text;
-    if (!number.ends_with(unit)) continue;
-    number.remove_suffix(unit.size());
-    while (number.ends_with(' ')) number.remove_suffix(1);
-    double value = 0;
-    if (parse_number(number, value) && value >= 0 && value * bytes < 0x1p62) {
-      return static_cast<std::int64_t>(value * bytes);
-    }
-    break;
-  }
-  throw InputError(std::string(kVariable) + "='" + printable(text) +
-                   "' is no amount of memory; right would be 8GiB, 512MiB, or a number of bytes");
-}
-
-}  // namespace
-
 std::int64_t available_memory() {
   auto available =
       memory_fact("MemAvailable")
@@ -682,8 +655,7 @@ std::int64_t available_memory() {
     available = std::min(available, std::max<std::int64_t>(left, 0));
   }
   if (const auto left = address_space_left()) available = std::min(available, *left);
-  if (const auto granted = memory_granted()) available = std::min(available, *granted);
-  return available;
+  return at_most_granted(kGrantedMemory, available);
 }
 
 DataCaches data_caches() {

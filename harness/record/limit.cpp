@@ -74,8 +74,11 @@ std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> c
   };
   if (bandwidth > 0) bound(compulsory_bytes(shape) / (bandwidth * 1e9), "bandwidth");
   if (arithmetic > 0) bound(operations_2nkd(shape) / (arithmetic * 1e9), "arithmetic");
+  const double sent = number(streamed, "bytes_per_iteration");
   const double disk = number(streamed, "disk_gbytes_per_second");
-  if (disk > 0) bound(number(streamed, "bytes_per_iteration") / (disk * 1e9), "the disk");
+  const double link = number(part(own, "host_to_device_gbytes_per_second"), "pinned");
+  if (disk > 0) bound(sent / (disk * 1e9), "the disk");
+  if (gpu && link > 0) bound(sent / (link * 1e9), "the link to the GPU");
   if (gpu) bound(number(own, "grid_barrier_seconds"), "a grid barrier");
   if (limit.seconds <= 0) return std::nullopt;
   return limit;

@@ -14,11 +14,13 @@ namespace kmeans {
 
 struct Limit {
   double seconds = 0;
-  std::string binds;  ///< "bandwidth", "arithmetic", "a grid barrier" or "the disk".
+  std::string
+      binds;  ///< "bandwidth", "arithmetic", "a grid barrier", "the disk" or "the link to the GPU".
 };
 
 /// `ceilings`: `context.ceilings` of a result file; `cache_bytes`: of the processor's last-level cache.
-/// `streamed`: of a cell whose points come from a disk in every iteration (docs/results.md), or null.
+/// `streamed`: of a cell whose points come from a disk, or the host, in every iteration (docs/results.md),
+/// or null.
 /// Absent where nothing that it takes was measured.
 std::optional<Limit> machine_limit(const nlohmann::json& ceilings,
                                    std::optional<double> cache_bytes, const Shape& shape,

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/run/preparation.h"
 
+#include "harness/machine/gpu.h"
 #include "harness/machine/machine.h"
 #include "harness/run/plan_jobs.h"
+#include "harness/support/granted.h"
 #include "harness/support/sha256.h"
 #include "harness/verify/resolution.h"
 
@@ -50,13 +52,21 @@ void create_folder(const std::filesystem::path& folder) {
   if (error) throw OutputError("cannot create " + folder.string() + ": " + error.message());
 }
 
+/// As far as can be told without a CUDA context: the others follow where it does not.
+bool fits_gpu(const RegisteredVariant& engine, const Shape& shape) {
+  const GpuDevice* gpu = current_gpu();
+  return gpu != nullptr &&
+         device_memory_need(engine, shape) <=
+             static_cast<double>(at_most_granted(kGrantedGpuMemory, gpu->memory_bytes));
+}
+
 /// The name of the exact engine that follows a trajectory of so many multiply-adds; empty: none.
 std::string engine_for(const Shape& shape, double work) {
   const auto runs = [&](const RegisteredVariant* engine) {
     return engine != nullptr && availability(*engine).ok && supports(*engine, shape).ok;
   };
   const auto* gpu = exact_engine(EngineOn::gpu);
-  if (work >= kGpuExactFrom && runs(gpu)) return gpu->traits.name;
+  if (work >= kGpuExactFrom && runs(gpu) && fits_gpu(*gpu, shape)) return gpu->traits.name;
   const auto* threads = exact_engine(EngineOn::threads);
   if (runs(threads)) return threads->traits.name;
   const auto* one_thread = exact_engine(EngineOn::one_thread);

@@ -15,6 +15,7 @@
 #include "harness/run/repetitions.h"
 #include "harness/run/timed_checks.h"
 #include "harness/support/formatted.h"
+#include "harness/support/granted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
@@ -49,9 +50,10 @@ std::string lacking_device_memory(const RegisteredVariant& registered, const Sha
   // A Python library allocates in its own process; a CUDA context here would take memory from it.
   if (need == 0 || registered.backend == "python") return "";
   const auto memory = gpu_memory();
-  if (!memory || need <= static_cast<double>(memory->free_bytes)) return "";
-  return "needs " + format_bytes(need) + " of GPU memory, " +
-         format_bytes(static_cast<double>(memory->free_bytes)) + " of " +
+  if (!memory) return "";
+  const auto free = static_cast<double>(at_most_granted(kGrantedGpuMemory, memory->free_bytes));
+  if (need <= free) return "";
+  return "needs " + format_bytes(need) + " of GPU memory, " + format_bytes(free) + " of " +
          format_bytes(static_cast<double>(memory->total_bytes)) + " are free";
 }
 
@@ -142,14 +144,14 @@ void tell_answer(const CertifiedRun<T>& run, const Shape& shape, JobResult& resu
   result.status = "ok";
 }
 
-/// The rate of the disk that the points come from, right before and right after the timed part: what a disk
-/// that others use gives changes.
-class DiskLimit {
+/// Of points that are read or sent anew in every iteration. The rate of the disk that they come from, right
+/// before and right after the timed part: what a disk that others use gives changes.
+class StreamedPoints {
  public:
-  explicit DiskLimit(const Job& job) : job_(job) { measure(); }
+  explicit StreamedPoints(const Job& job) : job_(job) { measure(); }
 
-  void tell(const Shape& shape, JobResult& result) {
-    if (!job_.beyond_memory) return;
+  void tell(const Traits& traits, const Shape& shape, JobResult& result) {
+    if (!job_.beyond_memory && !(traits.gpu && traits.streams)) return;
     measure();
     double bytes = 0;
     for (const DiskRate& rate : rates_) bytes += rate.bytes_per_second;
@@ -180,7 +182,7 @@ void time_variant(Session<T>& session, const Job& job, int repetitions, std::int
                   JobResult& result) {
   const GpuDevice* gpu = session.traits().gpu ? current_gpu() : nullptr;
   nlohmann::json before = gpu != nullptr ? gpu_state(gpu->uuid) : nullptr;
-  DiskLimit disk(job);
+  StreamedPoints streamed(job);
   QuietMoments moments(job.threads, job.best_pace, job.patience);
   const auto timed =
       time_repetitions(session, job.iterations, repetitions, job.min_seconds, moments);
@@ -193,7 +195,7 @@ void time_variant(Session<T>& session, const Job& job, int repetitions, std::int
   }
   moments.finish();
   result.pace = moments.paces();
-  disk.tell(session.problem().shape, result);
+  streamed.tell(session.traits(), session.problem().shape, result);
   if (gpu != nullptr) {
     result.gpu = {{"index", gpu->index},
                   {"name", gpu->name},

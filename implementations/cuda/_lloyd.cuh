@@ -27,6 +27,13 @@ inline std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+/// For library_info().
+inline std::vector<std::pair<std::string, std::string>> cuda_versions() {
+  const GpuStatus& gpu = gpu_status();
+  return {{"CUDA runtime", version_text(gpu.runtime_version)},
+          {"CUDA version of the driver", version_text(gpu.driver_version)}};
+}
+
 /// Scalar bytes of the points of a shape.
 inline double scalar_bytes(const Shape& shape) {
   return shape.precision == Precision::f64 ? 8.0 : 4.0;
@@ -185,9 +192,7 @@ class CudaLloyd : public Variant<T> {
   }
 
   std::vector<std::pair<std::string, std::string>> library_info() const override {
-    const GpuStatus& gpu = gpu_status();
-    return {{"CUDA runtime", version_text(gpu.runtime_version)},
-            {"CUDA version of the driver", version_text(gpu.driver_version)}};
+    return cuda_versions();
   }
 
  protected:

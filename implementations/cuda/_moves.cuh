@@ -38,7 +38,7 @@ struct Moves {
 };
 
 /// Moves by cluster.
-__global__ void __launch_bounds__(kMoveThreads)
+static __global__ void __launch_bounds__(kMoveThreads)
     count_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
                        const std::int32_t* __restrict__ dev_labels, Moves moves) {
   extern __shared__ std::int32_t counters[];  // joined, then left, where k allows
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kMoveThreads)
 }
 
 /// One block: where each cluster's moves begin, and the clusters' new counts.
-__global__ void __launch_bounds__(kScanThreads)
+static __global__ void __launch_bounds__(kScanThreads)
     place_moves_kernel(std::int64_t d, std::int64_t k, Moves moves,
                        Integer* __restrict__ dev_sums) {
   using Scan = cub::BlockScan<std::int32_t, kScanThreads>;
@@ -103,7 +103,7 @@ __global__ void __launch_bounds__(kScanThreads)
 }
 
 /// Moves in the order of their clusters, and the labels.
-__global__ void __launch_bounds__(kMoveThreads)
+static __global__ void __launch_bounds__(kMoveThreads)
     sort_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
                       std::int32_t* __restrict__ dev_labels, Moves moves) {
   extern __shared__ std::int32_t cursors[];
@@ -146,7 +146,7 @@ __global__ void __launch_bounds__(kMoveThreads)
 /// kWidth lanes, each a coordinate, add up kMoveChunk moves in registers, and go to memory where
 /// the cluster changes.
 template <int kWidth>
-__global__ void __launch_bounds__(kMoveThreads)
+static __global__ void __launch_bounds__(kMoveThreads)
     add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, double scale,
                      Moves moves, Integer* __restrict__ dev_sums) {
   constexpr unsigned kAll = 0xffffffffU;
@@ -197,9 +197,9 @@ __global__ void __launch_bounds__(kMoveThreads)
 class MovingSums {
  public:
   MovingSums() = default;
-  MovingSums(const Problem<float>& problem, int multiprocessors)
-      : n_(problem.shape.n),
-        d_(problem.shape.d),
+  /// `rows`: points whose labels change at a time, at most.
+  MovingSums(const Problem<float>& problem, std::int64_t rows, int multiprocessors)
+      : d_(problem.shape.d),
         k_(problem.shape.k),
         blocks_(static_cast<unsigned>(8 * multiprocessors)),
         shared_(problem) {
@@ -207,7 +207,7 @@ class MovingSums {
     scale_ = kmeans::exact::power_of_two(s);
     dev_sums_ = DeviceBuffer<Integer>(shared_.length());
     dev_counters_ = DeviceBuffer<std::int32_t>(3 * k_);
-    dev_moves_ = DeviceBuffer<Move>(2 * n_);
+    dev_moves_ = DeviceBuffer<Move>(2 * rows);
     dev_count_ = DeviceBuffer<std::int64_t>(1);
   }
 
@@ -216,36 +216,40 @@ class MovingSums {
     dev_counters_.zero();
   }
 
-  /// Do other GPUs have points of the clusters? Then exchange() follows update().
+  /// The means of the clusters of this GPU's own points.
+  void divide(float* dev_centroids, cudaStream_t stream) const {
+    shared_.divide(dev_sums_.data(), dev_centroids, k_, stream);
+  }
+
+  /// Do other GPUs have points of the clusters? Then exchange() follows move(), else divide().
   [[nodiscard]] bool shared() const { return shared_.shared(); }
   void exchange(float* dev_centroids, cudaStream_t stream) const {
     shared_.exchange(dev_sums_.data(), dev_centroids, stream);
   }
 
-  /// dev_labels becomes dev_nearest, and dev_centroids the means of the clusters unless shared().
-  void update(const float* dev_points, const std::int32_t* dev_nearest, std::int32_t* dev_labels,
-              float* dev_centroids, cudaStream_t stream) const {
+  /// dev_labels of so many points becomes dev_nearest, and the sums follow.
+  void move(const float* dev_points, std::int64_t rows, const std::int32_t* dev_nearest,
+            std::int32_t* dev_labels, cudaStream_t stream) const {
     std::int32_t* counters = dev_counters_.data();
     const Moves moves{counters, counters + k_, counters + 2 * k_, dev_moves_.data(),
                       dev_count_.data()};
-    const unsigned tiles = blocks_for(n_, kMoveTile);
+    const unsigned tiles = blocks_for(rows, kMoveTile);
     const std::size_t shared = k_ <= kMoveCounters ? static_cast<std::size_t>(k_) * 4 : 0;
-    count_moves_kernel<<<tiles, kMoveThreads, 2 * shared, stream>>>(n_, k_, dev_nearest, dev_labels,
-                                                                    moves);
+    count_moves_kernel<<<tiles, kMoveThreads, 2 * shared, stream>>>(rows, k_, dev_nearest,
+                                                                    dev_labels, moves);
     KMEANS_CUDA_LAUNCHED(count_moves_kernel);
     place_moves_kernel<<<1, kScanThreads, 0, stream>>>(d_, k_, moves, dev_sums_.data());
     KMEANS_CUDA_LAUNCHED(place_moves_kernel);
-    sort_moves_kernel<<<tiles, kMoveThreads, shared, stream>>>(n_, k_, dev_nearest, dev_labels,
+    sort_moves_kernel<<<tiles, kMoveThreads, shared, stream>>>(rows, k_, dev_nearest, dev_labels,
                                                                moves);
     KMEANS_CUDA_LAUNCHED(sort_moves_kernel);
     const auto add =
         d_ <= 8 ? add_moves_kernel<8> : (d_ <= 16 ? add_moves_kernel<16> : add_moves_kernel<32>);
     add<<<blocks_, kMoveThreads, 0, stream>>>(dev_points, d_, scale_, moves, dev_sums_.data());
     KMEANS_CUDA_LAUNCHED(add_moves_kernel);
-    if (!shared_.shared()) shared_.divide(dev_sums_.data(), dev_centroids, k_, stream);
   }
 
-  /// Device bytes beside points, labels and centroids.
+  /// Device bytes beside points, labels and centroids, where the labels of all n may change at a time.
   static double device_bytes(const Shape& shape) {
     const auto n = static_cast<double>(shape.n);
     const auto k = static_cast<double>(shape.k);
@@ -253,7 +257,6 @@ class MovingSums {
   }
 
  private:
-  std::int64_t n_ = 0;
   std::int64_t d_ = 0;
   std::int64_t k_ = 0;
   unsigned blocks_ = 1;

@@ -38,4 +38,39 @@ class PinnedBuffer {
   std::int64_t count_ = 0;
 };
 
+/// Memory of others, page-locked while this lives.
+class PageLocked {
+ public:
+  enum class Use {
+    read,
+    write
+  };  ///< By the program: memory that it may only read is harder to lock.
+
+  /// Throws Error where CUDA refuses it.
+  PageLocked(const void* data, std::int64_t bytes, Use use) {
+    int device = 0;
+    int read_only = 0;
+    KMEANS_CUDA(cudaGetDevice(&device));
+    KMEANS_CUDA(
+        cudaDeviceGetAttribute(&read_only, cudaDevAttrHostRegisterReadOnlySupported, device));
+    KMEANS_CUDA(cudaHostRegister(
+        const_cast<void*>(data), static_cast<std::size_t>(bytes),
+        use == Use::read && read_only != 0 ? cudaHostRegisterReadOnly : cudaHostRegisterDefault));
+    data_ = const_cast<void*>(data);
+  }
+  PageLocked(PageLocked&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  PageLocked& operator=(PageLocked&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  PageLocked(const PageLocked&) = delete;
+  PageLocked& operator=(const PageLocked&) = delete;
+  ~PageLocked() {
+    if (data_ != nullptr) (void)cudaHostUnregister(data_);
+  }
+
+ private:
+  void* data_ = nullptr;
+};
+
 }  // namespace kmeans::cuda

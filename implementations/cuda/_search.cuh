@@ -7,13 +7,13 @@
 #include <cstdint>
 
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_tensor_copies.cuh"
 
 namespace kmeans::cuda {
 
 constexpr int kSearchThreads = 256;
 constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
+<<<<<<< HEAD
 constexpr float kSearchTiny = 0x1p-136F;  // kFilterTiny for d up to 1024
 constexpr int kMaxCandidates = 32;        // of a list: a lane each
 constexpr int kCandidatesAtOnce = 4;
@@ -119,13 +119,24 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
     if (lane == 0) dev_nearest[i] = label;
   }
 }
+=======
+constexpr float kSearchTiny = 0x1p-127F;  // kFilterTiny for d up to kMostFiltered
+
+/// What the kernels of an iteration tell each other.
+struct TensorState {
+  unsigned long long undecided;  // points that the bounds leave more than one centroid
+  unsigned long long crowded;    // of those: more centroids than a list holds
+  unsigned too_far;              // a centroid that float16 does not hold: no point is decided
+};
+>>>>>>> 8ed4330a7f888ce07861453e29d377be119c2edb
 
 /// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; where a
 /// search will read them.
-__global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids, std::int64_t k,
-                                           std::int64_t d, std::int64_t pitch,
-                                           const TensorState* __restrict__ dev_state,
-                                           float* __restrict__ dev_columns) {
+static __global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids,
+                                                  std::int64_t k, std::int64_t d,
+                                                  std::int64_t pitch,
+                                                  const TensorState* __restrict__ dev_state,
+                                                  float* __restrict__ dev_columns) {
   if (dev_state->crowded == 0) return;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < pitch * d;
@@ -136,7 +147,7 @@ __global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroi
 }
 
 /// Sixteen of these points a block at a time, a thread a centroid: float32, then as defined.
-__global__ void __launch_bounds__(kSearchThreads)
+static __global__ void __launch_bounds__(kSearchThreads)
     search_kernel(const float* __restrict__ dev_points, std::int64_t d,
                   const float* __restrict__ dev_columns, std::int64_t k, std::int64_t pitch,
                   float factor, TensorState* __restrict__ dev_state,

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_search.cuh"
 
 namespace kmeans::cuda {
 
@@ -48,13 +49,6 @@ struct Extents {
 __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
   return std::int64_t{kTileRows} * s.padded;
 }
-
-/// What the kernels of an iteration tell each other.
-struct TensorState {
-  unsigned long long undecided;  // points that the bounds leave more than one centroid
-  unsigned long long crowded;    // of those: more centroids than a list holds
-  unsigned too_far;              // a centroid that float16 does not hold: no point is decided
-};
 
 /// Where (row, column) of a tile of `rows` rows stands: chunks of 8 columns, in them all rows.
 __device__ inline std::int64_t place_in_tile(int rows, int row, int column) {

@@ -13,20 +13,12 @@
 #include <vector>
 
 #include "implementations/cuda/_per_cluster.cuh"
+#include "implementations/cuda/_streams.cuh"
 
 namespace {
 
-struct DestroyStream {
-  void operator()(cudaStream_t stream) const { (void)cudaStreamDestroy(stream); }
-};
-using Stream = std::unique_ptr<CUstream_st, DestroyStream>;
-
-/// The default stream waits for it, and it for the default stream.
-Stream make_stream() {
-  cudaStream_t stream = nullptr;
-  KMEANS_CUDA(cudaStreamCreate(&stream));
-  return Stream(stream);
-}
+using kmeans::cuda::make_stream;
+using kmeans::cuda::Stream;
 
 template <class T>
 class CudaStreams final : public kmeans::cuda::PerClusterLloyd<T> {

@@ -20,11 +20,11 @@
 #include <string>
 #include <type_traits>
 
+#include "implementations/cuda/_candidates.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_least_two.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
-#include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_tensor_copies.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
@@ -443,7 +443,7 @@ class CudaTensor final : public CudaLloyd<float> {
         std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles / plan_.groups));
     listed_ = std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), n / 8);
     pitch_ = ceil_div(k, kSearchThreads) * kSearchThreads;
-    sums_ = MovingSums(problem_, gpu.multiprocessors);
+    sums_ = MovingSums(problem_, n, gpu.multiprocessors);
     dev_points_copy_ = DeviceBuffer<__half>(extents_.point_tiles * tile_halves(extents_));
     dev_rows_ = DeviceBuffer<__half>(ceil_div(listed_, plan_.groups * kTileRows) * plan_.groups *
                                      tile_halves(extents_));
@@ -543,8 +543,8 @@ class CudaTensor final : public CudaLloyd<float> {
     }
     {
       const auto timed = stage("update");
-      sums_.update(dev_points_.data(), dev_nearest_.data(), dev_labels_.data(),
-                   dev_centroids_.data(), stream);
+      sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(), stream);
+      if (!sums_.shared()) sums_.divide(dev_centroids_.data(), stream);
     }
     if (!sums_.shared()) return;
     const auto timed = stage("communication");

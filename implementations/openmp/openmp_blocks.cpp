@@ -16,14 +16,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "implementations/openmp/_block_reader.h"
+#include "implementations/_block_reader.h"
 #include "implementations/openmp/_decide.h"
 #include "implementations/openmp/_filter_bound.h"
 #include "implementations/openmp/_float64_nearest.h"
@@ -32,23 +31,10 @@
 namespace {
 
 using namespace kmeans::openmp;  // NOLINT: this backend's shared code
+using kmeans::BlockReader;
 using kmeans::Problem;
-using kmeans::Shape;
 
-/// Bytes of a block's points; tests have fewer.
-std::int64_t block_bytes() {
-  const char* text = std::getenv("KMEANS_BENCH_BLOCK_BYTES");
-  return text != nullptr ? std::atoll(text) : std::int64_t{32} << 20;
-}
-
-std::int64_t row_bytes(const Shape& shape) {
-  return shape.d * static_cast<std::int64_t>(sizeof(float));
-}
-
-std::int64_t rows_of_block(const Shape& shape) {
-  return std::clamp<std::int64_t>(block_bytes() / row_bytes(shape), 1,
-                                  std::max<std::int64_t>(1, shape.n));
-}
+constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
 
 /// Tiles of a strip: what a core's own cache holds beside the centroids.
 std::int64_t tiles_of_strip(std::int64_t d, int points_per_tile) {
@@ -72,11 +58,8 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
     const auto [n, d, k, precision] = problem.shape;
-    rows_ = rows_of_block(problem.shape);
-    if (problem.beyond_memory) {
-      reader_ =
-          std::make_unique<BlockReader>(problem.points_file, n, row_bytes(problem.shape), rows_);
-    }
+    rows_ = kmeans::rows_of_block(problem.shape, kBlockBytes);
+    if (problem.beyond_memory) reader_ = std::make_unique<BlockReader>(problem, rows_);
     const int group_size = choose_group_size(k);
     points_per_tile_ = tile_points<float>(group_size);
     kernel_ = tile_kernel<float, true>(group_size);
@@ -123,7 +106,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
 
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
     if (!reader_) return {};
-    return {{"points read", reader_->direct() ? "past the page cache" : "through the page cache"}};
+    return {{"points read", reader_->way()}};
   }
 
  private:
@@ -251,7 +234,7 @@ KMEANS_VARIANT(
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int given) {
       const Sizes sizes = s;
       const int threads = openmp::tiled_threads(s, given);
-      const double block = static_cast<double>(rows_of_block(s) * row_bytes(s));
+      const double block = static_cast<double>(rows_of_block(s, kBlockBytes) * row_bytes(s));
       const double strip = (96 << 10) + 4.0 * kMaxTilePoints<float> * (sizes.d + 1);
       return BlockReader::bytes(block) + threads * strip + PackedCentroids<float>::bytes(sizes) +
              Float64Centroids::bytes(sizes) + FixedPointSums<float>::bytes(s, threads) +

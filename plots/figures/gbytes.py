@@ -34,6 +34,9 @@ def _limits(result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool) ->
             ("GPU, read from memory", limits.get("read_gbytes_per_second"), "memory"),
             ("GPU, read from L2", limits.get("read_gbytes_per_second_l2"), "cache"),
         ]
+        if any(c.data.get("streamed") for c in cells):
+            sent = limits.get("host_to_device_gbytes_per_second") or {}
+            found.append(("page-locked memory to the GPU", sent.get("pinned"), "link"))
     else:
         limits = ceilings(result)
         found = [

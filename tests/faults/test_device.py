@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.support import ROOT
@@ -399,3 +400,34 @@ def test_gpu_by_number_and_by_uuid_is_the_same(gpu, bench, experiment, write, tm
         out = tmp_path / which
         assert bench(*options(file, out), "--device", which).returncode == 0
         assert cells_of(out)["cuda_exact"]["gpu"]["uuid"] == gpu
+
+
+def test_gpu_that_does_not_hold_the_points_is_sent_them(gpu, bench, experiment, write, tmp_path):
+    variants = [{"variant": "cuda_blocks", "threads": 2}, "cuda_exact"]
+    content = gpu_experiment(experiment, variants)
+    points = np.random.default_rng(5).normal(size=(40_000, 8)).astype(np.float32)
+    np.save(tmp_path / "points.npy", points)
+    content["data"] = {"file": str(tmp_path / "points.npy")}
+    content["scales"]["quick"]["sweep"] = {"k": [5]}
+    file = write(content)
+    small = {"KMEANS_BENCH_GPU_MEMORY": "8 MiB", "KMEANS_BENCH_BLOCK_BYTES": "65536"}
+    within = bench.measure(file, tmp_path / "within")["cells"]
+    assert [cell["status"] for cell in within] == ["ok", "ok"]
+    right = within[1]["label_hash"], within[1]["centroid_hash"]
+    sent, skipped = bench.measure(file, tmp_path / "sent", environment=small)["cells"]
+    assert skipped["status"] == "skipped"
+    assert "of GPU memory, has 8 MiB" in skipped["reason"]
+    # Points that the host's memory does not hold either come from their file.
+    little = {**small, "KMEANS_BENCH_MEMORY": "1500 KiB"}
+    read = bench.measure(file, tmp_path / "read", environment=little)["cells"][0]
+    for cell in (within[0], sent, read):
+        assert (cell["label_hash"], cell["centroid_hash"]) == right
+        assert cell["streamed"]["bytes_per_iteration"] == points.nbytes
+        assert (cell["streamed"]["direct"] is None) == (cell is not read)
+    assert "the page cache" in read["library"]["points read"]
+    words = ("-k", "5", "--variant", "cuda_exact", "--iterations", "3", "--json")
+    fits = [bench("fit", tmp_path / "points.npy", *words, environment=e) for e in ({}, small)]
+    whole, blocks = (json.loads(run.stdout.splitlines()[-1]) for run in fits)
+    assert "cuda_blocks sends the points" in fits[1].stderr
+    assert (whole.pop("variant"), blocks.pop("variant")) == ("cuda_exact", "cuda_blocks")
+    assert whole["label_hash"] == blocks["label_hash"]

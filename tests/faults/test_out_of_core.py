@@ -112,12 +112,13 @@ def test_what_streams_is_skipped_where_labels_do_not_fit_either(
         assert "of memory, has 300 KiB" in cell["reason"]
 
 
+@pytest.mark.parametrize("variable", ["KMEANS_BENCH_MEMORY", "KMEANS_BENCH_GPU_MEMORY"])
 @pytest.mark.parametrize("amount", ["lots", "-1", "8 GB", "1e30"])
-def test_an_amount_of_memory_that_is_none_is_refused(bench, two_variants, amount: str) -> None:
-    message = bench.refusal(
-        "run", two_variants(), "--dry-run", environment={"KMEANS_BENCH_MEMORY": amount}
-    )
-    assert f"KMEANS_BENCH_MEMORY='{amount}' is no amount of memory" in message
+def test_an_amount_of_memory_that_is_none_is_refused(
+    bench, two_variants, variable: str, amount: str
+) -> None:
+    message = bench.refusal("run", two_variants(), "--dry-run", environment={variable: amount})
+    assert f"{variable}='{amount}' is no amount of memory" in message
     assert "8GiB" in message
 
 

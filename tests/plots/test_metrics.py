@@ -105,6 +105,21 @@ def test_points_from_a_disk_are_held_against_it(result: Result) -> None:
     assert limit_seconds(result, replace(cell, data=data)) == limit_seconds(result, cell)
 
 
+def test_points_sent_to_a_gpu_are_held_against_the_link(
+    tmp_path: Path, small_experiment: Json
+) -> None:
+    context = synthetic.context()
+    context["ceilings"]["gpu"] = synthetic.gpu_ceilings()
+    result = _result(tmp_path, small_experiment, context=context)
+    cell = _cell(result, "cpu_a", "f32", 100, 2)
+    streamed = {"bytes_per_iteration": 55_000, "disk_gbytes_per_second": None}
+    sent = replace(cell, data=cell.data | {"streamed": streamed, "gpu": {"index": 0}})
+    assert sent.on_gpu
+    assert limit_seconds(result, sent) == (pytest.approx(1e-6), "the link to the GPU")
+    streamed["disk_gbytes_per_second"] = 0.5
+    assert limit_seconds(result, sent) == (pytest.approx(1.1e-4), "the disk")
+
+
 def test_without_ceilings_there_is_no_limit(tmp_path: Path, small_experiment: Json) -> None:
     nothing = dict.fromkeys(synthetic.context()["ceilings"])
     result = _result(tmp_path, small_experiment, context=synthetic.context(ceilings=nothing))

@@ -18,6 +18,7 @@ json ceilings() {
                    "f64_all_threads": 50},
     "gpu": {"read_gbytes_per_second": 1000, "read_gbytes_per_second_l2": 4000,
             "fma_gflops": {"f32": 10000, "f64": 5000}, "gemm_gflops": {"f16": 100000, "f64": null},
+            "host_to_device_gbytes_per_second": {"pinned": 50, "pageable": 10},
             "grid_barrier_seconds": 1e-6, "details": {"bytes": {"l2": 1000000}}}})");
 }
 
@@ -57,6 +58,15 @@ TEST(Limit, OfPointsFromADiskIsTheDisksWhereThatIsSlower) {
   EXPECT_EQ(machine_limit(ceilings(), 1e6, kShape, 2, false, streamed)->binds, "arithmetic");
   streamed["disk_gbytes_per_second"] = nullptr;
   EXPECT_EQ(machine_limit(ceilings(), 1e6, kShape, 2, false, streamed)->binds, "arithmetic");
+}
+
+TEST(Limit, OfPointsSentToAGpuIsTheLinksUnlessADiskIsSlower) {
+  json streamed{{"bytes_per_iteration", 4000000000}, {"disk_gbytes_per_second", nullptr}};
+  const auto link = machine_limit(ceilings(), 1e6, kShape, 2, true, streamed);
+  EXPECT_EQ(link->binds, "the link to the GPU");
+  EXPECT_DOUBLE_EQ(link->seconds, 0.08);
+  streamed["disk_gbytes_per_second"] = 2.0;
+  EXPECT_EQ(machine_limit(ceilings(), 1e6, kShape, 2, true, streamed)->binds, "the disk");
 }
 
 TEST(Limit, OfAGpuTakesItsFastestUnitsItsCacheAndABarrier) {

@@ -264,6 +264,73 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
                                   std::to_string(shape.param.k);
                          });
 
+/// What cuda_blocks and openmp_exact come to after three iterations, and how the former had the points.
+struct ByBlocks {
+  std::string found;
+  std::string right;
+  std::string way;
+};
+
+ByBlocks by_blocks(const Data& data, const Problem<float>& problem) {
+  ByBlocks result;
+  for (const char* name : {"cuda_blocks", "openmp_exact"}) {
+    const bool blocks = std::string(name) == "cuda_blocks";
+    Session<float> session(require_variant(name), blocks ? problem : data.problem,
+                           data.centroids.data());
+    session.reset();
+    session.step(2);
+    session.step(1);
+    const auto outcome = session.fetch();
+    (blocks ? result.found : result.right) = outcome.label_hash() + ":" + outcome.centroid_hash();
+    if (!blocks) continue;
+    for (const auto& [key, value] : session.variant().library_info()) {
+      if (key == "points read") result.way = value;
+    }
+  }
+  return result;
+}
+
+TEST(GpuBlocks, PointsThatAreNotPageLockedWhereTheyLieAreCopiedByThreads) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(20011, 37, 70);
+  const ByBlocks alone = by_blocks(data, data.problem);
+  EXPECT_EQ(alone.found, alone.right);
+  EXPECT_EQ(alone.way, "page-locked where they lie");
+  // Nothing is page-locked twice.
+  const Session<float> first(require_variant("cuda_blocks"), data.problem, data.centroids.data());
+  const ByBlocks second = by_blocks(data, data.problem);
+  EXPECT_EQ(second.found, second.right);
+  EXPECT_THAT(second.way, AllOf(HasSubstr("copied by 4 threads, since "), HasSubstr("cudaError")));
+}
+
+TEST(GpuBlocks, AFileIsReadIntoPageLockedBuffers) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(20011, 37, 70);
+  const test::TemporaryFolder folder;
+  Problem<float> problem = data.problem;
+  problem.points_file =
+      folder.write("points", std::string(128, ' ') +
+                                 std::string(reinterpret_cast<const char*>(data.points.data()),
+                                             data.points.size() * sizeof(float)));
+  problem.beyond_memory = true;
+  for (const char* bytes : {"1", "100000", "4000000"}) {
+    const test::ScopedVariable block("KMEANS_BENCH_BLOCK_BYTES", bytes);
+    const ByBlocks result = by_blocks(data, problem);
+    EXPECT_EQ(result.found, result.right) << bytes;
+    EXPECT_THAT(result.way, HasSubstr("the page cache"));
+    // A reader that fails ends the step with its reason.
+    Session<float> session(require_variant("cuda_blocks"), problem, data.centroids.data());
+    session.reset();
+    session.step(1);
+    std::filesystem::resize_file(problem.points_file, 1000);
+    EXPECT_THROW(session.step(1), std::runtime_error);
+    problem.points_file =
+        folder.write("points", std::string(128, ' ') +
+                                   std::string(reinterpret_cast<const char*>(data.points.data()),
+                                               data.points.size() * sizeof(float)));
+  }
+}
+
 TEST(GpuSession, DeviceEventsAgreeWithTheHostsClockOnALongStep) {
   SKIP_WITHOUT_GPU();
   const auto data = random_data(200000, 16, 256);
@@ -278,7 +345,7 @@ TEST(GpuSession, DeviceEventsAgreeWithTheHostsClockOnALongStep) {
 
 TEST(GpuPlan, MoreMemoryThanTheGpuHasIsSkippedWithNeedAndHave) {
   SKIP_WITHOUT_GPU();
-  const auto value = nlohmann::json::parse(R"({
+  auto value = nlohmann::json::parse(R"({
     "name": "demo", "title": "Demo", "init": "random:1",
     "data": {"generator": "uniform", "seed": 1}, "variants": ["cuda_atomic"],
     "scales": {"quick": {"sweep": {"n": [100], "d": [2], "k": [3]}, "iterations": 4}}
@@ -293,6 +360,12 @@ TEST(GpuPlan, MoreMemoryThanTheGpuHasIsSkippedWithNeedAndHave) {
   };
   EXPECT_EQ(skip_reason(1e9), "");
   EXPECT_THAT(skip_reason(100), AllOf(HasSubstr("needs "), HasSubstr(" of GPU memory, has 100 B")));
+  // Where points alone are too much, the one that is sent them runs.
+  value["variants"] = {"cuda_blocks"};
+  value["scales"]["quick"]["sweep"] = {{"n", {10000000}}, {"d", {30}}, {"k", {3}}};
+  EXPECT_EQ(skip_reason(5e8), "");
+  value["variants"] = {"cuda_exact"};
+  EXPECT_THAT(skip_reason(5e8), HasSubstr(" of GPU memory, has 477 MiB"));
   const Shape huge{2000000000, 1000, 5, Precision::f32};
   EXPECT_GT(device_memory_need(require_variant("cuda_atomic"), huge), 4.0 * 2e9 * 1e3);
 }
