@@ -2,7 +2,8 @@
 # A backend is a folder under implementations/ that shares one dependency.
 #
 #   kmeans_backend(<folder> [LANGUAGE CXX|CUDA] [REQUIRES <imported target>...]
-#                  [MISSING <why it is left out when a required target does not exist>])
+#                  [MISSING <why it is left out when a required target does not exist>]
+#                  [ALONE <CUDA source that is never compiled with others>...])
 #
 # Every source file in the folder is one variant (files beginning with '_' are shared code). They
 # are found by a glob, so a new variant needs no edit here, and go into an OBJECT library: the
@@ -14,8 +15,39 @@ set_property(GLOBAL PROPERTY KMEANS_BACKENDS "")
 set_property(GLOBAL PROPERTY KMEANS_MISSING "")
 set_property(GLOBAL PROPERTY KMEANS_MISSING_SUMMARY "")
 
+# Makes files that include several CUDA sources each, and puts them in place of those in the list: of a
+# plain variant, nvcc spends two thirds of its time on headers, and CMake 3.25 has no unity build for CUDA.
+# All headers come first, so that what a source includes is nothing new; its names are in a namespace of
+# its own, since others have the same.
+function(kmeans_compile_together folder list)
+  set(at_once ${KMEANS_SOURCES_AT_ONCE})
+  if(at_once GREATER 6)  # so that two processors have something to do
+    set(at_once 6)
+  endif()
+  set(files "")
+  while(${list})
+    list(SUBLIST ${list} 0 ${at_once} part)
+    list(REMOVE_ITEM ${list} ${part})
+    set(headers "")
+    set(bodies "")
+    foreach(source IN LISTS part)
+      file(STRINGS ${source} includes REGEX "^#include ")
+      list(APPEND headers ${includes})
+      get_filename_component(stem ${source} NAME_WE)
+      string(APPEND bodies "namespace of_${stem} {\n#include \"${source}\"\n}\n")
+    endforeach()
+    list(REMOVE_DUPLICATES headers)
+    list(JOIN headers "\n" headers)
+    list(LENGTH files number)
+    list(APPEND files ${PROJECT_BINARY_DIR}/generated/${folder}_${number}.cu)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/${folder}_${number}.cu
+         CONTENT "${headers}\n${bodies}")
+  endwhile()
+  set(${list} ${files} PARENT_SCOPE)
+endfunction()
+
 function(kmeans_backend name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LANGUAGE;MISSING" "REQUIRES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "LANGUAGE;MISSING" "REQUIRES;ALONE")
   if(NOT arg_LANGUAGE)
     set(arg_LANGUAGE CXX)
   endif()
@@ -59,7 +91,14 @@ function(kmeans_backend name)
   if(of_own_architectures)
     list(REMOVE_ITEM sources ${of_own_architectures})
   endif()
-  add_library(kmeans_variants_${name} OBJECT ${sources})
+  set(together ${sources})
+  list(FILTER together INCLUDE REGEX "\\.cu$")
+  list(TRANSFORM arg_ALONE PREPEND ${folder}/)
+  list(REMOVE_ITEM together ${arg_ALONE})
+  set(alone ${sources})
+  list(REMOVE_ITEM alone ${together})
+  kmeans_compile_together(${name} together)
+  add_library(kmeans_variants_${name} OBJECT ${alone} ${together})
   target_link_libraries(kmeans_variants_${name} PRIVATE kmeans_options ${arg_REQUIRES})
   target_compile_options(kmeans_variants_${name} PRIVATE
     $<$<COMPILE_LANGUAGE:CXX>:${kmeans_march_flags}>)

@@ -3,8 +3,8 @@
 #
 # Runs the C++ tests (CTest) and the Python tests (pytest), and ends with both runners' own counts.
 # BUILD names the build folder: build, or build-PRESET. A preset knows the environment that its tests
-# need. Under sanitizers the C++ tests alone run. The Python tests run in three parts side by side, since
-# some mostly wait: of faults, of what draws, and the rest.
+# need. Under sanitizers the C++ tests alone run. The Python tests run in parts side by side, since some
+# mostly wait.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -14,9 +14,6 @@ mkdir -p "$logs"
 
 preset=release
 [[ $build == build-* ]] && preset=${build#build-}
-ctest --preset "$preset" --no-tests=error --parallel 2 | tee "$logs/ctest.log"
-ctest_status=${PIPESTATUS[0]}
-
 export KMEANS_BENCH=$PWD/$build/kmeans-bench
 # Where there is no browser, the tests in one are left out, and the summary says so.
 PYTHONPATH=tests/plots .venv/bin/python -c 'import browser; exit(browser.find() is None)' ||
@@ -27,7 +24,18 @@ case $preset in
   dev | tsan) ;;
   *) nice -n -20 "$KMEANS_BENCH" machine >"$logs/machine.log" 2>&1 ;;
 esac
-parts=(faults plots python)
+ctest --preset "$preset" --no-tests=error --parallel 3 | tee "$logs/ctest.log"
+ctest_status=${PIPESTATUS[0]}
+
+# Of about the same length.
+declare -A files=(
+  [faults]='tests/faults/test_[a-d]*.py'
+  [faults-2]='tests/faults/test_[e-z]*.py'
+  [plots]='tests/plots'
+  [python]='tests/python/test_[a-q]*.py'
+  [python-2]='tests/python/test_[r-z]*.py'
+)
+parts=(faults faults-2 plots python python-2)
 declare -A running
 pytest_status=0
 # With job control their programs do not ignore SIGINT, as some tests expect, and are ended together.
@@ -45,7 +53,8 @@ for part in "${parts[@]}"; do
   case $preset in
     dev | tsan) echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log" ;;
     *)
-      .venv/bin/python -m pytest -rs -p no:cacheprovider "tests/$part" >"$logs/pytest-$part.log" 2>&1 &
+      # shellcheck disable=SC2086  # a pattern
+      .venv/bin/python -m pytest -rs -p no:cacheprovider ${files[$part]} >"$logs/pytest-$part.log" 2>&1 &
       running[$part]=$!
       ;;
   esac
@@ -72,7 +81,7 @@ echo
 echo '== Summary'
 grep -E '% tests passed|tests failed out of' "$logs/ctest.log" | sed 's/^/CTest:     /'
 for part in "${parts[@]}"; do
-  printf 'pytest:    %-7s %s\n' "$part" "$(tail -n 1 "$logs/pytest-$part.log")"
+  printf 'pytest:    %-8s %s\n' "$part" "$(tail -n 1 "$logs/pytest-$part.log")"
 done
 echo "GPU tests: $gpu_note"
 grep -q "no Chromium here" "$logs/pytest-plots.log" && echo 'Browser:   skipped (no Chromium here)'

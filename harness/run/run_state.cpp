@@ -198,6 +198,7 @@ void RunState::review(CellState& state) {
       state.repetitions = decision.repetitions;
     }
     state.certified.push_back(record->result.outcome);
+    state.has_stages = !record->result.stages.empty();
   }
 }
 

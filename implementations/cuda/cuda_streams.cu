@@ -48,5 +48,5 @@ KMEANS_VARIANT(CudaStreams, .name = "cuda_streams",
                .timing_note =
                    "k streams made and destroyed, and the loss summed and downloaded, in "
                    "every iteration",
-               .supports = streams_fit, .device_bytes = cuda::per_cluster_device_bytes,
-               .traffic = cuda::per_cluster_traffic)
+               .supports = streams_fit, .device_bytes = kmeans::cuda::per_cluster_device_bytes,
+               .traffic = kmeans::cuda::per_cluster_traffic)

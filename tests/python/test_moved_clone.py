@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT
+from tests.support import ROOT, lend_ceilings
 
 PROGRAM = os.environ.get("KMEANS_BENCH", "")
 
@@ -81,6 +81,7 @@ def test_program_of_a_copied_clone_reads_the_copy(copied: Path, tmp_path: Path) 
 @needs_program
 def test_its_cache_and_results_are_in_the_copy(copied: Path, tmp_path: Path) -> None:
     program = copied / "build" / "kmeans-bench"
+    lend_ceilings(copied / ".cache")
     made = kmeans(program, "run", "of-the-copy", "--keep-environment", cwd=tmp_path)
     assert made.returncode == 0, made.stderr
     assert list((copied / "results").glob("*/of-the-copy.json"))
