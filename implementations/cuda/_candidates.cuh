@@ -12,21 +12,31 @@
 namespace kmeans::cuda {
 
 constexpr int kMaxCandidates = 32;  // of a list: a lane each
+constexpr int kCandidatesAtOnce = 4;
 
-/// Squared distance in float32, the warp's lanes over the coordinates: as q in filter_factor().
-__device__ inline float squared_distance_of_warp(const float* __restrict__ dev_point,
-                                                 const float* __restrict__ dev_centroid,
-                                                 std::int64_t d) {
-  float sum = 0;
+/// Squared distances of a point to kCandidatesAtOnce centroids in float32, the warp's lanes over the
+/// coordinates: as q in filter_factor().
+__device__ inline void squared_distances_of_warp(
+    const float* __restrict__ dev_point, const float* __restrict__ dev_centroids,
+    const std::int64_t (&candidates)[kCandidatesAtOnce], std::int64_t d,
+    float (&sums)[kCandidatesAtOnce]) {
+#pragma unroll
+  for (int c = 0; c < kCandidatesAtOnce; ++c) sums[c] = 0;
   for (std::int64_t t = threadIdx.x % 32; t < d; t += 32) {
-    const float difference = __fsub_rn(dev_point[t], dev_centroid[t]);
-    sum = __fmaf_rn(difference, difference, sum);
+    const float x = dev_point[t];
+#pragma unroll
+    for (int c = 0; c < kCandidatesAtOnce; ++c) {
+      const float difference = __fsub_rn(x, dev_centroids[candidates[c] * d + t]);
+      sums[c] = __fmaf_rn(difference, difference, sums[c]);
+    }
   }
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
-    sum = __fadd_rn(sum, __shfl_xor_sync(kAllLanes, sum, distance));
+#pragma unroll
+    for (int c = 0; c < kCandidatesAtOnce; ++c) {
+      sums[c] = __fadd_rn(sums[c], __shfl_xor_sync(kAllLanes, sums[c], distance));
+    }
   }
-  return sum;
 }
 
 /// The nearest of the candidates that `close` names, lane by lane, as defined; the lowest index
@@ -83,10 +93,18 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
     const float* point = dev_points + i * d;
     const std::int32_t own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
     float distance = INFINITY;  // of the lane's candidate
-    for (int c = 0; c < candidates; ++c) {
-      const std::int64_t j = __shfl_sync(kAllLanes, own, c);
-      const float q = squared_distance_of_warp(point, dev_centroids + j * d, d);
-      if (lane == c) distance = q;
+    for (int first = 0; first < candidates; first += kCandidatesAtOnce) {
+      std::int64_t some[kCandidatesAtOnce];
+      float q[kCandidatesAtOnce];
+#pragma unroll
+      for (int c = 0; c < kCandidatesAtOnce; ++c) {
+        some[c] = __shfl_sync(kAllLanes, own, min(first + c, candidates - 1));
+      }
+      squared_distances_of_warp(point, dev_centroids, some, d, q);
+#pragma unroll
+      for (int c = 0; c < kCandidatesAtOnce; ++c) {
+        if (lane == first + c && lane < candidates) distance = q[c];
+      }
     }
     const float best = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(distance)));
     const bool close = lane < candidates && !(distance > __fmaf_rn(best, factor, kSearchTiny));

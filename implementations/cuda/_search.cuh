@@ -13,113 +13,6 @@ namespace kmeans::cuda {
 constexpr int kSearchThreads = 256;
 constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
-<<<<<<< HEAD
-constexpr float kSearchTiny = 0x1p-136F;  // kFilterTiny for d up to 1024
-constexpr int kMaxCandidates = 32;        // of a list: a lane each
-constexpr int kCandidatesAtOnce = 4;
-
-/// Squared distances of a point to kCandidatesAtOnce centroids in float32, the warp's lanes over the
-/// coordinates: as q in filter_factor().
-__device__ inline void squared_distances_of_warp(
-    const float* __restrict__ dev_point, const float* __restrict__ dev_centroids,
-    const std::int64_t (&candidates)[kCandidatesAtOnce], std::int64_t d,
-    float (&sums)[kCandidatesAtOnce]) {
-#pragma unroll
-  for (int c = 0; c < kCandidatesAtOnce; ++c) sums[c] = 0;
-  for (std::int64_t t = threadIdx.x % 32; t < d; t += 32) {
-    const float x = dev_point[t];
-#pragma unroll
-    for (int c = 0; c < kCandidatesAtOnce; ++c) {
-      const float difference = __fsub_rn(x, dev_centroids[candidates[c] * d + t]);
-      sums[c] = __fmaf_rn(difference, difference, sums[c]);
-    }
-  }
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-#pragma unroll
-    for (int c = 0; c < kCandidatesAtOnce; ++c) {
-      sums[c] = __fadd_rn(sums[c], __shfl_xor_sync(kAllLanes, sums[c], distance));
-    }
-  }
-}
-
-/// The nearest of the candidates that `close` names, lane by lane, as defined; the lowest index
-/// wins.
-__device__ inline std::int32_t nearest_as_defined(const float* __restrict__ dev_point,
-                                                  const float* __restrict__ dev_centroids,
-                                                  std::int64_t d, std::int32_t candidate,
-                                                  bool close) {
-  double nearest = INFINITY;
-  std::int32_t label = 0x7fffffff;
-  if (close) {
-    label = candidate;
-    nearest = 0;
-    for (std::int64_t t = 0; t < d; ++t) {
-      nearest = add_exact_square(nearest, dev_point[t], dev_centroids[candidate * d + t]);
-    }
-  }
-#pragma unroll
-  for (int distance = 16; distance > 0; distance /= 2) {
-    const double other = __shfl_xor_sync(kAllLanes, nearest, distance);
-    const std::int32_t other_label = __shfl_xor_sync(kAllLanes, label, distance);
-    if (other < nearest || (other == nearest && other_label < label)) {
-      nearest = other;
-      label = other_label;
-    }
-  }
-  return label;
-}
-
-/// Points whose centroids the bounds leave are listed, a warp a point: the nearest of them in
-/// float32, or as defined where that is too close. Those with longer lists, or without one, are for
-/// search_kernel.
-__global__ void decide_kernel(const float* __restrict__ dev_points,
-                              const float* __restrict__ dev_centroids, std::int64_t d, float factor,
-                              std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,
-                              const std::int32_t* __restrict__ dev_candidate_counts,
-                              const std::int32_t* __restrict__ dev_candidates,
-                              std::int32_t* __restrict__ dev_nearest,
-                              std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  const auto count = static_cast<std::int64_t>(dev_state->undecided);
-  const bool lists = dev_state->too_far == 0;
-  const std::int64_t warps = std::int64_t{gridDim.x} * blockDim.x / 32;
-  for (std::int64_t slot = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; slot < count;
-       slot += warps) {
-    const std::int64_t i = dev_undecided[slot];
-    const int candidates = lists && slot < listed ? dev_candidate_counts[slot] : kMaxCandidates + 1;
-    if (candidates > kMaxCandidates) {
-      if (lane == 0) {
-        dev_crowded[atomicAdd(&dev_state->crowded, 1ULL)] = static_cast<std::int32_t>(i);
-      }
-      continue;
-    }
-    const float* point = dev_points + i * d;
-    const std::int32_t own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
-    float distance = INFINITY;  // of the lane's candidate
-    for (int first = 0; first < candidates; first += kCandidatesAtOnce) {
-      std::int64_t some[kCandidatesAtOnce];
-      float q[kCandidatesAtOnce];
-#pragma unroll
-      for (int c = 0; c < kCandidatesAtOnce; ++c) {
-        some[c] = __shfl_sync(kAllLanes, own, min(first + c, candidates - 1));
-      }
-      squared_distances_of_warp(point, dev_centroids, some, d, q);
-#pragma unroll
-      for (int c = 0; c < kCandidatesAtOnce; ++c) {
-        if (lane == first + c && lane < candidates) distance = q[c];
-      }
-    }
-    const float best = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(distance)));
-    const bool close = lane < candidates && !(distance > __fmaf_rn(best, factor, kSearchTiny));
-    const unsigned all_close = __ballot_sync(kAllLanes, close);
-    const std::int32_t label =
-        __popc(all_close) == 1 ? __shfl_sync(kAllLanes, own, __ffs(static_cast<int>(all_close)) - 1)
-                               : nearest_as_defined(point, dev_centroids, d, own, close);
-    if (lane == 0) dev_nearest[i] = label;
-  }
-}
-=======
 constexpr float kSearchTiny = 0x1p-127F;  // kFilterTiny for d up to kMostFiltered
 
 /// What the kernels of an iteration tell each other.
@@ -128,7 +21,6 @@ struct TensorState {
   unsigned long long crowded;    // of those: more centroids than a list holds
   unsigned too_far;              // a centroid that float16 does not hold: no point is decided
 };
->>>>>>> 8ed4330a7f888ce07861453e29d377be119c2edb
 
 /// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; where a
 /// search will read them.
