@@ -42,9 +42,8 @@ constexpr int kCoordinates = 32;  // in shared memory at a time, a lane each
 static_assert(kRows == kThreads && kCoordinates == kLanes);
 
 constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
-constexpr std::int64_t kFewestBlocks =
-    8;                     // so that copies and kernels overlap in small problems too
-constexpr int kSlots = 2;  // blocks on the GPU
+constexpr std::int64_t kFewestBlocks = 8;  // else copies and kernels of few points do not overlap
+constexpr int kSlots = 2;                  // blocks on the GPU
 // Threads that fill page-locked blocks from memory: one copies some 10 GB/s, less than the link carries.
 constexpr int kMostCopiers = 12;
 
