@@ -41,10 +41,8 @@ class PinnedBuffer {
 /// Memory of others, page-locked while this lives.
 class PageLocked {
  public:
-  enum class Use {
-    read,
-    write
-  };  ///< By the program: memory that it may only read is harder to lock.
+  /// By the program. Memory that it may only read is locked as such, where the GPU knows that.
+  enum class Use { read, write };
 
   /// Throws Error where CUDA refuses it.
   PageLocked(const void* data, std::int64_t bytes, Use use) {

@@ -5,7 +5,7 @@
 //            the GPU labels and sums the block before
 // Parallel:  one stream copies and one computes. 128 points a block of threads, four a lane, against
 //            32 centroids at a time, eight a warp
-// Memory:    two blocks of 64 MiB, or of an eighth of the points, and all labels are on the GPU. Points
+// Memory:    two blocks of 32 MiB, or of an eighth of the points, and all labels are on the GPU. Points
 //            in host memory are page-locked where they lie, in setup; where CUDA refuses that, and
 //            where a file is read, threads fill page-locked blocks ahead
 // Numerics:  float32 decides where its proven error bound lets it, float64 as defined elsewhere; sums
@@ -41,10 +41,9 @@ constexpr int kGroup = kOwnCentroids * kWarps;
 constexpr int kCoordinates = 32;  // in shared memory at a time, a lane each
 static_assert(kRows == kThreads && kCoordinates == kLanes);
 
-constexpr std::int64_t kBlockBytes = std::int64_t{64} << 20;
-constexpr std::int64_t kFewestBlocks =
-    8;                     // so that copies and kernels overlap in small problems too
-constexpr int kSlots = 2;  // blocks on the GPU
+constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kFewestBlocks = 8;  // else copies and kernels of few points do not overlap
+constexpr int kSlots = 2;                  // blocks on the GPU
 // Threads that fill page-locked blocks from memory: one copies some 10 GB/s, less than the link carries.
 constexpr int kMostCopiers = 12;
 

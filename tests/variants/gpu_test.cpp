@@ -313,7 +313,7 @@ TEST(GpuBlocks, AFileIsReadIntoPageLockedBuffers) {
                                  std::string(reinterpret_cast<const char*>(data.points.data()),
                                              data.points.size() * sizeof(float)));
   problem.beyond_memory = true;
-  for (const char* bytes : {"1", "100000", "4000000"}) {
+  for (const char* bytes : {"1000", "100000", "4000000"}) {
     const test::ScopedVariable block("KMEANS_BENCH_BLOCK_BYTES", bytes);
     const ByBlocks result = by_blocks(data, problem);
     EXPECT_EQ(result.found, result.right) << bytes;
