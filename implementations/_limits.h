@@ -30,7 +30,7 @@ inline Support counts_fit(const Shape& shape) {
                      " points: clusters are counted in 32 bits, at most " + std::to_string(kMax));
 }
 
-/// Both.
+/// Both limits.
 inline Support sums_and_counts_fit(const Shape& shape) {
   const Support sums = sums_fit(shape);
   return sums.ok ? counts_fit(shape) : sums;

@@ -14,6 +14,7 @@
 #include "harness/machine/cuda/device.cuh"
 #include "harness/machine/gpu.h"
 #include "harness/variant.h"
+#include "implementations/_limits.h"
 
 namespace kmeans::cuda {
 
@@ -37,24 +38,6 @@ inline std::vector<std::pair<std::string, std::string>> cuda_versions() {
 /// Scalar bytes of the points of a shape.
 inline double scalar_bytes(const Shape& shape) {
   return shape.precision == Precision::f64 ? 8.0 : 4.0;
-}
-
-/// The limit of variants that count a cluster's points in 32 bits, one thread a point.
-inline Support counts_fit(const Shape& shape) {
-  if (shape.n <= 2147483647) return Support::yes();
-  return Support::no("n = " + std::to_string(shape.n) +
-                     " points: clusters are counted in 32 bits, at most 2147483647");
-}
-
-/// counts_fit, and that of variants which add points to their cluster's sum one by one: in float32
-/// a sum of 2^24 alike points no longer grows by one more.
-inline Support sums_fit(const Shape& shape) {
-  if (shape.precision != Precision::f64 && shape.n / shape.k >= (1 << 24)) {
-    return Support::no("n = " + std::to_string(shape.n) + ", k = " + std::to_string(shape.k) +
-                       ": some cluster has 16777216 points or more, and a float32 sum of so many "
-                       "does not grow by another one");
-  }
-  return counts_fit(shape);
 }
 
 /// Device bytes of points, labels, centroids, sums (in columns or not) and counts: what a plain

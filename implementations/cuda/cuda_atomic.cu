@@ -89,7 +89,7 @@ KMEANS_VARIANT(
     CudaAtomic, .name = "cuda_atomic",
     .summary = "one thread a point, centroids from global memory, global atomics",
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
-    .deterministic = false, .supports = sums_fit, .device_bytes = plain_device_bytes,
+    .deterministic = false, .supports = sums_and_counts_fit, .device_bytes = plain_device_bytes,
     .traffic = [](const Shape& s) {
       const double scalar = scalar_bytes(s);
       const double points = scalar * s.n * s.d;

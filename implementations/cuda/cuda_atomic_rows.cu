@@ -141,7 +141,7 @@ KMEANS_VARIANT(
     .summary = "row-major points, fused assignment and global atomics, movement each iteration",
     .source = "marinai2023", .precisions = {Precision::f32, Precision::f64}, .deterministic = false,
     .timing_note = "each centroid's movement, downloaded and added up in every iteration",
-    .supports = sums_fit,
+    .supports = sums_and_counts_fit,
     .memory_bytes =
         [](const Shape& s) {
           return 4.0 * static_cast<double>(s.n) + scalar_bytes(s) * static_cast<double>(s.k);

@@ -269,7 +269,7 @@ kmeans::Support cublas_takes(const Shape& shape) {
   if (shape.k > 2147483647 || shape.d > 2147483647) {
     return kmeans::Support::no("cuBLAS takes matrices of at most 2147483647 rows and columns");
   }
-  return sums_fit(shape);
+  return sums_and_counts_fit(shape);
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ KMEANS_VARIANT(
     CudaShared, .name = "cuda_shared",
     .summary = "one thread a point, centroids from shared memory, global atomics",
     .source = "goldsborough2017", .precisions = {Precision::f32, Precision::f64},
-    .deterministic = false, .supports = sums_fit, .device_bytes = plain_device_bytes,
+    .deterministic = false, .supports = sums_and_counts_fit, .device_bytes = plain_device_bytes,
     .traffic = [](const Shape& s) {
       const double points = scalar_bytes(s) * s.n * s.d;
       return Traffic{.read_bytes = tiled_assignment_bytes(s, kThreads, 1),

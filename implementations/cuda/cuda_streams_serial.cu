@@ -33,6 +33,6 @@ KMEANS_VARIANT(CudaStreamsSerial, .name = "cuda_streams_serial",
                .source = "zhihu2023", .precisions = {Precision::f32, Precision::f64},
                .deterministic = false,
                .timing_note = "the loss, summed and downloaded in every iteration",
-               .supports = kmeans::cuda::counts_fit,
+               .supports = kmeans::counts_fit,
                .device_bytes = kmeans::cuda::per_cluster_device_bytes,
                .traffic = kmeans::cuda::per_cluster_traffic)

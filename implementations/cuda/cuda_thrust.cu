@@ -150,7 +150,8 @@ class CudaThrust final : public kmeans::Variant<T> {
 KMEANS_VARIANT(
     CudaThrust, .name = "cuda_thrust",
     .summary = "cuda_atomic with Thrust's vectors and algorithms", .source = "goldsborough2017",
-    .precisions = {Precision::f32, Precision::f64}, .deterministic = false, .supports = sums_fit,
+    .precisions = {Precision::f32, Precision::f64}, .deterministic = false,
+    .supports = sums_and_counts_fit,
     .device_bytes =
         [](const Shape& s) {
           // Setup transposes from a row-major copy of all points.
