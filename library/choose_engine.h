@@ -10,6 +10,7 @@
 #include <string>
 
 #include "implementations/openmp/_best_choice.h"
+#include "implementations/openmp/_family.h"
 #include "library/engine.h"
 
 namespace kmeans_exact {
@@ -18,21 +19,6 @@ namespace {
 
 inline std::unique_ptr<Engine> make_engine(const std::string& name) {
   return kmeans::registered_variant(name).factory.make_float(kmeans::Precision::f32);
-}
-
-/// What openmp_int8 would use on this processor, as it says itself of a problem of one point.
-inline std::string byte_instructions() {
-  const float point = 1;
-  kmeans::Problem<float> problem;
-  problem.shape = {1, 1, 1};
-  problem.points = &point;
-  problem.max_abs = 1;
-  const auto engine = make_engine("openmp_int8");
-  engine->setup(problem);
-  for (const auto& [key, value] : engine->library_info()) {
-    if (key == "int8") return value;
-  }
-  return "plain";
 }
 
 /// Nanoseconds of one thread and point, as all of FamilyCosts: how much longer openmp_best takes to set up
@@ -44,14 +30,13 @@ inline double dearer_setup(const kmeans::Shape& shape) {
 }
 
 inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
-  static const std::string bytes = byte_instructions();
-  const kmeans::openmp::FamilyCosts costs(shape);
-  const std::string brute = kmeans::openmp::brute_family(shape, bytes);
-  const double iteration = brute == "openmp_int8" ? costs.int8() : costs.exact();
+  const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
+  const double iteration = kmeans::openmp::FamilyCosts(shape).brute(bytes);
   // Boxes save nearly everything from the first iteration on, bounds as soon as the centroids slow down.
   const double saved = shape.d <= 8 ? 1.0 : 0.5;
-  return static_cast<double>(iterations) * saved * iteration > dearer_setup(shape) ? "openmp_best"
-                                                                                   : brute;
+  return static_cast<double>(iterations) * saved * iteration > dearer_setup(shape)
+             ? "openmp_best"
+             : kmeans::openmp::brute_family(shape, bytes);
 }
 
 }  // namespace

@@ -20,10 +20,24 @@ struct FamilyCosts {
   /// openmp_exact: a multiply-add a coordinate, an epilogue a pair, points that change clusters.
   [[nodiscard]] double exact() const { return s.k * (0.0175 * s.d + 0.09) + 0.38 * s.d + 2; }
 
-  /// openmp_int8 with VNNI instructions: a quarter of the multiply-adds, then what is left open; and
-  /// more barriers, 8 us in all.
-  [[nodiscard]] double int8() const {
-    return s.k * (0.0044 * s.d + 0.12) + 0.5 * s.d + 8 + 8000 / s.n;
+  /// openmp_int8, by the instructions that it has: with VNNI a quarter of the multiply-adds, with tiles an
+  /// eighth; then what is left open; and more barriers, 8 us in all.
+  [[nodiscard]] double int8(const std::string& instructions) const {
+    const double product = instructions == "amx" ? 0.0022 : 0.0044;
+    return s.k * (product * s.d + 0.1) + 0.3 * s.d + 28 + 8000 / s.n;
+  }
+
+  /// Do bytes suit points that nothing is known of? Plain vectors and whatever is emulated are slower than
+  /// float32; of AVX2 bytes are not four times as fast.
+  [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
+    const bool fast =
+        (instructions.starts_with("avx") && instructions != "avx2") || instructions == "amx";
+    return fast && int8(instructions) < exact();
+  }
+
+  /// Of the family that prefers_bytes() says.
+  [[nodiscard]] double brute(const std::string& instructions) const {
+    return prefers_bytes(instructions) ? int8(instructions) : exact();
   }
 
   /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them,
@@ -60,17 +74,9 @@ struct FamilyCosts {
   Sizes s;
 };
 
-/// Instructions that the costs hold for, by the names that openmp_int8 has for them. Plain vectors and
-/// whatever is emulated are slower than float32; of AVX2 bytes are not four times as fast.
-inline bool has_fast_bytes(const std::string& instructions) {
-  return (instructions.starts_with("avx") && instructions != "avx2") || instructions == "amx";
-}
-
 /// The family for points that nothing is known of.
 inline std::string brute_family(const Shape& shape, const std::string& int8_instructions) {
-  const FamilyCosts costs(shape);
-  return has_fast_bytes(int8_instructions) && costs.int8() < costs.exact() ? "openmp_int8"
-                                                                           : "openmp_exact";
+  return FamilyCosts(shape).prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
 }
 
 /// Boxes tell centroids apart whatever the points are.

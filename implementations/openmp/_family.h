@@ -3,6 +3,9 @@
 // What openmp_best asks of a variant that it may have at work, beside the contract.
 #pragma once
 
+#include <cstdint>
+#include <string>
+
 #include "harness/variant.h"
 
 namespace kmeans::openmp {
@@ -14,5 +17,8 @@ class Family : public Variant<T> {
   /// few clusters takes as long as an iteration.
   [[nodiscard]] virtual const T* centroids() const = 0;
 };
+
+/// The instructions that openmp_int8 has on this processor for rows of d coordinates; defined with it.
+std::string int8_instructions(std::int64_t d);
 
 }  // namespace kmeans::openmp

@@ -42,15 +42,6 @@ template <class V, class T>
   store(upper, score + margin);
 }
 
-/// What was kept of a group's centroids, a lane each, for point p of the block.
-[[gnu::always_inline]] inline void load_lanes(const Int8Scratch& scratch, std::int64_t g, int p,
-                                              EightInts& lanes) {
-  const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + p;
-  constexpr std::int64_t kNext = kInt8Points;
-  lanes = EightInts{sums[0],         sums[kNext],     sums[2 * kNext], sums[3 * kNext],
-                    sums[4 * kNext], sums[5 * kNext], sums[6 * kNext], sums[7 * kNext]};
-}
-
 /// Has memory send the next block and the rows that the block before left open: a share at a time,
 /// between groups, so that memory has time for all of it.
 class Fetching {
@@ -191,14 +182,10 @@ template <class V, class T>
 }
 
 /// Are the sums of few groups kept, since to find them again costs more than to store them?
-inline bool keeps_sums(const Int8Task& task) { return task.group_count <= kInt8KeptGroups; }
-inline constexpr bool kSumsAreWhole = true;  // |z|^2 and offset are part of them
-
-[[gnu::always_inline]] inline void load_kept_sums(const Int8Task& /*task*/,
-                                                  const Int8Scratch& scratch, std::int64_t g, int p,
-                                                  EightInts& sums) {
-  load_lanes(scratch, g, p, sums);
+inline bool keeps_sums(const Int8Task& task) {
+  return task.group_count <= kInt8KeptGroups && task.words >= kInt8KeptWords;
 }
+inline constexpr bool kSumsAreWhole = true;  // |z|^2 and offset are part of them
 
 /// For the points from `first` on: the upper ends of all groups, and the highest lower end.
 inline void bound_part(const Int8Task& task, int first, Int8Scratch& scratch) {

@@ -96,14 +96,11 @@ struct Int8Task {
 /// A point of a block and a group that may hold its nearest centroid, as one number.
 inline constexpr int kInt8PairPoints = 64;  // group * 64 + point
 
-/// For at most so many groups all sums are kept between the stages, where to store 24 KiB costs less than
-/// to multiply again; tiles write theirs to memory anyhow, 384 KiB.
+/// For at most so many groups, of at least so many words, all sums are kept between the stages, where to
+/// store 24 KiB costs less than to multiply again; tiles write theirs to memory anyhow, 384 KiB.
 inline constexpr std::int64_t kInt8KeptGroups = 16;
+inline constexpr std::int64_t kInt8KeptWords = 8;
 inline constexpr std::int64_t kInt8KeptTileGroups = 256;
-
-/// From so many words of all groups on, kept sums are compared a register of points at a time: fetching
-/// single ones, each from a line of its own, takes longer where more lies in the cache. Measured.
-inline constexpr std::int64_t kInt8WholeRegisters = 64;
 
 /// A thread's memory between the stages of the filter.
 struct Int8Scratch {

@@ -57,10 +57,12 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
 }
 
 /// Lists the pairs of a point and a centroid, by its place in the groups, that stay: of kept sums, a
-/// register of points at a time.
-inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
+/// register of points at a time. `compared`: how many such registers there were.
+inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch,
+                                   std::int64_t& compared) {
   std::uint32_t* pairs = scratch.pairs.data();
   std::int64_t count = 0;
+  compared = 0;
   for (int first = 0; first < kInt8Points; first += kLanes) {
     const Floats threshold = load<Floats>(scratch.threshold + first);
     const Floats norm = load<Floats>(task.terms->norm + first);
@@ -69,6 +71,7 @@ inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
       const Int8GroupTerms& group = task.groups[g];
       const Floats upper = load<Floats>(scratch.highest.data() + g * kInt8Points + first);
       if (bits_at_least(upper, threshold) == 0) continue;
+      compared += group.count;
       const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + first;
       for (std::int64_t c = 0; c < group.count; ++c) {
         const Floats score = (load<Floats>(sums + c * kInt8Points) - kInt8Zero) * group.step;
@@ -84,31 +87,32 @@ inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
 
 /// From kept sums.
 inline void take_survivors(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
-  const std::int64_t pairs = list_survivors(task, scratch);
+  std::int64_t compared = 0;
+  const std::int64_t pairs = list_survivors(task, scratch, compared);
   for (std::int64_t index = 0; index < pairs; ++index) {
     const std::uint32_t pair = scratch.pairs[index];
     const std::uint32_t p = pair % kInt8PairPoints;
     const std::int32_t count = survivors.count[p]++;
     survivors.few[p][count < kInt8Few ? count : kInt8Few] = task.order[pair / kInt8PairPoints];
   }
-  survivors.operations = pairs * 10;
+  survivors.operations = (compared + pairs) * 10;
 }
 
-/// From kept sums, or from such as are formed again: pair by pair of a point and a group.
+/// From sums that are formed again, or that tiles have kept: pair by pair of a point and a group.
 inline void take_survivors_of_pairs(const Int8Task& task, Int8Scratch& scratch,
                                     Int8Survivors& survivors) {
   const std::int64_t pairs = list_pairs(task, scratch);
-  const bool kept = keeps_sums(task);
   for (std::int64_t index = 0; index < pairs; ++index) {
     const std::uint32_t pair = scratch.pairs[index];
     const auto p = static_cast<int>(pair % kInt8PairPoints);
     const std::int64_t g = pair / kInt8PairPoints;
     EightInts sums;
-    if (kept) {
+#if defined(KMEANS_INT8_TILE)
+    if (keeps_sums(task)) {
       load_kept_sums(task, scratch, g, p, sums);
-    } else {
+    } else
+#endif
       add_again(task, g, p, sums);
-    }
     const std::uint32_t left = survivors_of(task, g, p, sums, scratch.threshold[p]);
     std::int32_t& count = survivors.count[p];
     const int at = count < kInt8Few ? count : kInt8Few;  // beyond lies room for one group
@@ -123,7 +127,7 @@ inline void take_survivors_of_pairs(const Int8Task& task, Int8Scratch& scratch,
     scratch.threshold[p] = __builtin_inff();  // padding has no candidates
   }
   for (std::int32_t& count : survivors.count) count = 0;
-  if (kSumsAreWhole && keeps_sums(task) && task.group_count * task.words >= kInt8WholeRegisters) {
+  if (kSumsAreWhole && keeps_sums(task)) {
     take_survivors(task, scratch, survivors);
   } else {
     take_survivors_of_pairs(task, scratch, survivors);

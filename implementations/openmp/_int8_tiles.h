@@ -78,15 +78,18 @@ inline void close_tiles() { KMEANS_INT8_TILE(release); }
             scratch.highest.data() + g * kInt8Points + first, lower);
 }
 
-/// As the functions of these names in _int8_kernel.h. Here the sums in memory are those of the products alone.
+/// As the names in _int8_kernel.h. Here the sums in memory are those of the products alone.
 inline bool keeps_sums(const Int8Task& task) { return task.group_count < kInt8KeptTileGroups; }
 inline constexpr bool kSumsAreWhole = false;
 
+/// The sums of a group's centroids, a lane each, for point p of the block.
 [[gnu::always_inline]] inline void load_kept_sums(const Int8Task& task, const Int8Scratch& scratch,
                                                   std::int64_t g, int p, EightInts& sums) {
   const Int8GroupTerms& group = task.groups[g];
-  EightInts products;
-  load_lanes(scratch, g, p, products);
+  const std::int32_t* kept = scratch.sums.data() + g * kInt8Group * kInt8Points + p;
+  constexpr std::int64_t kNext = kInt8Points;
+  const EightInts products{kept[0],         kept[kNext],     kept[2 * kNext], kept[3 * kNext],
+                           kept[4 * kNext], kept[5 * kNext], kept[6 * kNext], kept[7 * kNext]};
   const EightFloats start = kInt8Zero - load<EightFloats>(group.rate) * task.terms->rate[p];
   sums = (reinterpret_cast<EightInts>(start) + load<EightInts>(group.offset)) + products;
 }

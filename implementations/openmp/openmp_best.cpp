@@ -42,34 +42,18 @@ std::unique_ptr<Family<float>> make_family(const std::string& name) {
   return std::unique_ptr<Family<float>>(dynamic_cast<Family<float>*>(variant.release()));
 }
 
-/// What openmp_int8 would use on this processor, as it says itself of a problem of one point.
-std::string int8_instructions() {
-  static const std::string name = [] {
-    const float point = 1;
-    Problem<float> problem;
-    problem.shape = {1, 1, 1};
-    problem.points = &point;
-    problem.max_abs = 1;
-    const auto family = make_family("openmp_int8");
-    family->setup(problem);
-    for (const auto& [key, value] : family->library_info()) {
-      if (key == "int8") return value;
-    }
-    return std::string("plain");
-  }();
-  return name;
-}
-
 /// The families that a shape may need, by name; empty where it is none.
 struct Families {
-  std::string brute;
-  std::string tree;
-  std::string bounded;
+  std::string brute{};
+  std::string tree{};
+  std::string bounded{};
+  std::string int8{};  // instructions; empty where bytes were not in question
 
   static Families of(const Shape& shape, int threads) {
     const bool tree_takes = kmeans::registered_variant("openmp_tree").traits.supports(shape).ok;
-    if (tree_takes && surely_tree(shape)) return {"", "openmp_tree", ""};
-    Families families{brute_family(shape, int8_instructions()), "", ""};
+    if (tree_takes && surely_tree(shape)) return {.tree = "openmp_tree"};
+    Families families{.int8 = int8_instructions(shape.d)};
+    families.brute = brute_family(shape, families.int8);
     if (tree_takes && perhaps_tree(shape)) families.tree = "openmp_tree";
     if (scouts(shape, threads) > 0) {
       families.bounded = prefers_groups(shape) ? "openmp_yinyang" : "openmp_hamerly";
@@ -98,7 +82,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
     problem_ = problem;
     const Shape& shape = problem.shape;
     // A rank without points has none to choose by.
-    names_ = shape.n > 0 ? Families::of(shape, problem.threads) : Families{"openmp_exact", "", ""};
+    names_ = shape.n > 0 ? Families::of(shape, problem.threads) : Families{.brute = "openmp_exact"};
     const auto begin = [&](std::unique_ptr<Family<float>>& family, const std::string& name) {
       if (name.empty()) return;
       family = make_family(name);
@@ -107,7 +91,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
     begin(brute_, names_.brute);
     begin(tree_, names_.tree);
     begin(bounded_, names_.bounded);
-    brute_cost_ = brute_cost();
+    brute_cost_ = FamilyCosts(shape).brute(names_.int8);
     if (tree_ && brute_) prepare_neighbourhoods();
     if (bounded_) prepare_scout();
   }
@@ -159,14 +143,11 @@ class OpenmpBest final : public kmeans::Variant<float> {
     for (const std::string* name : {&names_.brute, &names_.tree, &names_.bounded}) {
       if (!name->empty()) families += (families.empty() ? "" : ", ") + *name;
     }
-    return {{"families", families}, {"int8", int8_instructions()}};
+    if (names_.int8.empty()) return {{"families", families}};
+    return {{"families", families}, {"int8", names_.int8}};
   }
 
  private:
-  [[nodiscard]] double brute_cost() const {
-    const FamilyCosts costs(problem_.shape);
-    return names_.brute == "openmp_int8" ? costs.int8() : costs.exact();
-  }
   [[nodiscard]] double bounded_cost(double computed) const {
     return FamilyCosts(problem_.shape).bounded(computed, in_groups());
   }

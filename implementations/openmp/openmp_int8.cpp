@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "implementations/openmp/_decide.h"
+#include "implementations/openmp/_family.h"
 #include "implementations/openmp/_float64_nearest.h"
 #include "implementations/openmp/_int16_rows.h"
 #include "implementations/openmp/_int8_centroids.h"
@@ -218,6 +219,8 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 };
 
 }  // namespace
+
+std::string kmeans::openmp::int8_instructions(std::int64_t d) { return choose_int8_filter(d).name; }
 
 KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How well ranks or GPUs that share the points are used: `show` strong (the same points on more of
-them), weak (as many points each), or the share of communication in an iteration. Beside
+"""How well threads, ranks or GPUs that share the points are used: `show` strong (the same points on
+more of them), weak (as many points each), or the share of communication in an iteration. Beside
 efficiencies on GPUs, what plots.scaling_model makes of the time on one."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from plots.select import (
     DIMENSIONS,
     GPUS,
     RANKS,
+    THREADS,
     NothingToDraw,
     Panel,
     cells_of,
@@ -35,13 +36,14 @@ Value = Callable[[Cell], Interval | None]
 
 def _axis(figure: dict[str, Any]) -> str:
     x = figure.get("x", RANKS)
-    if x not in (RANKS, GPUS):
-        raise NothingToDraw(f"x is {RANKS} or {GPUS}, not {x!r}")
+    axes = [RANKS, GPUS] if figure.get("show") == "communication" else [THREADS, RANKS, GPUS]
+    if x not in axes:
+        raise NothingToDraw(f"x is {' or '.join(axes)}, not {x!r}")
     return x
 
 
 def _each(cell: Cell, x: str) -> float:
-    """Points of a rank or GPU."""
+    """Points of a thread, rank or GPU."""
     return cell.n / getattr(cell, x)
 
 
@@ -195,7 +197,7 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
             )
         ]
         return captions.caption(result, figure, cells, notes)
-    one = "GPU" if x == GPUS else "rank"
+    one = "GPU" if x == GPUS else x.removesuffix("s")
     notes = [
         f"Efficiency: the time of one {one} over that of p, "
         + (

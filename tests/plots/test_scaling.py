@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def _cell(variant: str, shape: tuple[int, int, int], seconds: float, **count: int) -> dict:
-    made = synthetic.cell("small", variant, "f32", shape, 10, threads=1, **count)
+    made = synthetic.cell("small", variant, "f32", shape, 10, **({"threads": 1} | count))
     synthetic.retime(made, seconds)
     return made
 
@@ -73,6 +73,27 @@ def test_the_model_stands_beside_what_was_measured(result: Result, show: str) ->
     names = [text.get_text() for text in drawn.legends[0].get_texts()]
     assert scaling._MODEL in names
     assert any("Model: docs/scaling.md" in text for text in scaling.caption(result, figure))
+
+
+def test_threads_have_efficiencies_and_no_communication(
+    tmp_path: Path, small_experiment: Json
+) -> None:
+    data = synthetic.result(small_experiment)
+    shape = (1000, 3, 4)
+    data["cells"] = [
+        _cell("openmp_b", shape, 8e-3),
+        _cell("openmp_b", shape, 2.5e-3, threads=4),
+    ]
+    data["planned_cells"] = 2
+    found = load_result(synthetic.write(tmp_path, data))
+    figure = {"id": "s", "kind": "scaling", "x": "threads", "show": "strong", "title": "T"}
+    (panel,) = scaling._groups(figure, list(found.cells), "threads")
+    shares = [scaling._value(figure, panel, "threads")(cell) for cell in panel.cells]
+    assert [share and share.mid for share in shares] == pytest.approx([1, 0.8])
+    scaling.draw(found, figure)
+    assert any("the time of one thread over that of p" in t for t in scaling.caption(found, figure))
+    with pytest.raises(NothingToDraw, match="x is ranks or gpus, not 'threads'"):
+        scaling.draw(found, figure | {"show": "communication"})
 
 
 def test_without_two_counts_there_is_no_weak_scaling(

@@ -508,9 +508,33 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   // Fewer distances are never dearer, and bounds that save nothing never pay.
   for (const bool groups : {false, true}) {
     const FamilyCosts costs(wide);
-    EXPECT_LT(costs.bounded(0, groups), costs.int8());
+    EXPECT_LT(costs.bounded(0, groups), costs.int8("amx"));
     EXPECT_LT(costs.bounded(0.01, groups), costs.bounded(0.5, groups));
     EXPECT_GT(costs.bounded(1, groups), costs.exact());
+  }
+}
+
+TEST(OpenmpBest, KnowsTheInstructionsThatBytesHaveForTheLengthOfItsRows) {
+  using namespace openmp;  // NOLINT: what is tested
+  // Tiles multiply twice as fast as registers; what follows the products does not become faster.
+  const FamilyCosts wide({100000, 128, 1024});
+  EXPECT_LT(wide.int8("amx"), 0.7 * wide.int8("avx512vnni"));
+  EXPECT_GT(wide.int8("amx"), 0.5 * wide.int8("avx512vnni"));
+  EXPECT_EQ(wide.brute("amx"), wide.int8("amx"));
+  EXPECT_EQ(wide.brute("plain"), wide.exact());
+  // Rows of other lengths may have others: openmp_best says of its own what openmp_int8 says of them.
+  Random random(22);
+  for (const std::int64_t d : {32, 65, 300}) {
+    const Case data =
+        make_case("normal", 100, d, 4, [&](std::int64_t, std::int64_t) { return random.bell(); });
+    const auto used = [&](const char* name) {
+      auto instance = find_variant(name)->factory.make_float(Precision::f32);
+      instance->setup(problem_of(data, 1));
+      return instance->library_info().back();
+    };
+    EXPECT_EQ(used("openmp_best"), used("openmp_int8")) << d;
+    const test::ScopedVariable forced("KMEANS_BENCH_INT8", "amx-emulated");
+    EXPECT_EQ(used("openmp_best").second, "amx-emulated") << d;
   }
 }
 
