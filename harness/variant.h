@@ -2,8 +2,8 @@
 //
 // The contract between the suite and a k-means variant: the only header that a variant needs.
 //
-// A variant never sees a clock, a seed, a tolerance or a file. It gets points and initial
-// centroids, advances Lloyd's algorithm by whole iterations, and hands back centroids and labels.
+// A variant gets points and initial centroids, advances Lloyd's algorithm by whole iterations, and hands
+// back what follows from these alone. In setup it may ask a clock which of several ways to the same bits to take.
 //
 //   template <class T>                               // T = float or double, the points' scalar
 //   class CpuFoo final : public kmeans::Variant<T> {

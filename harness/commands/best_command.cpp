@@ -309,7 +309,7 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
     return cell.key.shape.precision != Precision::f64;
   });
   if (options.generated() || !rounded) return;
-  const std::string note = lost_by_float32(options.problem.file);
+  const std::string note = lost_by_float32(options.problem.file, options.problem.drop_last);
   if (note.empty()) return;
   std::fprintf(words(options), "%s\n", printable(note).c_str());
   std::fflush(words(options));

@@ -303,7 +303,7 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   load.scalar = scalar_of<T>;
   load.csv_drop_last = options.drop_last_columns;
   if constexpr (std::is_same_v<T, float>) {
-    const std::string lost = lost_by_float32(options.file);
+    const std::string lost = lost_by_float32(options.file, options.drop_last_columns);
     if (!lost.empty()) std::fprintf(stderr, "kmeans-bench: note: %s\n", printable(lost).c_str());
   }
   const InitSpec init = parse_init(options.init);

@@ -298,6 +298,24 @@ def test_points_that_float32_rounds_are_said_to_be_rounded(bench, tmp_path: Path
     assert "holds float64" not in bench("fit", whole, "-k", "3").stderr
 
 
+def test_digits_of_a_text_that_float32_rounds_are_said_to_be_rounded(bench, tmp_path: Path) -> None:
+    file = tmp_path / "digits.csv"
+
+    def said(*rows: str, drop: str = "0") -> str:
+        file.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+        run = bench("fit", file, "-k", "2", "--drop-last", drop)
+        assert run.returncode == 0, run.stderr
+        return run.stderr
+
+    told = said("0.1,2", "0.25,1.0000001", "123456789,-0.1")
+    assert "digits.csv holds more digits than float32, and is read as float32: point 2 has" in told
+    assert "has 123456789 in column 0, rounded to 123456792" in told
+    # Digits by which a float32 is told, few or as many as numpy.savetxt writes.
+    assert said("0.1,2.5e-3", f"{np.float32(0.1):.18e},-3.1415927", "7e3,1e-4") == ""
+    # What is left out is not looked at.
+    assert said("0.1,0.123456789", "2,0.987654321", drop="1") == ""
+
+
 def test_too_little_time_for_a_small_problem_asks_for_time(bench) -> None:
     run = bench("best", "--n", "1000", "--d", "2", "-k", "3", "--seconds", "1")
     if run.returncode == 2:  # else a second suffices here
