@@ -31,11 +31,12 @@ ctest_status=${PIPESTATUS[0]}
 declare -A files=(
   [faults]='tests/faults/test_[a-d]*.py'
   [faults-2]='tests/faults/test_[e-z]*.py'
-  [plots]='tests/plots'
+  [plots]='tests/plots/test_[!e]*.py'
+  [plots-2]='tests/plots/test_e*.py'
   [python]='tests/python/test_[a-q]*.py'
   [python-2]='tests/python/test_[r-z]*.py'
 )
-parts=(faults faults-2 plots python python-2)
+parts=(faults faults-2 plots plots-2 python python-2)
 declare -A running
 pytest_status=0
 # With job control their programs do not ignore SIGINT, as some tests expect, and are ended together.
