@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a page has folded away, packed: its text as a tenth of its size, which the browser unpacks
-when the rest is shown (plots/templates/report.js), so that a long report opens at once."""
+"""What a page has folded away, and pictures further down, packed: a tenth of the text, which the
+browser unpacks when the rest is shown (plots/templates/report.js), so that a long report opens at
+once."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ function sortable(table) {
 }
 document.querySelectorAll("table.sortable").forEach(sortable);
 
-// Parts of a report that are folded away come packed (plots/pack.py). They are unpacked one after
+// Parts of a report that are folded away, and the later pictures of a section, come packed (plots/pack.py). They are unpacked one after
 // the other when the page stands, so that it opens at once and searching it still finds all.
 async function unpack(script) {
   const place = script.parentElement;
@@ -56,7 +56,7 @@ async function unpack(script) {
     script.insertAdjacentText("afterend", `Cannot be unfolded (${error}); it is in the result files beside this page.`);
   }
 }
-// What a link leads to can be in a part that had not been unpacked when it was followed.
+// What a link leads to can be in a part that had not been unpacked when it was followed, or below one.
 const linked = () => (location.hash.includes("%") ? null : document.getElementById(location.hash.slice(1)));
 function reveal() {
   const target = linked();
@@ -66,12 +66,11 @@ function reveal() {
 }
 const shown = () => new Promise((done) => { setTimeout(done, 0); });
 globalThis.unpacked = (async () => {
-  const missing = !linked();
   await new Promise((done) => { addEventListener("load", done, { once: true }); });
   for (const script of document.querySelectorAll("script.packed")) {
     await shown();
     await unpack(script);
   }
-  if (missing) reveal();
+  reveal();
 })();
 addEventListener("hashchange", () => { globalThis.unpacked.then(reveal); });
