@@ -132,7 +132,7 @@ PlanOptions plan_options_here(int threads) {
   PlanOptions options;
   options.threads = threads;
   options.memory_bytes = static_cast<double>(available_memory());
-  // What is no amount is refused where there is no GPU, too.
+  // What is not an amount is refused where there is no GPU, too.
   const auto granted = at_most_granted(kGrantedGpuMemory, std::numeric_limits<std::int64_t>::max());
   if (const GpuDevice* gpu = current_gpu()) {
     // A CUDA context and its kernels take some of it.

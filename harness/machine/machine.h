@@ -55,7 +55,7 @@ std::optional<std::int64_t> address_space_left();
 
 /// Bytes that can still be allocated without swapping: MemAvailable, or what the control group or
 /// the limit on address space (`ulimit -v`) has left if that is less; at most $KMEANS_BENCH_MEMORY. Throws
-/// InputError where that is no amount.
+/// InputError where that is not an amount.
 std::int64_t available_memory();
 
 /// Size of the largest data cache that an allowed CPU sees, and of its level 2 cache divided by the

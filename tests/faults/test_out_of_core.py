@@ -118,7 +118,7 @@ def test_an_amount_of_memory_that_is_none_is_refused(
     bench, two_variants, variable: str, amount: str
 ) -> None:
     message = bench.refusal("run", two_variants(), "--dry-run", environment={variable: amount})
-    assert f"{variable}='{amount}' is no amount of memory" in message
+    assert f"{variable}='{amount}' is not an amount of memory" in message
     assert "8GiB" in message
 
 
