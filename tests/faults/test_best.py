@@ -286,13 +286,13 @@ def test_points_that_float32_rounds_are_said_to_be_rounded(bench, tmp_path: Path
     whole = tmp_path / "whole.npy"
     np.save(whole, rng.integers(0, 1000, (300, 2)).astype(np.float64))
     said = "wide.npy holds float64, and is read as float32: point 0 has "
-    chosen = ("-k", "3", "--only", "^reference$", "--seconds", "15")
-    run = bench("best", file, *chosen, cwd=tmp_path)
+    # Several, since beside other work one alone may have no steady time.
+    several = ("-k", "3", "--only", "^reference$|^cpu_(naive|fused|scalar)$", "--seconds", "15")
+    run = bench("best", file, *several, cwd=tmp_path)
     assert said in run.stdout, run.stderr
     assert said in _pasted(run.stdout.splitlines()[-1], tmp_path, bench).stderr
     assert (tmp_path / "fitted" / "labels.npy").exists()
-    words = ("-k", "3", "--only", "^cpu_naive$", "--seconds", "15", "--precision", "f64")
-    wide = bench("best", file, *words, cwd=tmp_path)
+    wide = bench("best", file, *several, "--precision", "f64", cwd=tmp_path)
     assert said not in wide.stdout
     # That folder is somebody's answer now.
     assert wide.stdout.splitlines()[-1].endswith(" --out fitted-2")
@@ -330,7 +330,7 @@ def test_an_earlier_file_is_kept(bench, points: Path, tmp_path: Path) -> None:
     run = bench(
         "best", points, "-k", "8", "--only", "^reference$", "--seconds", "15", "--json", file
     )
-    assert run.returncode == 0, run.stderr
+    assert run.returncode in (0, 3), run.stderr  # 3: disturbed, so no time is steady
     assert _measured(file)["complete"]
     kept = list(tmp_path.glob("best.json.before-*"))
     assert [one.read_text(encoding="utf-8") for one in kept] == ["mine"]
