@@ -38,8 +38,9 @@ inline std::int64_t at_most_granted(const char* variable, std::int64_t bytes) {
     }
     break;
   }
-  throw InputError(std::string(variable) + "='" + printable(text) +
-                   "' is not an amount of memory; right would be 8GiB, 512MiB, or a number of bytes");
+  throw InputError(
+      std::string(variable) + "='" + printable(text) +
+      "' is not an amount of memory; right would be 8GiB, 512MiB, or a number of bytes");
 }
 
 }  // namespace kmeans
