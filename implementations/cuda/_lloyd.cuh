@@ -121,6 +121,53 @@ void upload_columns(const T* points, std::int64_t n, std::int64_t d,
   KMEANS_CUDA(cudaDeviceSynchronize());
 }
 
+/// For progress(): who asks after every iteration learns how many labels changed; who does not pays
+/// nothing for it.
+class ChangedLabels {
+ public:
+  /// All labels are -1.
+  void restart() {
+    dev_before_.fill_bytes(0xff);
+    compared_ = 0;
+    changed_.reset();
+  }
+
+  /// How many dev_labels the last of so many iterations since restart() changed; nothing unless those
+  /// of the iteration before were compared as well.
+  std::optional<std::int64_t> count(const DeviceBuffer<std::int32_t>& dev_labels,
+                                    std::int64_t iterations) {
+    if (compared_ == iterations) return changed_;
+    const std::int64_t changed = compare(dev_labels);
+    changed_ = compared_ + 1 == iterations ? std::optional(changed) : std::nullopt;
+    compared_ = iterations;
+    return changed_;
+  }
+
+ private:
+  /// Labels that differ from those of the last call, or of restart().
+  std::int64_t compare(const DeviceBuffer<std::int32_t>& dev_labels) {
+    constexpr int kThreads = 256;
+    const std::int64_t n = dev_labels.size();
+    if (dev_before_.size() != n) {
+      dev_before_ = DeviceBuffer<std::int32_t>(n);
+      dev_before_.fill_bytes(0xff);
+      dev_changed_ = DeviceBuffer<unsigned long long>(1);
+    }
+    dev_changed_.zero();
+    detail::compare_labels_kernel<kThreads><<<blocks_for(n, kThreads), kThreads>>>(
+        dev_labels.data(), n, dev_before_.data(), dev_changed_.data());
+    KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
+    unsigned long long changed = 0;
+    dev_changed_.download(&changed);
+    return static_cast<std::int64_t>(changed);
+  }
+
+  DeviceBuffer<std::int32_t> dev_before_;         // n, once somebody has asked
+  DeviceBuffer<unsigned long long> dev_changed_;  // 1
+  std::int64_t compared_ = 0;                     // iterations then
+  std::optional<std::int64_t> changed_;           // what that said
+};
+
 template <class T>
 class CudaLloyd : public Variant<T> {
  public:
@@ -146,9 +193,8 @@ class CudaLloyd : public Variant<T> {
   void reset(const T* centroids) override {
     dev_centroids_.upload(centroids);
     dev_labels_.fill_bytes(0xff);  // label -1: a point that is never labelled is seen
-    dev_labels_before_.fill_bytes(0xff);
-    iterations_ = compared_ = 0;
-    changed_.reset();
+    changed_labels_.restart();
+    iterations_ = 0;
     restart();
     KMEANS_CUDA(cudaDeviceSynchronize());
   }
@@ -159,14 +205,8 @@ class CudaLloyd : public Variant<T> {
     iterations_ += iterations;
   }
 
-  /// Who asks after every iteration learns how many labels changed; who does not pays nothing for it.
   Progress progress() override {
-    if (compared_ != iterations_) {
-      const std::int64_t changed = compare_labels();
-      changed_ = compared_ + 1 == iterations_ ? std::optional(changed) : std::nullopt;
-      compared_ = iterations_;
-    }
-    return {.movement = {}, .changed = changed_, .loss = {}};
+    return {.movement = {}, .changed = changed_labels_.count(dev_labels_, iterations_), .loss = {}};
   }
 
   void fetch(T* centroids, std::int32_t* labels) override {
@@ -196,30 +236,8 @@ class CudaLloyd : public Variant<T> {
   std::int64_t iterations_ = 0;            // since reset(), before this step()
 
  private:
-  /// Labels that differ from those of the last call, or of reset().
-  std::int64_t compare_labels() {
-    constexpr int kThreads = 256;
-    const std::int64_t n = dev_labels_.size();
-    if (dev_labels_before_.size() != n) {
-      dev_labels_before_ = DeviceBuffer<std::int32_t>(n);
-      dev_labels_before_.fill_bytes(0xff);
-      dev_changed_ = DeviceBuffer<unsigned long long>(1);
-    }
-    dev_changed_.zero();
-    detail::compare_labels_kernel<kThreads><<<blocks_for(n, kThreads), kThreads>>>(
-        dev_labels_.data(), n, dev_labels_before_.data(), dev_changed_.data());
-    KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
-    unsigned long long changed = 0;
-    dev_changed_.download(&changed);
-    return static_cast<std::int64_t>(changed);
-  }
-
   Layout layout_;
-  // For progress(), once somebody has asked for it.
-  DeviceBuffer<std::int32_t> dev_labels_before_;  // n
-  DeviceBuffer<unsigned long long> dev_changed_;  // 1
-  std::int64_t compared_ = 0;                     // iterations_ then
-  std::optional<std::int64_t> changed_;           // what that said
+  ChangedLabels changed_labels_;
 };
 
 /// Sums to means: one thread a coordinate of a centroid. An empty cluster keeps its centroid.

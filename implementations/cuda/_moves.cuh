@@ -143,53 +143,78 @@ static __global__ void __launch_bounds__(kMoveThreads)
   }
 }
 
-/// kWidth lanes, each a coordinate, add up kMoveChunk moves in registers, and go to memory where
+/// kWidth lanes, each a coordinate, add up to kMoveChunk moves in registers, and go to memory where
 /// the cluster changes.
 template <int kWidth>
 static __global__ void __launch_bounds__(kMoveThreads)
     add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, double scale,
                      Moves moves, Integer* __restrict__ dev_sums) {
-  constexpr unsigned kAll = 0xffffffffU;
-  constexpr int kAhead = 8;  // loads under way
+  constexpr int kAhead = 8;                // loads under way
+  constexpr int kTeams = kLanes / kWidth;  // of a warp
   const int lane = static_cast<int>(threadIdx.x) % kWidth;
   const std::int64_t count = *moves.dev_count;
   const std::int64_t strips = (d + kWidth - 1) / kWidth;
-  const std::int64_t tasks = (count + kMoveChunk - 1) / kMoveChunk * strips;
   const std::int64_t workers = std::int64_t{gridDim.x} * kMoveThreads / kWidth;
   const std::int64_t own = (std::int64_t{blockIdx.x} * kMoveThreads + threadIdx.x) / kWidth;
-  for (std::int64_t round = 0; round < tasks; round += workers) {  // whole warps: they shuffle
-    const std::int64_t task = round + own;
+  // Few moves: more teams, each with fewer, wait less for memory.
+  std::int64_t chunk = kMoveChunk;
+  while (chunk > kWidth && count * strips <= workers * (chunk / 2)) chunk /= 2;
+  const std::int64_t tasks = (count + chunk - 1) / chunk * strips;
+  // Whole warps go on together, since they shuffle; a warp without a task has nothing to do.
+  for (std::int64_t round = own - own % kTeams; round < tasks; round += workers) {
+    const std::int64_t task = round + own % kTeams;
     const std::int64_t t = task % strips * kWidth + lane;
-    const std::int64_t first = task < tasks ? task / strips * kMoveChunk : count;
+    const std::int64_t first = task < tasks ? task / strips * chunk : count;
+    const float* dev_column = dev_points + t;
     Integer sum = 0;
     std::int32_t cluster = -1;
-    for (int from = 0; from < kMoveChunk; from += kWidth) {
+    const auto flush = [&] {
+      if (cluster >= 0 && t < d) atomicAdd(&dev_sums[cluster * (d + 1) + t], sum);
+    };
+    for (std::int64_t from = 0; from < chunk; from += kWidth) {
       const std::int64_t index = first + from + lane;
       const Move mine = index < count ? moves.dev_moves[index] : Move{0, -1};
 #pragma unroll 1
       for (int e = 0; e < kWidth; e += kAhead) {
-        float values[kAhead];
-        Move move[kAhead];
+        // Moves are sorted by cluster, those beyond the last have none: mostly all eight are one's.
+        const std::int32_t begins = __shfl_sync(kAllLanes, mine.cluster, e, kWidth);
+        const std::int32_t ends = __shfl_sync(kAllLanes, mine.cluster, e + kAhead - 1, kWidth);
+        const bool adds = begins >= 0 && t < d;
+        float values[kAhead];  // less where a point leaves
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) {
-          move[a].point = __shfl_sync(kAll, mine.point, e + a, kWidth);
-          move[a].cluster = __shfl_sync(kAll, mine.cluster, e + a, kWidth);
-          const std::int64_t i = move[a].point < 0 ? ~move[a].point : move[a].point;
-          values[a] = move[a].cluster >= 0 && t < d ? dev_points[i * d + t] : 0.0F;
+          const std::int32_t point = __shfl_sync(kAllLanes, mine.point, e + a, kWidth);
+          const std::int32_t sign = point >> 31;  // all bits where it leaves
+          const auto i = static_cast<std::uint64_t>(static_cast<std::uint32_t>(point ^ sign));
+          // Of an entry without a cluster this reads point 0, which is not added below.
+          values[a] = adds ? dev_column[i * static_cast<std::uint64_t>(d)] : 0.0F;
+          values[a] = sign != 0 ? -values[a] : values[a];
+        }
+        if (begins != cluster) {
+          flush();
+          sum = 0;
+          cluster = begins;
+        }
+        if (__all_sync(kAllLanes, begins == ends)) {
+#pragma unroll
+          for (const float value : values) {
+            sum += static_cast<Integer>(exact_fixed_point(value, scale));
+          }
+          continue;
         }
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) {
-          if (move[a].cluster != cluster) {
-            if (cluster >= 0 && t < d) atomicAdd(&dev_sums[cluster * (d + 1) + t], sum);
+          const std::int32_t next = __shfl_sync(kAllLanes, mine.cluster, e + a, kWidth);
+          if (next != cluster) {
+            flush();
             sum = 0;
-            cluster = move[a].cluster;
+            cluster = next;
           }
-          const auto value = static_cast<Integer>(exact_fixed_point(values[a], scale));
-          sum += move[a].point < 0 ? Integer{0} - value : value;
+          sum += static_cast<Integer>(exact_fixed_point(values[a], scale));
         }
       }
     }
-    if (cluster >= 0 && t < d) atomicAdd(&dev_sums[cluster * (d + 1) + t], sum);
+    flush();
   }
 }
 

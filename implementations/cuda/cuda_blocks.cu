@@ -235,6 +235,8 @@ class CudaBlocks final : public kmeans::Variant<float> {
   void reset(const float* centroids) override {
     dev_centroids_.upload(centroids);
     dev_labels_.fill_bytes(0xff);  // label -1: in no cluster yet
+    changed_labels_.restart();
+    iterations_ = 0;
     sums_.restart();
     KMEANS_CUDA(cudaDeviceSynchronize());
   }
@@ -246,6 +248,11 @@ class CudaBlocks final : public kmeans::Variant<float> {
     }
     KMEANS_CUDA(cudaDeviceSynchronize());
     blocks_->finish();
+    iterations_ += iterations;
+  }
+
+  kmeans::Progress progress() override {
+    return {.movement = {}, .changed = changed_labels_.count(dev_labels_, iterations_), .loss = {}};
   }
 
   void fetch(float* centroids, std::int32_t* labels) override {
@@ -337,14 +344,16 @@ class CudaBlocks final : public kmeans::Variant<float> {
   }
 
   Problem<float> problem_;
-  std::int64_t rows_ = 1;   // of a block
-  std::int64_t taken_ = 0;  // blocks of this step
-  unsigned fill_ = 1;       // blocks of threads that keep the GPU busy
+  std::int64_t rows_ = 1;        // of a block
+  std::int64_t iterations_ = 0;  // since reset(), before this step()
+  std::int64_t taken_ = 0;       // blocks of this step
+  unsigned fill_ = 1;            // blocks of threads that keep the GPU busy
   std::unique_ptr<PinnedBlocks> blocks_;
   Slot slots_[kSlots];
   Stream copies_;
   Stream work_;
   MovingSums sums_;
+  ChangedLabels changed_labels_;
   DeviceBuffer<float> dev_centroids_;      // k x d
   DeviceBuffer<float> dev_columns_;        // the centroids, column-major, for the search
   DeviceBuffer<std::int32_t> dev_labels_;  // n
@@ -373,7 +382,7 @@ KMEANS_VARIANT(
           block.n = rows_of(s);
           const Sizes sizes = s;
           const auto rows = static_cast<double>(block.n);
-          return 4 * kSlots * rows * sizes.d + 8 * rows + 4 * sizes.n +
+          return 4 * kSlots * rows * sizes.d + 8 * rows + 8 * sizes.n +
                  4 * (sizes.k + static_cast<double>(pitch_of(s.k))) * sizes.d +
                  MovingSums::device_bytes(block);
         },
