@@ -19,9 +19,9 @@ from plots.select import NothingToDraw, Panel, cells_of, drawn_of, facet_grid
 from plots.words import listed, span
 
 _DECADES = 40.0  # least range of an axis, so that it has round numbers and rates their room
+_HEADROOM = 1.2  # above the highest rate or ceiling, so that no marker is cut
 
 Rate = Callable[[Cell], Interval | None]
-Limits = Callable[[Result, bool, Sequence[Cell], bool], list[Ceiling]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,9 @@ class Measure:
     rate: Callable[[Cell], float | None]  # of a whole iteration
     quantity: str  # of a stage
     of_stages: bool = True  # has the measure a meaning for one stage?
+
+
+Limits = Callable[[Result, bool, Sequence[Cell], bool, Measure], list[Ceiling]]
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def _blocks(
                 continue
             name = ("GPU: " if on_gpu else "CPU: ") if len(places) > 1 else ""
             timed = [c for c in own if c.ok]
-            ceilings = limits(result, on_gpu, timed, stage is not None)
+            ceilings = limits(result, on_gpu, timed, stage is not None, measure)
             blocks.append(_Block(name + measure.label, rate, own, ceilings))
     if not blocks and stage is not None:
         raise NothingToDraw(f"no cell of this figure states the work of its stage '{stage}'")
@@ -126,7 +129,7 @@ def draw_rates(
             panels.draw_ceilings(ax, block.ceilings)
             ax.set_yscale("log")
             low, high = ax.get_ylim()
-            ax.set_ylim(min(low, high / _DECADES), high)
+            ax.set_ylim(min(low, high / _DECADES), high * _HEADROOM)
             panels.log_y(ax)
             panels.gap_strip(ax, absent)
         if axes_row[0] is not None:

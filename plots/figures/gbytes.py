@@ -20,23 +20,29 @@ def _of(kind: str):
     return lambda cell: (cell.data.get("gbytes_per_second") or {}).get(kind)
 
 
+_COMPULSORY = Measure("GB/s, compulsory", _of("compulsory"), BYTES, of_stages=False)
 _MEASURES = (
-    Measure("GB/s, compulsory", _of("compulsory"), BYTES, of_stages=False),
+    _COMPULSORY,
     Measure("GB/s, as written", _of("as_written"), BYTES),
 )
 
 
-def _limits(result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool) -> list[Ceiling]:
-    """Bandwidths of where the cells run; a copy is not a limit of one stage, which mostly reads."""
+def _limits(
+    result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool, measure: Measure
+) -> list[Ceiling]:
+    """Bandwidths of where the cells run; a copy is not a limit of one stage, which mostly reads.
+    What is sent to a GPU in every iteration is held against the link, once a point."""
     if on_gpu:
         limits = gpu_ceilings(result)
         found = [
             ("GPU, read from memory", limits.get("read_gbytes_per_second"), "memory"),
             ("GPU, read from L2", limits.get("read_gbytes_per_second_l2"), "cache"),
         ]
-        if any(c.data.get("streamed") for c in cells):
+        streamed = [bool(c.data.get("streamed")) for c in cells]
+        if measure is _COMPULSORY and any(streamed):
             sent = limits.get("host_to_device_gbytes_per_second") or {}
-            found.append(("page-locked memory to the GPU", sent.get("pinned"), "link"))
+            link = ("page-locked memory to the GPU", sent.get("pinned"), "link")
+            found = [link] if all(streamed) else [*found, link]
     else:
         limits = ceilings(result)
         found = [

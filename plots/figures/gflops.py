@@ -26,7 +26,9 @@ def _measures(figure: dict[str, Any]) -> tuple[Measure, ...]:
     return _ITERATION if figure.get("stage") is None else _STAGE
 
 
-def _limits(result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool) -> list[Ceiling]:
+def _limits(
+    result: Result, on_gpu: bool, cells: Sequence[Cell], stage: bool, _measure: Measure
+) -> list[Ceiling]:
     """Arithmetic rates of where the cells run. A stage is held against multiply-adds alone: no
     matrix product can do it, and on a GPU those have units of their own."""
     limits = gpu_ceilings(result) if on_gpu else ceilings(result)

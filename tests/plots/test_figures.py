@@ -935,6 +935,33 @@ def test_iterations_on_cpu_and_gpu_have_panels_and_ceilings_of_their_own(
             assert limits == {60_000.0, 51_000.0, 400_000.0, 700_000.0, 800_000.0}
 
 
+def test_points_sent_to_a_gpu_stand_under_the_link_once_a_point(
+    tmp_path: Path, small_experiment: Json
+) -> None:
+    data = synthetic.result(_gpu_experiment(small_experiment))
+    sent = {"bytes_per_iteration": 55_000, "gbytes_per_second": None}
+    sent |= {"disk_gbytes_per_second": None, "direct": None}
+    for cell in data["cells"]:
+        if cell["variant"] == "cuda_hybrid" and cell["status"] == "ok":
+            cell["streamed"] = sent
+    result = _load(tmp_path, data)
+    figure = _figure(result, "gbytes", where={"variant": ["cuda_hybrid"]})
+    picture = draw(result, figure).picture
+    gpu = data["context"]["ceilings"]["gpu"]
+    limits = {
+        ax.get_ylabel(): {
+            line.get_ydata()[0] for line in ax.lines if list(line.get_xdata()) == [0, 1]
+        }
+        for ax in picture.axes
+    }
+    assert limits["GB/s, compulsory"] == {gpu["host_to_device_gbytes_per_second"]["pinned"]}
+    written = {gpu["read_gbytes_per_second"], gpu["read_gbytes_per_second_l2"]}
+    assert limits.get("GB/s, as written", written) == written
+    for ax in picture.axes:  # no marker is cut
+        rates = [y for line in ax.lines for y in line.get_ydata()]
+        assert max(rates) < ax.get_ylim()[1]
+
+
 def test_one_stage_under_two_names_is_one(tmp_path: Path, small_experiment: Json) -> None:
     """Files of earlier versions call the labelling of a hybrid `label`."""
     data = synthetic.result(_gpu_experiment(small_experiment))
