@@ -299,7 +299,7 @@ def _with_source(used: Sequence[Result]) -> str:
 
 
 def tally(machines: Machines, block: dict[str, Any]) -> str:
-    """How many claims came out as what, on every machine."""
+    """How many claims came out as what, on every machine that has some."""
     rows = []
     for folder in machines.folders(block.get("machine", "*")):
         results = list(machines.load(folder).values())
@@ -307,6 +307,8 @@ def tally(machines: Machines, block: dict[str, Any]) -> str:
         for result in results:
             for kind, number in claims.tally(claims.verdicts(result)).items():
                 counts[kind] += number
+        if not any(counts.values()):  # no experiment of a source was run there
+            continue
         scales = listed(sorted({result.scale for result in results}))
         machine = f"`{folder.name}` ({captions.machine_name(results[0])})"
         rows.append([machine, scales, str(sum(counts.values())), *map(str, counts.values())])
