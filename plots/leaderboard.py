@@ -126,7 +126,7 @@ def _labels(cell: Cell) -> tuple[str, float | None]:
 
 def _runs_on(cell: Cell) -> str:
     if cell.on_gpu:
-        return "GPU"
+        return "GPU" if cell.gpus == 1 else f"{cell.gpus} GPUs"
     text = words.many(cell.threads, "thread")
     return f"{text}, {cell.ranks} ranks" if cell.ranks > 1 else text
 
@@ -166,13 +166,14 @@ def _limits(result: Result, cell: Cell) -> list[float | None]:
     memory and of the cache, the cache's bytes, a barrier (plots/metrics.py has the formula)."""
     if cell.on_gpu:
         limits = gpu_ceilings(result)
-        return [
+        shared = (
             gpu_arithmetic_ceiling(result, cell.precision),
             limits.get("read_gbytes_per_second") or gpu_read_ceiling(result, cell),
             limits.get("read_gbytes_per_second_l2"),
             gpu_l2_bytes(result),
-            limits.get("grid_barrier_seconds"),
-        ]
+        )
+        all_of_them = [None if one is None else one * cell.gpus for one in shared]
+        return [*all_of_them, limits.get("grid_barrier_seconds")]
     ceilings = result.context.get("ceilings") or {}
     return [
         fma_ceiling(result, cell.precision, cell.threads),
@@ -215,8 +216,8 @@ def _model(
     names: _Names,
     places: _Places,
 ) -> dict[str, Any] | None:
-    """What one variant, precision and number of threads would take on the machine of `results`;
-    None where too few shapes are on file."""
+    """What one variant, precision and number of threads or GPUs would take on the machine of
+    `results`; None where too few shapes are on file."""
     if len({cell.shape for _, cell in cells}) < FEWEST_SHAPES:
         return None
 
@@ -243,11 +244,11 @@ def _model(
     }
 
 
-_Series = tuple[str, str, int, int, bool]
+_Series = tuple[str, str, int, int, int, bool]
 
 
 def _series_of(cell: Cell) -> _Series:
-    return (cell.variant, cell.precision, cell.threads, cell.ranks, cell.on_gpu)
+    return (cell.variant, cell.precision, cell.threads, cell.ranks, cell.gpus, cell.on_gpu)
 
 
 # --- All of it -------------------------------------------------------------------------------

@@ -122,9 +122,10 @@ function line(machine, problem, row, model, shape, calls) {
   const [share, binds] = measured ? [row[9], row[10]] : guess?.limit ? [guess.limit[0] / guess.value, guess.limit[1]] : [null, ""];
   const tag = row[11] ? ` <span class="tag${row[11] === "unsteady" ? " suspect" : ""}">${row[11]}</span>` : "";
   const cell = (display, order) => ({ display, order: order ?? Infinity });
+  const several = /^\d+ GPUs$/.test(on) ? `, ${on}` : "";
   return {
-    kind, on, machine, best, guess, measured, median, share, binds, whole, label: `${name} ${precision}`,
-    variant: cell(`<b>${escaped(name).replaceAll("_", "_<wbr>")}</b> ${escaped(precision)}${tag}`, `${name} ${precision}`),
+    kind, on, machine, best, guess, measured, median, share, binds, whole, label: `${name} ${precision}${several}`,
+    variant: cell(`<b>${escaped(name).replaceAll("_", "_<wbr>")}</b> ${escaped(precision)}${several}${tag}`, `${name} ${precision}${several}`),
     where: cell(escaped(data.machines[machine].id), machine),
     yours: cell(measured ? `${seconds(median)} <small>measured</small>` : guess ? `${seconds(guess.value)} <small>predicted, within ×${guess.factor.toFixed(2)}</small>` : NONE, best),
     median_: cell(median === null ? NONE : seconds(median), median),
@@ -132,7 +133,7 @@ function line(machine, problem, row, model, shape, calls) {
     whole_: cell(whole === null ? NONE : seconds(whole), whole),
     wrong: cell(kind === 0 ? "none" : wrong, kind === 0 ? 0 : wrongShare),
     share_: cell(share ? `${percent(share)} <small>${binds}</small>` : NONE, share ? -share : null),
-    needs: cell(`${escaped(needs)}${on === "GPU" ? "" : ` <small>${escaped(on)}</small>`}`, needs),
+    needs: cell(`${escaped(needs)}${on.includes("GPU") ? "" : ` <small>${escaped(on)}</small>`}`, needs),
     links: cell((source ? `<a href="${source}">code</a> ` : "") + `<a href="${problem.file}">JSON</a>`, name),
   };
 }
@@ -201,7 +202,7 @@ function show(keep = true) {
   if (shown.length === 1) near.value = shown[0][1].id;
   near.closest("p").hidden = shown.length !== 1;
   const lines = shown.flatMap(([i, problem]) => linesOf(i, problem, shape, calls))
-    .filter((l) => !on || (l.on === "GPU") === (on === "gpu"));
+    .filter((l) => !on || l.on.includes("GPU") === (on === "gpu"));
   const own = shown.every(([, problem]) => distance(problem, shape) === "");
   boards.forEach((board, kindPlace) => {
     const rows = lines.filter((l) => l.kind === kindPlace);

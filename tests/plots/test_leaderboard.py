@@ -139,6 +139,27 @@ def test_an_unsteady_cell_has_no_median_and_makes_no_model(tmp_path: Path) -> No
     assert all(model["row"][0] != name for model in board["models"])
 
 
+def test_several_gpus_are_a_row_and_a_model_of_their_own(tmp_path: Path) -> None:
+    data = _steady({})
+    shapes = sorted({(c["n"], c["d"], c["k"]) for c in data["cells"]})
+    for shape in shapes:
+        for gpus in (1, 2):
+            made = synthetic.cell("grid", "nccl_exact", "f32", shape, 10, threads=1, gpus=gpus)
+            synthetic.retime(made, 1.0 / gpus)
+            data["cells"].append(made)
+    data["planned_cells"] = len(data["cells"])
+    data["context"]["ceilings"]["gpu"] = synthetic.gpu_ceilings()
+    synthetic.write(tmp_path / "m", data)
+    board = leaderboard.assemble({tmp_path / "m": load_folder(tmp_path / "m")}, tmp_path)
+    name = [row[0] for row in board["names"]].index("nccl_exact")
+    rows = [row for problem in board["problems"] for row in problem["rows"] if row[0] == name]
+    assert {(row[3], row[4]) for row in rows} == {("GPU", 1.0), ("2 GPUs", 0.5)}
+    limits = {m["row"][3]: m["limits"] for m in board["models"] if m["row"][0] == name}
+    assert limits.keys() == {"GPU", "2 GPUs"}
+    assert limits["2 GPUs"][:4] == [2 * one if one else None for one in limits["GPU"][:4]]
+    assert limits["2 GPUs"][4] == limits["GPU"][4]
+
+
 def test_limits_are_those_of_the_last_run_that_measured_them(tmp_path: Path) -> None:
     """Runs of one machine have measured its ceilings apart, in whatever order they are read."""
     one, two, none = (_steady({"experiment": name}) for name in ("zfirst", "later", "last"))
