@@ -249,8 +249,15 @@ def test_without_python_its_variants_are_one_line(
         .split("\n\n")[0]
         .splitlines()
     )
-    assert len(listed) == 1
-    assert re.match(f"  {said}", listed[0])
+    # Beside other work one of the others may have no steady time, which is a line of its own.
+    python = [line for line in listed if "python" in line.lower()]
+    assert len(python) == 1, listed
+    assert re.match(f"  {said}", python[0])
+    assert all(
+        re.match(r"  (reference|cpu_\w+): unsteady: ", line)
+        for line in listed
+        if line not in python
+    )
     assert "Nothing is held against scikit-learn" in run.stdout
     assert run.stdout.splitlines()[-1].startswith(bench.program)
 
