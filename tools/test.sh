@@ -27,16 +27,22 @@ esac
 ctest --preset "$preset" --no-tests=error --parallel 3 | tee "$logs/ctest.log"
 ctest_status=${PIPESTATUS[0]}
 
-# Of about the same length.
+# Ranks of MPI wait by asking, and slow down whatever is beside them: they go first. The others
+# are of about the same length.
 declare -A files=(
+  [ranks]='tests/python/test_ranks.py'
+  [ranks-2]='tests/faults/test_rank_faults.py'
   [faults]='tests/faults/test_[a-d]*.py'
-  [faults-2]='tests/faults/test_[e-z]*.py'
-  [plots]='tests/plots/test_[!e]*.py'
-  [plots-2]='tests/plots/test_e*.py'
+  [faults-2]='tests/faults/test_[e-q]*.py tests/faults/test_r[!a]*.py tests/faults/test_[s-z]*.py'
+  [plots]='tests/plots/test_[!ce]*.py'
+  [plots-2]='tests/plots/test_[ce]*.py'
   [python]='tests/python/test_[a-q]*.py'
-  [python-2]='tests/python/test_[r-z]*.py'
+  [python-2]='tests/python/test_r[!a]*.py tests/python/test_[s-z]*.py'
 )
-parts=(faults faults-2 plots plots-2 python python-2)
+first=(ranks ranks-2)
+then=(faults faults-2 plots plots-2 python python-2)
+parts=("${first[@]}" "${then[@]}")
+shopt -s nullglob # of some patterns there may be no file
 declare -A running
 pytest_status=0
 # With job control their programs do not ignore SIGINT, as some tests expect, and are ended together.
@@ -47,22 +53,28 @@ end_all() {
   exit 130
 }
 trap end_all INT TERM
-# All at once: each waits for a good part of its time, and threads of OpenMP sleep while they wait where
+run_parts() {
+  local part
+  for part in "$@"; do
+    case $preset in
+      dev | tsan) echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log" ;;
+      *)
+        # shellcheck disable=SC2086  # patterns
+        .venv/bin/python -m pytest -rs -p no:cacheprovider ${files[$part]} >"$logs/pytest-$part.log" 2>&1 &
+        running[$part]=$!
+        ;;
+    esac
+  done
+  for part in "$@"; do
+    [ -z "${running[$part]:-}" ] || wait "${running[$part]}" || pytest_status=$?
+  done
+  running=()
+}
+# Side by side: each waits for a good part of its time, and threads of OpenMP sleep while they wait where
 # others share the cores.
-echo "pytest: ${parts[*]}, side by side; what they say so far is in $logs"
-for part in "${parts[@]}"; do
-  case $preset in
-    dev | tsan) echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log" ;;
-    *)
-      # shellcheck disable=SC2086  # a pattern
-      .venv/bin/python -m pytest -rs -p no:cacheprovider ${files[$part]} >"$logs/pytest-$part.log" 2>&1 &
-      running[$part]=$!
-      ;;
-  esac
-done
-for part in "${parts[@]}"; do
-  [ -z "${running[$part]:-}" ] || wait "${running[$part]}" || pytest_status=$?
-done
+echo "pytest: ${first[*]}, then ${then[*]}, side by side; what they say so far is in $logs"
+run_parts "${first[@]}"
+run_parts "${then[@]}"
 for part in "${parts[@]}"; do cat "$logs/pytest-$part.log"; done
 set +m
 trap - INT TERM

@@ -28,8 +28,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("datasets", "harness", "implementations", "library", "tests")
-# Not tests, whose helpers have the same names, nor what .clang-tidy's HeaderFilterRegex leaves out.
-FOLDERS_TOGETHER = ("datasets", "harness", "implementations")
+# Not tests, whose helpers have the same names.
+FOLDERS_TOGETHER = ("datasets", "harness", "implementations", "library", "tests/faults")
 ALLOWED = "// NOLINTNEXTLINE(bugprone-suspicious-include)\n#include"
 KEPT_PREFIXES = ("-I", "-D", "-U", "-std=", "-march=", "-mavx", "-mfma", "-msse", "-fopenmp")
 KEPT_WITH_VALUE = ("-I", "-D", "-isystem")  # not -include: GCC's precompiled header
@@ -79,7 +79,7 @@ def together(
     """The same, but sources of a folder that are parsed alike are included by one file."""
     alike: dict[tuple[Any, ...], list[Path]] = {}
     for source, entry in commands.items():
-        if is_ours(source) and source.relative_to(ROOT).parts[0] in FOLDERS_TOGETHER:
+        if is_ours(source) and any(source.is_relative_to(ROOT / f) for f in FOLDERS_TOGETHER):
             key = (source.parent, entry["directory"], *entry["arguments"][:-1])
             alike.setdefault(key, []).append(source)
     joined = dict(commands)
