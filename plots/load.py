@@ -19,6 +19,10 @@ try:
     import jsonschema
 except ImportError:  # on a machine without network; the suite's own files are still drawn
     jsonschema = None
+try:
+    import jsonschema_rs
+except ImportError:
+    jsonschema_rs = None
 
 from plots.consistency import problem
 from plots.experiment import Fault, kind_fault, schema_fault
@@ -257,10 +261,25 @@ def _validator(schema_file: Path) -> Any:
     return jsonschema.validators.validator_for(schema)(schema)
 
 
+@cache
+def _quick_validator(schema_file: Path) -> Any:
+    return jsonschema_rs.validator_for(read_json(schema_file))
+
+
+def _surely_keeps_to(schema_file: Path, data: Any) -> bool:
+    """False where the slow validator has to say."""
+    try:
+        return jsonschema_rs is not None and _quick_validator(schema_file).is_valid(data)
+    except ValueError:  # half of a surrogate pair
+        return False
+
+
 def _best_error(schema_file: Path, data: Any) -> Any:
     """Where the data leaves its schema, and how; None where it does not."""
     validator = _validator(schema_file)
-    return validator and jsonschema.exceptions.best_match(validator.iter_errors(data))
+    if validator is None or _surely_keeps_to(schema_file, data):
+        return None
+    return jsonschema.exceptions.best_match(validator.iter_errors(data))
 
 
 def spec_fault(spec: Any) -> Fault | None:
