@@ -342,8 +342,8 @@ void add_run_command(CLI::App& app, Action& action) {
   Overrides& overrides = options->overrides;
   command
       ->add_option("--add-variant", overrides.add_variants,
-                   "Also this variant; results then go to\n<experiment>-changed.json, as with the "
-                   "next four")
+                   "Also this variant; results then go to\n<experiment>-changed.json, as with "
+                   "--variant, --n, --d and --k")
       ->delimiter(',')
       ->allow_extra_args(false);
   add_plugin_option(*command);
