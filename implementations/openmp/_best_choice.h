@@ -23,21 +23,35 @@ struct FamilyCosts {
   /// openmp_int8, by the instructions that it has: with VNNI a quarter of the multiply-adds, with tiles an
   /// eighth; then what is left open; and more barriers, 8 us in all.
   [[nodiscard]] double int8(const std::string& instructions) const {
+    return int8_pass(instructions) + 0.3 * s.d + std::min(28.0, 8 + s.k);
+  }
+  [[nodiscard]] double int8_pass(const std::string& instructions) const {
     const double product = instructions == "amx" ? 0.0022 : 0.0044;
-    return s.k * (product * s.d + 0.1) + 0.3 * s.d + 28 + 8000 / s.n;
+    return s.k * (product * s.d + 0.1) + 8000 / s.n;
   }
 
   /// Do bytes suit points that nothing is known of? Plain vectors and whatever is emulated are slower than
-  /// float32; of AVX2 bytes are not four times as fast.
+  /// float32; of AVX2 bytes are not four times as fast. Where both cost about the same, bytes: between
+  /// clusters apart they leave little open, and where they leave much they are paused.
   [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
     const bool fast =
         (instructions.starts_with("avx") && instructions != "avx2") || instructions == "amx";
-    return fast && int8(instructions) < exact();
+    return fast && int8(instructions) < 1.1 * exact();
   }
 
   /// Of the family that prefers_bytes() says.
   [[nodiscard]] double brute(const std::string& instructions) const {
     return prefers_bytes(instructions) ? int8(instructions) : exact();
+  }
+
+  /// The same when hardly a point changes clusters any more, since those that do cost every family the
+  /// same. Of the points, bytes left the share `open` to be looked at again; of more than half they are
+  /// paused before long.
+  [[nodiscard]] double settled(const std::string& instructions, double open) const {
+    const double by_exact = s.k * (0.0175 * s.d + 0.09) + 0.17 * s.d + 3;
+    if (!prefers_bytes(instructions)) return by_exact;
+    const double of_open = open * (0.4 * s.d + 22);
+    return std::min(by_exact, int8_pass(instructions) + 8 + of_open);
   }
 
   /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them,
@@ -131,8 +145,19 @@ class Looks {
         1, static_cast<std::int64_t>(std::ceil(std::min(kMax, missing / (kShare * iteration_)))));
   }
 
+  /// So many iterations are asked for at once: a third of what they will save is lent, since an early
+  /// look serves more of them.
+  void begin(std::int64_t iterations) {
+    const double lent = kShare * iteration_ * static_cast<double>(iterations) / 3;
+    owed_ += lent;
+    saved_ += lent;
+  }
+
   void passed(std::int64_t iterations) {
-    saved_ += kShare * iteration_ * static_cast<double>(iterations);
+    const double income = kShare * iteration_ * static_cast<double>(iterations);
+    const double back = std::min(owed_, income / 3);
+    owed_ -= back;
+    saved_ += income - back;
   }
 
   /// After an iteration: is it followed by a look, that costs `one`, the next one too `both`?
@@ -156,13 +181,14 @@ class Looks {
   double iteration_ = 1;
   double beginning_ = 0;
   double saved_ = 0;
+  double owed_ = 0;
   std::int64_t in_a_row_ = 0;
 };
 
 /// Does another family pay, which begins with an iteration of cost `start` and goes on with `then`,
-/// over one that costs `now`, if `left` iterations are to come?
+/// over one that costs `now`, if `left` iterations are to come? By a tenth, as costs are estimates.
 inline bool change_pays(double now, double start, double then, std::int64_t left) {
-  return static_cast<double>(left) * now > start + static_cast<double>(left - 1) * then;
+  return static_cast<double>(left) * now > 1.1 * (start + static_cast<double>(left - 1) * then);
 }
 
 }  // namespace kmeans::openmp

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "harness/variant.h"
@@ -16,6 +17,9 @@ class Family : public Variant<T> {
   /// The centroids (k x d) after the last iteration, in place. fetch() also copies n labels, which for
   /// few clusters takes as long as an iteration.
   [[nodiscard]] virtual const T* centroids() const = 0;
+
+  /// Of a filter before float32: the share of the points that it left open in the last iteration.
+  [[nodiscard]] virtual std::optional<double> open_share() const { return std::nullopt; }
 };
 
 /// The instructions that openmp_int8 has on this processor for rows of d coordinates; defined with it.

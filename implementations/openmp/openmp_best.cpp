@@ -100,6 +100,8 @@ class OpenmpBest final : public kmeans::Variant<float> {
     const std::int64_t kd = problem_.shape.k * problem_.shape.d;
     at_work_ = brute_ ? brute_.get() : tree_.get();
     at_work_->reset(centroids);
+    open_ = 1;
+    earlier_ = 0;
     scouting_ = scout_ != nullptr;
     choosing_ = neighbourhoods_ != nullptr;
     iterations_ = 0;
@@ -113,7 +115,9 @@ class OpenmpBest final : public kmeans::Variant<float> {
 
   void step(std::int64_t iterations) override {
     distances_ = 0;
+    earlier_ = iterations_;
     if (choosing_) choose_by_neighbourhoods();
+    looks_.begin(iterations);
     while (iterations > 0) {
       consider(iterations);
       const std::int64_t now = until_looked_at(iterations);
@@ -150,6 +154,10 @@ class OpenmpBest final : public kmeans::Variant<float> {
  private:
   [[nodiscard]] double bounded_cost(double computed) const {
     return FamilyCosts(problem_.shape).bounded(computed, in_groups());
+  }
+  /// Of brute force, from now on.
+  [[nodiscard]] double settled_cost() const {
+    return FamilyCosts(problem_.shape).settled(names_.int8, open_);
   }
   [[nodiscard]] bool in_groups() const { return prefers_groups(problem_.shape); }
   [[nodiscard]] std::int64_t scouted() const {
@@ -205,14 +213,19 @@ class OpenmpBest final : public kmeans::Variant<float> {
 
   void count(std::int64_t iterations) {
     counted_ = at_work_->computed_distances();
+    open_ = at_work_->open_share().value_or(open_);
     distances_ += counted_.value_or(iterations * problem_.shape.n * problem_.shape.k);
   }
 
-  /// Within the iterations to come after two looks, or as many again as there have been, if bounds saved
-  /// everything. Else the sample need not be looked at.
+  /// The iterations that a change has to pay within: those asked for, or as many again as there were in
+  /// earlier steps.
+  [[nodiscard]] std::int64_t to_come(std::int64_t asked) const { return std::max(asked, earlier_); }
+
+  /// Within the iterations to come after two looks, if bounds saved everything. Else the sample need not be
+  /// looked at.
   [[nodiscard]] bool bounds_may_pay(std::int64_t asked) const {
-    const std::int64_t left = std::max(asked - 1, iterations_);
-    return left > 1 && change_pays(brute_cost_, bounded_start(), bounded_cost(0), left);
+    const std::int64_t left = to_come(asked - 1);
+    return left > 1 && change_pays(settled_cost(), bounded_start(), bounded_cost(0), left);
   }
 
   /// All distances are formed, and all points are new to the family.
@@ -249,23 +262,22 @@ class OpenmpBest final : public kmeans::Variant<float> {
     distances_ += distances;
   }
 
-  /// Another family, if its beginning pays within the iterations that are left: those asked for, or as
-  /// many again as there have been. Bounds are left when brute force would have saved so much as to go
-  /// there and come back costs: a burst of movement may soon be over.
+  /// Another family, if its beginning pays within the iterations to come. Bounds are left when brute force
+  /// would have saved so much as to go there and come back costs: a burst of movement may soon be over.
   void consider(std::int64_t asked) {
-    const std::int64_t left = std::max(asked, iterations_);
+    const std::int64_t left = to_come(asked);
     if (scouting_) {
       if (!looks_.tells() || iterations_ < wait_until_) return;
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
-      if (change_pays(brute_cost_, bounded_start(), then, left)) go_on_with(*bounded_);
+      if (change_pays(settled_cost(), bounded_start(), then, left)) go_on_with(*bounded_);
     } else if (at_work_ == bounded_.get() && !began_ && !changed_now_) {
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
-      lost_ = std::max(0.0, lost_ + now - brute_cost_);
+      lost_ = std::max(0.0, lost_ + now - settled_cost());
       const double there_and_back = moving_all() + bounded_start() - bounded_cost(0);
       if (lost_ < there_and_back) return;
-      if (change_pays(now, brute_cost_ + moving_all(), brute_cost_, left)) go_back();
+      if (change_pays(now, settled_cost() + moving_all(), settled_cost(), left)) go_back();
     }
   }
 
@@ -304,12 +316,14 @@ class OpenmpBest final : public kmeans::Variant<float> {
   bool began_ = false;                   // the family at work has made no iteration
   bool changed_now_ = false;             // the last iteration was its first
   std::int64_t iterations_ = 0;          // since reset
+  std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
   std::optional<std::int64_t> counted_;  // by the family, in its last step
-  double share_before_ = 0;              // of distances, at the look before the last
-  double lost_ = 0;                      // that brute force would have saved, a point
-  std::int64_t wait_until_ = 0;          // so many iterations, before bounds are tried again
-  std::vector<float> centroids_;         // the first ones, for the neighbourhoods
+  double open_ = 1;               // of points, the share that bytes left so when last at work
+  double share_before_ = 0;       // of distances, at the look before the last
+  double lost_ = 0;               // that brute force would have saved, a point
+  std::int64_t wait_until_ = 0;   // so many iterations, before bounds are tried again
+  std::vector<float> centroids_;  // the first ones, for the neighbourhoods
 };
 
 }  // namespace

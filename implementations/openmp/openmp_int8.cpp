@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,7 @@ struct Worker {
   Int8Survivors survivors[2]{};  // of a block, and of the one before
   Int8Work work;                 // of one stretch
   Int8Pause pause;
+  std::int64_t open = 0;  // points that bytes did not label in the last iteration
 };
 
 class OpenmpInt8 final : public TiledLloyd<float, true> {
@@ -53,6 +55,14 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
   std::vector<std::pair<std::string, std::string>> library_info() const override {
     return {{"int8", filter_.name}};
+  }
+
+  [[nodiscard]] std::optional<double> open_share() const override {
+    std::int64_t open = 0;
+    for (const auto& worker : workers_) open += worker.value.open;
+    // Padding counts where a stretch was paused.
+    const auto n = static_cast<double>(std::max<std::int64_t>(1, problem_.shape.n));
+    return std::min(1.0, static_cast<double>(open) / n);
   }
 
  private:
@@ -85,6 +95,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     const std::int64_t stretches = round_up(problem_.shape.n, stretch) / stretch;
     const Range own = part_of(stretches, thread, omp_get_num_threads());
     Worker& worker = workers_[thread].value;
+    worker.open = 0;
     std::int64_t changed = 0;
     for (std::int64_t index = own.begin; index < own.end; ++index) {
       if (bytes_usable_ && !worker.pause.skips()) {
@@ -96,6 +107,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
                                   tile, result);
                     });
         changed += team_[thread].value.changed;
+        worker.open += stretch;
       }
     }
     team_[thread].value.changed = changed;
@@ -145,6 +157,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
                             MoveQueue<float>& moves) {
     const std::int64_t first = block * kInt8Points;
     Int8Survivors& survivors = worker.survivors[block % 2];
+    worker.open += survivors.open_count;
     if (byte_points_.has_rows()) narrow(first, survivors, worker.work);
     std::int32_t labels[kInt8Points];
     for (int p = 0; p < kInt8Points; ++p) labels[p] = survivors.few[p][0];

@@ -21,6 +21,7 @@
 #include "harness/variants/registry.h"
 #include "harness/verify/battery.h"
 #include "implementations/openmp/_best_choice.h"
+#include "implementations/openmp/_family.h"
 #include "tests/support/scoped.h"
 
 namespace kmeans {
@@ -446,7 +447,7 @@ TEST(OpenmpBest, EqualsTheReferenceWhereItMayChange) {
     const std::int64_t d = problem % 4 == 3 ? 5 + random.below(4) : 12 + random.below(24);
     const Case data = drawn_of(random, n, d, 24 + random.below(40));
     const auto threads = static_cast<int>(1 + random.below(2));
-    const auto expected = run("reference", data, 1, 30);
+    const auto expected = run("reference", data, 1, 60);
     auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, n < 8192 ? 1 : threads));
     instance->reset(data.centroids.data());
@@ -490,8 +491,9 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
   EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
-            "openmp_exact");                                              // points bind, not pairs
-  EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");  // barriers bind
+            "openmp_int8");  // hardly dearer, or paused
+  EXPECT_EQ(brute_family({100000, 48, 4}, "avx512vnni"), "openmp_exact");  // points bind, not pairs
+  EXPECT_EQ(brute_family({1000, 16, 32}, "avx512vnni"), "openmp_exact");   // barriers bind
   EXPECT_TRUE(surely_tree({100, 2, 5}));
   EXPECT_FALSE(surely_tree({10000, 4, 4}));  // few points and centroids: a walk costs more
   EXPECT_TRUE(surely_tree({10000, 4, 5}));
@@ -512,6 +514,40 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
     EXPECT_LT(costs.bounded(0.01, groups), costs.bounded(0.5, groups));
     EXPECT_GT(costs.bounded(1, groups), costs.exact());
   }
+}
+
+TEST(OpenmpBest, LeavesBytesOnlyForBoundsThatSaveMoreThanWhatBytesLeaveOpen) {
+  using namespace openmp;  // NOLINT: what is tested
+  const FamilyCosts costs({300000, 128, 8});
+  const auto bytes = [&](double open) { return costs.settled("avx512vnni", open); };
+  const double floats = costs.settled("plain", 0);
+  EXPECT_LT(bytes(0), 0.5 * floats);
+  EXPECT_LT(bytes(0.1), bytes(0.3));
+  EXPECT_EQ(bytes(1), floats) << "paused";
+  EXPECT_LT(floats, costs.exact()) << "points that change clusters are left out";
+  // Clusters that lie apart: bounds would leave a sixth of the distances, bytes a quarter of the points.
+  const double start = costs.bounded(1, false) + 64;
+  EXPECT_FALSE(change_pays(bytes(0.25), start, costs.bounded(0.17, false), 8));
+  EXPECT_TRUE(change_pays(bytes(0.25), start, costs.bounded(0.05, false), 40));
+  EXPECT_TRUE(change_pays(bytes(1), start, costs.bounded(0.17, false), 20));
+}
+
+TEST(OpenmpInt8, SaysHowManyPointsBytesLeftOpen) {
+  Random random(5);
+  const auto open = [&](double apart) {
+    const Case data = make_case("clusters", 4096, 64, 8, [&](std::int64_t i, std::int64_t t) {
+      return apart * static_cast<double>(t % 8 == i / 512) + random.bell();
+    });
+    auto instance = find_variant("openmp_int8")->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, 2));
+    instance->reset(data.centroids.data());
+    instance->step(1);
+    const auto& family = dynamic_cast<openmp::Family<float>&>(*instance);
+    return family.open_share().value();
+  };
+  EXPECT_EQ(open(30), 0.0);
+  EXPECT_GT(open(0), 0.05);
+  EXPECT_LE(open(0), 1.0);
 }
 
 TEST(OpenmpBest, KnowsTheInstructionsThatBytesHaveForTheLengthOfItsRows) {
@@ -564,6 +600,10 @@ TEST(OpenmpBest, LooksTwiceInARowAndNeverForMoreThanItsShareOfTheTime) {
     EXPECT_LE(looks * cost + 50, 1000 * 100 * Looks::kShare + cost) << cost;
     EXPECT_GE(looks * cost, 50 * 100 * Looks::kShare) << cost;
   }
+  // Of many iterations that are asked for at once a third is lent, and paid back: all in all the same.
+  Looks lent(100, 0);
+  lent.begin(20);
+  EXPECT_EQ(looked_at(lent, 10, 30), (std::vector<int>{1, 2, 10, 11, 20, 21, 27, 28}));
   Looks looks(100, 0);
   EXPECT_EQ(looks.next(20), 7);  // as many iterations can be made in one call
   EXPECT_FALSE(looks.tells());
