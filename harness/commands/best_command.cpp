@@ -49,7 +49,8 @@ constexpr std::array kIterations{10, 5, 3, 2, 1};
 constexpr double kShareOfQuickest = 0.25;
 // Estimates are right within a factor of about 2: beyond that there is no hope.
 constexpr double kHopeless = 2;
-constexpr double kToFinish = 0.3;  // seconds: for the table
+constexpr double kShareOfLook = 0.1;  // of the budget: for others at work; twice that for ceilings
+constexpr double kToFinish = 0.3;     // seconds: for the table
 // Coordinates and multiply-adds in a second of one thread: a little slower than they are.
 constexpr double kGenerationRate = 2e7;
 constexpr double kSeedingRate = 2e9;
@@ -412,7 +413,8 @@ int run_best(BestOptions options) {
 
   const ScratchFolder scratch;
   LookAround look;
-  look.quick_ceilings = true;
+  look.check.seconds = std::min(look.check.seconds, kShareOfLook * options.seconds);
+  look.quick_ceilings = 2 * kShareOfLook * options.seconds;
   const RunSurroundings surroundings = look_around(look, threads);
   RunSettings settings;
   settings.out = scratch.path();

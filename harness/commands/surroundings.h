@@ -4,6 +4,7 @@
 // measurement now, and the command as it was typed.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "harness/machine/machine_check.h"
@@ -24,8 +25,8 @@ PlanOptions plan_options_here(int threads);
 struct LookAround {
   CheckOptions check{0.5, {}};
   bool require_quiet = false;
-  /// Ceilings that are not kept yet are measured in about a second or two, less certain.
-  bool quick_ceilings = false;
+  /// Ceilings that are not kept yet are measured for about so many seconds, two at most, less certain.
+  std::optional<double> quick_ceilings{};
 };
 
 /// Warns of what spoils measurements, or refuses. Throws EnvironmentError. An InterruptGuard should

@@ -611,8 +611,14 @@ int run_gpu_worker(double effort) {
   return 0;
 }
 
-nlohmann::json measure_ceilings(double effort, bool matrix_product) {
+nlohmann::json measure_ceilings(double effort, bool matrix_product, double seconds) {
   const double began = seconds_now();
+  bool cut_short = false;
+  const auto time_left = [&] {
+    if (seconds_now() - began < seconds) return true;
+    cut_short = true;
+    return false;
+  };
   const auto& kernels = ceiling_kernels().front();
   const int threads = usable_threads();
   const auto caches = data_caches();
@@ -629,19 +635,26 @@ nlohmann::json measure_ceilings(double effort, bool matrix_product) {
       whole_blocks(static_cast<double>(caches.level2_bytes_per_thread.value_or(256 << 10)) / 2);
   CacheCeiling cache(cache_bytes, threads);
   std::optional<MemoryCeilings> memory;
-  try {
-    memory.emplace(effort, kernels, threads);
-  } catch (const std::bad_alloc&) {
-    notes.push_back("there was not enough memory to measure its bandwidth");
-  }
+  // What limits most problems first, should time be short; the cache before memory, whose rate is no limit
+  // for points that the cache holds.
   for (int turn = 0; turn < (effort < 0.1 ? 1 : kTurns); ++turn) {
-    for (auto* fma : {&f32_one, &f32_all, &f64_one, &f64_all}) fma->take_turn(effort);
-    cache.take_turn(effort, kernels);
-    if (memory) memory->take_turn(effort);
+    if (time_left()) f32_all.take_turn(effort);
+    if (time_left()) cache.take_turn(effort, kernels);
+    try {
+      if (turn == 0 && time_left()) memory.emplace(effort, kernels, threads);
+    } catch (const std::bad_alloc&) {
+      notes.push_back("there was not enough memory to measure its bandwidth");
+    }
+    if (memory && time_left()) memory->take_turn(effort);
+    for (auto* fma : {&f32_one, &f64_all, &f64_one}) {
+      if (time_left()) fma->take_turn(effort);
+    }
   }
+  if (cut_short) notes.push_back("there was no time left to measure all of them");
 
   double share = 1;
-  const auto seen = [&](const Best& best) {
+  const auto seen = [&](const Best& best) -> json {
+    if (best.rate == 0) return nullptr;
     share = std::min(share, best.cpu_share);
     return detail::rounded_rate(best.rate / 1e9);
   };
@@ -717,7 +730,12 @@ std::string kept_ceilings_file() {
 
 namespace {
 
-json find_ceilings(bool force, double effort, bool quick) {
+constexpr double kAnyTime = std::numeric_limits<double>::infinity();
+
+/// Within a limited time the look is a quick one.
+json find_ceilings(bool force, double effort, double seconds) {
+  const bool quick = seconds < kAnyTime;
+  const double began = seconds_now();
   const auto machine = machine_fingerprint();
   const auto file = kept_ceilings_file();
   auto kept = read_kept_ceilings(file, fingerprint_hash(machine));
@@ -725,7 +743,7 @@ json find_ceilings(bool force, double effort, bool quick) {
 
   auto ceilings = force ? json(nullptr) : kept_object(kept, "ceilings");
   if (ceilings.is_null()) {
-    ceilings = measure_ceilings(effort, !quick);
+    ceilings = measure_ceilings(effort, !quick, seconds);
     if (!disturbed(ceilings)) {
       kept["ceilings"] = ceilings;
       changed = true;
@@ -737,7 +755,9 @@ json find_ceilings(bool force, double effort, bool quick) {
   if (const auto* gpu = current_gpu()) {
     const auto key = gpu_key(*gpu);
     if (!force) gpu_ceilings = kept_object(kept_object(kept, "gpus"), key);
-    if (gpu_ceilings.is_null()) {
+    if (gpu_ceilings.is_null() && seconds_now() - began >= seconds) {
+      problem = "there was no time left";
+    } else if (gpu_ceilings.is_null()) {
       auto answer = measure_gpu_apart(effort);
       if (answer.contains("problem")) {
         problem = answer["problem"].is_string() ? answer["problem"].get<std::string>() : "";
@@ -764,9 +784,11 @@ json find_ceilings(bool force, double effort, bool quick) {
 }  // namespace
 
 nlohmann::json measured_ceilings(bool force, double effort) {
-  return find_ceilings(force, effort, false);
+  return find_ceilings(force, effort, kAnyTime);
 }
 
-nlohmann::json ceilings_at_hand(double effort) { return find_ceilings(false, effort, true); }
+nlohmann::json ceilings_at_hand(double effort, double seconds) {
+  return find_ceilings(false, effort, seconds);
+}
 
 }  // namespace kmeans

@@ -3,6 +3,7 @@
 // Limits of the machine, measured: what no program here can exceed by much.
 #pragma once
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -19,8 +20,10 @@ namespace kmeans {
 ///                 notes}
 /// `disturbed` is true when other work took the processor away even in the best repetitions.
 /// An effort below 1 shortens everything, and the arrays, in proportion: quick but less certain.
-/// The matrix product, whose library takes seconds to be sure of, can be left out.
-nlohmann::json measure_ceilings(double effort = 1, bool matrix_product = true);
+/// The matrix product, whose library takes seconds to be sure of, can be left out. After `seconds` nothing
+/// more is begun: what was not measured is null, and a note says so.
+nlohmann::json measure_ceilings(double effort = 1, bool matrix_product = true,
+                                double seconds = std::numeric_limits<double>::infinity());
 
 /// The `context.ceilings` of a result file: the same, and `gpu`, what measure_gpu_ceilings() tells
 /// of the GPU in use, or null. Both are kept in <cache_root()>/machine/ for this fingerprint and
@@ -29,9 +32,10 @@ nlohmann::json measure_ceilings(double effort = 1, bool matrix_product = true);
 /// disturbed measurement is not kept.
 nlohmann::json measured_ceilings(bool force, double effort = 1);
 
-/// The same, for whoever has little time: kept ones, else measured with this effort and without the
-/// matrix product, and then not kept, since they are less than what others would take them for.
-nlohmann::json ceilings_at_hand(double effort);
+/// The same, for whoever has little time: kept ones, else measured with this effort, for about so many
+/// seconds and without the matrix product, and then not kept, since they are less than what others would
+/// take them for.
+nlohmann::json ceilings_at_hand(double effort, double seconds);
 
 /// Where they are kept: <cache_root()>/machine/<machine id>-<build>.json.
 std::string kept_ceilings_file();

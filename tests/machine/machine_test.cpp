@@ -451,6 +451,18 @@ TEST_F(MachineTest, CeilingsArePossibleAndConsistent) {
   EXPECT_THAT(ceilings["details"]["notes"].dump(), HasSubstr("no matrix product"));
 }
 
+TEST_F(MachineTest, CeilingsThatThereIsNoTimeForAreNull) {
+  set_worker_program("");
+  const auto ceilings = measure_ceilings(0.05, false, 1e-9);
+  for (const char* rate :
+       {"read_gbytes_per_second", "read_gbytes_per_second_cache", "copy_gbytes_per_second"}) {
+    EXPECT_TRUE(ceilings[rate].is_null()) << rate;
+  }
+  for (const auto& [name, rate] : ceilings["fma_gflops"].items())
+    EXPECT_TRUE(rate.is_null()) << name;
+  EXPECT_THAT(ceilings["details"]["notes"].dump(), HasSubstr("no time left"));
+}
+
 TEST_F(MachineTest, CeilingsStandInSaneRelations) {
   if (build_info().build_type == "Debug" || !build_info().sanitizers.empty()) {
     GTEST_SKIP() << "the relations hold for optimised code only";
