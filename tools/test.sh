@@ -34,13 +34,14 @@ declare -A files=(
   [ranks-2]='tests/faults/test_rank_faults.py'
   [faults]='tests/faults/test_[a-d]*.py'
   [faults-2]='tests/faults/test_[e-q]*.py tests/faults/test_r[!a]*.py tests/faults/test_[s-z]*.py'
-  [plots]='tests/plots/test_[!ce]*.py'
+  [plots]='tests/plots/test_[!cefp]*.py'
   [plots-2]='tests/plots/test_[ce]*.py'
+  [plots-3]='tests/plots/test_[fp]*.py'
   [python]='tests/python/test_[a-q]*.py'
   [python-2]='tests/python/test_r[!a]*.py tests/python/test_[s-z]*.py'
 )
 first=(ranks ranks-2)
-then=(faults faults-2 plots plots-2 python python-2)
+then=(faults faults-2 plots plots-2 plots-3 python python-2)
 parts=("${first[@]}" "${then[@]}")
 shopt -s nullglob # of some patterns there may be no file
 declare -A running
