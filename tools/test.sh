@@ -27,7 +27,7 @@ esac
 ctest --preset "$preset" --no-tests=error --parallel 3 | tee "$logs/ctest.log"
 ctest_status=${PIPESTATUS[0]}
 
-# Ranks of MPI wait by asking, and slow down whatever is beside them: they go first. The others
+# Ranks of MPI wait by polling, and slow down whatever is beside them: they go first. The others
 # are of about the same length.
 declare -A files=(
   [ranks]='tests/python/test_ranks.py'

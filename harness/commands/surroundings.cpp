@@ -165,9 +165,9 @@ RunSurroundings look_around(const LookAround& look, int threads) {
   std::fprintf(stderr, "machine %s: looking up its measured ceilings%s\n",
                surroundings.machine_id.c_str(),
                look.quick_ceilings ? ", a quick look where none are kept" : "");
-  surroundings.limits.ceilings =
-      look.quick_ceilings ? ceilings_at_hand(kQuickEffort, std::min(2.0, *look.quick_ceilings))
-                          : measured_ceilings(false);
+  surroundings.limits.ceilings = look.quick_ceilings
+                                     ? ceilings_at_hand(kQuickEffort, *look.quick_ceilings)
+                                     : measured_ceilings(false);
   if (const auto cache = data_caches().last_level_bytes) {
     surroundings.limits.cache_bytes = static_cast<double>(*cache);
   }

@@ -25,7 +25,8 @@ PlanOptions plan_options_here(int threads);
 struct LookAround {
   CheckOptions check{0.5, {}};
   bool require_quiet = false;
-  /// Ceilings that are not kept yet are measured for about so many seconds, two at most, less certain.
+  /// Ceilings that are not kept yet are measured in a second or two, less certain; after so many seconds
+  /// none is begun.
   std::optional<double> quick_ceilings{};
 };
 

@@ -32,9 +32,9 @@ nlohmann::json measure_ceilings(double effort = 1, bool matrix_product = true,
 /// disturbed measurement is not kept.
 nlohmann::json measured_ceilings(bool force, double effort = 1);
 
-/// The same, for whoever has little time: kept ones, else measured with this effort, for about so many
-/// seconds and without the matrix product, and then not kept, since they are less than what others would
-/// take them for.
+/// The same, for whoever has little time: kept ones, else measured with this effort and without the
+/// matrix product, none begun after `seconds`, and then not kept, since they are less than what others
+/// would take them for.
 nlohmann::json ceilings_at_hand(double effort, double seconds);
 
 /// Where they are kept: <cache_root()>/machine/<machine id>-<build>.json.
