@@ -18,7 +18,8 @@ struct FamilyCosts {
   explicit FamilyCosts(const Shape& shape) : s(shape) {}
 
   /// openmp_exact: a multiply-add a coordinate, an epilogue a pair, points that change clusters.
-  [[nodiscard]] double exact() const { return s.k * (0.0175 * s.d + 0.09) + 0.38 * s.d + 2; }
+  [[nodiscard]] double exact() const { return exact_pass() + 0.38 * s.d + 2; }
+  [[nodiscard]] double exact_pass() const { return s.k * (0.0175 * s.d + 0.09); }
 
   /// openmp_int8, by the instructions that it has: with VNNI a quarter of the multiply-adds, with tiles an
   /// eighth; then what is left open; and more barriers, 8 us in all.
@@ -48,7 +49,7 @@ struct FamilyCosts {
   /// same. Of the points, bytes left the share `open` to be looked at again; of more than half they are
   /// paused before long.
   [[nodiscard]] double settled(const std::string& instructions, double open) const {
-    const double by_exact = s.k * (0.0175 * s.d + 0.09) + 0.17 * s.d + 3;
+    const double by_exact = exact_pass() + 0.17 * s.d + 3;
     if (!prefers_bytes(instructions)) return by_exact;
     const double of_open = open * (0.4 * s.d + 22);
     return std::min(by_exact, int8_pass(instructions) + 8 + of_open);
