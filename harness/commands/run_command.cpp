@@ -294,7 +294,7 @@ int run(const RunOptions& options) {
   check_results(planned, settings.out);
   check_writable(settings.out);
   const RunSurroundings surroundings =
-      look_around({options.check, options.require_quiet, false}, threads);
+      look_around({.check = options.check, .require_quiet = options.require_quiet}, threads);
 
   std::vector<std::pair<std::string, RunSummary>> summaries;
   bool failed = false;
