@@ -277,6 +277,19 @@ def test_a_quick_look_at_the_ceilings_is_not_kept_for_others(
     assert not list(cache.glob("machine/*.json"))
 
 
+def test_a_run_measures_all_ceilings_that_are_not_kept(bench, tmp_path: Path) -> None:
+    out, cache = tmp_path / "out", tmp_path / "cache"
+    few = ("--only", "^cpu_naive/f32/.*/k5/", "--processes", "1", "--max-seconds", "0.2")
+    run = bench(
+        "run", "minnaar2019", *few, "--out", out, environment={"KMEANS_BENCH_CACHE": str(cache)}
+    )
+    assert run.returncode == 0, run.stderr
+    context = json.loads((out / "minnaar2019.json").read_text(encoding="utf-8"))["context"]
+    assert all(rate > 0 for rate in context["ceilings"]["fma_gflops"].values())
+    assert context["ceilings"]["read_gbytes_per_second"] > 0
+    assert "quick look" not in " ".join(context["ceilings"]["details"]["notes"])
+
+
 def test_points_beyond_float32_are_taken_in_float64(bench, tmp_path: Path) -> None:
     file = tmp_path / "large.csv"
     file.write_text("".join(f"{i}e300,{i * i}e300\n" for i in range(40)), encoding="utf-8")
