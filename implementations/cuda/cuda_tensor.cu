@@ -32,16 +32,35 @@ namespace {
 
 using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
-constexpr int kGroupWarps = 4;   // of a warp group
-constexpr int kStageChunks = 4;  // chunks of all columns in a stage
+constexpr int kGroupWarps = 4;  // of a warp group
+constexpr int kStepChunks = 2;  // of all columns in a product
 constexpr int kMaxStages = 24;
 constexpr int kMaxBuffers = 12;  // of points
 constexpr std::int64_t kBarrierBytes = 1024;
+
+/// A point that the first pass leaves open, and what is above its nearest centroid's bound.
+struct Undecided {
+  std::int32_t point;
+  float limit;
+};
+constexpr int kPending = 32;  // that a warp collects before it makes room for them: a lane each
 
 /// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points.
 __host__ __device__ constexpr int threads_for(int groups) {
   return (groups * kGroupWarps + 2) * 32;
 }
+__host__ __device__ constexpr std::int64_t pending_bytes(int groups) {
+  return static_cast<std::int64_t>(groups * kGroupWarps * kPending * sizeof(Undecided));
+}
+
+/// How a tile of centroids is fed: stages of kSteps products, then one of kRest if that is not 0.
+/// kAlone: a tile is one stage.
+template <int kSteps_, int kRest_, bool kAlone_>
+struct Cut {
+  static constexpr int kSteps = kSteps_;
+  static constexpr int kRest = kRest_;
+  static constexpr bool kAlone = kAlone_;
+};
 
 /// The first pass: the nearest centroid by its bound, and the points for which that may not be it.
 template <int kColumns>
@@ -54,31 +73,33 @@ struct FindNearest {
   TensorState* __restrict__ dev_state;
 
   Best best[2];
-  float2 point;  // lengths of the row that is this lane's to judge
-  bool bounded;  // every centroid has a bound
+  float2 point;     // lengths of the row that is this lane's to judge
+  int own_row;      // of a warp's: of four lanes that share two rows, the first two judge one each
+  unsigned judged;  // centroids that have a bound
+  Undecided* pending;  // kPending, the warp's, in shared memory
+  int pending_count;
 
-  __device__ std::int64_t tiles(const Extents& s) {
-    bounded = dev_state->too_far == 0;
-    return s.point_tiles;
-  }
+  __device__ std::int64_t tiles(const Extents& s) const { return s.point_tiles; }
 
-  /// Of the four lanes that share two rows, the first judges one and the second the other.
-  __device__ static std::int64_t row_of_lane(std::int64_t first_row) {
+  __device__ void start(const Extents& s, Undecided* warp_pending) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    return first_row + lane % 2 * 8 + lane / 4;
+    own_row = lane % 2 * 8 + lane / 4;
+    judged = dev_state->too_far == 0 ? static_cast<unsigned>(s.k) : 0;
+    pending = warp_pending;
+    pending_count = 0;
   }
 
-  __device__ void begin(const Extents& s, std::int64_t first_row) {
+  __device__ void begin(const Extents& s, int first_row) {
     best[0] = best[1] = {INFINITY, INFINITY, 0};
-    const std::int64_t i = row_of_lane(first_row);
-    point = i < s.n ? dev_point_lengths[i] : float2{0, 0};
+    const int i = first_row + own_row;
+    if (i < static_cast<int>(s.n)) point = dev_point_lengths[i];
   }
 
   __device__ void reduce(const Extents& /*s*/, const float (&sums)[kColumns / 2], int tile) {
     reduce_tile(sums, tile, best);
   }
 
-  __device__ void end(const Extents& s, std::int64_t first_row) {
+  __device__ void end(const Extents& s, int first_row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const bool odd = lane % 2 != 0;
 #pragma unroll
@@ -88,13 +109,13 @@ struct FindNearest {
     if (odd) own = best[1], given = best[0];
     join_best(own, given, 1);
     join_best(own, own, 2);
-    const std::int64_t i = row_of_lane(first_row);
-    const bool writes = lane % 4 < 2 && i < s.n;
+    const int i = first_row + own_row;
+    const bool writes = lane % 4 < 2 && i < static_cast<int>(s.n);
     const int column = column_of(own.least);
     const int j = own.tile / 4 * kColumns + column / 2 * 8 + own.tile % 4 * 2 + column % 2;
     float limit = INFINITY;
     bool decided = false;
-    if (writes && j < s.k && bounded) {
+    if (writes && static_cast<unsigned>(j) < judged) {
       const float4 bound = dev_centroid_lengths[j];
       const float cut = 0x1p-16F;  // what the column's bits may have changed, fourfold
       const float width = 2.0001F * (point.x * bound.x + point.y * bound.y) + bound.z;
@@ -107,14 +128,30 @@ struct FindNearest {
     if (writes) dev_nearest[i] = j;
     const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
     if (open == 0) return;
+    // A place in memory for each at once would wait for an atomic addition in most tiles.
+    if (pending_count + __popc(open) > kPending) finish();
+    if (writes && !decided) {
+      // Above the roundings here.
+      pending[pending_count + __popc(open & ((1U << lane) - 1))] = {
+          i, limit + 0x1p-20F * fabsf(limit)};
+    }
+    pending_count += __popc(open);
+  }
+
+  /// The pending points go to memory.
+  __device__ void finish() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    __syncwarp();
     unsigned long long place = 0;
     if (lane == 0)
-      place = atomicAdd(&dev_state->undecided, static_cast<unsigned long long>(__popc(open)));
-    place = __shfl_sync(kAllLanes, place, 0) + __popc(open & ((1U << lane) - 1));
-    if (writes && !decided) {
-      dev_undecided[place] = static_cast<std::int32_t>(i);
-      dev_limits[place] = limit + 0x1p-20F * fabsf(limit);  // above the roundings here
+      place = atomicAdd(&dev_state->undecided, static_cast<unsigned long long>(pending_count));
+    place = __shfl_sync(kAllLanes, place, 0) + lane;
+    if (lane < pending_count) {
+      dev_undecided[place] = pending[lane].point;
+      dev_limits[place] = pending[lane].limit;
     }
+    __syncwarp();
+    pending_count = 0;
   }
 };
 
@@ -137,7 +174,9 @@ struct ListCandidates {
     return dev_state->too_far != 0 ? 0 : (count() + kTileRows - 1) / kTileRows;
   }
 
-  __device__ void begin(const Extents& /*s*/, std::int64_t first_row) {
+  __device__ void start(const Extents& /*s*/, Undecided* /*pending*/) {}
+
+  __device__ void begin(const Extents& /*s*/, int first_row) {
     const std::int64_t end = count();
     first_slot = first_row + threadIdx.x % 32 / 4;
 #pragma unroll
@@ -168,7 +207,8 @@ struct ListCandidates {
     }
   }
 
-  __device__ void end(const Extents& /*s*/, std::int64_t /*first_row*/) {}
+  __device__ void end(const Extents& /*s*/, int /*first_row*/) {}
+  __device__ void finish() {}
 };
 
 /// A stage of kSteps times sixteen columns. One block of code, without a branch: else the compiler
@@ -179,15 +219,16 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kColumns / 2], cons
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    multiply(sums, descriptor(rows + 2 * step * kChunk * kTileRows, kTileRows),
-             descriptor(columns + 2 * step * kChunk * kColumns, kColumns), add || step > 0);
+    multiply(sums, descriptor(rows + step * kStepChunks * kChunk * kTileRows, kTileRows),
+             descriptor(columns + step * kStepChunks * kChunk * kColumns, kColumns),
+             add || step > 0);
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 /// All points, or the undecided ones, times all centroids. kColumns: centroids of a tile; kGroups:
 /// warp groups that multiply, each a tile of points; Pass: what becomes of the products.
-template <int kColumns, int kGroups, class Pass>
+template <int kColumns, int kGroups, class Cut, class Pass>
 __global__ void __launch_bounds__(threads_for(kGroups), 1)
     multiply_kernel(Extents s, const __half* __restrict__ dev_points,
                     const __half* __restrict__ dev_centroids, Pass pass) {
@@ -197,12 +238,15 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
   auto* empty = full + kMaxStages;
   auto* points_full = empty + kMaxStages;  // per buffer of points
   auto* points_empty = points_full + kMaxBuffers;
-  auto* buffers = reinterpret_cast<__half*>(memory + kBarrierBytes);
+  auto* pending = reinterpret_cast<Undecided*>(memory + kBarrierBytes);
+  auto* buffers = reinterpret_cast<__half*>(memory + kBarrierBytes + pending_bytes(kGroups));
   auto* stages = buffers + s.point_buffers * tile_halves(s);
+  static_assert(!Cut::kAlone || Cut::kRest == 0);
+  constexpr int kStageChunks = Cut::kSteps * kStepChunks;
   constexpr int kStageHalves = kStageChunks * kChunk * kColumns;
+  constexpr int kStageRows = kStageChunks * kChunk * kTileRows;
   const int chunks = s.padded / kChunk;
-  const int steps = (chunks + kStageChunks - 1) / kStageChunks;  // stages of a tile of centroids
-  const int whole_steps = chunks / kStageChunks;
+  const int whole = chunks / kStageChunks;  // stages of a tile of centroids
   // The groups have the same centroids at hand, so they go on together; the last may have no points.
   const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
 
@@ -268,8 +312,13 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
   float sums[kColumns / 2];
 #pragma unroll
   for (int e = 0; e < kColumns / 2; ++e) sums[e] = 0;
-  for (std::int64_t round = blockIdx.x; round < rounds; round += gridDim.x) {
-    const std::int64_t first_row = (round * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
+  pass.start(s, pending + warp * kPending);
+  const int own_rounds =
+      static_cast<int>(rounds > blockIdx.x ? (rounds - blockIdx.x + gridDim.x - 1) / gridDim.x : 0);
+  const int row_stride = static_cast<int>(gridDim.x) * kGroups * kTileRows;
+  int first_row =
+      (static_cast<int>(blockIdx.x) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
+  for (int left = own_rounds; left > 0; --left, first_row += row_stride) {
     pass.begin(s, first_row);
     const __half* rows = buffers + buffer.index * tile_halves(s);
     barrier_wait(&points_full[buffer.index], buffer.parity);
@@ -277,33 +326,42 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
       // In turn: while one group's products run, the others reduce theirs.
       if (waits) turn_wait(group);
       waits = s.turn > 0;
-      const bool last_turn = c + 1 == s.centroid_tiles && round + gridDim.x >= rounds;
+      const bool last_turn = left == 1 && c + 1 == s.centroid_tiles;
       const int turn = group + 1 < kGroups || !last_turn ? s.turn : 0;
       int before = 0;
       pin(sums);
-      for (int step = 0; step < whole_steps; ++step) {
+      if constexpr (Cut::kAlone) {
         barrier_wait(&full[stage.index], stage.parity);
-        multiply_stage<kColumns, kStageChunks / 2>(sums,
-                                                   rows + step * kStageChunks * kChunk * kTileRows,
-                                                   stages + stage.index * kStageHalves, step > 0);
-        // The stage before has been read; this one's products stay under way.
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-        if (step > 0 && speaks) barrier_arrive(&empty[before]);
-        if (step + 1 == turn) turn_pass(next_group);
+        multiply_stage<kColumns, Cut::kSteps>(sums, rows, stages + stage.index * kStageHalves,
+                                              false);
+        if (turn > 0) turn_pass(next_group);
         before = stage.index;
         stage.advance(s.stages);
         if (s.stays) stage.parity = 0;
-      }
-      if (whole_steps < steps) {  // sixteen columns more
-        barrier_wait(&full[stage.index], stage.parity);
-        multiply_stage<kColumns, 1>(sums, rows + whole_steps * kStageChunks * kChunk * kTileRows,
-                                    stages + stage.index * kStageHalves, whole_steps > 0);
-        asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-        if (whole_steps > 0 && speaks) barrier_arrive(&empty[before]);
-        if (steps == turn) turn_pass(next_group);
-        before = stage.index;
-        stage.advance(s.stages);
-        if (s.stays) stage.parity = 0;
+      } else {
+        for (int step = 0; step < whole; ++step) {
+          barrier_wait(&full[stage.index], stage.parity);
+          multiply_stage<kColumns, Cut::kSteps>(sums, rows + step * kStageRows,
+                                                stages + stage.index * kStageHalves, step > 0);
+          // The stage before has been read; this one's products stay under way.
+          asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+          if (step > 0 && speaks) barrier_arrive(&empty[before]);
+          if (step + 1 == turn) turn_pass(next_group);
+          before = stage.index;
+          stage.advance(s.stages);
+          if (s.stays) stage.parity = 0;
+        }
+        if constexpr (Cut::kRest > 0) {  // what is left of the columns
+          barrier_wait(&full[stage.index], stage.parity);
+          multiply_stage<kColumns, Cut::kRest>(sums, rows + whole * kStageRows,
+                                               stages + stage.index * kStageHalves, whole > 0);
+          asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+          if (whole > 0 && speaks) barrier_arrive(&empty[before]);
+          if (whole + 1 == turn) turn_pass(next_group);
+          before = stage.index;
+          stage.advance(s.stages);
+          if (s.stays) stage.parity = 0;
+        }
       }
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
@@ -314,6 +372,7 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
     buffer.advance(s.point_buffers, kGroups);
     pass.end(s, first_row);
   }
+  pass.finish();
 #else
   (void)s, (void)dev_points, (void)dev_centroids, (void)pass;
 #endif
@@ -351,22 +410,32 @@ struct Plan {
   int columns = 0;  // centroids of a tile
   int groups = 0;   // that multiply; 0: nothing fits
   int buffers = 0;  // of points
+  int steps = 0;    // products of a stage
   int stages = 0;
   bool stays = false;  // the centroids in shared memory
   int turn = 0;
   std::size_t shared_bytes = 0;
 };
 
+/// kSteps of the Cut that with_cut() takes.
+int stage_steps(std::int64_t d, int columns, int groups) {
+  const std::int64_t steps = padded_for(d) / (kChunk * kStepChunks);
+  if (groups == 2) return 2;
+  // Whole tiles where that is one block of code: a stage costs fifty instructions of each warp.
+  return steps <= 3 || (steps == 9 && columns == 128) ? static_cast<int>(steps) : 4;
+}
+
 Plan plan_for(std::int64_t d, std::int64_t k, std::int64_t shared_bytes) {
   const std::int64_t rows_bytes = std::int64_t{kTileRows} * padded_for(d) * 2;
-  const std::int64_t steps = ceil_div(padded_for(d), kStageChunks * kChunk);
   for (const int groups : {4, 2}) {
     // Fewer columns than a tile of 128 are worth kernels of their own where points are read fast.
     const int columns = groups == 2 || k > 64 ? 128 : (k > 16 ? 64 : 16);
-    const std::int64_t stage_bytes = std::int64_t{kStageChunks} * kChunk * columns * 2;
-    const std::int64_t all_stages = ceil_div(k, columns) * steps;
-    const std::int64_t room = shared_bytes - kBarrierBytes;
-    Plan plan{.columns = columns, .groups = groups};
+    Plan plan{.columns = columns, .groups = groups, .steps = stage_steps(d, columns, groups)};
+    const std::int64_t stage_bytes = std::int64_t{plan.steps} * kStepChunks * kChunk * columns * 2;
+    // Stages of a tile of centroids, and of all.
+    const std::int64_t tile_stages = ceil_div(padded_for(d), plan.steps * kStepChunks * kChunk);
+    const std::int64_t all_stages = ceil_div(k, columns) * tile_stages;
+    const std::int64_t room = shared_bytes - kBarrierBytes - pending_bytes(groups);
     // Centroids that stay leave the room to points, which come from memory.
     plan.stays =
         all_stages <= kMaxStages && room >= all_stages * stage_bytes + (groups + 1) * rows_bytes;
@@ -376,20 +445,22 @@ Plan plan_for(std::int64_t d, std::int64_t k, std::int64_t shared_bytes) {
           std::min<std::int64_t>(kMaxBuffers, (room - all_stages * stage_bytes) / rows_bytes));
     } else {
       // One buffer more than there are groups, if that leaves two tiles of centroids.
-      const std::int64_t more = room - (groups + 1) * rows_bytes >= 2 * steps * stage_bytes ? 1 : 0;
+      const std::int64_t more =
+          room - (groups + 1) * rows_bytes >= 2 * tile_stages * stage_bytes ? 1 : 0;
       plan.buffers = groups + static_cast<int>(more);
       plan.stages = static_cast<int>(
           std::min<std::int64_t>(kMaxStages, (room - plan.buffers * rows_bytes) / stage_bytes));
-      if (plan.stages < (groups == 4 ? 6 : 3)) continue;
+      if (plan.stages < 3) continue;
     }
     // The next group begins when this one has its share of a tile behind it, so that they do not all
     // reduce at once, or as soon as the stages let it.
     if (columns > 16) {
       plan.turn = static_cast<int>(
-          std::max<std::int64_t>(1, std::min<std::int64_t>(steps / groups, plan.stages - 3)));
+          std::max<std::int64_t>(1, std::min<std::int64_t>(tile_stages / groups, plan.stages - 3)));
     }
-    plan.shared_bytes = static_cast<std::size_t>(kBarrierBytes + plan.buffers * rows_bytes +
-                                                 plan.stages * stage_bytes);
+    plan.shared_bytes =
+        static_cast<std::size_t>(kBarrierBytes + pending_bytes(groups) + plan.buffers * rows_bytes +
+                                 plan.stages * stage_bytes);
     return plan;
   }
   return {};
@@ -461,10 +532,11 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_candidate_counts_ = DeviceBuffer<std::int32_t>(listed_);
     dev_candidates_ = DeviceBuffer<std::int32_t>(listed_ * kMaxCandidates);
     dev_state_ = DeviceBuffer<TensorState>(1);
-    with_kernels([this](auto columns, auto groups) {
-      allow_shared_bytes(multiply_kernel<columns, groups, FindNearest<columns>>,
+    with_kernels([this](auto columns, auto groups, auto cut) {
+      using Stages = decltype(cut);
+      allow_shared_bytes(multiply_kernel<columns, groups, Stages, FindNearest<columns>>,
                          plan_.shared_bytes);
-      allow_shared_bytes(multiply_kernel<columns, groups, ListCandidates<columns>>,
+      allow_shared_bytes(multiply_kernel<columns, groups, Stages, ListCandidates<columns>>,
                          plan_.shared_bytes);
     });
     copy_points();
@@ -551,23 +623,47 @@ class CudaTensor final : public CudaLloyd<float> {
     sums_.exchange(dev_centroids_.data(), stream);
   }
 
-  /// Calls use(columns, groups) with the numbers of plan_ as constants.
+  /// Calls use(columns, groups, cut) with what plan_ and d say as constants.
   template <class Use>
   void with_kernels(const Use& use) const {
     using std::integral_constant;
     if (plan_.groups == 2) {
-      use(integral_constant<int, 128>(), integral_constant<int, 2>());
+      const auto columns = integral_constant<int, 128>();
+      const auto groups = integral_constant<int, 2>();
+      if (products() % 2 == 0) {
+        use(columns, groups, Cut<2, 0, false>());
+      } else {
+        use(columns, groups, Cut<2, 1, false>());
+      }
     } else if (plan_.columns == 128) {
-      use(integral_constant<int, 128>(), integral_constant<int, 4>());
+      with_cut(integral_constant<int, 128>(), use);
     } else if (plan_.columns == 64) {
-      use(integral_constant<int, 64>(), integral_constant<int, 4>());
+      with_cut(integral_constant<int, 64>(), use);
     } else {
-      use(integral_constant<int, 16>(), integral_constant<int, 4>());
+      with_cut(integral_constant<int, 16>(), use);
     }
   }
+  template <class Columns, class Use>
+  void with_cut(Columns columns, const Use& use) const {
+    const std::integral_constant<int, 4> groups;
+    if constexpr (columns == 128) {
+      if (plan_.steps == 9) return use(columns, groups, Cut<9, 0, true>());
+    }
+    if (plan_.steps == 1) return use(columns, groups, Cut<1, 0, true>());
+    if (plan_.steps == 2) return use(columns, groups, Cut<2, 0, true>());
+    if (plan_.steps == 3) return use(columns, groups, Cut<3, 0, true>());
+    switch (products() % 4) {
+      case 0: return use(columns, groups, Cut<4, 0, false>());
+      case 1: return use(columns, groups, Cut<4, 1, false>());
+      case 2: return use(columns, groups, Cut<4, 2, false>());
+      default: return use(columns, groups, Cut<4, 3, false>());
+    }
+  }
+  /// Of sixteen columns each, in a row of the copies.
+  [[nodiscard]] int products() const { return extents_.padded / (kChunk * kStepChunks); }
 
   void find_nearest(cudaStream_t stream) {
-    with_kernels([&](auto columns, auto groups) {
+    with_kernels([&](auto columns, auto groups, auto cut) {
       const FindNearest<columns> pass{.dev_point_lengths = dev_point_lengths_.data(),
                                       .dev_centroid_lengths = dev_centroid_lengths_.data(),
                                       .dev_nearest = dev_nearest_.data(),
@@ -576,8 +672,11 @@ class CudaTensor final : public CudaLloyd<float> {
                                       .dev_state = dev_state_.data(),
                                       .best = {},
                                       .point = {},
-                                      .bounded = true};
-      multiply_kernel<columns, groups, FindNearest<columns>>
+                                      .own_row = 0,
+                                      .judged = 0,
+                                      .pending = nullptr,
+                                      .pending_count = 0};
+      multiply_kernel<columns, groups, decltype(cut), FindNearest<columns>>
           <<<blocks_, threads_for(groups), plan_.shared_bytes, stream>>>(
               extents_, dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
       KMEANS_CUDA_LAUNCHED(multiply_kernel);
@@ -592,7 +691,7 @@ class CudaTensor final : public CudaLloyd<float> {
                                                  dev_undecided_.data(), dev_state_.data(),
                                                  dev_rows_.data(), dev_candidate_counts_.data());
     KMEANS_CUDA_LAUNCHED(gather_rows_kernel);
-    with_kernels([&](auto columns, auto groups) {
+    with_kernels([&](auto columns, auto groups, auto cut) {
       const ListCandidates<columns> pass{.dev_limits = dev_limits_.data(),
                                          .dev_state = dev_state_.data(),
                                          .listed = listed_,
@@ -600,7 +699,7 @@ class CudaTensor final : public CudaLloyd<float> {
                                          .dev_candidates = dev_candidates_.data(),
                                          .limits = {},
                                          .first_slot = 0};
-      multiply_kernel<columns, groups, ListCandidates<columns>>
+      multiply_kernel<columns, groups, decltype(cut), ListCandidates<columns>>
           <<<blocks_, threads_for(groups), plan_.shared_bytes, stream>>>(
               extents_, dev_rows_.data(), dev_centroids_copy_.data(), pass);
       KMEANS_CUDA_LAUNCHED(multiply_kernel);
