@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_search.cuh"
 
@@ -55,44 +56,6 @@ __device__ inline std::int64_t place_in_tile(int rows, int row, int column) {
   return std::int64_t{column / kChunk} * rows * kChunk + row * kChunk + column % kChunk;
 }
 
-__device__ inline __half half_up(double value) {
-  __half half = __double2half(value);
-  if (static_cast<double>(__half2float(half)) < value)
-    half = __float2half_ru(__double2float_ru(value));
-  return half;
-}
-
-__device__ inline double warp_sum(double value) {
-  for (int distance = 16; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(kAllLanes, value, distance);
-  }
-  return value;
-}
-
-/// Column sums of the points, for their mean; order-dependent, which moves no label.
-__global__ void add_columns_kernel(const float* __restrict__ dev_points, std::int64_t n,
-                                   std::int64_t d, double* __restrict__ dev_sums) {
-  const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (t >= d) return;
-  double sum = 0;
-  for (std::int64_t i = blockIdx.y; i < n; i += gridDim.y) sum += dev_points[i * d + t];
-  atomicAdd(&dev_sums[t], sum);
-}
-
-__global__ void find_reach_kernel(const float* __restrict__ dev_points, std::int64_t n,
-                                  std::int64_t d, const double* __restrict__ dev_sums,
-                                  float* __restrict__ dev_mean, unsigned* __restrict__ dev_reach) {
-  const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (t >= d) return;
-  const float mean = static_cast<float>(dev_sums[t] / static_cast<double>(n));
-  if (blockIdx.y == 0) dev_mean[t] = mean;
-  float reach = 0;
-  for (std::int64_t i = blockIdx.y; i < n; i += gridDim.y) {
-    reach = fmaxf(reach, fabsf(dev_points[i * d + t] - mean));
-  }
-  atomicMax(dev_reach, __float_as_uint(reach));
-}
-
 /// A warp a row. Rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
 __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
                                    const float* __restrict__ dev_mean, double scale,
@@ -131,13 +94,28 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
   }
 }
 
-/// A warp a centroid. Those past the end lie too far away to be nearest. dev_lengths: what the
-/// points' lengths are multiplied with in the bound, and the norm's share of it. too_far is false
-/// before.
+/// Upper less lower bound of half a squared distance is at most X a + R b and a share of the centroid's
+/// halved squared norm, which is at most (a + b)^2 / 8; X, R: of the point (dev_lengths), a, b: of the
+/// centroid (dev_widths). Twice that share, and as much again as float64 rounds:
+inline float norm_width(std::int64_t d) {
+  return static_cast<float>((8 * product_error(padded_for(d)) + 0x1p-18 + 0x1p-28) / 8 * 1.001);
+}
+__device__ inline float bound_width(const float2& point, const __half2& centroid,
+                                    float norm_width) {
+  const float2 w = __half22float2(centroid);
+  const float sum = w.x + w.y;
+  // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
+  const float rest =
+      __fmaf_rn(sum * sum, norm_width, __fmaf_rn(point.x * point.x, 0x1p-30F, 0x1p-21F));
+  return __fmaf_rn(point.x, w.x, __fmaf_rn(point.y, w.y, rest));
+}
+
+/// A warp a centroid. Those past the end lie too far away to be nearest. dev_widths: as above. too_far is
+/// false before.
 __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
                                       const float* __restrict__ dev_mean, double scale,
                                       __half* __restrict__ dev_copy,
-                                      float4* __restrict__ dev_lengths,
+                                      __half2* __restrict__ dev_widths,
                                       TensorState* __restrict__ dev_state) {
   if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->undecided = dev_state->crowded = 0;
   const int lane = threadIdx.x % 32;
@@ -185,12 +163,9 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
       tile[place_in_tile(s.columns, row, static_cast<int>(s.d) + e)] =
           e < kExtra ? extra[e] : __float2half(0.0F);
     }
-    // Upper less lower bound of half the squared distance is at most
-    // 2 (|x'| by_length + |x' - x~| by_rest) + half_norm's share.
-    if (j < s.k) {
-      dev_lengths[j] = {__half2float(by_length), __half2float(by_rest),
-                        __double2float_ru(half_norm * (8 * error + 0x1p-18) + 4 * kTinyNorm), 0.0F};
-    }
+    // 2 (|x'| by_length + |x' - x~| by_rest), and above the roundings of that.
+    dev_widths[j] = {half_up(2.0002 * static_cast<double>(__half2float(by_length))),
+                     half_up(2.0002 * static_cast<double>(__half2float(by_rest)))};
   }
 }
 

@@ -16,15 +16,16 @@
 // Source:    docs/exact-step.md, docs/gpu.md
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "implementations/cuda/_candidates.cuh"
+#include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
-#include "implementations/cuda/_least_two.cuh"
+#include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_moves.cuh"
+#include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_tensor_copies.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
@@ -66,66 +67,81 @@ struct Cut {
 template <int kColumns>
 struct FindNearest {
   const float2* __restrict__ dev_point_lengths;
-  const float4* __restrict__ dev_centroid_lengths;
+  const __half2* __restrict__ dev_widths;  // of centroids
+  float norm_width;
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* __restrict__ dev_undecided;
   float* __restrict__ dev_limits;  // of the undecided: what is above it is not the nearest
   TensorState* __restrict__ dev_state;
 
-  Best best[2];
-  float2 point;     // lengths of the row that is this lane's to judge
-  int own_row;      // of a warp's: of four lanes that share two rows, the first two judge one each
-  unsigned judged;  // centroids that have a bound
+  Nearest nearest[2];
+  float2 lengths[2];  // of the lane's rows
+  int own_row;  // of a warp's: of four lanes that share two rows, the first two judge one each
+  bool judges;  // the centroids have bounds
   Undecided* pending;  // kPending, the warp's, in shared memory
   int pending_count;
 
   __device__ std::int64_t tiles(const Extents& s) const { return s.point_tiles; }
 
-  __device__ void start(const Extents& s, Undecided* warp_pending) {
+  __device__ void start(const Extents& /*s*/, Undecided* warp_pending) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     own_row = lane % 2 * 8 + lane / 4;
-    judged = dev_state->too_far == 0 ? static_cast<unsigned>(s.k) : 0;
+    judges = dev_state->too_far == 0;
     pending = warp_pending;
     pending_count = 0;
   }
 
   __device__ void begin(const Extents& s, int first_row) {
-    best[0] = best[1] = {INFINITY, INFINITY, 0};
-    const int i = first_row + own_row;
-    if (i < static_cast<int>(s.n)) point = dev_point_lengths[i];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      nearest[row] = {};
+      const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
+      lengths[row] = i < static_cast<int>(s.n) ? dev_point_lengths[i] : float2{};
+    }
   }
 
   __device__ void reduce(const Extents& /*s*/, const float (&sums)[kColumns / 2], int tile) {
-    reduce_tile(sums, tile, best);
+    const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
+    const auto offset = static_cast<float>(first);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      float least[2] = {INFINITY, INFINITY};
+#pragma unroll
+      for (int e = 0; e < kColumns / 4; ++e) {
+        const float key = key_of(sums[e / 2 * 4 + 2 * row + e % 2], e);
+        least[e % 2] = fminf(least[e % 2], key);
+      }
+      // Not the nearest for certain, but its upper bound holds.
+      const float near = fminf(least[0], least[1]);
+      const int column = column_of(near);
+      const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
+      const float width =
+          __fmaf_rn(fabsf(near), kKeyError, bound_width(lengths[row], widths, norm_width));
+      nearest[row].look(near - kKeyError * fabsf(near), near + width);
+      // Above the roundings here.
+      const float limit = __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
+      const float large_limit = limit * kLarge;
+      float counted = 0;
+#pragma unroll
+      for (int e = 0; e < kColumns / 4; ++e) {
+        const float number = kOne + static_cast<float>(e / 2 * 8 + e % 2);
+        counted = count_below(sums[e / 2 * 4 + 2 * row + e % 2], large_limit, number, counted);
+      }
+      if (counted != 0) nearest[row].found += counted + offset;
+    }
   }
 
   __device__ void end(const Extents& s, int first_row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const bool odd = lane % 2 != 0;
-#pragma unroll
-    for (int row = 0; row < 2; ++row) best[row].tile = best[row].tile * 4 + lane % 4;
-    Best own = best[0];
-    Best given = best[1];
-    if (odd) own = best[1], given = best[0];
-    join_best(own, given, 1);
-    join_best(own, own, 2);
+    Nearest own = odd ? nearest[1] : nearest[0];
+    const Nearest given = odd ? nearest[0] : nearest[1];
+    own.join(given.from(1));
+    own.join(own.from(2));
     const int i = first_row + own_row;
     const bool writes = lane % 4 < 2 && i < static_cast<int>(s.n);
-    const int column = column_of(own.least);
-    const int j = own.tile / 4 * kColumns + column / 2 * 8 + own.tile % 4 * 2 + column % 2;
-    float limit = INFINITY;
-    bool decided = false;
-    if (writes && static_cast<unsigned>(j) < judged) {
-      const float4 bound = dev_centroid_lengths[j];
-      const float cut = 0x1p-16F;  // what the column's bits may have changed, fourfold
-      const float width = 2.0001F * (point.x * bound.x + point.y * bound.y) + bound.z;
-      const float upper = own.least + cut * fabsf(own.least) + width;
-      const float others = own.second - cut * fabsf(own.second);
-      // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
-      limit = upper + 0x1p-30F * (point.x * point.x + bound.y * bound.y);
-      decided = others > limit;
-    }
-    if (writes) dev_nearest[i] = j;
+    const bool decided = judges && own.decided();
+    if (writes && decided) dev_nearest[i] = own.index();
     const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
     if (open == 0) return;
     // A place in memory for each at once would wait for an atomic addition in most tiles.
@@ -133,7 +149,7 @@ struct FindNearest {
     if (writes && !decided) {
       // Above the roundings here.
       pending[pending_count + __popc(open & ((1U << lane) - 1))] = {
-          i, limit + 0x1p-20F * fabsf(limit)};
+          i, own.upper + 0x1p-20F * fabsf(own.upper)};
     }
     pending_count += __popc(open);
   }
@@ -490,9 +506,6 @@ kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
 class CudaTensor final : public CudaLloyd<float> {
  public:
   CudaTensor() : CudaLloyd<float>(Layout::rows) {}
-  ~CudaTensor() override {
-    if (iteration_ != nullptr) (void)cudaGraphExecDestroy(iteration_);
-  }
 
  private:
   void prepare() override {
@@ -522,8 +535,7 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_centroids_copy_ = DeviceBuffer<__half>(std::int64_t{extents_.centroid_tiles} *
                                                plan_.columns * extents_.padded);
     dev_point_lengths_ = DeviceBuffer<float2>(n);
-    dev_centroid_lengths_ = DeviceBuffer<float4>(k);
-    dev_mean_ = DeviceBuffer<float>(d);
+    dev_widths_ = DeviceBuffer<__half2>(std::int64_t{extents_.centroid_tiles} * plan_.columns);
     dev_columns_ = DeviceBuffer<float>(pitch_ * d);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     dev_undecided_ = DeviceBuffer<std::int32_t>(n);
@@ -540,30 +552,14 @@ class CudaTensor final : public CudaLloyd<float> {
                          plan_.shared_bytes);
     });
     copy_points();
-    record_iteration();
+    iteration_.record([this](cudaStream_t stream) { launch(stream); });
   }
 
   void copy_points() {
     const auto [n, d, k, precision] = shape();
-    DeviceBuffer<double> dev_column_sums(d);
-    DeviceBuffer<unsigned> dev_reach(1);
-    dev_column_sums.zero();
-    dev_reach.zero();
-    const dim3 columns(static_cast<unsigned>(ceil_div(d, 32)), 512);
-    add_columns_kernel<<<columns, 32>>>(dev_points_.data(), n, d, dev_column_sums.data());
-    KMEANS_CUDA_LAUNCHED(add_columns_kernel);
-    find_reach_kernel<<<columns, 32>>>(dev_points_.data(), n, d, dev_column_sums.data(),
-                                       dev_mean_.data(), dev_reach.data());
-    KMEANS_CUDA_LAUNCHED(find_reach_kernel);
-    unsigned bits = 0;
-    dev_reach.download(&bits);
-    float reach = 0;
-    std::memcpy(&reach, &bits, sizeof(reach));
-    // No point is further than 64 from the origin in the copies' frame.
-    const double farthest = static_cast<double>(reach) * std::sqrt(static_cast<double>(d));
-    copy_scale_ = farthest > 0 ? std::ldexp(1.0, 5 - std::ilogb(farthest)) : 1.0;
+    frame_ = frame_of(dev_points_, n, d);
     copy_points_kernel<<<blocks_for(extents_.point_tiles * kTileRows * 32, 256), 256>>>(
-        dev_points_.data(), extents_, dev_mean_.data(), copy_scale_, dev_points_copy_.data(),
+        dev_points_.data(), extents_, frame_.dev_mean.data(), frame_.scale, dev_points_copy_.data(),
         dev_point_lengths_.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
   }
@@ -577,22 +573,8 @@ class CudaTensor final : public CudaLloyd<float> {
     if (profiled()) {
       launch(nullptr);
     } else {
-      KMEANS_CUDA(cudaGraphLaunch(iteration_, nullptr));
+      iteration_.launch();
     }
-  }
-
-  /// The kernels of an iteration as one graph: their launches cost a microsecond each, not four.
-  void record_iteration() {
-    cudaStream_t stream = nullptr;
-    KMEANS_CUDA(cudaDeviceSynchronize());
-    KMEANS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    KMEANS_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    launch(stream);
-    cudaGraph_t graph = nullptr;
-    KMEANS_CUDA(cudaStreamEndCapture(stream, &graph));
-    KMEANS_CUDA(cudaGraphInstantiate(&iteration_, graph, 0));
-    KMEANS_CUDA(cudaGraphDestroy(graph));
-    KMEANS_CUDA(cudaStreamDestroy(stream));
   }
 
   void launch(cudaStream_t stream) {
@@ -600,9 +582,9 @@ class CudaTensor final : public CudaLloyd<float> {
       const auto timed = stage("copy centroids");
       copy_centroids_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32,
                                          256),
-                              256, 0, stream>>>(dev_centroids_.data(), extents_, dev_mean_.data(),
-                                                copy_scale_, dev_centroids_copy_.data(),
-                                                dev_centroid_lengths_.data(), dev_state_.data());
+                              256, 0, stream>>>(
+          dev_centroids_.data(), extents_, frame_.dev_mean.data(), frame_.scale,
+          dev_centroids_copy_.data(), dev_widths_.data(), dev_state_.data());
       KMEANS_CUDA_LAUNCHED(copy_centroids_kernel);
     }
     {
@@ -665,15 +647,16 @@ class CudaTensor final : public CudaLloyd<float> {
   void find_nearest(cudaStream_t stream) {
     with_kernels([&](auto columns, auto groups, auto cut) {
       const FindNearest<columns> pass{.dev_point_lengths = dev_point_lengths_.data(),
-                                      .dev_centroid_lengths = dev_centroid_lengths_.data(),
+                                      .dev_widths = dev_widths_.data(),
+                                      .norm_width = norm_width(shape().d),
                                       .dev_nearest = dev_nearest_.data(),
                                       .dev_undecided = dev_undecided_.data(),
                                       .dev_limits = dev_limits_.data(),
                                       .dev_state = dev_state_.data(),
-                                      .best = {},
-                                      .point = {},
+                                      .nearest = {},
+                                      .lengths = {},
                                       .own_row = 0,
-                                      .judged = 0,
+                                      .judges = false,
                                       .pending = nullptr,
                                       .pending_count = 0};
       multiply_kernel<columns, groups, decltype(cut), FindNearest<columns>>
@@ -723,15 +706,14 @@ class CudaTensor final : public CudaLloyd<float> {
   Extents extents_{};
   std::int64_t listed_ = 0;  // undecided points that may have a list
   unsigned blocks_ = 0;
-  double copy_scale_ = 1;
+  CopyFrame frame_;
   std::int64_t pitch_ = 0;
-  cudaGraphExec_t iteration_ = nullptr;
+  IterationGraph iteration_;
   DeviceBuffer<__half> dev_points_copy_;
   DeviceBuffer<__half> dev_centroids_copy_;
   DeviceBuffer<float2> dev_point_lengths_;
-  DeviceBuffer<float4> dev_centroid_lengths_;
-  DeviceBuffer<float> dev_mean_;
-  DeviceBuffer<float> dev_columns_;  // the centroids, column-major, pitch_ of them
+  DeviceBuffer<__half2> dev_widths_;  // of centroids
+  DeviceBuffer<float> dev_columns_;   // the centroids, column-major, pitch_ of them
   DeviceBuffer<std::int32_t> dev_nearest_;
   DeviceBuffer<std::int32_t> dev_undecided_;
   DeviceBuffer<std::int32_t> dev_crowded_;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Fixed-point sums and counts of all clusters in a block's shared memory, for what its points change in
+// them; they go to memory once.
+#pragma once
+
+#include <cstdint>
+
+#include "implementations/cuda/_exact.cuh"
+
+namespace kmeans::cuda {
+
+/// A point that joins a cluster and leaves another. Cluster k takes what is not to be added.
+struct Change {
+  std::int32_t point;
+  std::uint16_t to;
+  std::uint16_t from;
+};
+
+/// How coordinates become fixed point: as the exact step defines, times a power of two.
+struct FixedPoint {
+  double scale;
+  int exponent;  // of the scale
+  bool quick;  // by integer operations and one addition: below 2^51, and what is denormal becomes 0
+
+  static FixedPoint of(std::int64_t n, float max_abs) {
+    const int s = kmeans::exact::sum_exponent(n, max_abs);
+    // At most 2^62 / n; denormals are below 2^-126.
+    return {kmeans::exact::power_of_two(s), s, n > 4096 && s < 124};
+  }
+
+  __device__ static long long quickly(float x, int exponent) {
+    constexpr double kMagic = 0x1.8p52;  // in whose neighbourhood the last bit of a float64 is 1
+    const unsigned bits = __float_as_uint(x);
+    const unsigned magnitude = bits & 0x7fffffff;
+    const unsigned high = (magnitude >> 3) + (static_cast<unsigned>(896 + exponent) << 20);
+    const bool normal = magnitude >= 0x00800000;
+    const double scaled =
+        __hiloint2double(static_cast<int>(normal ? high | (bits & 0x80000000) : 0U),
+                         static_cast<int>(normal ? bits << 29 : 0U));
+    return __double_as_longlong(__dadd_rn(scaled, kMagic)) - __double_as_longlong(kMagic);
+  }
+};
+
+/// 64-bit sums in two halves, each in words of its own, so that neighbouring coordinates lie in
+/// different banks and additions are native ones.
+struct BlockSums {
+  unsigned* lows;   // (k + 1) x d
+  unsigned* highs;  // the same
+  int* counts;      // k + 1
+  int k;
+  int d;
+
+  __host__ __device__ static constexpr std::int64_t bytes(std::int64_t k, std::int64_t d) {
+    return (k + 1) * (8 * d + 4);
+  }
+
+  /// Lays them out there, and clears them; the block has to wait before it adds.
+  __device__ BlockSums(void* memory, int clusters, int coordinates)
+      : lows(static_cast<unsigned*>(memory)),
+        highs(lows + (clusters + 1) * coordinates),
+        counts(reinterpret_cast<int*>(highs + (clusters + 1) * coordinates)),
+        k(clusters),
+        d(coordinates) {
+    const int words = (k + 1) * (2 * d + 1);
+    for (int e = static_cast<int>(threadIdx.x); e < words; e += static_cast<int>(blockDim.x)) {
+      lows[e] = 0;
+    }
+  }
+
+  /// A lane: that a point changed its cluster.
+  __device__ void count(const Change& change) const {
+    atomicAdd(&counts[change.to], 1);
+    atomicAdd(&counts[change.from], -1);
+  }
+
+  /// Some values at once, so that they do not wait for one another. Whoever makes the lower half wrap
+  /// carries.
+  template <int kCount>
+  __device__ void add(const int (&at)[kCount], const long long (&values)[kCount]) const {
+    unsigned before[kCount];
+#pragma unroll
+    for (int a = 0; a < kCount; ++a) {
+      before[a] = atomicAdd(&lows[at[a]], static_cast<unsigned>(values[a]));
+    }
+#pragma unroll
+    for (int a = 0; a < kCount; ++a) {
+      const unsigned carry = before[a] + static_cast<unsigned>(values[a]) < before[a] ? 1 : 0;
+      atomicAdd(&highs[at[a]], static_cast<unsigned>(values[a] >> 32) + carry);
+    }
+  }
+
+  /// A warp: points of a list in shared memory change their clusters; kWidth lanes a point, each a
+  /// coordinate. The list has room for a multiple of kBatch.
+  static constexpr int kBatch = 16;
+  template <int kWidth>
+  __device__ void move(Change* changes, int count, const float* __restrict__ dev_points,
+                       const FixedPoint& fixed) const {
+    constexpr int kTeams = kLanes / kWidth;  // of a warp
+    constexpr int kAhead = 8;                // loads under way
+    static_assert(kBatch % (kAhead * kTeams) == 0);
+    const int lane = static_cast<int>(threadIdx.x) % kLanes;
+    const auto none = static_cast<std::uint16_t>(k);
+    if (lane < kBatch) changes[count + lane] = {0, none, none};
+    __syncwarp();
+    for (int first = 0; first < count; first += kTeams * kAhead) {
+      const float* rows[kAhead];
+      Change own[kAhead];
+      bool leaves = false;  // is there one that leaves a cluster?
+#pragma unroll
+      for (int a = 0; a < kAhead; ++a) {
+        own[a] = changes[first + a * kTeams + lane / kWidth];
+        rows[a] = dev_points + static_cast<std::uint64_t>(static_cast<unsigned>(own[a].point)) *
+                                   static_cast<unsigned>(d);
+        leaves = leaves || own[a].from != none;
+      }
+      leaves = __any_sync(kAllLanes, leaves);
+      for (int t = lane % kWidth; t < d; t += kWidth) {
+        long long values[kAhead];
+        float x[kAhead];
+        int at[kAhead];
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) x[a] = rows[a][t];
+        if (fixed.quick) {
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) values[a] = FixedPoint::quickly(x[a], fixed.exponent);
+        } else {
+#pragma unroll
+          for (int a = 0; a < kAhead; ++a) values[a] = exact_fixed_point(x[a], fixed.scale);
+        }
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) at[a] = own[a].to * d + t;
+        add(at, values);
+        if (!leaves) continue;
+#pragma unroll
+        for (int a = 0; a < kAhead; ++a) {
+          at[a] = own[a].from * d + t;
+          values[a] = -values[a];
+        }
+        add(at, values);
+      }
+    }
+    __syncwarp();
+  }
+
+  /// The block: what it has goes to dev_sums, k x (d + 1) with the counts last. All have added before.
+  __device__ void flush(Integer* __restrict__ dev_sums) const {
+    for (int e = static_cast<int>(threadIdx.x); e < k * d; e += static_cast<int>(blockDim.x)) {
+      const Integer sum = static_cast<Integer>(highs[e]) << 32 | lows[e];
+      if (sum != 0) atomicAdd(&dev_sums[e + e / d], sum);
+    }
+    for (int j = static_cast<int>(threadIdx.x); j < k; j += static_cast<int>(blockDim.x)) {
+      if (counts[j] == 0) continue;
+      atomicAdd(&dev_sums[std::int64_t{j} * (d + 1) + d],
+                static_cast<Integer>(static_cast<long long>(counts[j])));
+    }
+  }
+};
+
+}  // namespace kmeans::cuda

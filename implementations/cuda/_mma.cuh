@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The matrix instruction of a warp, from compute capability 8.0 on: 16 rows times 8 columns over a depth
+// of 16, float16 with float32 sums. Of operands, the lanes hold pieces that lie together in memory.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "implementations/cuda/_exact.cuh"
+
+namespace kmeans::cuda {
+
+constexpr int kMmaRows = 16;
+constexpr int kMmaColumns = 8;
+constexpr int kMmaDepth = 16;
+constexpr int kPairRows = 2 * kMmaRows;  // a warp's rows: two products share the columns' operand
+
+/// Bytes of a row block's operand (16 x 16), and of a column block's.
+constexpr int kRowPiece = kLanes * 16;
+constexpr int kColumnPiece = kLanes * 8;
+
+/// Where float16 number t of a row of a pair of row blocks stands, in halves: for each block and step of
+/// the depth, lane by lane, the four registers of the instruction's first operand.
+__host__ __device__ inline int place_in_rows(int steps, int row, int t) {
+  const int block = row / kMmaRows;
+  const int lane = row % 8 * 4 + t % 8 / 2;
+  const int part = row % kMmaRows / 8 + t % kMmaDepth / 8 * 2;  // register
+  return (block * steps + t / kMmaDepth) * (kRowPiece / 2) + lane * 8 + part * 2 + t % 2;
+}
+
+/// Where that of a column of a block stands: steps in pairs, so that a lane loads both at once; a last,
+/// single one by itself.
+__host__ __device__ inline int place_in_columns(int steps, int column, int t) {
+  const int step = t / kMmaDepth;
+  const int lane = column % kMmaColumns * 4 + t % 8 / 2;
+  const int part = t % kMmaDepth / 8;
+  const bool single = step == steps - 1 && steps % 2 != 0;
+  const int lane_halves = single ? 4 : 8;
+  return step / 2 * kColumnPiece + lane * lane_halves + (single ? 0 : step % 2 * 4) + part * 2 +
+         t % 2;
+}
+
+/// sums = before + rows times columns. Lane l has of the sums: rows l / 4 (the first two) and l / 4 + 8,
+/// columns 2 (l % 4) and the next.
+__device__ inline void multiply_add(float (&sums)[4], const uint4& rows, const uint2& columns,
+                                    const float4& before) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %11, %12, %13};"
+      : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+      : "r"(rows.x), "r"(rows.y), "r"(rows.z), "r"(rows.w), "r"(columns.x), "r"(columns.y),
+        "f"(before.x), "f"(before.y), "f"(before.z), "f"(before.w));
+}
+
+}  // namespace kmeans::cuda

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nearest centroid of a row by bounds that a matrix instruction leaves in the lanes' registers: first
+// the least, a minimum an element, then how many are within the bound above it, two fused multiply-adds an
+// element that also say which. An element costs one operation of the units that take minima, not three.
+#pragma once
+
+#include <cmath>
+
+#include "implementations/cuda/_exact.cuh"
+
+namespace kmeans::cuda {
+
+/// What one centroid counts, beside its index, which is less.
+inline constexpr float kOne = 0x1p22F;
+inline constexpr std::int64_t kMaxCounted = std::int64_t{1} << 22;
+/// Two different numbers that are compared here differ by more than 2^-80 (docs/gpu.md).
+inline constexpr float kLarge = 0x1p80F;
+
+/// What is known of the nearest of some centroids: its squared distance, halved and less something that all
+/// have in common, is below `upper`, and those of all are above `lower`. `found`: kOne and its index for
+/// each that may be the nearest.
+struct Nearest {
+  float upper = INFINITY;
+  float lower = INFINITY;
+  float found = 0;
+
+  /// More centroids are looked at, one of which is within these bounds and none below.
+  __device__ void look(float least, float its_upper) {
+    if (its_upper < lower) found = 0;  // none of those before may be the nearest any more
+    upper = fminf(upper, its_upper);
+    lower = fminf(lower, least);
+  }
+  /// The centroids of another lane are looked at, too.
+  __device__ void join(const Nearest& other) {
+    upper = fminf(upper, other.upper);
+    found = (lower <= upper ? found : 0.0F) + (other.lower <= upper ? other.found : 0.0F);
+    lower = fminf(lower, other.lower);
+  }
+  /// Of the lane that is so far.
+  [[nodiscard]] __device__ Nearest from(int distance) const {
+    return {__shfl_xor_sync(kAllLanes, upper, distance),
+            __shfl_xor_sync(kAllLanes, lower, distance),
+            __shfl_xor_sync(kAllLanes, found, distance)};
+  }
+  /// There is but one, index().
+  [[nodiscard]] __device__ bool decided() const { return found >= kOne && found < 2 * kOne; }
+  [[nodiscard]] __device__ int index() const { return static_cast<int>(found - kOne); }
+};
+
+inline constexpr int kIndexBits = 5;  // of a key: which of a lane's numbers
+/// What a key is off by, as a share; two bits more for what is made of it.
+inline constexpr float kKeyError = 0x1p-16F;
+
+/// A number with its index, below 32, in its last bits.
+__device__ inline float key_of(float number, int index) {
+  unsigned mask;  // in a register, so that one instruction does it
+  asm("mov.b32 %0, %1;" : "=r"(mask) : "n"(~((1U << kIndexBits) - 1)));
+  unsigned key;
+  asm("lop3.b32 %0, %1, %2, %3, 0xea;"
+      : "=r"(key)
+      : "r"(__float_as_uint(number)), "r"(mask), "r"(index));
+  return __uint_as_float(key);
+}
+__device__ inline int column_of(float key) {
+  return static_cast<int>(__float_as_uint(key) & ((1U << kIndexBits) - 1));
+}
+
+/// counted + number if value < limit; the limit is given times kLarge. The product of their difference is
+/// cut to [0, 1], and it is either.
+__device__ inline float count_below(float value, float large_limit, float number, float counted) {
+  float below;
+  asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(below) : "f"(value), "f"(-kLarge), "f"(large_limit));
+  return __fmaf_rn(below, number, counted);
+}
+
+}  // namespace kmeans::cuda

@@ -1,0 +1,708 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Architectures: 80-virtual 90-real
+//
+// Idea:      few centroids: a warp multiplies its points with all of them, labels them and adds those
+//            that changed cluster to the block's sums, in one pass over a float16 copy of the points;
+//            an iteration is three kernels
+// Parallel:  a warp 32 points at a time, on matrix units; of a row's distances first the least, then how
+//            many are within the bound above it: one is the label, with more the point is left to a
+//            second kernel, in which a warp compares four points with all centroids, a lane a centroid
+// Memory:    a centred float16 copy of the points as the matrix instruction's registers hold it; all
+//            centroids and sums in shared memory. The float32 points are read only where undecided or
+//            where the label changed
+// Numerics:  products of float16 with a bound on all that they round; then float32 differences, then
+//            float64 as defined. Sums are 64-bit integers. Equals the reference bit for bit
+// Source:    docs/exact-step.md, docs/gpu.md
+#include <algorithm>
+#include <string>
+
+#include "implementations/cuda/_block_sums.cuh"
+#include "implementations/cuda/_centred.cuh"
+#include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_iteration_graph.cuh"
+#include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_mma.cuh"
+#include "implementations/cuda/_nearest.cuh"
+
+namespace {
+
+using namespace kmeans::cuda;  // NOLINT: this backend's shared code
+
+constexpr int kMaxSteps = 8;  // of sixteen coordinates
+constexpr int kMaxCentroids = 256;
+constexpr int kListed = 2 * kLanes;  // that a warp collects: room for 32 more where half is taken
+constexpr int kChanges = kListed + BlockSums::kBatch;
+constexpr float kFarFromAll = 1e30F;  // half a squared distance above all others: no centroid
+constexpr float kNoBound = 1e30F;
+constexpr double kFarthest = 32768;  // a scaled coordinate that float16 holds
+
+constexpr int kOpenThreads = 256;
+constexpr int kOpenPoints = 4;  // of a warp at a time
+
+/// Those of a block of the first kernel; `tiles`: eight columns each of a chunk of centroids, whose
+/// distances a warp has in registers.
+__host__ __device__ constexpr int threads_for(int steps, int tiles) {
+  return steps > (tiles == 8 ? 2 : 3) ? 384 : 512;
+}
+
+struct Task {
+  std::int64_t n;
+  int d;
+  int k;
+  int chunks;  // of centroids
+  FixedPoint fixed;
+  double inverse_scale;
+  double copy_scale;
+  const float* dev_points;   // n x d
+  const float* dev_mean;     // d
+  const uint4* dev_rows;     // the points' copy: pairs of row blocks
+  const uint4* dev_lengths;  // of a pair, for each lane's four rows: (|x'|, |x' - x~|), rounded up
+  float* dev_centroids;      // k x d
+  __half* dev_columns;       // the centroids' copy, negated: column blocks
+  float* dev_half_norms;     // of a column
+  float4* dev_margins;  // of a column: what |x'| and |x' - x~| are multiplied with, and the rest
+  Integer* dev_sums;    // k x (d + 1)
+  std::int32_t* dev_labels;
+  std::int32_t* dev_open;  // points that are not decided
+  unsigned long long* dev_open_count;
+};
+
+__host__ __device__ constexpr int columns_of(int chunks, int tiles) {
+  return chunks * tiles * kMmaColumns;
+}
+
+/// Shared memory of the first kernel.
+std::int64_t pass_bytes(std::int64_t k, std::int64_t d, int steps, int tiles, int chunks) {
+  const std::int64_t columns = columns_of(chunks, tiles);
+  return columns / kMmaColumns * steps * kColumnPiece + columns * 8 + chunks * 16 +
+         threads_for(steps, tiles) / kLanes * (kChanges * 8 + kListed * 4) + BlockSums::bytes(k, d);
+}
+
+/// Centroids of a lane in the second.
+int own_for(std::int64_t k) { return k <= 32 ? 1 : (k <= 64 ? 2 : (k <= 128 ? 4 : 8)); }
+
+/// Its shared memory.
+std::int64_t open_bytes(std::int64_t k, std::int64_t d) {
+  return d * own_for(k) * kLanes * 4 +
+         kOpenThreads / kLanes * (kOpenPoints * 4 * d + (kOpenPoints + BlockSums::kBatch) * 8) +
+         BlockSums::bytes(k, d);
+}
+
+/// Lane l judges row l / 4 of those that are eight apart in a pair of row blocks, the l % 4th.
+__device__ inline unsigned row_of(unsigned lane) { return lane % 4 * 8 + lane / 4; }
+
+/// A pair of row blocks as a lane has it.
+template <int kSteps>
+struct Rows {
+  uint4 pieces[2][kSteps];
+
+  __device__ void load(const Task& task, unsigned pair, unsigned lane) {
+    const uint4* dev_rows = task.dev_rows + std::uint64_t{pair} * (2 * kSteps * kLanes) + lane;
+#pragma unroll
+    for (int e = 0; e < 2 * kSteps; ++e) {
+      pieces[e / kSteps][e % kSteps] = __ldcs(dev_rows + e * kLanes);
+    }
+  }
+};
+
+/// What else a lane needs to know of them.
+struct Known {
+  uint4 lengths;       // of the lane's four rows: eight apart
+  std::int32_t label;  // before, of the row that is the lane's to judge
+
+  __device__ void load(const Task& task, unsigned pair, unsigned lane) {
+    lengths = __ldcs(task.dev_lengths + pair * 8 + lane / 4);
+    const unsigned i = pair * kPairRows + row_of(lane);
+    label = i < task.n ? task.dev_labels[i] : 0;
+  }
+};
+
+/// One step's and the next's operand of a column block.
+template <int kSteps>
+__device__ __forceinline__ void load_columns(const unsigned char* block, uint2 (&columns)[kSteps]) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+  for (int step = 0; step + 1 < kSteps; step += 2) {
+    [[maybe_unused]] const auto both =
+        *reinterpret_cast<const uint4*>(block + step * kColumnPiece + lane * 16);
+    columns[step] = {both.x, both.y};
+    columns[step + 1] = {both.z, both.w};
+  }
+  if constexpr (kSteps % 2 != 0) {
+    columns[kSteps - 1] =
+        *reinterpret_cast<const uint2*>(block + (kSteps - 1) * kColumnPiece + lane * 8);
+  }
+}
+
+/// A chunk of centroids: distances, their least, and how many are within the bound above it. When the rows
+/// have been multiplied, `then` may load others in their place.
+template <int kSteps, int kTiles, class Then>
+__device__ __forceinline__ void look_at_chunk(const Rows<kSteps>& rows, const uint4& row_lengths,
+                                              const unsigned char* blocks, const float4* half_norms,
+                                              const float4& margin, int first_column,
+                                              Nearest (&nearest)[4], const Then& then) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  float sums[2][kTiles][4];
+  float least[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+    uint2 columns[kSteps];
+    load_columns<kSteps>(blocks + tile * kSteps * kColumnPiece, columns);
+    const float4 norms = half_norms[tile * 4 + lane % 4];
+#pragma unroll
+    for (int block = 0; block < 2; ++block) {
+      float(&own)[4] = sums[block][tile];
+      multiply_add(own, rows.pieces[block][0], columns[0], norms);
+#pragma unroll
+      for (int step = 1; step < kSteps; ++step) {
+        multiply_add(own, rows.pieces[block][step], columns[step],
+                     {own[0], own[1], own[2], own[3]});
+      }
+      least[2 * block] = fminf(least[2 * block], fminf(own[0], own[1]));
+      least[2 * block + 1] = fminf(least[2 * block + 1], fminf(own[2], own[3]));
+    }
+  }
+  then();
+  const unsigned lengths[4] = {row_lengths.x, row_lengths.y, row_lengths.z, row_lengths.w};
+  float limits[4];
+#pragma unroll
+  for (int row = 0; row < 4; ++row) {
+    __half2 halves;
+    memcpy(&halves, &lengths[row], sizeof(halves));
+    const float2 length = __half22float2(halves);
+    const float width = __fmaf_rn(length.x, margin.x, __fmaf_rn(length.y, margin.y, margin.z));
+    nearest[row].look(least[row] - width, least[row] + width);
+    limits[row] = (nearest[row].upper + width) * kLarge;
+  }
+  float counted[4] = {};
+#pragma unroll
+  for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      const float number = kOne + static_cast<float>(tile * kMmaColumns + e % 2);
+      counted[e / 2] = count_below(sums[e / 4][tile][e % 4], limits[e / 2], number, counted[e / 2]);
+    }
+  }
+  const auto offset = static_cast<float>(first_column + lane % 4 * 2);
+#pragma unroll
+  for (int row = 0; row < 4; ++row) {
+    if (counted[row] != 0) nearest[row].found += counted[row] + offset;
+  }
+}
+
+/// Of four rows that four lanes have looked at, each lane's own, from all four.
+__device__ inline Nearest own_row(const Nearest (&rows)[4]) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const bool upper_two = lane % 4 >= 2;
+  Nearest two[2];
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    two[row] = upper_two ? rows[row + 2] : rows[row];
+    const Nearest given = upper_two ? rows[row] : rows[row + 2];
+    two[row].join(given.from(2));
+  }
+  const bool odd = lane % 2 != 0;
+  Nearest own = odd ? two[1] : two[0];
+  const Nearest given = odd ? two[0] : two[1];
+  own.join(given.from(1));
+  return own;
+}
+
+/// A warp's list in shared memory goes to memory.
+__device__ inline void publish(const std::int32_t* listed, int count, const Task& task) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  __syncwarp();
+  unsigned long long place = 0;
+  if (lane == 0) place = atomicAdd(task.dev_open_count, static_cast<unsigned long long>(count));
+  place = __shfl_sync(kAllLanes, place, 0);
+  for (int e = lane; e < count; e += kLanes) task.dev_open[place + e] = listed[e];
+  __syncwarp();
+}
+
+/// Labels by the float16 copies, sums of the points that changed, and the list of those still open.
+template <int kSteps, int kTiles>
+__global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_kernel(Task task) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  constexpr int kThreads = threads_for(kSteps, kTiles);
+  constexpr int kWarps = kThreads / kLanes;
+  constexpr int kChunkBytes = kTiles * kSteps * kColumnPiece;
+  const int columns = columns_of(task.chunks, kTiles);
+  unsigned char* blocks = memory;
+  auto* margins = reinterpret_cast<float4*>(memory + task.chunks * kChunkBytes);
+  auto* half_norms = margins + task.chunks;  // of two columns, for the rows of a product: twice
+  auto* all_changes = reinterpret_cast<Change*>(half_norms + columns / 2);
+  auto* all_open = reinterpret_cast<std::int32_t*>(all_changes + kWarps * kChanges);
+  const BlockSums sums(all_open + kWarps * kListed, task.k, task.d);
+  const unsigned lane = threadIdx.x % kLanes;
+  const unsigned warp = threadIdx.x / kLanes;
+  Change* changes = all_changes + warp * kChanges;
+  std::int32_t* open = all_open + warp * kListed;
+
+  const auto* dev_columns = reinterpret_cast<const uint4*>(task.dev_columns);
+  for (int e = static_cast<int>(threadIdx.x); e < task.chunks * kChunkBytes / 16; e += kThreads) {
+    reinterpret_cast<uint4*>(blocks)[e] = dev_columns[e];
+  }
+  for (int e = static_cast<int>(threadIdx.x); e < columns / 2; e += kThreads) {
+    const float2 two = reinterpret_cast<const float2*>(task.dev_half_norms)[e];
+    half_norms[e] = {two.x, two.y, two.x, two.y};
+  }
+  for (int chunk = static_cast<int>(threadIdx.x); chunk < task.chunks; chunk += kThreads) {
+    float4 margin{};
+    for (int e = 0; e < kTiles * kMmaColumns; ++e) {
+      const float4 own = task.dev_margins[chunk * kTiles * kMmaColumns + e];
+      margin = {fmaxf(margin.x, own.x), fmaxf(margin.y, own.y), fmaxf(margin.z, own.z), 0};
+    }
+    margins[chunk] = margin;
+  }
+  __syncthreads();
+
+  const auto pairs = static_cast<unsigned>((task.n + kPairRows - 1) / kPairRows);
+  const unsigned stride = gridDim.x * kWarps;
+  const unsigned below = (1U << lane) - 1;
+  const auto none = static_cast<std::uint16_t>(task.k);
+  int change_count = 0;
+  int open_count = 0;
+  Rows<kSteps> rows;
+  Known next;
+  unsigned pair = blockIdx.x * kWarps + warp;
+  if (pair < pairs) {
+    rows.load(task, pair, lane);
+    next.load(task, pair, lane);
+  }
+  for (;; pair += stride) {
+    const bool more = pair < pairs;
+    if (more) {
+      const Known known = next;
+      Nearest nearest[4];
+      for (int chunk = 0; chunk < task.chunks; ++chunk) {
+        const int first = chunk * kTiles * kMmaColumns;
+        look_at_chunk<kSteps, kTiles>(rows, known.lengths, blocks + chunk * kChunkBytes,
+                                      half_norms + first / 2, margins[chunk], first, nearest, [&] {
+                                        if (chunk + 1 == task.chunks && pair + stride < pairs) {
+                                          rows.load(task, pair + stride, lane);
+                                          next.load(task, pair + stride, lane);
+                                        }
+                                      });
+      }
+      const Nearest own = own_row(nearest);
+      const unsigned i = pair * kPairRows + row_of(lane);
+      const bool exists = i < task.n;
+      const int label = own.index();
+      const bool decided = own.decided() && label < task.k;
+      const bool changed = exists && decided && label != known.label;
+      const unsigned all_changed = __ballot_sync(kAllLanes, changed);
+      const unsigned all_left = __ballot_sync(kAllLanes, exists && !decided);
+      if (changed) {
+        task.dev_labels[i] = label;
+        const Change change{static_cast<std::int32_t>(i), static_cast<std::uint16_t>(label),
+                            known.label < 0 ? none : static_cast<std::uint16_t>(known.label)};
+        sums.count(change);
+        changes[change_count + __popc(all_changed & below)] = change;
+      }
+      if (exists && !decided) {
+        open[open_count + __popc(all_left & below)] = static_cast<std::int32_t>(i);
+      }
+      change_count += __popc(all_changed);
+      open_count += __popc(all_left);
+    }
+    if (change_count > (more ? kListed - kLanes : 0)) {
+      __syncwarp();
+      sums.move<(kSteps == 1 ? 16 : 32)>(changes, change_count, task.dev_points, task.fixed);
+      change_count = 0;
+    }
+    if (open_count > (more ? kListed - kLanes : 0)) {
+      publish(open, open_count, task);
+      open_count = 0;
+    }
+    if (!more) break;
+  }
+  __syncthreads();
+  sums.flush(task.dev_sums);
+}
+
+/// The nearest of those centroids that the lanes' bits name, as defined; the lowest index wins.
+__device__ __noinline__ int label_as_defined(const Task& task, std::int64_t i, const float* columns,
+                                             int pitch, unsigned close) {
+  double nearest = INFINITY;
+  int label = 0x7fffffff;
+  for (; close != 0; close &= close - 1) {
+    const int j =
+        (__ffs(static_cast<int>(close)) - 1) * kLanes + static_cast<int>(threadIdx.x) % kLanes;
+    double distance = 0;
+    for (int t = 0; t < task.d; ++t) {
+      distance =
+          add_exact_square(distance, task.dev_points[i * task.d + t], columns[t * pitch + j]);
+    }
+    if (distance < nearest || label == 0x7fffffff) nearest = distance, label = j;
+  }
+#pragma unroll
+  for (int apart = kLanes / 2; apart > 0; apart /= 2) {
+    const double other = __shfl_xor_sync(kAllLanes, nearest, apart);
+    const int other_label = __shfl_xor_sync(kAllLanes, label, apart);
+    if (other < nearest || (other == nearest && other_label < label)) {
+      nearest = other;
+      label = other_label;
+    }
+  }
+  return label;
+}
+
+/// Labels of open points by float32 differences, or as defined; and what they change in the sums.
+/// kOwn: centroids of a lane.
+template <int kOwn>
+__global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task, float factor) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  constexpr int kWarps = kOpenThreads / kLanes;
+  constexpr int kPitch = kOwn * kLanes;
+  const auto count = static_cast<std::int64_t>(*task.dev_open_count);
+  if (std::int64_t{blockIdx.x} * kWarps * kOpenPoints >= count) return;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  auto* all_points = reinterpret_cast<float4*>(memory);
+  auto* columns = reinterpret_cast<float*>(all_points + kWarps * task.d);
+  constexpr int kRoom = kOpenPoints + BlockSums::kBatch;
+  auto* all_changes = reinterpret_cast<Change*>(columns + task.d * kPitch);
+  const BlockSums sums(all_changes + kWarps * kRoom, task.k, task.d);
+  Change* changes = all_changes + warp * kRoom;
+  float4* points = all_points + warp * task.d;
+  for (int e = static_cast<int>(threadIdx.x); e < task.d * kPitch; e += kOpenThreads) {
+    const int j = e % kPitch;
+    columns[e] = j < task.k ? task.dev_centroids[j * task.d + e / kPitch] : INFINITY;
+  }
+  __syncthreads();
+  const std::int64_t stride = std::int64_t{gridDim.x} * kWarps * kOpenPoints;
+  for (std::int64_t first = (std::int64_t{blockIdx.x} * kWarps + warp) * kOpenPoints; first < count;
+       first += stride) {
+    const std::int32_t own = task.dev_open[min(first + lane % kOpenPoints, count - 1)];
+    std::int64_t indices[kOpenPoints];
+#pragma unroll
+    for (int p = 0; p < kOpenPoints; ++p) indices[p] = __shfl_sync(kAllLanes, own, p);
+    const std::int32_t before = task.dev_labels[own];
+    for (int t = lane; t < task.d; t += kLanes) {
+      points[t] = {
+          task.dev_points[indices[0] * task.d + t], task.dev_points[indices[1] * task.d + t],
+          task.dev_points[indices[2] * task.d + t], task.dev_points[indices[3] * task.d + t]};
+    }
+    __syncwarp();
+    int change_count = 0;
+    float distances[kOpenPoints][kOwn] = {};
+#pragma unroll 4
+    for (int t = 0; t < task.d; ++t) {
+      const float4 four = points[t];
+      const float x[kOpenPoints] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) {
+        const float coordinate = columns[t * kPitch + c * kLanes + lane];
+#pragma unroll
+        for (int p = 0; p < kOpenPoints; ++p) {
+          const float difference = __fsub_rn(x[p], coordinate);
+          distances[p][c] = __fmaf_rn(difference, difference, distances[p][c]);
+        }
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kOpenPoints; ++p) {
+      if (first + p >= count) break;
+      float least = distances[p][0];
+#pragma unroll
+      for (int c = 1; c < kOwn; ++c) least = fminf(least, distances[p][c]);
+      // Squared distances are not negative: as integers they have the same order.
+      least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(least)));
+      const float limit = __fmaf_rn(least, factor, kFilterTiny);
+      int close = 0;
+      unsigned own_close = 0;
+      int label = 0;
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) {
+        const bool may_be = c * kLanes + lane < task.k && !(distances[p][c] > limit);
+        const unsigned all = __ballot_sync(kAllLanes, may_be);
+        close += __popc(all);
+        own_close |= may_be ? 1U << c : 0U;
+        if (all != 0) label = c * kLanes + __ffs(static_cast<int>(all)) - 1;
+      }
+      if (close > 1) {
+        label = label_as_defined(task, indices[p], columns, kPitch, own_close);
+      }
+      const int old = __shfl_sync(kAllLanes, before, p);
+      if (label == old) continue;
+      if (lane == 0) {
+        task.dev_labels[indices[p]] = label;
+        const Change change{static_cast<std::int32_t>(indices[p]),
+                            static_cast<std::uint16_t>(label),
+                            static_cast<std::uint16_t>(old < 0 ? task.k : old)};
+        sums.count(change);
+        changes[change_count] = change;
+      }
+      ++change_count;
+    }
+    __syncwarp();
+    sums.move<kLanes>(changes, change_count, task.dev_points, task.fixed);
+    __syncwarp();
+  }
+  __syncthreads();
+  sums.flush(task.dev_sums);
+}
+
+/// A warp a column: the new centroid, its copy, and what rounding it can have changed.
+__global__ void move_centroids_kernel(Task task, int steps, int columns) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kLanes);
+  if (j >= columns) return;
+  if (j == 0 && lane == 0) *task.dev_open_count = 0;
+  const bool exists = j < task.k;
+  const Integer* sums = task.dev_sums + std::int64_t{j} * (task.d + 1);
+  const auto count = exists ? static_cast<long long>(sums[task.d]) : 0;
+  __half* block = task.dev_columns + j / kMmaColumns * steps * (kColumnPiece / 2);
+  double squared = 0;
+  double squared_copy = 0;
+  double squared_rest = 0;
+  bool far = false;
+  for (int t = lane; t < steps * kMmaDepth; t += kLanes) {
+    double c = 0;
+    if (exists && t < task.d) {
+      float* dev_own = task.dev_centroids + j * task.d + t;
+      if (count != 0)
+        *dev_own = exact_mean(static_cast<long long>(sums[t]), count, task.inverse_scale);
+      c = (static_cast<double>(*dev_own) - task.dev_mean[t]) * task.copy_scale;
+    }
+    if (!(fabs(c) <= kFarthest)) far = true, c = 0;
+    const __half copy = __double2half(c);
+    const double kept = __half2float(copy);
+    squared += c * c;
+    squared_copy += kept * kept;
+    squared_rest += (c - kept) * (c - kept);
+    block[place_in_columns(steps, j % kMmaColumns, t)] = __hneg(copy);
+  }
+  far = __any_sync(kAllLanes, far);
+  constexpr double kUp = 1 + 0x1p-20;  // above the roundings of sums, roots and what they enter
+  // Products of some columns and the sum before are aligned to the largest and cut: of each step at
+  // most twenty terms, if four products are added at a time, lose 2^-23 of all magnitudes. The
+  // comparisons' own roundings are within 2^-20 of them.
+  const double share = (steps + 1) * 20 * 0x1p-23 + 0x1p-20;
+  const double half_norm = warp_sum(squared) / 2;
+  const double length = kUp * sqrt(warp_sum(squared_copy));
+  const double rest = kUp * sqrt(warp_sum(squared_rest));
+  if (lane != 0) return;
+  task.dev_half_norms[j] = exists ? static_cast<float>(half_norm) : kFarFromAll;
+  task.dev_margins[j] = far ? float4{kNoBound, kNoBound, kNoBound, 0}
+                            : float4{static_cast<float>(kUp * (rest + share * length + 0x1p-24)),
+                                     static_cast<float>(kUp * length),
+                                     static_cast<float>(kUp * (share * half_norm + 0x1p-24)), 0};
+}
+
+/// A warp a point.
+__global__ void copy_points_kernel(const float* __restrict__ dev_points, std::int64_t n, int d,
+                                   const float* __restrict__ dev_mean, double scale, int steps,
+                                   std::int64_t rows, __half* __restrict__ dev_rows,
+                                   __half2* __restrict__ dev_lengths) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  if (i >= rows) return;
+  const int row = static_cast<int>(i % kPairRows);
+  __half* pair = dev_rows + i / kPairRows * steps * kRowPiece;  // halves: two blocks
+  double squared = 0;
+  double squared_copy = 0;
+  double squared_rest = 0;
+  for (int t = lane; t < steps * kMmaDepth; t += kLanes) {
+    double x = 0;
+    if (i < n && t < d) x = (static_cast<double>(dev_points[i * d + t]) - dev_mean[t]) * scale;
+    const __half copy = __double2half(x);
+    const double kept = __half2float(copy);
+    squared += x * x;
+    squared_copy += kept * kept;
+    squared_rest += (x - kept) * (x - kept);
+    pair[place_in_rows(steps, row, t)] = copy;
+  }
+  constexpr double kUp = 1 + 0x1p-30;
+  const __half length = half_up(kUp * sqrt(fmax(warp_sum(squared), warp_sum(squared_copy))));
+  const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
+  if (lane == 0) dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {length, rest};
+}
+
+int steps_for(std::int64_t d) { return static_cast<int>(ceil_div(d, kMmaDepth)); }
+int tiles_for(std::int64_t k) { return k <= 8 ? 1 : (k <= 16 ? 2 : (k <= 32 ? 4 : 8)); }
+int chunks_for(std::int64_t k) { return static_cast<int>(ceil_div(k, tiles_for(k) * kMmaColumns)); }
+
+kmeans::Support few_centroids(const kmeans::Shape& shape) {
+  const auto [n, d, k, precision] = shape;
+  if (d > kMaxSteps * kMmaDepth || k > kMaxCentroids) {
+    return kmeans::Support::no("d = " + std::to_string(d) + ", k = " + std::to_string(k) +
+                               ": registers and shared memory hold at most 128 coordinates of 256 "
+                               "centroids");
+  }
+  const kmeans::GpuDevice* gpu = kmeans::current_gpu();
+  if (gpu == nullptr) return kmeans::counts_fit(shape);
+  if (gpu->major < 8) {
+    return kmeans::Support::no(
+        "its matrix instructions are those of compute capability 8.0 and newer; "
+        "this is " +
+        std::to_string(gpu->major) + "." + std::to_string(gpu->minor));
+  }
+  const std::int64_t bytes =
+      std::max(pass_bytes(k, d, steps_for(d), tiles_for(k), chunks_for(k)), open_bytes(k, d));
+  if (bytes > gpu->shared_bytes_per_block) {
+    return kmeans::Support::no("centroids and sums of d = " + std::to_string(d) +
+                               ", k = " + std::to_string(k) + " take " + std::to_string(bytes) +
+                               " bytes of shared memory; a block has " +
+                               std::to_string(gpu->shared_bytes_per_block));
+  }
+  return kmeans::counts_fit(shape);
+}
+
+class CudaOnepass final : public CudaLloyd<float> {
+ public:
+  CudaOnepass() : CudaLloyd<float>(Layout::rows) {}
+
+ private:
+  void prepare() override {
+    const auto [n, d, k, precision] = shape();
+    const FixedPoint fixed = FixedPoint::of(n, problem_.max_abs);
+    frame_ = frame_of(dev_points_, n, d);
+    const int columns = columns_of(chunks_for(k), tiles_for(k));
+    const std::int64_t pairs = ceil_div(n, kPairRows);
+    dev_rows_ = DeviceBuffer<uint4>(pairs * 2 * steps_for(d) * kLanes);
+    dev_lengths_ = DeviceBuffer<uint4>(pairs * 8);
+    dev_columns_ = DeviceBuffer<__half>(std::int64_t{columns} * steps_for(d) * kMmaDepth);
+    dev_half_norms_ = DeviceBuffer<float>(columns);
+    dev_margins_ = DeviceBuffer<float4>(columns);
+    dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
+    dev_open_ = DeviceBuffer<std::int32_t>(n);
+    dev_open_count_ = DeviceBuffer<unsigned long long>(1);
+    task_ = {.n = n,
+             .d = static_cast<int>(d),
+             .k = static_cast<int>(k),
+             .chunks = chunks_for(k),
+             .fixed = fixed,
+             .inverse_scale = kmeans::exact::power_of_two(-fixed.exponent),
+             .copy_scale = frame_.scale,
+             .dev_points = dev_points_.data(),
+             .dev_mean = frame_.dev_mean.data(),
+             .dev_rows = dev_rows_.data(),
+             .dev_lengths = dev_lengths_.data(),
+             .dev_centroids = dev_centroids_.data(),
+             .dev_columns = dev_columns_.data(),
+             .dev_half_norms = dev_half_norms_.data(),
+             .dev_margins = dev_margins_.data(),
+             .dev_sums = dev_sums_.data(),
+             .dev_labels = dev_labels_.data(),
+             .dev_open = dev_open_.data(),
+             .dev_open_count = dev_open_count_.data()};
+    copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
+        dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, steps_for(d),
+        pairs * kPairRows, reinterpret_cast<__half*>(dev_rows_.data()),
+        reinterpret_cast<__half2*>(dev_lengths_.data()));
+    KMEANS_CUDA_LAUNCHED(copy_points_kernel);
+    with_pass([&](auto kernel, int) { allow_shared_bytes(kernel, shared_bytes()); });
+    with_open([&](auto kernel) { allow_shared_bytes(kernel, open_shared_bytes()); });
+    iteration_.record([this](cudaStream_t stream) { launch(stream); });
+  }
+
+  void restart() override {
+    dev_sums_.zero();
+    move_centroids(nullptr);  // no cluster has points yet: their copies alone
+  }
+
+  void iterate() override {
+    if (profiled()) {
+      launch(nullptr);
+    } else {
+      iteration_.launch();
+    }
+  }
+
+  void launch(cudaStream_t stream) {
+    const auto multiprocessors = static_cast<unsigned>(kmeans::current_gpu()->multiprocessors);
+    {
+      const auto timed = stage("assign and add");
+      with_pass([&](auto kernel, int threads) {
+        kernel<<<multiprocessors, static_cast<unsigned>(threads), shared_bytes(), stream>>>(task_);
+        KMEANS_CUDA_LAUNCHED(label_and_add_kernel);
+      });
+    }
+    {
+      const auto timed = stage("settle");
+      with_open([&](auto kernel) {
+        kernel<<<2 * multiprocessors, kOpenThreads, open_shared_bytes(), stream>>>(
+            task_, filter_factor(task_.d));
+        KMEANS_CUDA_LAUNCHED(label_open_kernel);
+      });
+    }
+    const auto timed = stage("update");
+    move_centroids(stream);
+  }
+
+  void move_centroids(cudaStream_t stream) {
+    const int columns = columns_of(task_.chunks, tiles_for(task_.k));
+    move_centroids_kernel<<<blocks_for(std::int64_t{columns} * kLanes, 256), 256, 0, stream>>>(
+        task_, steps_for(task_.d), columns);
+    KMEANS_CUDA_LAUNCHED(move_centroids_kernel);
+  }
+
+  /// Calls use(kernel, threads) with the first kernel for d and k.
+  template <class Use>
+  void with_pass(const Use& use) const {
+    with_steps<kMaxSteps>([&](auto steps) {
+      const auto with_tiles = [&](auto tiles) {
+        use(label_and_add_kernel<steps, tiles>, threads_for(steps, tiles));
+      };
+      switch (tiles_for(task_.k)) {
+        case 1: return with_tiles(std::integral_constant<int, 1>());
+        case 2: return with_tiles(std::integral_constant<int, 2>());
+        case 4: return with_tiles(std::integral_constant<int, 4>());
+        default: return with_tiles(std::integral_constant<int, 8>());
+      }
+    });
+  }
+  template <int kSteps, class Use>
+  void with_steps(const Use& use) const {
+    if constexpr (kSteps > 1) {
+      if (steps_for(task_.d) < kSteps) return with_steps<kSteps - 1>(use);
+    }
+    use(std::integral_constant<int, kSteps>());
+  }
+  /// Calls use(kernel) with the second.
+  template <class Use>
+  void with_open(const Use& use) const {
+    switch (own_for(task_.k)) {
+      case 1: return use(label_open_kernel<1>);
+      case 2: return use(label_open_kernel<2>);
+      case 4: return use(label_open_kernel<4>);
+      default: return use(label_open_kernel<8>);
+    }
+  }
+  [[nodiscard]] std::size_t shared_bytes() const {
+    return static_cast<std::size_t>(
+        pass_bytes(task_.k, task_.d, steps_for(task_.d), tiles_for(task_.k), task_.chunks));
+  }
+  [[nodiscard]] std::size_t open_shared_bytes() const {
+    return static_cast<std::size_t>(open_bytes(task_.k, task_.d));
+  }
+
+  Task task_{};
+  CopyFrame frame_;
+  IterationGraph iteration_;
+  DeviceBuffer<uint4> dev_rows_;
+  DeviceBuffer<uint4> dev_lengths_;
+  DeviceBuffer<__half> dev_columns_;
+  DeviceBuffer<float> dev_half_norms_;
+  DeviceBuffer<float4> dev_margins_;
+  DeviceBuffer<Integer> dev_sums_;
+  DeviceBuffer<std::int32_t> dev_open_;
+  DeviceBuffer<unsigned long long> dev_open_count_;
+};
+
+}  // namespace
+
+KMEANS_VARIANT(
+    CudaOnepass, .name = "cuda_onepass",
+    .summary =
+        "the exact step for few centroids: matrix units label, and changes are summed, in one pass",
+    .exact = true, .sums = Sums::wide, .setup_note = "makes a centred float16 copy of the points",
+    .supports = few_centroids, .device_bytes = [](const Shape& s) {
+      const double padded = 16.0 * std::ceil(static_cast<double>(s.d) / 16);
+      const double n = static_cast<double>(s.n) + 32;
+      const double k = static_cast<double>(s.k) + 64;
+      return plain_device_bytes(s) + n * (2 * padded + 8) +
+             k * (2 * padded + 8.0 * static_cast<double>(s.d) + 28);
+    })
