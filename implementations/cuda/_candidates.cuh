@@ -66,6 +66,13 @@ __device__ inline std::int32_t nearest_as_defined(const float* __restrict__ dev_
   return label;
 }
 
+/// A point and the two centroids that its bounds leave, the first with the lower index.
+struct Pair {
+  std::int32_t point;
+  std::int32_t one;
+  std::int32_t other;
+};
+
 /// Points whose centroids the bounds leave are listed, a warp a point: the nearest of them in
 /// float32, or as defined where that is too close. Those with longer lists, or without one, are for
 /// search_kernel.
@@ -74,16 +81,21 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
                               std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,
                               const std::int32_t* __restrict__ dev_candidate_counts,
                               const std::int32_t* __restrict__ dev_candidates,
+                              const Pair* __restrict__ dev_pairs,
                               std::int32_t* __restrict__ dev_nearest,
                               std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto count = static_cast<std::int64_t>(dev_state->undecided);
   const bool lists = dev_state->too_far == 0;
   const std::int64_t warps = std::int64_t{gridDim.x} * blockDim.x / 32;
-  for (std::int64_t slot = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; slot < count;
+  const std::int64_t all = count + static_cast<std::int64_t>(dev_state->pairs);
+  for (std::int64_t slot = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; slot < all;
        slot += warps) {
-    const std::int64_t i = dev_undecided[slot];
-    const int candidates = lists && slot < listed ? dev_candidate_counts[slot] : kMaxCandidates + 1;
+    const bool is_pair = slot >= count;
+    const Pair pair = is_pair ? dev_pairs[slot - count] : Pair{dev_undecided[slot], 0, 0};
+    const std::int64_t i = pair.point;
+    const int candidates =
+        is_pair ? 2 : (lists && slot < listed ? dev_candidate_counts[slot] : kMaxCandidates + 1);
     if (candidates > kMaxCandidates) {
       if (lane == 0) {
         dev_crowded[atomicAdd(&dev_state->crowded, 1ULL)] = static_cast<std::int32_t>(i);
@@ -91,7 +103,8 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
       continue;
     }
     const float* point = dev_points + i * d;
-    const std::int32_t own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
+    std::int32_t own = lane == 0 ? pair.one : pair.other;
+    if (!is_pair) own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
     float distance = INFINITY;  // of the lane's candidate
     for (int first = 0; first < candidates; first += kCandidatesAtOnce) {
       std::int64_t some[kCandidatesAtOnce];

@@ -19,33 +19,52 @@ inline constexpr float kLarge = 0x1p80F;
 
 /// What is known of the nearest of some centroids: its squared distance, halved and less something that all
 /// have in common, is below `upper`, and those of all are above `lower`. `found`: kOne and its index for
-/// each that may be the nearest.
+/// each that may be the nearest; `most`: the largest share of it that came at once.
 struct Nearest {
   float upper = INFINITY;
   float lower = INFINITY;
   float found = 0;
+  float most = 0;
 
   /// More centroids are looked at, one of which is within these bounds and none below.
   __device__ void look(float least, float its_upper) {
-    if (its_upper < lower) found = 0;  // none of those before may be the nearest any more
+    if (its_upper < lower) found = most = 0;  // none of those before may be the nearest any more
     upper = fminf(upper, its_upper);
     lower = fminf(lower, least);
+  }
+  /// Of these so much was counted; `offset`: what their indices lack.
+  __device__ void add(float counted, float offset) {
+    if (counted == 0) return;
+    found += counted + offset;
+    most = fmaxf(most, counted + offset);
   }
   /// The centroids of another lane are looked at, too.
   __device__ void join(const Nearest& other) {
     upper = fminf(upper, other.upper);
-    found = (lower <= upper ? found : 0.0F) + (other.lower <= upper ? other.found : 0.0F);
+    const bool own_may = lower <= upper;
+    const bool other_may = other.lower <= upper;
+    found = (own_may ? found : 0.0F) + (other_may ? other.found : 0.0F);
+    most = fmaxf(own_may ? most : 0.0F, other_may ? other.most : 0.0F);
     lower = fminf(lower, other.lower);
   }
   /// Of the lane that is so far.
   [[nodiscard]] __device__ Nearest from(int distance) const {
-    return {__shfl_xor_sync(kAllLanes, upper, distance),
-            __shfl_xor_sync(kAllLanes, lower, distance),
-            __shfl_xor_sync(kAllLanes, found, distance)};
+    return {
+        __shfl_xor_sync(kAllLanes, upper, distance), __shfl_xor_sync(kAllLanes, lower, distance),
+        __shfl_xor_sync(kAllLanes, found, distance), __shfl_xor_sync(kAllLanes, most, distance)};
   }
   /// There is but one, index().
   [[nodiscard]] __device__ bool decided() const { return found >= kOne && found < 2 * kOne; }
   [[nodiscard]] __device__ int index() const { return static_cast<int>(found - kOne); }
+  /// There are two, and it is known which: not so if they came at once.
+  [[nodiscard]] __device__ bool is_pair() const {
+    return found >= 2 * kOne && found < 3 * kOne && most < 2 * kOne;
+  }
+  [[nodiscard]] __device__ int2 pair() const {
+    const int one = static_cast<int>(most - kOne);
+    const int other = static_cast<int>(found - most - kOne);
+    return {min(one, other), max(one, other)};
+  }
 };
 
 inline constexpr int kIndexBits = 5;  // of a key: which of a lane's numbers

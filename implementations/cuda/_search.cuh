@@ -18,6 +18,7 @@ constexpr float kSearchTiny = 0x1p-127F;  // kFilterTiny for d up to kMostFilter
 /// What the kernels of an iteration tell each other.
 struct TensorState {
   unsigned long long undecided;  // points that the bounds leave more than one centroid
+  unsigned long long pairs;      // more of them, between two that are known
   unsigned long long crowded;    // of those: more centroids than a list holds
   unsigned too_far;              // a centroid that float16 does not hold: no point is decided
 };

@@ -117,7 +117,9 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
                                       __half* __restrict__ dev_copy,
                                       __half2* __restrict__ dev_widths,
                                       TensorState* __restrict__ dev_state) {
-  if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->undecided = dev_state->crowded = 0;
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
+  }
   const int lane = threadIdx.x % 32;
   const std::int64_t j = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (j >= std::int64_t{s.centroid_tiles} * s.columns) return;

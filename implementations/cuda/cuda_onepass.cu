@@ -32,7 +32,7 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 constexpr int kMaxSteps = 8;  // of sixteen coordinates
 constexpr int kMaxCentroids = 256;
 constexpr int kListed = 2 * kLanes;  // that a warp collects: room for 32 more where half is taken
-constexpr int kChanges = kListed + BlockSums::kBatch;
+constexpr int kChanges = 2 * kListed + BlockSums::kBatch;
 constexpr float kFarFromAll = 1e30F;  // half a squared distance above all others: no centroid
 constexpr float kNoBound = 1e30F;
 constexpr double kFarthest = 32768;  // a scaled coordinate that float16 holds
@@ -54,6 +54,7 @@ struct Task {
   FixedPoint fixed;
   double inverse_scale;
   double copy_scale;
+  float factor;              // filter_factor(d)
   const float* dev_points;   // n x d
   const float* dev_mean;     // d
   const uint4* dev_rows;     // the points' copy: pairs of row blocks
@@ -76,7 +77,7 @@ __host__ __device__ constexpr int columns_of(int chunks, int tiles) {
 std::int64_t pass_bytes(std::int64_t k, std::int64_t d, int steps, int tiles, int chunks) {
   const std::int64_t columns = columns_of(chunks, tiles);
   return columns / kMmaColumns * steps * kColumnPiece + columns * 8 + chunks * 16 +
-         threads_for(steps, tiles) / kLanes * (kChanges * 8 + kListed * 4) + BlockSums::bytes(k, d);
+         threads_for(steps, tiles) / kLanes * (kChanges + kListed) * 8 + BlockSums::bytes(k, d);
 }
 
 /// Centroids of a lane in the second.
@@ -187,7 +188,7 @@ __device__ __forceinline__ void look_at_chunk(const Rows<kSteps>& rows, const ui
   const auto offset = static_cast<float>(first_column + lane % 4 * 2);
 #pragma unroll
   for (int row = 0; row < 4; ++row) {
-    if (counted[row] != 0) nearest[row].found += counted[row] + offset;
+    nearest[row].add(counted[row], offset);
   }
 }
 
@@ -209,14 +210,73 @@ __device__ inline Nearest own_row(const Nearest (&rows)[4]) {
   return own;
 }
 
-/// A warp's list in shared memory goes to memory.
-__device__ inline void publish(const std::int32_t* listed, int count, const Task& task) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+/// A point that is not decided: between two centroids, or one is not known (two, too).
+struct Open {
+  std::int32_t point;
+  std::uint16_t one;
+  std::uint16_t other;
+};
+constexpr std::uint16_t kUnknown = 0xffff;
+
+/// The nearer of two centroids, one < other: by float32 differences, or as defined.
+__device__ inline int nearer_of(const Task& task, const Open& open) {
+  const float* point = task.dev_points + std::uint64_t{static_cast<unsigned>(open.point)} *
+                                             static_cast<unsigned>(task.d);
+  const float* one = task.dev_centroids + open.one * task.d;
+  const float* other = task.dev_centroids + open.other * task.d;
+  float q_one = 0;
+  float q_other = 0;
+#pragma unroll 4
+  for (int t = 0; t < task.d; ++t) {
+    const float x = point[t];
+    const float to_one = __fsub_rn(x, one[t]);
+    const float to_other = __fsub_rn(x, other[t]);
+    q_one = __fmaf_rn(to_one, to_one, q_one);
+    q_other = __fmaf_rn(to_other, to_other, q_other);
+  }
+  if (q_other > __fmaf_rn(q_one, task.factor, kFilterTiny)) return open.one;
+  if (q_one > __fmaf_rn(q_other, task.factor, kFilterTiny)) return open.other;
+  double d_one = 0;
+  double d_other = 0;
+#pragma unroll 1
+  for (int t = 0; t < task.d; ++t) {
+    d_one = add_exact_square(d_one, point[t], one[t]);
+    d_other = add_exact_square(d_other, point[t], other[t]);
+  }
+  return d_one <= d_other ? open.one : open.other;
+}
+
+/// A warp: listed points between two centroids are decided, a lane each, and added to the changes; the
+/// others go to memory.
+__device__ inline void settle(const Task& task, const Open* listed, int count,
+                              const BlockSums& sums, Change* changes, int& change_count) {
+  const unsigned lane = threadIdx.x % kLanes;
+  const unsigned below = (1U << lane) - 1;
   __syncwarp();
-  unsigned long long place = 0;
-  if (lane == 0) place = atomicAdd(task.dev_open_count, static_cast<unsigned long long>(count));
-  place = __shfl_sync(kAllLanes, place, 0);
-  for (int e = lane; e < count; e += kLanes) task.dev_open[place + e] = listed[e];
+#pragma unroll 1
+  for (int first = 0; first < count; first += kLanes) {
+    const int e = first + static_cast<int>(lane);
+    const Open open = listed[min(e, count - 1)];
+    const bool known = e < count && open.other != kUnknown;
+    const std::int32_t before = task.dev_labels[open.point];
+    const int label = known ? nearer_of(task, open) : before;
+    const unsigned all_changed = __ballot_sync(kAllLanes, label != before);
+    if (label != before) {
+      task.dev_labels[open.point] = label;
+      const Change change{open.point, static_cast<std::uint16_t>(label),
+                          static_cast<std::uint16_t>(before < 0 ? task.k : before)};
+      sums.count(change);
+      changes[change_count + __popc(all_changed & below)] = change;
+    }
+    change_count += __popc(all_changed);
+    const bool left = e < count && !known;
+    const unsigned all_left = __ballot_sync(kAllLanes, left);
+    if (all_left == 0) continue;
+    unsigned long long place = 0;
+    if (lane == 0) place = atomicAdd(task.dev_open_count, __popc(all_left));
+    place = __shfl_sync(kAllLanes, place, 0);
+    if (left) task.dev_open[place + __popc(all_left & below)] = open.point;
+  }
   __syncwarp();
 }
 
@@ -232,12 +292,12 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   auto* margins = reinterpret_cast<float4*>(memory + task.chunks * kChunkBytes);
   auto* half_norms = margins + task.chunks;  // of two columns, for the rows of a product: twice
   auto* all_changes = reinterpret_cast<Change*>(half_norms + columns / 2);
-  auto* all_open = reinterpret_cast<std::int32_t*>(all_changes + kWarps * kChanges);
+  auto* all_open = reinterpret_cast<Open*>(all_changes + kWarps * kChanges);
   const BlockSums sums(all_open + kWarps * kListed, task.k, task.d);
   const unsigned lane = threadIdx.x % kLanes;
   const unsigned warp = threadIdx.x / kLanes;
   Change* changes = all_changes + warp * kChanges;
-  std::int32_t* open = all_open + warp * kListed;
+  Open* open = all_open + warp * kListed;
 
   const auto* dev_columns = reinterpret_cast<const uint4*>(task.dev_columns);
   for (int e = static_cast<int>(threadIdx.x); e < task.chunks * kChunkBytes / 16; e += kThreads) {
@@ -247,13 +307,16 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
     const float2 two = reinterpret_cast<const float2*>(task.dev_half_norms)[e];
     half_norms[e] = {two.x, two.y, two.x, two.y};
   }
-  for (int chunk = static_cast<int>(threadIdx.x); chunk < task.chunks; chunk += kThreads) {
+  for (unsigned chunk = warp; chunk < static_cast<unsigned>(task.chunks); chunk += kWarps) {
     float4 margin{};
-    for (int e = 0; e < kTiles * kMmaColumns; ++e) {
+    for (unsigned e = lane; e < kTiles * kMmaColumns; e += kLanes) {
       const float4 own = task.dev_margins[chunk * kTiles * kMmaColumns + e];
       margin = {fmaxf(margin.x, own.x), fmaxf(margin.y, own.y), fmaxf(margin.z, own.z), 0};
     }
-    margins[chunk] = margin;
+    // None is negative: as integers they have the same order.
+    margins[chunk] = {__uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.x))),
+                      __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.y))),
+                      __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.z))), 0};
   }
   __syncthreads();
 
@@ -301,19 +364,21 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
         changes[change_count + __popc(all_changed & below)] = change;
       }
       if (exists && !decided) {
-        open[open_count + __popc(all_left & below)] = static_cast<std::int32_t>(i);
+        const int2 two = own.is_pair() ? own.pair() : int2{kUnknown, kUnknown};
+        open[open_count + __popc(all_left & below)] = {
+            static_cast<std::int32_t>(i), static_cast<std::uint16_t>(two.x),
+            static_cast<std::uint16_t>(two.y < task.k ? two.y : kUnknown)};
       }
       change_count += __popc(all_changed);
       open_count += __popc(all_left);
     }
+    if (open_count > (more ? kListed - kLanes : 0)) {
+      settle(task, open, open_count, sums, changes, change_count);
+      open_count = 0;
+    }
     if (change_count > (more ? kListed - kLanes : 0)) {
-      __syncwarp();
       sums.move<(kSteps == 1 ? 16 : 32)>(changes, change_count, task.dev_points, task.fixed);
       change_count = 0;
-    }
-    if (open_count > (more ? kListed - kLanes : 0)) {
-      publish(open, open_count, task);
-      open_count = 0;
     }
     if (!more) break;
   }
@@ -351,7 +416,7 @@ __device__ __noinline__ int label_as_defined(const Task& task, std::int64_t i, c
 /// Labels of open points by float32 differences, or as defined; and what they change in the sums.
 /// kOwn: centroids of a lane.
 template <int kOwn>
-__global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task, float factor) {
+__global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
   extern __shared__ __align__(16) unsigned char memory[];
   constexpr int kWarps = kOpenThreads / kLanes;
   constexpr int kPitch = kOwn * kLanes;
@@ -409,7 +474,7 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task, flo
       for (int c = 1; c < kOwn; ++c) least = fminf(least, distances[p][c]);
       // Squared distances are not negative: as integers they have the same order.
       least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(least)));
-      const float limit = __fmaf_rn(least, factor, kFilterTiny);
+      const float limit = __fmaf_rn(least, task.factor, kFilterTiny);
       int close = 0;
       unsigned own_close = 0;
       int label = 0;
@@ -576,6 +641,7 @@ class CudaOnepass final : public CudaLloyd<float> {
              .fixed = fixed,
              .inverse_scale = kmeans::exact::power_of_two(-fixed.exponent),
              .copy_scale = frame_.scale,
+             .factor = filter_factor(d),
              .dev_points = dev_points_.data(),
              .dev_mean = frame_.dev_mean.data(),
              .dev_rows = dev_rows_.data(),
@@ -623,8 +689,7 @@ class CudaOnepass final : public CudaLloyd<float> {
     {
       const auto timed = stage("settle");
       with_open([&](auto kernel) {
-        kernel<<<2 * multiprocessors, kOpenThreads, open_shared_bytes(), stream>>>(
-            task_, filter_factor(task_.d));
+        kernel<<<2 * multiprocessors, kOpenThreads, open_shared_bytes(), stream>>>(task_);
         KMEANS_CUDA_LAUNCHED(label_open_kernel);
       });
     }

@@ -39,10 +39,12 @@ constexpr int kMaxStages = 24;
 constexpr int kMaxBuffers = 12;  // of points
 constexpr std::int64_t kBarrierBytes = 1024;
 
-/// A point that the first pass leaves open, and what is above its nearest centroid's bound.
+/// A point that the first pass leaves open: what is above its nearest centroid's bound; and the two
+/// centroids that are not, if it is known that there are no more (else -1).
 struct Undecided {
   std::int32_t point;
   float limit;
+  int2 pair;
 };
 constexpr int kPending = 32;  // that a warp collects before it makes room for them: a lane each
 
@@ -72,6 +74,7 @@ struct FindNearest {
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* __restrict__ dev_undecided;
   float* __restrict__ dev_limits;  // of the undecided: what is above it is not the nearest
+  Pair* __restrict__ dev_pairs;    // undecided, too, but between two
   TensorState* __restrict__ dev_state;
 
   Nearest nearest[2];
@@ -127,7 +130,7 @@ struct FindNearest {
         const float number = kOne + static_cast<float>(e / 2 * 8 + e % 2);
         counted = count_below(sums[e / 2 * 4 + 2 * row + e % 2], large_limit, number, counted);
       }
-      if (counted != 0) nearest[row].found += counted + offset;
+      nearest[row].add(counted, offset);
     }
   }
 
@@ -149,7 +152,8 @@ struct FindNearest {
     if (writes && !decided) {
       // Above the roundings here.
       pending[pending_count + __popc(open & ((1U << lane) - 1))] = {
-          i, own.upper + 0x1p-20F * fabsf(own.upper)};
+          i, own.upper + 0x1p-20F * fabsf(own.upper),
+          judges && own.is_pair() ? own.pair() : int2{-1, -1}};
     }
     pending_count += __popc(open);
   }
@@ -158,13 +162,21 @@ struct FindNearest {
   __device__ void finish() {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     __syncwarp();
+    const Undecided own = pending[lane];
+    const bool exists = lane < pending_count;
+    const unsigned pairs = __ballot_sync(kAllLanes, exists && own.pair.x >= 0);
+    const unsigned others = __ballot_sync(kAllLanes, exists && own.pair.x < 0);
     unsigned long long place = 0;
-    if (lane == 0)
-      place = atomicAdd(&dev_state->undecided, static_cast<unsigned long long>(pending_count));
-    place = __shfl_sync(kAllLanes, place, 0) + lane;
-    if (lane < pending_count) {
-      dev_undecided[place] = pending[lane].point;
-      dev_limits[place] = pending[lane].limit;
+    if (lane == 0) place = atomicAdd(&dev_state->pairs, __popc(pairs));
+    if (lane == 1) place = atomicAdd(&dev_state->undecided, __popc(others));
+    const unsigned long long first_pair = __shfl_sync(kAllLanes, place, 0);
+    const unsigned long long first_other = __shfl_sync(kAllLanes, place, 1);
+    const unsigned below = (1U << lane) - 1;
+    if (exists && own.pair.x >= 0) {
+      dev_pairs[first_pair + __popc(pairs & below)] = {own.point, own.pair.x, own.pair.y};
+    } else if (exists) {
+      dev_undecided[first_other + __popc(others & below)] = own.point;
+      dev_limits[first_other + __popc(others & below)] = own.limit;
     }
     __syncwarp();
     pending_count = 0;
@@ -541,6 +553,7 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_undecided_ = DeviceBuffer<std::int32_t>(n);
     dev_crowded_ = DeviceBuffer<std::int32_t>(n);
     dev_limits_ = DeviceBuffer<float>(n);
+    dev_pairs_ = DeviceBuffer<Pair>(n);
     dev_candidate_counts_ = DeviceBuffer<std::int32_t>(listed_);
     dev_candidates_ = DeviceBuffer<std::int32_t>(listed_ * kMaxCandidates);
     dev_state_ = DeviceBuffer<TensorState>(1);
@@ -652,6 +665,7 @@ class CudaTensor final : public CudaLloyd<float> {
                                       .dev_nearest = dev_nearest_.data(),
                                       .dev_undecided = dev_undecided_.data(),
                                       .dev_limits = dev_limits_.data(),
+                                      .dev_pairs = dev_pairs_.data(),
                                       .dev_state = dev_state_.data(),
                                       .nearest = {},
                                       .lengths = {},
@@ -690,8 +704,8 @@ class CudaTensor final : public CudaLloyd<float> {
     const float factor = filter_factor(static_cast<int>(d));
     decide_kernel<<<2 * fill, 256, 0, stream>>>(
         dev_points_.data(), dev_centroids_.data(), d, factor, listed_, dev_undecided_.data(),
-        dev_candidate_counts_.data(), dev_candidates_.data(), dev_nearest_.data(),
-        dev_crowded_.data(), dev_state_.data());
+        dev_candidate_counts_.data(), dev_candidates_.data(), dev_pairs_.data(),
+        dev_nearest_.data(), dev_crowded_.data(), dev_state_.data());
     KMEANS_CUDA_LAUNCHED(decide_kernel);
     transpose_centroids_kernel<<<fill, 256, 0, stream>>>(dev_centroids_.data(), k, d, pitch_,
                                                          dev_state_.data(), dev_columns_.data());
@@ -718,6 +732,7 @@ class CudaTensor final : public CudaLloyd<float> {
   DeviceBuffer<std::int32_t> dev_undecided_;
   DeviceBuffer<std::int32_t> dev_crowded_;
   DeviceBuffer<float> dev_limits_;
+  DeviceBuffer<Pair> dev_pairs_;
   DeviceBuffer<__half> dev_rows_;  // of the undecided points
   DeviceBuffer<std::int32_t> dev_candidate_counts_;
   DeviceBuffer<std::int32_t> dev_candidates_;
@@ -738,6 +753,6 @@ KMEANS_VARIANT(
       const double n = static_cast<double>(s.n) + 256;
       const double k = static_cast<double>(s.k) + 256;
       const double open = n / 8 + 4352;
-      return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 24) +
+      return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 36) +
              open * (2 * padded + 4 * kMaxCandidates + 4) + k * (2 * padded + 4.0 * s.d + 24);
     })
