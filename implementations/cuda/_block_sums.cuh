@@ -17,31 +17,6 @@ struct Change {
   std::uint16_t from;
 };
 
-/// How coordinates become fixed point: as the exact step defines, times a power of two.
-struct FixedPoint {
-  double scale;
-  int exponent;  // of the scale
-  bool quick;  // by integer operations and one addition: below 2^51, and what is denormal becomes 0
-
-  static FixedPoint of(std::int64_t n, float max_abs) {
-    const int s = kmeans::exact::sum_exponent(n, max_abs);
-    // At most 2^62 / n; denormals are below 2^-126.
-    return {kmeans::exact::power_of_two(s), s, n > 4096 && s < 124};
-  }
-
-  __device__ static long long quickly(float x, int exponent) {
-    constexpr double kMagic = 0x1.8p52;  // in whose neighbourhood the last bit of a float64 is 1
-    const unsigned bits = __float_as_uint(x);
-    const unsigned magnitude = bits & 0x7fffffff;
-    const unsigned high = (magnitude >> 3) + (static_cast<unsigned>(896 + exponent) << 20);
-    const bool normal = magnitude >= 0x00800000;
-    const double scaled =
-        __hiloint2double(static_cast<int>(normal ? high | (bits & 0x80000000) : 0U),
-                         static_cast<int>(normal ? bits << 29 : 0U));
-    return __double_as_longlong(__dadd_rn(scaled, kMagic)) - __double_as_longlong(kMagic);
-  }
-};
-
 /// 64-bit sums in two halves, each in words of its own, so that neighbouring coordinates lie in
 /// different banks and additions are native ones.
 struct BlockSums {
@@ -95,7 +70,7 @@ struct BlockSums {
   static constexpr int kBatch = 16;
   template <int kWidth>
   __device__ void move(Change* changes, int count, const float* __restrict__ dev_points,
-                       const FixedPoint& fixed) const {
+                       double scale) const {
     constexpr int kTeams = kLanes / kWidth;  // of a warp
     constexpr int kAhead = 8;                // loads under way
     static_assert(kBatch % (kAhead * kTeams) == 0);
@@ -121,13 +96,8 @@ struct BlockSums {
         int at[kAhead];
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) x[a] = rows[a][t];
-        if (fixed.quick) {
 #pragma unroll
-          for (int a = 0; a < kAhead; ++a) values[a] = FixedPoint::quickly(x[a], fixed.exponent);
-        } else {
-#pragma unroll
-          for (int a = 0; a < kAhead; ++a) values[a] = exact_fixed_point(x[a], fixed.scale);
-        }
+        for (int a = 0; a < kAhead; ++a) values[a] = exact_fixed_point(x[a], scale);
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) at[a] = own[a].to * d + t;
         add(at, values);

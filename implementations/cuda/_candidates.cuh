@@ -73,6 +73,54 @@ struct Pair {
   std::int32_t other;
 };
 
+/// The nearer of each pair, eight lanes a point: in float32, or as defined where that is too close.
+static __global__ void decide_pairs_kernel(const float* __restrict__ dev_points,
+                                           const float* __restrict__ dev_centroids, std::int64_t d,
+                                           float factor, const Pair* __restrict__ dev_pairs,
+                                           const TensorState* __restrict__ dev_state,
+                                           std::int32_t* __restrict__ dev_nearest) {
+  constexpr int kWidth = 8;
+  const int lane = static_cast<int>(threadIdx.x) % kWidth;
+  const auto count = static_cast<std::int64_t>(dev_state->pairs);
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / kWidth;
+  // Whole warps go on together, since they shuffle.
+  const std::int64_t own = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWidth;
+  for (std::int64_t first = own - own % (kLanes / kWidth); first < count; first += stride) {
+    const std::int64_t slot = first + own % (kLanes / kWidth);
+    const Pair pair = dev_pairs[min(slot, count - 1)];
+    const float* point = dev_points + pair.point * d;
+    const float* one = dev_centroids + pair.one * d;
+    const float* other = dev_centroids + pair.other * d;
+    float q_one = 0;
+    float q_other = 0;
+#pragma unroll 4
+    for (std::int64_t t = lane; t < d; t += kWidth) {
+      const float x = point[t];
+      const float to_one = __fsub_rn(x, one[t]);
+      const float to_other = __fsub_rn(x, other[t]);
+      q_one = __fmaf_rn(to_one, to_one, q_one);
+      q_other = __fmaf_rn(to_other, to_other, q_other);
+    }
+#pragma unroll
+    for (int distance = kWidth / 2; distance > 0; distance /= 2) {
+      q_one = __fadd_rn(q_one, __shfl_xor_sync(kAllLanes, q_one, distance));
+      q_other = __fadd_rn(q_other, __shfl_xor_sync(kAllLanes, q_other, distance));
+    }
+    if (lane != 0 || slot >= count) continue;
+    std::int32_t label = q_one < q_other ? pair.one : pair.other;
+    if (!(fmaxf(q_one, q_other) > __fmaf_rn(fminf(q_one, q_other), factor, kSearchTiny))) {
+      double d_one = 0;
+      double d_other = 0;
+      for (std::int64_t t = 0; t < d; ++t) {
+        d_one = add_exact_square(d_one, point[t], one[t]);
+        d_other = add_exact_square(d_other, point[t], other[t]);
+      }
+      label = d_one <= d_other ? pair.one : pair.other;
+    }
+    dev_nearest[pair.point] = label;
+  }
+}
+
 /// Points whose centroids the bounds leave are listed, a warp a point: the nearest of them in
 /// float32, or as defined where that is too close. Those with longer lists, or without one, are for
 /// search_kernel.
@@ -81,21 +129,16 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
                               std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,
                               const std::int32_t* __restrict__ dev_candidate_counts,
                               const std::int32_t* __restrict__ dev_candidates,
-                              const Pair* __restrict__ dev_pairs,
                               std::int32_t* __restrict__ dev_nearest,
                               std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto count = static_cast<std::int64_t>(dev_state->undecided);
   const bool lists = dev_state->too_far == 0;
   const std::int64_t warps = std::int64_t{gridDim.x} * blockDim.x / 32;
-  const std::int64_t all = count + static_cast<std::int64_t>(dev_state->pairs);
-  for (std::int64_t slot = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; slot < all;
+  for (std::int64_t slot = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; slot < count;
        slot += warps) {
-    const bool is_pair = slot >= count;
-    const Pair pair = is_pair ? dev_pairs[slot - count] : Pair{dev_undecided[slot], 0, 0};
-    const std::int64_t i = pair.point;
-    const int candidates =
-        is_pair ? 2 : (lists && slot < listed ? dev_candidate_counts[slot] : kMaxCandidates + 1);
+    const std::int64_t i = dev_undecided[slot];
+    const int candidates = lists && slot < listed ? dev_candidate_counts[slot] : kMaxCandidates + 1;
     if (candidates > kMaxCandidates) {
       if (lane == 0) {
         dev_crowded[atomicAdd(&dev_state->crowded, 1ULL)] = static_cast<std::int32_t>(i);
@@ -103,8 +146,7 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
       continue;
     }
     const float* point = dev_points + i * d;
-    std::int32_t own = lane == 0 ? pair.one : pair.other;
-    if (!is_pair) own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
+    const std::int32_t own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
     float distance = INFINITY;  // of the lane's candidate
     for (int first = 0; first < candidates; first += kCandidatesAtOnce) {
       std::int64_t some[kCandidatesAtOnce];

@@ -40,4 +40,30 @@ class IterationGraph {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+/// A stream beside the one that is being recorded, from here to join(), where that one waits for it. Where
+/// nothing is recorded (a null stream), it is that one.
+class Fork {
+ public:
+  explicit Fork(cudaStream_t stream) : stream_(stream), beside_(stream) {
+    if (stream == nullptr) return;
+    KMEANS_CUDA(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking));
+    KMEANS_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
+    KMEANS_CUDA(cudaEventRecord(event_, stream_));
+    KMEANS_CUDA(cudaStreamWaitEvent(beside_, event_));
+  }
+  [[nodiscard]] cudaStream_t beside() const { return beside_; }
+  void join() {
+    if (stream_ == nullptr) return;
+    KMEANS_CUDA(cudaEventRecord(event_, beside_));
+    KMEANS_CUDA(cudaStreamWaitEvent(stream_, event_));
+    KMEANS_CUDA(cudaEventDestroy(event_));
+    KMEANS_CUDA(cudaStreamDestroy(beside_));
+  }
+
+ private:
+  cudaStream_t stream_;
+  cudaStream_t beside_;
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace kmeans::cuda

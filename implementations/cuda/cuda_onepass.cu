@@ -32,26 +32,35 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 constexpr int kMaxSteps = 8;  // of sixteen coordinates
 constexpr int kMaxCentroids = 256;
 constexpr int kListed = 2 * kLanes;  // that a warp collects: room for 32 more where half is taken
-constexpr int kChanges = 2 * kListed + BlockSums::kBatch;
+constexpr int kChanges = kListed + BlockSums::kBatch;
 constexpr float kFarFromAll = 1e30F;  // half a squared distance above all others: no centroid
 constexpr float kNoBound = 1e30F;
 constexpr double kFarthest = 32768;  // a scaled coordinate that float16 holds
 
 constexpr int kOpenThreads = 256;
 constexpr int kOpenPoints = 4;  // of a warp at a time
+constexpr int kOpenChanges = kLanes + BlockSums::kBatch;
 
 /// Those of a block of the first kernel; `tiles`: eight columns each of a chunk of centroids, whose
 /// distances a warp has in registers.
 __host__ __device__ constexpr int threads_for(int steps, int tiles) {
-  return steps > (tiles == 8 ? 2 : 3) ? 384 : 512;
+  return tiles == 8 && steps > 2 ? 384 : 512;
 }
+
+/// A point that is not decided: between two centroids, or one is not known (two, too).
+struct Open {
+  std::int32_t point;
+  std::uint16_t one;
+  std::uint16_t other;
+};
+constexpr std::uint16_t kUnknown = 0xffff;
 
 struct Task {
   std::int64_t n;
   int d;
   int k;
   int chunks;  // of centroids
-  FixedPoint fixed;
+  double scale;
   double inverse_scale;
   double copy_scale;
   float factor;              // filter_factor(d)
@@ -62,11 +71,12 @@ struct Task {
   float* dev_centroids;      // k x d
   __half* dev_columns;       // the centroids' copy, negated: column blocks
   float* dev_half_norms;     // of a column
-  float4* dev_margins;  // of a column: what |x'| and |x' - x~| are multiplied with, and the rest
-  Integer* dev_sums;    // k x (d + 1)
+  float4* dev_margins;    // of a column: what |x'| and |x' - x~| are multiplied with, and the rest
+  float* dev_transposed;  // the centroids: d columns of kLanes own_for(k), infinite past the last
+  Integer* dev_sums;      // k x (d + 1)
   std::int32_t* dev_labels;
-  std::int32_t* dev_open;  // points that are not decided
-  unsigned long long* dev_open_count;
+  Open* dev_open;        // points that are not decided, n
+  unsigned* dev_counts;  // of those between two centroids, and of the others
 };
 
 __host__ __device__ constexpr int columns_of(int chunks, int tiles) {
@@ -86,8 +96,7 @@ int own_for(std::int64_t k) { return k <= 32 ? 1 : (k <= 64 ? 2 : (k <= 128 ? 4 
 /// Its shared memory.
 std::int64_t open_bytes(std::int64_t k, std::int64_t d) {
   return d * own_for(k) * kLanes * 4 +
-         kOpenThreads / kLanes * (kOpenPoints * 4 * d + (kOpenPoints + BlockSums::kBatch) * 8) +
-         BlockSums::bytes(k, d);
+         kOpenThreads / kLanes * (kOpenPoints * 4 * d + kOpenChanges * 8) + BlockSums::bytes(k, d);
 }
 
 /// Lane l judges row l / 4 of those that are eight apart in a pair of row blocks, the l % 4th.
@@ -210,46 +219,9 @@ __device__ inline Nearest own_row(const Nearest (&rows)[4]) {
   return own;
 }
 
-/// A point that is not decided: between two centroids, or one is not known (two, too).
-struct Open {
-  std::int32_t point;
-  std::uint16_t one;
-  std::uint16_t other;
-};
-constexpr std::uint16_t kUnknown = 0xffff;
-
-/// The nearer of two centroids, one < other: by float32 differences, or as defined.
-__device__ inline int nearer_of(const Task& task, const Open& open) {
-  const float* point = task.dev_points + std::uint64_t{static_cast<unsigned>(open.point)} *
-                                             static_cast<unsigned>(task.d);
-  const float* one = task.dev_centroids + open.one * task.d;
-  const float* other = task.dev_centroids + open.other * task.d;
-  float q_one = 0;
-  float q_other = 0;
-#pragma unroll 4
-  for (int t = 0; t < task.d; ++t) {
-    const float x = point[t];
-    const float to_one = __fsub_rn(x, one[t]);
-    const float to_other = __fsub_rn(x, other[t]);
-    q_one = __fmaf_rn(to_one, to_one, q_one);
-    q_other = __fmaf_rn(to_other, to_other, q_other);
-  }
-  if (q_other > __fmaf_rn(q_one, task.factor, kFilterTiny)) return open.one;
-  if (q_one > __fmaf_rn(q_other, task.factor, kFilterTiny)) return open.other;
-  double d_one = 0;
-  double d_other = 0;
-#pragma unroll 1
-  for (int t = 0; t < task.d; ++t) {
-    d_one = add_exact_square(d_one, point[t], one[t]);
-    d_other = add_exact_square(d_other, point[t], other[t]);
-  }
-  return d_one <= d_other ? open.one : open.other;
-}
-
-/// A warp: listed points between two centroids are decided, a lane each, and added to the changes; the
-/// others go to memory.
-__device__ inline void settle(const Task& task, const Open* listed, int count,
-                              const BlockSums& sums, Change* changes, int& change_count) {
+/// A warp's list in shared memory goes to memory: points between two centroids to the one end of dev_open,
+/// the others to the other.
+__device__ inline void publish(const Task& task, const Open* listed, int count) {
   const unsigned lane = threadIdx.x % kLanes;
   const unsigned below = (1U << lane) - 1;
   __syncwarp();
@@ -257,25 +229,17 @@ __device__ inline void settle(const Task& task, const Open* listed, int count,
   for (int first = 0; first < count; first += kLanes) {
     const int e = first + static_cast<int>(lane);
     const Open open = listed[min(e, count - 1)];
-    const bool known = e < count && open.other != kUnknown;
-    const std::int32_t before = task.dev_labels[open.point];
-    const int label = known ? nearer_of(task, open) : before;
-    const unsigned all_changed = __ballot_sync(kAllLanes, label != before);
-    if (label != before) {
-      task.dev_labels[open.point] = label;
-      const Change change{open.point, static_cast<std::uint16_t>(label),
-                          static_cast<std::uint16_t>(before < 0 ? task.k : before)};
-      sums.count(change);
-      changes[change_count + __popc(all_changed & below)] = change;
-    }
-    change_count += __popc(all_changed);
-    const bool left = e < count && !known;
-    const unsigned all_left = __ballot_sync(kAllLanes, left);
-    if (all_left == 0) continue;
-    unsigned long long place = 0;
-    if (lane == 0) place = atomicAdd(task.dev_open_count, __popc(all_left));
-    place = __shfl_sync(kAllLanes, place, 0);
-    if (left) task.dev_open[place + __popc(all_left & below)] = open.point;
+    const bool is_pair = e < count && open.other != kUnknown;
+    const bool is_other = e < count && open.other == kUnknown;
+    const unsigned pairs = __ballot_sync(kAllLanes, is_pair);
+    const unsigned others = __ballot_sync(kAllLanes, is_other);
+    unsigned place = 0;
+    if (lane == 0) place = atomicAdd(&task.dev_counts[0], __popc(pairs));
+    if (lane == 1) place = atomicAdd(&task.dev_counts[1], __popc(others));
+    const unsigned first_pair = __shfl_sync(kAllLanes, place, 0);
+    const unsigned first_other = __shfl_sync(kAllLanes, place, 1);
+    if (is_pair) task.dev_open[first_pair + __popc(pairs & below)] = open;
+    if (is_other) task.dev_open[task.n - 1 - first_other - __popc(others & below)] = open;
   }
   __syncwarp();
 }
@@ -287,6 +251,7 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   constexpr int kThreads = threads_for(kSteps, kTiles);
   constexpr int kWarps = kThreads / kLanes;
   constexpr int kChunkBytes = kTiles * kSteps * kColumnPiece;
+  constexpr bool kAhead = kSteps <= 3;  // more registers than that are not held while points move
   const int columns = columns_of(task.chunks, kTiles);
   unsigned char* blocks = memory;
   auto* margins = reinterpret_cast<float4*>(memory + task.chunks * kChunkBytes);
@@ -330,20 +295,21 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   Known next;
   unsigned pair = blockIdx.x * kWarps + warp;
   if (pair < pairs) {
-    rows.load(task, pair, lane);
+    if (kAhead) rows.load(task, pair, lane);
     next.load(task, pair, lane);
   }
   for (;; pair += stride) {
     const bool more = pair < pairs;
     if (more) {
       const Known known = next;
+      if (!kAhead) rows.load(task, pair, lane);
       Nearest nearest[4];
       for (int chunk = 0; chunk < task.chunks; ++chunk) {
         const int first = chunk * kTiles * kMmaColumns;
         look_at_chunk<kSteps, kTiles>(rows, known.lengths, blocks + chunk * kChunkBytes,
                                       half_norms + first / 2, margins[chunk], first, nearest, [&] {
                                         if (chunk + 1 == task.chunks && pair + stride < pairs) {
-                                          rows.load(task, pair + stride, lane);
+                                          if (kAhead) rows.load(task, pair + stride, lane);
                                           next.load(task, pair + stride, lane);
                                         }
                                       });
@@ -373,11 +339,11 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
       open_count += __popc(all_left);
     }
     if (open_count > (more ? kListed - kLanes : 0)) {
-      settle(task, open, open_count, sums, changes, change_count);
+      publish(task, open, open_count);
       open_count = 0;
     }
     if (change_count > (more ? kListed - kLanes : 0)) {
-      sums.move<(kSteps == 1 ? 16 : 32)>(changes, change_count, task.dev_points, task.fixed);
+      sums.move<(kSteps == 1 ? 16 : 32)>(changes, change_count, task.dev_points, task.scale);
       change_count = 0;
     }
     if (!more) break;
@@ -413,33 +379,99 @@ __device__ __noinline__ int label_as_defined(const Task& task, std::int64_t i, c
   return label;
 }
 
-/// Labels of open points by float32 differences, or as defined; and what they change in the sums.
-/// kOwn: centroids of a lane.
+/// A warp's points between two centroids, eight lanes each: the nearer by float32 differences, or as
+/// defined. Those that change are listed.
+__device__ inline void label_pairs(const Task& task, unsigned first, unsigned count,
+                                   const BlockSums& sums, Change* changes, int& change_count) {
+  constexpr int kWidth = kLanes / kOpenPoints;
+  const unsigned lane = threadIdx.x % kLanes;
+  const unsigned slot = first + lane / kWidth;
+  const Open open = task.dev_open[min(slot, count - 1)];
+  const float* point = task.dev_points + std::uint64_t{static_cast<unsigned>(open.point)} *
+                                             static_cast<unsigned>(task.d);
+  const float* one = task.dev_centroids + open.one * task.d;
+  const float* other = task.dev_centroids + open.other * task.d;
+  const std::int32_t before = task.dev_labels[open.point];
+  float q_one = 0;
+  float q_other = 0;
+#pragma unroll 4
+  for (int t = static_cast<int>(lane) % kWidth; t < task.d; t += kWidth) {
+    const float x = point[t];
+    const float to_one = __fsub_rn(x, one[t]);
+    const float to_other = __fsub_rn(x, other[t]);
+    q_one = __fmaf_rn(to_one, to_one, q_one);
+    q_other = __fmaf_rn(to_other, to_other, q_other);
+  }
+#pragma unroll
+  for (int apart = kWidth / 2; apart > 0; apart /= 2) {
+    q_one = __fadd_rn(q_one, __shfl_xor_sync(kAllLanes, q_one, apart));
+    q_other = __fadd_rn(q_other, __shfl_xor_sync(kAllLanes, q_other, apart));
+  }
+  const bool judges = lane % kWidth == 0 && slot < count;
+  int label = q_one < q_other ? open.one : open.other;
+  const float limit = __fmaf_rn(fminf(q_one, q_other), task.factor, kFilterTiny);
+  if (judges && !(fmaxf(q_one, q_other) > limit)) {
+    double d_one = 0;
+    double d_other = 0;
+#pragma unroll 1
+    for (int t = 0; t < task.d; ++t) {
+      d_one = add_exact_square(d_one, point[t], one[t]);
+      d_other = add_exact_square(d_other, point[t], other[t]);
+    }
+    label = d_one <= d_other ? open.one : open.other;
+  }
+  const bool changed = judges && label != before;
+  const unsigned all_changed = __ballot_sync(kAllLanes, changed);
+  if (changed) {
+    task.dev_labels[open.point] = label;
+    const Change change{open.point, static_cast<std::uint16_t>(label),
+                        static_cast<std::uint16_t>(before < 0 ? task.k : before)};
+    sums.count(change);
+    changes[change_count + __popc(all_changed & ((1U << lane) - 1))] = change;
+  }
+  change_count += __popc(all_changed);
+}
+
+/// Labels of open points, between two centroids or by float32 differences to all, and where these are too
+/// close as defined; and what they change in the sums. kOwn: centroids of a lane.
 template <int kOwn>
 __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
   extern __shared__ __align__(16) unsigned char memory[];
   constexpr int kWarps = kOpenThreads / kLanes;
   constexpr int kPitch = kOwn * kLanes;
-  const auto count = static_cast<std::int64_t>(*task.dev_open_count);
-  if (std::int64_t{blockIdx.x} * kWarps * kOpenPoints >= count) return;
+  const unsigned pairs = task.dev_counts[0];
+  const unsigned count = task.dev_counts[1];
+  const unsigned first_of_block = blockIdx.x * kWarps * kOpenPoints;
+  if (first_of_block >= max(pairs, count)) return;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
   auto* all_points = reinterpret_cast<float4*>(memory);
   auto* columns = reinterpret_cast<float*>(all_points + kWarps * task.d);
-  constexpr int kRoom = kOpenPoints + BlockSums::kBatch;
   auto* all_changes = reinterpret_cast<Change*>(columns + task.d * kPitch);
-  const BlockSums sums(all_changes + kWarps * kRoom, task.k, task.d);
-  Change* changes = all_changes + warp * kRoom;
+  const BlockSums sums(all_changes + kWarps * kOpenChanges, task.k, task.d);
+  Change* changes = all_changes + warp * kOpenChanges;
   float4* points = all_points + warp * task.d;
-  for (int e = static_cast<int>(threadIdx.x); e < task.d * kPitch; e += kOpenThreads) {
-    const int j = e % kPitch;
-    columns[e] = j < task.k ? task.dev_centroids[j * task.d + e / kPitch] : INFINITY;
+  const auto* dev_transposed = reinterpret_cast<const float4*>(task.dev_transposed);
+  if (first_of_block < count) {
+#pragma unroll 4
+    for (int e = static_cast<int>(threadIdx.x); e < task.d * kPitch / 4; e += kOpenThreads) {
+      reinterpret_cast<float4*>(columns)[e] = dev_transposed[e];
+    }
   }
   __syncthreads();
-  const std::int64_t stride = std::int64_t{gridDim.x} * kWarps * kOpenPoints;
-  for (std::int64_t first = (std::int64_t{blockIdx.x} * kWarps + warp) * kOpenPoints; first < count;
-       first += stride) {
-    const std::int32_t own = task.dev_open[min(first + lane % kOpenPoints, count - 1)];
+  const unsigned own_first = first_of_block + static_cast<unsigned>(warp) * kOpenPoints;
+  int change_count = 0;
+  for (unsigned first = own_first; first < pairs;) {
+    label_pairs(task, first, pairs, sums, changes, change_count);
+    first += gridDim.x * kWarps * kOpenPoints;
+    if (change_count + kOpenPoints <= kLanes && first < pairs) continue;
+    __syncwarp();
+    sums.move<kLanes>(changes, change_count, task.dev_points, task.scale);
+    change_count = 0;
+  }
+  for (unsigned first = own_first; first < count; first += gridDim.x * kWarps * kOpenPoints) {
+    const unsigned slot = min(first + static_cast<unsigned>(lane) % kOpenPoints, count - 1);
+    const std::int32_t own = task.dev_open[task.n - 1 - slot].point;
     std::int64_t indices[kOpenPoints];
 #pragma unroll
     for (int p = 0; p < kOpenPoints; ++p) indices[p] = __shfl_sync(kAllLanes, own, p);
@@ -450,7 +482,7 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
           task.dev_points[indices[2] * task.d + t], task.dev_points[indices[3] * task.d + t]};
     }
     __syncwarp();
-    int change_count = 0;
+    change_count = 0;
     float distances[kOpenPoints][kOwn] = {};
 #pragma unroll 4
     for (int t = 0; t < task.d; ++t) {
@@ -502,20 +534,23 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
       ++change_count;
     }
     __syncwarp();
-    sums.move<kLanes>(changes, change_count, task.dev_points, task.fixed);
+    sums.move<kLanes>(changes, change_count, task.dev_points, task.scale);
     __syncwarp();
   }
   __syncthreads();
   sums.flush(task.dev_sums);
 }
 
-/// A warp a column: the new centroid, its copy, and what rounding it can have changed.
-__global__ void move_centroids_kernel(Task task, int steps, int columns) {
+/// A warp a column: the new centroid, its copies, and what rounding one of them can have changed.
+__global__ void move_centroids_kernel(Task task, int steps, int columns, int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kLanes);
-  if (j >= columns) return;
-  if (j == 0 && lane == 0) *task.dev_open_count = 0;
+  if (j == 0 && lane < 2) task.dev_counts[lane] = 0;
   const bool exists = j < task.k;
+  if (!exists && j < pitch) {
+    for (int t = lane; t < task.d; t += kLanes) task.dev_transposed[t * pitch + j] = INFINITY;
+  }
+  if (j >= columns) return;
   const Integer* sums = task.dev_sums + std::int64_t{j} * (task.d + 1);
   const auto count = exists ? static_cast<long long>(sums[task.d]) : 0;
   __half* block = task.dev_columns + j / kMmaColumns * steps * (kColumnPiece / 2);
@@ -529,6 +564,7 @@ __global__ void move_centroids_kernel(Task task, int steps, int columns) {
       float* dev_own = task.dev_centroids + j * task.d + t;
       if (count != 0)
         *dev_own = exact_mean(static_cast<long long>(sums[t]), count, task.inverse_scale);
+      task.dev_transposed[t * pitch + j] = *dev_own;
       c = (static_cast<double>(*dev_own) - task.dev_mean[t]) * task.copy_scale;
     }
     if (!(fabs(c) <= kFarthest)) far = true, c = 0;
@@ -622,7 +658,7 @@ class CudaOnepass final : public CudaLloyd<float> {
  private:
   void prepare() override {
     const auto [n, d, k, precision] = shape();
-    const FixedPoint fixed = FixedPoint::of(n, problem_.max_abs);
+    const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
     frame_ = frame_of(dev_points_, n, d);
     const int columns = columns_of(chunks_for(k), tiles_for(k));
     const std::int64_t pairs = ceil_div(n, kPairRows);
@@ -631,15 +667,16 @@ class CudaOnepass final : public CudaLloyd<float> {
     dev_columns_ = DeviceBuffer<__half>(std::int64_t{columns} * steps_for(d) * kMmaDepth);
     dev_half_norms_ = DeviceBuffer<float>(columns);
     dev_margins_ = DeviceBuffer<float4>(columns);
+    dev_transposed_ = DeviceBuffer<float>(d * own_for(k) * kLanes);
     dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
-    dev_open_ = DeviceBuffer<std::int32_t>(n);
-    dev_open_count_ = DeviceBuffer<unsigned long long>(1);
+    dev_open_ = DeviceBuffer<Open>(n);
+    dev_counts_ = DeviceBuffer<unsigned>(2);
     task_ = {.n = n,
              .d = static_cast<int>(d),
              .k = static_cast<int>(k),
              .chunks = chunks_for(k),
-             .fixed = fixed,
-             .inverse_scale = kmeans::exact::power_of_two(-fixed.exponent),
+             .scale = kmeans::exact::power_of_two(s),
+             .inverse_scale = kmeans::exact::power_of_two(-s),
              .copy_scale = frame_.scale,
              .factor = filter_factor(d),
              .dev_points = dev_points_.data(),
@@ -650,10 +687,11 @@ class CudaOnepass final : public CudaLloyd<float> {
              .dev_columns = dev_columns_.data(),
              .dev_half_norms = dev_half_norms_.data(),
              .dev_margins = dev_margins_.data(),
+             .dev_transposed = dev_transposed_.data(),
              .dev_sums = dev_sums_.data(),
              .dev_labels = dev_labels_.data(),
              .dev_open = dev_open_.data(),
-             .dev_open_count = dev_open_count_.data()};
+             .dev_counts = dev_counts_.data()};
     copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
         dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, steps_for(d),
         pairs * kPairRows, reinterpret_cast<__half*>(dev_rows_.data()),
@@ -699,8 +737,9 @@ class CudaOnepass final : public CudaLloyd<float> {
 
   void move_centroids(cudaStream_t stream) {
     const int columns = columns_of(task_.chunks, tiles_for(task_.k));
-    move_centroids_kernel<<<blocks_for(std::int64_t{columns} * kLanes, 256), 256, 0, stream>>>(
-        task_, steps_for(task_.d), columns);
+    const int pitch = own_for(task_.k) * kLanes;
+    move_centroids_kernel<<<blocks_for(std::int64_t{std::max(columns, pitch)} * kLanes, 256), 256,
+                            0, stream>>>(task_, steps_for(task_.d), columns, pitch);
     KMEANS_CUDA_LAUNCHED(move_centroids_kernel);
   }
 
@@ -752,9 +791,10 @@ class CudaOnepass final : public CudaLloyd<float> {
   DeviceBuffer<__half> dev_columns_;
   DeviceBuffer<float> dev_half_norms_;
   DeviceBuffer<float4> dev_margins_;
+  DeviceBuffer<float> dev_transposed_;
   DeviceBuffer<Integer> dev_sums_;
-  DeviceBuffer<std::int32_t> dev_open_;
-  DeviceBuffer<unsigned long long> dev_open_count_;
+  DeviceBuffer<Open> dev_open_;
+  DeviceBuffer<unsigned> dev_counts_;
 };
 
 }  // namespace
@@ -768,6 +808,6 @@ KMEANS_VARIANT(
       const double padded = 16.0 * std::ceil(static_cast<double>(s.d) / 16);
       const double n = static_cast<double>(s.n) + 32;
       const double k = static_cast<double>(s.k) + 64;
-      return plain_device_bytes(s) + n * (2 * padded + 8) +
+      return plain_device_bytes(s) + n * (2 * padded + 12) +
              k * (2 * padded + 8.0 * static_cast<double>(s.d) + 28);
     })

@@ -680,10 +680,16 @@ class CudaTensor final : public CudaLloyd<float> {
     });
   }
 
-  /// The points that find_nearest left undecided.
+  /// The points that find_nearest left undecided; in a graph, pairs beside the others.
   void settle(cudaStream_t stream) {
     const auto [n, d, k, precision] = shape();
     const auto fill = static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors);
+    const float factor = filter_factor(d);
+    Fork fork(stream);
+    decide_pairs_kernel<<<2 * fill, 256, 0, fork.beside()>>>(
+        dev_points_.data(), dev_centroids_.data(), d, factor, dev_pairs_.data(), dev_state_.data(),
+        dev_nearest_.data());
+    KMEANS_CUDA_LAUNCHED(decide_pairs_kernel);
     gather_rows_kernel<<<fill, 256, 0, stream>>>(extents_, listed_, dev_points_copy_.data(),
                                                  dev_undecided_.data(), dev_state_.data(),
                                                  dev_rows_.data(), dev_candidate_counts_.data());
@@ -701,11 +707,10 @@ class CudaTensor final : public CudaLloyd<float> {
               extents_, dev_rows_.data(), dev_centroids_copy_.data(), pass);
       KMEANS_CUDA_LAUNCHED(multiply_kernel);
     });
-    const float factor = filter_factor(static_cast<int>(d));
     decide_kernel<<<2 * fill, 256, 0, stream>>>(
         dev_points_.data(), dev_centroids_.data(), d, factor, listed_, dev_undecided_.data(),
-        dev_candidate_counts_.data(), dev_candidates_.data(), dev_pairs_.data(),
-        dev_nearest_.data(), dev_crowded_.data(), dev_state_.data());
+        dev_candidate_counts_.data(), dev_candidates_.data(), dev_nearest_.data(),
+        dev_crowded_.data(), dev_state_.data());
     KMEANS_CUDA_LAUNCHED(decide_kernel);
     transpose_centroids_kernel<<<fill, 256, 0, stream>>>(dev_centroids_.data(), k, d, pitch_,
                                                          dev_state_.data(), dev_columns_.data());
@@ -714,6 +719,7 @@ class CudaTensor final : public CudaLloyd<float> {
                                                        k, pitch_, factor, dev_state_.data(),
                                                        dev_crowded_.data(), dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(search_kernel);
+    fork.join();
   }
 
   Plan plan_;
