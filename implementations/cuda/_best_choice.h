@@ -54,6 +54,7 @@ class FamilyTimes {
   [[nodiscard]] double of(const std::string& family) const {
     if (family == "cuda_tensor") return tensor();
     if (family == "cuda_resident") return resident();
+    if (family == "cuda_onepass") return onepass();
     if (family == "cuda_tree") return tree(s_.d);
     return exact();
   }
@@ -85,6 +86,18 @@ class FamilyTimes {
     const double copy = s_.n * 2 * up(s_.d + 4, 16) / gpu_.bytes_per_second;
     const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
     return 40e-6 + std::max(points * up(s_.k, 128) * pair, copy) + open + rest;
+  }
+
+  /// Three launches. Of a warp's 32 points some 200 instructions, and 300 for 64 centroids; somewhat more than
+  /// every second clock issues one; or the copy; and shared memory for what moves.
+  [[nodiscard]] double onepass() const {
+    const double columns = s_.k <= 8 ? 8 : (s_.k <= 16 ? 16 : (s_.k <= 32 ? 32 : up(s_.k, 64)));
+    const double steps = up(s_.d, 16) / 16;
+    const double instructions = 200 + columns * (4.2 + steps / 2);
+    const double issued = 0.55 * 4 * gpu_.multiprocessors * gpu_.clock;
+    const double copy = (32 * steps + 8) / (0.8 * gpu_.bytes_per_second);
+    const double moves = 0.085 * s_.d / gpu_.multiprocessors / gpu_.clock;
+    return 14e-6 + s_.n * (std::max(instructions / 32 / issued, copy) + moves);
   }
 
   /// Two operations a coordinate and four a pair; shared memory for what moves; each block brings its sums to the

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_pair.cuh"
 #include "implementations/cuda/_search.cuh"
 
 namespace kmeans::cuda {
@@ -73,51 +74,23 @@ struct Pair {
   std::int32_t other;
 };
 
-/// The nearer of each pair, eight lanes a point: in float32, or as defined where that is too close.
+/// The nearer of each pair.
 static __global__ void decide_pairs_kernel(const float* __restrict__ dev_points,
                                            const float* __restrict__ dev_centroids, std::int64_t d,
                                            float factor, const Pair* __restrict__ dev_pairs,
                                            const TensorState* __restrict__ dev_state,
                                            std::int32_t* __restrict__ dev_nearest) {
-  constexpr int kWidth = 8;
-  const int lane = static_cast<int>(threadIdx.x) % kWidth;
   const auto count = static_cast<std::int64_t>(dev_state->pairs);
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / kWidth;
-  // Whole warps go on together, since they shuffle.
-  const std::int64_t own = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWidth;
-  for (std::int64_t first = own - own % (kLanes / kWidth); first < count; first += stride) {
-    const std::int64_t slot = first + own % (kLanes / kWidth);
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / kPairLanes;
+  const std::int64_t own = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kPairLanes;
+  for (std::int64_t first = own - own % (kLanes / kPairLanes); first < count; first += stride) {
+    const std::int64_t slot = first + own % (kLanes / kPairLanes);
     const Pair pair = dev_pairs[min(slot, count - 1)];
-    const float* point = dev_points + pair.point * d;
-    const float* one = dev_centroids + pair.one * d;
-    const float* other = dev_centroids + pair.other * d;
-    float q_one = 0;
-    float q_other = 0;
-#pragma unroll 4
-    for (std::int64_t t = lane; t < d; t += kWidth) {
-      const float x = point[t];
-      const float to_one = __fsub_rn(x, one[t]);
-      const float to_other = __fsub_rn(x, other[t]);
-      q_one = __fmaf_rn(to_one, to_one, q_one);
-      q_other = __fmaf_rn(to_other, to_other, q_other);
+    const bool one = one_is_nearer(dev_points + pair.point * d, dev_centroids + pair.one * d,
+                                   dev_centroids + pair.other * d, d, factor, kSearchTiny);
+    if (threadIdx.x % kPairLanes == 0 && slot < count) {
+      dev_nearest[pair.point] = one ? pair.one : pair.other;
     }
-#pragma unroll
-    for (int distance = kWidth / 2; distance > 0; distance /= 2) {
-      q_one = __fadd_rn(q_one, __shfl_xor_sync(kAllLanes, q_one, distance));
-      q_other = __fadd_rn(q_other, __shfl_xor_sync(kAllLanes, q_other, distance));
-    }
-    if (lane != 0 || slot >= count) continue;
-    std::int32_t label = q_one < q_other ? pair.one : pair.other;
-    if (!(fmaxf(q_one, q_other) > __fmaf_rn(fminf(q_one, q_other), factor, kSearchTiny))) {
-      double d_one = 0;
-      double d_other = 0;
-      for (std::int64_t t = 0; t < d; ++t) {
-        d_one = add_exact_square(d_one, point[t], one[t]);
-        d_other = add_exact_square(d_other, point[t], other[t]);
-      }
-      label = d_one <= d_other ? pair.one : pair.other;
-    }
-    dev_nearest[pair.point] = label;
   }
 }
 

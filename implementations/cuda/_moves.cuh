@@ -144,11 +144,11 @@ static __global__ void __launch_bounds__(kMoveThreads)
 }
 
 /// kWidth lanes, each a coordinate, add up to kMoveChunk moves in registers, and go to memory where
-/// the cluster changes.
-template <int kWidth>
+/// the cluster changes. kQuick: quick_fixed_point() is right.
+template <int kWidth, bool kQuick>
 static __global__ void __launch_bounds__(kMoveThreads)
-    add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, double scale,
-                     Moves moves, Integer* __restrict__ dev_sums) {
+    add_moves_kernel(const float* __restrict__ dev_points, std::int64_t d, int exponent,
+                     double scale, Moves moves, Integer* __restrict__ dev_sums) {
   constexpr int kAhead = 8;                // loads under way
   constexpr int kTeams = kLanes / kWidth;  // of a warp
   const int lane = static_cast<int>(threadIdx.x) % kWidth;
@@ -168,6 +168,10 @@ static __global__ void __launch_bounds__(kMoveThreads)
     const float* dev_column = dev_points + t;
     Integer sum = 0;
     std::int32_t cluster = -1;
+    const auto add = [&](float value) {
+      sum += static_cast<Integer>(kQuick ? quick_fixed_point(value, exponent)
+                                         : exact_fixed_point(value, scale));
+    };
     const auto flush = [&] {
       if (cluster >= 0 && t < d) atomicAdd(&dev_sums[cluster * (d + 1) + t], sum);
     };
@@ -197,9 +201,7 @@ static __global__ void __launch_bounds__(kMoveThreads)
         }
         if (__all_sync(kAllLanes, begins == ends)) {
 #pragma unroll
-          for (const float value : values) {
-            sum += static_cast<Integer>(exact_fixed_point(value, scale));
-          }
+          for (const float value : values) add(value);
           continue;
         }
 #pragma unroll
@@ -210,12 +212,19 @@ static __global__ void __launch_bounds__(kMoveThreads)
             sum = 0;
             cluster = next;
           }
-          sum += static_cast<Integer>(exact_fixed_point(values[a], scale));
+          add(values[a]);
         }
       }
     }
     flush();
   }
+}
+
+/// The kernel for so many coordinates.
+template <bool kQuick>
+auto add_moves_for(std::int64_t d) {
+  return d <= 8 ? add_moves_kernel<8, kQuick>
+                : (d <= 16 ? add_moves_kernel<16, kQuick> : add_moves_kernel<32, kQuick>);
 }
 
 /// Keeps the sums, and launches the kernels above.
@@ -229,7 +238,8 @@ class MovingSums {
         blocks_(static_cast<unsigned>(8 * multiprocessors)),
         shared_(problem) {
     const int s = kmeans::exact::sum_exponent(problem.whole_n(), problem.max_abs);
-    scale_ = kmeans::exact::power_of_two(s);
+    exponent_ = s;
+    quick_ = quick_fixed_point_is_right(problem.whole_n(), s);
     dev_sums_ = DeviceBuffer<Integer>(shared_.length());
     dev_counters_ = DeviceBuffer<std::int32_t>(3 * k_);
     dev_moves_ = DeviceBuffer<Move>(2 * rows);
@@ -268,9 +278,9 @@ class MovingSums {
     sort_moves_kernel<<<tiles, kMoveThreads, shared, stream>>>(rows, k_, dev_nearest, dev_labels,
                                                                moves);
     KMEANS_CUDA_LAUNCHED(sort_moves_kernel);
-    const auto add =
-        d_ <= 8 ? add_moves_kernel<8> : (d_ <= 16 ? add_moves_kernel<16> : add_moves_kernel<32>);
-    add<<<blocks_, kMoveThreads, 0, stream>>>(dev_points, d_, scale_, moves, dev_sums_.data());
+    const auto add = quick_ ? add_moves_for<true>(d_) : add_moves_for<false>(d_);
+    add<<<blocks_, kMoveThreads, 0, stream>>>(
+        dev_points, d_, exponent_, kmeans::exact::power_of_two(exponent_), moves, dev_sums_.data());
     KMEANS_CUDA_LAUNCHED(add_moves_kernel);
   }
 
@@ -285,7 +295,8 @@ class MovingSums {
   std::int64_t d_ = 0;
   std::int64_t k_ = 0;
   unsigned blocks_ = 1;
-  double scale_ = 1;
+  int exponent_ = 0;  // of the fixed point
+  bool quick_ = false;
   SharedSums shared_;
   DeviceBuffer<Integer> dev_sums_;  // k x (d + 1): fixed point, and the count
   DeviceBuffer<std::int32_t> dev_counters_;

@@ -24,6 +24,7 @@
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
+#include "implementations/cuda/_pair.cuh"
 
 namespace {
 
@@ -379,47 +380,21 @@ __device__ __noinline__ int label_as_defined(const Task& task, std::int64_t i, c
   return label;
 }
 
-/// A warp's points between two centroids, eight lanes each: the nearer by float32 differences, or as
-/// defined. Those that change are listed.
+/// A warp's points between two centroids; those that change are listed.
 __device__ inline void label_pairs(const Task& task, unsigned first, unsigned count,
                                    const BlockSums& sums, Change* changes, int& change_count) {
-  constexpr int kWidth = kLanes / kOpenPoints;
+  static_assert(kOpenPoints * kPairLanes == kLanes);
   const unsigned lane = threadIdx.x % kLanes;
-  const unsigned slot = first + lane / kWidth;
+  const unsigned slot = first + lane / kPairLanes;
   const Open open = task.dev_open[min(slot, count - 1)];
+  const std::int32_t before = task.dev_labels[open.point];
   const float* point = task.dev_points + std::uint64_t{static_cast<unsigned>(open.point)} *
                                              static_cast<unsigned>(task.d);
-  const float* one = task.dev_centroids + open.one * task.d;
-  const float* other = task.dev_centroids + open.other * task.d;
-  const std::int32_t before = task.dev_labels[open.point];
-  float q_one = 0;
-  float q_other = 0;
-#pragma unroll 4
-  for (int t = static_cast<int>(lane) % kWidth; t < task.d; t += kWidth) {
-    const float x = point[t];
-    const float to_one = __fsub_rn(x, one[t]);
-    const float to_other = __fsub_rn(x, other[t]);
-    q_one = __fmaf_rn(to_one, to_one, q_one);
-    q_other = __fmaf_rn(to_other, to_other, q_other);
-  }
-#pragma unroll
-  for (int apart = kWidth / 2; apart > 0; apart /= 2) {
-    q_one = __fadd_rn(q_one, __shfl_xor_sync(kAllLanes, q_one, apart));
-    q_other = __fadd_rn(q_other, __shfl_xor_sync(kAllLanes, q_other, apart));
-  }
-  const bool judges = lane % kWidth == 0 && slot < count;
-  int label = q_one < q_other ? open.one : open.other;
-  const float limit = __fmaf_rn(fminf(q_one, q_other), task.factor, kFilterTiny);
-  if (judges && !(fmaxf(q_one, q_other) > limit)) {
-    double d_one = 0;
-    double d_other = 0;
-#pragma unroll 1
-    for (int t = 0; t < task.d; ++t) {
-      d_one = add_exact_square(d_one, point[t], one[t]);
-      d_other = add_exact_square(d_other, point[t], other[t]);
-    }
-    label = d_one <= d_other ? open.one : open.other;
-  }
+  const bool one =
+      one_is_nearer(point, task.dev_centroids + open.one * task.d,
+                    task.dev_centroids + open.other * task.d, task.d, task.factor, kFilterTiny);
+  const int label = one ? open.one : open.other;
+  const bool judges = lane % kPairLanes == 0 && slot < count;
   const bool changed = judges && label != before;
   const unsigned all_changed = __ballot_sync(kAllLanes, changed);
   if (changed) {

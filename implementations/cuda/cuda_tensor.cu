@@ -85,6 +85,7 @@ struct FindNearest {
   int pending_count;
 
   __device__ std::int64_t tiles(const Extents& s) const { return s.point_tiles; }
+  __device__ static int parts(const Extents& /*s*/, std::int64_t /*rounds*/) { return 1; }
 
   __device__ void start(const Extents& /*s*/, Undecided* warp_pending) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -201,6 +202,13 @@ struct ListCandidates {
   __device__ std::int64_t tiles(const Extents& /*s*/) const {
     return dev_state->too_far != 0 ? 0 : (count() + kTileRows - 1) / kTileRows;
   }
+  /// Of the centroids: few points would leave most blocks without work.
+  __device__ static int parts(const Extents& s, std::int64_t rounds) {
+    if (s.stays || rounds == 0) return 1;
+    const auto blocks = static_cast<std::int64_t>(gridDim.x);
+    return static_cast<int>(
+        min(max(blocks / rounds, std::int64_t{1}), std::int64_t{s.centroid_tiles}));
+  }
 
   __device__ void start(const Extents& /*s*/, Undecided* /*pending*/) {}
 
@@ -277,6 +285,13 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
   const int whole = chunks / kStageChunks;  // stages of a tile of centroids
   // The groups have the same centroids at hand, so they go on together; the last may have no points.
   const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
+  // Blocks that share out the centroids, each a part of the tiles, take the same rounds.
+  const int parts = Pass::parts(s, rounds);
+  const unsigned blocks = gridDim.x / parts;
+  const int part = static_cast<int>(blockIdx.x / blocks);
+  const std::int64_t first_round = part < parts ? blockIdx.x % blocks : rounds;
+  const int first_tile = s.centroid_tiles * part / parts;
+  const int last_tile = s.centroid_tiles * (part + 1) / parts;
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < s.stages; ++stage) {
@@ -297,9 +312,9 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
   if (warp == kGroups * kGroupWarps) {  // feeds centroids
     if (threadIdx.x % 32 != 0) return;
     Place stage{.index = 0, .parity = 1};
-    for (std::int64_t round = blockIdx.x; round < rounds; round += gridDim.x) {
-      const __half* source = dev_centroids;
-      for (int c = 0; c < s.centroid_tiles; ++c) {
+    for (std::int64_t round = first_round; round < rounds; round += blocks) {
+      const __half* source = dev_centroids + std::int64_t{first_tile} * kColumns * s.padded;
+      for (int c = first_tile; c < last_tile; ++c) {
         for (int first = 0; first < chunks; first += kStageChunks) {
           barrier_wait(&empty[stage.index], stage.parity);
           const int halves = min(kStageChunks, chunks - first) * kChunk * kColumns;
@@ -318,7 +333,7 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
     if (threadIdx.x % 32 != 0) return;
     Place buffer{.index = 0, .parity = 1};
     const auto bytes = static_cast<unsigned>(tile_halves(s) * sizeof(__half));
-    for (std::int64_t round = blockIdx.x; round < rounds; round += gridDim.x) {
+    for (std::int64_t round = first_round; round < rounds; round += blocks) {
       for (int group = 0; group < kGroups; ++group) {
         barrier_wait(&points_empty[buffer.index], buffer.parity);
         barrier_expect(&points_full[buffer.index], bytes);
@@ -342,19 +357,19 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
   for (int e = 0; e < kColumns / 2; ++e) sums[e] = 0;
   pass.start(s, pending + warp * kPending);
   const int own_rounds =
-      static_cast<int>(rounds > blockIdx.x ? (rounds - blockIdx.x + gridDim.x - 1) / gridDim.x : 0);
-  const int row_stride = static_cast<int>(gridDim.x) * kGroups * kTileRows;
+      static_cast<int>(rounds > first_round ? (rounds - first_round + blocks - 1) / blocks : 0);
+  const int row_stride = static_cast<int>(blocks) * kGroups * kTileRows;
   int first_row =
-      (static_cast<int>(blockIdx.x) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
+      (static_cast<int>(first_round) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
   for (int left = own_rounds; left > 0; --left, first_row += row_stride) {
     pass.begin(s, first_row);
     const __half* rows = buffers + buffer.index * tile_halves(s);
     barrier_wait(&points_full[buffer.index], buffer.parity);
-    for (int c = 0; c < s.centroid_tiles; ++c) {
+    for (int c = first_tile; c < last_tile; ++c) {
       // In turn: while one group's products run, the others reduce theirs.
       if (waits) turn_wait(group);
       waits = s.turn > 0;
-      const bool last_turn = left == 1 && c + 1 == s.centroid_tiles;
+      const bool last_turn = left == 1 && c + 1 == last_tile;
       const int turn = group + 1 < kGroups || !last_turn ? s.turn : 0;
       int before = 0;
       pin(sums);
@@ -394,7 +409,7 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
       if (speaks) barrier_arrive(&empty[before]);
-      if (c + 1 == s.centroid_tiles && speaks) barrier_arrive(&points_empty[buffer.index]);
+      if (c + 1 == last_tile && speaks) barrier_arrive(&points_empty[buffer.index]);
       pass.reduce(s, sums, c);
     }
     buffer.advance(s.point_buffers, kGroups);

@@ -30,6 +30,7 @@ KINDS = 8
 # Those that do not take every shape; all others must.
 LIMITS = {
     "cpu_naive_2d": lambda d: d == 2,
+    "cuda_onepass": lambda d: d <= 128,
     "cuda_resident": lambda d: d <= 32,
     "cuda_tensor": lambda d: _capability() == (9, 0),
     "cuda_tree": lambda d: d <= 8,
