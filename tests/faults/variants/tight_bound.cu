@@ -14,7 +14,9 @@
 #include <utility>
 
 #include "harness/machine/cuda/device.cuh"
+#include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
