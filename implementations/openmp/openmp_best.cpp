@@ -230,9 +230,9 @@ class OpenmpBest final : public kmeans::Variant<float> {
 
   /// All distances are formed, and all points are new to the family.
   [[nodiscard]] double bounded_start() const {
-    const double grouping = FamilyCosts(problem_.shape).grouping(in_groups());
-    return bounded_cost(1) + moving_all() +
-           grouping * problem_.threads / static_cast<double>(problem_.shape.n);
+    const FamilyCosts costs(problem_.shape);
+    return costs.bounded_first(in_groups()) + moving_all() +
+           costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
   [[nodiscard]] double moving_all() const { return 0.5 * static_cast<double>(problem_.shape.d); }
 

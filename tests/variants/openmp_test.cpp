@@ -526,10 +526,29 @@ TEST(OpenmpBest, LeavesBytesOnlyForBoundsThatSaveMoreThanWhatBytesLeaveOpen) {
   EXPECT_EQ(bytes(1), floats) << "paused";
   EXPECT_LT(floats, costs.exact()) << "points that change clusters are left out";
   // Clusters that lie apart: bounds would leave a sixth of the distances, bytes a quarter of the points.
-  const double start = costs.bounded(1, false) + 64;
+  const double start = costs.bounded_first(false) + 64;
   EXPECT_FALSE(change_pays(bytes(0.25), start, costs.bounded(0.17, false), 8));
   EXPECT_TRUE(change_pays(bytes(0.25), start, costs.bounded(0.05, false), 40));
   EXPECT_TRUE(change_pays(bytes(1), start, costs.bounded(0.17, false), 20));
+}
+
+TEST(OpenmpBest, KeepsBruteForceWhereACacheHoldsThePoints) {
+  using namespace openmp;  // NOLINT: what is tested
+  const auto pays = [](const Shape& shape, double computed, std::int64_t iterations) {
+    const FamilyCosts costs(shape);
+    return change_pays(costs.settled("plain", 0), costs.bounded_first(false) + 0.5 * costs.s.d,
+                       costs.bounded(computed, false), iterations);
+  };
+  EXPECT_FALSE(pays({31250, 64, 8}, 0.12, 50));
+  EXPECT_TRUE(pays({1000000, 64, 8}, 0.12, 50));
+  // Twelve coordinates take 4 ns, less than to look at a twentieth of the points once more.
+  EXPECT_FALSE(pays({31250, 12, 8}, 0.05, 1000));
+  EXPECT_TRUE(pays({31250, 12, 8}, 0, 50)) << "nothing moves any more";
+  // No bound has to be followed in a first iteration.
+  for (const bool groups : {false, true}) {
+    const FamilyCosts costs({100000, 128, 128});
+    EXPECT_LT(costs.bounded_first(groups), costs.bounded(1, groups));
+  }
 }
 
 TEST(OpenmpInt8, SaysHowManyPointsBytesLeftOpen) {
