@@ -61,6 +61,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   void reset(const float* centroids) override {
     begin_at(centroids, round_up(problem_.shape.n, kLanes));
     fresh_ = true;
+    bounds_known_ = false;
   }
 
   static double bytes(const Shape& shape, double groups, int threads) {
@@ -76,6 +77,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   void follow(const float* centroids) {
     begin_step();
     label(0, 1);
+    bounds_known_ = true;
     move_centroids<Rules>(0, 1, centroids);
     pack(0, 1);
   }
@@ -121,7 +123,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     for (std::int64_t batch = batches.begin; batch < batches.end; ++batch) {
       const Range points{batch * kBatch, std::min(n, (batch + 1) * kBatch)};
       worker.open.clear();
-      if (labels_[points.begin] < 0) {
+      if (!bounds_known_) {
         for (std::int64_t i = points.begin; i < points.end; ++i) open(worker, i, ~std::uint64_t{0});
       } else {
         move_bounds(worker, points, seen);
@@ -202,7 +204,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     };
     for (OpenPoint& point : worker.open) {
       if ((point.groups >> g & 1) == 0) continue;
-      if (g == 0 && labels_[point.point] < 0) fetch_row(point.point + Panels::kPoints);
+      if (g == 0 && !bounds_known_) fetch_row(point.point + Panels::kPoints);
       rows[filled] = row(point.point);
       points[filled++] = &point;
       if (filled == Panels::kPoints) look();
@@ -264,6 +266,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   // ---- centroids
 
   void move(int thread, int threads) override {
+    if (thread == 0) bounds_known_ = true;
     move_centroids<Rules>(thread, threads);
     wait(threads);
     pack(thread, threads);
@@ -292,6 +295,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
 
   int group_count_ = 1;
   bool fresh_ = true;
+  bool bounds_known_ = false;        // labels may be, without bounds
   AlignedArray<float> upper_;        // n, padded
   AlignedArray<float> lower_;        // n, padded
   AlignedArray<float> group_lower_;  // n x groups, plus what the group had travelled

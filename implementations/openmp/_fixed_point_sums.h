@@ -64,6 +64,11 @@ class FixedPointSums {
     }
   }
 
+  /// After clear(): the sums of others of the same problem, as they were after an update.
+  void take_over(const FixedPointSums& other) {
+    std::copy_n(other.sums_.data() + other.threads_ * other.size_, size_, part(threads_));
+  }
+
   /// Called by `thread`: a point (d coordinates) left cluster `from` (-1: none) for cluster `to`.
   void move(int thread, const T* point, std::int64_t from, std::int64_t to) {
     std::int64_t* sums = part(thread);
