@@ -22,9 +22,11 @@ constexpr double kTrajectorySeconds = 0.1;
 constexpr double kTraceSeconds = 0.15;
 constexpr double kSecondsPerCoordinate = 4e-8;  // reading, looking for the largest, arranging
 // Operations per second of the model nk(3d + 2) + d(n + k) (docs/metrics.md), for one thread.
-constexpr double kVectorRate = 55e9;
 constexpr double kPlainRate = 5e9;
-constexpr double kExactRate = 40e9;
+constexpr double kVectorRate = 55e9;  // distances that go through memory, or several bounds a point
+constexpr double kFusedRate = 110e9;  // distances that stay in registers
+constexpr double kBytesRate = 220e9;  // most of them on bytes
+constexpr double kBoxesRate = 1.1e12;  // most of them not formed at all
 constexpr double kVerifierRate = 1.5e9;
 constexpr double kLargestCheck = 2e9;  // multiply-adds that the label check may spend
 constexpr double kGpuRate = 1e12;
@@ -32,21 +34,40 @@ constexpr double kGpuRate = 1e12;
 constexpr double kHalfRateSize = 150;
 constexpr int kTimedRunsOfTrace = 5;
 
-double rate_of(const Cell& cell) {
-  static constexpr std::array kVectorised{
-      "openmp_simd",    "openmp_exact", "openmp_int8",     "openmp_tree", "openmp_hamerly",
-      "openmp_yinyang", "openmp_elkan", "openmp_exponion", "openmp_best", "openmp_blocks",
-      "mpi_exact",      "blas_gemm",    "eigen_gemm",      "cpu_simd"};
-  const Shape& shape = cell.task.shape;
+double share_of_full_rate(const Shape& shape) {
   const double size = static_cast<double>(shape.k) * static_cast<double>(shape.d);
-  const double full = size / (size + kHalfRateSize);
+  return size / (size + kHalfRateSize);
+}
+
+/// Of variants that run in this program, one thread's.
+double full_rate_of(const std::string& variant, const Shape& shape) {
+  struct Rate {
+    const char* variant;
+    double rate;
+  };
+  static constexpr std::array kRates{
+      Rate{"openmp_simd", kFusedRate},    Rate{"openmp_exact", kFusedRate},
+      Rate{"mpi_exact", kFusedRate},      Rate{"cpu_simd", kFusedRate},
+      Rate{"openmp_hamerly", kFusedRate}, Rate{"openmp_yinyang", kVectorRate},
+      Rate{"openmp_elkan", kVectorRate},  Rate{"openmp_exponion", kVectorRate},
+      Rate{"openmp_blocks", kVectorRate}, Rate{"blas_gemm", kVectorRate},
+      Rate{"eigen_gemm", kVectorRate},    Rate{"openmp_int8", kBytesRate},
+      Rate{"openmp_tree", kBoxesRate},    Rate{"openmp_best", kBytesRate}};
+  if (variant == "openmp_best" && shape.d <= 4) return kBoxesRate;  // it takes the tree
+  const auto* found = std::find_if(kRates.begin(), kRates.end(),
+                                   [&](const Rate& rate) { return variant == rate.variant; });
+  return found != kRates.end() ? found->rate : 0;
+}
+
+double rate_of(const Cell& cell) {
+  const Shape& shape = cell.task.shape;
+  const double full = share_of_full_rate(shape);
   if (cell.gpu) return kGpuRate * full;
   if (cell.key.variant == "python_numpy") return 0.1e9;
   if (cell.key.variant == "python_scipy") return 1.5e9;
   if (cell.backend == "python") return 24e9 * cell.key.threads * full;
-  const bool vectorised = std::any_of(kVectorised.begin(), kVectorised.end(),
-                                      [&](const char* name) { return cell.key.variant == name; });
-  return vectorised ? kVectorRate * cell.key.threads * full : kPlainRate * cell.key.threads;
+  const double rate = full_rate_of(cell.key.variant, shape);
+  return cell.key.threads * (rate > 0 ? rate * full : kPlainRate);
 }
 
 double points_read(const Shape& shape) {
@@ -99,7 +120,7 @@ double estimated_seconds(const Plan& plan, int threads) {
     if (trajectories.insert(trajectory).second) {
       seconds += kTrajectorySeconds + operations_zechner(shape) *
                                           static_cast<double>(cell.key.iterations) /
-                                          (kExactRate * threads);
+                                          (kFusedRate * share_of_full_rate(shape) * threads);
     }
   }
   for (const auto& trace : plan.traces) {

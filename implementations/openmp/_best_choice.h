@@ -45,14 +45,20 @@ struct FamilyCosts {
     return prefers_bytes(instructions) ? int8(instructions) : exact();
   }
 
+  /// Rows of a share of the points, in float32, which are at hand already where a cache holds them.
+  [[nodiscard]] double rows(double share) const {
+    constexpr double kCache = 0x1p24;  // bytes
+    return share * s.d * (4 * s.n * s.d * share > kCache ? 0.17 : 0.03);
+  }
+
   /// The same when hardly a point changes clusters any more, since those that do cost every family the
   /// same. Of the points, bytes left the share `open` to be looked at again; of more than half they are
   /// paused before long.
   [[nodiscard]] double settled(const std::string& instructions, double open) const {
-    const double by_exact = exact_pass() + 0.17 * s.d + 3;
+    const double by_exact = exact_pass() + 1 + rows(1);
     if (!prefers_bytes(instructions)) return by_exact;
     const double of_open = open * (0.4 * s.d + 22);
-    return std::min(by_exact, int8_pass(instructions) + 8 + of_open);
+    return std::min(by_exact, int8_pass(instructions) + std::min(8.0, 4 + s.k / 16) + of_open);
   }
 
   /// openmp_tree; `computed` is the share of the distances that it forms. Tests of boxes go with them,
@@ -65,11 +71,17 @@ struct FamilyCosts {
   /// and the point's own distance formed, and where they still cross those to others: to all, or to
   /// those of some groups, which costs more.
   [[nodiscard]] double bounded(double computed, bool groups) const {
-    const double own = (groups ? 15 + 2 * group_count() : 8) + 0.3 * s.d;
     if (groups) {
-      return 4 + std::min(1.0, computed * s.k / 3) * own + computed * s.k * (1.4 + 0.024 * s.d);
+      const double crossed = std::min(1.0, computed * s.k / 3);
+      return 1 + crossed * (15 + 2 * group_count()) + rows(crossed) +
+             computed * s.k * (1.4 + 0.024 * s.d);
     }
-    return 4 + std::min(1.0, 2 * computed) * own + computed * (35 + s.k * (0.095 + 0.0196 * s.d));
+    return 1 + 13 * computed / (computed + 0.12) + rows(std::min(1.0, 4 * computed)) +
+           computed * (17 + 0.1 * s.d + s.k * (0.095 + 0.0196 * s.d));
+  }
+  /// In their first iteration there are no bounds to follow.
+  [[nodiscard]] double bounded_first(bool groups) const {
+    return 15 + s.k * (groups ? 0.6 + 0.024 * s.d : 0.095 + 0.0196 * s.d);
   }
 
   /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their

@@ -23,6 +23,7 @@
 #include "implementations/openmp/_centroid_groups.h"
 #include "implementations/openmp/_filter_bound.h"
 #include "implementations/openmp/_lloyd.h"
+#include "implementations/openmp/_nearest_of_few.h"
 #include "implementations/openmp/_panels.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_simd.h"
@@ -60,6 +61,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   void reset(const float* centroids) override {
     begin_at(centroids, round_up(problem_.shape.n, kLanes));
     fresh_ = true;
+    bounds_known_ = false;
   }
 
   static double bytes(const Shape& shape, double groups, int threads) {
@@ -75,6 +77,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   void follow(const float* centroids) {
     begin_step();
     label(0, 1);
+    bounds_known_ = true;
     move_centroids<Rules>(0, 1, centroids);
     pack(0, 1);
   }
@@ -120,7 +123,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     for (std::int64_t batch = batches.begin; batch < batches.end; ++batch) {
       const Range points{batch * kBatch, std::min(n, (batch + 1) * kBatch)};
       worker.open.clear();
-      if (labels_[points.begin] < 0) {
+      if (!bounds_known_) {
         for (std::int64_t i = points.begin; i < points.end; ++i) open(worker, i, ~std::uint64_t{0});
       } else {
         move_bounds(worker, points, seen);
@@ -177,24 +180,12 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
 
   /// At least the distance between a point and the centroid that it is labelled with.
   [[nodiscard]] float own_distance(std::int64_t i, const CentroidRange& seen) const {
-    using L = Lanes<float>;
     const std::int64_t d = problem_.shape.d;
-    const float* y = row(i);
-    const float* z = centroid_rows_.data() + labels_[i] * d;
-    auto sums = L::set(0);
-    std::int64_t t = 0;
-    for (; t + kLanes <= d; t += kLanes) {
-      const auto difference = L::load(y + t) - L::load(z + t);
-      sums = L::fma(difference, difference, sums);
-    }
-    alignas(64) std::array<float, kLanes> lanes;
-    L::store(lanes.data(), sums);
-    float sum = 0;
-    for (; t < d; ++t) sum += (y[t] - z[t]) * (y[t] - z[t]);
-    for (const float value : lanes) sum += value;
+    std::array<float, 1> squares;
+    float32_distances<1>(row(i), {centroid_rows_.data() + labels_[i] * d}, d, squares);
     const float rounding = static_cast<float>(d + 8) * 0x1p-24F;
     const float coordinates = 0x1p-22F * (norms_[i] + static_cast<float>(seen.largest_norm));
-    return std::sqrt(sum) * (1 + rounding) * Rules::kUp + coordinates + 0x1p-50F;
+    return std::sqrt(squares[0]) * (1 + rounding) * Rules::kUp + coordinates + 0x1p-50F;
   }
 
   /// The values of a group for all points that are open there.
@@ -213,11 +204,21 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     };
     for (OpenPoint& point : worker.open) {
       if ((point.groups >> g & 1) == 0) continue;
+      if (g == 0 && !bounds_known_) fetch_row(point.point + Panels::kPoints);
       rows[filled] = row(point.point);
       points[filled++] = &point;
       if (filled == Panels::kPoints) look();
     }
     look();
+  }
+
+  /// In a first iteration nobody has read the rows before, and several at once are more than what the
+  /// processor itself fetches ahead, unless they are short.
+  void fetch_row(std::int64_t i) const {
+    constexpr std::int64_t kLine = 16;  // floats
+    const std::int64_t d = problem_.shape.d;
+    if (d <= 2 * kLine || i >= problem_.shape.n) return;
+    for (std::int64_t t = 0; t < d; t += kLine) __builtin_prefetch(row(i) + t, 0, 2);
   }
 
   void merge(OpenPoint& point, int g, const GroupResult& found) {
@@ -265,6 +266,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   // ---- centroids
 
   void move(int thread, int threads) override {
+    if (thread == 0) bounds_known_ = true;
     move_centroids<Rules>(thread, threads);
     wait(threads);
     pack(thread, threads);
@@ -293,6 +295,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
 
   int group_count_ = 1;
   bool fresh_ = true;
+  bool bounds_known_ = false;        // labels may be, without bounds
   AlignedArray<float> upper_;        // n, padded
   AlignedArray<float> lower_;        // n, padded
   AlignedArray<float> group_lower_;  // n x groups, plus what the group had travelled

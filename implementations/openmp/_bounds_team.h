@@ -30,6 +30,16 @@ struct BoundsMember : CountingMember {
 
 template <class OwnMember>
 class BoundsTeam : public Team<float, OwnMember> {
+ public:
+  [[nodiscard]] std::optional<Standing<float>> standing() const override {
+    return Standing<float>{labels_.data(), &sums_};
+  }
+
+  void take_over(const Standing<float>& other) override {
+    std::copy_n(other.labels, problem_.shape.n, labels_.data());
+    sums_.take_over(*other.sums);
+  }
+
  protected:
   using Team<float, OwnMember>::problem_;
   using Team<float, OwnMember>::threads_;

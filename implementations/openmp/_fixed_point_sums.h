@@ -54,8 +54,20 @@ class FixedPointSums {
     clear();
   }
 
-  /// Forgets all points.
-  void clear() { std::fill_n(sums_.data(), size_ * (threads_ + 1), std::int64_t{0}); }
+  /// Forgets all points. Each thread clears its own part, which then lies near it.
+  void clear() {
+#pragma omp parallel for schedule(static) num_threads(threads_)
+    for (int thread = 0; thread < threads_; ++thread) {
+      std::fill_n(part(thread), size_, std::int64_t{0});
+      const Range totals = part_of(size_, thread, threads_);
+      std::fill(part(threads_) + totals.begin, part(threads_) + totals.end, std::int64_t{0});
+    }
+  }
+
+  /// After clear(): the sums of others of the same problem, as they were after an update.
+  void take_over(const FixedPointSums& other) {
+    std::copy_n(other.sums_.data() + other.threads_ * other.size_, size_, part(threads_));
+  }
 
   /// Called by `thread`: a point (d coordinates) left cluster `from` (-1: none) for cluster `to`.
   void move(int thread, const T* point, std::int64_t from, std::int64_t to) {

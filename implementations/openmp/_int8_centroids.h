@@ -2,7 +2,8 @@
 //
 // All centroids as bytes, in groups of words x kInt8Group whose centroids have one step and one
 // bound: ordered by step, so that they lose little by that. Made anew in every iteration, in three
-// stages between which threads meet: measure (a part each), arrange (one thread), pack (a part each).
+// stages of a part for each thread, between which threads meet: measure, rank, pack. The order does not
+// depend on their number.
 #pragma once
 
 #include <algorithm>
@@ -16,34 +17,37 @@ namespace kmeans::openmp {
 class Int8Centroids {
  public:
   Int8Centroids() = default;
-  Int8Centroids(std::int64_t k, std::int64_t d, double radius, int most, bool with_tiles)
+  Int8Centroids(std::int64_t k, std::int64_t d, double radius, int threads, int most,
+                bool with_tiles)
       : most_(most),
         k_(k),
         d_(d),
         words_(round_up(d, 4) / 4),
         radius_(radius),
         steps_(k),
-        norms_(k),
+        by_step_(k),
+        runs_(threads),
+        ranks_(k),
+        order_(round_up(k, kInt8Group)),
         values_(most_groups() * words_ * kInt8Group),
         terms_(most_groups()),
         tiling_(Int8Tiling::of(words_)),
         rows_(Int8Points::has_rows(d) ? Int16Centroids(k, d) : Int16Centroids()) {
-    order_.reserve(k);
     if (with_tiles)
       tiles_.assign(round_up(most_groups(), 2) / 2 * tiling_.steps * kInt8TileWords, 0);
   }
 
   std::int64_t most_groups() const { return round_up(k_, kInt8Group) / kInt8Group; }
-  std::int64_t groups() const { return groups_; }
+  std::int64_t groups() const { return round_up(included_, kInt8Group) / kInt8Group; }
 
   /// Do the groups hold every centroid that may be nearest to a point? One that is far away is left
   /// out, since it is farther than any that lies among the points; if there is none, nothing is known.
-  bool usable() const { return any_near_ || order_.size() == steps_.size(); }
+  bool usable() const { return any_near_ || included_ == k_; }
 
   void tell(Int8Task& task) const {
     task.centroids = values_.data();
     task.groups = terms_.data();
-    task.group_count = groups_;
+    task.group_count = groups();
     task.order = order_.data();
     task.tiles = tiles_.data();
     task.tiling = tiling_;
@@ -52,42 +56,62 @@ class Int8Centroids {
   /// All of them as rows, in the order of their indices, where points have rows.
   const Int16Centroids& rows() const { return rows_; }
 
-  void measure(const float* centroids, const Frame<float>& frame, Range clusters) {
+  /// A thread's part of the centroids, ordered among themselves.
+  void measure(int thread, const float* centroids, const Frame<float>& frame, Range clusters) {
     std::vector<double> centroid(d_);
+    Run run{{clusters.begin, clusters.begin}, false};
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
       to_frame(centroids + j * d_, frame, d_, centroid.data());
       const Int8Extent extent = extent_of(centroid.data(), d_);
       steps_[j] = int8_step(extent, d_, least_centroid_step(radius_));
-      norms_[j] = extent.norm;
+      run.any_near = run.any_near || extent.norm <= radius_;
+      if (extent.norm <= kInt8Far * radius_) {
+        by_step_[run.places.end++] = static_cast<std::int32_t>(j);
+      }
       if (!Int8Points::has_rows(d_)) continue;
       quantise_int16_centroid(centroid.data(), d_, extent.norm, radius_, rows_.row(j),
                               rows_.terms(j));
     }
+    std::sort(by_step_.begin() + run.places.begin, by_step_.begin() + run.places.end,
+              [this](std::int32_t i, std::int32_t j) { return comes_first(i, j); });
+    runs_[thread].value = run;
   }
 
-  void arrange() {
-    order_.clear();
-    any_near_ = false;
-    for (std::int64_t j = 0; j < k_; ++j) {
-      any_near_ = any_near_ || norms_[j] <= radius_;
-      if (norms_[j] <= kInt8Far * radius_) order_.push_back(static_cast<std::int32_t>(j));
+  /// The ranks among all of those that this thread measured: each run is gone through beside its own.
+  void rank(int thread, int threads) {
+    const Range own = runs_[thread].value.places;
+    std::fill(ranks_.begin() + own.begin, ranks_.begin() + own.end, 0);
+    for (int other = 0; other < threads; ++other) {
+      const Range run = runs_[other].value.places;
+      std::int64_t before = run.begin;
+      for (std::int64_t i = own.begin; i < own.end; ++i) {
+        while (before < run.end && comes_first(by_step_[before], by_step_[i])) ++before;
+        ranks_[i] += static_cast<std::int32_t>(before - run.begin);
+      }
     }
-    std::sort(order_.begin(), order_.end(), [this](std::int32_t i, std::int32_t j) {
-      return steps_[i] < steps_[j] || (steps_[i] == steps_[j] && i < j);
-    });
-    groups_ = round_up(static_cast<std::int64_t>(order_.size()), kInt8Group) / kInt8Group;
   }
 
-  void pack(const float* centroids, const Frame<float>& frame, Range groups) {
+  /// Meanwhile, by one thread: how many there are.
+  void count(int threads) {
+    included_ = 0;
+    any_near_ = false;
+    for (int thread = 0; thread < threads; ++thread) {
+      const Run& run = runs_[thread].value;
+      included_ += run.places.end - run.places.begin;
+      any_near_ = any_near_ || run.any_near;
+    }
+  }
+
+  void pack(int threads, const float* centroids, const Frame<float>& frame, Range groups) {
     std::vector<double> centroid(d_);
-    const auto included = static_cast<std::int64_t>(order_.size());
+    list(threads, groups);
     for (std::int64_t g = groups.begin; g < groups.end; ++g) {
       std::uint32_t* words = values_.data() + g * words_ * kInt8Group;
       std::fill_n(words, words_ * kInt8Group, 0);
       Int8GroupTerms& group = terms_[g];
       group = {};
       group.count =
-          static_cast<std::int32_t>(std::min<std::int64_t>(kInt8Group, included - g * kInt8Group));
+          static_cast<std::int32_t>(std::min<std::int64_t>(kInt8Group, included_ - g * kInt8Group));
       const double largest = steps_[order_[g * kInt8Group + group.count - 1]];
       group.step = static_cast<float>(largest * 1.0000002);  // not below the float64 step
       for (int c = 0; c < group.count; ++c) {
@@ -104,16 +128,40 @@ class Int8Centroids {
   }
 
  private:
+  /// What a thread has measured.
+  struct Run {
+    Range places;  // of by_step_
+    bool any_near = false;
+  };
+
+  bool comes_first(std::int32_t i, std::int32_t j) const {
+    return steps_[i] < steps_[j] || (steps_[i] == steps_[j] && i < j);
+  }
+
+  /// The centroids of some groups. A thread looks for those of its own, as lines of memory into which all
+  /// write would go to and fro.
+  void list(int threads, Range groups) {
+    const Range wanted{groups.begin * kInt8Group, groups.end * kInt8Group};
+    for (int thread = 0; thread < threads; ++thread) {
+      const Range run = runs_[thread].value.places;
+      for (std::int64_t i = run.begin; i < run.end; ++i) {
+        if (wanted.begin <= ranks_[i] && ranks_[i] < wanted.end) order_[ranks_[i]] = by_step_[i];
+      }
+    }
+  }
+
   int most_ = kInt8Most;  // of a point's byte
   std::int64_t k_ = 0;
   std::int64_t d_ = 0;
   std::int64_t words_ = 0;
   double radius_ = 1;
-  std::int64_t groups_ = 0;
-  bool any_near_ = false;
   std::vector<double> steps_;
-  std::vector<double> norms_;
-  std::vector<std::int32_t> order_;  // of the centroids that are not left out, by step
+  std::vector<std::int32_t> by_step_;  // of those that are not left out, each run in order
+  std::vector<Padded<Run>> runs_;
+  std::vector<std::int32_t> ranks_;  // of by_step_, among those of all runs
+  std::vector<std::int32_t> order_;  // by rank
+  std::int64_t included_ = 0;
+  bool any_near_ = false;
   AlignedArray<std::uint32_t> values_;
   AlignedArray<Int8GroupTerms> terms_;
   Int8Tiling tiling_;

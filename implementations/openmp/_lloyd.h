@@ -58,6 +58,15 @@ class TiledLloyd : public Team<T> {
     sums_.clear();
   }
 
+  [[nodiscard]] std::optional<Standing<T>> standing() const override {
+    return Standing<T>{labels_.data(), &sums_};
+  }
+
+  void take_over(const Standing<T>& other) override {
+    std::copy_n(other.labels, problem_.shape.n, labels_.data());
+    sums_.take_over(*other.sums);
+  }
+
  protected:
   /// Allocates what the variant needs beside points, centroids, sums and labels.
   virtual void prepare() {}

@@ -135,10 +135,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
     at_work_->fetch(centroids, labels);
   }
 
-  Progress progress() override {
-    // A family that has just begun takes all labels for changed.
-    return changed_now_ ? Progress{} : at_work_->progress();
-  }
+  Progress progress() override { return at_work_->progress(); }
 
   std::optional<std::int64_t> computed_distances() const override { return distances_; }
 
@@ -228,13 +225,12 @@ class OpenmpBest final : public kmeans::Variant<float> {
     return left > 1 && change_pays(settled_cost(), bounded_start(), bounded_cost(0), left);
   }
 
-  /// All distances are formed, and all points are new to the family.
+  /// All distances are formed, for the groups too.
   [[nodiscard]] double bounded_start() const {
-    const double grouping = FamilyCosts(problem_.shape).grouping(in_groups());
-    return bounded_cost(1) + moving_all() +
-           grouping * problem_.threads / static_cast<double>(problem_.shape.n);
+    const FamilyCosts costs(problem_.shape);
+    return costs.bounded_first(in_groups()) +
+           costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
-  [[nodiscard]] double moving_all() const { return 0.5 * static_cast<double>(problem_.shape.d); }
 
   /// Are there iterations to come without a look? The last one before bounds may be tried is looked at.
   [[nodiscard]] bool waits() const { return iterations_ + 1 < wait_until_; }
@@ -275,16 +271,16 @@ class OpenmpBest final : public kmeans::Variant<float> {
     } else if (at_work_ == bounded_.get() && !began_ && !changed_now_) {
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());
-      const double there_and_back = moving_all() + bounded_start() - bounded_cost(0);
+      const double there_and_back = bounded_start() - bounded_cost(0);
       if (lost_ < there_and_back) return;
-      if (change_pays(now, settled_cost() + moving_all(), settled_cost(), left)) go_back();
+      if (change_pays(now, settled_cost(), settled_cost(), left)) go_back();
     }
   }
 
   void go_on_with(Family<float>& family) {
-    const float* last = at_work_->centroids();
+    family.reset(at_work_->centroids());
+    if (const auto standing = at_work_->standing()) family.take_over(*standing);
     at_work_ = &family;
-    at_work_->reset(last);
     scouting_ = false;
     lost_ = 0;
     began_ = true;

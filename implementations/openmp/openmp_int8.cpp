@@ -75,8 +75,8 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     std::iota(all_.begin(), all_.end(), 0);
     seen_.resize(threads_);
     byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
-    byte_centroids_ =
-        Int8Centroids(k, d, byte_points_.radius(), filter_.most, filter_.open_tiles != nullptr);
+    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.most,
+                                    filter_.open_tiles != nullptr);
     room_ = int16_room(d, byte_points_.radius());
     workers_ = std::vector<Padded<Worker>>(threads_);
     for (auto& worker : workers_) {
@@ -207,14 +207,15 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
   void pack_centroids(int thread, int threads) override {
     const Range groups = part_of(centroids_.groups(), thread, threads);
-    byte_centroids_.measure(means_.data(), *frame_, centroids_.clusters(groups));
-#pragma omp barrier
+    byte_centroids_.measure(thread, means_.data(), *frame_, centroids_.clusters(groups));
+    wait(threads);
+    byte_centroids_.rank(thread, threads);
     if (thread == 0) {
-      byte_centroids_.arrange();
+      byte_centroids_.count(threads);
       bytes_usable_ = problem_.shape.d <= kInt8MostCoordinates && byte_centroids_.usable();
     }
-#pragma omp barrier
-    byte_centroids_.pack(means_.data(), *frame_,
+    wait(threads);
+    byte_centroids_.pack(threads, means_.data(), *frame_,
                          part_of(byte_centroids_.groups(), thread, threads));
     seen_[thread].value = pack_groups(thread, threads);
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));

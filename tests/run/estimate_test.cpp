@@ -79,6 +79,25 @@ TEST(Estimate, IsWithinAFactorOfTwoOfWhatTheShippedExperimentsTook) {
   EXPECT_GE(compared, 10U);
 }
 
+double seconds_of_first(const std::string& variant, const Shape& shape) {
+  Cell cell;
+  cell.key.variant = variant;
+  cell.key.shape = cell.task.shape = shape;
+  cell.key.threads = 2;
+  cell.key.iterations = 10;
+  cell.backend = "openmp";
+  return estimated_seconds_of_first(cell, 2);
+}
+
+TEST(Estimate, KnowsWhoFormsDistancesOnBytesOrNotAtAll) {
+  const Shape wide{100000, 768, 1000, Precision::f32};
+  EXPECT_LT(seconds_of_first("openmp_int8", wide), 0.7 * seconds_of_first("openmp_exact", wide));
+  EXPECT_EQ(seconds_of_first("openmp_best", wide), seconds_of_first("openmp_int8", wide));
+  const Shape flat{500000, 3, 20000, Precision::f32};
+  EXPECT_LT(seconds_of_first("openmp_tree", flat), 0.3 * seconds_of_first("openmp_exact", flat));
+  EXPECT_EQ(seconds_of_first("openmp_best", flat), seconds_of_first("openmp_tree", flat));
+}
+
 TEST(Estimate, CountsWhatIsRunAlone) {
   Plan plan;
   Cell cell;

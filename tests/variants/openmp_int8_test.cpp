@@ -13,6 +13,7 @@
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "harness/exact_step.h"
@@ -20,6 +21,7 @@
 #include "harness/variant.h"
 #include "harness/variants/registry.h"
 #include "implementations/openmp/_int16_rows.h"
+#include "implementations/openmp/_int8_centroids.h"
 #include "implementations/openmp/_int8_choice.h"
 #include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_nearest_of_few.h"
@@ -176,6 +178,73 @@ TEST(OpenmpInt8, FarAndEqualCentroids) {
   expect_equal(data, 0, 5);
   for (float& z : data.centroids) z = 1e30F + 1e24F * std::round(z);  // all of them far away
   expect_equal(data, 0, 3);
+}
+
+/// All stages, a thread's part after another's.
+void make_anew(openmp::Int8Centroids& bytes, const Case& data, const openmp::Frame<float>& frame,
+               int threads) {
+  const float* centroids = data.centroids.data();
+  const auto for_all = [&](auto stage) {
+    for (int thread = 0; thread < threads; ++thread) stage(thread);
+  };
+  for_all([&](int thread) {
+    bytes.measure(thread, centroids, frame, openmp::part_of(data.k, thread, threads));
+  });
+  for_all([&](int thread) { bytes.rank(thread, threads); });
+  bytes.count(threads);
+  for_all([&](int thread) {
+    bytes.pack(threads, centroids, frame, openmp::part_of(bytes.groups(), thread, threads));
+  });
+}
+
+TEST(Int8Centroids, AreOrderedByStepAndIndexByAnyNumberOfThreads) {
+  Random random(26);
+  Case data = make_case(random, 80, 5, 77, 0);
+  for (std::int64_t j = 0; j < data.k; ++j) {
+    const std::int64_t other = random.below(j + 1);  // a third have steps that others have as well
+    for (std::int64_t t = 0; t < data.d; ++t) {
+      float& z = data.centroids[j * data.d + t];
+      if (j % 3 == 0) z = data.centroids[other * data.d + t];
+      if (j % 11 == 4) z = 1e4F;  // far
+    }
+  }
+  Problem<float> problem;
+  problem.shape = {data.n, data.d, data.k, Precision::f32};
+  problem.points = data.points.data();
+  problem.max_abs = 4;
+  const openmp::Frame<float> frame(problem);
+  const double radius = 6 * frame.scale;
+  std::vector<std::pair<double, std::int32_t>> expected;
+  for (std::int64_t j = 0; j < data.k; ++j) {
+    std::vector<double> centroid(data.d);
+    openmp::to_frame(data.centroids.data() + j * data.d, frame, data.d, centroid.data());
+    const openmp::Int8Extent extent = openmp::extent_of(centroid.data(), data.d);
+    if (extent.norm > openmp::kInt8Far * radius) continue;  // left out
+    expected.emplace_back(openmp::int8_step(extent, data.d, openmp::least_centroid_step(radius)),
+                          j);
+  }
+  std::sort(expected.begin(), expected.end());
+  ASSERT_LE(expected.size(), 70U);
+  ASSERT_GE(expected.size(), 40U);
+  const Case earlier = make_case(random, data.k, data.d, data.k, 0);
+  for (const int threads : {1, 2, 3, 7, 90}) {
+    openmp::Int8Centroids bytes(data.k, data.d, radius, threads, openmp::kInt8Most, false);
+    make_anew(bytes, earlier, frame, 1);  // as where a run begins
+    make_anew(bytes, data, frame, threads);
+    EXPECT_TRUE(bytes.usable());
+    openmp::Int8Task task;
+    bytes.tell(task);
+    ASSERT_EQ(static_cast<std::size_t>(task.group_count), (expected.size() + 7) / 8);
+    for (std::size_t place = 0; place < expected.size(); ++place) {
+      EXPECT_EQ(task.order[place], expected[place].second) << threads << ' ' << place;
+    }
+    for (std::size_t g = 0; g < static_cast<std::size_t>(task.group_count); ++g) {
+      const std::size_t end = std::min((g + 1) * kInt8Group, expected.size());
+      EXPECT_EQ(static_cast<std::size_t>(task.groups[g].count), end - g * kInt8Group);
+      const auto& last = expected[end - 1];
+      EXPECT_FLOAT_EQ(task.groups[g].step, static_cast<float>(last.first)) << threads << ' ' << g;
+    }
+  }
 }
 
 TEST(OpenmpInt8, SaysWhichInstructionsThereAre) {
