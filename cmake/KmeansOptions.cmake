@@ -21,6 +21,10 @@ if(KMEANS_WERROR)
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 target_include_directories(kmeans_options INTERFACE ${PROJECT_SOURCE_DIR})
+if(KMEANS_COMPILER_HEAP_KIB AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(kmeans_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=${KMEANS_COMPILER_HEAP_KIB}>)
+endif()
 
 if(KMEANS_SANITIZE)
   target_compile_options(kmeans_options INTERFACE
