@@ -7,7 +7,7 @@ add_library(kmeans_options INTERFACE)
 target_compile_options(kmeans_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-std=c++20>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wnon-virtual-dtor -Wcast-align -Wunused>
-  # Where sources are compiled together, a name of one is no concern of the next one's.
+  # Where sources are compiled together, a name in one does not matter to the next.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -lineinfo -Xcompiler=-Wall,-Wextra,-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -189,7 +189,7 @@ int run(int argc, char** argv) {
   if (app.got_subcommand("fit") || app.got_subcommand("verify")) refuse_small_stacks();
   if (process_ranks().size() > 1) refuse_on_ranks(app);
   const int code = action();
-  // A worker's answer is a file, and its standard output what a variant has made of it.
+  // A worker's answer is a file; a variant may have closed or redirected its standard output.
   const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
                          app.got_subcommand("study-worker");
   if (!is_worker) finish_output();

@@ -93,7 +93,7 @@ def _changes() -> dict[str, tuple[Any, str]]:
         ),
         "half an interval": (cell(0, ratio_low=None), "an interval with one end"),
         "an interval upside down": (cell(0, ratio_low=2, ratio_high=1), "an interval from"),
-        "a count that is none": (
+        "a wrong count": (
             lambda d: d["counts"].update(slower=77),
             "/counts/slower: 77, but there are",
         ),
