@@ -27,9 +27,9 @@ from plots.comparison import load_comparison
 from plots.load import ResultError, load_folder
 from plots.render import settle, with_caption
 from plots.report import render, write_report
+from tests.support import PROGRAM, needs_program
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>&amp;\u001b[31m=1+1|`"
-BENCH = os.environ.get("KMEANS_BENCH")
 
 
 @pytest.fixture
@@ -492,7 +492,7 @@ def _suite(folder: Path, draws: bool = True) -> Path:
 
 
 def _compare(root: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    build = Path(BENCH).resolve().parent
+    build = Path(PROGRAM).parent
     return subprocess.run(
         [str(root / "tools" / "compare.sh"), *words],
         capture_output=True,
@@ -502,7 +502,7 @@ def _compare(root: Path, *words: str, **variables: str) -> subprocess.CompletedP
     )
 
 
-@pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
+@needs_program
 def test_the_script_compares_two_folders_and_passes_the_status_on(
     tmp_path: Path, results: list[Json]
 ) -> None:
@@ -534,7 +534,7 @@ def test_the_script_compares_two_folders_and_passes_the_status_on(
     assert equal.returncode == 0, equal.stderr
 
 
-@pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
+@needs_program
 def test_the_script_says_that_machines_differ(tmp_path: Path, results: list[Json]) -> None:
     root = _suite(tmp_path, draws=False)
     new = copy.deepcopy(results)
@@ -553,7 +553,7 @@ def test_the_script_says_that_machines_differ(tmp_path: Path, results: list[Json
     assert _compare(root, "a", "b", "--gate", "--cross-hardware").returncode == 0
 
 
-@pytest.mark.skipif(not BENCH, reason="KMEANS_BENCH names no program")
+@needs_program
 def test_the_script_refuses_what_is_not_there(tmp_path: Path) -> None:
     root = _suite(tmp_path, draws=False)
     for names in ((), ("a",), ("absent", "b")):
