@@ -21,8 +21,8 @@ set_property(GLOBAL PROPERTY KMEANS_MISSING_SUMMARY "")
 # its own, since others have the same.
 function(kmeans_compile_together folder list)
   set(at_once ${KMEANS_SOURCES_AT_ONCE})
-  if(at_once GREATER 6)  # so that two processors have something to do
-    set(at_once 6)
+  if(at_once GREATER 7)  # so that two processors have something to do
+    set(at_once 7)
   endif()
   set(files "")
   while(${list})
@@ -135,7 +135,8 @@ endfunction()
 
 # Links every backend's variants, and the studies, into a program.
 function(kmeans_link_variants target)
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:kmeans_studies>)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:kmeans_studies>
+                                   $<TARGET_OBJECTS:kmeans_computing_studies>)
   get_property(libraries GLOBAL PROPERTY KMEANS_VARIANT_LIBRARIES)
   foreach(library IN LISTS libraries)
     target_link_libraries(${target} PRIVATE ${library})

@@ -7,7 +7,7 @@ add_library(kmeans_options INTERFACE)
 target_compile_options(kmeans_options INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-std=c++20>
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wnon-virtual-dtor -Wcast-align -Wunused>
-  # Where sources are compiled together, a name of one is no concern of the next one's.
+  # Where sources are compiled together, a name in one does not matter to the next.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>>:-Wshadow>
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20 -lineinfo -Xcompiler=-Wall,-Wextra,-Wshadow>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -21,6 +21,10 @@ if(KMEANS_WERROR)
     $<$<COMPILE_LANGUAGE:CXX>:-Werror> $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
 endif()
 target_include_directories(kmeans_options INTERFACE ${PROJECT_SOURCE_DIR})
+if(KMEANS_COMPILER_HEAP_KIB AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(kmeans_options INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:--param=ggc-min-heapsize=${KMEANS_COMPILER_HEAP_KIB}>)
+endif()
 
 if(KMEANS_SANITIZE)
   target_compile_options(kmeans_options INTERFACE
@@ -89,13 +93,27 @@ endforeach()
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/required_isa.inc
      CONTENT "${kmeans_required_isa}")
 
-# What reads, writes and compares files need not be optimised fully: sources of the target are compiled
-# with -O1; those listed behind it, which compute, are compiled fully. (A precompiled JSON library does not
+# What reads, writes and compares files need not be optimised fully. (A precompiled JSON library does not
 # help: at -O1 it takes longer to load than to parse.)
 #
-#   kmeans_optimise_only(<target> [<source>...])
-function(kmeans_optimise_only target)
+#   kmeans_optimise_little(<target>)
+function(kmeans_optimise_little target)
   target_compile_options(${target} PRIVATE
     $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1>)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+endfunction()
+
+# Most of the compiler's time goes into headers: sources of the target are compiled together, so many at a
+# time (KMEANS_SOURCES_AT_ONCE if it is not said). Those with options of their own stay alone.
+#
+#   kmeans_join_sources(<target> [<at once>])
+function(kmeans_join_sources target)
+  set(at_once ${KMEANS_SOURCES_AT_ONCE} ${ARGN})
+  list(SORT at_once COMPARE NATURAL)
+  list(GET at_once 0 at_once)
+  if(at_once GREATER 1)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${at_once})
+    # GCC takes what a source includes for a header, whose classes others see.
+    target_compile_options(${target} PRIVATE
+      $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
 endfunction()

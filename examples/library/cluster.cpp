@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   if (error || n < 1 || d < 1 || k < 1 ||
       bytes / sizeof(float) / n != static_cast<std::uintmax_t>(d) ||
       bytes % (n * sizeof(float)) != 0) {
-    std::fprintf(stderr, "%s: is no file of exactly N x D x 4 bytes; it has %lld\n", argv[1],
+    std::fprintf(stderr, "%s: is not a file of exactly N x D x 4 bytes; it has %lld\n", argv[1],
                  error ? -1LL : static_cast<long long>(bytes));
     return 2;
   }

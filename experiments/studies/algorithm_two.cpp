@@ -166,7 +166,7 @@ End follow(const Table<double>& points, const Table<double>& start, const Readin
   return end;
 }
 
-/// The largest difference of two coordinates; infinite where one is no number.
+/// The largest difference of two coordinates; infinite where one is not a number.
 double largest_difference(const Table<double>& a, const Table<double>& b) {
   double most = 0;
   for (std::size_t at = 0; at < a.values.size(); ++at) {

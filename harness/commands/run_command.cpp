@@ -190,7 +190,7 @@ int dry_run(const std::vector<PlannedExperiment>& planned, double patience, int 
   }
   std::printf("; up to half as much again where processes disagree");
   if (patience > 0) {
-    std::printf("; on a restless host up to %s more for patience, before further attempts",
+    std::printf("; on a busy host up to %s more for patience, before further attempts",
                 format_duration(waiting).c_str());
   }
   std::printf("\n");

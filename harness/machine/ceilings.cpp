@@ -635,7 +635,7 @@ nlohmann::json measure_ceilings(double effort, bool matrix_product, double secon
       whole_blocks(static_cast<double>(caches.level2_bytes_per_thread.value_or(256 << 10)) / 2);
   CacheCeiling cache(cache_bytes, threads);
   std::optional<MemoryCeilings> memory;
-  // What limits most problems first, should time be short; the cache before memory, whose rate is no limit
+  // What limits most problems first, should time be short; the cache before memory, whose rate is not a limit
   // for points that the cache holds.
   for (int turn = 0; turn < (effort < 0.1 ? 1 : kTurns); ++turn) {
     if (time_left()) f32_all.take_turn(effort);

@@ -106,7 +106,7 @@ void QuietMoments::wait() {
   }
 }
 
-bool QuietMoments::spoilt(double seconds) {
+bool QuietMoments::should_repeat(double seconds) {
   const double after = measure_pace(threads_);
   if (patient() && slow(std::max(before_, after))) {
     patience_ -= seconds;

@@ -38,7 +38,7 @@ class QuietMoments {
 
   /// Was a step of so many seconds disturbed, and is there patience to do it again? If not, it
   /// counts, and so do the paces beside it.
-  bool spoilt(double seconds);
+  bool should_repeat(double seconds);
 
   /// After all that was timed: a last look, unless the last step had its own.
   void finish();

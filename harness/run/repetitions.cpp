@@ -100,7 +100,7 @@ TimedRepetitions time_repetitions(Session<T>& session, std::int64_t iterations, 
             double seconds = session.step(iterations);
             // Done again until it was not disturbed; many short steps are left as they are.
             while (moments.patient() && seconds >= kWatchEverySeconds && unwatched == 0 &&
-                   moments.spoilt(seconds)) {
+                   moments.should_repeat(seconds)) {
               moments.wait();
               session.reset();
               seconds = session.step(iterations);

@@ -92,7 +92,7 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
   const auto start = std::chrono::steady_clock::now();
   variant_->setup(problem_);
   setup_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  put_right();
+  restore_process_state();
 }
 
 template <class T>
@@ -124,7 +124,7 @@ void Session<T>::doubt(const std::string& sentence) {
 }
 
 template <class T>
-void Session<T>::put_right() {
+void Session<T>::restore_process_state() {
   const DenormalMode denormals = denormal_mode();
   if (denormals.flush_to_zero || denormals.denormals_are_zero) {
     honour_denormals();
@@ -160,7 +160,7 @@ Outcome<T> Session<T>::fetch() {
   outcome.centroids.assign(initial_.size(), std::numeric_limits<T>::quiet_NaN());
   outcome.labels.assign(problem_.shape.n, -1);
   variant_->fetch(outcome.centroids.data(), outcome.labels.data());
-  put_right();
+  restore_process_state();
   return outcome;
 }
 

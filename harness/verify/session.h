@@ -90,11 +90,11 @@ class Session {
   [[nodiscard]] double setup_seconds() const { return setup_seconds_; }
   [[nodiscard]] const Traits& traits() const { return registered_->traits; }
   /// What the variant changed in this process and should not have, one sentence each. It has been
-  /// put right: locale and denormal numbers decide what the harness itself computes and writes.
+  /// restored: locale and denormal numbers decide what the harness itself computes and writes.
   [[nodiscard]] const std::vector<std::string>& doubts() const { return doubts_; }
 
  private:
-  void put_right();
+  void restore_process_state();
   void doubt(const std::string& sentence);
 
   const RegisteredVariant* registered_;

@@ -11,7 +11,7 @@ Numerics:  expanded square without the points' norms. tf32: flash_kmeans on floa
            products Triton forms from TF32 operands. f16: its two kernels, the first with float16
            operands (by CuteDSL where the library's own rule takes that and it can be imported), the
            second with the float32 points. (flash_kmeans on float16 points keeps centroids in
-           float16, which are no means of the points.) Sums in float32, in any order; an empty
+           float16, which are not the means of the points.) Sums in float32, in any order; an empty
            cluster keeps its centroid
 """
 

@@ -120,7 +120,7 @@ function line(machine, problem, row, model, shape, calls) {
   const first = measured ? setup : guess?.setup;
   const whole = best === null || first == null ? null : first + calls * best;
   const [share, binds] = measured ? [row[9], row[10]] : guess?.limit ? [guess.limit[0] / guess.value, guess.limit[1]] : [null, ""];
-  const tag = row[11] ? ` <span class="tag${row[11] === "unsteady" ? " suspect" : ""}">${row[11]}</span>` : "";
+  const tag = row[11] ? ` <span class="tag${row[11] === "unsteady" ? " warning" : ""}">${row[11]}</span>` : "";
   const cell = (display, order) => ({ display, order: order ?? Infinity });
   const several = /^\d+ GPUs$/.test(on) ? `, ${on}` : "";
   return {

@@ -102,7 +102,7 @@ TEST(BestTable, SaysWhyNoneIsExact) {
   };
   EXPECT_THAT(sentence(cell("cpu_naive", "f64", false, 0.1, 0)),
               StartsWith("No exact variant takes f64. The fastest"));
-  json unsteady = cell("cpu_restless", "f32", true, 0.1, 0);
+  json unsteady = cell("cpu_unsteady", "f32", true, 0.1, 0);
   unsteady["unsteady"] = {"2 processes near 1 ms, 2 near 9 ms"};
   EXPECT_THAT(sentence(unsteady), StartsWith("No exact variant has a steady time here."));
   json late = fate("cpu_late", "skipped", "not reached within --seconds 4");
@@ -150,7 +150,7 @@ TEST(BestTable, SaysWhoIsAsGoodAsTheFirst) {
 }
 
 TEST(BestTable, ListsEverybodyWithoutANumberByReason) {
-  json unsteady = cell("cpu_restless", "f32", false, 0.1, 0);
+  json unsteady = cell("cpu_unsteady", "f32", false, 0.1, 0);
   unsteady["unsteady"] = {"2 processes near 1 ms, 2 near 9 ms"};
   const auto table =
       best_table(result_of({fate("cpu_a", "skipped", "d = 3"), fate("cpu_b", "skipped", "d = 3"),
@@ -162,7 +162,7 @@ TEST(BestTable, ListsEverybodyWithoutANumberByReason) {
             "  cpu_a, cpu_b: d = 3\n"
             "  cpu_c: WRONG: 3 ties\n"
             "  cpu_d: failed: killed\n"
-            "  cpu_restless: unsteady: 2 processes near 1 ms, 2 near 9 ms\n"
+            "  cpu_unsteady: unsteady: 2 processes near 1 ms, 2 near 9 ms\n"
             "  cuda_x, cuda_y: not in this build: no compiler\n\n");
   EXPECT_FALSE(table.winner);
   EXPECT_TRUE(table.unsteady);

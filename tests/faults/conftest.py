@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import lend_ceilings, small_experiment
+from tests.support import PROGRAM, lend_ceilings, small_experiment
 
 
 @dataclass(frozen=True)
@@ -74,11 +74,9 @@ class Bench:
 
 @pytest.fixture(scope="session")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    program = os.environ.get("KMEANS_BENCH", "")
-    if not program:
-        pytest.skip("KMEANS_BENCH names no program")
-    cache = lend_ceilings(tmp_path_factory.mktemp("cache"))
-    return Bench(str(Path(program).resolve()), cache)
+    if not PROGRAM:
+        pytest.skip("there is no program")
+    return Bench(PROGRAM, lend_ceilings(tmp_path_factory.mktemp("cache")))
 
 
 def _experiment(**changes: Any) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Leaves final : public Base {
 KMEANS_VARIANT(Leaves, .name = "leaves", .summary = "ends its process with status 0")
 KMEANS_VARIANT(Hangs, .name = "hangs", .summary = "loops for k > 3")
 KMEANS_VARIANT(Crashes, .name = "crashes", .summary = "crashes at n = 100")
-KMEANS_VARIANT(Lies, .name = "lies", .summary = "a label that is none")
+KMEANS_VARIANT(Lies, .name = "lies", .summary = "an invalid label")
 """
 
 

@@ -29,8 +29,8 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   const std::string name = asked != nullptr ? asked : "";
   chosen = kmeans::fuzz::find_target(name);
   if (chosen == nullptr) {
-    std::fprintf(stderr,
-                 "kmeans-fuzz: '%s' is no target; set KMEANS_FUZZ_TARGET to one of:", name.c_str());
+    std::fprintf(stderr, "kmeans-fuzz: '%s' is not a target; set KMEANS_FUZZ_TARGET to one of:",
+                 name.c_str());
     for (const auto& target : kmeans::fuzz::all_targets()) {
       std::fprintf(stderr, " %s", target.name.c_str());
     }

@@ -304,7 +304,7 @@ inline Answer read_result(std::string_view text) {
       require(timed == !cell.samples.empty(), "times without \"ok\", or none with it");
       for (const auto& process : cell.samples) {
         for (const double sample : process) {
-          require(std::isfinite(sample) && sample > 0, "a sample that is no duration");
+          require(std::isfinite(sample) && sample > 0, "a sample that is not a duration");
         }
       }
     }

@@ -42,7 +42,7 @@ TEST(QuietMoments, WithoutAKnownPaceThereIsNothingToWaitFor) {
 TEST(QuietMoments, TakeWhatIsFastEnoughAtOnce) {
   QuietMoments moments(1, kImpossiblySlow, 0.001);
   moments.wait();
-  EXPECT_FALSE(moments.spoilt(100));
+  EXPECT_FALSE(moments.should_repeat(100));
   EXPECT_TRUE(moments.patient()) << "nothing was waited for";
   EXPECT_THAT(moments.paces(), SizeIs(2));
 }
@@ -53,17 +53,17 @@ TEST(QuietMoments, EndTheirWaitingWhenPatienceEnds) {
   moments.wait();
   EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(20));
   EXPECT_FALSE(moments.patient());
-  EXPECT_FALSE(moments.spoilt(1)) << "slow, but it has to do";
+  EXPECT_FALSE(moments.should_repeat(1)) << "slow, but it has to do";
   EXPECT_THAT(moments.paces(), SizeIs(2));
 }
 
 TEST(QuietMoments, HaveAStepRepeatedForWhatThatCosts) {
   QuietMoments moments(1, kImpossiblyFast, 3600);
-  EXPECT_TRUE(moments.spoilt(10));
+  EXPECT_TRUE(moments.should_repeat(10));
   EXPECT_THAT(moments.paces(), IsEmpty()) << "what is repeated does not count";
-  EXPECT_TRUE(moments.spoilt(3590));
+  EXPECT_TRUE(moments.should_repeat(3590));
   EXPECT_FALSE(moments.patient());
-  EXPECT_FALSE(moments.spoilt(10));
+  EXPECT_FALSE(moments.should_repeat(10));
 }
 
 }  // namespace

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from plots.steady import median_rank
+from tests.support import ROOT
 
 Json = dict[str, Any]
-ROOT = Path(__file__).resolve().parents[2]
 CLAIM = {
     "id": "faster",
     "statement": "The parallel version is faster.",

@@ -1430,9 +1430,8 @@ def test_texts_keep_inside_the_file(tmp_path: Path, small_experiment: Json) -> N
         picture = with_caption(draw(result, _figure(result, kind)))
         settle(picture)
         picture.set_dpi(200)
-        canvas = FigureCanvasAgg(picture)
-        canvas.draw()
-        renderer = canvas.get_renderer()
+        picture.draw_without_rendering()
+        renderer = FigureCanvasAgg(picture).get_renderer()
         width, height = picture.bbox.width, picture.bbox.height
         ticks = {t for ax in picture.axes for t in ax.get_xticklabels() + ax.get_yticklabels()}
         for text in picture.findobj(Text):  # ticks beyond the axis exist, and are not drawn

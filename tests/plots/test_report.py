@@ -333,7 +333,7 @@ def test_unsteady_and_noted_cells_are_counted_marked_and_explained(
     assert page.count(f"1 of {measured} measured cells unsteady") == 2  # on top, footnotes
     assert "1 unsteady" in page.split("Machine and limits")[0]  # contents: in the tally
     assert text.count('<a class="tag" href="#doubts-small"') == 2
-    assert text.count('<a class="tag suspect" href="#doubts-small"') == 1
+    assert text.count('<a class="tag warning" href="#doubts-small"') == 1
     assert "the GPU was throttled" in page
     assert "load average 9" in page
     folded = text[text.index('<details id="doubts-small">') :].split("</details>")[0]

@@ -12,8 +12,7 @@ from plots.figures import scaling
 from plots.load import Result, load_result
 from plots.select import NothingToDraw
 from tests.plots import synthetic
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
 
 
 def _cell(variant: str, shape: tuple[int, int, int], seconds: float, **count: int) -> dict:

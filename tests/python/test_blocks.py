@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.support import needs_program
+from tests.support import PROGRAM, needs_program
 
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
 MIB = 1 << 20
 
 pytestmark = needs_program

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, set_times
+from tests.support import PROGRAM, ROOT, set_times
 
-PROGRAM = Path(os.environ.get("KMEANS_BENCH", ""))
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RECIPES = sorted((ROOT / "containers").glob("*.Dockerfile"))
 
@@ -97,7 +96,7 @@ def gate(measured: Path, tmp_path: Path, change: object, again: object, **enviro
         ["tools/ci_gate.sh", measured / "base", tmp_path / "new", tmp_path / "out"],
         cwd=ROOT,
         env=os.environ
-        | {"BUILD": str(tmp_path), "STAND_IN": str(tmp_path), "REAL_PROGRAM": str(PROGRAM)}
+        | {"BUILD": str(tmp_path), "STAND_IN": str(tmp_path), "REAL_PROGRAM": PROGRAM}
         | {"GITHUB_STEP_SUMMARY": str(summary), "WARN_ONLY": "", "ONLY": "", "COMPARE_ARGS": ""}
         | environment,
         capture_output=True,

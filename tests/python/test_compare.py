@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,13 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import kmeans_bench, needs_program, set_times, small_experiment
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
+from tests.support import PROGRAM, ROOT, kmeans_bench, needs_program, set_times, small_experiment
 
 sys.path.insert(0, str(ROOT / "tools"))
-import selftest_summary  # noqa: E402
+import selftest_summary
 
 pytestmark = needs_program
 

@@ -19,9 +19,8 @@ from typing import Any
 import pytest
 
 from plots.load import load_result
-from tests.support import kmeans_bench, needs_program
+from tests.support import ROOT, kmeans_bench, needs_program
 
-ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results" / "reference-epyc-2core-avx512"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
 SLOWER = 2.0

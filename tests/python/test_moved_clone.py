@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, lend_ceilings
-
-PROGRAM = os.environ.get("KMEANS_BENCH", "")
-
-needs_program = pytest.mark.skipif(not PROGRAM, reason="KMEANS_BENCH names no program")
+from tests.support import PROGRAM, ROOT, lend_ceilings, needs_program
 
 EXPERIMENT = {
     "name": "of-the-copy",

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support import ROOT
+from tests.support import PROGRAM
 
-PROGRAM = os.environ.get("KMEANS_BENCH", str(ROOT / "build" / "kmeans-bench"))
 FITS = int(os.environ.get("KMEANS_BENCH_ORACLE_FITS", "60"))
 SEED = int(os.environ.get("KMEANS_BENCH_ORACLE_SEED", "0"))
 ONLY = os.environ.get("KMEANS_BENCH_ORACLE_ONLY", "")

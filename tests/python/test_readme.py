@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT, small_experiment
+
 sys.path.insert(0, str(ROOT / "tools"))
 sys.path.insert(0, str(ROOT / "tests" / "plots"))
 
-import readme_numbers  # noqa: E402
-import synthetic  # noqa: E402
-import update_readme  # noqa: E402
-from readme_numbers import DescriptionError, Machines  # noqa: E402
-from synthetic import CLAIM  # noqa: E402
+import readme_numbers
+import synthetic
+import update_readme
+from readme_numbers import DescriptionError, Machines
+from synthetic import CLAIM
 
-from plots import claims, words  # noqa: E402
-from tests.support import small_experiment  # noqa: E402
+from plots import claims, words
 
 SHAPE = (1000, 2, 5)
 SLOW, FAST = {"variant": "python_sklearn_lloyd", "precision": "f32"}, {"variant": "openmp_simd"}

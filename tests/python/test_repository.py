@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT, kmeans_bench, needs_program
+
 sys.path.insert(0, str(ROOT / "tools"))
 
-import update_readme  # noqa: E402
+import update_readme
 
 SOURCE_SUFFIXES = {".cpp", ".h", ".inc", ".cu", ".cuh", ".py", ".sh", ".cmake"}
 
@@ -116,13 +116,9 @@ def test_variant_table_is_rebuilt_but_keeps_rows_of_missing_backends() -> None:
     assert updated.endswith("after\n")
 
 
+@needs_program
 def test_variant_table_of_the_docs_is_what_the_program_lists() -> None:
-    program = Path(os.environ.get("KMEANS_BENCH", ROOT / "build" / "kmeans-bench"))
-    if not program.exists():
-        pytest.skip(f"{program.name} is not built")
-    listing = subprocess.run(
-        [program, "list", "--json"], capture_output=True, text=True, check=True
-    )
+    listing = kmeans_bench("list", "--json")
     readme = (ROOT / update_readme.VARIANTS).read_text(encoding="utf-8")
     table = update_readme.render_table(json.loads(listing.stdout), readme)
     assert update_readme.replace_table(readme, table) == readme, "run tools/update_readme.py"

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import kmeans_bench, needs_program, small_experiment
+from tests.support import ROOT, kmeans_bench, needs_program, small_experiment
 
-ROOT = Path(__file__).resolve().parents[2]
 COMMITTED = ROOT / "results" / "nvidia-h200"
 
 pytestmark = needs_program

@@ -3,11 +3,11 @@
 
 import re
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.support import ROOT
+
 CONTRACT = "harness"  # the headers on top of harness/
 INCLUDE = re.compile(r'^#include "((?:harness|datasets|implementations)/[^"]+)"', re.MULTILINE)
 

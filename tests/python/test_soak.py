@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, lend_ceilings, needs_program, small_experiment
-
-PROGRAM = Path(os.environ.get("KMEANS_BENCH", ""))
+from tests.support import PROGRAM, ROOT, lend_ceilings, needs_program, small_experiment
 
 pytestmark = needs_program
 
@@ -48,7 +46,7 @@ def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, d
         wrapper.write_text(text, encoding="utf-8")
         wrapper.chmod(0o755)
     else:
-        wrapper.symlink_to(PROGRAM.resolve())
+        wrapper.symlink_to(PROGRAM)
     # A cache of its own, since others may fill the common one meanwhile; but what this machine can
     # reach need not be measured again.
     cache = tmp_path / "cache"
@@ -56,7 +54,7 @@ def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, d
     lend_ceilings(cache)
     environment = os.environ | {
         "BUILD": str(build),
-        "REAL_PROGRAM": str(PROGRAM.resolve()),
+        "REAL_PROGRAM": PROGRAM,
         "KMEANS_BENCH_CACHE": str(cache),
         "SOAK_OUT": str(tmp_path / "out"),
         "EXPERIMENTS": str(experiment),

@@ -164,11 +164,11 @@ TEST_F(BudgetTest, CertaintyAboutTheFrontComesBeforeSlowFirstLooks) {
 }
 
 TEST_F(BudgetTest, WhoHasNoSteadyTimeLeadsNobody) {
-  const Cell* restless = add("a_restless", "cpu", 1000);
+  const Cell* unsteady = add("a_unsteady", "cpu", 1000);
   const Cell* second = add("b_second", "cpu", 1000);
-  measure(restless, 0.001);
-  measure(restless, 0.002);
-  measure(restless, 0.004);
+  measure(unsteady, 0.001);
+  measure(unsteady, 0.002);
+  measure(unsteady, 0.004);
   measure(second, 0.010);
   EXPECT_EQ(chooser_.next(news_)->cell, second) << "it is the best that is known";
 }

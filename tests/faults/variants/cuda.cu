@@ -112,7 +112,7 @@ class RefusedLaunchUnasked final : public WellBehaved {
 KMEANS_VARIANT(OutOfMemory, .name = "fault_cuda_out_of_memory",
                .summary = "takes GPU memory until there is none", .gpu = true)
 KMEANS_VARIANT(IllegalAddress, .name = "fault_cuda_illegal_address",
-               .summary = "a kernel writes to an address that is none", .gpu = true)
+               .summary = "a kernel writes to an invalid address", .gpu = true)
 KMEANS_VARIANT(IllegalAddressUnasked, .name = "fault_cuda_illegal_address_unasked",
                .summary = "the same, without looking at the error", .gpu = true)
 KMEANS_VARIANT(EndlessKernel, .name = "fault_cuda_endless_kernel",
