@@ -48,7 +48,7 @@ __host__ __device__ constexpr int threads_for(int steps, int tiles) {
   return tiles == 8 && steps > 2 ? 384 : 512;
 }
 
-/// A point that is not decided: between two centroids, or one is not known (two, too).
+/// A point that is not decided, and the two centroids that are left if these are known.
 struct Open {
   std::int32_t point;
   std::uint16_t one;
