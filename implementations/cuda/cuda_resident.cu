@@ -116,14 +116,22 @@ __device__ __noinline__ int nearest_exactly(const float* point, int held, const 
   return nearest;
 }
 
-/// 64-bit addition from two native 32-bit ones: whoever makes the lower half wrap carries.
-__device__ void add_shared(Integer* sum, Integer value) {
-  auto* halves = reinterpret_cast<unsigned*>(sum);
-  const auto low = static_cast<unsigned>(value);
-  const unsigned before = atomicAdd(&halves[0], low);
-  const unsigned carry = before + low < before ? 1 : 0;
-  const unsigned high = static_cast<unsigned>(value >> 32) + carry;
-  if (high != 0) atomicAdd(&halves[1], high);
+/// 64-bit additions from two native 32-bit ones each: whoever makes a lower half wrap carries. Several
+/// at once, so that they do not wait for one another.
+template <int kCount>
+__device__ void add_shared(Integer* sums, const long long (&values)[kCount], int count) {
+  auto* halves = reinterpret_cast<unsigned*>(sums);
+  unsigned before[kCount];
+#pragma unroll
+  for (int a = 0; a < kCount; ++a) {
+    if (a < count) before[a] = atomicAdd(&halves[2 * a], static_cast<unsigned>(values[a]));
+  }
+#pragma unroll
+  for (int a = 0; a < kCount; ++a) {
+    if (a >= count) break;
+    const unsigned carry = before[a] + static_cast<unsigned>(values[a]) < before[a] ? 1 : 0;
+    atomicAdd(&halves[2 * a + 1], static_cast<unsigned>(values[a] >> 32) + carry);
+  }
 }
 
 /// Compilers merge the loads of neighbouring centroids, also past the last one: floats after it that
@@ -138,16 +146,16 @@ struct Held {
   float* points;     // D columns of task.held
   unsigned* moves;   // points whose label changed: index, and the cluster before + 1
   int* move_count;
-  int* said;
   std::uint16_t* labels;  // 0xffff: none yet
   int n;                  // points of this block
 };
 
-/// Labels the block's points, and lists those whose label changed. True for threads that found one.
+/// Labels the block's points, and lists those whose label changed. True for warps that found one.
 template <int D, int P>
 __device__ bool assign(const Arguments& task, const Held& held) {
   const int threads = static_cast<int>(blockDim.x);
   const unsigned lane = threadIdx.x % 32;
+  const unsigned below = (1U << lane) - 1;
   bool changed = false;
   for (int first = 0; first < held.n; first += P * threads) {
     float x[P][D];
@@ -161,47 +169,77 @@ __device__ bool assign(const Arguments& task, const Held& held) {
       for (int t = 0; t < D; ++t) x[p][t] = held.points[t * task.held + own];
     }
     nearest_by_float<D, P>(x, held.centroids, task.k, nearest, decided);
+    bool open = false;
+#pragma unroll
+    for (int p = 0; p < P; ++p) open = open || (!decided[p] && i + p * threads < held.n);
+    if (__any_sync(kAllLanes, open)) {
+#pragma unroll
+      for (int p = 0; p < P; ++p) {
+        const int own = i + p * threads;
+        if (decided[p] || own >= held.n) continue;
+        nearest[p] = nearest_exactly<D>(held.points + own, task.held, held.centroids, task.k);
+      }
+    }
+    unsigned before[P];
+    unsigned movers[P];
+    int all_movers = 0;
 #pragma unroll
     for (int p = 0; p < P; ++p) {
       const int own = i + p * threads;
-      bool moves = false;
-      unsigned before = 0;
-      if (own < held.n) {
-        if (!decided[p]) {
-          nearest[p] = nearest_exactly<D>(held.points + own, task.held, held.centroids, task.k);
-        }
-        before = held.labels[own];
-        moves = static_cast<unsigned>(nearest[p]) != before;
+      before[p] = own < held.n ? held.labels[own] : static_cast<unsigned>(nearest[p]);
+      movers[p] = __ballot_sync(kAllLanes, static_cast<unsigned>(nearest[p]) != before[p]);
+      all_movers += __popc(movers[p]);
+    }
+    if (all_movers == 0) continue;
+    changed = true;
+    int place = 0;
+    if (lane == 0) place = atomicAdd(held.move_count, all_movers);
+    place = __shfl_sync(kAllLanes, place, 0);
+#pragma unroll
+    for (int p = 0; p < P; ++p) {
+      const auto own = static_cast<unsigned>(i + p * threads);
+      if (static_cast<unsigned>(nearest[p]) != before[p]) {
+        // None before is 0.
+        held.moves[place + __popc(movers[p] & below)] = own | (before[p] + 1) << 16;
+        held.labels[own] = static_cast<std::uint16_t>(nearest[p]);
       }
-      const unsigned movers = __ballot_sync(kAllLanes, moves);
-      if (movers == 0) continue;
-      int place = 0;
-      if (lane == 0) place = atomicAdd(held.move_count, __popc(movers));
-      place = __shfl_sync(kAllLanes, place, 0) + __popc(movers & ((1U << lane) - 1));
-      if (!moves) continue;
-      held.moves[place] = static_cast<unsigned>(own) | (before + 1) << 16;  // none is 0
-      held.labels[own] = static_cast<std::uint16_t>(nearest[p]);
-      changed = true;
+      place += __popc(movers[p]);
     }
   }
   return changed;
 }
 
-/// Takes listed points from their cluster before to their new one: a thread for each coordinate,
-/// and for the count. Copies of the sums keep neighbours from queueing for the same one.
+/// Takes listed points from their cluster before to their new one: a thread for each point where
+/// coordinates are few, else for each coordinate and for the count. Copies of the sums keep neighbours
+/// from queueing for the same one.
+template <int D>
 __device__ void move_points(const Arguments& task, const Held& held) {
+  constexpr int kOwn = D <= 4 ? D + 1 : 1;  // sums of a thread
   const int width = task.d + 1;
-  const int count = *held.move_count * width;
+  const int parts = kOwn > 1 ? 1 : width;
+  const int count = *held.move_count * parts;
   for (int e = static_cast<int>(threadIdx.x); e < count; e += static_cast<int>(blockDim.x)) {
-    const int move = e / width;
-    const int t = e % width;
-    const int own = static_cast<int>(held.moves[move] & 0xffff);
-    const int before = static_cast<int>(held.moves[move] >> 16) - 1;
-    const long long value =
-        t < task.d ? exact_fixed_point(held.points[t * task.held + own], task.scale) : 1;
-    Integer* changes = held.changes + move % task.copies * task.k * width + t;
-    add_shared(&changes[held.labels[own] * width], static_cast<Integer>(value));
-    if (before >= 0) add_shared(&changes[before * width], static_cast<Integer>(-value));
+    const int move = e / parts;
+    const int first = e % parts;
+    const unsigned listed = held.moves[move];
+    const int own = static_cast<int>(listed & 0xffff);
+    const int before = static_cast<int>(listed >> 16) - 1;
+    Integer* changes = held.changes + move % task.copies * task.k * width + first;
+    Integer* to = &changes[held.labels[own] * width];
+    Integer* from = &changes[before * width];
+    long long values[kOwn];
+#pragma unroll
+    for (int part = 0; part < kOwn; ++part) {
+      const int t = first + part;
+      values[part] =
+          t < task.d ? exact_fixed_point(held.points[t * task.held + own], task.scale) : 1;
+    }
+    const int sums = kOwn > 1 ? width : 1;
+    add_shared(to, values, sums);
+    if (before < 0) continue;
+#pragma unroll
+    for (int part = 0; part < kOwn; ++part) values[part] = -values[part];
+    add_shared(from, values, sums);
   }
 }
 
@@ -216,15 +254,18 @@ __device__ Integer taken_change(const Arguments& task, const Held& held, int cel
   return change;
 }
 
-__device__ unsigned load_acquire(const unsigned* address) {
-  unsigned value;
-  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(address) : "memory");
-  return value;
+/// Arrives at the grid's barrier, with all that the block wrote before, and waits for the others.
+__device__ void arrive_and_wait(unsigned* dev_arrivals, unsigned all) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(dev_arrivals) : "memory");
+  unsigned arrived;
+  do {
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(arrived) : "l"(dev_arrivals));
+  } while (static_cast<int>(arrived - all) < 0);
+  asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/// Tells the block's changes to all blocks, and waits at the grid's barrier. True if any block
-/// changed anything.
-__device__ bool publish(const Arguments& task, std::int64_t iteration, bool changed,
+/// Tells the block's changes to all blocks, and waits at the grid's barrier.
+__device__ void publish(const Arguments& task, std::int64_t iteration, bool changed,
                         const Held& held) {
   const int cells = task.k * (task.d + 1);
   Integer* dev_all = task.dev_changes + iteration % kChangeBuffers * (cells + 1);
@@ -237,37 +278,37 @@ __device__ bool publish(const Arguments& task, std::int64_t iteration, bool chan
   }
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();  // what the block added is seen by whoever sees it arrive
-    atomicAdd(task.dev_arrivals, 1U);
-    const auto all = static_cast<unsigned>((iteration + 1) * gridDim.x);
-    while (static_cast<int>(load_acquire(task.dev_arrivals) - all) < 0) {
-    }
-    *held.said = __ldcg(&dev_all[cells]) != 0 ? 1 : 0;
+    arrive_and_wait(task.dev_arrivals, static_cast<unsigned>((iteration + 1) * gridDim.x));
   }
   __syncthreads();
-  return *held.said != 0;
 }
 
 /// Adds this iteration's changes to the block's own totals, and clears the buffer of the iteration
-/// after the next: all have read it, since all have arrived at the barrier that followed.
-__device__ void take_changes(const Arguments& task, std::int64_t iteration, bool any,
+/// after the next: all have read it, since all have arrived at the barrier that followed. True if any
+/// block changed anything, when all threads have done so.
+__device__ bool take_changes(const Arguments& task, std::int64_t iteration, bool any,
                              const Held& held) {
   const int cells = task.k * (task.d + 1);
   if (gridDim.x == 1) {
     for (int e = threadIdx.x; any && e < cells; e += blockDim.x) {
       held.totals[e] += taken_change(task, held, e);
     }
-    return;
+    return __syncthreads_or(any ? 1 : 0) != 0;
   }
   const Integer* dev_all = task.dev_changes + iteration % kChangeBuffers * (cells + 1);
-  for (int e = threadIdx.x; any && e < cells; e += blockDim.x) {
-    held.totals[e] += __ldcg(&dev_all[e]);
-  }
   Integer* dev_next = task.dev_changes + (iteration + 2) % kChangeBuffers * (cells + 1);
-  for (int e = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); e <= cells;
-       e += static_cast<int>(gridDim.x * blockDim.x)) {
-    __stcg(&dev_next[e], 0ULL);
+  bool changed = false;
+  // The last says whether there are changes: one thread asks, for all that ask wait for one another.
+  for (int e = threadIdx.x; e <= cells; e += blockDim.x) {
+    const Integer change = __ldcg(&dev_all[e]);
+    if (e < cells) {
+      held.totals[e] += change;
+    } else {
+      changed = change != 0;
+    }
+    if (blockIdx.x == 0) __stcg(&dev_next[e], 0ULL);
   }
+  return __syncthreads_or(changed ? 1 : 0) != 0;
 }
 
 /// Centroids from the totals; an empty cluster keeps its own.
@@ -295,8 +336,7 @@ __device__ Held hold(const Arguments& task) {
   held.points = held.centroids + task.k * centroid_stride(D) + kGap;
   held.moves = reinterpret_cast<unsigned*>(held.points + D * task.held);
   held.move_count = reinterpret_cast<int*>(held.moves + task.held);
-  held.said = held.move_count + 1;
-  held.labels = reinterpret_cast<std::uint16_t*>(held.said + 1);
+  held.labels = reinterpret_cast<std::uint16_t*>(held.move_count + 1);
   const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
   held.n = static_cast<int>(min(std::int64_t{task.held}, task.n - first));
   return held;
@@ -306,6 +346,7 @@ __device__ Held hold(const Arguments& task) {
 template <int D>
 __device__ void load(const Arguments& task, const Held& held) {
   const std::int64_t first = std::int64_t{blockIdx.x} * task.held;
+#pragma unroll(D <= 8 ? 4 : 1)
   for (int i = threadIdx.x; i < held.n; i += blockDim.x) {
     for (int t = 0; t < D; ++t) {
       held.points[t * task.held + i] = t < task.d ? task.dev_points[t * task.n + first + i] : 0.0F;
@@ -345,14 +386,13 @@ __global__ void __launch_bounds__(kMaxThreads, 1) iterate_resident_kernel(Argume
   for (std::int64_t iteration = task.first; iteration < task.first + task.iterations; ++iteration) {
     bool any = __syncthreads_or(assign<D, P>(task, held) ? 1 : 0) != 0;
     if (any) {
-      move_points(task, held);
+      move_points<D>(task, held);
       __syncthreads();
       if (threadIdx.x == 0) *held.move_count = 0;
     }
-    if (gridDim.x > 1) any = publish(task, iteration, any, held);
-    take_changes(task, iteration, any, held);
+    if (gridDim.x > 1) publish(task, iteration, any, held);
+    any = take_changes(task, iteration, any, held);
     if (!any) continue;  // the same labels: the same sums, the same centroids
-    __syncthreads();
     divide<D>(task, held.totals, held.centroids);
     __syncthreads();
   }
@@ -391,7 +431,7 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
   placement.copies = static_cast<int>(std::clamp<std::int64_t>(kCells / cells, 1, 8));
   placement.shared_bytes = 8 * ((placement.copies + 1) * cells + 1) +
                            4 * (k * centroid_stride(placement.dimensions) + kGap) +
-                           placement.held * (4 * placement.dimensions + 6) + 8;
+                           placement.held * (4 * placement.dimensions + 6) + 4;
   return placement;
 }
 

@@ -18,6 +18,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
 
 namespace {
@@ -39,10 +40,12 @@ __device__ inline unsigned warp_min(unsigned value) { return ~warp_max(~value); 
 
 constexpr int kThreads = 256;
 constexpr int kSuperSlots = kLanes * kLanes;  // centroids of a box of boxes
+constexpr int kFewThreads = 64;               // that work on few centroids in more blocks
 constexpr int kMaxDimensions = 8;
 // Centroids that a box of points is tried against, one after the other, before its points part.
-constexpr int kMostVisits = 160;
+constexpr int kMaxVisits = 160;
 constexpr int kPartedBlocksPerProcessor = 4;
+constexpr int kMaxRanked = 2048;  // centroids that are put in order by comparing each with each
 // Lanes of one label from which on their sum is formed before it goes to memory.
 constexpr int kManyAlike = 3;
 // Bits of a place that do not count among centroids: enough are left to find neighbours.
@@ -72,12 +75,12 @@ struct Parted {
 /// Centroids in curve order ("slots"), and the boxes above them.
 struct Tree {
   std::int64_t k;
-  float* dev_centroids;             // k x stride_of(d)
-  std::int32_t* dev_indices;        // slot -> centroid
-  const std::uint64_t* dev_places;  // on the curve, of the first centroids
-  Integer* dev_sums;                // k x (d + 1) by slot: fixed-point sums, then the count
-  Boxes groups;                     // of kLanes slots
-  Boxes supers;                     // of kLanes groups
+  float* dev_centroids;       // k x stride_of(d)
+  std::int32_t* dev_indices;  // slot -> centroid
+  std::uint64_t* dev_places;  // on the curve, of the first centroids
+  Integer* dev_sums;          // k x (d + 1) by slot: fixed-point sums, then the count
+  Boxes groups;               // of kLanes slots
+  Boxes supers;               // of kLanes groups; a single one has no box
 };
 
 /// Place of a point on the Hilbert curve through the cube, Skilling's transposition.
@@ -139,6 +142,41 @@ __global__ void order_points_kernel(const float* __restrict__ dev_points, std::i
   if (i >= n) return;
   const std::int64_t from = dev_order[i];
   for (std::int64_t t = 0; t < d; ++t) dev_ordered[t * n + i] = dev_points[t * n + from];
+}
+
+/// The centroids in curve order, where they are few: a warp counts how many come before its own.
+template <int D>
+__global__ void __launch_bounds__(kSuperSlots)
+    rank_centroids_kernel(const float* __restrict__ dev_centroids, Tree tree, Cube cube) {
+  __shared__ std::uint64_t places[kMaxRanked];
+  for (int j = static_cast<int>(threadIdx.x); j < tree.k; j += kSuperSlots) {
+    float x[D];
+#pragma unroll
+    for (int t = 0; t < D; ++t) x[t] = dev_centroids[j * D + t];
+    places[j] = curve_place<D>(x, cube);
+  }
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int own = static_cast<int>(blockIdx.x * kLanes + threadIdx.x / kLanes);
+  if (own >= tree.k) return;
+  const std::uint64_t place = places[own] >> first_bit_of(D);
+  int rank = 0;
+  for (int j = lane; j < tree.k; j += kLanes) {
+    const std::uint64_t other = places[j] >> first_bit_of(D);
+    if (other < place || (other == place && j < own)) ++rank;
+  }
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    rank += __shfl_xor_sync(kAllLanes, rank, distance);
+  }
+  if (lane < stride_of(D)) {
+    tree.dev_centroids[rank * stride_of(D) + lane] =
+        lane < D ? dev_centroids[own * D + lane] : 0.0F;
+  }
+  if (lane == 0) {
+    tree.dev_indices[rank] = own;
+    tree.dev_places[rank] = places[own];
+  }
 }
 
 template <int D>
@@ -210,13 +248,14 @@ __device__ void load_centroid(const Tree& tree, std::int64_t slot, float (&c)[D]
 }
 
 /// New centroids from the sums, an empty cluster keeping its own, and the boxes around them: a
-/// thread a slot, a warp a group, a block of kSuperSlots threads a super.
+/// thread a slot, a warp a group, a block of kSuperSlots threads a super. A single super is left out,
+/// and blocks are smaller.
 template <int D>
 __global__ void __launch_bounds__(kSuperSlots)
     refit_kernel(Tree tree, double inverse_scale, float* __restrict__ dev_centroids,
                  unsigned* __restrict__ dev_parted_count) {
   if (blockIdx.x == 0 && threadIdx.x == 0) *dev_parted_count = 0;
-  const std::int64_t slot = std::int64_t{blockIdx.x} * kSuperSlots + threadIdx.x;
+  const std::int64_t slot = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   Box<D> box;
 #pragma unroll
   for (int t = 0; t < D; ++t) box.low[t] = INFINITY, box.high[t] = -INFINITY;
@@ -245,6 +284,7 @@ __global__ void __launch_bounds__(kSuperSlots)
     const std::int64_t group = slot / kLanes;
     if (group < tree.groups.count) store_box<D>(tree.groups, group, box);
   }
+  if (tree.supers.count == 1) return;
   __syncthreads();
   if (warp != 0) return;
   box = box_around(group_boxes[lane]);
@@ -289,8 +329,8 @@ __device__ unsigned near_boxes(const Boxes& boxes, std::int64_t first, const Box
 template <int D, class Visit>
 __device__ void visit_groups(const Tree& tree, const Box<D>& leaf, float limit, Visit visit) {
   for (std::int64_t first = 0; first < tree.supers.count; first += kLanes) {
-    for (unsigned supers = near_boxes(tree.supers, first, leaf, limit); supers != 0;
-         supers &= supers - 1) {
+    unsigned supers = tree.supers.count == 1 ? 1 : near_boxes(tree.supers, first, leaf, limit);
+    for (; supers != 0; supers &= supers - 1) {
       const std::int64_t super = first + __ffs(static_cast<int>(supers)) - 1;
       for (unsigned groups = near_boxes(tree.groups, super * kLanes, leaf, limit); groups != 0;
            groups &= groups - 1) {
@@ -482,7 +522,7 @@ __global__ void __launch_bounds__(kThreads)
   float second = INFINITY;
   std::int32_t nearest = -1;
   const bool visited =
-      visit_near<D>(tree, leaf, limit, kMostVisits, [&](std::int32_t slot, const float(&c)[D]) {
+      visit_near<D>(tree, leaf, limit, kMaxVisits, [&](std::int32_t slot, const float(&c)[D]) {
         const float distance = squared_distance<D>(x, c);
         nearest = distance < best || nearest < 0 ? slot : nearest;
         second = fminf(second, fmaxf(best, distance));
@@ -502,7 +542,7 @@ __global__ void __launch_bounds__(kThreads)
   const bool decided = second > limit_of<D>(best);
   if (__any_sync(kAllLanes, !decided)) {
     Nearest exactly{INFINITY, INT32_MAX, nearest};
-    visit_near<D>(tree, leaf, limit, kMostVisits, [&](std::int32_t slot, const float(&c)[D]) {
+    visit_near<D>(tree, leaf, limit, kMaxVisits, [&](std::int32_t slot, const float(&c)[D]) {
       if (decided) return;
       exactly.offer(exact_distance<D>(x, c), tree.dev_indices[slot], slot);
     });
@@ -537,32 +577,42 @@ __global__ void __launch_bounds__(kThreads)
     const float limit = limit_of<D>(known_distance<D, kFirst>(tree, cube, x, before));
 
     float best = INFINITY;
+    float second = INFINITY;  // of this lane's
+    std::int32_t own = 0;
     visit_groups<D>(tree, place, limit, [&](std::int64_t slot) {
-      if (slot + lane < tree.k) {
-        float c[D];
-        load_centroid<D>(tree, slot + lane, c);
-        best = fminf(best, squared_distance<D>(x, c));
-      }
+      if (slot + lane >= tree.k) return true;
+      float c[D];
+      load_centroid<D>(tree, slot + lane, c);
+      const float distance = squared_distance<D>(x, c);
+      if (distance < best) own = static_cast<std::int32_t>(slot + lane);
+      second = fminf(second, fmaxf(best, distance));
+      best = fminf(best, distance);
       return true;
     });
     const float least = __uint_as_float(warp_min(__float_as_uint(best)));
     // Whatever float32 cannot tell from the nearest, as defined.
     const float close = limit_of<D>(least);
+    const unsigned close_lanes = __ballot_sync(kAllLanes, !(best > close));
     Nearest nearest{INFINITY, INT32_MAX, -1};
-    visit_groups<D>(tree, place, close, [&](std::int64_t slot) {
-      if (slot + lane >= tree.k) return true;
-      float c[D];
-      load_centroid<D>(tree, slot + lane, c);
-      if (squared_distance<D>(x, c) > close) return true;
-      nearest.offer(exact_distance<D>(x, c), tree.dev_indices[slot + lane],
-                    static_cast<std::int32_t>(slot + lane));
-      return true;
-    });
+    if (__popc(close_lanes) == 1 && !__any_sync(kAllLanes, !(second > close))) {
+      nearest.slot = __shfl_sync(kAllLanes, own, __ffs(static_cast<int>(close_lanes)) - 1);
+      nearest.index = tree.dev_indices[nearest.slot];
+    } else {
+      visit_groups<D>(tree, place, close, [&](std::int64_t slot) {
+        if (slot + lane >= tree.k) return true;
+        float c[D];
+        load_centroid<D>(tree, slot + lane, c);
+        if (squared_distance<D>(x, c) > close) return true;
+        nearest.offer(exact_distance<D>(x, c), tree.dev_indices[slot + lane],
+                      static_cast<std::int32_t>(slot + lane));
+        return true;
+      });
 #pragma unroll
-    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-      nearest.offer(__shfl_xor_sync(kAllLanes, nearest.distance, distance),
-                    __shfl_xor_sync(kAllLanes, nearest.index, distance),
-                    __shfl_xor_sync(kAllLanes, nearest.slot, distance));
+      for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+        nearest.offer(__shfl_xor_sync(kAllLanes, nearest.distance, distance),
+                      __shfl_xor_sync(kAllLanes, nearest.index, distance),
+                      __shfl_xor_sync(kAllLanes, nearest.slot, distance));
+      }
     }
     const bool moves = nearest.slot != before;
     if (moves && lane == 0) {
@@ -665,6 +715,7 @@ class CudaTree final : public CudaLloyd<float> {
                  .dev_sums = dev_sums_.data(),
                  .groups = {dev_group_sides_.data(), groups},
                  .supers = {dev_super_sides_.data(), supers}};
+    iteration_.record([this](cudaStream_t stream) { launch<false>(stream); });
   }
 
   /// The cube around the points.
@@ -709,51 +760,69 @@ class CudaTree final : public CudaLloyd<float> {
   void order_centroids() {
     const auto timed = stage("order");
     const auto [n, d, k, precision] = shape();
-    sort_on_curve(dev_centroids_, d, 1, first_bit_of(static_cast<int>(d)), centroid_sort_,
-                  dev_indices_);
-    with_dimensions([&](auto dimensions) {
-      order_centroids_kernel<dimensions>
-          <<<blocks_for(tree_.k, kThreads), kThreads>>>(dev_centroids_.data(), tree_);
-      KMEANS_CUDA_LAUNCHED(order_centroids_kernel);
-    });
-    refit();  // no cluster has points yet: boxes alone
+    if (k <= kMaxRanked) {
+      with_dimensions([&](auto dimensions) {
+        rank_centroids_kernel<dimensions>
+            <<<blocks_for(k, kLanes), kSuperSlots>>>(dev_centroids_.data(), tree_, cube_);
+        KMEANS_CUDA_LAUNCHED(rank_centroids_kernel);
+      });
+    } else {
+      sort_on_curve(dev_centroids_, d, 1, first_bit_of(static_cast<int>(d)), centroid_sort_,
+                    dev_indices_);
+      with_dimensions([&](auto dimensions) {
+        order_centroids_kernel<dimensions>
+            <<<blocks_for(k, kThreads), kThreads>>>(dev_centroids_.data(), tree_);
+        KMEANS_CUDA_LAUNCHED(order_centroids_kernel);
+      });
+    }
+    refit(nullptr);  // no cluster has points yet: boxes alone
   }
 
   void iterate() override {
-    if (ordered_) {
-      assign<false>();
-    } else {
+    if (!ordered_) {
       order_centroids();
-      assign<true>();
+      launch<true>(nullptr);
       ordered_ = true;
+    } else if (profiled()) {
+      launch<false>(nullptr);
+    } else {
+      iteration_.launch();
     }
-    const auto timed = stage("update");
-    refit();
   }
 
   template <bool kFirst>
-  void assign() {
+  void launch(cudaStream_t stream) {
+    assign<kFirst>(stream);
+    const auto timed = stage("update");
+    refit(stream);
+  }
+
+  template <bool kFirst>
+  void assign(cudaStream_t stream) {
     const auto timed = stage("assign");
     const Parted parted{dev_parted_.data(), dev_parted_count_.data()};
     with_dimensions([&](auto dimensions) {
       const std::int64_t n = shape().n;
-      assign_near_kernel<dimensions, kFirst><<<blocks_for(n, kThreads), kThreads>>>(
+      assign_near_kernel<dimensions, kFirst><<<blocks_for(n, kThreads), kThreads, 0, stream>>>(
           dev_points_.data(), n, dev_order_.data(), tree_, cube_, scale_, dev_slots_.data(),
           dev_labels_.data(), parted);
       KMEANS_CUDA_LAUNCHED(assign_near_kernel);
       // As many as work at once: how many points parted is known to the GPU alone.
       const auto blocks = std::min<std::int64_t>(parted_blocks_, blocks_for(n, kThreads / kLanes));
-      assign_parted_kernel<dimensions, kFirst><<<static_cast<unsigned>(blocks), kThreads>>>(
-          dev_points_.data(), n, dev_order_.data(), tree_, cube_, scale_, dev_slots_.data(),
-          dev_labels_.data(), parted);
+      assign_parted_kernel<dimensions, kFirst>
+          <<<static_cast<unsigned>(blocks), kThreads, 0, stream>>>(
+              dev_points_.data(), n, dev_order_.data(), tree_, cube_, scale_, dev_slots_.data(),
+              dev_labels_.data(), parted);
       KMEANS_CUDA_LAUNCHED(assign_parted_kernel);
     });
   }
 
-  void refit() {
+  void refit(cudaStream_t stream) {
     with_dimensions([&](auto dimensions) {
-      refit_kernel<dimensions><<<blocks_for(tree_.k, kSuperSlots), kSuperSlots>>>(
-          tree_, inverse_scale_, dev_centroids_.data(), dev_parted_count_.data());
+      const int threads = tree_.supers.count == 1 ? kFewThreads : kSuperSlots;
+      refit_kernel<dimensions>
+          <<<blocks_for(tree_.k, threads), static_cast<unsigned>(threads), 0, stream>>>(
+              tree_, inverse_scale_, dev_centroids_.data(), dev_parted_count_.data());
       KMEANS_CUDA_LAUNCHED(refit_kernel);
     });
   }
@@ -765,6 +834,7 @@ class CudaTree final : public CudaLloyd<float> {
   Cube cube_{};
   Tree tree_{};
   CurveSort centroid_sort_;
+  IterationGraph iteration_;              // any but the first
   DeviceBuffer<std::int32_t> dev_order_;  // place in curve order -> point
   DeviceBuffer<std::int32_t> dev_slots_;  // place in curve order -> slot
   DeviceBuffer<std::int32_t> dev_parted_;
