@@ -12,11 +12,11 @@
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_search.cuh"
+#include "implementations/cuda/_wgmma.cuh"
 
 namespace kmeans::cuda {
 
 constexpr int kTileRows = 64;  // points of a tile, those of a matrix instruction
-constexpr int kChunk = 8;      // halves in a row of a core matrix
 constexpr int kExtra = 4;      // columns for norms and bounds
 constexpr double kFarthestNorm = 30000;
 constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
@@ -49,11 +49,6 @@ struct Extents {
 
 __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
   return std::int64_t{kTileRows} * s.padded;
-}
-
-/// Where (row, column) of a tile of `rows` rows stands: chunks of 8 columns, in them all rows.
-__device__ inline std::int64_t place_in_tile(int rows, int row, int column) {
-  return std::int64_t{column / kChunk} * rows * kChunk + row * kChunk + column % kChunk;
 }
 
 /// A warp a row. Rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Architectures: 80-virtual 90-real
+// Architectures: 80-virtual 90a-real
 //
 // Idea:      few centroids: a warp multiplies its points with all of them, labels them and adds those
 //            that changed cluster to the block's sums, in one pass over a float16 copy of the points;
@@ -25,6 +25,7 @@
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_pair.cuh"
+#include "implementations/cuda/_wgmma.cuh"
 
 namespace {
 
@@ -32,8 +33,10 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
 constexpr int kMaxSteps = 8;  // of sixteen coordinates
 constexpr int kMaxCentroids = 256;
-constexpr int kListed = 2 * kLanes;  // that a warp collects: room for 32 more where half is taken
-constexpr int kChanges = kListed + BlockSums::kBatch;
+constexpr int kEnough = kLanes;  // that a warp collects, then it passes them on
+constexpr int kListed =
+    3 * kLanes;  // room for 32 more, and where a warp group's warps do so together,
+constexpr int kChanges = kListed + BlockSums::kBatch;  // once more
 constexpr float kFarFromAll = 1e30F;  // half a squared distance above all others: no centroid
 constexpr float kNoBound = 1e30F;
 constexpr double kFarthest = 32768;  // a scaled coordinate that float16 holds
@@ -44,9 +47,16 @@ constexpr int kOpenChanges = kLanes + BlockSums::kBatch;
 
 /// Those of a block of the first kernel; `tiles`: eight columns each of a chunk of centroids, whose
 /// distances a warp has in registers.
-__host__ __device__ constexpr int threads_for(int steps, int tiles) {
-  return tiles == 8 && steps > 2 ? 384 : 512;
+__host__ __device__ constexpr int threads_for(int steps, int tiles, bool wide) {
+  return (tiles >= 8 && steps > 2) ? 384 : 512;
 }
+
+/// Warp groups multiply (Hopper), where centroids are more than a warp's tiles of 32: all four warps share
+/// what they read of the centroids. Of the coordinates, at most so many steps.
+constexpr int kMaxWideSteps = 4;
+constexpr int kGroupWarps = 4;
+constexpr double kFarthestWide = 30000;  // half a squared norm: as float16 it stays below kFarWide
+constexpr double kFarWide = 60000;       // that of no centroid
 
 /// A point that is not decided, and the two centroids that are left if these are known.
 struct Open {
@@ -60,7 +70,9 @@ struct Task {
   std::int64_t n;
   int d;
   int k;
-  int chunks;  // of centroids
+  int chunks;   // of centroids
+  int columns;  // in all chunks
+  bool wide;    // warp groups multiply
   double scale;
   double inverse_scale;
   double copy_scale;
@@ -70,8 +82,9 @@ struct Task {
   const uint4* dev_rows;     // the points' copy: pairs of row blocks
   const uint4* dev_lengths;  // of a pair, for each lane's four rows: (|x'|, |x' - x~|), rounded up
   float* dev_centroids;      // k x d
-  __half* dev_columns;       // the centroids' copy, negated: column blocks
-  float* dev_half_norms;     // of a column
+  __half*
+      dev_columns;  // the centroids' copy, negated: column blocks; wide: a tile as wgmma reads it
+  float* dev_half_norms;  // of a column
   float4* dev_margins;    // of a column: what |x'| and |x' - x~| are multiplied with, and the rest
   float* dev_transposed;  // the centroids: d columns of kLanes own_for(k), infinite past the last
   Integer* dev_sums;      // k x (d + 1)
@@ -80,16 +93,24 @@ struct Task {
   unsigned* dev_counts;  // of those between two centroids, and of the others
 };
 
-__host__ __device__ constexpr int columns_of(int chunks, int tiles) {
-  return chunks * tiles * kMmaColumns;
-}
+/// How d and k lie in the first kernel.
+struct Cut {
+  int steps;   // of sixteen coordinates
+  int tiles;   // of eight centroids, in a chunk
+  int chunks;  // of centroids
+  bool wide;
 
-/// Shared memory of the first kernel.
-std::int64_t pass_bytes(std::int64_t k, std::int64_t d, int steps, int tiles, int chunks) {
-  const std::int64_t columns = columns_of(chunks, tiles);
-  return columns / kMmaColumns * steps * kColumnPiece + columns * 8 + chunks * 16 +
-         threads_for(steps, tiles) / kLanes * (kChanges + kListed) * 8 + BlockSums::bytes(k, d);
-}
+  [[nodiscard]] int columns() const { return chunks * tiles * kMmaColumns; }
+  /// Of the centroids' copy: wide, one more step has their norms.
+  [[nodiscard]] std::int64_t column_bytes() const {
+    return std::int64_t{columns()} * kMmaDepth * 2 * (steps + (wide ? 1 : 0));
+  }
+  [[nodiscard]] std::int64_t shared_bytes(std::int64_t k, std::int64_t d) const {
+    return column_bytes() + (wide ? 0 : columns() * 8) + chunks * 16 +
+           threads_for(steps, tiles, wide) / kLanes * (kChanges + kListed) * 8 +
+           BlockSums::bytes(k, d);
+  }
+};
 
 /// Centroids of a lane in the second.
 int own_for(std::int64_t k) { return k <= 32 ? 1 : (k <= 64 ? 2 : (k <= 128 ? 4 : 8)); }
@@ -146,21 +167,17 @@ __device__ __forceinline__ void load_columns(const unsigned char* block, uint2 (
   }
 }
 
-/// A chunk of centroids: distances, their least, and how many are within the bound above it. When the rows
-/// have been multiplied, `then` may load others in their place.
-template <int kSteps, int kTiles, class Then>
-__device__ __forceinline__ void look_at_chunk(const Rows<kSteps>& rows, const uint4& row_lengths,
-                                              const unsigned char* blocks, const float4* half_norms,
-                                              const float4& margin, int first_column,
-                                              Nearest (&nearest)[4], const Then& then) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  float sums[2][kTiles][4];
-  float least[4] = {INFINITY, INFINITY, INFINITY, INFINITY};
+/// A warp's rows times a chunk of centroids.
+template <int kSteps, int kTiles>
+__device__ __forceinline__ void multiply_chunk(const Rows<kSteps>& rows,
+                                               const unsigned char* blocks,
+                                               const float4* half_norms,
+                                               float (&sums)[2][kTiles][4]) {
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
     uint2 columns[kSteps];
     load_columns<kSteps>(blocks + tile * kSteps * kColumnPiece, columns);
-    const float4 norms = half_norms[tile * 4 + lane % 4];
+    const float4 norms = half_norms[tile * 4 + threadIdx.x % 4];
 #pragma unroll
     for (int block = 0; block < 2; ++block) {
       float(&own)[4] = sums[block][tile];
@@ -170,35 +187,113 @@ __device__ __forceinline__ void look_at_chunk(const Rows<kSteps>& rows, const ui
         multiply_add(own, rows.pieces[block][step], columns[step],
                      {own[0], own[1], own[2], own[3]});
       }
-      least[2 * block] = fminf(least[2 * block], fminf(own[0], own[1]));
-      least[2 * block + 1] = fminf(least[2 * block + 1], fminf(own[2], own[3]));
     }
   }
-  then();
-  const unsigned lengths[4] = {row_lengths.x, row_lengths.y, row_lengths.z, row_lengths.w};
-  float limits[4];
+}
+
+/// The distances of a chunk of centroids: their least, and how many are within the bound above it.
+template <int kBlocks, int kTiles>
+__device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles][4],
+                                            const unsigned (&lengths)[2 * kBlocks],
+                                            const float4& margin, int first_column,
+                                            Nearest* nearest) {
+  constexpr int kRows = 2 * kBlocks;
+  float limits[kRows];
 #pragma unroll
-  for (int row = 0; row < 4; ++row) {
+  for (int row = 0; row < kRows; ++row) {
+    float least = INFINITY;
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const float* two = sums[row / 2][tile] + row % 2 * 2;
+      least = fminf(least, fminf(two[0], two[1]));
+    }
     __half2 halves;
     memcpy(&halves, &lengths[row], sizeof(halves));
     const float2 length = __half22float2(halves);
     const float width = __fmaf_rn(length.x, margin.x, __fmaf_rn(length.y, margin.y, margin.z));
-    nearest[row].look(least[row] - width, least[row] + width);
+    nearest[row].look(least - width, least + width);
     limits[row] = (nearest[row].upper + width) * kLarge;
   }
-  float counted[4] = {};
+  float counted[kRows] = {};
 #pragma unroll
   for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
-    for (int e = 0; e < 8; ++e) {
+    for (int e = 0; e < 4 * kBlocks; ++e) {
       const float number = kOne + static_cast<float>(tile * kMmaColumns + e % 2);
       counted[e / 2] = count_below(sums[e / 4][tile][e % 4], limits[e / 2], number, counted[e / 2]);
     }
   }
-  const auto offset = static_cast<float>(first_column + lane % 4 * 2);
+  const auto offset = static_cast<float>(first_column + static_cast<int>(threadIdx.x) % 4 * 2);
 #pragma unroll
-  for (int row = 0; row < 4; ++row) {
-    nearest[row].add(counted[row], offset);
+  for (int row = 0; row < kRows; ++row) nearest[row].add(counted[row], offset);
+}
+
+/// A warp's rows and all centroids. When the rows have been multiplied, `then` may load others in their
+/// place.
+template <int kSteps, int kTiles, class Then>
+__device__ __forceinline__ void look_at_all(const Task& task, const Rows<kSteps>& rows,
+                                            const unsigned (&lengths)[4],
+                                            const unsigned char* blocks, const float4* half_norms,
+                                            const float4* margins, Nearest (&nearest)[4],
+                                            const Then& then) {
+  for (int chunk = 0; chunk < task.chunks; ++chunk) {
+    const int first = chunk * kTiles * kMmaColumns;
+    float sums[2][kTiles][4];
+    multiply_chunk<kSteps, kTiles>(rows, blocks + chunk * (kTiles * kSteps * kColumnPiece),
+                                   half_norms + first / 2, sums);
+    if (chunk + 1 == task.chunks) then();
+    judge_chunk<2, kTiles>(sums, lengths, margins[chunk], first, nearest);
+  }
+}
+
+/// Products from step kStep on. No loop: the compiler would wait for every product of one.
+template <int kStep, int kSteps, int kSums>
+__device__ __forceinline__ void multiply_steps(const uint4 (&rows)[kSteps], const __half* columns,
+                                               int pitch, float (&sums)[kSums]) {
+  if constexpr (kStep < kSteps) {
+    multiply_rows(sums, rows[kStep], descriptor(columns + kStep * kMmaDepth * pitch, pitch),
+                  kStep > 0);
+    multiply_steps<kStep + 1>(rows, columns, pitch, sums);
+  }
+}
+
+/// A warp group's 64 rows times a chunk of centroids; they may still be under way.
+template <int kSteps, int kSums>
+__device__ __forceinline__ void multiply_chunk_wide(const uint4 (&rows)[kSteps], const uint4& ones,
+                                                    const __half* columns, int pitch,
+                                                    float (&sums)[kSums]) {
+  multiply_steps<0>(rows, columns, pitch, sums);
+  multiply_rows(sums, ones, descriptor(columns + kSteps * kMmaDepth * pitch, pitch), true);
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// The same by a warp group, which multiplies each half of its rows by itself.
+template <int kSteps, int kTiles, class Then>
+__device__ __forceinline__ void look_at_all_wide(const Task& task, const Rows<kSteps>& rows,
+                                                 const unsigned (&lengths)[4],
+                                                 const unsigned char* blocks, const float4* margins,
+                                                 Nearest (&nearest)[4], const Then& then) {
+  const auto* columns = reinterpret_cast<const __half*>(blocks);
+  // What the norms' columns meet: ones. In registers of their own, which products under way may read.
+  uint4 ones{threadIdx.x % 4 == 0 ? 0x3c003c00U : 0U, 0, 0, 0};
+  ones.y = ones.x;
+  asm volatile("" : "+r"(ones.x), "+r"(ones.y), "+r"(ones.z), "+r"(ones.w));
+#pragma unroll
+  for (int block = 0; block < 2; ++block) {
+    const unsigned own_lengths[2] = {lengths[2 * block], lengths[2 * block + 1]};
+    for (int chunk = 0; chunk < task.chunks; ++chunk) {
+      const int first = chunk * kTiles * kMmaColumns;
+      float sums[4 * kTiles];
+      pin(sums);
+      asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+      multiply_chunk_wide(rows.pieces[block], ones, columns + first * kCoreHalves, task.columns,
+                          sums);
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      pin(sums);
+      if (block == 1 && chunk + 1 == task.chunks) then();
+      judge_chunk<1, kTiles>(reinterpret_cast<float(&)[1][kTiles][4]>(sums), own_lengths,
+                             margins[chunk], first, nearest + 2 * block);
+    }
   }
 }
 
@@ -246,30 +341,36 @@ __device__ inline void publish(const Task& task, const Open* listed, int count) 
 }
 
 /// Labels by the float16 copies, sums of the points that changed, and the list of those still open.
-template <int kSteps, int kTiles>
-__global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_kernel(Task task) {
+template <int kSteps, int kTiles, bool kWide>
+__global__ void __launch_bounds__(threads_for(kSteps, kTiles, kWide), 1)
+    label_and_add_kernel(Task task) {
   extern __shared__ __align__(16) unsigned char memory[];
-  constexpr int kThreads = threads_for(kSteps, kTiles);
+  constexpr int kThreads = threads_for(kSteps, kTiles, kWide);
   constexpr int kWarps = kThreads / kLanes;
-  constexpr int kChunkBytes = kTiles * kSteps * kColumnPiece;
+  constexpr int kColumnBytes = kMmaDepth * 2 * (kSteps + (kWide ? 1 : 0));
   constexpr bool kAhead = kSteps <= 3;  // more registers than that are not held while points move
-  const int columns = columns_of(task.chunks, kTiles);
   unsigned char* blocks = memory;
-  auto* margins = reinterpret_cast<float4*>(memory + task.chunks * kChunkBytes);
+  auto* margins = reinterpret_cast<float4*>(memory + task.columns * kColumnBytes);
   auto* half_norms = margins + task.chunks;  // of two columns, for the rows of a product: twice
-  auto* all_changes = reinterpret_cast<Change*>(half_norms + columns / 2);
+  auto* all_changes = reinterpret_cast<Change*>(half_norms + (kWide ? 0 : task.columns / 2));
   auto* all_open = reinterpret_cast<Open*>(all_changes + kWarps * kChanges);
   const BlockSums sums(all_open + kWarps * kListed, task.k, task.d);
   const unsigned lane = threadIdx.x % kLanes;
-  const unsigned warp = threadIdx.x / kLanes;
+  // From a shuffle, so that the compiler knows it to be the same in all lanes.
+  const unsigned warp = __shfl_sync(kAllLanes, threadIdx.x / kLanes, 0);
   Change* changes = all_changes + warp * kChanges;
   Open* open = all_open + warp * kListed;
 
+  // Where a warp group's warps wait for one another, they pass on what they have in the same round: the
+  // one after that in which one of them had enough.
+  __shared__ int enough_in[kThreads / kLanes / kGroupWarps];
+  int* enough = &enough_in[warp / kGroupWarps];
+  if (lane == 0) *enough = -1;
   const auto* dev_columns = reinterpret_cast<const uint4*>(task.dev_columns);
-  for (int e = static_cast<int>(threadIdx.x); e < task.chunks * kChunkBytes / 16; e += kThreads) {
+  for (int e = static_cast<int>(threadIdx.x); e < task.columns * kColumnBytes / 16; e += kThreads) {
     reinterpret_cast<uint4*>(blocks)[e] = dev_columns[e];
   }
-  for (int e = static_cast<int>(threadIdx.x); e < columns / 2; e += kThreads) {
+  for (int e = static_cast<int>(threadIdx.x); !kWide && e < task.columns / 2; e += kThreads) {
     const float2 two = reinterpret_cast<const float2*>(task.dev_half_norms)[e];
     half_norms[e] = {two.x, two.y, two.x, two.y};
   }
@@ -284,12 +385,19 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
                       __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.y))),
                       __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.z))), 0};
   }
+  if constexpr (kWide) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
 
-  const auto pairs = static_cast<unsigned>((task.n + kPairRows - 1) / kPairRows);
+  // A warp group's warps go on together; the copy has whole groups.
+  constexpr unsigned kTogether = kWide ? kGroupWarps : 1;
+  const auto pairs =
+      static_cast<unsigned>((task.n + kTogether * kPairRows - 1) / (kTogether * kPairRows)) *
+      kTogether;
   const unsigned stride = gridDim.x * kWarps;
   const unsigned below = (1U << lane) - 1;
   const auto none = static_cast<std::uint16_t>(task.k);
+  int passed_on = 0;
+  int round = 0;
   int change_count = 0;
   int open_count = 0;
   Rows<kSteps> rows;
@@ -305,15 +413,20 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
       const Known known = next;
       if (!kAhead) rows.load(task, pair, lane);
       Nearest nearest[4];
-      for (int chunk = 0; chunk < task.chunks; ++chunk) {
-        const int first = chunk * kTiles * kMmaColumns;
-        look_at_chunk<kSteps, kTiles>(rows, known.lengths, blocks + chunk * kChunkBytes,
-                                      half_norms + first / 2, margins[chunk], first, nearest, [&] {
-                                        if (chunk + 1 == task.chunks && pair + stride < pairs) {
-                                          if (kAhead) rows.load(task, pair + stride, lane);
-                                          next.load(task, pair + stride, lane);
-                                        }
-                                      });
+      const unsigned lengths[4] = {known.lengths.x, known.lengths.y, known.lengths.z,
+                                   known.lengths.w};
+      const auto load_next = [&] {
+        if (pair + stride >= pairs) return;
+        if (kAhead) rows.load(task, pair + stride, lane);
+        next.load(task, pair + stride, lane);
+      };
+      if constexpr (kWide) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // else not called: cut_for()
+        look_at_all_wide<kSteps, kTiles>(task, rows, lengths, blocks, margins, nearest, load_next);
+#endif
+      } else {
+        look_at_all<kSteps, kTiles>(task, rows, lengths, blocks, half_norms, margins, nearest,
+                                    load_next);
       }
       const Nearest own = own_row(nearest);
       const unsigned i = pair * kPairRows + row_of(lane);
@@ -339,11 +452,22 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
       change_count += __popc(all_changed);
       open_count += __popc(all_left);
     }
-    if (open_count > (more ? kListed - kLanes : 0)) {
+    bool passes_on = !more;
+    if constexpr (kWide) {
+      int said = 0;
+      if (lane == 0) said = atomicMax(enough, -1);  // as it is
+      said = __shfl_sync(kAllLanes, said, 0);
+      passes_on = passes_on || (said >= passed_on && said < round);
+      if (passes_on) passed_on = round;
+      const bool has_enough = max(open_count, change_count) > kEnough;
+      if (!passes_on && has_enough && said < passed_on && lane == 0) atomicMax(enough, round);
+      ++round;
+    }
+    if (open_count > (passes_on ? 0 : kWide ? kListed - kLanes : kEnough)) {
       publish(task, open, open_count);
       open_count = 0;
     }
-    if (change_count > (more ? kListed - kLanes : 0)) {
+    if (change_count > (passes_on ? 0 : kWide ? kListed - kLanes : kEnough)) {
       sums.move<(kSteps == 1 ? 16 : 32)>(changes, change_count, task.dev_points, task.scale);
       change_count = 0;
     }
@@ -517,7 +641,7 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
 }
 
 /// A warp a column: the new centroid, its copies, and what rounding one of them can have changed.
-__global__ void move_centroids_kernel(Task task, int steps, int columns, int pitch) {
+__global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kLanes);
   if (j == 0 && lane < 2) task.dev_counts[lane] = 0;
@@ -525,10 +649,10 @@ __global__ void move_centroids_kernel(Task task, int steps, int columns, int pit
   if (!exists && j < pitch) {
     for (int t = lane; t < task.d; t += kLanes) task.dev_transposed[t * pitch + j] = INFINITY;
   }
-  if (j >= columns) return;
+  if (j >= task.columns) return;
   const Integer* sums = task.dev_sums + std::int64_t{j} * (task.d + 1);
   const auto count = exists ? static_cast<long long>(sums[task.d]) : 0;
-  __half* block = task.dev_columns + j / kMmaColumns * steps * (kColumnPiece / 2);
+  __half* block = task.dev_columns + (task.wide ? 0 : j / kMmaColumns * steps * (kColumnPiece / 2));
   double squared = 0;
   double squared_copy = 0;
   double squared_rest = 0;
@@ -548,23 +672,36 @@ __global__ void move_centroids_kernel(Task task, int steps, int columns, int pit
     squared += c * c;
     squared_copy += kept * kept;
     squared_rest += (c - kept) * (c - kept);
-    block[place_in_columns(steps, j % kMmaColumns, t)] = __hneg(copy);
+    const int place =
+        task.wide ? place_in_tile(task.columns, j, t) : place_in_columns(steps, j % kMmaColumns, t);
+    block[place] = __hneg(copy);
   }
   far = __any_sync(kAllLanes, far);
   constexpr double kUp = 1 + 0x1p-20;  // above the roundings of sums, roots and what they enter
   // Products of some columns and the sum before are aligned to the largest and cut: of each step at
   // most twenty terms, if four products are added at a time, lose 2^-23 of all magnitudes. The
   // comparisons' own roundings are within 2^-20 of them.
-  const double share = (steps + 1) * 20 * 0x1p-23 + 0x1p-20;
-  const double half_norm = warp_sum(squared) / 2;
+  const double share = (steps + (task.wide ? 2 : 1)) * 20 * 0x1p-23 + 0x1p-20;
+  double half_norm = warp_sum(squared) / 2;
+  if (task.wide && half_norm > kFarthestWide) far = true, half_norm = 0;
   const double length = kUp * sqrt(warp_sum(squared_copy));
   const double rest = kUp * sqrt(warp_sum(squared_rest));
+  const double norm_share = share + (task.wide ? 0x1p-22 : 0);  // in two parts it is that much off
+  if (task.wide && lane < kMmaDepth) {  // the step of the norms, which come in two parts
+    const double norm = exists ? half_norm : kFarWide;
+    const __half high = __double2half(norm);
+    const __half low = __double2half(norm - static_cast<double>(__half2float(high)));
+    const __half none = __float2half(0.0F);
+    block[place_in_tile(task.columns, j, steps * kMmaDepth + lane)] =
+        lane == 0 ? high : (lane == 1 ? low : none);
+  }
   if (lane != 0) return;
   task.dev_half_norms[j] = exists ? static_cast<float>(half_norm) : kFarFromAll;
-  task.dev_margins[j] = far ? float4{kNoBound, kNoBound, kNoBound, 0}
-                            : float4{static_cast<float>(kUp * (rest + share * length + 0x1p-24)),
-                                     static_cast<float>(kUp * length),
-                                     static_cast<float>(kUp * (share * half_norm + 0x1p-24)), 0};
+  task.dev_margins[j] =
+      far ? float4{kNoBound, kNoBound, kNoBound, 0}
+          : float4{static_cast<float>(kUp * (rest + share * length + 0x1p-24)),
+                   static_cast<float>(kUp * length),
+                   static_cast<float>(kUp * (norm_share * half_norm + 0x1p-23)), 0};
 }
 
 /// A warp a point.
@@ -597,8 +734,24 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::in
 }
 
 int steps_for(std::int64_t d) { return static_cast<int>(ceil_div(d, kMmaDepth)); }
-int tiles_for(std::int64_t k) { return k <= 8 ? 1 : (k <= 16 ? 2 : (k <= 32 ? 4 : 8)); }
-int chunks_for(std::int64_t k) { return static_cast<int>(ceil_div(k, tiles_for(k) * kMmaColumns)); }
+
+Cut narrow_cut(std::int64_t k, std::int64_t d) {
+  const int tiles = k <= 8 ? 1 : (k <= 16 ? 2 : (k <= 32 ? 4 : 8));
+  return {.steps = steps_for(d),
+          .tiles = tiles,
+          .chunks = static_cast<int>(ceil_div(k, tiles * kMmaColumns)),
+          .wide = false};
+}
+
+Cut cut_for(std::int64_t k, std::int64_t d, const kmeans::GpuDevice& gpu) {
+  const Cut narrow = narrow_cut(k, d);
+  if (gpu.major != 9 || narrow.chunks == 1 || narrow.steps > kMaxWideSteps) return narrow;
+  const Cut wide{.steps = narrow.steps,
+                 .tiles = 16,
+                 .chunks = static_cast<int>(ceil_div(k, 16 * kMmaColumns)),
+                 .wide = true};
+  return wide.shared_bytes(k, d) <= gpu.shared_bytes_per_block ? wide : narrow;
+}
 
 kmeans::Support few_centroids(const kmeans::Shape& shape) {
   const auto [n, d, k, precision] = shape;
@@ -615,8 +768,7 @@ kmeans::Support few_centroids(const kmeans::Shape& shape) {
         "this is " +
         std::to_string(gpu->major) + "." + std::to_string(gpu->minor));
   }
-  const std::int64_t bytes =
-      std::max(pass_bytes(k, d, steps_for(d), tiles_for(k), chunks_for(k)), open_bytes(k, d));
+  const std::int64_t bytes = std::max(cut_for(k, d, *gpu).shared_bytes(k, d), open_bytes(k, d));
   if (bytes > gpu->shared_bytes_per_block) {
     return kmeans::Support::no("centroids and sums of d = " + std::to_string(d) +
                                ", k = " + std::to_string(k) + " take " + std::to_string(bytes) +
@@ -635,11 +787,12 @@ class CudaOnepass final : public CudaLloyd<float> {
     const auto [n, d, k, precision] = shape();
     const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
     frame_ = frame_of(dev_points_, n, d);
-    const int columns = columns_of(chunks_for(k), tiles_for(k));
-    const std::int64_t pairs = ceil_div(n, kPairRows);
+    cut_ = cut_for(k, d, *kmeans::current_gpu());
+    const int columns = cut_.columns();
+    const std::int64_t pairs = ceil_div(n, kGroupWarps * kPairRows) * kGroupWarps;
     dev_rows_ = DeviceBuffer<uint4>(pairs * 2 * steps_for(d) * kLanes);
     dev_lengths_ = DeviceBuffer<uint4>(pairs * 8);
-    dev_columns_ = DeviceBuffer<__half>(std::int64_t{columns} * steps_for(d) * kMmaDepth);
+    dev_columns_ = DeviceBuffer<__half>(cut_.column_bytes() / 2);
     dev_half_norms_ = DeviceBuffer<float>(columns);
     dev_margins_ = DeviceBuffer<float4>(columns);
     dev_transposed_ = DeviceBuffer<float>(d * own_for(k) * kLanes);
@@ -649,7 +802,9 @@ class CudaOnepass final : public CudaLloyd<float> {
     task_ = {.n = n,
              .d = static_cast<int>(d),
              .k = static_cast<int>(k),
-             .chunks = chunks_for(k),
+             .chunks = cut_.chunks,
+             .columns = columns,
+             .wide = cut_.wide,
              .scale = kmeans::exact::power_of_two(s),
              .inverse_scale = kmeans::exact::power_of_two(-s),
              .copy_scale = frame_.scale,
@@ -668,8 +823,8 @@ class CudaOnepass final : public CudaLloyd<float> {
              .dev_open = dev_open_.data(),
              .dev_counts = dev_counts_.data()};
     copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
-        dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, steps_for(d),
-        pairs * kPairRows, reinterpret_cast<__half*>(dev_rows_.data()),
+        dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, cut_.steps, pairs * kPairRows,
+        reinterpret_cast<__half*>(dev_rows_.data()),
         reinterpret_cast<__half2*>(dev_lengths_.data()));
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
     with_pass([&](auto kernel, int) { allow_shared_bytes(kernel, shared_bytes()); });
@@ -711,10 +866,9 @@ class CudaOnepass final : public CudaLloyd<float> {
   }
 
   void move_centroids(cudaStream_t stream) {
-    const int columns = columns_of(task_.chunks, tiles_for(task_.k));
     const int pitch = own_for(task_.k) * kLanes;
-    move_centroids_kernel<<<blocks_for(std::int64_t{std::max(columns, pitch)} * kLanes, 256), 256,
-                            0, stream>>>(task_, steps_for(task_.d), columns, pitch);
+    move_centroids_kernel<<<blocks_for(std::int64_t{std::max(task_.columns, pitch)} * kLanes, 256),
+                            256, 0, stream>>>(task_, cut_.steps, pitch);
     KMEANS_CUDA_LAUNCHED(move_centroids_kernel);
   }
 
@@ -722,21 +876,24 @@ class CudaOnepass final : public CudaLloyd<float> {
   template <class Use>
   void with_pass(const Use& use) const {
     with_steps<kMaxSteps>([&](auto steps) {
-      const auto with_tiles = [&](auto tiles) {
-        use(label_and_add_kernel<steps, tiles>, threads_for(steps, tiles));
+      const auto with = [&](auto tiles, auto wide) {
+        use(label_and_add_kernel<steps, tiles, wide>, threads_for(steps, tiles, wide));
       };
-      switch (tiles_for(task_.k)) {
-        case 1: return with_tiles(std::integral_constant<int, 1>());
-        case 2: return with_tiles(std::integral_constant<int, 2>());
-        case 4: return with_tiles(std::integral_constant<int, 4>());
-        default: return with_tiles(std::integral_constant<int, 8>());
+      if constexpr (steps <= kMaxWideSteps) {
+        if (cut_.wide) return with(std::integral_constant<int, 16>(), std::true_type());
+      }
+      switch (cut_.tiles) {
+        case 1: return with(std::integral_constant<int, 1>(), std::false_type());
+        case 2: return with(std::integral_constant<int, 2>(), std::false_type());
+        case 4: return with(std::integral_constant<int, 4>(), std::false_type());
+        default: return with(std::integral_constant<int, 8>(), std::false_type());
       }
     });
   }
   template <int kSteps, class Use>
   void with_steps(const Use& use) const {
     if constexpr (kSteps > 1) {
-      if (steps_for(task_.d) < kSteps) return with_steps<kSteps - 1>(use);
+      if (cut_.steps < kSteps) return with_steps<kSteps - 1>(use);
     }
     use(std::integral_constant<int, kSteps>());
   }
@@ -751,14 +908,14 @@ class CudaOnepass final : public CudaLloyd<float> {
     }
   }
   [[nodiscard]] std::size_t shared_bytes() const {
-    return static_cast<std::size_t>(
-        pass_bytes(task_.k, task_.d, steps_for(task_.d), tiles_for(task_.k), task_.chunks));
+    return static_cast<std::size_t>(cut_.shared_bytes(task_.k, task_.d));
   }
   [[nodiscard]] std::size_t open_shared_bytes() const {
     return static_cast<std::size_t>(open_bytes(task_.k, task_.d));
   }
 
   Task task_{};
+  Cut cut_{};
   CopyFrame frame_;
   IterationGraph iteration_;
   DeviceBuffer<uint4> dev_rows_;

@@ -35,7 +35,7 @@ struct Arguments {
   int d;
   int k;
   int held;            // points of a block, at most
-  int copies;          // of a block's changes
+  int copies;          // of a block's changes, a power of two
   std::int64_t first;  // iterations before this call, of this fit
   std::int64_t iterations;
   double scale;
@@ -116,21 +116,22 @@ __device__ __noinline__ int nearest_exactly(const float* point, int held, const 
   return nearest;
 }
 
+/// From a copy of the changes to the next: odd, so that copies begin in different banks.
+__host__ __device__ constexpr std::int64_t change_pitch(std::int64_t cells) { return cells | 1; }
+
 /// 64-bit additions from two native 32-bit ones each: whoever makes a lower half wrap carries. Several
 /// at once, so that they do not wait for one another.
 template <int kCount>
-__device__ void add_shared(Integer* sums, const long long (&values)[kCount], int count) {
-  auto* halves = reinterpret_cast<unsigned*>(sums);
+__device__ void add_shared(unsigned* lows, unsigned* highs, const long long (&values)[kCount]) {
   unsigned before[kCount];
 #pragma unroll
   for (int a = 0; a < kCount; ++a) {
-    if (a < count) before[a] = atomicAdd(&halves[2 * a], static_cast<unsigned>(values[a]));
+    before[a] = atomicAdd(&lows[a], static_cast<unsigned>(values[a]));
   }
 #pragma unroll
   for (int a = 0; a < kCount; ++a) {
-    if (a >= count) break;
     const unsigned carry = before[a] + static_cast<unsigned>(values[a]) < before[a] ? 1 : 0;
-    atomicAdd(&halves[2 * a + 1], static_cast<unsigned>(values[a] >> 32) + carry);
+    atomicAdd(&highs[a], static_cast<unsigned>(values[a] >> 32) + carry);
   }
 }
 
@@ -140,8 +141,10 @@ constexpr int kGap = 8;
 
 /// What a block keeps in shared memory.
 struct Held {
-  Integer* totals;   // k x (d + 1): sums of all points, then their count
-  Integer* changes;  // copies x k x (d + 1): of this block since it last told
+  Integer* totals;  // k x (d + 1): sums of all points, then their count
+  unsigned*
+      lows;  // copies x change_pitch(): lower halves of what this block changed since it last told
+  unsigned* highs;   // the same: upper halves
   float* centroids;  // k rows of centroid_stride(D)
   float* points;     // D columns of task.held
   unsigned* moves;   // points whose label changed: index, and the cluster before + 1
@@ -216,6 +219,7 @@ template <int D>
 __device__ void move_points(const Arguments& task, const Held& held) {
   constexpr int kOwn = D <= 4 ? D + 1 : 1;  // sums of a thread
   const int width = task.d + 1;
+  const int pitch = static_cast<int>(change_pitch(task.k * width));
   const int parts = kOwn > 1 ? 1 : width;
   const int count = *held.move_count * parts;
   for (int e = static_cast<int>(threadIdx.x); e < count; e += static_cast<int>(blockDim.x)) {
@@ -224,9 +228,9 @@ __device__ void move_points(const Arguments& task, const Held& held) {
     const unsigned listed = held.moves[move];
     const int own = static_cast<int>(listed & 0xffff);
     const int before = static_cast<int>(listed >> 16) - 1;
-    Integer* changes = held.changes + move % task.copies * task.k * width + first;
-    Integer* to = &changes[held.labels[own] * width];
-    Integer* from = &changes[before * width];
+    const int place = (move & (task.copies - 1)) * pitch + first;
+    const int to = place + held.labels[own] * width;
+    const int from = place + before * width;
     long long values[kOwn];
 #pragma unroll
     for (int part = 0; part < kOwn; ++part) {
@@ -234,22 +238,23 @@ __device__ void move_points(const Arguments& task, const Held& held) {
       values[part] =
           t < task.d ? exact_fixed_point(held.points[t * task.held + own], task.scale) : 1;
     }
-    const int sums = kOwn > 1 ? width : 1;
-    add_shared(to, values, sums);
+    add_shared(held.lows + to, held.highs + to, values);
     if (before < 0) continue;
 #pragma unroll
     for (int part = 0; part < kOwn; ++part) values[part] = -values[part];
-    add_shared(from, values, sums);
+    add_shared(held.lows + from, held.highs + from, values);
   }
 }
 
 /// The change of one sum, from all its copies, which are cleared.
 __device__ Integer taken_change(const Arguments& task, const Held& held, int cell) {
-  const int cells = task.k * (task.d + 1);
+  const int pitch = static_cast<int>(change_pitch(task.k * (task.d + 1)));
   Integer change = 0;
+#pragma unroll 4
   for (int copy = 0; copy < task.copies; ++copy) {
-    change += held.changes[copy * cells + cell];
-    held.changes[copy * cells + cell] = 0;
+    const int at = copy * pitch + cell;
+    change += Integer{held.highs[at]} << 32 | held.lows[at];
+    held.highs[at] = held.lows[at] = 0;
   }
   return change;
 }
@@ -331,8 +336,10 @@ __device__ Held hold(const Arguments& task) {
   const int cells = task.k * (task.d + 1);
   Held held;
   held.totals = shared;
-  held.changes = held.totals + cells;
-  held.centroids = reinterpret_cast<float*>(shared + even((task.copies + 1) * cells));
+  const int changes = task.copies * static_cast<int>(change_pitch(cells));
+  held.lows = reinterpret_cast<unsigned*>(held.totals + cells);
+  held.highs = held.lows + changes;
+  held.centroids = reinterpret_cast<float*>(shared + even(cells + changes));
   held.points = held.centroids + task.k * centroid_stride(D) + kGap;
   held.moves = reinterpret_cast<unsigned*>(held.points + D * task.held);
   held.move_count = reinterpret_cast<int*>(held.moves + task.held);
@@ -355,7 +362,8 @@ __device__ void load(const Arguments& task, const Held& held) {
   }
   const int cells = task.k * (task.d + 1);
   for (int e = threadIdx.x; e < cells; e += blockDim.x) held.totals[e] = task.dev_totals[e];
-  for (int e = threadIdx.x; e < task.copies * cells; e += blockDim.x) held.changes[e] = 0;
+  const int changes = task.copies * static_cast<int>(change_pitch(cells));
+  for (int e = threadIdx.x; e < changes; e += blockDim.x) held.lows[e] = held.highs[e] = 0;
   for (int e = threadIdx.x; e < task.k * centroid_stride(D); e += blockDim.x) {
     const int t = e % centroid_stride(D);
     held.centroids[e] = t < task.d ? task.dev_centroids[e / centroid_stride(D) * task.d + t] : 0.0F;
@@ -428,8 +436,9 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
       std::clamp<std::int64_t>(ceil_div(placement.held, 32) * 32, 128, kMaxThreads));
   constexpr std::int64_t kCells = 1024;  // of all copies of the changes
   const std::int64_t cells = k * (d + 1);
-  placement.copies = static_cast<int>(std::clamp<std::int64_t>(kCells / cells, 1, 8));
-  placement.shared_bytes = 8 * ((placement.copies + 1) * cells + 1) +
+  placement.copies = 1;
+  while (placement.copies < 8 && 2 * placement.copies * cells <= kCells) placement.copies *= 2;
+  placement.shared_bytes = 8 * (cells + placement.copies * change_pitch(cells) + 1) +
                            4 * (k * centroid_stride(placement.dimensions) + kGap) +
                            placement.held * (4 * placement.dimensions + 6) + 4;
   return placement;

@@ -255,8 +255,8 @@ __device__ __forceinline__ void multiply_stage(float (&sums)[kColumns / 2], cons
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    multiply(sums, descriptor(rows + step * kStepChunks * kChunk * kTileRows, kTileRows),
-             descriptor(columns + step * kStepChunks * kChunk * kColumns, kColumns),
+    multiply(sums, descriptor(rows + step * kStepChunks * kCoreHalves * kTileRows, kTileRows),
+             descriptor(columns + step * kStepChunks * kCoreHalves * kColumns, kColumns),
              add || step > 0);
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
@@ -279,9 +279,9 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
   auto* stages = buffers + s.point_buffers * tile_halves(s);
   static_assert(!Cut::kAlone || Cut::kRest == 0);
   constexpr int kStageChunks = Cut::kSteps * kStepChunks;
-  constexpr int kStageHalves = kStageChunks * kChunk * kColumns;
-  constexpr int kStageRows = kStageChunks * kChunk * kTileRows;
-  const int chunks = s.padded / kChunk;
+  constexpr int kStageHalves = kStageChunks * kCoreHalves * kColumns;
+  constexpr int kStageRows = kStageChunks * kCoreHalves * kTileRows;
+  const int chunks = s.padded / kCoreHalves;
   const int whole = chunks / kStageChunks;  // stages of a tile of centroids
   // The groups have the same centroids at hand, so they go on together; the last may have no points.
   const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
@@ -317,7 +317,7 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
       for (int c = first_tile; c < last_tile; ++c) {
         for (int first = 0; first < chunks; first += kStageChunks) {
           barrier_wait(&empty[stage.index], stage.parity);
-          const int halves = min(kStageChunks, chunks - first) * kChunk * kColumns;
+          const int halves = min(kStageChunks, chunks - first) * kCoreHalves * kColumns;
           const auto bytes = static_cast<unsigned>(halves * sizeof(__half));
           barrier_expect(&full[stage.index], bytes);
           copy_bulk(stages + stage.index * kStageHalves, source, bytes, &full[stage.index]);
@@ -429,7 +429,7 @@ __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
                                    const TensorState* __restrict__ dev_state,
                                    __half* __restrict__ dev_rows,
                                    std::int32_t* __restrict__ dev_candidate_counts) {
-  const std::int64_t pieces = tile_halves(s) / kChunk;  // of a tile
+  const std::int64_t pieces = tile_halves(s) / kCoreHalves;  // of a tile
   const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
   const std::int64_t end = (count + kTileRows - 1) / kTileRows * pieces;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -437,13 +437,14 @@ __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
        index += stride) {
     const auto piece = static_cast<int>(index % pieces);
     const int row = piece % kTileRows;  // neighbours: many of them are from one tile
-    const int column = piece / kTileRows * kChunk;
+    const int column = piece / kTileRows * kCoreHalves;
     const std::int64_t slot = index / pieces * kTileRows + row;
     if (slot >= count) continue;
     const std::int64_t i = dev_undecided[slot];
     const __half* source = dev_points_copy + i / kTileRows * tile_halves(s) +
                            place_in_tile(kTileRows, static_cast<int>(i % kTileRows), column);
-    *reinterpret_cast<uint4*>(dev_rows + index * kChunk) = *reinterpret_cast<const uint4*>(source);
+    *reinterpret_cast<uint4*>(dev_rows + index * kCoreHalves) =
+        *reinterpret_cast<const uint4*>(source);
     if (column == 0) dev_candidate_counts[slot] = 0;
   }
 }
@@ -462,7 +463,7 @@ struct Plan {
 
 /// kSteps of the Cut that with_cut() takes.
 int stage_steps(std::int64_t d, int columns, int groups) {
-  const std::int64_t steps = padded_for(d) / (kChunk * kStepChunks);
+  const std::int64_t steps = padded_for(d) / (kCoreHalves * kStepChunks);
   if (groups == 2) return 2;
   // Whole tiles where that is one block of code: a stage costs fifty instructions of each warp.
   return steps <= 3 || (steps == 9 && columns == 128) ? static_cast<int>(steps) : 4;
@@ -474,9 +475,11 @@ Plan plan_for(std::int64_t d, std::int64_t k, std::int64_t shared_bytes) {
     // Fewer columns than a tile of 128 are worth kernels of their own where points are read fast.
     const int columns = groups == 2 || k > 64 ? 128 : (k > 16 ? 64 : 16);
     Plan plan{.columns = columns, .groups = groups, .steps = stage_steps(d, columns, groups)};
-    const std::int64_t stage_bytes = std::int64_t{plan.steps} * kStepChunks * kChunk * columns * 2;
+    const std::int64_t stage_bytes =
+        std::int64_t{plan.steps} * kStepChunks * kCoreHalves * columns * 2;
     // Stages of a tile of centroids, and of all.
-    const std::int64_t tile_stages = ceil_div(padded_for(d), plan.steps * kStepChunks * kChunk);
+    const std::int64_t tile_stages =
+        ceil_div(padded_for(d), plan.steps * kStepChunks * kCoreHalves);
     const std::int64_t all_stages = ceil_div(k, columns) * tile_stages;
     const std::int64_t room = shared_bytes - kBarrierBytes - pending_bytes(groups);
     // Centroids that stay leave the room to points, which come from memory.
@@ -670,7 +673,7 @@ class CudaTensor final : public CudaLloyd<float> {
     }
   }
   /// Of sixteen columns each, in a row of the copies.
-  [[nodiscard]] int products() const { return extents_.padded / (kChunk * kStepChunks); }
+  [[nodiscard]] int products() const { return extents_.padded / (kCoreHalves * kStepChunks); }
 
   void find_nearest(cudaStream_t stream) {
     with_kernels([&](auto columns, auto groups, auto cut) {
