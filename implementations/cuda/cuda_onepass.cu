@@ -76,6 +76,8 @@ struct Task {
   double scale;
   double inverse_scale;
   double copy_scale;
+  float longest;             // of the points' copies
+  float bias;                // of half_norms, so that no distance is negative
   float factor;              // filter_factor(d)
   const float* dev_points;   // n x d
   const float* dev_mean;     // d
@@ -84,7 +86,7 @@ struct Task {
   float* dev_centroids;      // k x d
   __half*
       dev_columns;  // the centroids' copy, negated: column blocks; wide: a tile as wgmma reads it
-  float* dev_half_norms;  // of a column
+  float* dev_half_norms;  // of a column, and the bias
   float4* dev_margins;    // of a column: what |x'| and |x' - x~| are multiplied with, and the rest
   float* dev_transposed;  // the centroids: d columns of kLanes own_for(k), infinite past the last
   Integer* dev_sums;      // k x (d + 1)
@@ -103,7 +105,7 @@ struct Cut {
   [[nodiscard]] int columns() const { return chunks * tiles * kMmaColumns; }
   /// Of the centroids' copy: wide, one more step has their norms.
   [[nodiscard]] std::int64_t column_bytes() const {
-    return std::int64_t{columns()} * kMmaDepth * 2 * (steps + (wide ? 1 : 0));
+    return std::int64_t{columns()} * (steps + (wide ? 1 : 0)) * kMmaDepth * 2;
   }
   [[nodiscard]] std::int64_t shared_bytes(std::int64_t k, std::int64_t d) const {
     return column_bytes() + (wide ? 0 : columns() * 8) + chunks * 16 +
@@ -201,12 +203,14 @@ __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles]
   float limits[kRows];
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    float least = INFINITY;
+    // None is negative: as integers they have the same order, and one instruction compares three.
+    int least_bits = 0x7f800000;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       const float* two = sums[row / 2][tile] + row % 2 * 2;
-      least = fminf(least, fminf(two[0], two[1]));
+      least_bits = __vimin3_s32(least_bits, __float_as_int(two[0]), __float_as_int(two[1]));
     }
+    const float least = __int_as_float(least_bits);
     __half2 halves;
     memcpy(&halves, &lengths[row], sizeof(halves));
     const float2 length = __half22float2(halves);
@@ -246,25 +250,14 @@ __device__ __forceinline__ void look_at_all(const Task& task, const Rows<kSteps>
   }
 }
 
-/// Products from step kStep on. No loop: the compiler would wait for every product of one.
+/// Adds products from step kStep on. No loop: the compiler would wait for every product of one.
 template <int kStep, int kSteps, int kSums>
 __device__ __forceinline__ void multiply_steps(const uint4 (&rows)[kSteps], const __half* columns,
                                                int pitch, float (&sums)[kSums]) {
   if constexpr (kStep < kSteps) {
-    multiply_rows(sums, rows[kStep], descriptor(columns + kStep * kMmaDepth * pitch, pitch),
-                  kStep > 0);
+    multiply_rows(sums, rows[kStep], descriptor(columns + kStep * kMmaDepth * pitch, pitch), true);
     multiply_steps<kStep + 1>(rows, columns, pitch, sums);
   }
-}
-
-/// A warp group's 64 rows times a chunk of centroids; they may still be under way.
-template <int kSteps, int kSums>
-__device__ __forceinline__ void multiply_chunk_wide(const uint4 (&rows)[kSteps], const uint4& ones,
-                                                    const __half* columns, int pitch,
-                                                    float (&sums)[kSums]) {
-  multiply_steps<0>(rows, columns, pitch, sums);
-  multiply_rows(sums, ones, descriptor(columns + kSteps * kMmaDepth * pitch, pitch), true);
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
 /// The same by a warp group, which multiplies each half of its rows by itself.
@@ -286,8 +279,11 @@ __device__ __forceinline__ void look_at_all_wide(const Task& task, const Rows<kS
       float sums[4 * kTiles];
       pin(sums);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-      multiply_chunk_wide(rows.pieces[block], ones, columns + first * kCoreHalves, task.columns,
-                          sums);
+      const __half* own = columns + first * kCoreHalves;
+      multiply_rows(sums, ones, descriptor(own + kSteps * kMmaDepth * task.columns, task.columns),
+                    false);
+      multiply_steps<0>(rows.pieces[block], own, task.columns, sums);
+      asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
       if (block == 1 && chunk + 1 == task.chunks) then();
@@ -640,6 +636,9 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
   sums.flush(task.dev_sums);
 }
 
+/// Of a point's copy: more than what rounding to float16 left, of any.
+__device__ inline double longest_rest(float longest) { return longest * 0x1p-10 + 0x1p-18; }
+
 /// A warp a column: the new centroid, its copies, and what rounding one of them can have changed.
 __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -682,13 +681,12 @@ __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   // most twenty terms, if four products are added at a time, lose 2^-23 of all magnitudes. The
   // comparisons' own roundings are within 2^-20 of them.
   const double share = (steps + (task.wide ? 2 : 1)) * 20 * 0x1p-23 + 0x1p-20;
-  double half_norm = warp_sum(squared) / 2;
-  if (task.wide && half_norm > kFarthestWide) far = true, half_norm = 0;
+  const double half_norm = warp_sum(squared) / 2 + task.bias;
   const double length = kUp * sqrt(warp_sum(squared_copy));
   const double rest = kUp * sqrt(warp_sum(squared_rest));
-  const double norm_share = share + (task.wide ? 0x1p-22 : 0);  // in two parts it is that much off
   if (task.wide && lane < kMmaDepth) {  // the step of the norms, which come in two parts
-    const double norm = exists ? half_norm : kFarWide;
+    if (half_norm > kFarthestWide) far = true;
+    const double norm = exists && !far ? half_norm : kFarWide;
     const __half high = __double2half(norm);
     const __half low = __double2half(norm - static_cast<double>(__half2float(high)));
     const __half none = __float2half(0.0F);
@@ -696,19 +694,25 @@ __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
         lane == 0 ? high : (lane == 1 ? low : none);
   }
   if (lane != 0) return;
+  const double by_length = kUp * (rest + share * length + 0x1p-24);
+  // Two parts of a norm are 2^-22 of it off, or 2^-25.
+  const double by_itself = kUp * ((share + (task.wide ? 0x1p-22 : 0)) * half_norm + 0x1p-23);
+  // Half a squared distance is not negative, but for that of the point itself; nor are the bounds of
+  // what is computed, if they are near enough.
+  const double widest = task.longest * by_length + longest_rest(task.longest) * length + by_itself;
+  far = far || 2 * widest > task.bias - static_cast<double>(task.longest) * task.longest / 2;
   task.dev_half_norms[j] = exists ? static_cast<float>(half_norm) : kFarFromAll;
-  task.dev_margins[j] =
-      far ? float4{kNoBound, kNoBound, kNoBound, 0}
-          : float4{static_cast<float>(kUp * (rest + share * length + 0x1p-24)),
-                   static_cast<float>(kUp * length),
-                   static_cast<float>(kUp * (norm_share * half_norm + 0x1p-23)), 0};
+  task.dev_margins[j] = far ? float4{kNoBound, kNoBound, kNoBound, 0}
+                            : float4{static_cast<float>(by_length), static_cast<float>(length),
+                                     static_cast<float>(by_itself), 0};
 }
 
 /// A warp a point.
 __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::int64_t n, int d,
                                    const float* __restrict__ dev_mean, double scale, int steps,
                                    std::int64_t rows, __half* __restrict__ dev_rows,
-                                   __half2* __restrict__ dev_lengths) {
+                                   __half2* __restrict__ dev_lengths,
+                                   unsigned* __restrict__ dev_longest) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
   if (i >= rows) return;
@@ -730,7 +734,10 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::in
   constexpr double kUp = 1 + 0x1p-30;
   const __half length = half_up(kUp * sqrt(fmax(warp_sum(squared), warp_sum(squared_copy))));
   const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
-  if (lane == 0) dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {length, rest};
+  if (lane != 0) return;
+  dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {length, rest};
+  const unsigned bits = __float_as_uint(__half2float(length));
+  if (bits > __ldcg(dev_longest)) atomicMax(dev_longest, bits);
 }
 
 int steps_for(std::int64_t d) { return static_cast<int>(ceil_div(d, kMmaDepth)); }
@@ -822,11 +829,15 @@ class CudaOnepass final : public CudaLloyd<float> {
              .dev_labels = dev_labels_.data(),
              .dev_open = dev_open_.data(),
              .dev_counts = dev_counts_.data()};
+    const DeviceBuffer<unsigned> dev_longest(1);
+    dev_longest.zero();
     copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
         dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, cut_.steps, pairs * kPairRows,
         reinterpret_cast<__half*>(dev_rows_.data()),
-        reinterpret_cast<__half2*>(dev_lengths_.data()));
+        reinterpret_cast<__half2*>(dev_lengths_.data()), dev_longest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
+    dev_longest.download(reinterpret_cast<unsigned*>(&task_.longest));
+    task_.bias = 0.5625F * task_.longest * task_.longest + 0x1p-4F;
     with_pass([&](auto kernel, int) { allow_shared_bytes(kernel, shared_bytes()); });
     with_open([&](auto kernel) { allow_shared_bytes(kernel, open_shared_bytes()); });
     iteration_.record([this](cudaStream_t stream) { launch(stream); });
