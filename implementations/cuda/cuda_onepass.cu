@@ -47,7 +47,7 @@ constexpr int kOpenChanges = kLanes + BlockSums::kBatch;
 
 /// Those of a block of the first kernel; `tiles`: eight columns each of a chunk of centroids, whose
 /// distances a warp has in registers.
-__host__ __device__ constexpr int threads_for(int steps, int tiles, bool wide) {
+__host__ __device__ constexpr int threads_for(int steps, int tiles) {
   return (tiles >= 8 && steps > 2) ? 384 : 512;
 }
 
@@ -55,6 +55,7 @@ __host__ __device__ constexpr int threads_for(int steps, int tiles, bool wide) {
 /// what they read of the centroids. Of the coordinates, at most so many steps.
 constexpr int kMaxWideSteps = 4;
 constexpr int kGroupWarps = 4;
+constexpr int kWideTiles = 16;           // of a chunk
 constexpr double kFarthestWide = 30000;  // half a squared norm: as float16 it stays below kFarWide
 constexpr double kFarWide = 60000;       // that of no centroid
 
@@ -109,8 +110,7 @@ struct Cut {
   }
   [[nodiscard]] std::int64_t shared_bytes(std::int64_t k, std::int64_t d) const {
     return column_bytes() + (wide ? 0 : columns() * 8) + chunks * 16 +
-           threads_for(steps, tiles, wide) / kLanes * (kChanges + kListed) * 8 +
-           BlockSums::bytes(k, d);
+           threads_for(steps, tiles) / kLanes * (kChanges + kListed) * 8 + BlockSums::bytes(k, d);
   }
 };
 
@@ -215,6 +215,7 @@ __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles]
     memcpy(&halves, &lengths[row], sizeof(halves));
     const float2 length = __half22float2(halves);
     const float width = __fmaf_rn(length.x, margin.x, __fmaf_rn(length.y, margin.y, margin.z));
+    if (first_column == 0) nearest[row] = {};
     nearest[row].look(least - width, least + width);
     limits[row] = (nearest[row].upper + width) * kLarge;
   }
@@ -250,23 +251,26 @@ __device__ __forceinline__ void look_at_all(const Task& task, const Rows<kSteps>
   }
 }
 
-/// Adds products from step kStep on. No loop: the compiler would wait for every product of one.
-template <int kStep, int kSteps, int kSums>
-__device__ __forceinline__ void multiply_steps(const uint4 (&rows)[kSteps], const __half* columns,
-                                               int pitch, float (&sums)[kSums]) {
+/// Adds products from step kStep on. No loop: the compiler would wait for every product of one. columns:
+/// the descriptor of the first.
+template <int kStep, int kPitch, int kSteps, int kSums>
+__device__ __forceinline__ void multiply_steps(const uint4 (&rows)[kSteps], std::uint64_t columns,
+                                               float (&sums)[kSums]) {
   if constexpr (kStep < kSteps) {
-    multiply_rows(sums, rows[kStep], descriptor(columns + kStep * kMmaDepth * pitch, pitch), true);
-    multiply_steps<kStep + 1>(rows, columns, pitch, sums);
+    multiply_rows(sums, rows[kStep], columns + kStep * (kMmaDepth * 2 * kPitch / 16), true);
+    multiply_steps<kStep + 1, kPitch>(rows, columns, sums);
   }
 }
 
-/// The same by a warp group, which multiplies each half of its rows by itself.
-template <int kSteps, int kTiles, class Then>
-__device__ __forceinline__ void look_at_all_wide(const Task& task, const Rows<kSteps>& rows,
+/// The same by a warp group, which multiplies each half of its rows by itself. All chunks are unrolled, so
+/// that no address is left to compute.
+template <int kSteps, int kChunks, class Then>
+__device__ __forceinline__ void look_at_all_wide(const Rows<kSteps>& rows,
                                                  const unsigned (&lengths)[4],
-                                                 const unsigned char* blocks, const float4* margins,
+                                                 std::uint64_t columns, const float4* margins,
                                                  Nearest (&nearest)[4], const Then& then) {
-  const auto* columns = reinterpret_cast<const __half*>(blocks);
+  constexpr int kColumns = kWideTiles * kMmaColumns;
+  constexpr int kPitch = kChunks * kColumns;
   // What the norms' columns meet: ones. In registers of their own, which products under way may read.
   uint4 ones{threadIdx.x % 4 == 0 ? 0x3c003c00U : 0U, 0, 0, 0};
   ones.y = ones.x;
@@ -274,21 +278,20 @@ __device__ __forceinline__ void look_at_all_wide(const Task& task, const Rows<kS
 #pragma unroll
   for (int block = 0; block < 2; ++block) {
     const unsigned own_lengths[2] = {lengths[2 * block], lengths[2 * block + 1]};
-    for (int chunk = 0; chunk < task.chunks; ++chunk) {
-      const int first = chunk * kTiles * kMmaColumns;
-      float sums[4 * kTiles];
+#pragma unroll
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const std::uint64_t own = columns + chunk * (kColumns * kCoreHalves * 2 / 16);
+      float sums[4 * kWideTiles];
       pin(sums);
       asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-      const __half* own = columns + first * kCoreHalves;
-      multiply_rows(sums, ones, descriptor(own + kSteps * kMmaDepth * task.columns, task.columns),
-                    false);
-      multiply_steps<0>(rows.pieces[block], own, task.columns, sums);
+      multiply_rows(sums, ones, own + kSteps * (kMmaDepth * 2 * kPitch / 16), false);
+      multiply_steps<0, kPitch>(rows.pieces[block], own, sums);
       asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
-      if (block == 1 && chunk + 1 == task.chunks) then();
-      judge_chunk<1, kTiles>(reinterpret_cast<float(&)[1][kTiles][4]>(sums), own_lengths,
-                             margins[chunk], first, nearest + 2 * block);
+      if (block == 1 && chunk + 1 == kChunks) then();
+      judge_chunk<1, kWideTiles>(reinterpret_cast<float(&)[1][kWideTiles][4]>(sums), own_lengths,
+                                 margins[chunk], chunk * kColumns, nearest + 2 * block);
     }
   }
 }
@@ -337,11 +340,12 @@ __device__ inline void publish(const Task& task, const Open* listed, int count) 
 }
 
 /// Labels by the float16 copies, sums of the points that changed, and the list of those still open.
-template <int kSteps, int kTiles, bool kWide>
-__global__ void __launch_bounds__(threads_for(kSteps, kTiles, kWide), 1)
-    label_and_add_kernel(Task task) {
+/// kWideChunks: how many, where warp groups multiply; else none.
+template <int kSteps, int kTiles, int kWideChunks>
+__global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_kernel(Task task) {
+  constexpr bool kWide = kWideChunks > 0;
   extern __shared__ __align__(16) unsigned char memory[];
-  constexpr int kThreads = threads_for(kSteps, kTiles, kWide);
+  constexpr int kThreads = threads_for(kSteps, kTiles);
   constexpr int kWarps = kThreads / kLanes;
   constexpr int kColumnBytes = kMmaDepth * 2 * (kSteps + (kWide ? 1 : 0));
   constexpr bool kAhead = kSteps <= 3;  // more registers than that are not held while points move
@@ -418,7 +422,9 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles, kWide), 1)
       };
       if constexpr (kWide) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // else not called: cut_for()
-        look_at_all_wide<kSteps, kTiles>(task, rows, lengths, blocks, margins, nearest, load_next);
+        const auto* columns = reinterpret_cast<const __half*>(blocks);
+        look_at_all_wide<kSteps, kWideChunks>(rows, lengths, descriptor(columns, task.columns),
+                                              margins, nearest, load_next);
 #endif
       } else {
         look_at_all<kSteps, kTiles>(task, rows, lengths, blocks, half_norms, margins, nearest,
@@ -754,8 +760,8 @@ Cut cut_for(std::int64_t k, std::int64_t d, const kmeans::GpuDevice& gpu) {
   const Cut narrow = narrow_cut(k, d);
   if (gpu.major != 9 || narrow.chunks == 1 || narrow.steps > kMaxWideSteps) return narrow;
   const Cut wide{.steps = narrow.steps,
-                 .tiles = 16,
-                 .chunks = static_cast<int>(ceil_div(k, 16 * kMmaColumns)),
+                 .tiles = kWideTiles,
+                 .chunks = static_cast<int>(ceil_div(k, kWideTiles * kMmaColumns)),
                  .wide = true};
   return wide.shared_bytes(k, d) <= gpu.shared_bytes_per_block ? wide : narrow;
 }
@@ -887,17 +893,19 @@ class CudaOnepass final : public CudaLloyd<float> {
   template <class Use>
   void with_pass(const Use& use) const {
     with_steps<kMaxSteps>([&](auto steps) {
-      const auto with = [&](auto tiles, auto wide) {
-        use(label_and_add_kernel<steps, tiles, wide>, threads_for(steps, tiles, wide));
+      const auto with = [&](auto tiles, auto wide_chunks) {
+        use(label_and_add_kernel<steps, tiles, wide_chunks>, threads_for(steps, tiles));
       };
       if constexpr (steps <= kMaxWideSteps) {
-        if (cut_.wide) return with(std::integral_constant<int, 16>(), std::true_type());
+        constexpr std::integral_constant<int, kWideTiles> tiles;
+        if (cut_.wide && cut_.chunks == 1) return with(tiles, std::integral_constant<int, 1>());
+        if (cut_.wide) return with(tiles, std::integral_constant<int, 2>());
       }
       switch (cut_.tiles) {
-        case 1: return with(std::integral_constant<int, 1>(), std::false_type());
-        case 2: return with(std::integral_constant<int, 2>(), std::false_type());
-        case 4: return with(std::integral_constant<int, 4>(), std::false_type());
-        default: return with(std::integral_constant<int, 8>(), std::false_type());
+        case 1: return with(std::integral_constant<int, 1>(), std::integral_constant<int, 0>());
+        case 2: return with(std::integral_constant<int, 2>(), std::integral_constant<int, 0>());
+        case 4: return with(std::integral_constant<int, 4>(), std::integral_constant<int, 0>());
+        default: return with(std::integral_constant<int, 8>(), std::integral_constant<int, 0>());
       }
     });
   }
