@@ -58,6 +58,37 @@ struct CopyFrame {
   double scale = 1;              // of what is left when the mean is subtracted
 };
 
+/// Half a squared distance less half the point's own squared norm may be negative. `added` to it, it is
+/// not, nor are bounds below it that are near enough: so their bits order as integers, of which one
+/// instruction compares three.
+struct Bias {
+  float longest = 0;  // of the points' copies
+  float added = 0;
+
+  /// Of the longest, as the copies' kernel leaves its bits.
+  static Bias of(const DeviceBuffer<unsigned>& dev_longest) {
+    unsigned bits = 0;
+    dev_longest.download(&bits);
+    Bias bias;
+    std::memcpy(&bias.longest, &bits, sizeof(bits));
+    bias.added = 0.5625F * bias.longest * bias.longest + 0x1p-4F;
+    return bias;
+  }
+  /// Are those of a centroid, whose bounds are so wide: by a point's length, by what rounding it to
+  /// float16 left of it, and by nothing?
+  [[nodiscard]] __device__ bool suffices(double by_length, double by_rest, double by_itself) const {
+    const double rest = longest * 0x1p-10 + 0x1p-18;
+    const double width = longest * by_length + rest * by_rest + by_itself;
+    return 2 * width <= added - static_cast<double>(longest) * longest / 2;
+  }
+};
+
+/// A point's length, rounded up, may be the longest.
+__device__ inline void note_length(float length, unsigned* dev_longest) {
+  const unsigned bits = __float_as_uint(length);
+  if (bits > __ldcg(dev_longest)) atomicMax(dev_longest, bits);
+}
+
 /// Of points in device memory, n x d.
 inline CopyFrame frame_of(const DeviceBuffer<float>& dev_points, std::int64_t n, std::int64_t d) {
   CopyFrame frame{DeviceBuffer<float>(d)};

@@ -20,6 +20,9 @@ constexpr int kTileRows = 64;  // points of a tile, those of a matrix instructio
 constexpr int kExtra = 4;      // columns for norms and bounds
 constexpr double kFarthestNorm = 30000;
 constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
+/// Of the bias: it enters with the norms, in the last steps of a product, each of which may lose 17 times
+/// 2^-23 of it, in two parts, 2^-22 off.
+constexpr float kBiasError = 0x1p-16F;
 constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds with its squared norm
 
 /// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum
@@ -54,8 +57,8 @@ __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
 /// A warp a row. Rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
 __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
                                    const float* __restrict__ dev_mean, double scale,
-                                   __half* __restrict__ dev_copy,
-                                   float2* __restrict__ dev_lengths) {
+                                   __half* __restrict__ dev_copy, float2* __restrict__ dev_lengths,
+                                   unsigned* __restrict__ dev_longest) {
   const int lane = threadIdx.x % 32;
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (i >= s.point_tiles * kTileRows) return;
@@ -86,29 +89,37 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
           e < kExtra ? extra[e] : __float2half(0.0F);
     }
     if (i < s.n) dev_lengths[i] = {__half2float(length), __half2float(rest)};
+    note_length(__half2float(length), dev_longest);
   }
 }
 
 /// Upper less lower bound of half a squared distance is at most X a + R b and a share of the centroid's
 /// halved squared norm, which is at most (a + b)^2 / 8; X, R: of the point (dev_lengths), a, b: of the
-/// centroid (dev_widths). Twice that share, and as much again as float64 rounds:
-inline float norm_width(std::int64_t d) {
-  return static_cast<float>((8 * product_error(padded_for(d)) + 0x1p-18 + 0x1p-28) / 8 * 1.001);
+/// centroid (dev_widths). Twice that share, and as much again as float64 rounds; and twice what the bias
+/// is off by:
+struct BoundShares {
+  float by_norm;
+  float always;
+};
+inline BoundShares bound_shares(std::int64_t d, const Bias& bias) {
+  return {.by_norm = static_cast<float>((8 * product_error(padded_for(d)) + 0x1p-18 + 0x1p-28) / 8 *
+                                        1.001),
+          .always = 0x1p-21F + 2.002F * kBiasError * bias.added};
 }
 __device__ inline float bound_width(const float2& point, const __half2& centroid,
-                                    float norm_width) {
+                                    const BoundShares& shares) {
   const float2 w = __half22float2(centroid);
   const float sum = w.x + w.y;
   // The float64 definition's own rounding is 2^-40 of the squared lengths at most.
   const float rest =
-      __fmaf_rn(sum * sum, norm_width, __fmaf_rn(point.x * point.x, 0x1p-30F, 0x1p-21F));
+      __fmaf_rn(sum * sum, shares.by_norm, __fmaf_rn(point.x * point.x, 0x1p-30F, shares.always));
   return __fmaf_rn(point.x, w.x, __fmaf_rn(point.y, w.y, rest));
 }
 
 /// A warp a centroid. Those past the end lie too far away to be nearest. dev_widths: as above. too_far is
 /// false before.
 __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
-                                      const float* __restrict__ dev_mean, double scale,
+                                      const float* __restrict__ dev_mean, double scale, Bias bias,
                                       __half* __restrict__ dev_copy,
                                       __half2* __restrict__ dev_widths,
                                       TensorState* __restrict__ dev_state) {
@@ -140,7 +151,7 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
   constexpr double kUp = 1 + 0x1p-30;
   const double error = product_error(s.padded);
   double half_norm = warp_sum(squared) / 2;
-  if (half_norm > kFarthestNorm) {  // as a float16 it must stay below what fills up the last tile
+  if (half_norm + bias.added > kFarthestNorm) {  // as float16 below what fills up the last tile
     dev_state->too_far = 1;
     half_norm = 0;
   }
@@ -151,7 +162,13 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
   const __half by_rest = half_up(length * (1 + 2 * error));
   if (lane == 0) {
     // Its two parts together are 2^-22 of it off, and where they are tiny 2^-25.
-    const double low = half_norm * (1 - 4 * error - 0x1p-20) - kTinyNorm;
+    const double low =
+        half_norm * (1 - 4 * error - 0x1p-20) - kTinyNorm + bias.added * (1 - double{kBiasError});
+    if (!bias.suffices(2 * static_cast<double>(__half2float(by_length)),
+                       2 * static_cast<double>(__half2float(by_rest)),
+                       half_norm * (8 * error + 0x1p-18) + 2 * kBiasError * bias.added + 0x1p-21)) {
+      dev_state->too_far = 1;
+    }
     const __half high_part = __double2half(j < s.k ? low : 60000.0);
     const __half low_part =
         __double2half(j < s.k ? low - static_cast<double>(__half2float(high_part)) : 0.0);

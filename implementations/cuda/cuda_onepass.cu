@@ -77,8 +77,7 @@ struct Task {
   double scale;
   double inverse_scale;
   double copy_scale;
-  float longest;             // of the points' copies
-  float bias;                // of half_norms, so that no distance is negative
+  Bias bias;
   float factor;              // filter_factor(d)
   const float* dev_points;   // n x d
   const float* dev_mean;     // d
@@ -642,9 +641,6 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
   sums.flush(task.dev_sums);
 }
 
-/// Of a point's copy: more than what rounding to float16 left, of any.
-__device__ inline double longest_rest(float longest) { return longest * 0x1p-10 + 0x1p-18; }
-
 /// A warp a column: the new centroid, its copies, and what rounding one of them can have changed.
 __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -687,7 +683,7 @@ __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   // most twenty terms, if four products are added at a time, lose 2^-23 of all magnitudes. The
   // comparisons' own roundings are within 2^-20 of them.
   const double share = (steps + (task.wide ? 2 : 1)) * 20 * 0x1p-23 + 0x1p-20;
-  const double half_norm = warp_sum(squared) / 2 + task.bias;
+  const double half_norm = warp_sum(squared) / 2 + task.bias.added;
   const double length = kUp * sqrt(warp_sum(squared_copy));
   const double rest = kUp * sqrt(warp_sum(squared_rest));
   if (task.wide && lane < kMmaDepth) {  // the step of the norms, which come in two parts
@@ -703,10 +699,7 @@ __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   const double by_length = kUp * (rest + share * length + 0x1p-24);
   // Two parts of a norm are 2^-22 of it off, or 2^-25.
   const double by_itself = kUp * ((share + (task.wide ? 0x1p-22 : 0)) * half_norm + 0x1p-23);
-  // Half a squared distance is not negative, but for that of the point itself; nor are the bounds of
-  // what is computed, if they are near enough.
-  const double widest = task.longest * by_length + longest_rest(task.longest) * length + by_itself;
-  far = far || 2 * widest > task.bias - static_cast<double>(task.longest) * task.longest / 2;
+  far = far || !task.bias.suffices(by_length, length, by_itself);
   task.dev_half_norms[j] = exists ? static_cast<float>(half_norm) : kFarFromAll;
   task.dev_margins[j] = far ? float4{kNoBound, kNoBound, kNoBound, 0}
                             : float4{static_cast<float>(by_length), static_cast<float>(length),
@@ -742,8 +735,7 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::in
   const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
   if (lane != 0) return;
   dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {length, rest};
-  const unsigned bits = __float_as_uint(__half2float(length));
-  if (bits > __ldcg(dev_longest)) atomicMax(dev_longest, bits);
+  note_length(__half2float(length), dev_longest);
 }
 
 int steps_for(std::int64_t d) { return static_cast<int>(ceil_div(d, kMmaDepth)); }
@@ -842,8 +834,7 @@ class CudaOnepass final : public CudaLloyd<float> {
         reinterpret_cast<__half*>(dev_rows_.data()),
         reinterpret_cast<__half2*>(dev_lengths_.data()), dev_longest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
-    dev_longest.download(reinterpret_cast<unsigned*>(&task_.longest));
-    task_.bias = 0.5625F * task_.longest * task_.longest + 0x1p-4F;
+    task_.bias = Bias::of(dev_longest);
     with_pass([&](auto kernel, int) { allow_shared_bytes(kernel, shared_bytes()); });
     with_open([&](auto kernel) { allow_shared_bytes(kernel, open_shared_bytes()); });
     iteration_.record([this](cudaStream_t stream) { launch(stream); });

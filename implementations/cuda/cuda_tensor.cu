@@ -70,7 +70,7 @@ template <int kColumns>
 struct FindNearest {
   const float2* __restrict__ dev_point_lengths;
   const __half2* __restrict__ dev_widths;  // of centroids
-  float norm_width;
+  BoundShares shares;
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* __restrict__ dev_undecided;
   float* __restrict__ dev_limits;  // of the undecided: what is above it is not the nearest
@@ -109,19 +109,20 @@ struct FindNearest {
     const auto offset = static_cast<float>(first);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      float least[2] = {INFINITY, INFINITY};
+      // None is negative: as integers they have the same order.
+      int least[2] = {0x7f800000, 0x7f800000};
 #pragma unroll
-      for (int e = 0; e < kColumns / 4; ++e) {
-        const float key = key_of(sums[e / 2 * 4 + 2 * row + e % 2], e);
-        least[e % 2] = fminf(least[e % 2], key);
+      for (int e = 0; e < kColumns / 4; e += 2) {
+        const float* two = &sums[e / 2 * 4 + 2 * row];
+        least[e / 2 % 2] = __vimin3_s32(least[e / 2 % 2], __float_as_int(key_of(two[0], e)),
+                                        __float_as_int(key_of(two[1], e + 1)));
       }
       // Not the nearest for certain, but its upper bound holds.
-      const float near = fminf(least[0], least[1]);
+      const float near = __int_as_float(min(least[0], least[1]));
       const int column = column_of(near);
       const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
-      const float width =
-          __fmaf_rn(fabsf(near), kKeyError, bound_width(lengths[row], widths, norm_width));
-      nearest[row].look(near - kKeyError * fabsf(near), near + width);
+      const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));
+      nearest[row].look(near - kKeyError * near, near + width);
       // Above the roundings here.
       const float limit = __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
       const float large_limit = limit * kLarge;
@@ -589,10 +590,13 @@ class CudaTensor final : public CudaLloyd<float> {
   void copy_points() {
     const auto [n, d, k, precision] = shape();
     frame_ = frame_of(dev_points_, n, d);
+    const DeviceBuffer<unsigned> dev_longest(1);
+    dev_longest.zero();
     copy_points_kernel<<<blocks_for(extents_.point_tiles * kTileRows * 32, 256), 256>>>(
         dev_points_.data(), extents_, frame_.dev_mean.data(), frame_.scale, dev_points_copy_.data(),
-        dev_point_lengths_.data());
+        dev_point_lengths_.data(), dev_longest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
+    bias_ = Bias::of(dev_longest);
   }
 
   void restart() override {
@@ -614,7 +618,7 @@ class CudaTensor final : public CudaLloyd<float> {
       copy_centroids_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32,
                                          256),
                               256, 0, stream>>>(
-          dev_centroids_.data(), extents_, frame_.dev_mean.data(), frame_.scale,
+          dev_centroids_.data(), extents_, frame_.dev_mean.data(), frame_.scale, bias_,
           dev_centroids_copy_.data(), dev_widths_.data(), dev_state_.data());
       KMEANS_CUDA_LAUNCHED(copy_centroids_kernel);
     }
@@ -679,7 +683,7 @@ class CudaTensor final : public CudaLloyd<float> {
     with_kernels([&](auto columns, auto groups, auto cut) {
       const FindNearest<columns> pass{.dev_point_lengths = dev_point_lengths_.data(),
                                       .dev_widths = dev_widths_.data(),
-                                      .norm_width = norm_width(shape().d),
+                                      .shares = bound_shares(shape().d, bias_),
                                       .dev_nearest = dev_nearest_.data(),
                                       .dev_undecided = dev_undecided_.data(),
                                       .dev_limits = dev_limits_.data(),
@@ -745,6 +749,7 @@ class CudaTensor final : public CudaLloyd<float> {
   std::int64_t listed_ = 0;  // undecided points that may have a list
   unsigned blocks_ = 0;
   CopyFrame frame_;
+  Bias bias_;
   std::int64_t pitch_ = 0;
   IterationGraph iteration_;
   DeviceBuffer<__half> dev_points_copy_;
