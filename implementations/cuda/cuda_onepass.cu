@@ -34,9 +34,11 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 constexpr int kMaxSteps = 8;  // of sixteen coordinates
 constexpr int kMaxCentroids = 256;
 constexpr int kEnough = kLanes;  // that a warp collects, then it passes them on
-constexpr int kListed =
-    3 * kLanes;  // room for 32 more, and where a warp group's warps do so together,
-constexpr int kChanges = kListed + BlockSums::kBatch;  // once more
+/// Room for as many more, and where a warp group's warps do so together, once more.
+__host__ __device__ constexpr int listed_for(bool wide) { return (wide ? 3 : 2) * kLanes; }
+__host__ __device__ constexpr int changes_for(bool wide) {
+  return listed_for(wide) + BlockSums::kBatch;
+}
 constexpr float kFarFromAll = 1e30F;  // half a squared distance above all others: no centroid
 constexpr float kNoBound = 1e30F;
 constexpr double kFarthest = 32768;  // a scaled coordinate that float16 holds
@@ -109,7 +111,8 @@ struct Cut {
   }
   [[nodiscard]] std::int64_t shared_bytes(std::int64_t k, std::int64_t d) const {
     return column_bytes() + (wide ? 0 : columns() * 8) + chunks * 16 +
-           threads_for(steps, tiles) / kLanes * (kChanges + kListed) * 8 + BlockSums::bytes(k, d);
+           threads_for(steps, tiles) / kLanes * (changes_for(wide) + listed_for(wide)) * 8 +
+           BlockSums::bytes(k, d);
   }
 };
 
@@ -347,6 +350,8 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   constexpr int kThreads = threads_for(kSteps, kTiles);
   constexpr int kWarps = kThreads / kLanes;
   constexpr int kColumnBytes = kMmaDepth * 2 * (kSteps + (kWide ? 1 : 0));
+  constexpr int kListed = listed_for(kWide);
+  constexpr int kChanges = changes_for(kWide);
   constexpr bool kAhead = kSteps <= 3;  // more registers than that are not held while points move
   unsigned char* blocks = memory;
   auto* margins = reinterpret_cast<float4*>(memory + task.columns * kColumnBytes);
@@ -364,10 +369,24 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   // one after that in which one of them had enough.
   __shared__ int enough_in[kThreads / kLanes / kGroupWarps];
   int* enough = &enough_in[warp / kGroupWarps];
-  if (lane == 0) *enough = -1;
+  if (warp % kGroupWarps == 0 && lane == 0) *enough = -1;
+  // A warp group's warps go on together; the copy has whole groups.
+  constexpr unsigned kTogether = kWide ? kGroupWarps : 1;
+  const auto pairs =
+      static_cast<unsigned>((task.n + kTogether * kPairRows - 1) / (kTogether * kPairRows)) *
+      kTogether;
+  const unsigned stride = gridDim.x * kWarps;
+  Rows<kSteps> rows;
+  Known next;
+  unsigned pair = blockIdx.x * kWarps + warp;
+  if (pair < pairs) {
+    if (kAhead) rows.load(task, pair, lane);
+    next.load(task, pair, lane);
+  }
   const auto* dev_columns = reinterpret_cast<const uint4*>(task.dev_columns);
+#pragma unroll 4
   for (int e = static_cast<int>(threadIdx.x); e < task.columns * kColumnBytes / 16; e += kThreads) {
-    reinterpret_cast<uint4*>(blocks)[e] = dev_columns[e];
+    reinterpret_cast<uint4*>(blocks)[e] = __ldg(dev_columns + e);
   }
   for (int e = static_cast<int>(threadIdx.x); !kWide && e < task.columns / 2; e += kThreads) {
     const float2 two = reinterpret_cast<const float2*>(task.dev_half_norms)[e];
@@ -375,8 +394,10 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   }
   for (unsigned chunk = warp; chunk < static_cast<unsigned>(task.chunks); chunk += kWarps) {
     float4 margin{};
-    for (unsigned e = lane; e < kTiles * kMmaColumns; e += kLanes) {
-      const float4 own = task.dev_margins[chunk * kTiles * kMmaColumns + e];
+    constexpr unsigned kOwn = kTiles * kMmaColumns;
+#pragma unroll
+    for (unsigned first = 0; first < kOwn; first += kLanes) {
+      const float4 own = task.dev_margins[chunk * kOwn + min(first + lane, kOwn - 1)];
       margin = {fmaxf(margin.x, own.x), fmaxf(margin.y, own.y), fmaxf(margin.z, own.z), 0};
     }
     // None is negative: as integers they have the same order.
@@ -387,25 +408,12 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   if constexpr (kWide) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
 
-  // A warp group's warps go on together; the copy has whole groups.
-  constexpr unsigned kTogether = kWide ? kGroupWarps : 1;
-  const auto pairs =
-      static_cast<unsigned>((task.n + kTogether * kPairRows - 1) / (kTogether * kPairRows)) *
-      kTogether;
-  const unsigned stride = gridDim.x * kWarps;
   const unsigned below = (1U << lane) - 1;
   const auto none = static_cast<std::uint16_t>(task.k);
   int passed_on = 0;
   int round = 0;
   int change_count = 0;
   int open_count = 0;
-  Rows<kSteps> rows;
-  Known next;
-  unsigned pair = blockIdx.x * kWarps + warp;
-  if (pair < pairs) {
-    if (kAhead) rows.load(task, pair, lane);
-    next.load(task, pair, lane);
-  }
   for (;; pair += stride) {
     const bool more = pair < pairs;
     if (more) {
@@ -464,11 +472,11 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
       if (!passes_on && has_enough && said < passed_on && lane == 0) atomicMax(enough, round);
       ++round;
     }
-    if (open_count > (passes_on ? 0 : kWide ? kListed - kLanes : kEnough)) {
+    if (open_count > (passes_on ? 0 : kListed - kLanes)) {
       publish(task, open, open_count);
       open_count = 0;
     }
-    if (change_count > (passes_on ? 0 : kWide ? kListed - kLanes : kEnough)) {
+    if (change_count > (passes_on ? 0 : kListed - kLanes)) {
       sums.move<(kSteps == 1 ? 16 : 32)>(changes, change_count, task.dev_points, task.scale);
       change_count = 0;
     }
@@ -542,7 +550,9 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
   const unsigned pairs = task.dev_counts[0];
   const unsigned count = task.dev_counts[1];
   const unsigned first_of_block = blockIdx.x * kWarps * kOpenPoints;
-  if (first_of_block >= max(pairs, count)) return;
+  // The last blocks have fewer pairs, so they begin with the others.
+  const unsigned first_other = (gridDim.x - 1 - blockIdx.x) * kWarps * kOpenPoints;
+  if (first_of_block >= pairs && first_other >= count) return;
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int warp = static_cast<int>(threadIdx.x) / kLanes;
   auto* all_points = reinterpret_cast<float4*>(memory);
@@ -552,16 +562,16 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
   Change* changes = all_changes + warp * kOpenChanges;
   float4* points = all_points + warp * task.d;
   const auto* dev_transposed = reinterpret_cast<const float4*>(task.dev_transposed);
-  if (first_of_block < count) {
+  if (first_other < count) {
 #pragma unroll 4
     for (int e = static_cast<int>(threadIdx.x); e < task.d * kPitch / 4; e += kOpenThreads) {
       reinterpret_cast<float4*>(columns)[e] = dev_transposed[e];
     }
   }
   __syncthreads();
-  const unsigned own_first = first_of_block + static_cast<unsigned>(warp) * kOpenPoints;
+  const unsigned own_place = static_cast<unsigned>(warp) * kOpenPoints;
   int change_count = 0;
-  for (unsigned first = own_first; first < pairs;) {
+  for (unsigned first = first_of_block + own_place; first < pairs;) {
     label_pairs(task, first, pairs, sums, changes, change_count);
     first += gridDim.x * kWarps * kOpenPoints;
     if (change_count + kOpenPoints <= kLanes && first < pairs) continue;
@@ -569,7 +579,8 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
     sums.move<kLanes>(changes, change_count, task.dev_points, task.scale);
     change_count = 0;
   }
-  for (unsigned first = own_first; first < count; first += gridDim.x * kWarps * kOpenPoints) {
+  const unsigned stride = gridDim.x * kWarps * kOpenPoints;
+  for (unsigned first = first_other + own_place; first < count; first += stride) {
     const unsigned slot = min(first + static_cast<unsigned>(lane) % kOpenPoints, count - 1);
     const std::int32_t own = task.dev_open[task.n - 1 - slot].point;
     std::int64_t indices[kOpenPoints];
