@@ -12,7 +12,7 @@ function(kmeans_test_headers)
        ${PROJECT_SOURCE_DIR}/harness/*.h ${PROJECT_SOURCE_DIR}/harness/*/*.h
        ${PROJECT_SOURCE_DIR}/implementations/*.h ${PROJECT_SOURCE_DIR}/implementations/*/*.h
        ${PROJECT_SOURCE_DIR}/experiments/studies/*.h)
-  # Included several times, inside namespaces: no header of its own.
+  # Included several times, inside namespaces: not a header of its own.
   list(REMOVE_ITEM headers implementations/cpu/_simd_kernel.h
        implementations/openmp/_int8_kernel.h implementations/openmp/_int8_survivors.h
        implementations/openmp/_int8_tiles.h)

@@ -13,7 +13,7 @@ while IFS= read -r folder; do
   if [ ! -f "$folder/bundle.manifest" ]; then
     if git cat-file -e "$1:$folder" 2>/dev/null &&
       ! git cat-file -e "$1:$folder/bundle.manifest" 2>/dev/null; then
-      echo "$folder: no bundle, and was none"
+      echo "$folder: not a bundle, and was not one"
       continue
     fi
     echo "$folder: has no bundle.manifest; 'kmeans-bench bundle $folder' writes it" >&2

@@ -63,7 +63,7 @@ struct FitOptions {
 };
 
 // Says what the precision, or the exact step, cannot do with these points. Throws InputError where
-// the answer would be none.
+// the answer would not be one.
 template <class T>
 void check_range(const Problem<T>& problem, const Traits& traits) {
   const auto [n, d, k, precision] = problem.shape;
@@ -71,7 +71,7 @@ void check_range(const Problem<T>& problem, const Traits& traits) {
     const std::string lost = lost_by_fixed_point_at(problem.points, n, d, problem.max_abs);
     if (!lost.empty() && traits.exact) throw InputError(lost);
     if (!lost.empty()) {
-      std::fprintf(stderr, "kmeans-bench: note: %s; %s is none\n", lost.c_str(),
+      std::fprintf(stderr, "kmeans-bench: note: %s; %s is not exact\n", lost.c_str(),
                    traits.name.c_str());
     }
   }

@@ -98,7 +98,7 @@ std::string difference(const std::string& name, const json& one, const json& oth
   return name + ": " + shortly(one) + " and " + shortly(other);
 }
 
-/// Why a file can be no part at all, or "".
+/// Why a file cannot be a part at all, or "".
 std::string unfit(const ResultFile& part) {
   if (part.schema_version != kResultSchemaVersion) {
     return "has schema version " + std::to_string(part.schema_version) +

@@ -20,7 +20,7 @@ namespace kmeans {
 nlohmann::json gpu_state(const std::string& uuid);
 
 /// Sentences for a result's `noted` list, from the states before and after its measurement;
-/// either may be null. A slow clock alone is no reason: a GPU without work lowers it.
+/// either may be null. A slow clock alone is not a reason: a GPU without work lowers it.
 std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
                                           const nlohmann::json& after);
 

@@ -37,7 +37,7 @@ Range range_of(const std::string& quantity) {
 
 std::string unreasonable_value(const json& value, const std::string& name, const Range& range) {
   if (value.is_null()) return "";  // could not be measured
-  if (!value.is_number()) return name + " is " + to_line(value).substr(0, 40) + ", no number";
+  if (!value.is_number()) return name + " is " + to_line(value).substr(0, 40) + ", not a number";
   const auto number = value.get<double>();
   if (std::isfinite(number) && number >= range.least && number <= range.most) return "";
   return name + " is " + to_line(value).substr(0, 40) + ", outside of [" +

@@ -30,7 +30,7 @@ constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell
 constexpr double kShareOfProcess = 0.25;
 constexpr double kShareOfPlugins = 0.5;  // who brings a slow one wants to know how slow
 constexpr double kLeastOfProcess = 5;  // seconds: Python, and a GPU's driver, take a while to begin
-constexpr double kLeastLeft = 0.3;     // seconds: less is none
+constexpr double kLeastLeft = 0.3;     // seconds: less is nothing
 // Estimates are right within a factor of about 2 on processors, and less so on GPUs.
 constexpr double kHopeless = 4;
 constexpr std::size_t kBeforeBaseline = 3;

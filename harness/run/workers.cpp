@@ -61,7 +61,7 @@ void remove_orphaned_folders(const std::filesystem::path& base) {
       continue;
     }
     const int lock = try_lock(entry.path() / kOwnerLock, 0);
-    if (lock < 0) continue;  // its owner lives, or it is none of ours
+    if (lock < 0) continue;  // its owner lives, or it is not ours
     std::filesystem::remove_all(entry.path(), ignored);
     ::close(lock);
   }

@@ -20,8 +20,8 @@ namespace kmeans {
 inline constexpr const char* kGrantedMemory = "KMEANS_BENCH_MEMORY";
 inline constexpr const char* kGrantedGpuMemory = "KMEANS_BENCH_GPU_MEMORY";
 
-/// These bytes, or what the environment variable says if that is less. Throws InputError where that is no
-/// amount.
+/// These bytes, or what the environment variable says if that is less. Throws InputError where that is not
+/// an amount.
 inline std::int64_t at_most_granted(const char* variable, std::int64_t bytes) {
   const char* text = std::getenv(variable);
   if (text == nullptr || *text == '\0') return bytes;

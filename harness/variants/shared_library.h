@@ -14,8 +14,8 @@ namespace kmeans {
 /// Does --plugin take the file for a shared library? By its name, *.so.
 bool is_shared_library(const std::string& file);
 
-/// The variants of a shared library, which stays loaded. Throws std::runtime_error saying why it is no
-/// plugin of this contract.
+/// The variants of a shared library, which stays loaded. Throws std::runtime_error saying why it is not
+/// a plugin of this contract.
 std::vector<RegisteredVariant> load_shared_library(const std::string& file);
 
 /// Why the library cannot be loaded; empty if it can. Loaded by another process, which may die of it.

@@ -58,11 +58,11 @@ __device__ inline float exact_mean(long long sum, long long count, double invers
 /// one rounding a coordinate: q lies within (1 +- gamma_{d+2}) of the true distance, plus
 /// d * 2^-149 where products underflow. Twice that, the float64 yardstick's own error, and the
 /// roundings of this comparison, are within (2d + 12) units roundoff, and of some thousand coordinates
-/// the square of gamma counts as well. Beyond kMostFiltered nothing is decided. Overflow compares
+/// the square of gamma counts as well. Beyond kMaxFiltered nothing is decided. Overflow compares
 /// infinite with infinite, which is not larger.
-inline constexpr std::int64_t kMostFiltered = 1 << 20;
+inline constexpr std::int64_t kMaxFiltered = 1 << 20;
 __host__ __device__ constexpr float filter_factor(std::int64_t d) {
-  if (d > kMostFiltered) return INFINITY;
+  if (d > kMaxFiltered) return INFINITY;
   return 1.0F + static_cast<float>(d + 6 + ((d + 2) * (d + 2) >> 22)) * 0x1p-23F;
 }
 inline constexpr float kFilterTiny = 0x1p-140F;  // above 3 d * 2^-149 for every d <= 128

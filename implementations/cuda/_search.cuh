@@ -13,7 +13,7 @@ namespace kmeans::cuda {
 constexpr int kSearchThreads = 256;
 constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
-constexpr float kSearchTiny = 0x1p-127F;  // kFilterTiny for d up to kMostFiltered
+constexpr float kSearchTiny = 0x1p-127F;  // kFilterTiny for d up to kMaxFiltered
 
 /// What the kernels of an iteration tell each other.
 struct TensorState {

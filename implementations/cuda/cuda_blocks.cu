@@ -45,7 +45,7 @@ constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kFewestBlocks = 8;  // else copies and kernels of few points do not overlap
 constexpr int kSlots = 2;                  // blocks on the GPU
 // Threads that fill page-locked blocks from memory: one copies some 10 GB/s, less than the link carries.
-constexpr int kMostCopiers = 12;
+constexpr int kMaxCopiers = 12;
 
 /// Row-major points. Those whose nearest centroid float32 does not tell are listed as crowded.
 __global__ void __launch_bounds__(kThreads)
@@ -188,7 +188,7 @@ class PinnedBlocks {
   }
 
  private:
-  static int copiers(int threads) { return std::min(threads, kMostCopiers); }
+  static int copiers(int threads) { return std::min(threads, kMaxCopiers); }
   static int readers(const Problem<float>& problem) {
     return problem.beyond_memory ? BlockReader::kReadersOfDisk : copiers(problem.threads);
   }

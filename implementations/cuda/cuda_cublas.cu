@@ -52,7 +52,7 @@ template <class Operand>
 __device__ Operand to_operand(double value);
 template <>
 __device__ __half to_operand<__half>(double value) {
-  // A centroid far outside the points must not become infinite: its products would be no numbers.
+  // A centroid far outside the points must not become infinite: its products would not be numbers.
   return __double2half(fmin(fmax(value, -65504.0), 65504.0));
 }
 template <>

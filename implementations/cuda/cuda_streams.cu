@@ -32,11 +32,11 @@ class CudaStreams final : public kmeans::cuda::PerClusterLloyd<T> {
 };
 
 kmeans::Support streams_fit(const kmeans::Shape& shape) {
-  constexpr std::int64_t kMost = 4096;
-  if (shape.k <= kMost) return kmeans::counts_fit(shape);
+  constexpr std::int64_t kMaxStreams = 4096;
+  if (shape.k <= kMaxStreams) return kmeans::counts_fit(shape);
   return kmeans::Support::no("k = " + std::to_string(shape.k) +
-                             ": a stream for every cluster, and at most " + std::to_string(kMost) +
-                             " streams are made in an iteration");
+                             ": a stream for every cluster, and at most " +
+                             std::to_string(kMaxStreams) + " streams are made in an iteration");
 }
 
 }  // namespace

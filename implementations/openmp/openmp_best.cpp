@@ -37,12 +37,12 @@ using kmeans::Shape;
 std::unique_ptr<Family<float>> make_family(const std::string& name) {
   auto variant = kmeans::registered_variant(name).factory.make_float(Precision::f32);
   if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) {
-    throw std::logic_error(name + " is no family of exact variants");
+    throw std::logic_error(name + " is not a family of exact variants");
   }
   return std::unique_ptr<Family<float>>(dynamic_cast<Family<float>*>(variant.release()));
 }
 
-/// The families that a shape may need, by name; empty where it is none.
+/// The families that a shape may need, by name; empty where it is not needed.
 struct Families {
   std::string brute{};
   std::string tree{};

@@ -10,7 +10,7 @@ Memory:    points once for the labels; for the update labels sorted, and points 
 Numerics:  expanded square. tf32: batch_kmeans_Euclid on float32 points, whose products Triton forms
            from TF32 operands. f16: its two kernels, the first with float16 operands and float32
            norms, the second with the float32 points. (batch_kmeans_Euclid on float16 points keeps
-           squared norms and centroids in float16 too: the former overflow, the latter are no
+           squared norms and centroids in float16 too: the former overflow, the latter are not
            means of the points.) Sums in float32, in any order; an empty cluster keeps its centroid
 """
 

@@ -17,7 +17,7 @@ function seconds(value) {
     .find(([least]) => value >= 0.9995 * least) ?? [1e-9, "ns"];
   return `${three(value / size)}\u00a0${unit}`;
 }
-// "2e6", "2M", "500k", "2 000 000"; NaN for what is no whole number from 1.
+// "2e6", "2M", "500k", "2 000 000"; NaN for what is not a whole number from 1.
 function size(text) {
   const [, digits, unit] = /^([\d.]+(?:e\d+)?)([kmg]?)$/i.exec(text.replace(/[\s_,']/g, "")) ?? [];
   const value = Math.round(+digits * ({ k: 1e3, m: 1e6, g: 1e9 }[unit?.toLowerCase()] ?? 1));

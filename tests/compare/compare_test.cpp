@@ -131,7 +131,7 @@ TEST(JudgeTimes, SeesThroughWhatMeetsBothOfAPair) {
   EXPECT_EQ(count(judge_times(slowed_in_pairs(1, true, 50), {}), CellVerdict::same), 50U);
 }
 
-TEST(JudgeTimes, InTurnsAFewFarProcessesAreNoVerdict) {
+TEST(JudgeTimes, InTurnsAFewFarProcessesAreNotAVerdict) {
   TimePair pair{{{1}, {1.01}, {1.02}}, {{3}, {3.01}, {3.02}}};
   EXPECT_EQ(judge_times({pair}, {})[0].verdict, CellVerdict::slower);
   pair.in_turns = true;

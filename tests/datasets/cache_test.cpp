@@ -99,7 +99,7 @@ TEST_F(Cache, ChangedByteIsFoundWithAndWithoutANewTime) {
   expect_good(stored);
 }
 
-TEST_F(Cache, WhatIsNoFileInItsPlaceMakesWay) {
+TEST_F(Cache, WhatIsNotAFileInItsPlaceMakesWay) {
   const auto stored = get();
   const auto record = record_of(stored);
   const auto lock = fs::path(stored.file).replace_extension(".lock");

@@ -38,7 +38,7 @@ def points(bench, tmp_path: Path) -> Path:
 # --- Outputs --------------------------------------------------------------------------------------
 
 
-def test_an_output_that_is_no_regular_file_is_written_through(
+def test_an_output_that_is_not_a_regular_file_is_written_through(
     bench, recorded: Path, tmp_path: Path
 ) -> None:
     plain = bench("export", recorded, "--format", "csv").stdout

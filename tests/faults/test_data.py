@@ -89,7 +89,7 @@ def _from_file(experiment, file: Path, **changes: Any) -> dict[str, Any]:
     return described
 
 
-# ---- 13: values that are none ----
+# ---- 13: values that are not numbers ----
 
 
 def test_nan_is_found_before_anything_is_measured(
@@ -270,7 +270,7 @@ def test_links_to_themselves_and_folders_in_the_cache_make_way(
         centroids,
         centroids.with_suffix(".sha256"),
         *cache.glob("trajectories/*.json"),
-    ]  # and the machine's ceilings: KeptCeilings.WhatIsNoFileInTheirPlaceIsNoHindrance
+    ]  # and the machine's ceilings: KeptCeilings.WhatIsNotAFileInTheirPlaceIsNotAHindrance
     assert len(entries) >= 5
     for number, make in enumerate((lambda f: f.symlink_to(f), Path.mkdir, os.mkfifo), 1):
         for entry in entries:

@@ -114,7 +114,7 @@ def test_what_streams_is_skipped_where_labels_do_not_fit_either(
 
 @pytest.mark.parametrize("variable", ["KMEANS_BENCH_MEMORY", "KMEANS_BENCH_GPU_MEMORY"])
 @pytest.mark.parametrize("amount", ["lots", "-1", "8 GB", "1e30"])
-def test_an_amount_of_memory_that_is_none_is_refused(
+def test_memory_that_is_not_an_amount_is_refused(
     bench, two_variants, variable: str, amount: str
 ) -> None:
     message = bench.refusal("run", two_variants(), "--dry-run", environment={variable: amount})

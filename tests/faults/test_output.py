@@ -185,7 +185,7 @@ def test_a_full_folder_for_job_files_is_told(bench, tiny, tmp_path):
 # --- Terminals ------------------------------------------------------------------------------------
 
 
-def test_a_reader_that_had_enough_is_no_failure(bench):
+def test_a_reader_that_had_enough_is_not_a_failure(bench):
     for ignored in (False, True):  # as shells leave SIGPIPE, and as some CI systems do
         process = subprocess.Popen(
             [bench.program, "list", "--json"],

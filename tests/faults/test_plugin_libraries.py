@@ -212,7 +212,7 @@ def test_verify_ends_a_plugin_that_hangs(bench, project: Path) -> None:
     assert run.stdout.endswith("\n1 of 1 variant failed\n")
 
 
-def test_a_library_that_is_no_plugin_is_listed_with_the_reason(bench, library, tmp_path) -> None:
+def test_a_library_that_is_not_a_plugin_is_listed_with_the_reason(bench, library, tmp_path) -> None:
     text = (
         "struct { int contract, layout; } p = {%s}; void *kmeans_bench_plugin(void) { return &p; }"
     )

@@ -60,7 +60,7 @@ TEST(DeviceStateTest, OnlyWhatLowersClocksUnderLoadIsAThrottle) {
   }
 }
 
-TEST(DeviceStateTest, CalmAndUnknownStatesAreNoDoubt) {
+TEST(DeviceStateTest, CalmAndUnknownStatesAreNotADoubt) {
   EXPECT_THAT(gpu_state_doubts(calm_state(), calm_state()), IsEmpty());
   EXPECT_THAT(gpu_state_doubts(nullptr, nullptr), IsEmpty());
   EXPECT_THAT(gpu_state_doubts(calm_state(), nullptr), IsEmpty());

@@ -162,7 +162,7 @@ TEST_F(MachineCheckTest, OthersAtWorkAreCountedAndNotNamed) {
   EXPECT_THAT(to_json(conditions).dump(), Not(HasSubstr("(c)")));
 }
 
-TEST_F(MachineCheckTest, LoadOfWorkThatHasEndedIsNoDoubt) {
+TEST_F(MachineCheckTest, LoadOfWorkThatHasEndedIsNotADoubt) {
   write("proc/loadavg", "7.50 0.20 0.30 1/100 5\n");
   const auto quiet = watch([&] { cpu_ticks(1000, 9100, 0); });
   EXPECT_EQ(find(quiet, "load").state, State::good);
@@ -342,7 +342,7 @@ TEST_F(MachineCheckTest, WorkersAreMetered) {
                   HasSubstr("because of heat while it ran (1 events)")));
 }
 
-TEST_F(MachineCheckTest, WorkOnCpusThatACellLeavesFreeIsNoDoubt) {
+TEST_F(MachineCheckTest, WorkOnCpusThatACellLeavesFreeIsNotADoubt) {
   EXPECT_THAT(activity_doubts({activity(1, 1, 2.9, 0)}), IsEmpty());
   EXPECT_THAT(activity_doubts({activity(1, 1, 3.5, 0)}), ElementsAre(HasSubstr("3.50 of 4 CPUs")));
   EXPECT_THAT(activity_doubts({activity(1, 4, 0.1, 0)}), IsEmpty());
@@ -352,7 +352,7 @@ TEST_F(MachineCheckTest, WorkOnCpusThatACellLeavesFreeIsNoDoubt) {
   EXPECT_THAT(activity_doubts({activity(0.2, 4, 4, 0), json(), json::object()}), IsEmpty());
 }
 
-TEST_F(MachineCheckTest, ATickOfStolenTimeIsNoDoubt) {
+TEST_F(MachineCheckTest, ATickOfStolenTimeIsNotADoubt) {
   EXPECT_THAT(activity_doubts({activity(0.2, 1, 0, 0.02)}), IsEmpty());
   EXPECT_THAT(activity_doubts({activity(10, 1, 0, 0.3)}), IsEmpty());
   EXPECT_THAT(activity_doubts({activity(10, 1, 0, 1)}), ElementsAre(HasSubstr("withheld 10 %")));

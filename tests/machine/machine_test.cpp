@@ -218,7 +218,7 @@ TEST_F(MachineTest, ReadsTheGroupThatAContainerSees) {
   EXPECT_EQ(cgroup_limits(folder_).cpus, 2.0);
 }
 
-TEST_F(MachineTest, MissingAndMalformedControlGroupsAreNoLimit) {
+TEST_F(MachineTest, MissingAndMalformedControlGroupsAreNotALimit) {
   EXPECT_FALSE(cgroup_limits(folder_).cpus);
   write("proc/self/mountinfo", "garbage\n30 23 0:26 / /cg rw - cgroup2 cgroup2 rw\n");
   write("proc/self/cgroup", "garbage\n0::/a\n");
@@ -588,7 +588,7 @@ TEST_F(KeptCeilings, EditedOnesAreMeasuredAgain) {
   EXPECT_THAT(read(), ::testing::Pair(false, HasSubstr("of a GPU, ")));
 }
 
-TEST_F(KeptCeilings, WhatIsNoFileInTheirPlaceIsNoHindrance) {
+TEST_F(KeptCeilings, WhatIsNotAFileInTheirPlaceIsNotAHindrance) {
   const auto make_folder = [](const fs::path& place) {
     fs::create_directory(place);
     std::ofstream(place / "somebody's") << "text";

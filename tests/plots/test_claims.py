@@ -155,7 +155,7 @@ def test_a_bound_inside_of_the_interval_is_told(bench: Bench) -> None:
     assert "at 2 of them the bound is within the interval" in verdict.measured
 
 
-def test_smallest_and_largest_are_no_interval(bench: Bench) -> None:
+def test_smallest_and_largest_are_not_an_interval(bench: Bench) -> None:
     cells = [_cell("cpu_a", GRID[0], 1.0), _cell("openmp_b", GRID[0], 0.5)]
     cells[1]["seconds_per_iteration"] |= {"ci95_low": None, "ci95_high": None}
     assert "smallest and largest" in _judge(bench.result(cells), FASTER | {"at_least": 1}).measured

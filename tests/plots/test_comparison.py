@@ -112,7 +112,7 @@ def test_refuses_what_contradicts_itself(tmp_path: Path, data: Json, what: str) 
         load_comparison(made.write(tmp_path, data))
 
 
-def test_refuses_what_is_no_file(tmp_path: Path) -> None:
+def test_refuses_what_is_not_a_file(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="No such file"):
         load_comparison(tmp_path / "absent.json")
     (tmp_path / "x.json").write_text('{"comparison_version": 1, "counts": NaN}')

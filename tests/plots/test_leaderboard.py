@@ -321,7 +321,7 @@ def test_filters_and_sorting(page: browser.Browser, results: Path) -> None:
     assert page.complaints == []
 
 
-def test_what_is_no_size_is_said(page: browser.Browser, results: Path) -> None:
+def test_what_is_not_a_size_is_said(page: browser.Browser, results: Path) -> None:
     _visit(page, results / "index.html", m="one", n=100000, d=16, k=64)
     for name, text in (("n", "many"), ("k", "1e9"), ("d", "0")):
         _type(page, name, text)

@@ -175,7 +175,7 @@ def test_a_damaged_description_ends_with_status_2(
 
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "dangling"])
-def test_what_is_no_file_is_refused_at_once(
+def test_what_is_not_a_file_is_refused_at_once(
     tmp_path: Path, data: Json, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     synthetic.write(tmp_path, data)

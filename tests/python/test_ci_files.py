@@ -163,6 +163,6 @@ def test_another_answer_gets_no_second_chance(measured: Path, tmp_path: Path) ->
     assert not (tmp_path / "arguments").exists()
 
 
-def test_what_cannot_be_compared_is_no_pass(measured: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_not_a_pass(measured: Path, tmp_path: Path) -> None:
     done, _ = gate(measured, tmp_path, unchanged, unchanged, COMPARE_ARGS="--effect nonsense")
     assert done.returncode == 2, done.stdout + done.stderr

@@ -267,7 +267,7 @@ def test_programs_that_take_no_turns_are_refused(tmp_path: Path, tiny: Path) -> 
     assert "compare --run OLD NEW EXPERIMENT" in error
 
 
-def test_a_planted_slowdown_that_is_no_number_is_refused(tmp_path: Path) -> None:
+def test_a_planted_slowdown_that_is_not_a_number_is_refused(tmp_path: Path) -> None:
     experiment = ROOT / "experiments" / "selftest" / "calibration.json"
     variables = {"KMEANS_BENCH_PLANT_SLOWDOWN": "ten percent"}
     _, error = run("run", experiment, "--out", tmp_path, status=2, **variables)

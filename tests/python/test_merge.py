@@ -279,7 +279,7 @@ def test_a_wrong_variant_is_told_of_in_the_cells_of_other_parts(
 
 
 @pytest.mark.parametrize("shard", ["0/2", "3/2", "1", "1/", "a/b", "1/2x", "-1/2", "1/99999999"])
-def test_what_is_no_part_is_refused(shard: str, experiment: Path, tmp_path: Path) -> None:
+def test_what_is_not_a_part_is_refused(shard: str, experiment: Path, tmp_path: Path) -> None:
     run = kmeans_bench("run", experiment, f"--shard={shard}", "--out", tmp_path, status=2)
     assert "is not a part of a whole; of three parts the second is 2/3" in run.stderr
 

@@ -102,7 +102,7 @@ def test_program_without_any_tree_names_both_places(tmp_path: Path) -> None:
 
 
 @needs_program
-def test_root_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+def test_root_that_is_not_a_folder_is_refused(tmp_path: Path) -> None:
     refused = subprocess.run(
         [PROGRAM, "run", "frontier", "--dry-run"],
         env={**os.environ, "KMEANS_BENCH_ROOT": str(tmp_path / "nowhere")},

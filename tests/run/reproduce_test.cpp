@@ -54,7 +54,7 @@ TEST(Reproduce, AnswersAreComparedBitForBit) {
               ElementsAre("labels: aa on record, ab here", "empty clusters: 0 on record, 1 here"));
 }
 
-TEST(Reproduce, AnAbsentAnswerIsNoAnswer) {
+TEST(Reproduce, AnAbsentAnswerIsNotAnAnswer) {
   CellResult recorded;
   recorded.label_hash = "aa";
   recorded.centroid_hash = "bb";
@@ -176,7 +176,7 @@ TEST(Reproduce, StudiesAreTheSameEverywhere) {
   EXPECT_EQ(judge_study(study, here).verdict, Reproduced::differs);
 }
 
-TEST(Reproduce, RowsOfVariantsAreNoPartOfAStudysPromise) {
+TEST(Reproduce, RowsOfVariantsAreNotPartOfAStudysPromise) {
   const json own{{"by", "emulated"}, {"error", 0.5}};
   const json foreign{{"by", "cpu_naive"}, {"error", 0.1}};
   const json other{{"by", "cpu_naive"}, {"error", 0.2}};

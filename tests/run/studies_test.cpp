@@ -261,7 +261,7 @@ TEST(EigenStart, CountsFromOneShrinkAMeanByOneInMPlusOne) {
       1e-3);
 }
 
-TEST(SplitShuffle, PairsAreNoPoints) {
+TEST(SplitShuffle, PairsAreNotPoints) {
   const auto output = run_study("split_shuffle", {{"n", 200}, {"k", {5}}, {"seeds", 10}});
   EXPECT_EQ(only_row(output, {{"start", "points"}})["largest_distance"], 0);
   EXPECT_EQ(only_row(output, {{"start", "points"}})["mean_inertia_ratio"], 1);

@@ -513,7 +513,7 @@ TEST(JobResults, WhatNoWorkerWritesIsRefused) {
   EXPECT_THROW(job_result_from_json(nlohmann::json::array()), nlohmann::json::exception);
 }
 
-TEST(JobResults, NumbersThatBecameNullAreNoNumbersAgain) {
+TEST(JobResults, NumbersThatBecameNullAreNotNumbersAgain) {
   JobResult odd;
   odd.status = "wrong";
   odd.inertia = std::nan("");

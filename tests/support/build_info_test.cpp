@@ -49,7 +49,7 @@ TEST(SourceTree, OfABuildFolderThatWasNotMovedIsTheConfiguredOne) {
   EXPECT_EQ(find_source_tree(other / "build-x" / "tests", built_in(tree, other / "build-x")), tree);
 }
 
-TEST(SourceTree, FallsBackOnWhereTheProgramWasBuiltFromAndIsNoOtherProject) {
+TEST(SourceTree, FallsBackOnWhereTheProgramWasBuiltFromAndIsNotAnotherProject) {
   const TemporaryFolder folder;
   const auto tree = make_tree(folder / "tree");
   const auto other = make_tree(folder / "other", "something-else");

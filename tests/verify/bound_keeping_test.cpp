@@ -49,7 +49,7 @@ class Hamerly final : public Variant<float> {
   }
 
  private:
-  // Bounds are rounded too; without this much slack they are none.
+  // Bounds are rounded too; without this much slack they are not bounds.
   static constexpr double kSlack = 1e-12;
 
   [[nodiscard]] double distance(const float* a, const float* b) const {
