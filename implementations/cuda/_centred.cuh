@@ -65,12 +65,15 @@ struct Bias {
   float longest = 0;  // of the points' copies
   float added = 0;
 
-  /// Of the longest, as the copies' kernel leaves its bits.
-  static Bias of(const DeviceBuffer<unsigned>& dev_longest) {
+  /// Of the largest squared length, as note_square() leaves its bits.
+  static Bias of(const DeviceBuffer<unsigned>& dev_largest) {
     unsigned bits = 0;
-    dev_longest.download(&bits);
+    dev_largest.download(&bits);
+    float largest = 0;
+    std::memcpy(&largest, &bits, sizeof(bits));
     Bias bias;
-    std::memcpy(&bias.longest, &bits, sizeof(bits));
+    bias.longest =
+        std::sqrt(largest) * (1 + 0x1p-9F);  // above lengths that are rounded up to float16
     bias.added = 0.5625F * bias.longest * bias.longest + 0x1p-4F;
     return bias;
   }
@@ -83,10 +86,10 @@ struct Bias {
   }
 };
 
-/// A point's length, rounded up, may be the longest.
-__device__ inline void note_length(float length, unsigned* dev_longest) {
-  const unsigned bits = __float_as_uint(length);
-  if (bits > __ldcg(dev_longest)) atomicMax(dev_longest, bits);
+/// A point's squared length may be the largest.
+__device__ inline void note_square(double square, unsigned* dev_largest) {
+  const unsigned bits = __float_as_uint(__double2float_ru(square));
+  if (bits > __ldcg(dev_largest)) atomicMax(dev_largest, bits);
 }
 
 /// Of points in device memory, n x d.

@@ -58,7 +58,7 @@ __host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
 __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
                                    const float* __restrict__ dev_mean, double scale,
                                    __half* __restrict__ dev_copy, float2* __restrict__ dev_lengths,
-                                   unsigned* __restrict__ dev_longest) {
+                                   unsigned* __restrict__ dev_largest) {
   const int lane = threadIdx.x % 32;
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
   if (i >= s.point_tiles * kTileRows) return;
@@ -79,7 +79,8 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
     if (t < s.d) tile[place_in_tile(kTileRows, row, t)] = copy;
   }
   constexpr double kUp = 1 + 0x1p-30;  // above the roundings of these sums and roots
-  const __half length = half_up(kUp * sqrt(fmax(warp_sum(squared), warp_sum(squared_copy))));
+  const double square = fmax(warp_sum(squared), warp_sum(squared_copy));
+  const __half length = half_up(kUp * sqrt(square));
   const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
   if (lane == 0) {
     const __half one = __float2half(1.0F);
@@ -89,7 +90,7 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
           e < kExtra ? extra[e] : __float2half(0.0F);
     }
     if (i < s.n) dev_lengths[i] = {__half2float(length), __half2float(rest)};
-    note_length(__half2float(length), dev_longest);
+    note_square(square, dev_largest);
   }
 }
 

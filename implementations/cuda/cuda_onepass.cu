@@ -722,7 +722,7 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::in
                                    const float* __restrict__ dev_mean, double scale, int steps,
                                    std::int64_t rows, __half* __restrict__ dev_rows,
                                    __half2* __restrict__ dev_lengths,
-                                   unsigned* __restrict__ dev_longest) {
+                                   unsigned* __restrict__ dev_largest) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
   if (i >= rows) return;
@@ -742,11 +742,12 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::in
     pair[place_in_rows(steps, row, t)] = copy;
   }
   constexpr double kUp = 1 + 0x1p-30;
-  const __half length = half_up(kUp * sqrt(fmax(warp_sum(squared), warp_sum(squared_copy))));
+  const double square = fmax(warp_sum(squared), warp_sum(squared_copy));
+  const __half length = half_up(kUp * sqrt(square));
   const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
   if (lane != 0) return;
   dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {length, rest};
-  note_length(__half2float(length), dev_longest);
+  note_square(square, dev_largest);
 }
 
 int steps_for(std::int64_t d) { return static_cast<int>(ceil_div(d, kMmaDepth)); }
@@ -824,6 +825,7 @@ class CudaOnepass final : public CudaLloyd<float> {
              .scale = kmeans::exact::power_of_two(s),
              .inverse_scale = kmeans::exact::power_of_two(-s),
              .copy_scale = frame_.scale,
+             .bias = {},  // once the copy is made
              .factor = filter_factor(d),
              .dev_points = dev_points_.data(),
              .dev_mean = frame_.dev_mean.data(),
@@ -838,14 +840,14 @@ class CudaOnepass final : public CudaLloyd<float> {
              .dev_labels = dev_labels_.data(),
              .dev_open = dev_open_.data(),
              .dev_counts = dev_counts_.data()};
-    const DeviceBuffer<unsigned> dev_longest(1);
-    dev_longest.zero();
+    const DeviceBuffer<unsigned> dev_largest(1);
+    dev_largest.zero();
     copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
         dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, cut_.steps, pairs * kPairRows,
         reinterpret_cast<__half*>(dev_rows_.data()),
-        reinterpret_cast<__half2*>(dev_lengths_.data()), dev_longest.data());
+        reinterpret_cast<__half2*>(dev_lengths_.data()), dev_largest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
-    task_.bias = Bias::of(dev_longest);
+    task_.bias = Bias::of(dev_largest);
     with_pass([&](auto kernel, int) { allow_shared_bytes(kernel, shared_bytes()); });
     with_open([&](auto kernel) { allow_shared_bytes(kernel, open_shared_bytes()); });
     iteration_.record([this](cudaStream_t stream) { launch(stream); });

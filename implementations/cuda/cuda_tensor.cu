@@ -590,13 +590,13 @@ class CudaTensor final : public CudaLloyd<float> {
   void copy_points() {
     const auto [n, d, k, precision] = shape();
     frame_ = frame_of(dev_points_, n, d);
-    const DeviceBuffer<unsigned> dev_longest(1);
-    dev_longest.zero();
+    const DeviceBuffer<unsigned> dev_largest(1);
+    dev_largest.zero();
     copy_points_kernel<<<blocks_for(extents_.point_tiles * kTileRows * 32, 256), 256>>>(
         dev_points_.data(), extents_, frame_.dev_mean.data(), frame_.scale, dev_points_copy_.data(),
-        dev_point_lengths_.data(), dev_longest.data());
+        dev_point_lengths_.data(), dev_largest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
-    bias_ = Bias::of(dev_longest);
+    bias_ = Bias::of(dev_largest);
   }
 
   void restart() override {
