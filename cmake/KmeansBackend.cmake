@@ -9,7 +9,8 @@
 # are found by a glob, so a new variant needs no edit here, and go into an OBJECT library: the
 # registering initialisers of a static library could be dropped by the linker. A variant may ask for
 # its own options with a line "// Flags: ..." in its banner; with "// Architectures: ..." a CUDA variant
-# is compiled for these alone, whatever GPUs the others are compiled for.
+# is compiled for these alone, whatever GPUs the others are compiled for; where there is no GPU, for the
+# first of them, with PTX for newer ones (KmeansCuda.cmake).
 
 set_property(GLOBAL PROPERTY KMEANS_BACKENDS "")
 set_property(GLOBAL PROPERTY KMEANS_MISSING "")
@@ -116,8 +117,16 @@ function(kmeans_backend name)
     file(STRINGS ${source} architectures LIMIT_COUNT 1 REGEX "^// Architectures: ")
     string(REGEX REPLACE "^// Architectures: *" "" architectures "${architectures}")
     separate_arguments(architectures)
+    list(LENGTH architectures count)
+    if(count GREATER 1 AND kmeans_without_gpu)
+      list(GET architectures 0 architectures)
+      string(REGEX REPLACE "-.*" "" architectures ${architectures})
+    endif()
     add_library(kmeans_variants_${stem} OBJECT ${source})
     set_target_properties(kmeans_variants_${stem} PROPERTIES CUDA_ARCHITECTURES "${architectures}")
+    if(architectures MATCHES "^[0-9]+a")
+      set_target_properties(kmeans_variants_${stem} PROPERTIES KMEANS_OPTIMISED ON)
+    endif()
     target_link_libraries(kmeans_variants_${stem} PRIVATE kmeans_options ${arg_REQUIRES})
     set_property(GLOBAL APPEND PROPERTY KMEANS_VARIANT_LIBRARIES kmeans_variants_${stem})
   endforeach()

@@ -189,6 +189,7 @@ def test_kernels_are_for_the_gpus_here_or_for_one_architecture(
 project(test LANGUAGES CXX)
 include("{ROOT}/cmake/KmeansCuda.cmake")
 message("compiled: <${{CMAKE_CUDA_ARCHITECTURES}}> note: <${{kmeans_cuda_note}}>")
+message("flags: <${{kmeans_cuda_quick_flags}}>")
 """,
         encoding="utf-8",
     )
@@ -197,6 +198,7 @@ message("compiled: <${{CMAKE_CUDA_ARCHITECTURES}}> note: <${{kmeans_cuda_note}}>
         "-B",
         configured / "b",
         f"-DKMEANS_CUDA_ARCHITECTURES={asked}",
+        "-DKMEANS_CUDA_QUICK=ON",
         configured,
         cwd=configured,
         PATH=f"{smi.parent}:{os.environ['PATH']}",
@@ -205,6 +207,8 @@ message("compiled: <${{CMAKE_CUDA_ARCHITECTURES}}> note: <${{kmeans_cuda_note}}>
     assert ran.returncode == 0, ran.stderr
     assert f"compiled: <{compiled}>" in ran.stderr
     assert ("note: <CUDA: no GPU here" in ran.stderr) == (gpus == [])
+    if gpus:  # what runs is optimised
+        assert "flags: <>" in ran.stderr
 
 
 # --- .venv --------------------------------------------------------------------------------------
