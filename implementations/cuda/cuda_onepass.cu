@@ -5,7 +5,8 @@
 // Idea:      few centroids: a warp multiplies its points with all of them, labels them and adds those
 //            that changed cluster to the block's sums, in one pass over a float16 copy of the points;
 //            an iteration is three kernels
-// Parallel:  a warp 32 points at a time, on matrix units; of a row's distances first the least, then how
+// Parallel:  a warp 32 points at a time, on matrix units, by itself or (many centroids, few coordinates,
+//            compute capability 9.0) in a group of four; of a row's distances first the least, then how
 //            many are within the bound above it: one is the label, with more the point is left to a
 //            second kernel, in which a warp compares four points with all centroids, a lane a centroid
 // Memory:    a centred float16 copy of the points as the matrix instruction's registers hold it; all
