@@ -406,7 +406,9 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
                       __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.y))),
                       __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(margin.z))), 0};
   }
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   if constexpr (kWide) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
   __syncthreads();
 
   const unsigned below = (1U << lane) - 1;
