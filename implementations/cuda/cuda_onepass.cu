@@ -54,12 +54,12 @@ __host__ __device__ constexpr int threads_for(int steps, int tiles) {
   return (tiles >= 8 && steps > 2) ? 384 : 512;
 }
 
-/// Warp groups multiply (Hopper), where centroids are more than a warp's tiles of 32: all four warps share
-/// what they read of the centroids. Of the coordinates, at most so many steps.
+/// On compute capability 9.0 warp groups multiply where centroids are more than 64 and steps at most so
+/// many: a group's four warps share what they read of the centroids.
 constexpr int kMaxWideSteps = 4;
 constexpr int kGroupWarps = 4;
 constexpr int kWideTiles = 16;           // of a chunk
-constexpr double kFarthestWide = 30000;  // half a squared norm: as float16 it stays below kFarWide
+constexpr double kFarthestWide = 30000;  // half a squared norm and the bias: below kFarWide
 constexpr double kFarWide = 60000;       // that of no centroid
 
 /// A point that is not decided, and the two centroids that are left if these are known.
@@ -87,8 +87,7 @@ struct Task {
   const uint4* dev_rows;     // the points' copy: pairs of row blocks
   const uint4* dev_lengths;  // of a pair, for each lane's four rows: (|x'|, |x' - x~|), rounded up
   float* dev_centroids;      // k x d
-  __half*
-      dev_columns;  // the centroids' copy, negated: column blocks; wide: a tile as wgmma reads it
+  __half* dev_columns;  // the centroids' copy, negated: column blocks, or (wide) as wgmma reads it
   float* dev_half_norms;  // of a column, and the bias
   float4* dev_margins;    // of a column: what |x'| and |x' - x~| are multiplied with, and the rest
   float* dev_transposed;  // the centroids: d columns of kLanes own_for(k), infinite past the last
@@ -265,8 +264,8 @@ __device__ __forceinline__ void multiply_steps(const uint4 (&rows)[kSteps], std:
   }
 }
 
-/// The same by a warp group, which multiplies each half of its rows by itself. All chunks are unrolled, so
-/// that no address is left to compute.
+/// The same by a warp group, 64 rows and 128 centroids at a time. All is unrolled, so that no address is
+/// left to compute.
 template <int kSteps, int kChunks, class Then>
 __device__ __forceinline__ void look_at_all_wide(const Rows<kSteps>& rows,
                                                  const unsigned (&lengths)[4],

@@ -141,10 +141,9 @@ constexpr int kGap = 8;
 
 /// What a block keeps in shared memory.
 struct Held {
-  Integer* totals;  // k x (d + 1): sums of all points, then their count
-  unsigned*
-      lows;  // copies x change_pitch(): lower halves of what this block changed since it last told
-  unsigned* highs;   // the same: upper halves
+  Integer* totals;   // k x (d + 1): sums of all points, then their count
+  unsigned* lows;    // copies x change_pitch(): what this block has not told yet, lower halves
+  unsigned* highs;   // upper halves
   float* centroids;  // k rows of centroid_stride(D)
   float* points;     // D columns of task.held
   unsigned* moves;   // points whose label changed: index, and the cluster before + 1
