@@ -9,8 +9,8 @@
 # are found by a glob, so a new variant needs no edit here, and go into an OBJECT library: the
 # registering initialisers of a static library could be dropped by the linker. A variant may ask for
 # its own options with a line "// Flags: ..." in its banner; with "// Architectures: ..." a CUDA variant
-# is compiled for these alone, whatever GPUs the others are compiled for; where there is no GPU, for the
-# first of them, with PTX for newer ones (KmeansCuda.cmake).
+# is compiled for these alone, whatever GPUs the others are compiled for; quickly (KmeansCuda.cmake), for
+# the first of them, with PTX for newer ones.
 
 set_property(GLOBAL PROPERTY KMEANS_BACKENDS "")
 set_property(GLOBAL PROPERTY KMEANS_MISSING "")
@@ -118,7 +118,7 @@ function(kmeans_backend name)
     string(REGEX REPLACE "^// Architectures: *" "" architectures "${architectures}")
     separate_arguments(architectures)
     list(LENGTH architectures count)
-    if(count GREATER 1 AND kmeans_without_gpu)
+    if(count GREATER 1 AND kmeans_cuda_quick)
       list(GET architectures 0 architectures)
       string(REGEX REPLACE "-.*" "" architectures ${architectures})
     endif()

@@ -10,8 +10,8 @@
 #                               GPU is: tools/build.sh configures again when it sees one
 #                               default: 7.5 to 9.0, and 10.0 with PTX where the compiler knows it
 #                               native, or a list as CMake writes it: 90 or "80-real;90"
-#   KMEANS_CUDA_QUICK           ON: where there is no GPU, kernels are optimised little, since nothing
-#                               runs them
+#   KMEANS_CUDA_QUICK           ON: where there is no GPU, kernels are optimised little, and for one
+#                               architecture each, since nothing runs them
 
 set(KMEANS_CUDA "AUTO" CACHE STRING "AUTO, ON or OFF: build the CUDA backend")
 set(KMEANS_CUDA_ARCHITECTURES "auto" CACHE STRING
@@ -19,7 +19,7 @@ set(KMEANS_CUDA_ARCHITECTURES "auto" CACHE STRING
 option(KMEANS_CUDA_QUICK "Where there is no GPU, optimise kernels little" OFF)
 
 set(kmeans_has_cuda OFF)
-set(kmeans_without_gpu OFF)  # and nobody named an architecture
+set(kmeans_cuda_quick OFF)  # KMEANS_CUDA_QUICK, no GPU, and nobody named an architecture
 set(kmeans_cuda_quick_flags "")
 set(kmeans_cuda_note "")
 set(kmeans_cuda_missing "CUDA was switched off when the suite was configured")
@@ -81,7 +81,7 @@ if(architectures MATCHES "^(auto|native)$")
     message(FATAL_ERROR "KMEANS_CUDA_ARCHITECTURES=native, but nvidia-smi names no GPU here")
   else()
     set(architectures 75)
-    set(kmeans_without_gpu ON)
+    set(kmeans_cuda_quick ${KMEANS_CUDA_QUICK})
     string(CONCAT kmeans_cuda_note
            "CUDA: no GPU here, so kernels are compiled for compute capability 7.5 alone, with PTX "
            "that drivers of newer GPUs translate (KMEANS_CUDA_ARCHITECTURES names others)")
@@ -90,7 +90,7 @@ elseif(architectures STREQUAL "default")
   set(architectures ${kmeans_default_architectures})
 endif()
 
-if(KMEANS_CUDA_QUICK AND kmeans_without_gpu)
+if(kmeans_cuda_quick)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --help OUTPUT_VARIABLE options ERROR_QUIET)
   if(options MATCHES "--Ofast-compile")
     set(kmeans_cuda_quick_flags --Ofast-compile=max)

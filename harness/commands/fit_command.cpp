@@ -63,7 +63,7 @@ struct FitOptions {
 };
 
 // Says what the precision, or the exact step, cannot do with these points. Throws InputError where
-// the answer would not be one.
+// there would not be an answer.
 template <class T>
 void check_range(const Problem<T>& problem, const Traits& traits) {
   const auto [n, d, k, precision] = problem.shape;

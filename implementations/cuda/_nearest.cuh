@@ -67,6 +67,16 @@ struct Nearest {
   }
 };
 
+/// The least of numbers that are not negative: their bits order as integers do, of which one instruction
+/// compares three. Begins with none.
+struct Least {
+  int bits = 0x7f800000;
+  __device__ void look(float one, float other) {
+    bits = __vimin3_s32(bits, __float_as_int(one), __float_as_int(other));
+  }
+  [[nodiscard]] __device__ float value() const { return __int_as_float(bits); }
+};
+
 inline constexpr int kIndexBits = 5;  // of a key: which of a lane's numbers
 /// What a key is off by, as a share; two bits more for what is made of it.
 inline constexpr float kKeyError = 0x1p-16F;

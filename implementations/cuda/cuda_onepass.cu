@@ -51,7 +51,7 @@ constexpr int kOpenChanges = kLanes + BlockSums::kBatch;
 /// Those of a block of the first kernel; `tiles`: eight columns each of a chunk of centroids, whose
 /// distances a warp has in registers.
 __host__ __device__ constexpr int threads_for(int steps, int tiles) {
-  return (tiles >= 8 && steps > 2) ? 384 : 512;
+  return tiles >= 8 && steps > 2 ? 384 : 512;
 }
 
 /// On compute capability 9.0 warp groups multiply where centroids are more than 64 and steps at most so
@@ -205,14 +205,13 @@ __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles]
   float limits[kRows];
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
-    // None is negative: as integers they have the same order, and one instruction compares three.
-    int least_bits = 0x7f800000;
+    Least of_row;
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
       const float* two = sums[row / 2][tile] + row % 2 * 2;
-      least_bits = __vimin3_s32(least_bits, __float_as_int(two[0]), __float_as_int(two[1]));
+      of_row.look(two[0], two[1]);
     }
-    const float least = __int_as_float(least_bits);
+    const float least = of_row.value();
     __half2 halves;
     memcpy(&halves, &lengths[row], sizeof(halves));
     const float2 length = __half22float2(halves);
@@ -963,8 +962,9 @@ KMEANS_VARIANT(
     .exact = true, .sums = Sums::wide, .setup_note = "makes a centred float16 copy of the points",
     .supports = few_centroids, .device_bytes = [](const Shape& s) {
       const double padded = 16.0 * std::ceil(static_cast<double>(s.d) / 16);
-      const double n = static_cast<double>(s.n) + 32;
-      const double k = static_cast<double>(s.k) + 64;
+      // Rows of whole warp groups; columns of whole chunks, with a step for the norms.
+      const double n = static_cast<double>(s.n) + kGroupWarps * kPairRows;
+      const double k = static_cast<double>(s.k) + kWideTiles * kMmaColumns;
       return plain_device_bytes(s) + n * (2 * padded + 12) +
-             k * (2 * padded + 8.0 * static_cast<double>(s.d) + 28);
+             k * (2 * (padded + kMmaDepth) + 8.0 * static_cast<double>(s.d) + 28);
     })

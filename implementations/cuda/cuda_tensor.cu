@@ -109,16 +109,14 @@ struct FindNearest {
     const auto offset = static_cast<float>(first);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      // None is negative: as integers they have the same order.
-      int least[2] = {0x7f800000, 0x7f800000};
+      Least least[2];
 #pragma unroll
       for (int e = 0; e < kColumns / 4; e += 2) {
         const float* two = &sums[e / 2 * 4 + 2 * row];
-        least[e / 2 % 2] = __vimin3_s32(least[e / 2 % 2], __float_as_int(key_of(two[0], e)),
-                                        __float_as_int(key_of(two[1], e + 1)));
+        least[e / 2 % 2].look(key_of(two[0], e), key_of(two[1], e + 1));
       }
       // Not the nearest for certain, but its upper bound holds.
-      const float near = __int_as_float(min(least[0], least[1]));
+      const float near = __int_as_float(min(least[0].bits, least[1].bits));
       const int column = column_of(near);
       const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
       const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));

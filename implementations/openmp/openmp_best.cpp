@@ -42,7 +42,7 @@ std::unique_ptr<Family<float>> make_family(const std::string& name) {
   return std::unique_ptr<Family<float>>(dynamic_cast<Family<float>*>(variant.release()));
 }
 
-/// The families that a shape may need, by name; empty where it is not needed.
+/// The families that a shape may need, by name; empty where it needs none of the kind.
 struct Families {
   std::string brute{};
   std::string tree{};

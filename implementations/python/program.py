@@ -37,7 +37,7 @@ ASSUMED = {"summary": "a program: files in, files out", "distance": "expanded", 
 
 
 class ProgramError(RuntimeError):
-    """The program failed, or its answer is not one."""
+    """The program failed, or what it answers is not an answer."""
 
 
 def last_words(stderr: bytes) -> str:
