@@ -299,9 +299,11 @@ def _with_source(used: Sequence[Result]) -> str:
 
 
 def tally(machines: Machines, block: dict[str, Any]) -> str:
-    """How many claims came out as what, on every machine that has some."""
+    """How many claims came out as what, on every machine that has some, of those that `machines`
+    fits: who has measured here has results of their own beside the repository's."""
     rows = []
-    for folder in machines.folders(block.get("machine", "*")):
+    patterns = block.get("machines", ["*"])
+    for folder in sorted({f for pattern in patterns for f in machines.folders(pattern)}):
         results = list(machines.load(folder).values())
         counts = dict.fromkeys(claims.KINDS, 0)
         for result in results:

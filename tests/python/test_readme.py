@@ -269,6 +269,9 @@ def test_verdicts_are_those_of_the_claims(
     counts = dict(zip(table[0].split(" | ")[3:], table[2].split(" | ")[3:], strict=True))
     assert counts.pop(f"{claims.SIGNS[kind]} {claims.WORDS[kind]}") == "1"
     assert {count.strip(" |") for count in counts.values()} == {"0"}
+    # A folder that no pattern fits, as of who has measured here, does not count.
+    others = {"kind": "tally", "machines": ["reference-*", "nvidia-*"]}
+    assert len(readme_numbers.tally(machines, others).splitlines()) == 2
 
 
 def test_how_long_it_took_is_read_from_the_files(place: Callable[..., Machines]) -> None:
