@@ -17,36 +17,33 @@ struct Change {
   std::uint16_t from;
 };
 
-/// 64-bit sums in two halves, each in words of its own, so that neighbouring coordinates lie in
+/// 64-bit sums and counts in two halves, each in words of its own, so that neighbouring coordinates lie in
 /// different banks and additions are native ones.
 struct BlockSums {
-  unsigned* lows;   // (k + 1) x d
+  unsigned* lows;   // (k + 1) x (d + 1), the count last
   unsigned* highs;  // the same
-  int* counts;      // k + 1
   int k;
   int d;
 
   __host__ __device__ static constexpr std::int64_t bytes(std::int64_t k, std::int64_t d) {
-    return (k + 1) * (8 * d + 4);
+    return (8 * (k + 1) * (d + 1) + 15) / 16 * 16;
   }
 
-  /// Lays them out there, and clears them; the block has to wait before it adds.
+  /// Lays them out there, on a multiple of 16 bytes, and clears them; the block has to wait before it adds.
   __device__ BlockSums(void* memory, int clusters, int coordinates)
       : lows(static_cast<unsigned*>(memory)),
-        highs(lows + (clusters + 1) * coordinates),
-        counts(reinterpret_cast<int*>(highs + (clusters + 1) * coordinates)),
+        highs(lows + (clusters + 1) * (coordinates + 1)),
         k(clusters),
         d(coordinates) {
-    const int words = (k + 1) * (2 * d + 1);
-    for (int e = static_cast<int>(threadIdx.x); e < words; e += static_cast<int>(blockDim.x)) {
-      lows[e] = 0;
+    const int pieces = ((k + 1) * (d + 1) + 1) / 2;
+    for (int e = static_cast<int>(threadIdx.x); e < pieces; e += static_cast<int>(blockDim.x)) {
+      static_cast<uint4*>(memory)[e] = {};
     }
   }
 
   /// A lane: that a point changed its cluster.
   __device__ void count(const Change& change) const {
-    atomicAdd(&counts[change.to], 1);
-    atomicAdd(&counts[change.from], -1);
+    add({change.to * (d + 1) + d, change.from * (d + 1) + d}, {1, -1});
   }
 
   /// Some values at once, so that they do not wait for one another. Whoever makes the lower half wrap
@@ -99,12 +96,12 @@ struct BlockSums {
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) values[a] = exact_fixed_point(x[a], scale);
 #pragma unroll
-        for (int a = 0; a < kAhead; ++a) at[a] = own[a].to * d + t;
+        for (int a = 0; a < kAhead; ++a) at[a] = own[a].to * (d + 1) + t;
         add(at, values);
         if (!leaves) continue;
 #pragma unroll
         for (int a = 0; a < kAhead; ++a) {
-          at[a] = own[a].from * d + t;
+          at[a] = own[a].from * (d + 1) + t;
           values[a] = -values[a];
         }
         add(at, values);
@@ -115,14 +112,20 @@ struct BlockSums {
 
   /// The block: what it has goes to dev_sums, k x (d + 1) with the counts last. All have added before.
   __device__ void flush(Integer* __restrict__ dev_sums) const {
-    for (int e = static_cast<int>(threadIdx.x); e < k * d; e += static_cast<int>(blockDim.x)) {
-      const Integer sum = static_cast<Integer>(highs[e]) << 32 | lows[e];
-      if (sum != 0) atomicAdd(&dev_sums[e + e / d], sum);
-    }
-    for (int j = static_cast<int>(threadIdx.x); j < k; j += static_cast<int>(blockDim.x)) {
-      if (counts[j] == 0) continue;
-      atomicAdd(&dev_sums[std::int64_t{j} * (d + 1) + d],
-                static_cast<Integer>(static_cast<long long>(counts[j])));
+    constexpr int kTogether = 4;  // reads that do not wait for one another
+    const int stride = static_cast<int>(blockDim.x);
+    const int end = k * (d + 1);
+    for (int first = static_cast<int>(threadIdx.x); first < end; first += kTogether * stride) {
+      Integer own[kTogether];
+#pragma unroll
+      for (int a = 0; a < kTogether; ++a) {
+        const int e = first + a * stride;
+        own[a] = e < end ? static_cast<Integer>(highs[e]) << 32 | lows[e] : 0;
+      }
+#pragma unroll
+      for (int a = 0; a < kTogether; ++a) {
+        if (own[a] != 0) atomicAdd(&dev_sums[first + a * stride], own[a]);
+      }
     }
   }
 };
