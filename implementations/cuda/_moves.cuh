@@ -256,11 +256,13 @@ class MovingSums {
     shared_.divide(dev_sums_.data(), dev_centroids, k_, stream);
   }
 
-  /// Do other GPUs have points of the clusters? Then exchange() follows move(), else divide().
-  [[nodiscard]] bool shared() const { return shared_.shared(); }
-  void exchange(float* dev_centroids, cudaStream_t stream) const {
-    shared_.exchange(dev_sums_.data(), dev_centroids, stream);
+  /// Those of all GPUs, as SharedSums::add_up() says.
+  const Integer* add_up(float* dev_centroids, cudaStream_t stream) const {
+    return shared_.add_up(dev_sums_.data(), dev_centroids, stream);
   }
+  /// Do other GPUs have points of the clusters?
+  [[nodiscard]] bool shared() const { return shared_.shared(); }
+  [[nodiscard]] double inverse_scale() const { return shared_.inverse_scale(); }
 
   /// dev_labels of so many points becomes dev_nearest, and the sums follow.
   void move(const float* dev_points, std::int64_t rows, const std::int32_t* dev_nearest,

@@ -23,14 +23,14 @@ struct TensorState {
   unsigned too_far;              // a centroid that float16 does not hold: no point is decided
 };
 
-/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; where a
-/// search will read them.
+/// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; unless there are 0
+/// points (dev_count) for a search that reads them.
 static __global__ void transpose_centroids_kernel(const float* __restrict__ dev_centroids,
                                                   std::int64_t k, std::int64_t d,
                                                   std::int64_t pitch,
-                                                  const TensorState* __restrict__ dev_state,
+                                                  const unsigned long long* __restrict__ dev_count,
                                                   float* __restrict__ dev_columns) {
-  if (dev_state->crowded == 0) return;
+  if (*dev_count == 0) return;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < pitch * d;
        index += stride) {

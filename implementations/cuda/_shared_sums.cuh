@@ -62,12 +62,18 @@ class SharedSums {
   /// dev_centroids (k x d) become the means of the clusters of all GPUs. dev_sums (k x (d + 1)), this
   /// GPU's own, stay as they are.
   void exchange(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream) const {
+    const Integer* dev_totals = add_up(dev_sums, dev_centroids, stream);
+    if (dev_totals != nullptr) divide(dev_totals, dev_centroids, k_, stream);
+  }
+
+  /// The sums and counts of all GPUs, for the caller to divide; or null, and dev_centroids are the means.
+  const Integer* add_up(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream) const {
+    if (!shared()) return dev_sums;
     const auto* dev_values = reinterpret_cast<const std::int64_t*>(dev_sums);
     auto* dev_totals = reinterpret_cast<std::int64_t*>(dev_totals_.data());
     if (!scattered_) {
       gpus_->all_reduce_sum(dev_values, dev_totals, k_ * (d_ + 1), stream);
-      divide(dev_totals_.data(), dev_centroids, k_, stream);
-      return;
+      return dev_totals_.data();
     }
     gpus_->reduce_scatter_sum(dev_values, dev_totals, block_ * (d_ + 1), stream);
     const std::int64_t first = std::min(k_, gpus_->rank() * block_);
@@ -77,9 +83,12 @@ class SharedSums {
     divide(dev_totals_.data(), dev_gathered_.data() + first * d_, own, stream);
     gpus_->all_gather(dev_gathered_.data(), block_ * d_, stream);
     copy(dev_centroids, dev_gathered_.data(), k_ * d_, stream);
+    return nullptr;
   }
+  /// What one in the sums is worth.
+  [[nodiscard]] double inverse_scale() const { return inverse_scale_; }
 
-  /// The means of this GPU's own sums, for a GPU alone.
+  /// The means of so many clusters' sums.
   void divide(const Integer* dev_sums, float* dev_centroids, std::int64_t clusters,
               cudaStream_t stream) const {
     if (clusters == 0) return;

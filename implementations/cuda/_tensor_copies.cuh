@@ -20,9 +20,9 @@ constexpr int kTileRows = 64;  // points of a tile, those of a matrix instructio
 constexpr int kExtra = 4;      // columns for norms and bounds
 constexpr double kFarthestNorm = 30000;
 constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
-/// Of the bias: it enters with the norms, in the last steps of a product, each of which may lose 17 times
-/// 2^-23 of it, in two parts, 2^-22 off.
-constexpr float kBiasError = 0x1p-16F;
+/// Of the bias: it enters with the norms, in the last two steps of a product at the earliest, each of which
+/// may lose 17 times 2^-23 of it, in two parts, 2^-22 off: 36 times 2^-23, of 64.
+constexpr float kBiasError = 0x1p-17F;
 constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds with its squared norm
 
 /// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum
@@ -117,13 +117,15 @@ __device__ inline float bound_width(const float2& point, const __half2& centroid
   return __fmaf_rn(point.x, w.x, __fmaf_rn(point.y, w.y, rest));
 }
 
-/// A warp a centroid. Those past the end lie too far away to be nearest. dev_widths: as above. too_far is
-/// false before.
-__global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
-                                      const float* __restrict__ dev_mean, double scale, Bias bias,
-                                      __half* __restrict__ dev_copy,
-                                      __half2* __restrict__ dev_widths,
-                                      TensorState* __restrict__ dev_state) {
+/// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless
+/// that is null or it has none; its copy. Those past the end lie too far away to be nearest. dev_widths: as
+/// above. too_far is false before.
+__global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
+                                       float* __restrict__ dev_centroids, Extents s,
+                                       const float* __restrict__ dev_mean, double scale, Bias bias,
+                                       __half* __restrict__ dev_copy,
+                                       __half2* __restrict__ dev_widths,
+                                       TensorState* __restrict__ dev_state) {
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
   }
@@ -135,9 +137,19 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
   double squared = 0;
   double squared_copy = 0;
   double squared_rest = 0;
+  const bool exists = j < s.k;
+  const Integer* sums = dev_sums + j * (s.d + 1);
+  const auto count = exists && dev_sums != nullptr ? static_cast<long long>(sums[s.d]) : 0;
+#pragma unroll 4
   for (int t = lane; t < s.d; t += 32) {
     double c = 0;
-    if (j < s.k) c = (static_cast<double>(dev_centroids[j * s.d + t]) - dev_mean[t]) * scale;
+    if (exists) {
+      float* dev_own = dev_centroids + j * s.d + t;
+      if (count != 0) {
+        *dev_own = exact_mean(static_cast<long long>(sums[t]), count, inverse_scale);
+      }
+      c = (static_cast<double>(*dev_own) - dev_mean[t]) * scale;
+    }
     if (!(fabs(c) <= kFarthest)) {
       dev_state->too_far = 1;
       c = 0;
@@ -170,9 +182,9 @@ __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, E
                        half_norm * (8 * error + 0x1p-18) + 2 * kBiasError * bias.added + 0x1p-21)) {
       dev_state->too_far = 1;
     }
-    const __half high_part = __double2half(j < s.k ? low : 60000.0);
+    const __half high_part = __double2half(exists ? low : 60000.0);
     const __half low_part =
-        __double2half(j < s.k ? low - static_cast<double>(__half2float(high_part)) : 0.0);
+        __double2half(exists ? low - static_cast<double>(__half2float(high_part)) : 0.0);
     const __half extra[kExtra] = {high_part, low_part, __hneg(by_length), __hneg(by_rest)};
     for (int e = 0; e < s.padded - s.d; ++e) {
       tile[place_in_tile(s.columns, row, static_cast<int>(s.d) + e)] =

@@ -600,6 +600,7 @@ class CudaTensor final : public CudaLloyd<float> {
   void restart() override {
     sums_.restart();
     dev_state_.zero();
+    move_centroids(nullptr, nullptr);
   }
 
   void iterate() override {
@@ -612,15 +613,6 @@ class CudaTensor final : public CudaLloyd<float> {
 
   void launch(cudaStream_t stream) {
     {
-      const auto timed = stage("copy centroids");
-      copy_centroids_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32,
-                                         256),
-                              256, 0, stream>>>(
-          dev_centroids_.data(), extents_, frame_.dev_mean.data(), frame_.scale, bias_,
-          dev_centroids_copy_.data(), dev_widths_.data(), dev_state_.data());
-      KMEANS_CUDA_LAUNCHED(copy_centroids_kernel);
-    }
-    {
       const auto timed = stage("assign");
       find_nearest(stream);
     }
@@ -631,11 +623,26 @@ class CudaTensor final : public CudaLloyd<float> {
     {
       const auto timed = stage("update");
       sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(), stream);
-      if (!sums_.shared()) sums_.divide(dev_centroids_.data(), stream);
+      if (!sums_.shared())
+        return move_centroids(sums_.add_up(dev_centroids_.data(), stream), stream);
     }
-    if (!sums_.shared()) return;
-    const auto timed = stage("communication");
-    sums_.exchange(dev_centroids_.data(), stream);
+    const Integer* dev_totals = nullptr;
+    {
+      const auto timed = stage("communication");
+      dev_totals = sums_.add_up(dev_centroids_.data(), stream);
+    }
+    const auto timed = stage("copy centroids");
+    move_centroids(dev_totals, stream);
+  }
+
+  /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
+  void move_centroids(const Integer* dev_totals, cudaStream_t stream) {
+    divide_and_copy_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32,
+                                        256),
+                             256, 0, stream>>>(
+        dev_totals, sums_.inverse_scale(), dev_centroids_.data(), extents_, frame_.dev_mean.data(),
+        frame_.scale, bias_, dev_centroids_copy_.data(), dev_widths_.data(), dev_state_.data());
+    KMEANS_CUDA_LAUNCHED(divide_and_copy_kernel);
   }
 
   /// Calls use(columns, groups, cut) with what plan_ and d say as constants.
@@ -710,6 +717,10 @@ class CudaTensor final : public CudaLloyd<float> {
         dev_points_.data(), dev_centroids_.data(), d, factor, dev_pairs_.data(), dev_state_.data(),
         dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(decide_pairs_kernel);
+    // Of the others some may have to be searched for.
+    transpose_centroids_kernel<<<fill, 256, 0, fork.beside()>>>(
+        dev_centroids_.data(), k, d, pitch_, &dev_state_.data()->undecided, dev_columns_.data());
+    KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
     gather_rows_kernel<<<fill, 256, 0, stream>>>(extents_, listed_, dev_points_copy_.data(),
                                                  dev_undecided_.data(), dev_state_.data(),
                                                  dev_rows_.data(), dev_candidate_counts_.data());
@@ -732,14 +743,11 @@ class CudaTensor final : public CudaLloyd<float> {
         dev_candidate_counts_.data(), dev_candidates_.data(), dev_nearest_.data(),
         dev_crowded_.data(), dev_state_.data());
     KMEANS_CUDA_LAUNCHED(decide_kernel);
-    transpose_centroids_kernel<<<fill, 256, 0, stream>>>(dev_centroids_.data(), k, d, pitch_,
-                                                         dev_state_.data(), dev_columns_.data());
-    KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
+    fork.join();
     search_kernel<<<fill, kSearchThreads, 0, stream>>>(dev_points_.data(), d, dev_columns_.data(),
                                                        k, pitch_, factor, dev_state_.data(),
                                                        dev_crowded_.data(), dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(search_kernel);
-    fork.join();
   }
 
   Plan plan_;
