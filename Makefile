@@ -74,9 +74,10 @@ format:
 	@tools/setup.sh python
 	@tools/check.sh --repair
 
+# The program is built without the packages for Python, so both are done at once.
 run-experiments:
-	@tools/setup.sh build python gpu
-	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/setup.sh build
+	@tools/setup.sh python gpu & tools/build.sh $(PRESET) kmeans-bench; built=$$?; wait $$! && exit $$built
 	@tools/run_experiments.sh --scale '$(SCALE)' $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(RESUME),--resume)
 

@@ -30,10 +30,15 @@ gpu_has_come() {
   grep -q '^CUDA: no GPU here' "$folder/left-out.txt" 2>/dev/null &&
     nvidia-smi --list-gpus 2>/dev/null | grep -q '^GPU '
 }
-if [ ! -f "$folder/build.ninja" ] || [ -n "${CMAKE_ARGS:-}" ] ||
+# Of a .venv that was made since, the Python package of the library needs nanobind.
+forget=()
+if [ -f "$folder/build.ninja" ] && [ .venv/.requirements -nt "$folder/build.ninja" ]; then
+  forget=(-U 'Python_*' -U '_Python_*')
+fi
+if [ ! -f "$folder/build.ninja" ] || [ -n "${CMAKE_ARGS:-}" ] || [ ${#forget[@]} -gt 0 ] ||
   [ .setup/installed -nt "$folder/build.ninja" ] || gpu_has_come; then
   # shellcheck disable=SC2086  # several options in one variable
-  cmake --preset "$preset" ${CMAKE_ARGS:-}
+  cmake --preset "$preset" ${forget[@]+"${forget[@]}"} ${CMAKE_ARGS:-}
 fi
 [ "${CONFIGURE_ONLY:-}" = 1 ] && exit
 cmake --build "$folder" --target "$target"

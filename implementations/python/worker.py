@@ -219,6 +219,8 @@ class Server:
             variant.points_file = None if file is None or is_flat(file) else file
         variant.setup(points, k, threads)
         limit_threads(threads)
+        if gc.get_freeze_count() == 0:
+            gc.freeze()  # what libraries keep for good, which each reset would search for garbage
         self._device_clock = variant.device_clock()
         self._variant = variant
         return {}

@@ -191,7 +191,7 @@ def test_build_folder_behind_a_link_is_left_to_the_clone_that_it_belongs_to(clon
 
 
 def test_what_has_come_since_is_looked_for_again(clone: Path) -> None:
-    """A package that set-up installed, and a GPU where none was in sight."""
+    """A package that set-up installed, a .venv, and a GPU where none was in sight."""
     build(clone)
     configured = (clone / "build" / "build.ninja").stat().st_mtime
     (clone / ".setup").mkdir()
@@ -199,6 +199,14 @@ def test_what_has_come_since_is_looked_for_again(clone: Path) -> None:
     os.utime(clone / ".setup" / "installed", (configured + 9, configured + 9))
     assert build(clone)[0] == [CONFIGURE, BUILD]
     os.utime(clone / ".setup" / "installed", (configured - 9, configured - 9))
+    assert build(clone)[0] == [BUILD]
+
+    # CMake keeps the Python that it found before.
+    (clone / ".venv").mkdir()
+    (clone / ".venv" / ".requirements").touch()
+    os.utime(clone / ".venv" / ".requirements", (configured + 9, configured + 9))
+    assert build(clone)[0] == [CONFIGURE + " -U Python_* -U _Python_*", BUILD]
+    os.utime(clone / ".venv" / ".requirements", (configured - 9, configured - 9))
     assert build(clone)[0] == [BUILD]
 
     smi = clone.parent / "bin" / "nvidia-smi"

@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 
 import pytest
 
@@ -28,6 +29,14 @@ import worker  # noqa: E402
 NAMES = sorted(file.stem for file in FOLDER.glob("python_*.py"))
 DESCRIPTIONS = {entry["name"]: entry for entry in worker.describe(FOLDER)["variants"]}
 THREADS = 2
+
+
+@pytest.fixture(scope="module", autouse=True)
+def patient_threads() -> Iterator[None]:
+    """Other tests have the processors too; OpenMP reads it when a library is loaded first."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_WAIT_POLICY", "passive")
+        yield
 
 
 @functools.cache

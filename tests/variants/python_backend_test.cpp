@@ -410,6 +410,18 @@ TEST_F(PythonFaults, TheClockIsAroundTheStepAlone) {
   EXPECT_EQ(variant->executed_iterations(), 1);
 }
 
+TEST_F(PythonFaults, AResetCollectsGarbageOfStepsAndPassesOverLibraries) {
+  const auto variant = ready(
+      "import gc, weakref; assert gc.get_freeze_count() > 1000; "
+      "assert getattr(self, 'last', lambda: None)() is None; "
+      "last = type('InACircle', (), {})(); last.me = last; self.last = weakref.ref(last); return "
+      "1");
+  variant->step(1);
+  variant->reset(sample_.centroids.data());
+  variant->step(1);
+  EXPECT_EQ(variant->executed_iterations(), 1);
+}
+
 TEST_F(PythonFaults, ResultsOfAWrongShapeAreRefused) {
   const auto variant = ready("self.labels = self.labels[1:]");
   variant->step(1);
