@@ -171,14 +171,15 @@ template <class V, class T>
     store_row(kept + std::int64_t{6} * kInt8Points, r6);
     store_row(kept + std::int64_t{7} * kInt8Points, r7);
   }
-  raise(r0, r1);
+  Row<Ints> all = r0;  // what is returned lies in memory: not r0, which the loop needs
+  raise(all, r1);
   raise(r2, r3);
   raise(r4, r5);
   raise(r6, r7);
-  raise(r0, r2);
+  raise(all, r2);
   raise(r4, r6);
-  raise(r0, r4);
-  return r0;
+  raise(all, r4);
+  return all;
 }
 
 /// Are the sums of few groups kept, since to find them again costs more than to store them?
