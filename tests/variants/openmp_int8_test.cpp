@@ -519,6 +519,29 @@ TEST(Int8Filter, KeepsTheNearestUnlessAnErrorIsPlanted) {
   }
 }
 
+/// Of sums whose upper ends just reach a threshold, in real numbers: how many are missed.
+int missed_sums(float slack) {
+  Random random(29);
+  int missed = 0;
+  for (int round = 0; round < 100000; ++round) {
+    Int8GroupTerms group;
+    group.step = static_cast<float>(std::exp2(-20 * random.uniform()));
+    group.inverse = 1 / group.step;
+    const auto sum = static_cast<float>(0x1p23 + std::floor(0x1p23 * random.uniform()));
+    const auto margin = static_cast<float>(group.step * 1e5 * random.uniform());
+    const double upper = (static_cast<double>(sum) - openmp::kInt8Zero) * group.step + margin;
+    auto threshold = static_cast<float>(upper);
+    if (threshold > upper) threshold = std::nextafter(threshold, -INFINITY);
+    missed += sum < openmp::least_sum(threshold, margin, group, slack) ? 1 : 0;
+  }
+  return missed;
+}
+
+TEST(Int8Filter, MarksEverySumThatReachesTheThresholdUnlessAnErrorIsPlanted) {
+  EXPECT_EQ(missed_sums(2), 0);
+  EXPECT_GT(missed_sums(0), 0);
+}
+
 /// The survivors of every kind of instruction for the same points and centroids: all kinds form the
 /// same integers, and floats from them by the same operations but for contraction.
 TEST(Int8Filter, EveryKindOfInstructionSeesTheSame) {
