@@ -204,4 +204,10 @@ inline bool change_pays(double now, double start, double then, std::int64_t left
   return static_cast<double>(left) * now > 1.1 * (start + static_cast<double>(left - 1) * then);
 }
 
+/// Do bounds? In their first iteration they save nothing: it alone is no reason to set them up, even where
+/// the estimate of what it costs is low.
+inline bool bounds_pay(double now, double start, double then, std::int64_t left) {
+  return left > 1 && change_pays(now, start, then, left);
+}
+
 }  // namespace kmeans::openmp

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_int8_layout.h"
 #include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
@@ -126,8 +127,8 @@ using Int16Lanes = __m256i;
 }
 #endif
 
-/// The products of a row with four rows, all of int16_stride() integers.
-[[gnu::always_inline]] inline void int16_products(const std::int16_t* row,
+/// The products of a row with two rows, and of another with two, all of int16_stride() integers.
+[[gnu::always_inline]] inline void int16_products(const std::array<const std::int16_t*, 2>& rows,
                                                   const std::array<const std::int16_t*, 4>& others,
                                                   std::int64_t stride, std::int32_t* products) {
 #if defined(__AVX512BW__) || defined(__AVX2__)
@@ -137,11 +138,12 @@ using Int16Lanes = __m256i;
   Int16Lanes c{};
   Int16Lanes e{};
   for (std::int64_t t = 0; t < stride; t += kCount) {
-    const Int16Lanes x = load_int16(row + t);
+    const Int16Lanes x = load_int16(rows[0] + t);
+    const Int16Lanes y = load_int16(rows[1] + t);
     add_int16_products(a, x, load_int16(others[0] + t));
     add_int16_products(b, x, load_int16(others[1] + t));
-    add_int16_products(c, x, load_int16(others[2] + t));
-    add_int16_products(e, x, load_int16(others[3] + t));
+    add_int16_products(c, y, load_int16(others[2] + t));
+    add_int16_products(e, y, load_int16(others[3] + t));
   }
   const __m128i left = _mm_hadd_epi32(quarter_sums(a), quarter_sums(b));
   const __m128i right = _mm_hadd_epi32(quarter_sums(c), quarter_sums(e));
@@ -150,7 +152,7 @@ using Int16Lanes = __m256i;
   for (int c = 0; c < 4; ++c) {
     std::int32_t sum = 0;
     for (std::int64_t t = 0; t < stride; ++t) {
-      sum += std::int32_t{row[t]} * std::int32_t{others[c][t]};
+      sum += std::int32_t{rows[c / 2][t]} * std::int32_t{others[c][t]};
     }
     products[c] = sum;
   }
@@ -182,13 +184,18 @@ class Int16Centroids {
 
 typedef double FourDoubles __attribute__((vector_size(32)));
 
-/// Of four centroids, given the products of a point's row with theirs: the upper ends of their scores,
-/// and each lane's highest lower end so far.
+/// Two points and two centroids of each, given the products of their rows: the upper and lower ends of
+/// the scores.
 [[gnu::always_inline]] inline void take_int16_ends(
-    const std::array<const Int16CentroidTerms*, 4>& of, const std::int32_t* products,
-    const Int16PointTerms& point, double room, double* upper, FourDoubles& lower) {
-  const double rate = point.rate;
-  const double residual = point.residual;
+    const std::array<const Int16PointTerms*, 2>& points,
+    const std::array<const Int16CentroidTerms*, 4>& of, const std::int32_t* products, double room,
+    double* upper, double* lower) {
+  const double left = points[0]->rate;
+  const double right = points[1]->rate;
+  const double left_residual = points[0]->residual;
+  const double right_residual = points[1]->residual;
+  const FourDoubles rate{left, left, right, right};
+  const FourDoubles residual{left_residual, left_residual, right_residual, right_residual};
   const FourDoubles product{static_cast<double>(products[0]), static_cast<double>(products[1]),
                             static_cast<double>(products[2]), static_cast<double>(products[3])};
   const FourDoubles step{of[0]->step, of[1]->step, of[2]->step, of[3]->step};
@@ -199,42 +206,98 @@ typedef double FourDoubles __attribute__((vector_size(32)));
   const FourDoubles margin = own + norm * residual + room * rate;
   const FourDoubles low = score - margin;
   const FourDoubles up = score + margin;
-  lower = low > lower ? low : lower;
+  __builtin_memcpy(lower, &low, sizeof low);
   __builtin_memcpy(upper, &up, sizeof up);
 }
 
-/// Of `count` centroids (1 to 32) those that may be nearest to a point: `few`, with room for three more,
-/// then begins with them. Returns their number. `room` is int16_room(). No branch by scores: which stay
-/// cannot be guessed.
-inline std::int32_t keep_of_few(const std::int16_t* row, const Int16PointTerms& point, double room,
-                                const Int16Centroids& centroids, std::int32_t* few,
-                                std::int32_t count) {
-  constexpr std::int32_t kMax = 32;
-  std::array<double, kMax> upper;
-  FourDoubles lower = FourDoubles{} - std::numeric_limits<double>::infinity();
-  for (std::int32_t index = 0; index < count; index += 4) {
+/// Points of a block, each with the few centroids that bytes left of it, all in one list: point by point
+/// there would be loops of two or three turns, whose ends cannot be guessed. An entry is a point and two
+/// centroids; the last of an odd number stands there twice.
+class Int16List {
+ public:
+  /// `rows` and `terms` of the block's points.
+  void begin(const std::int16_t* rows, const Int16PointTerms* terms) {
+    rows_ = rows;
+    terms_ = terms;
+    entries_ = 0;
+  }
+
+  /// `few` begins with the `count` centroids (1 to kInt8Few) of point p.
+  void add(std::int32_t p, const std::int32_t* few, std::int32_t count) {
+    for (std::int64_t index = 0; index < count; index += kInt8Group) {
+      std::copy_n(few + index, kInt8Group, centroids_.data() + 2 * entries_ + index);
+      std::fill_n(points_.data() + entries_ + index / 2, kInt8Group / 2, p);
+    }
+    centroids_[2 * entries_ + count] = few[count - 1];
+    entries_ += (count + 1) / 2;
+  }
+
+  /// Of each listed point's centroids those that may be nearest to it: few[p] then begins with them, and
+  /// counts[p] is their number. `room` is int16_room(). No branch by scores: which stay cannot be guessed.
+  void keep(double room, const Int16Centroids& centroids,
+            std::int32_t (*few)[kInt8Few + kInt8Group], std::int32_t* counts) {
+    if (entries_ == 0) return;
+    // The last one twice, to make two.
+    points_[entries_] = points_[entries_ - 1];
+    for (std::int64_t c = 0; c < 2; ++c) {
+      centroids_[2 * entries_ + c] = centroids_[2 * entries_ - 2 + c];
+    }
+    for (std::int64_t entry = 0; entry < entries_; entry += 2) compare(entry, room, centroids);
+    for (std::int64_t entry = 0; entry < entries_; ++entry) {
+      const std::int32_t p = points_[entry];
+      highest_[p] = -std::numeric_limits<double>::infinity();
+      counts[p] = 0;
+    }
+    for (std::int64_t entry = 0; entry < entries_; ++entry) {
+      const std::int32_t p = points_[entry];
+      highest_[p] = higher(highest_[p], higher(lower_[2 * entry], lower_[2 * entry + 1]));
+    }
+    for (std::int64_t entry = 0; entry < entries_; ++entry) {
+      const std::int32_t p = points_[entry];
+      const std::int32_t one = centroids_[2 * entry];
+      const std::int32_t other = centroids_[2 * entry + 1];
+      std::int32_t count = counts[p];
+      few[p][count] = one;
+      count += static_cast<int>(upper_[2 * entry] >= highest_[p]);
+      few[p][count] = other;
+      count +=
+          static_cast<int>(upper_[2 * entry + 1] >= highest_[p]) & static_cast<int>(other != one);
+      counts[p] = count;
+    }
+  }
+
+ private:
+  static double higher(double a, double b) { return a > b ? a : b; }  // std::max() becomes a branch
+
+  /// Two entries.
+  [[gnu::always_inline]] void compare(std::int64_t entry, double room,
+                                      const Int16Centroids& centroids) {
+    const std::array<std::int32_t, 2> p{points_[entry], points_[entry + 1]};
     std::array<const std::int16_t*, 4> rows;
     std::array<const Int16CentroidTerms*, 4> terms;
-    for (std::int32_t c = 0; c < 4; ++c) {  // the last one several times, to make four
-      const std::int32_t j = few[std::min(index + c, count - 1)];
+    for (std::int64_t c = 0; c < 4; ++c) {
+      const std::int32_t j = centroids_[2 * entry + c];
       rows[c] = centroids.row(j);
       terms[c] = &centroids.terms(j);
     }
     alignas(16) std::array<std::int32_t, 4> products;
-    int16_products(row, rows, centroids.stride(), products.data());
-    take_int16_ends(terms, products.data(), point, room, upper.data() + index, lower);
+    const std::int64_t stride = centroids.stride();
+    int16_products({rows_ + p[0] * stride, rows_ + p[1] * stride}, rows, stride, products.data());
+    take_int16_ends({terms_ + p[0], terms_ + p[1]}, terms, products.data(), room,
+                    upper_.data() + 2 * entry, lower_.data() + 2 * entry);
   }
-  std::array<double, 4> lowers;
-  __builtin_memcpy(lowers.data(), &lower, sizeof lower);
-  const double highest = std::max(std::max(lowers[0], lowers[1]), std::max(lowers[2], lowers[3]));
-  std::int32_t left = 0;
-  for (std::int32_t index = 0; index < count; index += 4) {
-    for (std::int32_t c = 0; c < 4; ++c) {
-      few[left] = few[index + c];
-      left += static_cast<int>(upper[index + c] >= highest) & static_cast<int>(index + c < count);
-    }
-  }
-  return left;
-}
+
+  // With room for the last eight centroids of a point, and for one entry more.
+  static constexpr std::int64_t kMost = kInt8Points * kInt8Few / 2 + kInt8Group;
+
+  const std::int16_t* rows_ = nullptr;
+  const Int16PointTerms* terms_ = nullptr;
+  std::int64_t entries_ = 0;
+  std::array<std::int32_t, kMost> points_;
+  std::array<std::int32_t, 2 * kMost> centroids_;
+  std::array<double, 2 * kMost> upper_;
+  std::array<double, 2 * kMost> lower_;
+  std::array<double, kInt8Points> highest_;
+};
 
 }  // namespace kmeans::openmp

@@ -40,6 +40,19 @@ typedef std::int32_t EightInts __attribute__((vector_size(32)));
   return count;
 }
 
+/// Writes those of `count` marks, a multiple of 8, that are not 0, each with its number above bit 16; returns
+/// how many.
+[[gnu::always_inline]] inline std::int64_t append_marks(std::uint32_t* to,
+                                                        const std::uint32_t* marks,
+                                                        std::int64_t count) {
+  std::int64_t marked = 0;
+  for (std::int64_t at = 0; at < count; ++at) {
+    to[marked] = marks[at] | static_cast<std::uint32_t>(at) << 16;
+    marked += marks[at] != 0 ? 1 : 0;
+  }
+  return marked;
+}
+
 // Registers of 32 bytes that the processor may not have: the compiler says that functions would pass
 // them otherwise than those compiled for AVX. These functions are all inline.
 #pragma GCC diagnostic push
@@ -183,6 +196,23 @@ KMEANS_INT8_EIGHT_DOT(_mm256_dpbusd_epi32)
   return __builtin_popcount(bits);
 }
 
+[[gnu::always_inline]] inline std::int64_t append_marks(std::uint32_t* to,
+                                                        const std::uint32_t* marks,
+                                                        std::int64_t count) {
+  const __m256i lanes = _mm256_slli_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), 16);
+  std::int64_t marked = 0;
+  for (std::int64_t at = 0; at < count; at += 8) {
+    const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(marks + at));
+    const __mmask8 set = _mm256_test_epi32_mask(eight, eight);
+    const __m256i numbers =
+        _mm256_add_epi32(lanes, _mm256_set1_epi32(static_cast<std::int32_t>(at << 16)));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + marked),
+                        _mm256_maskz_compress_epi32(set, _mm256_or_si256(eight, numbers)));
+    marked += __builtin_popcount(set);
+  }
+  return marked;
+}
+
 #define KMEANS_INT8_REGISTERS 3
 #include "implementations/openmp/_int8_kernel.h"
 #undef KMEANS_INT8_REGISTERS
@@ -205,6 +235,7 @@ KMEANS_BEGIN_TARGET(
 namespace int8_amx {
 using int8_avx512vnni::append_lanes;
 using int8_avx512vnni::append_marked;
+using int8_avx512vnni::append_marks;
 using int8_avx512vnni::bits_at_least;
 using int8_avx512vnni::dot;
 using int8_avx512vnni::Floats;

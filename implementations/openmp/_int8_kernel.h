@@ -3,9 +3,9 @@
 // The loops of the int8 filter for one instruction set. Deliberately without an include guard:
 // _int8_dispatch.h includes this once an instruction set, in a namespace and a region compiled for
 // it, after the types Floats, Ints, EightFloats and EightInts, the functions that the compiler has no
-// common words for (dot, minus_product, highest, bits_at_least, append_lanes, append_marked), and either
-// KMEANS_INT8_REGISTERS (1 or 3), how many registers hold points, or KMEANS_INT8_TILE, which makes a
-// tile instruction of its name. What cannot be guessed has no branch.
+// common words for (dot, minus_product, highest, bits_at_least, append_lanes, append_marked,
+// append_marks), and either KMEANS_INT8_REGISTERS (1 or 3), how many registers hold points, or
+// KMEANS_INT8_TILE, which makes a tile instruction of its name. What cannot be guessed has no branch.
 //
 // A centroid's score for a point is -(|z|^2 - 2 p.z) / (2a): the highest is the nearest. It is known
 // but for a margin. A centroid stays while the upper end of its score reaches the highest lower end.
@@ -171,14 +171,15 @@ template <class V, class T>
     store_row(kept + std::int64_t{6} * kInt8Points, r6);
     store_row(kept + std::int64_t{7} * kInt8Points, r7);
   }
-  raise(r0, r1);
+  Row<Ints> all = r0;  // what is returned lies in memory: not r0, which the loop needs
+  raise(all, r1);
   raise(r2, r3);
   raise(r4, r5);
   raise(r6, r7);
-  raise(r0, r2);
+  raise(all, r2);
   raise(r4, r6);
-  raise(r0, r4);
-  return r0;
+  raise(all, r4);
+  return all;
 }
 
 /// Are the sums of few groups kept, since to find them again costs more than to store them?

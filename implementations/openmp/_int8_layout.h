@@ -34,10 +34,19 @@ struct Int8GroupTerms {
   alignas(64) float residual[kInt8Group];       ///< |z - b q|, rounded up, with room for rounding
   alignas(64) float norm[kInt8Group];           ///< |z|, rounded up
   float step = 0;                               ///< b
+  float inverse = 0;                            ///< 1 / b
   float largest_residual = 0;
   float largest_norm = 0;
   std::int32_t count = 0;  ///< Centroids of the group; padding follows.
 };
+
+/// From which sum on a centroid's upper end reaches a threshold, where its group has one margin: lower by
+/// `slack`, for what is rounded here. Tests take less, and expect that sums are missed.
+template <class V>
+[[gnu::always_inline]] inline V least_sum(const V& threshold, const V& margin,
+                                          const Int8GroupTerms& group, float slack = 2) {
+  return (kInt8Zero - slack) + (threshold - margin) * group.inverse;
+}
 
 /// How AMX multiplies: 16 centroids, two groups, by 16 points, and as many words as a tile's row of 64
 /// bytes holds. A row of more is cut into equal parts, of which the last is padded.
@@ -108,10 +117,12 @@ struct Int8Scratch {
   explicit Int8Scratch(std::int64_t groups)
       : highest(groups * kInt8Points),
         pairs(most_pairs(groups) + 16),
-        sums(std::min(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points) {}
+        sums(std::min(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points),
+        marks(most_marks(groups)),
+        marked(most_marks(groups)) {}
   static double bytes(double k) {
     const double groups = k / kInt8Group + 1;
-    return groups * kInt8Points * 4 + most_pairs(groups) * 4 +
+    return groups * kInt8Points * 4 + most_pairs(groups) * 4 + 2 * most_marks(groups) * 4 +
            std::min<double>(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points * 4;
   }
 
@@ -121,9 +132,17 @@ struct Int8Scratch {
     return groups * kInt8Points * (groups <= T{kInt8KeptGroups} ? kInt8Group : 1);
   }
 
+  /// A mark is what a register of points, at least four, says of a centroid; with room for a register.
+  template <class T>
+  static T most_marks(T groups) {
+    return (groups <= T{kInt8KeptGroups} ? groups * kInt8Group * (kInt8Points / 4) : T{0}) + 16;
+  }
+
   AlignedArray<float> highest;        // groups x kInt8Points
   AlignedArray<std::uint32_t> pairs;  // with room for a register beyond the last
   AlignedArray<std::int32_t> sums;    // groups x kInt8Group x kInt8Points, of few groups
+  AlignedArray<std::uint32_t> marks;  // of few groups: registers x groups x kInt8Group
+  AlignedArray<std::uint32_t> marked;
   alignas(64) float threshold[kInt8Points];
 };
 

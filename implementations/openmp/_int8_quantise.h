@@ -108,6 +108,7 @@ inline void quantise_centroid(const double* coordinates, std::int64_t d, int c,
   const double norm = extent_of(coordinates, d).norm;
   const Int8Loss loss = quantise(coordinates, d, step, kInt8Most, 0, std::int64_t{4} * kInt8Group,
                                  reinterpret_cast<std::uint8_t*>(group_words + c));
+  group.inverse = 1 / group.step;
   group.rate[c] = static_cast<float>(norm * norm / step);
   group.offset[c] = -(most + 1) * loss.sum;
   group.residual[c] = static_cast<float>(

@@ -56,29 +56,61 @@ inline std::int64_t list_pairs(const Int8Task& task, Int8Scratch& scratch) {
   return bits_at_least(score + margin, EightFloats{} + threshold) & ((1U << group.count) - 1);
 }
 
-/// Lists the pairs of a point and a centroid, by its place in the groups, that stay: of kept sums, a
-/// register of points at a time. `compared`: how many such registers there were.
-inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch,
-                                   std::int64_t& compared) {
-  std::uint32_t* pairs = scratch.pairs.data();
-  std::int64_t count = 0;
+/// Marks the centroids that stay, by their place in the groups, a register of points at a time: of kept
+/// sums, with one margin for a group. `compared`: how many groups there were.
+inline void mark_survivors(const Int8Task& task, Int8Scratch& scratch, std::int64_t& compared) {
+  std::uint32_t* marks = scratch.marks.data();
   compared = 0;
   for (int first = 0; first < kInt8Points; first += kLanes) {
     const Floats threshold = load<Floats>(scratch.threshold + first);
     const Floats norm = load<Floats>(task.terms->norm + first);
     const Floats residual = load<Floats>(task.terms->residual + first);
-    for (std::int64_t g = 0; g < task.group_count; ++g) {
-      const Int8GroupTerms& group = task.groups[g];
+    for (std::int64_t g = 0; g < task.group_count; ++g, marks += kInt8Group) {
       const Floats upper = load<Floats>(scratch.highest.data() + g * kInt8Points + first);
-      if (bits_at_least(upper, threshold) == 0) continue;
-      compared += group.count;
+      if (bits_at_least(upper, threshold) == 0) {
+        store(marks, EightInts{});
+        continue;
+      }
+      ++compared;
+      const Int8GroupTerms& group = task.groups[g];
+      const Floats margin = norm * group.largest_residual + residual * group.largest_norm;
+      const Floats least = least_sum(threshold, margin, group);
       const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + first;
-      for (std::int64_t c = 0; c < group.count; ++c) {
-        const Floats score = (load<Floats>(sums + c * kInt8Points) - kInt8Zero) * group.step;
-        const Floats margin = norm * group.residual[c] + residual * group.norm[c];
-        count += append_lanes(
-            pairs + count, bits_at_least(score + margin, threshold),
-            static_cast<std::uint32_t>((g * kInt8Group + c) * kInt8PairPoints + first));
+      const auto mark = [&](std::int64_t c) __attribute__((always_inline)) {
+        marks[c] = bits_at_least(load<Floats>(sums + c * kInt8Points), least);
+      };
+      mark(0);
+      mark(1);
+      mark(2);
+      mark(3);
+      mark(4);
+      mark(5);
+      mark(6);
+      mark(7);
+      for (std::int64_t c = group.count; c < kInt8Group; ++c) marks[c] = 0;
+    }
+  }
+}
+
+/// Lists the pairs of a point and a centroid, by its place, that are marked.
+inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
+  std::uint32_t* pairs = scratch.pairs.data();
+  std::int64_t count = 0;
+  const std::int64_t places = task.group_count * kInt8Group;
+  for (int first = 0; first < kInt8Points; first += kLanes) {
+    const std::uint32_t* marks = scratch.marks.data() + first / kLanes * places;
+    const std::int64_t marked = append_marks(scratch.marked.data(), marks, places);
+    for (std::int64_t index = 0; index < marked; ++index) {
+      const std::uint32_t mark = scratch.marked[index];
+      const std::uint32_t base = (mark >> 16) * kInt8PairPoints + static_cast<std::uint32_t>(first);
+      std::uint32_t lanes = mark & 0xFFFF;
+      // One or two as a rule: both are written, no branch between them.
+      std::uint32_t others = lanes & (lanes - 1);
+      pairs[count] = base + static_cast<std::uint32_t>(__builtin_ctz(lanes));
+      pairs[count + 1] = base + static_cast<std::uint32_t>(__builtin_ctz(others | 0x10000));
+      count += others != 0 ? 2 : 1;
+      for (lanes = others & (others - 1); lanes != 0; lanes &= lanes - 1) {
+        pairs[count++] = base + static_cast<std::uint32_t>(__builtin_ctz(lanes));
       }
     }
   }
@@ -88,14 +120,15 @@ inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch,
 /// From kept sums.
 inline void take_survivors(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
   std::int64_t compared = 0;
-  const std::int64_t pairs = list_survivors(task, scratch, compared);
+  mark_survivors(task, scratch, compared);
+  const std::int64_t pairs = list_survivors(task, scratch);
   for (std::int64_t index = 0; index < pairs; ++index) {
     const std::uint32_t pair = scratch.pairs[index];
     const std::uint32_t p = pair % kInt8PairPoints;
     const std::int32_t count = survivors.count[p]++;
     survivors.few[p][count < kInt8Few ? count : kInt8Few] = task.order[pair / kInt8PairPoints];
   }
-  survivors.operations = (compared + pairs) * 10;
+  survivors.operations = compared * 40 + pairs * 20;
 }
 
 /// From sums that are formed again, or that tiles have kept: pair by pair of a point and a group.

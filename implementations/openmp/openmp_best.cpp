@@ -221,8 +221,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
   /// Within the iterations to come after two looks, if bounds saved everything. Else the sample need not be
   /// looked at.
   [[nodiscard]] bool bounds_may_pay(std::int64_t asked) const {
-    const std::int64_t left = to_come(asked - 1);
-    return left > 1 && change_pays(settled_cost(), bounded_start(), bounded_cost(0), left);
+    return bounds_pay(settled_cost(), bounded_start(), bounded_cost(0), to_come(asked - 1));
   }
 
   /// All distances are formed, for the groups too.
@@ -267,7 +266,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
-      if (change_pays(settled_cost(), bounded_start(), then, left)) go_on_with(*bounded_);
+      if (bounds_pay(settled_cost(), bounded_start(), then, left)) go_on_with(*bounded_);
     } else if (at_work_ == bounded_.get() && !began_ && !changed_now_) {
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());

@@ -40,7 +40,8 @@ using namespace kmeans::openmp;  // NOLINT: this backend's shared code
 struct Worker {
   Int8Scratch scratch;
   Int8Survivors survivors[2]{};  // of a block, and of the one before
-  Int8Work work;                 // of one stretch
+  Int16List list;
+  Int8Work work;  // of one stretch
   Int8Pause pause;
   std::int64_t open = 0;  // points that bytes did not label in the last iteration
 };
@@ -158,7 +159,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     const std::int64_t first = block * kInt8Points;
     Int8Survivors& survivors = worker.survivors[block % 2];
     worker.open += survivors.open_count;
-    if (byte_points_.has_rows()) narrow(first, survivors, worker.work);
+    if (byte_points_.has_rows()) narrow(first, survivors, worker);
     std::int32_t labels[kInt8Points];
     for (int p = 0; p < kInt8Points; ++p) labels[p] = survivors.few[p][0];
     for (int index = 0; index < survivors.open_count; ++index) {
@@ -170,18 +171,22 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   }
 
   /// Leaves open what 16-bit integers do not decide either.
-  void narrow(std::int64_t first, Int8Survivors& survivors, Int8Work& work) const {
+  void narrow(std::int64_t first, Int8Survivors& survivors, Worker& worker) const {
+    Int16List& list = worker.list;
+    list.begin(byte_points_.row(first), &byte_points_.row_terms(first));
+    for (std::int32_t index = 0; index < survivors.open_count; ++index) {
+      const std::int32_t p = survivors.open[index];
+      const std::int32_t count = survivors.count[p];
+      if (count < 1 || count > kInt8Few) continue;
+      worker.work.products += count;
+      list.add(p, survivors.few[p], count);
+    }
+    list.keep(room_, byte_centroids_.rows(), survivors.few, survivors.count);
     const std::int64_t d = problem_.shape.d;
     std::int32_t open = 0;
     for (std::int32_t index = 0; index < survivors.open_count; ++index) {
       const std::int32_t p = survivors.open[index];
-      std::int32_t& count = survivors.count[p];
-      if (count > 1 && count <= kInt8Few) {
-        work.products += count;
-        count = keep_of_few(byte_points_.row(first + p), byte_points_.row_terms(first + p), room_,
-                            byte_centroids_.rows(), survivors.few[p], count);
-      }
-      if (count == 1) continue;
+      if (survivors.count[p] == 1) continue;
       survivors.open[open++] = p;
       const float* row = problem_.points + (first + p) * d;
       for (std::int64_t t = 0; t < d; t += 16) __builtin_prefetch(row + t, 0, 2);

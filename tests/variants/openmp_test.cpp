@@ -532,6 +532,19 @@ TEST(OpenmpBest, LeavesBytesOnlyForBoundsThatSaveMoreThanWhatBytesLeaveOpen) {
   EXPECT_TRUE(change_pays(bytes(1), start, costs.bounded(0.17, false), 20));
 }
 
+TEST(OpenmpBest, DoesNotBeginWithBoundsInTheLastIteration) {
+  using openmp::bounds_pay;
+  using openmp::FamilyCosts;
+  const FamilyCosts costs({31250, 256, 8});
+  const double bytes = costs.settled("avx512vnni", 0.44);
+  const double start = costs.bounded_first(false);
+  const double then = costs.bounded(1, false);
+  EXPECT_TRUE(openmp::change_pays(bytes, start, then, 1));  // by estimates, which are rough
+  EXPECT_FALSE(bounds_pay(bytes, start, then, 1));
+  EXPECT_FALSE(bounds_pay(bytes, start, then, 2));
+  EXPECT_TRUE(bounds_pay(bytes, start, costs.bounded(0.05, false), 40));
+}
+
 TEST(OpenmpBest, KeepsBruteForceWhereACacheHoldsThePoints) {
   using namespace openmp;  // NOLINT: what is tested
   const auto pays = [](const Shape& shape, double computed, std::int64_t iterations) {
