@@ -10,15 +10,13 @@
 #                               GPU is: tools/build.sh configures again when it sees one
 #                               default: 7.5 to 9.0, and 10.0 with PTX where the compiler knows it
 #                               native, or a list as CMake writes it: 90 or "80-real;90"
-#   KMEANS_CUDA_QUICK           ON: where there is no GPU, CUDA sources are optimised little, and kernels
-#                               for one architecture each, since nothing runs them. A GPU that such a
-#                               program meets nevertheless has no machine code of it, it says: what is
-#                               measured there is doubtful (harness/machine/machine_check.cpp)
+#   KMEANS_CUDA_QUICK           ON: where there is no GPU, kernels are optimised little, and for one
+#                               architecture each, since nothing runs them
 
 set(KMEANS_CUDA "AUTO" CACHE STRING "AUTO, ON or OFF: build the CUDA backend")
 set(KMEANS_CUDA_ARCHITECTURES "auto" CACHE STRING
     "auto, default (all), native, or a list of compute capabilities without the point")
-option(KMEANS_CUDA_QUICK "Where there is no GPU, optimise CUDA sources little" OFF)
+option(KMEANS_CUDA_QUICK "Where there is no GPU, optimise kernels little" OFF)
 
 set(kmeans_has_cuda OFF)
 set(kmeans_cuda_quick OFF)  # KMEANS_CUDA_QUICK, no GPU, and nobody named an architecture
@@ -101,9 +99,6 @@ endif()
 
 set(CMAKE_CUDA_ARCHITECTURES ${architectures})
 enable_language(CUDA)
-if(kmeans_cuda_quick)
-  set(CMAKE_CUDA_FLAGS_RELEASE "-O1 -DNDEBUG")
-endif()
 find_package(CUDAToolkit REQUIRED)
 set(kmeans_has_cuda ON)
 
@@ -112,7 +107,7 @@ set(kmeans_cuda_real "")
 set(kmeans_cuda_ptx 0)
 foreach(architecture IN LISTS architectures)
   string(REGEX MATCH "^[0-9]+" capability ${architecture})
-  if(NOT architecture MATCHES "-virtual$" AND NOT kmeans_cuda_quick)
+  if(NOT architecture MATCHES "-virtual$")
     list(APPEND kmeans_cuda_real ${capability})
   endif()
   if(NOT architecture MATCHES "-real$" AND capability GREATER kmeans_cuda_ptx)
