@@ -40,12 +40,14 @@ struct Int8GroupTerms {
   std::int32_t count = 0;  ///< Centroids of the group; padding follows.
 };
 
-/// From which sum on a centroid's upper end reaches a threshold, where its group has one margin: lower by
-/// `slack`, for what is rounded here. Tests take less, and expect that sums are missed.
+/// `least`: from which sum on a centroid's upper end reaches a threshold, where its group has one margin;
+/// lower by `slack`, for what is rounded here. Tests take less, and expect that sums are missed. V may be
+/// a register that only the caller is compiled for, so it is not returned.
 template <class V>
-[[gnu::always_inline]] inline V least_sum(const V& threshold, const V& margin,
-                                          const Int8GroupTerms& group, float slack = 2) {
-  return (kInt8Zero - slack) + (threshold - margin) * group.inverse;
+[[gnu::always_inline]] inline void find_least_sum(const V& threshold, const V& margin,
+                                                  const Int8GroupTerms& group, V& least,
+                                                  float slack = 2) {
+  least = (kInt8Zero - slack) + (threshold - margin) * group.inverse;
 }
 
 /// How AMX multiplies: 16 centroids, two groups, by 16 points, and as many words as a tile's row of 64

@@ -74,7 +74,8 @@ inline void mark_survivors(const Int8Task& task, Int8Scratch& scratch, std::int6
       ++compared;
       const Int8GroupTerms& group = task.groups[g];
       const Floats margin = norm * group.largest_residual + residual * group.largest_norm;
-      const Floats least = least_sum(threshold, margin, group);
+      Floats least;
+      find_least_sum(threshold, margin, group, least);
       const std::int32_t* sums = scratch.sums.data() + g * kInt8Group * kInt8Points + first;
       const auto mark = [&](std::int64_t c) __attribute__((always_inline)) {
         marks[c] = bits_at_least(load<Floats>(sums + c * kInt8Points), least);

@@ -534,7 +534,9 @@ int missed_sums(float slack) {
     const double upper = (static_cast<double>(sum) - openmp::kInt8Zero) * group.step + margin;
     auto threshold = static_cast<float>(upper);
     if (threshold > upper) threshold = std::nextafter(threshold, -INFINITY);
-    missed += sum < openmp::least_sum(threshold, margin, group, slack) ? 1 : 0;
+    float least = 0;
+    openmp::find_least_sum(threshold, margin, group, least, slack);
+    missed += sum < least ? 1 : 0;
   }
   return missed;
 }
