@@ -254,7 +254,7 @@ KMEANS_VARIANT(
           return openmp::tiled_memory_bytes(s, true, threads) + openmp::Float64Centroids::bytes(s) +
                  openmp::Int8Points::bytes(s) + openmp::Int8Centroids::bytes(s) +
                  openmp::tiled_threads(s, threads) *
-                     openmp::Int8Scratch::bytes(static_cast<double>(s.k));
+                     (openmp::Int8Scratch::bytes(static_cast<double>(s.k)) + sizeof(Worker));
         },
     .traffic =
         [](const Sizes& s) {
