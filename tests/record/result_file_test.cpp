@@ -295,6 +295,17 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"TraceWithoutTime", "/traces/0/seconds_per_iteration", nullptr, "is missing"}),
     [](const auto& one) { return std::string(one.param.name); });
 
+// Of the slowest step, 8 s, a hundred times, and a tenth of a second: that is what a pause takes, which
+// would be a thousand steps of a microsecond.
+TEST(ResultFileReader, AllowsStagesAPauseBeyondAHundredSteps) {
+  json file = whole_file();
+  auto& distances = file["/cells/0/stages/distances"_json_pointer];
+  distances = 798.3;  // with the other stages 800.05
+  EXPECT_EQ(complaint(file), "accepted");
+  distances = 798.5;
+  EXPECT_THAT(complaint(file), HasSubstr("its stages take 800.25 s"));
+}
+
 TEST(ResultFileReader, RefusesWhatIsDerivedFromTimesThatACellHasNot) {
   json file = whole_file();
   json& cell = file["cells"][0];
