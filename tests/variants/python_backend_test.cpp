@@ -259,6 +259,20 @@ TEST_F(PythonBackend, APluginIsNotGivenSeveralGpus) {
   EXPECT_THAT(variant.available.reason, HasSubstr("several GPUs, which plugins are not given"));
 }
 
+TEST_F(PythonBackend, NamesTheCuvsThatHasSeveralGpus) {
+  if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
+  for (const auto& variant : describe_python_variants(location_)) {
+    if (variant.traits.name != "python_cuvs_mg") continue;
+    EXPECT_TRUE(variant.traits.many_gpus);
+    if (!variant.available.ok) {
+      EXPECT_THAT(variant.available.reason,
+                  HasSubstr("cuvs-cu13 26.8 or newer has cuvs.cluster.mg"));
+    }
+    return;
+  }
+  FAIL() << "it is not listed";
+}
+
 TEST_F(PythonBackend, ListsTheGpuPeers) {
   if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
   int peers = 0;
