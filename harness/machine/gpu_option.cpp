@@ -28,7 +28,7 @@ void add_gpus_option(CLI::App& command) {
             }
             use_gpus(count);
           },
-          "GPUs that share the points (variant nccl_exact); default: 1")
+          "GPUs that share the points (variants nccl_exact, python_cuvs_mg); default: 1")
       ->transform(whole_number(1, 4096));
 }
 

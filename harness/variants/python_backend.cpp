@@ -149,6 +149,7 @@ Traits parse_traits(const std::string& name, const json& json_traits) {
     traits.setup_note += "; " + own;
   }
   traits.gpu = json_traits.at("gpu").get<bool>();
+  traits.many_gpus = json_traits.at("many_gpus").get<bool>();
 
   std::vector<Limit> limits;
   for (const auto& limit : json_traits.at("limits")) limits.push_back(parse_limit(limit));
@@ -306,6 +307,9 @@ RegisteredVariant describe_plugin(const PythonLocation& location, const std::str
   try {
     if (location.interpreter.empty()) throw std::runtime_error(location.missing);
     variant = parse_variant(location, name, ask(location).at("variants").at(0));
+    if (variant.traits.many_gpus) {
+      throw std::runtime_error("it takes several GPUs, which plugins are not given");
+    }
     variant.traits.setup_note =
         "the start of a Python interpreter, and the way of the points to it";
   } catch (const std::exception& error) {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "harness/machine/gpu.h"
 #include "harness/support/python_process.h"
 #include "harness/support/text.h"
 
@@ -132,6 +133,7 @@ class PythonVariant final : public Variant<T> {
                  {"d", shape_.d},
                  {"k", shape_.k},
                  {"threads", problem.threads},
+                 {"gpus", gpus_in_use()},  // the first that the process sees, as it sees them
                  {"precision", to_string(precision_)}};
     request["points_file"] = points ? json(nullptr) : json(valid_utf8(problem.points_file));
     connection_->call("setup", std::move(request));

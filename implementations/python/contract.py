@@ -14,6 +14,7 @@ docs/python-backend.md says how the pieces fit together.
 from __future__ import annotations
 
 import difflib
+import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ DEFAULTS: dict[str, Any] = {
     "deterministic": True,
     "parallel": False,
     "gpu": False,  # runs on a GPU: a visible one is needed, and requirements-gpu.txt
+    # Shares its points among the first `gpus` visible GPUs (Variant.gpus), and works on one.
+    "many_gpus": False,
     "skips_work": False,
     "distance": "direct",  # or "expanded"
     "centres": False,
@@ -42,6 +45,10 @@ DEFAULTS: dict[str, Any] = {
     # Distributions, as pip names them, without which the variant cannot run; their versions are
     # recorded with every result.
     "requires": [],
+    # Of some of them the oldest version that will do: {"cuvs-cu13": "26.8"}.
+    "at_least": {},
+    # What to do where one is missing or too old, if no file of the suite brings it.
+    "remedy": "",
     # The file that brings them, named where one is missing; of GPU variants always
     # requirements-gpu.txt.
     "requirements": "requirements.txt",
@@ -84,6 +91,10 @@ class Variant(ABC):
 
     #: Arithmetic of the distances, one of TRAITS["precisions"]; set before ``setup`` is called.
     precision: str = "f32"
+
+    #: GPUs that share the points, the first ones that CUDA shows this process; set before ``setup``
+    #: is called, and more than 1 only with TRAITS["many_gpus"].
+    gpus: int = 1
 
     @abstractmethod
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
@@ -147,9 +158,20 @@ def check_traits(traits: object) -> dict[str, Any]:
         _check_terms(key, checked[key])
     if checked["device_bytes"] and not checked["gpu"]:
         raise TraitsError("TRAITS['device_bytes'] is for variants with 'gpu': True")
+    if checked["many_gpus"] and not checked["gpu"]:
+        raise TraitsError("TRAITS['many_gpus'] is for variants with 'gpu': True")
+    _check_versions(checked["at_least"], checked["requires"])
     for limit in checked["limits"]:
         _check_limit(limit)
     return checked
+
+
+def _check_versions(at_least: dict[str, object], requires: list[str]) -> None:
+    for name, version in at_least.items():
+        if name not in requires:
+            raise TraitsError(f"TRAITS['at_least'] names {name}, which 'requires' does not")
+        if not isinstance(version, str) or not re.fullmatch(r"\d+(\.\d+)*", version):
+            raise TraitsError(f"TRAITS['at_least']: the version of {name} must be as '26.10'")
 
 
 def _check_limit(limit: object) -> None:

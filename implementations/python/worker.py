@@ -26,6 +26,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import sys
 import time
 import traceback
@@ -94,6 +95,37 @@ def versions_of(distributions: list[str]) -> dict[str, str | None]:
     return versions
 
 
+def is_older(version: str, oldest: str) -> bool:
+    """Is 26.6.0 older than 26.10? By the numbers in them alone."""
+    numbers, least = (
+        [int(part) for part in re.findall(r"\d+", text)] for text in (version, oldest)
+    )
+    return numbers < least
+
+
+def reason_against(traits: dict[str, Any]) -> str:
+    """Which distributions are missing or too old, and what to do; empty where none is."""
+    versions = versions_of(traits["requires"])
+    missing = [name for name, version in versions.items() if version is None]
+    old = [
+        f"{name} {versions[name]}, older than {oldest}"
+        for name, oldest in traits["at_least"].items()
+        if name not in missing and is_older(versions[name] or "", oldest)
+    ]
+    if not missing and not old:
+        return ""
+    remedy = traits["remedy"]
+    if not remedy and traits["gpu"]:
+        remedy = (
+            "`make setup-gpu` installs requirements-gpu.txt, which brings what GPU variants need"
+        )
+    elif not remedy:
+        remedy = f"`pip install -r {traits['requirements']}` brings what it needs"
+    found = [f"lacks {', '.join(missing)}"] if missing else []
+    found += [f"has {', '.join(old)}"] if old else []
+    return f"Python {'.'.join(map(str, sys.version_info[:3]))} {' and '.join(found)}; {remedy}"
+
+
 def describe_variant(file: pathlib.Path) -> dict[str, Any]:
     """Name, traits, and availability with the reason; an unusable file is described, not raised."""
     description: dict[str, Any] = {"name": file.stem, "traits": None, "reason": ""}
@@ -108,15 +140,7 @@ def describe_variant(file: pathlib.Path) -> dict[str, Any]:
         description["reason"] = f"{file.name} cannot be used: {type(error).__name__}: {error}"
         return description
     description["traits"] = traits
-    missing = [name for name, version in versions_of(traits["requires"]).items() if version is None]
-    if missing:
-        remedy = (
-            "`make setup-gpu` installs requirements-gpu.txt, which brings what GPU variants need"
-            if traits["gpu"]
-            else f"`pip install -r {traits['requirements']}` brings what it needs"
-        )
-        version = ".".join(map(str, sys.version_info[:3]))
-        description["reason"] = f"Python {version} lacks {', '.join(missing)}; {remedy}"
+    description["reason"] = reason_against(traits)
     return description
 
 
@@ -201,7 +225,10 @@ class Server:
             }
 
     def _do_setup(self, request: dict[str, Any]) -> dict[str, Any]:
-        threads = int(request["threads"])
+        gpus = int(request["gpus"])
+        # A library that shares points among GPUs gives each a thread of OpenMP's; with fewer NCCL
+        # may wait forever.
+        threads = max(int(request["threads"]), gpus)
         # Runtimes read these once, when they are loaded: nothing has imported numpy so far.
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[name] = str(threads)
@@ -213,6 +240,7 @@ class Server:
         self._map_exchange(n, d, k, dtype)
         points = self._load_points(n, d, dtype, request["points_file"])
         variant.precision = request["precision"]
+        variant.gpus = gpus
         if isinstance(variant, program.Program):
             # Programs are promised n x d.
             file = request["points_file"]

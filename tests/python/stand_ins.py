@@ -8,6 +8,8 @@ to, how it counts iterations, what it refuses.
 
 from __future__ import annotations
 
+import collections
+import enum
 import sys
 import types
 
@@ -234,6 +236,199 @@ def cuvs() -> dict[str, types.ModuleType]:
     package["cuvs.common"].Resources = Resources
     package["rmm.mr"].CudaAsyncMemoryResource = object
     package["rmm.mr"].set_current_device_resource = lambda _: None
+    return package
+
+
+# --- cuVS 26.8 and 26.10: cuvs.cluster.mg ---------------------------------------------------------
+
+
+class _Error(enum.IntEnum):
+    cudaSuccess = 0
+    cudaErrorNoDevice = 100
+    cudaErrorNotSupported = 801
+
+
+class Gpus:
+    """A process's GPUs as the runtime of CUDA shows them, and what was done with them."""
+
+    def __init__(self, visible: int, *, page_locks: bool = True) -> None:
+        self.visible = visible
+        self.page_locks = page_locks
+        self.current = 0
+        self.pending_error = False
+        self.pools: dict[int, _Pool] = {}
+        self.shares: list[list[int]] = []  # of each fit the points that each GPU had
+        self.labelled: list[int] = []  # of each prediction the points
+
+    def count(self) -> tuple[_Error, int | None]:
+        if self.visible == 0:
+            return _Error.cudaErrorNoDevice, None
+        return _Error.cudaSuccess, self.visible
+
+    def use(self, device: int) -> tuple[_Error]:
+        assert device in range(self.visible)
+        self.current = device
+        return (_Error.cudaSuccess,)
+
+    def register(self, address: int, size: int, flags: int) -> tuple[_Error]:
+        assert address > 0
+        assert size > 0
+        assert flags == 1  # cudaHostRegisterPortable
+        self.pending_error = not self.page_locks
+        return (_Error.cudaSuccess if self.page_locks else _Error.cudaErrorNotSupported,)
+
+    def last_error(self) -> tuple[_Error]:
+        self.pending_error = False
+        return (_Error.cudaErrorNotSupported,)
+
+    def set_pool(self, device: int, pool: _Pool) -> None:
+        assert pool.device == device == self.current, "made and set on its own GPU"
+        self.pools[device] = pool
+
+
+class _Pool:
+    def __init__(self, gpus: Gpus, initial_pool_size: int) -> None:
+        assert initial_pool_size % 256 == 0
+        assert 0 < initial_pool_size < 1000 * 256
+        self.device = gpus.current
+
+
+class _DeviceArray:
+    """pylibraft's: a copy of an array on the current GPU."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        assert type(array) is np.ndarray
+        assert array.flags["C_CONTIGUOUS"]
+        self.array = array.copy()
+
+    def copy_to_host(self) -> np.ndarray:
+        return self.array.copy()
+
+
+_FitOutput = collections.namedtuple("FitOutput", "centroids inertia n_iter")
+_PredictOutput = collections.namedtuple("PredictOutput", "labels inertia")
+
+
+class _SharedResources:
+    """What fit and predict wrote is there once it was waited for."""
+
+    def __init__(self, gpus: Gpus, device_ids: list[int] | None = None) -> None:
+        assert gpus.current == 0
+        self.devices = list(range(gpus.visible)) if device_ids is None else device_ids
+        assert set(self.devices) <= set(range(gpus.visible))
+        assert set(self.devices) <= set(gpus.pools)
+        self.written: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def sync(self) -> None:
+        for target, values in self.written:
+            target[...] = values
+        self.written.clear()
+
+
+def _sums(points: np.ndarray, centroids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of one GPU's points the sums (k x d) and counts (k) of the nearest centroids."""
+    labels = nearest(points, centroids)
+    sums = np.zeros(centroids.shape)
+    np.add.at(sums, labels, np.asarray(points, dtype=np.float64))
+    return sums, np.bincount(labels, minlength=len(centroids))
+
+
+def _fit_shared(
+    gpus: Gpus,
+    parameters: _Parameters,
+    points: np.ndarray,
+    centroids: np.ndarray,
+    resources: _SharedResources,
+) -> _FitOutput:
+    """Writes over the centroids, and counts the iterations that it ran."""
+    _check(parameters, centroids)
+    for array in (points, centroids):
+        assert type(array) is np.ndarray, "in host memory"
+        assert array.flags["C_CONTIGUOUS"]
+    if not centroids.flags["WRITEABLE"]:
+        raise ValueError("centroids must be writable")
+    if centroids.dtype != points.dtype:
+        raise TypeError("centroids dtype must match X dtype")
+    assert not gpus.pending_error, "an error that was left behind"
+    ranks = len(resources.devices)
+    shares = [len(points) // ranks + (rank < len(points) % ranks) for rank in range(ranks)]
+    gpus.shares.append(shares)
+    parts = np.split(points, np.cumsum(shares)[:-1])
+    current, count = centroids.copy(), 0
+    for _ in range(parameters.max_iter):
+        sums, counts = map(sum, zip(*(_sums(part, current) for part in parts), strict=True))
+        updated = np.where(
+            counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], current
+        ).astype(current.dtype)
+        moved = float(((updated - current) ** 2).sum())
+        current = updated
+        count += 1
+        if moved < parameters.tol:
+            break
+    gpus.current = resources.devices[-1]  # which one it leaves, nothing says
+    resources.written.append((centroids, current))
+    centroids[...] = np.nan
+    return _FitOutput(centroids, inertia_of(points, current), count)
+
+
+def cuvs_mg(gpus: Gpus) -> dict[str, types.ModuleType]:
+    """The modules of cuVS, rmm and CUDA's Python bindings that the adapter imports."""
+    package = cuvs()
+    kmeans = package["cuvs.cluster.kmeans"]
+    for name in (
+        "cuvs.cluster.mg",
+        "cuvs.cluster.mg.kmeans",
+        "cuda",
+        "cuda.bindings",
+        "cuda.bindings.runtime",
+        "pylibraft",
+        "pylibraft.common",
+    ):
+        package[name] = types.ModuleType(name)
+        parent, _, child = name.rpartition(".")
+        if parent:
+            setattr(package[parent], child, package[name])
+
+    def predict(
+        parameters: _Parameters,
+        points: _DeviceArray,
+        centroids: _DeviceArray,
+        resources: _SharedResources,
+    ) -> _PredictOutput:
+        _check(parameters, centroids.array)
+        assert gpus.current == 0
+        assert len(points.array) >= parameters.n_clusters
+        gpus.labelled.append(len(points.array))
+        labels = _DeviceArray(np.full(len(points.array), -1, dtype=np.int32))
+        resources.written.append((labels.array, nearest(points.array, centroids.array)))
+        return _PredictOutput(labels, inertia_of(points.array, centroids.array))
+
+    def fit(
+        parameters: _Parameters,
+        points: np.ndarray,
+        *,
+        centroids: np.ndarray,
+        resources: _SharedResources,
+    ) -> _FitOutput:
+        return _fit_shared(gpus, parameters, points, centroids, resources)
+
+    kmeans.predict = predict
+    package["cuvs.cluster.mg.kmeans"].fit = fit
+    package["cuvs.common"].MultiGpuResources = lambda device_ids=None: _SharedResources(
+        gpus, device_ids
+    )
+    package["cuvs.common"].Resources = lambda: _SharedResources(gpus, [0])
+    runtime = package["cuda.bindings.runtime"]
+    runtime.cudaGetDeviceCount, runtime.cudaSetDevice = gpus.count, gpus.use
+    runtime.cudaHostRegister, runtime.cudaGetLastError = gpus.register, gpus.last_error
+    package["pylibraft.common"].device_ndarray = _DeviceArray
+    memory = package["rmm.mr"]
+    memory.available_device_memory = lambda: (1000 * 256 + 17, 2000 * 256)
+    memory.CudaMemoryResource = object
+    memory.PoolMemoryResource = lambda _upstream, *, initial_pool_size: _Pool(
+        gpus, initial_pool_size
+    )
+    memory.set_per_device_resource = gpus.set_pool
     return package
 
 

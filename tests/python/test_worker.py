@@ -334,6 +334,22 @@ def test_describing_imports_no_library():
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("version", "oldest", "older"),
+    [
+        ("26.6.0", "26.10", True),
+        ("26.10", "26.10", False),
+        ("26.10.0", "26.10", False),
+        ("26", "26.10", True),
+        ("3.0", "26.10", True),
+        ("26.10.0a1", "26.10", False),
+        ("1.2.3", "0", False),
+    ],
+)
+def test_versions_are_compared_number_by_number(version, oldest, older):
+    assert worker.is_older(version, oldest) == older
+
+
 LIMIT = {"terms": {"k": 1}, "multiple_of": 4, "reason": "x"}
 
 
@@ -423,6 +439,10 @@ def test_what_gpu_variants_need_is_pinned_with_hashes():
         ({"summary": "x", "gpu": 1}, "must be a bool"),
         ({"summary": "x", "gpu": True, "device_bytes": {"m": 1}}, "'m' is not a product"),
         ({"summary": "x", "device_bytes": {"n": 1}}, "for variants with 'gpu': True"),
+        ({"summary": "x", "many_gpus": True}, "for variants with 'gpu': True"),
+        ({"summary": "x", "at_least": {"numpy": "2"}}, "which 'requires' does not"),
+        ({"summary": "x", "requires": ["a"], "at_least": {"a": ">=2"}}, "must be as '26.10'"),
+        ({"summary": "x", "requires": ["a"], "at_least": {"a": 2}}, "must be as '26.10'"),
     ],
 )
 def test_wrong_traits_are_refused(traits, message):

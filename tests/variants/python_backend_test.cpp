@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "datasets/points.h"
+#include "harness/machine/gpu.h"
 #include "harness/support/python_process.h"
 #include "tests/support/scoped.h"
 
@@ -220,7 +221,7 @@ TEST_F(PythonBackend, DescribesVariantsWithTheirTraits) {
 TEST_F(PythonBackend, DescribesGpuVariants) {
   if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
   write_variant("python_device", "pass",
-                "'summary': 'x', 'gpu': True, 'precisions': ['f32', 'f16'], "
+                "'summary': 'x', 'gpu': True, 'many_gpus': True, 'precisions': ['f32', 'f16'], "
                 "'device_bytes': {'n*d*scalar': 1.5, 'k': 2, '1': 7}, "
                 "'limits': [{'terms': {'k': 1}, 'multiple_of': 128, 'precisions': ['f16'], "
                 "'reason': 'tiles'}, {'terms': {'d': 1}, 'at_most': 64, 'reason': 'd'}]");
@@ -231,6 +232,8 @@ TEST_F(PythonBackend, DescribesGpuVariants) {
   const auto& traits = variants[0].traits;
   EXPECT_TRUE(variants[0].available.ok) << variants[0].available.reason;
   EXPECT_TRUE(traits.gpu);
+  EXPECT_TRUE(traits.many_gpus);
+  EXPECT_FALSE(variants[1].traits.many_gpus);
   ASSERT_TRUE(traits.device_bytes);
   EXPECT_DOUBLE_EQ(traits.device_bytes({.n = 10, .d = 3, .k = 5}), 1.5 * 10 * 3 * 4 + 2 * 5 + 7);
   const auto supports = [&](std::int64_t d, std::int64_t k, Precision precision) {
@@ -243,6 +246,31 @@ TEST_F(PythonBackend, DescribesGpuVariants) {
   EXPECT_TRUE(variants[1].traits.gpu);
   EXPECT_THAT(variants[1].available.reason, HasSubstr("lacks no-such-distribution"));
   EXPECT_THAT(variants[1].available.reason, HasSubstr("requirements-gpu.txt"));
+}
+
+TEST_F(PythonBackend, APluginIsNotGivenSeveralGpus) {
+  if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
+  write_variant("python_many", "pass", "'summary': 'x', 'gpu': True, 'many_gpus': True");
+  auto location = here();
+  location.plugin = (folder_ / "python_many.py").string();
+  const auto variant = describe_plugin(location, "python_many");
+  EXPECT_FALSE(variant.available.ok);
+  EXPECT_FALSE(variant.traits.many_gpus);
+  EXPECT_THAT(variant.available.reason, HasSubstr("several GPUs, which plugins are not given"));
+}
+
+TEST_F(PythonBackend, NamesTheCuvsThatHasSeveralGpus) {
+  if (location_.interpreter.empty()) GTEST_SKIP() << "there is no Python interpreter";
+  for (const auto& variant : describe_python_variants(location_)) {
+    if (variant.traits.name != "python_cuvs_mg") continue;
+    EXPECT_TRUE(variant.traits.many_gpus);
+    if (!variant.available.ok) {
+      EXPECT_THAT(variant.available.reason,
+                  HasSubstr("cuvs-cu13 26.8 or newer has cuvs.cluster.mg"));
+    }
+    return;
+  }
+  FAIL() << "it is not listed";
 }
 
 TEST_F(PythonBackend, ListsTheGpuPeers) {
@@ -351,6 +379,16 @@ TEST_F(PythonFaults, AnExceptionTellsTypeMessageAndLine) {
   EXPECT_FALSE(variant->remote_step_seconds().has_value());
   variant->reset(sample_.centroids.data());  // the process is still there
   EXPECT_EQ(fetch(*variant).centroids, sample_.centroids);
+}
+
+TEST_F(PythonFaults, AVariantKnowsHowManyGpusAreInUse) {
+  for (const int gpus : {1, 2}) {
+    if (gpus > 1 && !problem_with_gpus(gpus).empty()) break;  // on a machine with two
+    use_gpus(gpus);
+    const auto variant = ready("raise ValueError(f'{self.gpus} in use')");
+    EXPECT_THAT(message_of([&] { variant->step(1); }), HasSubstr(std::to_string(gpus) + " in use"));
+    use_gpus(1);
+  }
 }
 
 TEST_F(PythonFaults, SecondsOfADeviceClockArePassedOn) {
