@@ -13,15 +13,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import _cuvs
 import _torch_gpu
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
-
-# A tolerance has to be positive. With this one, only no movement at all is too small, and only an
-# inertia above the one before ends a run.
-LEAST_TOLERANCE = 1e-300
 
 TRAITS = {
     "summary": "cuVS: cuvs.cluster.kmeans on a GPU",
@@ -69,13 +66,7 @@ class PythonCuvs(_torch_gpu.TorchVariant):
         self._points = points
 
     def _parameters(self, iterations: int) -> object:
-        return self._kmeans.KMeansParams(
-            n_clusters=self._k,
-            init_method="Array",
-            n_init=1,
-            max_iter=iterations,
-            tol=LEAST_TOLERANCE,
-        )
+        return _cuvs.parameters(self._kmeans, self._k, iterations)
 
     def reset(self, centroids: np.ndarray) -> None:
         # fit writes its result over them; on a CPU they are the caller's.
@@ -91,8 +82,7 @@ class PythonCuvs(_torch_gpu.TorchVariant):
         self._resources.sync()
         if counted < 1:
             raise RuntimeError("cuVS found no finite inertia and returned no centroids")
-        # A run that nothing stopped counts the iteration that it did not begin.
-        return min(counted, iterations)
+        return _cuvs.iterations_run(counted, iterations)
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray]:
         labels = self._torch.empty(len(self._points), dtype=self._torch.int32, device=self.device)

@@ -14,13 +14,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import _cuvs
 import contract
 
 if TYPE_CHECKING:
     import numpy as np
 
-# Has to be positive: no movement at all is too small, and only a risen inertia ends a run.
-LEAST_TOLERANCE = 1e-300
 # Of a GPU's free memory; NCCL and cuBLAS have buffers of their own.
 SHARE_OF_POOL = 0.8
 # Coordinates of points that are labelled at a time.
@@ -130,13 +129,7 @@ class PythonCuvsMg(contract.Variant):
     def _parameters(self, iterations: int) -> object:
         # device_buffer_samples stays 0: each GPU takes its part of the points whole. Smaller
         # batches save memory, and cost sums of their own.
-        return self._kmeans.KMeansParams(
-            n_clusters=self._k,
-            init_method="Array",
-            n_init=1,
-            max_iter=iterations,
-            tol=LEAST_TOLERANCE,
-        )
+        return _cuvs.parameters(self._kmeans, self._k, iterations)
 
     def reset(self, centroids: np.ndarray) -> None:
         self._centroids = centroids.copy()  # fit writes its result over them
@@ -151,8 +144,7 @@ class PythonCuvsMg(contract.Variant):
         self._resources.sync()
         if result.n_iter < 1:
             raise RuntimeError("cuvs.cluster.mg counts no iteration")
-        # As python_cuvs: it may count one that it did not begin.
-        return min(result.n_iter, iterations)
+        return _cuvs.iterations_run(result.n_iter, iterations)
 
     def fetch(self) -> tuple[np.ndarray, np.ndarray]:
         import numpy as np
