@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_pair.cuh"
 #include "implementations/cuda/_search.cuh"
@@ -104,6 +105,7 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
                               const std::int32_t* __restrict__ dev_candidates,
                               std::int32_t* __restrict__ dev_nearest,
                               std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
+  await_kernels_before();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto count = static_cast<std::int64_t>(dev_state->undecided);
   const bool lists = dev_state->too_far == 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The kernels of an iteration as one CUDA graph: launches cost a microsecond each, not four.
+// The kernels of iterations as CUDA graphs: launches cost a microsecond each, not four.
 #pragma once
 
+#include <cstdint>
 #include <utility>
 
 #include "harness/machine/cuda/device.cuh"
@@ -15,29 +16,45 @@ class IterationGraph {
   IterationGraph(const IterationGraph&) = delete;
   IterationGraph& operator=(const IterationGraph&) = delete;
   ~IterationGraph() {
-    if (graph_ != nullptr) (void)cudaGraphExecDestroy(graph_);
+    for (cudaGraphExec_t graph : {one_, some_}) {
+      if (graph != nullptr) (void)cudaGraphExecDestroy(graph);
+    }
   }
 
-  /// launch(stream) puts the kernels of an iteration into the stream; called once, they do not run.
+  /// launch(stream) puts the kernels of an iteration into the stream; they do not run.
   template <class Launch>
-  void record(Launch&& launch) {
-    cudaStream_t stream = nullptr;
+  void record(const Launch& launch) {
     KMEANS_CUDA(cudaDeviceSynchronize());
-    KMEANS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    KMEANS_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    std::forward<Launch>(launch)(stream);
-    cudaGraph_t graph = nullptr;
-    KMEANS_CUDA(cudaStreamEndCapture(stream, &graph));
-    KMEANS_CUDA(cudaGraphInstantiate(&graph_, graph, 0));
-    KMEANS_CUDA(cudaGraphDestroy(graph));
-    KMEANS_CUDA(cudaStreamDestroy(stream));
+    one_ = recorded(launch, 1);
+    some_ = recorded(launch, kSome);
   }
 
-  /// They run, after what the default stream has before.
-  void launch() const { KMEANS_CUDA(cudaGraphLaunch(graph_, nullptr)); }
+  /// They run so often, after what the default stream has before.
+  void launch(std::int64_t iterations) const {
+    for (; iterations >= kSome; iterations -= kSome) KMEANS_CUDA(cudaGraphLaunch(some_, nullptr));
+    for (; iterations > 0; --iterations) KMEANS_CUDA(cudaGraphLaunch(one_, nullptr));
+  }
 
  private:
-  cudaGraphExec_t graph_ = nullptr;
+  static constexpr std::int64_t kSome = 5;  // a graph begins later than the next kernel of one
+
+  template <class Launch>
+  static cudaGraphExec_t recorded(const Launch& launch, std::int64_t iterations) {
+    cudaStream_t stream = nullptr;
+    KMEANS_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    KMEANS_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) launch(stream);
+    cudaGraph_t graph = nullptr;
+    KMEANS_CUDA(cudaStreamEndCapture(stream, &graph));
+    cudaGraphExec_t executable = nullptr;
+    KMEANS_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+    KMEANS_CUDA(cudaGraphDestroy(graph));
+    KMEANS_CUDA(cudaStreamDestroy(stream));
+    return executable;
+  }
+
+  cudaGraphExec_t one_ = nullptr;   // of an iteration
+  cudaGraphExec_t some_ = nullptr;  // of kSome
 };
 
 /// A stream beside the one that is being recorded, from here to join(), where that one waits for it. Where

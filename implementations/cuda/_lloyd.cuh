@@ -200,7 +200,7 @@ class CudaLloyd : public Variant<T> {
   }
 
   void step(std::int64_t iterations) override {
-    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
+    iterate_times(iterations);
     KMEANS_CUDA(cudaDeviceSynchronize());
     iterations_ += iterations;
   }
@@ -222,6 +222,9 @@ class CudaLloyd : public Variant<T> {
   /// One Lloyd iteration from dev_centroids_ to dev_labels_ and dev_centroids_. Need not wait for
   /// the device at its end.
   virtual void iterate() = 0;
+  virtual void iterate_times(std::int64_t iterations) {
+    for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
+  }
   /// Allocates what the variant needs beside points, centroids and labels.
   virtual void prepare() {}
   /// Forgets what was kept between iterations.

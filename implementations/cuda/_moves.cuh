@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_shared_sums.cuh"
 
@@ -42,6 +43,7 @@ static __global__ void __launch_bounds__(kMoveThreads)
     count_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
                        const std::int32_t* __restrict__ dev_labels, Moves moves) {
   extern __shared__ std::int32_t counters[];  // joined, then left, where k allows
+  await_kernels_before();
   const bool counts_here = k <= kMoveCounters;
   if (counts_here) {
     for (std::int64_t j = threadIdx.x; j < 2 * k; j += kMoveThreads) counters[j] = 0;
@@ -71,6 +73,7 @@ static __global__ void __launch_bounds__(kScanThreads)
                        Integer* __restrict__ dev_sums) {
   using Scan = cub::BlockScan<std::int32_t, kScanThreads>;
   __shared__ typename Scan::TempStorage scratch;
+  await_kernels_before();
   std::int64_t before = 0;
   for (std::int64_t base = 0; base < k; base += kScanThreads * kScanItems) {
     std::int32_t items[kScanItems];
@@ -109,6 +112,7 @@ static __global__ void __launch_bounds__(kMoveThreads)
   extern __shared__ std::int32_t cursors[];
   const bool reserves = k <= kMoveCounters;  // once for a block's moves of a cluster
   const std::int64_t first = blockIdx.x * kMoveTile;
+  await_kernels_before();
   std::int32_t before[kMovePoints];
   std::int32_t now[kMovePoints];
 #pragma unroll
@@ -152,6 +156,7 @@ static __global__ void __launch_bounds__(kMoveThreads)
   constexpr int kAhead = 8;                // loads under way
   constexpr int kTeams = kLanes / kWidth;  // of a warp
   const int lane = static_cast<int>(threadIdx.x) % kWidth;
+  await_kernels_before();
   const std::int64_t count = *moves.dev_count;
   const std::int64_t strips = (d + kWidth - 1) / kWidth;
   const std::int64_t workers = std::int64_t{gridDim.x} * kMoveThreads / kWidth;
@@ -272,18 +277,14 @@ class MovingSums {
                       dev_count_.data()};
     const unsigned tiles = blocks_for(rows, kMoveTile);
     const std::size_t shared = k_ <= kMoveCounters ? static_cast<std::size_t>(k_) * 4 : 0;
-    count_moves_kernel<<<tiles, kMoveThreads, 2 * shared, stream>>>(rows, k_, dev_nearest,
-                                                                    dev_labels, moves);
-    KMEANS_CUDA_LAUNCHED(count_moves_kernel);
-    place_moves_kernel<<<1, kScanThreads, 0, stream>>>(d_, k_, moves, dev_sums_.data());
-    KMEANS_CUDA_LAUNCHED(place_moves_kernel);
-    sort_moves_kernel<<<tiles, kMoveThreads, shared, stream>>>(rows, k_, dev_nearest, dev_labels,
-                                                               moves);
-    KMEANS_CUDA_LAUNCHED(sort_moves_kernel);
+    launch_early(count_moves_kernel, tiles, kMoveThreads, 2 * shared, stream, rows, k_, dev_nearest,
+                 dev_labels, moves);
+    launch_early(place_moves_kernel, 1, kScanThreads, 0, stream, d_, k_, moves, dev_sums_.data());
+    launch_early(sort_moves_kernel, tiles, kMoveThreads, shared, stream, rows, k_, dev_nearest,
+                 dev_labels, moves);
     const auto add = quick_ ? add_moves_for<true>(d_) : add_moves_for<false>(d_);
-    add<<<blocks_, kMoveThreads, 0, stream>>>(
-        dev_points, d_, exponent_, kmeans::exact::power_of_two(exponent_), moves, dev_sums_.data());
-    KMEANS_CUDA_LAUNCHED(add_moves_kernel);
+    launch_early(add, blocks_, kMoveThreads, 0, stream, dev_points, d_, exponent_,
+                 kmeans::exact::power_of_two(exponent_), moves, dev_sums_.data());
   }
 
   /// Device bytes beside points, labels and centroids, where the labels of all n may change at a time.

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "implementations/cuda/_centred.cuh"
+#include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_wgmma.cuh"
@@ -126,6 +127,7 @@ __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_sums, dou
                                        __half* __restrict__ dev_copy,
                                        __half2* __restrict__ dev_widths,
                                        TensorState* __restrict__ dev_state) {
+  await_kernels_before();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
   }

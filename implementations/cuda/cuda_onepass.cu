@@ -859,12 +859,11 @@ class CudaOnepass final : public CudaLloyd<float> {
     move_centroids(nullptr);  // no cluster has points yet: their copies alone
   }
 
-  void iterate() override {
-    if (profiled()) {
-      launch(nullptr);
-    } else {
-      iteration_.launch();
-    }
+  void iterate() override { launch(nullptr); }  // to profile it
+
+  void iterate_times(std::int64_t iterations) override {
+    if (profiled()) return CudaLloyd::iterate_times(iterations);
+    iteration_.launch(iterations);
   }
 
   void launch(cudaStream_t stream) {

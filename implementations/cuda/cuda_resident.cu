@@ -3,8 +3,9 @@
 // Idea:      points never leave the chip: one persistent kernel runs all iterations, each block
 //            holding its points and their labels in shared memory
 // Parallel:  one block a multiprocessor, its threads own points; a single block where the work is
-//            too little for more. Every block keeps all centroids and all sums of its own and
-//            divides them itself, so that an iteration takes one barrier of the grid
+//            too little for more, and for a hundred points one whose warps do the same among
+//            themselves. Every block keeps all centroids and all sums of its own and divides them
+//            itself, so that an iteration takes one barrier of the grid
 // Memory:    column-major points in shared memory, read from memory once a call. Only points whose
 //            label changed touch the sums: in shared memory, then one addition in the L2 cache for
 //            each sum that a block changed
@@ -13,8 +14,11 @@
 //            order of additions nor adding only changes can alter a bit. Equals the reference bit
 //            for bit
 // Source:    docs/exact-step.md, docs/gpu.md
+#include <atomic>
+
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_lloyd.cuh"
+#include "implementations/cuda/_pinned.cuh"
 
 namespace {
 
@@ -45,6 +49,8 @@ struct Arguments {
   Integer* dev_totals;       // k x (d + 1): fixed-point sums, then the count
   Integer* dev_changes;      // kChangeBuffers x (k (d + 1) + 1): blocks that changed something last
   unsigned* dev_arrivals;
+  unsigned* done;  // in memory of the host: becomes `turn` at the end of iterate_few_kernel
+  unsigned turn;
 };
 
 /// Adds the squared differences of coordinates t and up to three more that lie in one vector.
@@ -406,12 +412,137 @@ __global__ void __launch_bounds__(kMaxThreads, 1) iterate_resident_kernel(Argume
   store<D>(task, held);
 }
 
+/// A 64-bit integer in three parts, so small that a warp can add them up in 32 bits.
+struct Parts {
+  static constexpr int kBits = 24;
+  unsigned low = 0;
+  unsigned middle = 0;
+  unsigned high = 0;  // 16 bits
+
+  Parts() = default;
+  __device__ explicit Parts(Integer value)
+      : low(static_cast<unsigned>(value) & ((1U << kBits) - 1)),
+        middle(static_cast<unsigned>(value >> kBits) & ((1U << kBits) - 1)),
+        high(static_cast<unsigned>(value >> (2 * kBits))) {}
+  /// The sum of those lanes whose mask is all ones, modulo 2^64 as the numbers themselves are.
+  [[nodiscard]] __device__ Integer sum_of_warp(unsigned mask) const {
+    return Integer{__reduce_add_sync(kAllLanes, low & mask)} +
+           (Integer{__reduce_add_sync(kAllLanes, middle & mask)} << kBits) +
+           (Integer{__reduce_add_sync(kAllLanes, high & mask)} << (2 * kBits));
+  }
+};
+
+constexpr int kFewPoints = 256;
+constexpr int kFewDimensions = 4;
+constexpr int kFewWarps = kFewPoints / kLanes;
+
+/// exact_mean() without its division, which takes as long as a label does, unless the result is next to
+/// where float32 rounds the other way. reciprocal: of the count, rounded.
+__device__ inline float mean_of_few(long long sum, long long count, double reciprocal,
+                                    double inverse_scale) {
+  // Off by three roundings, of 2^-53 each, as the mean is by two.
+  const double mean = __dmul_rn(__dmul_rn(__ll2double_rn(sum), reciprocal), inverse_scale);
+  constexpr double kApart = 0x1p-49;
+  const float low = __double2float_rn(__dmul_rn(mean, 1 - kApart));
+  const float high = __double2float_rn(__dmul_rn(mean, 1 + kApart));
+  return low == high ? low : exact_mean(sum, count, inverse_scale);
+}
+
+/// All iterations for a few points, one a lane, in registers. A lane owns a sum of its warp's points, and
+/// every warp adds up those of all warps and divides them for itself: one barrier an iteration.
+template <int D>
+__global__ void __launch_bounds__(kFewPoints, 1) iterate_few_kernel(Arguments task) {
+  constexpr int kStride = centroid_stride(D);
+  struct alignas(16) Sum {
+    Integer sum;
+    long long count;
+  };
+  __shared__ Sum sums[2][kFewWarps][kLanes];
+  __shared__ __align__(16) float all_centroids[kFewWarps][kLanes * kStride + kGap];
+  __shared__ float points[D * kFewPoints];
+  __shared__ double reciprocals[kFewPoints + 1];
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int warp = static_cast<int>(threadIdx.x) / kLanes;
+  const int warps = static_cast<int>(blockDim.x) / kLanes;
+  const int i = static_cast<int>(threadIdx.x);
+  const int own_cluster = lane / D;
+  const int own_coordinate = lane % D;
+  const bool owns = own_cluster < task.k;
+  float* centroids = all_centroids[warp];
+  const bool exists = i < task.n;
+  int label = exists ? task.dev_labels[i] : -1;
+  const float centroid = owns ? task.dev_centroids[lane] : 0.0F;
+  float x[1][D];
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    x[0][t] = exists ? task.dev_points[t * task.n + i] : 0.0F;
+  }
+  if (exists) reciprocals[i + 1] = 1.0 / (i + 1);
+  Parts parts[D];
+#pragma unroll
+  for (int t = 0; t < D; ++t) {
+    points[t * kFewPoints + i] = x[0][t];
+    parts[t] = Parts(static_cast<Integer>(exact_fixed_point(x[0][t], task.scale)));
+  }
+  float* own_centroid = &centroids[own_cluster * kStride + own_coordinate];
+  if (owns) *own_centroid = centroid;
+  __syncwarp();
+  Sum own{};
+  bool formed = false;  // the warp's sums
+  for (int iteration = 0; iteration < static_cast<int>(task.iterations); ++iteration) {
+    int nearest[1];
+    bool decided[1];
+    nearest_by_float<D, 1>(x, centroids, task.k, nearest, decided);
+    if (exists && !decided[0]) {
+      nearest[0] = nearest_exactly<D>(points + i, kFewPoints, centroids, task.k);
+    }
+    const bool changed = exists && nearest[0] != label;
+    if (exists) label = nearest[0];
+    if (!formed || __any_sync(kAllLanes, changed)) {
+#pragma unroll 2
+      for (int j = 0; j < task.k; ++j) {
+        const unsigned mask = label == j ? 0xffffffffU : 0U;
+        const int members = __popc(__ballot_sync(kAllLanes, label == j));
+        if (own_cluster == j) own.count = members;
+#pragma unroll
+        for (int t = 0; t < D; ++t) {
+          const Integer sum = parts[t].sum_of_warp(mask);
+          if (own_cluster == j && own_coordinate == t) own.sum = sum;
+        }
+      }
+      formed = true;
+    }
+    Sum(&of_warps)[kFewWarps][kLanes] = sums[iteration % 2];
+    of_warps[warp][lane] = own;
+    // The same labels: the same sums, the same centroids.
+    if (__syncthreads_or(changed ? 1 : 0) == 0) continue;
+    Sum all{};
+#pragma unroll
+    for (int other = 0; other < kFewWarps; ++other) {
+      if (other >= warps) continue;
+      all.sum += of_warps[other][lane].sum;
+      all.count += of_warps[other][lane].count;
+    }
+    if (owns && all.count != 0) {  // else it keeps its centroid
+      *own_centroid = mean_of_few(static_cast<long long>(all.sum), all.count,
+                                  reciprocals[all.count], task.inverse_scale);
+    }
+    __syncwarp();
+  }
+  if (exists) task.dev_labels[i] = label;
+  if (warp == 0 && owns) task.dev_centroids[lane] = *own_centroid;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(task.done), "r"(task.turn) : "memory");
+}
+
 /// How a shape lies on the GPU.
 struct Placement {
   int dimensions;  // the kernel's, at least d
   int blocks;
   int threads;
   int copies;
+  bool few;  // points, for iterate_few_kernel
   std::int64_t held;
   std::int64_t shared_bytes;
 };
@@ -427,14 +558,16 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
     placement.dimensions = dimensions;
     if (dimensions >= d) break;
   }
-  const bool little = n * k <= kWorkOfOneBlock / (2 * placement.dimensions + 6);
+  const bool few = n <= kFewPoints && d <= kFewDimensions && k * d <= kLanes;
+  const bool little = few || n * k <= kWorkOfOneBlock / (2 * placement.dimensions + 6);
   const std::int64_t blocks = little ? 1 : std::clamp<std::int64_t>(n / 128, 1, multiprocessors);
   placement.held = ceil_div(n, blocks);
   placement.blocks = static_cast<int>(ceil_div(n, placement.held));
-  placement.threads = static_cast<int>(
-      std::clamp<std::int64_t>(ceil_div(placement.held, 32) * 32, 128, kMaxThreads));
+  placement.threads = static_cast<int>(std::clamp<std::int64_t>(
+      ceil_div(placement.held, kLanes) * kLanes, few ? kLanes : 128, kMaxThreads));
   constexpr std::int64_t kCells = 1024;  // of all copies of the changes
   const std::int64_t cells = k * (d + 1);
+  placement.few = few;
   placement.copies = 1;
   while (placement.copies < 8 && 2 * placement.copies * cells <= kCells) placement.copies *= 2;
   placement.shared_bytes = 8 * (cells + placement.copies * change_pitch(cells) + 1) +
@@ -449,6 +582,9 @@ using Kernel = void (*)(Arguments);
 template <int D>
 Kernel kernel_of(const Placement& placement) {
   constexpr int kPoints = D <= 4 ? 4 : D <= 8 ? 2 : 1;
+  if constexpr (D <= kFewDimensions) {
+    if (placement.few) return iterate_few_kernel<D>;
+  }
   if (placement.held > placement.threads) return iterate_resident_kernel<D, kPoints>;
   return iterate_resident_kernel<D, 1>;
 }
@@ -506,7 +642,9 @@ class CudaResident final : public CudaLloyd<float> {
                    .dev_labels = dev_labels_.data(),
                    .dev_totals = dev_totals_.data(),
                    .dev_changes = dev_exchange_.data(),
-                   .dev_arrivals = reinterpret_cast<unsigned*>(dev_exchange_.data() + buffers)};
+                   .dev_arrivals = reinterpret_cast<unsigned*>(dev_exchange_.data() + buffers),
+                   .done = done_.data(),
+                   .turn = ++turn_};
     void* arguments[] = {&task};
     // Cooperative: all blocks run at once, or the launch fails; the barrier needs that.
     const auto kernel = reinterpret_cast<const void*>(kernel_of(placement_));
@@ -517,7 +655,7 @@ class CudaResident final : public CudaLloyd<float> {
         placement_.blocks == 1
             ? cudaLaunchKernel(kernel, blocks, threads, arguments, bytes, nullptr)
             : cudaLaunchCooperativeKernel(kernel, blocks, threads, arguments, bytes, nullptr));
-    KMEANS_CUDA(cudaDeviceSynchronize());
+    if (!placement_.few || !is_done()) KMEANS_CUDA(cudaDeviceSynchronize());
     iterations_ += iterations;
   }
 
@@ -529,6 +667,10 @@ class CudaResident final : public CudaLloyd<float> {
     inverse_scale_ = kmeans::exact::power_of_two(-s);
     placement_ = placement_of(shape(), kmeans::current_gpu()->multiprocessors);
     allow_shared_bytes(kernel_of(placement_), static_cast<std::size_t>(placement_.shared_bytes));
+    if (placement_.few) {
+      done_ = PinnedBuffer<unsigned>(1);
+      *done_.data() = turn_;
+    }
     dev_totals_ = DeviceBuffer<Integer>(k * (d + 1));
     dev_exchange_ = DeviceBuffer<Integer>(kChangeBuffers * (k * (d + 1) + 1) + 1);
   }
@@ -540,7 +682,22 @@ class CudaResident final : public CudaLloyd<float> {
 
   void iterate() override { step(1); }
 
+  /// Waits for what iterate_few_kernel says at its end, when labels and centroids are in memory: to
+  /// synchronize takes as long as some iterations. False if it has not said it.
+  [[nodiscard]] bool is_done() const {
+    constexpr int kLooks = 4096;  // before the stream is asked
+    const std::atomic_ref<unsigned> done(*done_.data());
+    do {
+      for (int look = 0; look < kLooks; ++look) {
+        if (done.load(std::memory_order_acquire) == turn_) return true;
+      }
+    } while (cudaStreamQuery(nullptr) == cudaErrorNotReady);
+    return false;
+  }
+
   Placement placement_{};
+  PinnedBuffer<unsigned> done_;
+  unsigned turn_ = 0;
   double scale_ = 1;
   double inverse_scale_ = 1;
   DeviceBuffer<Integer> dev_totals_;

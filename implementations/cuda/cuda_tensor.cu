@@ -21,6 +21,7 @@
 
 #include "implementations/cuda/_candidates.cuh"
 #include "implementations/cuda/_centred.cuh"
+#include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
@@ -303,6 +304,7 @@ __global__ void __launch_bounds__(threads_for(kGroups), 1)
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
+  await_kernels_before();
   __syncthreads();
 
   // From a shuffle, so that the compiler knows it to be the same in all lanes.
@@ -429,6 +431,7 @@ __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
                                    __half* __restrict__ dev_rows,
                                    std::int32_t* __restrict__ dev_candidate_counts) {
   const std::int64_t pieces = tile_halves(s) / kCoreHalves;  // of a tile
+  await_kernels_before();
   const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
   const std::int64_t end = (count + kTileRows - 1) / kTileRows * pieces;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
@@ -603,12 +606,11 @@ class CudaTensor final : public CudaLloyd<float> {
     move_centroids(nullptr, nullptr);
   }
 
-  void iterate() override {
-    if (profiled()) {
-      launch(nullptr);
-    } else {
-      iteration_.launch();
-    }
+  void iterate() override { launch(nullptr); }  // to profile it
+
+  void iterate_times(std::int64_t iterations) override {
+    if (profiled()) return CudaLloyd::iterate_times(iterations);
+    iteration_.launch(iterations);
   }
 
   void launch(cudaStream_t stream) {
@@ -637,12 +639,11 @@ class CudaTensor final : public CudaLloyd<float> {
 
   /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
   void move_centroids(const Integer* dev_totals, cudaStream_t stream) {
-    divide_and_copy_kernel<<<blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32,
-                                        256),
-                             256, 0, stream>>>(
-        dev_totals, sums_.inverse_scale(), dev_centroids_.data(), extents_, frame_.dev_mean.data(),
-        frame_.scale, bias_, dev_centroids_copy_.data(), dev_widths_.data(), dev_state_.data());
-    KMEANS_CUDA_LAUNCHED(divide_and_copy_kernel);
+    launch_early(divide_and_copy_kernel,
+                 blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32, 256), 256,
+                 0, stream, dev_totals, sums_.inverse_scale(), dev_centroids_.data(), extents_,
+                 frame_.dev_mean.data(), frame_.scale, bias_, dev_centroids_copy_.data(),
+                 dev_widths_.data(), dev_state_.data());
   }
 
   /// Calls use(columns, groups, cut) with what plan_ and d say as constants.
@@ -700,10 +701,9 @@ class CudaTensor final : public CudaLloyd<float> {
                                       .judges = false,
                                       .pending = nullptr,
                                       .pending_count = 0};
-      multiply_kernel<columns, groups, decltype(cut), FindNearest<columns>>
-          <<<blocks_, threads_for(groups), plan_.shared_bytes, stream>>>(
-              extents_, dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
-      KMEANS_CUDA_LAUNCHED(multiply_kernel);
+      launch_early(multiply_kernel<columns, groups, decltype(cut), FindNearest<columns>>, blocks_,
+                   threads_for(groups), plan_.shared_bytes, stream, extents_,
+                   dev_points_copy_.data(), dev_centroids_copy_.data(), pass);
     });
   }
 
@@ -721,10 +721,9 @@ class CudaTensor final : public CudaLloyd<float> {
     transpose_centroids_kernel<<<fill, 256, 0, fork.beside()>>>(
         dev_centroids_.data(), k, d, pitch_, &dev_state_.data()->undecided, dev_columns_.data());
     KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
-    gather_rows_kernel<<<fill, 256, 0, stream>>>(extents_, listed_, dev_points_copy_.data(),
-                                                 dev_undecided_.data(), dev_state_.data(),
-                                                 dev_rows_.data(), dev_candidate_counts_.data());
-    KMEANS_CUDA_LAUNCHED(gather_rows_kernel);
+    launch_early(gather_rows_kernel, fill, 256, 0, stream, extents_, listed_,
+                 dev_points_copy_.data(), dev_undecided_.data(), dev_state_.data(),
+                 dev_rows_.data(), dev_candidate_counts_.data());
     with_kernels([&](auto columns, auto groups, auto cut) {
       const ListCandidates<columns> pass{.dev_limits = dev_limits_.data(),
                                          .dev_state = dev_state_.data(),
@@ -733,16 +732,14 @@ class CudaTensor final : public CudaLloyd<float> {
                                          .dev_candidates = dev_candidates_.data(),
                                          .limits = {},
                                          .first_slot = 0};
-      multiply_kernel<columns, groups, decltype(cut), ListCandidates<columns>>
-          <<<blocks_, threads_for(groups), plan_.shared_bytes, stream>>>(
-              extents_, dev_rows_.data(), dev_centroids_copy_.data(), pass);
-      KMEANS_CUDA_LAUNCHED(multiply_kernel);
+      launch_early(multiply_kernel<columns, groups, decltype(cut), ListCandidates<columns>>,
+                   blocks_, threads_for(groups), plan_.shared_bytes, stream, extents_,
+                   dev_rows_.data(), dev_centroids_copy_.data(), pass);
     });
-    decide_kernel<<<2 * fill, 256, 0, stream>>>(
-        dev_points_.data(), dev_centroids_.data(), d, factor, listed_, dev_undecided_.data(),
-        dev_candidate_counts_.data(), dev_candidates_.data(), dev_nearest_.data(),
-        dev_crowded_.data(), dev_state_.data());
-    KMEANS_CUDA_LAUNCHED(decide_kernel);
+    launch_early(decide_kernel, 2 * fill, 256, 0, stream, dev_points_.data(), dev_centroids_.data(),
+                 d, factor, listed_, dev_undecided_.data(), dev_candidate_counts_.data(),
+                 dev_candidates_.data(), dev_nearest_.data(), dev_crowded_.data(),
+                 dev_state_.data());
     fork.join();
     search_kernel<<<fill, kSearchThreads, 0, stream>>>(dev_points_.data(), d, dev_columns_.data(),
                                                        k, pitch_, factor, dev_state_.data(),

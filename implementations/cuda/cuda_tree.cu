@@ -779,15 +779,19 @@ class CudaTree final : public CudaLloyd<float> {
   }
 
   void iterate() override {
-    if (!ordered_) {
-      order_centroids();
-      launch<true>(nullptr);
-      ordered_ = true;
-    } else if (profiled()) {
-      launch<false>(nullptr);
-    } else {
-      iteration_.launch();
+    if (ordered_) return launch<false>(nullptr);
+    order_centroids();
+    launch<true>(nullptr);
+    ordered_ = true;
+  }
+
+  void iterate_times(std::int64_t iterations) override {
+    if (profiled()) return CudaLloyd::iterate_times(iterations);
+    if (!ordered_ && iterations > 0) {
+      iterate();
+      --iterations;
     }
+    iteration_.launch(iterations);
   }
 
   template <bool kFirst>

@@ -77,6 +77,11 @@ Shape make_shape(Random& random, int problem) {
   const std::int64_t ks[] = {1 + random.below(few), 1, std::min<std::int64_t>(shape.n, 400),
                              1 + random.below(few), 1 + random.below(shape.n)};
   shape.k = ks[problem % 5];
+  if (problem % 7 == 3 && shape.d <= 40) {  // as cuda_resident takes them, a point a lane
+    shape.n = 1 + random.below(256);
+    shape.d = 1 + random.below(4);
+    shape.k = 1 + random.below(std::min<std::int64_t>(shape.n, 32 / shape.d));
+  }
   return shape;
 }
 
@@ -284,6 +289,7 @@ TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
     seen["d = 130"] += d == 130 ? 1 : 0;
     seen["d = 600"] += d == 600 ? 1 : 0;
     seen["d <= 8"] += d <= 8 ? 1 : 0;
+    seen["few"] += n <= 256 && d <= 4 && k * d <= 32 ? 1 : 0;
     seen["more than a tile of centroids"] += k > 128 ? 1 : 0;
     const float largest = largest_abs(data.points.data(), n * d, 1);
     seen["denormals"] += largest > 0 && largest < 1e-38F ? 1 : 0;
