@@ -157,14 +157,14 @@ class PythonCuvsMg(contract.Variant):
         blocks = max(1, n // max(self._k, COORDINATES_AT_A_TIME // d))
         for block in range(blocks):
             rows = slice(n * block // blocks, n * (block + 1) // blocks)
-            found = self._kmeans.predict(
+            found, _ = self._kmeans.predict(
                 self._parameters(1),
                 self._device_array(self._points[rows]),
                 centroids,
                 resources=self._first_gpu,
             )
             self._first_gpu.sync()
-            labels[rows] = found.labels.copy_to_host()
+            labels[rows] = found.copy_to_host()
         return self._centroids, labels
 
     def library_info(self) -> dict[str, str]:

@@ -306,7 +306,6 @@ class _DeviceArray:
 
 
 _FitOutput = collections.namedtuple("FitOutput", "centroids inertia n_iter")
-_PredictOutput = collections.namedtuple("PredictOutput", "labels inertia")
 
 
 class _SharedResources:
@@ -394,14 +393,15 @@ def cuvs_mg(gpus: Gpus) -> dict[str, types.ModuleType]:
         points: _DeviceArray,
         centroids: _DeviceArray,
         resources: _SharedResources,
-    ) -> _PredictOutput:
+    ) -> tuple[_DeviceArray, float]:
         _check(parameters, centroids.array)
         assert gpus.current == 0
         assert len(points.array) >= parameters.n_clusters
         gpus.labelled.append(len(points.array))
         labels = _DeviceArray(np.full(len(points.array), -1, dtype=np.int32))
         resources.written.append((labels.array, nearest(points.array, centroids.array)))
-        return _PredictOutput(labels, inertia_of(points.array, centroids.array))
+        # The library's own named tuple, as pylibraft's auto_convert_output makes it a plain one.
+        return labels, inertia_of(points.array, centroids.array)
 
     def fit(
         parameters: _Parameters,
