@@ -70,24 +70,41 @@ std::vector<double> solve_upper(const std::vector<double>& factor, std::vector<d
   return values;
 }
 
+/// What least squares over any of the terms start from: the products of weighted rows, summed.
+struct NormalEquations {
+  std::array<Terms, kTerms> matrix{};
+  Terms right{};
+};
+
+NormalEquations normal_equations(const std::vector<Terms>& rows,
+                                 const std::vector<double>& weights) {
+  NormalEquations sums;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const double weight = weights[r] * weights[r];
+    for (std::size_t i = 0; i < kTerms; ++i) {
+      sums.right[i] += weight * rows[r][i];
+      for (std::size_t j = 0; j < kTerms; ++j) {
+        sums.matrix[i][j] += weight * rows[r][i] * rows[r][j];
+      }
+    }
+  }
+  return sums;
+}
+
 /// Least squares over the terms of `chosen` (bits), others 0; absent where a factor would be
 /// negative or the terms do not tell them apart.
-std::optional<Terms> fit_chosen(const std::vector<Terms>& rows, const std::vector<double>& weights,
-                                unsigned chosen) {
+std::optional<Terms> fit_chosen(const NormalEquations& sums, unsigned chosen) {
   std::vector<std::size_t> columns;
   for (std::size_t c = 0; c < kTerms; ++c) {
     if ((chosen >> c & 1U) != 0) columns.push_back(c);
   }
   const std::size_t size = columns.size();
-  std::vector<double> matrix(size * size, 0);
-  std::vector<double> right(size, 0);
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    const double weight = weights[r] * weights[r];
-    for (std::size_t i = 0; i < size; ++i) {
-      right[i] += weight * rows[r][columns[i]];
-      for (std::size_t j = 0; j < size; ++j) {
-        matrix[i * size + j] += weight * rows[r][columns[i]] * rows[r][columns[j]];
-      }
+  std::vector<double> matrix(size * size);
+  std::vector<double> right(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    right[i] = sums.right[columns[i]];
+    for (std::size_t j = 0; j < size; ++j) {
+      matrix[i * size + j] = sums.matrix[columns[i]][columns[j]];
     }
   }
   for (std::size_t i = 0; i < size; ++i) matrix[i * size + i] *= 1 + 1e-10;
@@ -109,10 +126,11 @@ double dot(const Terms& a, const Terms& b) {
 
 /// Factors, none negative, by which the rows come nearest to 1: so few terms that all are tried.
 Terms fit_nonnegative(const std::vector<Terms>& rows, const std::vector<double>& weights) {
+  const NormalEquations sums = normal_equations(rows, weights);
   Terms best{};
   double least = std::numeric_limits<double>::infinity();
   for (unsigned chosen = 1; chosen < 1U << kTerms; ++chosen) {
-    const auto factors = fit_chosen(rows, weights, chosen);
+    const auto factors = fit_chosen(sums, chosen);
     if (!factors) continue;
     double squares = 0;
     for (std::size_t r = 0; r < rows.size(); ++r) {

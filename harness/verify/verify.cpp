@@ -175,23 +175,31 @@ void merge_tally(LabelTally& into, const LabelTally& from) {
 }
 
 // Squared distances of one point to a group of centroids held coordinate-major (d x kGroup), each
-// summed with t ascending: the exact step's arithmetic, with the lanes over centroids.
+// summed with t ascending: the exact step's arithmetic, with the lanes over centroids. Vectors are the
+// compiler's, since left to itself it turns lanes into coordinates and shuffles more than it adds.
 constexpr std::int64_t kGroup = 16;
+constexpr std::int64_t kLanes = 4;
+using Lanes
+    [[gnu::vector_size(kLanes * sizeof(double)), gnu::aligned(sizeof(double)), gnu::may_alias]] =
+        double;
 
 template <class T>
 __attribute__((always_inline)) inline void add_group(const T* point, const double* group,
                                                      std::int64_t d, double* distances) {
-  double sums[kGroup] = {};
+  constexpr std::int64_t kParts = kGroup / kLanes;
+  Lanes sums[kParts];
+  for (Lanes& sum : sums) sum = Lanes{};
   for (std::int64_t t = 0; t < d; ++t) {
     const double x = point[t];
-    const double* row = group + t * kGroup;
-    for (std::int64_t lane = 0; lane < kGroup; ++lane) {
-      const double difference = x - row[lane];
-      const double product = difference * difference;
-      sums[lane] = sums[lane] + product;
+    const auto* row = reinterpret_cast<const Lanes*>(group + t * kGroup);
+    for (std::int64_t part = 0; part < kParts; ++part) {
+      const Lanes difference = x - row[part];
+      const Lanes product = difference * difference;
+      sums[part] = sums[part] + product;
     }
   }
-  std::copy(sums, sums + kGroup, distances);
+  auto* found = reinterpret_cast<Lanes*>(distances);
+  for (std::int64_t part = 0; part < kParts; ++part) found[part] = sums[part];
 }
 
 // In the registers that every processor has, and in wider ones, which is most of what verifying costs:
@@ -403,10 +411,11 @@ struct ClusterMeans {
   std::vector<std::int64_t> fixed_sums;  // k x d, exact sums of float32 points; empty for float64
 };
 
-// sum += value, what rounding takes away going to compensation.
+// sum += value, what rounding takes away going to compensation: exactly, and without a branch (Knuth).
 inline void add_compensated(double value, double& sum, double& compensation) {
   const double next = sum + value;
-  compensation += std::abs(sum) >= std::abs(value) ? (sum - next) + value : (value - next) + sum;
+  const double added = next - sum;
+  compensation += (sum - (next - added)) + (value - added);
   sum = next;
 }
 
@@ -433,9 +442,9 @@ void add_owned(const StepEvidence<T>& step, const std::int32_t* labels, const Ow
     const std::int64_t j = labels[i];
     if (j < own.first_cluster || j >= own.last_cluster) continue;
     if (own.first_coordinate == 0) means.counts[j] += 1;
-    double* sum = means.mean.data() + j * d;
-    double* absolute = means.mean_abs.data() + j * d;
-    double* compensation = low.data() + j * d;
+    double* __restrict__ sum = means.mean.data() + j * d;
+    double* __restrict__ absolute = means.mean_abs.data() + j * d;
+    double* __restrict__ compensation = low.data() + j * d;
     const T* point = step.points + i * d;
     for (std::int64_t t = own.first_coordinate; t < own.last_coordinate; ++t) {
       add_compensated(point[t], sum[t], compensation[t]);
@@ -461,9 +470,12 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   if (std::is_same_v<T, float>) means.fixed_sums.assign(k * d, 0);
   std::vector<double> low(k * d, 0);  // compensation (Neumaier)
 
-  // Clusters are shared out first, a few groups a thread since their sizes differ; where there are
-  // too few, their coordinates too.
-  const std::int64_t groups = std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
+  // Where all sums fit a cache, coordinates are shared out: every thread reads row after row. Otherwise
+  // clusters, a few groups a thread since their sizes differ; where there are too few, their coordinates
+  // too.
+  const bool cached = k * d <= 1 << 14 && d >= 16 * step.threads;
+  const std::int64_t groups =
+      cached ? 1 : std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
   const std::int64_t slices =
       std::min<std::int64_t>(d, std::max<std::int64_t>(1, step.threads / groups));
   // All owners add a stretch of rows before any goes on to the next, so that points beyond memory are read

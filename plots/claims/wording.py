@@ -223,16 +223,19 @@ def where(chosen: list[dict[str, Any]], everywhere: list[dict[str, Any]], noun: 
     if hull and len(within(hull, everywhere)) == len(chosen):
         return text(hull)
     left, clauses = list(chosen), []
+    # By numbers of places, since so many clauses are tried.
+    at = {
+        axis: {v: {i for i, p in enumerate(everywhere) if p.get(axis) == v} for v in values}
+        for axis, values in axes.items()
+    }
+    every = set(range(len(everywhere)))
+    wanted = {i for i, p in enumerate(everywhere) if p in chosen}
     while left and len(clauses) < 3:
         candidates = []
         for axis, values in axes.items():
             for prefix in ({}, *({o: [v]} for o in axes if o != axis for v in axes[o])):
-                whole = [
-                    v
-                    for v in values
-                    if (inside := within(prefix | {axis: [v]}, everywhere))
-                    and all(p in chosen for p in inside)
-                ]
+                among = every.intersection(*(at[o][v] for o, (v,) in prefix.items()))
+                whole = [v for v in values if (inside := among & at[axis][v]) and inside <= wanted]
                 if whole:
                     clause = {
                         a: (prefix | {axis: whole})[a] for a in axes if a in prefix or a == axis

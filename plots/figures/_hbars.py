@@ -116,29 +116,28 @@ def _draw_group(
     logarithmic, priced = scale
     places = [v.mid for _, v in known] + [line.place for line in lines] or [1.0]
     low = min(places) / 2 if logarithmic else 0.0
+    looks = [style.look_of(result, cell) for cell, _ in known]
+    mids = [v.mid for _, v in known]
+    errors = [
+        [max(0.0, v.mid - v.low) for _, v in known],
+        [max(0.0, v.high - v.mid) for _, v in known],
+    ]
+    if not logarithmic and known:
+        ax.barh(
+            range(len(known)),
+            mids,
+            height=0.68,
+            color=[look.color for look in looks],
+            edgecolor="white",
+            linewidth=0.0,
+            hatch=[look.hatch or "" for look in looks],
+        )
+        ax.errorbar(mids, range(len(known)), xerr=errors, color=style.BLACK, linestyle="none")
     for row, (cell, v) in enumerate(known):
-        look = style.look_of(result, cell)
-        error = [[max(0.0, v.mid - v.low)], [max(0.0, v.high - v.mid)]]
         if logarithmic:  # a bar's length would mean nothing here, so a mark on a thread
             ax.plot([low, v.mid], [row, row], color=style.LIGHT_GREY, linewidth=1.0, zorder=1)
-            ax.errorbar(
-                v.mid,
-                row,
-                xerr=error,
-                markersize=6,
-                **look.marks,
-            )
-        else:
-            ax.barh(
-                row,
-                v.mid,
-                height=0.68,
-                color=look.color,
-                edgecolor="white",
-                linewidth=0.0,
-                hatch=look.hatch,
-            )
-            ax.errorbar(v.mid, row, xerr=error, color=style.BLACK, linestyle="none")
+            error = [[side[row]] for side in errors]
+            ax.errorbar(v.mid, row, xerr=error, markersize=6, **looks[row].marks)
         price = f", {exactness.wrong_text(cell)}" if priced and not cell.exact else ""
         ax.annotate(
             text(v.mid) + price,

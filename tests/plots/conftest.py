@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,10 @@ from synthetic import Json
 
 from tests.support import told_to_skip
 
+# As plots/pool.py does: looking for garbage among all that is loaded takes a tenth of the time.
+gc.freeze()
+gc.set_threshold(100_000, 50, 50)
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -22,9 +27,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
-    """A page of a browser of the module's own; without one the test fails, unless told to skip."""
+    """A page of the one browser of all tests; without one they fail, unless told to skip."""
     program = browser.find()
     if program is None:
         missing = "no Chromium here: tools/setup.sh browser installs it where apt has it"

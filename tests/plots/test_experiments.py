@@ -35,10 +35,6 @@ CLAIMS = {
 }
 
 
-def _tests(experiment: Json) -> list[Json]:
-    return [test for claim in experiment.get("claims", []) for test in claim["tests"]]
-
-
 def _with_threads(entry: str | Json) -> tuple[str, str, int | None]:
     return *synthetic.named(entry), entry.get("threads") if isinstance(entry, dict) else None
 
