@@ -412,6 +412,18 @@ __global__ void __launch_bounds__(kMaxThreads, 1) iterate_resident_kernel(Argume
   store<D>(task, held);
 }
 
+__device__ inline unsigned sum_of_lanes(unsigned value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, distance);
+  }
+  return value;
+#else
+  return __reduce_add_sync(kAllLanes, value);
+#endif
+}
+
 /// A 64-bit integer in three parts, so small that a warp can add them up in 32 bits.
 struct Parts {
   static constexpr int kBits = 24;
@@ -426,9 +438,8 @@ struct Parts {
         high(static_cast<unsigned>(value >> (2 * kBits))) {}
   /// The sum of those lanes whose mask is all ones, modulo 2^64 as the numbers themselves are.
   [[nodiscard]] __device__ Integer sum_of_warp(unsigned mask) const {
-    return Integer{__reduce_add_sync(kAllLanes, low & mask)} +
-           (Integer{__reduce_add_sync(kAllLanes, middle & mask)} << kBits) +
-           (Integer{__reduce_add_sync(kAllLanes, high & mask)} << (2 * kBits));
+    return Integer{sum_of_lanes(low & mask)} + (Integer{sum_of_lanes(middle & mask)} << kBits) +
+           (Integer{sum_of_lanes(high & mask)} << (2 * kBits));
   }
 };
 
