@@ -253,7 +253,7 @@ def test_a_users_own_file_that_a_variant_wrote_to_ends_the_run(faults, tmp_path)
 
 def test_hanging_variants_are_ended(faults, tmp_path):
     names = ["reference", "fault_hangs_in_setup", "fault_spins"]
-    file = save(tmp_path, tiny("hanging", names, processes=1, timeout_seconds=2))
+    file = save(tmp_path, tiny("hanging", names, processes=1, timeout_seconds=3))
     began = time.monotonic()
     run = faults(*options(file, tmp_path))
     assert run.returncode == 4
@@ -262,7 +262,7 @@ def test_hanging_variants_are_ended(faults, tmp_path):
     assert cells["reference"]["status"] == "ok", cells["reference"]["reason"]
     for name in names[1:]:
         assert cells[name]["status"] == "error"
-        assert cells[name]["reason"].startswith("timeout after 2 s")
+        assert cells[name]["reason"].startswith("timeout after 3 s")
 
 
 def test_a_leak_costs_its_cell_only(faults, tmp_path):
