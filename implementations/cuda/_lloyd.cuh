@@ -222,6 +222,7 @@ class CudaLloyd : public Variant<T> {
   /// One Lloyd iteration from dev_centroids_ to dev_labels_ and dev_centroids_. Need not wait for
   /// the device at its end.
   virtual void iterate() = 0;
+  /// So many of them, for variants that launch several at once.
   virtual void iterate_times(std::int64_t iterations) {
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
   }
