@@ -242,13 +242,21 @@ struct Verified {
   std::size_t unavailable = 0;
 };
 
-/// A plugin may crash, if it is a shared library with the process that verifies it, and hang.
+/// A plugin may crash, if it is a shared library with the process that verifies it, and hang; a
+/// library of Python's may hang.
+bool may_hang(const RegisteredVariant& variant) {
+  return variant.backend == "python" || !plugin_file(variant.traits.name).empty();
+}
+
 void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command, int threads,
                   Verified& verified) {
   std::vector<std::string> options{"--threads", std::to_string(threads)};
   if (command.verbose) options.emplace_back("--verbose");
   if (command.at_most > 0) {
     options.insert(options.end(), {"--at-most", formatted("%.17g", command.at_most)});
+  }
+  if (gpus_in_use() > 1) {
+    options.insert(options.end(), {"--gpus", std::to_string(gpus_in_use())});
   }
   const VerifiedApart outcome =
       verify_in_process_apart(variant.traits.name, options, command.timeout);
@@ -285,7 +293,7 @@ void verify_variant(const RegisteredVariant& variant, const std::vector<BatteryC
     return;
   }
   // Under a launcher a process that is started here would take itself for another rank.
-  if (!command.apart && !plugin_file(variant.traits.name).empty() && process_ranks().size() == 1) {
+  if (!command.apart && may_hang(variant) && process_ranks().size() == 1) {
     return verify_apart(variant, command, threads, verified);
   }
   int tried = 0;
@@ -435,8 +443,8 @@ void add_verify_command(CLI::App& app, Action& action) {
       ->check(positive_number());
   verify
       ->add_option("--timeout", command->timeout,
-                   "End a plugin that is at one problem for longer than so many seconds; it has\n"
-                   "failed, and the next variant's turn comes")
+                   "End a plugin or a Python variant that is at one problem for longer than so many\n"
+                   "seconds; it has failed, and the next variant's turn comes")
       ->check(positive_number())
       ->capture_default_str();
   add_device_option(*verify);

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -75,6 +76,20 @@ def test_verify_ends_a_program_that_hangs(bench, lloyd: Path, program) -> None:
     row = r"^hangs +f32 took longer than 4 s \(--timeout\), after \d+ problems? of \d+ on '.+'$"
     assert re.search(row, run.stdout, re.M), run.stdout
     assert re.search(r"^lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)  # the next one's turn
+    assert "\n1 of 2 variants failed" in run.stdout
+
+
+def test_verify_ends_a_library_of_pythons_that_hangs(bench, tmp_path: Path) -> None:
+    interpreter = tmp_path / "python"
+    hangs = 'case "$*" in *--serve*) sleep 1000;; esac'
+    interpreter.write_text(f'#!/bin/sh\n{hangs}\nexec "{sys.executable}" "$@"\n')
+    interpreter.chmod(0o755)
+    python = {"KMEANS_BENCH_PYTHON": str(interpreter)}
+    words = ("--at-most", "800", "--timeout", "2", "--only", "^(python_numpy|cpu_naive)$")
+    run = bench("verify", *words, environment=python)
+    assert run.returncode == 4, run.stdout + run.stderr
+    row = r"^python_numpy +f\d\d took longer than 2 s \(--timeout\), after 0 problems of \d+ on '"
+    assert re.search(row, run.stdout, re.M), run.stdout
     assert "\n1 of 2 variants failed" in run.stdout
 
 
