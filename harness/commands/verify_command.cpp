@@ -258,6 +258,9 @@ void verify_apart(const RegisteredVariant& variant, const VerifyCommand& command
   if (gpus_in_use() > 1) {
     options.insert(options.end(), {"--gpus", std::to_string(gpus_in_use())});
   }
+  for (const std::string& precision : command.precisions) {
+    options.insert(options.end(), {"--precisions", precision});
+  }
   const VerifiedApart outcome =
       verify_in_process_apart(variant.traits.name, options, command.timeout);
   std::fputs(outcome.rows.c_str(), stdout);

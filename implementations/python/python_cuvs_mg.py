@@ -81,12 +81,10 @@ class PythonCuvsMg(contract.Variant):
         self._runtime, self._kmeans, self._shared_kmeans = runtime, kmeans, shared_kmeans
         self._device_array = device_ndarray
         self._points, self._k = points, k
-        # A GPU without a point would let the others wait for ever.
-        self._gpus = min(self.gpus, len(points))
         self._make_pools()
         self._page_lock()
         # Else new ones, with communicators of NCCL's, in every call.
-        self._resources = MultiGpuResources(device_ids=list(range(self._gpus)))
+        self._resources = MultiGpuResources(device_ids=list(range(self.gpus)))
         self._first_gpu = Resources()
         self.reset(points[:k])
         self.step(1)
@@ -106,7 +104,7 @@ class PythonCuvsMg(contract.Variant):
                 f"{self.gpus} GPUs are to share the points, CUDA finds {found}: is there a driver, "
                 "is it new enough, and what is CUDA_VISIBLE_DEVICES?"
             )
-        for device in reversed(range(self._gpus)):  # the first one stays the current one
+        for device in reversed(range(self.gpus)):  # the first one stays the current one
             self._use(device)
             free, _ = rmm.mr.available_device_memory()
             size = int(SHARE_OF_POOL * free) // 256 * 256
@@ -171,6 +169,6 @@ class PythonCuvsMg(contract.Variant):
 
     def library_info(self) -> dict[str, str]:
         return {
-            "GPUs of cuvs.cluster.mg": str(self._gpus),
+            "GPUs of cuvs.cluster.mg": str(self.gpus),
             "points of cuvs.cluster.mg": self._points_in,
         }

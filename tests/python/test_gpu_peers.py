@@ -202,16 +202,6 @@ def test_cuvs_mg_labels_belong_to_the_returned_centroids(monkeypatch, gpus, prec
     }
 
 
-def test_cuvs_mg_gives_every_gpu_a_point(monkeypatch):
-    gpus = gpus_with_cuvs(monkeypatch, 4)
-    points = integers(3, 2)
-    variant = make("python_cuvs_mg", "f32", points, 2, 4)
-    variant.reset(points[:2])
-    variant.step(1)
-    assert gpus.shares[-1] == [1, 1, 1]
-    assert variant.library_info()["GPUs of cuvs.cluster.mg"] == "3"
-
-
 def test_cuvs_mg_labels_points_in_blocks(monkeypatch):
     gpus = gpus_with_cuvs(monkeypatch, 2)
     points = integers(301, 3)
