@@ -41,7 +41,8 @@ TRAITS = {
     "run; fit stops when no centroid moves or the inertia rises by rounding, which nothing turns "
     "off; the assignment to the returned centroids that gives the labels, on one GPU, is not timed",
     "setup_note": "page-locking of the points; a pool of memory on each GPU; NCCL makes the GPUs "
-    "known to each other; one iteration, which loads kernels",
+    "known to each other; two iterations on each of several GPUs alone and one on all, which load "
+    "kernels",
     "requires": ["cuvs-cu13", "pylibraft-cu13", "rmm-cu13", "cuda-bindings", "numpy"],
     "at_least": {"cuvs-cu13": "26.8"},
     "remedy": "cuvs-cu13 26.8 or newer has cuvs.cluster.mg; requirements-gpu.txt pins an older "
@@ -83,6 +84,13 @@ class PythonCuvsMg(contract.Variant):
         self._points, self._k = points, k
         self._make_pools()
         self._page_lock()
+        # CUDA loads a kernel when it is first called, and may wait for the GPU to do so: for ever
+        # where NCCL's kernels there wait for another GPU. So each GPU first works alone.
+        for device in range(self.gpus if self.gpus > 1 else 0):
+            self._resources = MultiGpuResources(device_ids=[device])
+            self.reset(points[:k])
+            self.step(2)
+            self._use(0)
         # Else new ones, with communicators of NCCL's, in every call.
         self._resources = MultiGpuResources(device_ids=list(range(self.gpus)))
         self._first_gpu = Resources()

@@ -259,6 +259,7 @@ class Gpus:
         self.pools: dict[int, _Pool] = {}
         self.shares: list[list[int]] = []  # of each fit the points that each GPU had
         self.labelled: list[int] = []  # of each prediction the points
+        self.worked_alone: set[int] = set()  # GPUs that had a fit of their own
 
     def count(self) -> tuple[_Error, int | None]:
         if self.visible == 0:
@@ -351,6 +352,10 @@ def _fit_shared(
     assert not gpus.pending_error, "an error that was left behind"
     ranks = len(resources.devices)
     shares = [len(points) // ranks + (rank < len(points) % ranks) for rank in range(ranks)]
+    if ranks == 1:
+        gpus.worked_alone.add(resources.devices[0])
+    else:
+        assert gpus.worked_alone >= set(resources.devices), "may wait for ever"
     gpus.shares.append(shares)
     parts = np.split(points, np.cumsum(shares)[:-1])
     current, count = centroids.copy(), 0

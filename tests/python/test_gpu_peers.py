@@ -192,8 +192,9 @@ def test_cuvs_mg_labels_belong_to_the_returned_centroids(monkeypatch, gpus, prec
     assert labels.dtype == np.int32
     assert np.array_equal(start, points[:6])
     assert np.array_equal(given, points)
-    # The first GPUs alone, in every fit.
-    assert {len(share) for share in seen.shares} == {gpus}
+    # The first GPUs, each by itself and then together in every fit.
+    assert [len(share) for share in seen.shares] == [1] * (gpus if gpus > 1 else 0) + [gpus] * 2
+    assert seen.worked_alone == set(range(gpus))
     assert {sum(share) for share in seen.shares} == {301}
     assert sorted(seen.pools) == list(range(gpus))
     assert variant.library_info() == {
