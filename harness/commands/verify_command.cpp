@@ -445,9 +445,10 @@ void add_verify_command(CLI::App& app, Action& action) {
                    "checker")
       ->check(positive_number());
   verify
-      ->add_option("--timeout", command->timeout,
-                   "End a plugin or a Python variant that is at one problem for longer than so many\n"
-                   "seconds; it has failed, and the next variant's turn comes")
+      ->add_option(
+          "--timeout", command->timeout,
+          "End a plugin or a Python variant that is at one problem for longer than so many\n"
+          "seconds; it has failed, and the next variant's turn comes")
       ->check(positive_number())
       ->capture_default_str();
   add_device_option(*verify);
