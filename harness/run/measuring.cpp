@@ -57,7 +57,7 @@ Job Measuring::job_for(const CellState& state, int process) {
                                  : cell.sampling.max_seconds;
   job.patience = settings.patience;
   if (settings.patience > 0) job.best_pace = best_pace(cell.key.threads);
-  job.profile = !settings.choose && state.has_stages;
+  job.profile = !settings.choose && state.wants_stages;
   // An earlier attempt may hold the cell's one certificate; the new one then needs its own.
   if (state.done.count(process) == 0) job.certified_outcomes = state.certified;
   if (state.exact) compare_with(*state.exact, job);

@@ -178,7 +178,9 @@ void RunState::review(CellState& state) {
   state.done.clear();
   state.certified.clear();
   state.wall_seconds = 0;
-  for (const auto* record : processes_of(*state.cell)) {
+  const auto processes = processes_of(*state.cell);
+  state.wants_stages = wants_stages(processes, state.cell->key.iterations);
+  for (const auto* record : processes) {
     const int process = record->process;
     if (retry_.count({state.cell->key.text(), process}) != 0) continue;
     state.done.insert(process);
@@ -198,7 +200,6 @@ void RunState::review(CellState& state) {
       state.repetitions = decision.repetitions;
     }
     state.certified.push_back(record->result.outcome);
-    state.has_stages = !record->result.stages.empty();
   }
 }
 

@@ -36,8 +36,8 @@ struct CellState {
   bool stopped = false;  ///< Nothing more to learn: wrong, skipped or broken.
   std::set<int> done;
   std::vector<std::string> certified;
-  bool has_stages = true;   ///< Unless a process has found none.
-  double wall_seconds = 0;  ///< Of the processes so far.
+  bool wants_stages = true;  ///< In the next process.
+  double wall_seconds = 0;   ///< Of the processes so far.
 
   [[nodiscard]] bool wants(int process) const {
     return !stopped && process < processes && done.count(process) == 0;

@@ -19,12 +19,36 @@ constexpr double kFurtherAtLeast = 30;
 // Set-up, verification and process start may take this many times the budget of the timed part
 // before a cell gets fewer processes.
 constexpr double kOverheadFactor = 6;
+// A profiling pass of so many seconds is long; the sums of the stages of two agree within this factor.
+constexpr double kLongPass = 0.1;
+constexpr double kStagesAgree = 1.1;
+
+double sum_of_stages(const JobResult& result) {
+  double sum = 0;
+  for (const auto& [stage, seconds] : result.stages) sum += seconds;
+  return sum;
+}
 
 }  // namespace
 
 int fewest_processes(double iteration_seconds) {
   constexpr double kLongIteration = kAgreeingProcesses * 1;
   return iteration_seconds < kLongIteration ? 3 : 2;
+}
+
+bool wants_stages(const std::vector<const ProcessRecord*>& processes, std::int64_t iterations) {
+  std::vector<double> sums;
+  for (const auto* process : processes) {
+    if (process->result.status != "ok") continue;
+    const double sum = sum_of_stages(process->result);
+    // The first that was asked for them has none: the variant marks none, or they would take too long.
+    if (sum == 0 && sums.size() < 2) return false;
+    if (sum > 0) sums.push_back(sum);
+  }
+  if (sums.size() < 2) return true;
+  const auto [fastest, slowest] = std::minmax_element(sums.begin(), sums.end());
+  return *slowest > kStagesAgree * *fastest ||
+         *fastest * static_cast<double>(iterations) < kLongPass;
 }
 
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,

@@ -24,6 +24,10 @@ struct SamplingDecision {
 /// where the others agree with it, none of them is then below a second.
 int fewest_processes(double iteration_seconds);
 
+/// Does the next process of a cell profile its stages? Not where one had none to profile, nor where a pass
+/// takes long and two of them agree. `processes`: all so far; `iterations`: of a pass.
+bool wants_stages(const std::vector<const ProcessRecord*>& processes, std::int64_t iterations);
+
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
                                  const ProcessRecord& first);
 

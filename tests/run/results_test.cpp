@@ -147,6 +147,30 @@ TEST(SamplingDecision, LeavesNoCellToOneProcess) {
   EXPECT_EQ(decide_sampling(one, 10, first_process({0.99}, 20)).processes, 1);
 }
 
+TEST(Stages, AreProfiledUntilTwoLongPassesAgree) {
+  const auto pass = [](double assign, double update) {
+    ProcessRecord record = first_process({assign + update}, 1);
+    if (assign > 0) record.result.stages = {{"assign", assign}, {"update", update}};
+    return record;
+  };
+  const auto wanted = [](const std::vector<ProcessRecord>& records) {
+    std::vector<const ProcessRecord*> processes;
+    for (const auto& record : records) processes.push_back(&record);
+    return wants_stages(processes, 10);
+  };
+  EXPECT_TRUE(wanted({}));
+  EXPECT_TRUE(wanted({pass(0.1, 0.01)}));
+  EXPECT_FALSE(wanted({pass(0.1, 0.01), pass(0.104, 0.012)}));
+  EXPECT_FALSE(wanted({pass(0.1, 0.01), pass(0.104, 0.012), pass(0, 0)}));
+  // One of them was disturbed.
+  EXPECT_TRUE(wanted({pass(0.1, 0.01), pass(0.115, 0.01)}));
+  // Short passes cost nothing: ten iterations of 9 ms take less than a tenth of a second.
+  EXPECT_TRUE(wanted({pass(0.008, 0.001), pass(0.008, 0.001)}));
+  EXPECT_FALSE(wanted({pass(0.009, 0.0011), pass(0.009, 0.0011)}));
+  // Of a variant without stages nobody asks again.
+  EXPECT_FALSE(wanted({pass(0, 0)}));
+}
+
 TEST(SamplingDecision, GoesByTheIterationsThatALibraryRan) {
   const Sampling wanted{3, 3, 0.02, 10, 300};
   ProcessRecord first = first_process({0.4}, 8);
