@@ -42,15 +42,17 @@ template <class V, class T>
   store(upper, score + margin);
 }
 
-/// Has memory send the next block and the rows that the block before left open: a share at a time,
-/// between groups, so that memory has time for all of it.
+/// Has memory send the next block, the rows that the block before left open, and those that move: a
+/// share at a time, between groups, so that memory has time for all of it.
 class Fetching {
  public:
   Fetching(const Int8Task& task, std::int64_t shares)
       : lines_(task.words * (kInt8Points / 16)),
         lines_each_((lines_ + shares - 1) / shares),
         rows_each_((task.fetch.count + shares - 1) / shares),
-        row_(task.fetch.bytes < kMaxRow ? task.fetch.bytes : kMaxRow) {}
+        row_(task.fetch.bytes < kMaxRow ? task.fetch.bytes : kMaxRow),
+        moved_each_((task.moved.count + shares - 1) / shares),
+        moved_row_(task.moved.d < kMaxRow / 4 ? task.moved.d : kMaxRow / 4) {}
 
   [[gnu::always_inline]] void share(const Int8Task& task) {
     for (std::int64_t left = lines_each_; left > 0 && line_ < lines_; --left, ++line_) {
@@ -60,6 +62,10 @@ class Fetching {
       const char* row = task.fetch.rows + task.fetch.some[at_] * task.fetch.bytes;
       for (std::int64_t at = 0; at < row_; at += 64) __builtin_prefetch(row + at, 0, 2);
     }
+    for (std::int64_t left = moved_each_; left > 0 && moved_ < task.moved.count; --left, ++moved_) {
+      const float* row = task.moved.rows[moved_];
+      for (std::int64_t t = 0; t < moved_row_; t += 16) __builtin_prefetch(row + t, 0, 2);
+    }
   }
 
  private:
@@ -68,8 +74,11 @@ class Fetching {
   std::int64_t lines_each_;
   std::int64_t rows_each_;
   std::int64_t row_;
+  std::int64_t moved_each_;
+  std::int64_t moved_row_;
   std::int64_t line_ = 0;
   std::int64_t at_ = 0;
+  std::int64_t moved_ = 0;
 };
 
 #if defined(KMEANS_INT8_TILE)

@@ -88,6 +88,13 @@ struct Int8RowsToFetch {
   std::int32_t count = 0;
 };
 
+/// Points that change their cluster, whose rows are added up soon.
+struct Int8MovedRows {
+  const float* const* rows = nullptr;
+  std::int32_t count = 0;
+  std::int64_t d = 0;
+};
+
 /// One block against all groups. Four coordinates of a point, or of a centroid, are one word.
 struct Int8Task {
   const std::uint32_t* points = nullptr;  ///< words x kInt8Points, bytes u + 128 (or 64)
@@ -102,6 +109,7 @@ struct Int8Task {
   const std::uint32_t* tiles = nullptr;  ///< The centroids once more, for AMX: copy_to_tiles().
   Int8Tiling tiling;
   Int8RowsToFetch fetch;  ///< Meanwhile, too.
+  Int8MovedRows moved;    ///< And these.
 };
 
 /// A point of a block and a group that may hold its nearest centroid, as one number.

@@ -89,7 +89,7 @@ class TiledLloyd : public Team<T> {
               centroids_.groups(), result);
       decide(tile, result);
       moves.apply(sums_, thread);
-      changed += take_labels(problem_, result, tile * points_per_tile_, points_per_tile_,
+      changed += take_labels(problem_, result.labels, tile * points_per_tile_, points_per_tile_,
                              labels_.data(), moves);
     }
     moves.apply(sums_, thread);

@@ -180,7 +180,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
               centroids_.groups(), result);
       decide_tile(strip, points, points_per_tile_, bound, float64_centroids_, tile, result);
       moves.apply(sums_, thread);
-      take_labels(strip, result, tile * points_per_tile_, points_per_tile_, labels, moves);
+      take_labels(strip, result.labels, tile * points_per_tile_, points_per_tile_, labels, moves);
     }
     moves.apply(sums_, thread);  // before the block's memory takes another one
   }

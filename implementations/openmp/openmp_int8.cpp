@@ -36,6 +36,8 @@ namespace {
 
 using namespace kmeans::openmp;  // NOLINT: this backend's shared code
 
+using BlockMoves = MoveQueue<float, kInt8Points, false>;
+
 /// A thread's own.
 struct Worker {
   Int8Scratch scratch;
@@ -121,9 +123,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   }
 
   /// Returns how many labels changed. A block's open points wait for the length of the next one,
-  /// until their rows have been fetched.
+  /// until their rows have been fetched, and those that move for another.
   std::int64_t label_blocks(int thread, Worker& worker, Range blocks) {
-    MoveQueue<float> moves;
+    BlockMoves moves;
     std::int64_t changed = 0;
     worker.work = {};
     const Int8Session session(filter_, byte_centroids_.tiling());
@@ -132,6 +134,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       byte_centroids_.tell(task);
       Int8Survivors& survivors = worker.survivors[block % 2];
       if (block > blocks.begin) task.fetch = rows_of(block - 1, worker.survivors[(block + 1) % 2]);
+      task.moved = {moves.rows(), moves.count(), problem_.shape.d};
       filter_.filter(task, worker.scratch, survivors);
       worker.work.operations += survivors.operations;
       if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
@@ -154,20 +157,20 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     return {rows, bytes, survivors.open, survivors.open_count};
   }
 
-  std::int64_t finish_block(int thread, std::int64_t block, Worker& worker,
-                            MoveQueue<float>& moves) {
+  std::int64_t finish_block(int thread, std::int64_t block, Worker& worker, BlockMoves& moves) {
     const std::int64_t first = block * kInt8Points;
     Int8Survivors& survivors = worker.survivors[block % 2];
     worker.open += survivors.open_count;
     if (byte_points_.has_rows()) narrow(first, survivors, worker);
-    std::int32_t labels[kInt8Points];
+    alignas(64) std::int32_t labels[kInt8Points];
     for (int p = 0; p < kInt8Points; ++p) labels[p] = survivors.few[p][0];
     for (int index = 0; index < survivors.open_count; ++index) {
       const int p = survivors.open[index];
       labels[p] = decide(problem_.points + (first + p) * problem_.shape.d, survivors.few[p],
                          survivors.count[p], worker.work);
     }
-    return take_block(problem_, labels, kInt8Points, first, labels_.data(), moves, sums_, thread);
+    moves.apply(sums_, thread);  // of the block before
+    return take_labels(problem_, labels, first, kInt8Points, labels_.data(), moves);
   }
 
   /// Leaves open what 16-bit integers do not decide either.
