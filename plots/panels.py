@@ -29,6 +29,7 @@ FEWEST_JOINED = 3  # places; a line over fewer would show crossings that nobody 
 _HIGHLIGHT = {"linewidth": 2.4, "markersize": 7.0, "zorder": 4}
 _BACKGROUND = {"linewidth": 0.9, "markersize": 3.5, "zorder": 2.5}
 _ZERO_ROW, _ZERO_MARGIN = 0.05, 0.035  # of the height of what is above the strip
+_LINE = 1.2  # of the height of its letters
 
 
 @dataclass(frozen=True)
@@ -384,15 +385,19 @@ def _strip(ax: Axes, rows: int, label: str) -> list[float]:
     logarithmic = ax.get_yscale() == "log"
     low, high = ax.get_ylim()
     bottom, top = (math.log10(low), math.log10(high)) if logarithmic else (low, high)
-    depth = (top - bottom) * (_ZERO_ROW * rows + _ZERO_MARGIN)
+    locator, named = ax.yaxis.get_major_locator(), ax.yaxis.get_major_formatter()
+    ticks = [v for v in locator.tick_values(low, high) if _within(v, low, high, logarithmic)]
+    # In the middle of the strip, the label keeps a line's distance from that of the lowest tick.
+    line = min(_LINE * style.SMALL / _points_high(ax), 0.4)
+    lowest = min(math.log10(v) if logarithmic else v for v in ticks) if ticks else top
+    needed = (line - (lowest - bottom) / (top - bottom)) / (0.5 - line)
+    depth = (top - bottom) * max(_ZERO_ROW * rows + _ZERO_MARGIN, needed)
 
     def height(share: float) -> float:
         """Of the strip, from its top."""
         place = bottom - share * depth
         return 10**place if logarithmic else place
 
-    locator, named = ax.yaxis.get_major_locator(), ax.yaxis.get_major_formatter()
-    ticks = [v for v in locator.tick_values(low, high) if _within(v, low, high, logarithmic)]
     ax.set_ylim(height(1.0), high)
     middle = height(0.5)
     ax.yaxis.set_major_locator(FixedLocator([middle, *ticks]))
@@ -405,6 +410,11 @@ def _strip(ax: Axes, rows: int, label: str) -> list[float]:
     )
     step = 1.0 / (rows + _ZERO_MARGIN / _ZERO_ROW)
     return [height(step * (index + 0.5 + _ZERO_MARGIN / _ZERO_ROW / 2)) for index in range(rows)]
+
+
+def _points_high(ax: Axes) -> float:
+    """As the panel is before its figure is laid out."""
+    return float(ax.get_window_extent().height * 72 / ax.figure.dpi)
 
 
 def _within(value: float, low: float, high: float, logarithmic: bool) -> bool:
