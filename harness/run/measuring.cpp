@@ -57,9 +57,11 @@ Job Measuring::job_for(const CellState& state, int process) {
                                  : cell.sampling.max_seconds;
   job.patience = settings.patience;
   if (settings.patience > 0) job.best_pace = best_pace(cell.key.threads);
-  job.profile = !settings.choose && state.wants_stages;
+  const bool again = state.done.count(process) != 0;
+  job.profile = !settings.choose &&
+                (again ? !run_.record_of(cell, process).result.stages.empty() : state.wants_stages);
   // An earlier attempt may hold the cell's one certificate; the new one then needs its own.
-  if (state.done.count(process) == 0) job.certified_outcomes = state.certified;
+  if (!again) job.certified_outcomes = state.certified;
   if (state.exact) compare_with(*state.exact, job);
   job.verify_threads = settings.threads;
   job.verify_seed = static_cast<std::uint64_t>(process) + 1;
