@@ -52,23 +52,25 @@ class Fetching {
         rows_each_((task.fetch.count + shares - 1) / shares),
         row_(task.fetch.bytes < kMaxRow ? task.fetch.bytes : kMaxRow),
         moved_each_((task.moved.count + shares - 1) / shares),
-        moved_row_(task.moved.d < kMaxRow / 4 ? task.moved.d : kMaxRow / 4) {}
+        moved_row_(task.moved.bytes < kMaxRow ? task.moved.bytes : kMaxRow) {}
 
   [[gnu::always_inline]] void share(const Int8Task& task) {
     for (std::int64_t left = lines_each_; left > 0 && line_ < lines_; --left, ++line_) {
       __builtin_prefetch(task.next + line_ * 16, 0, 2);
     }
     for (std::int64_t left = rows_each_; left > 0 && at_ < task.fetch.count; --left, ++at_) {
-      const char* row = task.fetch.rows + task.fetch.some[at_] * task.fetch.bytes;
-      for (std::int64_t at = 0; at < row_; at += 64) __builtin_prefetch(row + at, 0, 2);
+      fetch(task.fetch.rows + task.fetch.some[at_] * task.fetch.bytes, row_);
     }
     for (std::int64_t left = moved_each_; left > 0 && moved_ < task.moved.count; --left, ++moved_) {
-      const float* row = task.moved.rows[moved_];
-      for (std::int64_t t = 0; t < moved_row_; t += 16) __builtin_prefetch(row + t, 0, 2);
+      fetch(reinterpret_cast<const char*>(task.moved.rows[moved_]), moved_row_);
     }
   }
 
  private:
+  [[gnu::always_inline]] static void fetch(const char* row, std::int64_t bytes) {
+    for (std::int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(row + at, 0, 2);
+  }
+
   static constexpr std::int64_t kMaxRow = 2048;  // the processor itself follows a longer one
   std::int64_t lines_;
   std::int64_t lines_each_;

@@ -92,7 +92,7 @@ struct Int8RowsToFetch {
 struct Int8MovedRows {
   const float* const* rows = nullptr;
   std::int32_t count = 0;
-  std::int64_t d = 0;
+  std::int64_t bytes = 0;  ///< Of a row.
 };
 
 /// One block against all groups. Four coordinates of a point, or of a centroid, are one word.

@@ -134,7 +134,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       byte_centroids_.tell(task);
       Int8Survivors& survivors = worker.survivors[block % 2];
       if (block > blocks.begin) task.fetch = rows_of(block - 1, worker.survivors[(block + 1) % 2]);
-      task.moved = {moves.rows(), moves.count(), problem_.shape.d};
+      task.moved = {moves.rows(), moves.count(), 4 * problem_.shape.d};
       filter_.filter(task, worker.scratch, survivors);
       worker.work.operations += survivors.operations;
       if (block > blocks.begin) changed += finish_block(thread, block - 1, worker, moves);
