@@ -3,9 +3,9 @@
 // Idea:      points never leave the chip: one persistent kernel runs all iterations, each block
 //            holding its points and their labels in shared memory
 // Parallel:  one block a multiprocessor, its threads own points; a single block where the work is
-//            too little for more, and for a hundred points one whose warps do the same among
-//            themselves. Every block keeps all centroids and all sums of its own and divides them
-//            itself, so that an iteration takes one barrier of the grid
+//            too little for more, and for a hundred points one whose warps each form all sums on
+//            matrix units. Every block keeps all centroids and all sums of its own and divides
+//            them itself, so that an iteration takes one barrier of the grid
 // Memory:    column-major points in shared memory, read from memory once a call. Only points whose
 //            label changed touch the sums: in shared memory, then one addition in the L2 cache for
 //            each sum that a block changed
@@ -412,131 +412,217 @@ __global__ void __launch_bounds__(kMaxThreads, 1) iterate_resident_kernel(Argume
   store<D>(task, held);
 }
 
-__device__ inline unsigned sum_of_lanes(unsigned value) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(kAllLanes, value, distance);
-  }
-  return value;
-#else
-  return __reduce_add_sync(kAllLanes, value);
-#endif
-}
-
-/// A 64-bit integer in three parts, so small that a warp can add them up in 32 bits.
-struct Parts {
-  static constexpr int kBits = 24;
-  unsigned low = 0;
-  unsigned middle = 0;
-  unsigned high = 0;  // 16 bits
-
-  Parts() = default;
-  __device__ explicit Parts(Integer value)
-      : low(static_cast<unsigned>(value) & ((1U << kBits) - 1)),
-        middle(static_cast<unsigned>(value >> kBits) & ((1U << kBits) - 1)),
-        high(static_cast<unsigned>(value >> (2 * kBits))) {}
-  /// The sum of those lanes whose mask is all ones, modulo 2^64 as the numbers themselves are.
-  [[nodiscard]] __device__ Integer sum_of_warp(unsigned mask) const {
-    return Integer{sum_of_lanes(low & mask)} + (Integer{sum_of_lanes(middle & mask)} << kBits) +
-           (Integer{sum_of_lanes(high & mask)} << (2 * kBits));
-  }
-};
-
 constexpr int kFewPoints = 256;
 constexpr int kFewDimensions = 4;
 constexpr int kFewWarps = kFewPoints / kLanes;
+constexpr int kFewCentroids = 16;
 
 /// exact_mean() without its division, which takes as long as a label does, unless the result is next to
-/// where float32 rounds the other way. reciprocal: of the count, rounded.
+/// where float32 rounds the other way. reciprocal: inverse_scale by the count, rounded.
 __device__ inline float mean_of_few(long long sum, long long count, double reciprocal,
                                     double inverse_scale) {
-  // Off by three roundings, of 2^-53 each, as the mean is by two.
-  const double mean = __dmul_rn(__dmul_rn(__ll2double_rn(sum), reciprocal), inverse_scale);
-  constexpr double kApart = 0x1p-49;
-  const float low = __double2float_rn(__dmul_rn(mean, 1 - kApart));
-  const float high = __double2float_rn(__dmul_rn(mean, 1 + kApart));
-  return low == high ? low : exact_mean(sum, count, inverse_scale);
+  // The definition's float64 mean is at most three units in the last place away.
+  const double mean = __dmul_rn(__ll2double_rn(sum), reciprocal);
+  constexpr int kApart = 64;
+  constexpr int kHalfway = 1 << 28;  // between two numbers of float32, in the 29 bits that it drops
+  const int from_halfway = (__double2loint(mean) & (2 * kHalfway - 1)) - kHalfway;
+  const bool sure = abs(from_halfway) > kApart && fabs(mean) >= 0x1p-125;  // float32: not denormal
+  return sure ? __double2float_rn(mean) : exact_mean(sum, count, inverse_scale);
 }
 
-/// All iterations for a few points, one a lane, in registers. A lane owns a sum of its warp's points, and
-/// every warp adds up those of all warps and divides them for itself: one barrier an iteration.
+/// The least distance, whose it is (the lowest index wins a tie), and the second least.
+struct LeastTwo {
+  float best = INFINITY;
+  float second = INFINITY;
+  int index = 0;
+
+  LeastTwo() = default;
+  __device__ LeastTwo(float one, float other, int index_of_one)
+      : best(fminf(one, other)),
+        second(fmaxf(one, other)),
+        index(other < one ? index_of_one + 1 : index_of_one) {}
+  /// With those of later indices.
+  __device__ void join(const LeastTwo& later) {
+    if (later.best < best) index = later.index;
+    second = fminf(fmaxf(best, later.best), fminf(second, later.second));
+    best = fminf(best, later.best);
+  }
+};
+
+/// D (16 x 8) += A (16 x 32) B (32 x 8), of bytes without sign, as the registers of a warp hold them: lane l
+/// has of A row l / 4 and the eighth after it, of B column l / 4, of both the four from 4 (l % 4) on and
+/// those 16 after them, of D in these rows columns 2 (l % 4) and the next.
+__device__ inline void add_byte_products(int (&d)[4], const unsigned (&a)[4], uint2 b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+#pragma unroll
+  for (int place = 0; place < 4; ++place) {
+    unsigned own[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) own[e] = __shfl_sync(kAllLanes, a[e], lane / 4 * 4 + place);
+#pragma unroll
+    for (int column = 0; column < 2; ++column) {
+      const int from = (lane % 4 * 2 + column) * 4 + place;
+      const unsigned first = __shfl_sync(kAllLanes, b.x, from);
+      const unsigned second = __shfl_sync(kAllLanes, b.y, from);
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        int& sum = d[2 * half + column];
+        sum = static_cast<int>(
+            __dp4a(own[half + 2], second, __dp4a(own[half], first, static_cast<unsigned>(sum))));
+      }
+    }
+  }
+#else
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b.x), "r"(b.y));
+#endif
+}
+
+constexpr unsigned kNoLabel = 63;     // in a byte; labels are less
+constexpr unsigned kEachByte = 0x01010101;
+constexpr int kMemberBit = 6;
+/// In each byte kMember if it equals `label`, else 0: neither exceeds kNoLabel.
+__device__ inline unsigned members(unsigned labels, unsigned label) {
+  constexpr unsigned kMember = kEachByte << kMemberBit;
+  return (kMember - (labels ^ kEachByte * label)) & kMember;
+}
+
+template <int D>
+struct alignas(4 * centroid_stride(D)) Centroid {
+  float coordinates[centroid_stride(D)];
+};
+
+/// All iterations for a few points, one a lane. Once all labels are known, one barrier an iteration, every
+/// warp forms the sums of all clusters for itself, as a product on the matrix units: who belongs to which
+/// cluster, times the bytes of the fixed-point numbers, which stay in registers.
 template <int D>
 __global__ void __launch_bounds__(kFewPoints, 1) iterate_few_kernel(Arguments task) {
-  constexpr int kStride = centroid_stride(D);
-  struct alignas(16) Sum {
-    Integer sum;
-    long long count;
-  };
-  __shared__ Sum sums[2][kFewWarps][kLanes];
-  __shared__ __align__(16) float all_centroids[kFewWarps][kLanes * kStride + kGap];
+  constexpr int kBytes = 8;     // of a number: columns of a product
+  constexpr int kTogether = 8;  // centroids of a look
+  constexpr int kHalf = kFewCentroids / 2;
+  __shared__ __align__(16) std::uint8_t all_labels[2][kFewPoints];
+  __shared__ __align__(16) std::uint8_t bytes[D][kBytes][kFewPoints];
+  __shared__ __align__(16) Centroid<D> all_centroids[kFewWarps][kFewCentroids];
+  __shared__ int4 all_sums[kFewWarps][kFewCentroids][D];  // two bytes' in each
+  __shared__ int all_counts[kFewWarps][kFewCentroids];
   __shared__ float points[D * kFewPoints];
   __shared__ double reciprocals[kFewPoints + 1];
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  const int warps = static_cast<int>(blockDim.x) / kLanes;
   const int i = static_cast<int>(threadIdx.x);
-  const int own_cluster = lane / D;
-  const int own_coordinate = lane % D;
-  const bool owns = own_cluster < task.k;
-  float* centroids = all_centroids[warp];
+  const int lane = i % kLanes;
+  const int warp = i / kLanes;
+  const int warps = static_cast<int>(blockDim.x) / kLanes;
   const bool exists = i < task.n;
   int label = exists ? task.dev_labels[i] : -1;
+  const bool owns = lane < task.k * D;  // a coordinate of a centroid
   const float centroid = owns ? task.dev_centroids[lane] : 0.0F;
-  float x[1][D];
+  float x[D];
+#pragma unroll
+  for (int t = 0; t < D; ++t) x[t] = exists ? task.dev_points[t * task.n + i] : 0.0F;
+  if (exists) reciprocals[i + 1] = __ddiv_rn(task.inverse_scale, i + 1);
 #pragma unroll
   for (int t = 0; t < D; ++t) {
-    x[0][t] = exists ? task.dev_points[t * task.n + i] : 0.0F;
-  }
-  if (exists) reciprocals[i + 1] = 1.0 / (i + 1);
-  Parts parts[D];
+    points[t * kFewPoints + i] = x[t];
+    const auto fixed = static_cast<Integer>(exact_fixed_point(x[t], task.scale));
 #pragma unroll
-  for (int t = 0; t < D; ++t) {
-    points[t * kFewPoints + i] = x[0][t];
-    parts[t] = Parts(static_cast<Integer>(exact_fixed_point(x[0][t], task.scale)));
-  }
-  float* own_centroid = &centroids[own_cluster * kStride + own_coordinate];
-  if (owns) *own_centroid = centroid;
-  __syncwarp();
-  Sum own{};
-  bool formed = false;  // the warp's sums
-  for (int iteration = 0; iteration < static_cast<int>(task.iterations); ++iteration) {
-    int nearest[1];
-    bool decided[1];
-    nearest_by_float<D, 1>(x, centroids, task.k, nearest, decided);
-    if (exists && !decided[0]) {
-      nearest[0] = nearest_exactly<D>(points + i, kFewPoints, centroids, task.k);
+    for (int byte = 0; byte < kBytes; ++byte) {
+      bytes[t][byte][i] = static_cast<std::uint8_t>(fixed >> (8 * byte));
     }
-    const bool changed = exists && nearest[0] != label;
-    if (exists) label = nearest[0];
-    if (!formed || __any_sync(kAllLanes, changed)) {
-#pragma unroll 2
-      for (int j = 0; j < task.k; ++j) {
-        const unsigned mask = label == j ? 0xffffffffU : 0U;
-        const int members = __popc(__ballot_sync(kAllLanes, label == j));
-        if (own_cluster == j) own.count = members;
+  }
+  // Past the last there are centroids that are the nearest to no point.
+  Centroid<D>* centroids = all_centroids[warp];
+  if (lane < kFewCentroids) {
+#pragma unroll
+    for (float& coordinate : centroids[lane].coordinates) coordinate = INFINITY;
+  }
+  __syncwarp();
+  const int own_cluster = owns ? lane / D : 0;
+  const int own_coordinate = lane % D;
+  float* own_centroid = &centroids[own_cluster].coordinates[own_coordinate];
+  if (owns) *own_centroid = centroid;
+  __syncthreads();
+  // Of products: this lane's row and column, and which eight points of a warp's.
+  const auto row = static_cast<unsigned>(lane) / 4;
+  const int place = lane % 4;
+  const bool many = task.k > kHalf;
+  uint2 own_bytes[kFewWarps][D];
+#pragma unroll
+  for (int of = 0; of < kFewWarps; ++of) {
+    if (of >= warps) break;
+#pragma unroll
+    for (int t = 0; t < D; ++t) {
+      own_bytes[of][t] =
+          *reinterpret_cast<const uint2*>(&bytes[t][row][of * kLanes + place * 8]);
+    }
+  }
+  for (int iteration = 0; iteration < static_cast<int>(task.iterations); ++iteration) {
+    LeastTwo least;
+    for (int j = 0; j < task.k; j += kTogether) {
+      float distances[kTogether] = {};
+#pragma unroll
+      for (int e = 0; e < kTogether; ++e) {
+        const Centroid<D> c = centroids[j + e];
 #pragma unroll
         for (int t = 0; t < D; ++t) {
-          const Integer sum = parts[t].sum_of_warp(mask);
-          if (own_cluster == j && own_coordinate == t) own.sum = sum;
+          const float difference = __fsub_rn(x[t], c.coordinates[t]);
+          distances[e] = __fmaf_rn(difference, difference, distances[e]);
         }
       }
-      formed = true;
+#pragma unroll
+      for (int e = 0; e < kTogether; e += 4) {
+        LeastTwo four(distances[e], distances[e + 1], j + e);
+        four.join({distances[e + 2], distances[e + 3], j + e + 2});
+        least.join(four);
+      }
     }
-    Sum(&of_warps)[kFewWarps][kLanes] = sums[iteration % 2];
-    of_warps[warp][lane] = own;
+    int nearest = least.index;
+    const bool decided = least.second > __fmaf_rn(least.best, filter_factor(D), kFilterTiny);
+    if (exists && !decided) {
+      nearest = nearest_exactly<D>(points + i, kFewPoints, centroids->coordinates, task.k);
+    }
+    const bool changed = exists && nearest != label;
+    if (exists) label = nearest;
+    std::uint8_t* labels = all_labels[iteration % 2];
+    labels[i] = static_cast<std::uint8_t>(exists ? static_cast<unsigned>(label) : kNoLabel);
     // The same labels: the same sums, the same centroids.
     if (__syncthreads_or(changed ? 1 : 0) == 0) continue;
-    Sum all{};
+    int sums[D][4] = {};
+    int counts[4] = {};
 #pragma unroll
-    for (int other = 0; other < kFewWarps; ++other) {
-      if (other >= warps) continue;
-      all.sum += of_warps[other][lane].sum;
-      all.count += of_warps[other][lane].count;
+    for (int of = 0; of < kFewWarps; ++of) {
+      if (of >= warps) break;
+      const uint2 eight = *reinterpret_cast<const uint2*>(labels + of * kLanes + place * 8);
+      unsigned clusters[4] = {members(eight.x, row), 0, members(eight.y, row), 0};
+      if (many) {
+        clusters[1] = members(eight.x, row + kHalf);
+        clusters[3] = members(eight.y, row + kHalf);
+      }
+#pragma unroll
+      for (int t = 0; t < D; ++t) add_byte_products(sums[t], clusters, own_bytes[of][t]);
+      add_byte_products(counts, clusters, {kEachByte, kEachByte});
     }
-    if (owns && all.count != 0) {  // else it keeps its centroid
-      *own_centroid = mean_of_few(static_cast<long long>(all.sum), all.count,
-                                  reciprocals[all.count], task.inverse_scale);
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      if (half == 1 && !many) break;
+      const unsigned cluster = row + half * kHalf;
+#pragma unroll
+      for (int t = 0; t < D; ++t) {
+        reinterpret_cast<int*>(&all_sums[warp][cluster][t])[place] =
+            (sums[t][2 * half] + (sums[t][2 * half + 1] << 8)) >> kMemberBit;
+      }
+      if (place == 0) all_counts[warp][cluster] = counts[2 * half] >> kMemberBit;
+    }
+    __syncwarp();
+    const int count = all_counts[warp][own_cluster];
+    const int4 parts = all_sums[warp][own_cluster][own_coordinate];  // 16 bits apart, modulo 2^64
+    const Integer sum = (Integer{static_cast<unsigned>(parts.w) << 16} << 32) +
+                        (static_cast<Integer>(parts.z) << 32) +
+                        (static_cast<Integer>(parts.y) << 16) + static_cast<Integer>(parts.x);
+    if (owns && count != 0) {  // else it keeps its centroid
+      *own_centroid = mean_of_few(static_cast<long long>(sum), count, reciprocals[count],
+                                  task.inverse_scale);
     }
     __syncwarp();
   }
@@ -544,7 +630,9 @@ __global__ void __launch_bounds__(kFewPoints, 1) iterate_few_kernel(Arguments ta
   if (warp == 0 && owns) task.dev_centroids[lane] = *own_centroid;
   __syncthreads();
   if (threadIdx.x != 0) return;
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(task.done), "r"(task.turn) : "memory");
+  // They are there for all of the GPU; what copies them to the host comes after the kernel.
+  __threadfence();
+  asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(task.done), "r"(task.turn) : "memory");
 }
 
 /// How a shape lies on the GPU.
@@ -569,7 +657,8 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
     placement.dimensions = dimensions;
     if (dimensions >= d) break;
   }
-  const bool few = n <= kFewPoints && d <= kFewDimensions && k * d <= kLanes;
+  const bool few = n <= kFewPoints && d <= kFewDimensions && k <= kFewCentroids &&
+                   k * d <= kLanes;
   const bool little = few || n * k <= kWorkOfOneBlock / (2 * placement.dimensions + 6);
   const std::int64_t blocks = little ? 1 : std::clamp<std::int64_t>(n / 128, 1, multiprocessors);
   placement.held = ceil_div(n, blocks);
@@ -579,6 +668,7 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
   constexpr std::int64_t kCells = 1024;  // of all copies of the changes
   const std::int64_t cells = k * (d + 1);
   placement.few = few;
+  if (few) return placement;  // what it keeps in shared memory does not depend on the shape
   placement.copies = 1;
   while (placement.copies < 8 && 2 * placement.copies * cells <= kCells) placement.copies *= 2;
   placement.shared_bytes = 8 * (cells + placement.copies * change_pitch(cells) + 1) +
