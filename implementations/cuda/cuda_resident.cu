@@ -481,7 +481,7 @@ __device__ inline void add_byte_products(int (&d)[4], const unsigned (&a)[4], ui
 #endif
 }
 
-constexpr unsigned kNoLabel = 63;     // in a byte; labels are less
+constexpr unsigned kNoLabel = 63;  // in a byte; labels are less
 constexpr unsigned kEachByte = 0x01010101;
 constexpr int kMemberBit = 6;
 /// In each byte kMember if it equals `label`, else 0: neither exceeds kNoLabel.
@@ -553,8 +553,7 @@ __global__ void __launch_bounds__(kFewPoints, 1) iterate_few_kernel(Arguments ta
     if (of >= warps) break;
 #pragma unroll
     for (int t = 0; t < D; ++t) {
-      own_bytes[of][t] =
-          *reinterpret_cast<const uint2*>(&bytes[t][row][of * kLanes + place * 8]);
+      own_bytes[of][t] = *reinterpret_cast<const uint2*>(&bytes[t][row][of * kLanes + place * 8]);
     }
   }
   for (int iteration = 0; iteration < static_cast<int>(task.iterations); ++iteration) {
@@ -621,8 +620,8 @@ __global__ void __launch_bounds__(kFewPoints, 1) iterate_few_kernel(Arguments ta
                         (static_cast<Integer>(parts.z) << 32) +
                         (static_cast<Integer>(parts.y) << 16) + static_cast<Integer>(parts.x);
     if (owns && count != 0) {  // else it keeps its centroid
-      *own_centroid = mean_of_few(static_cast<long long>(sum), count, reciprocals[count],
-                                  task.inverse_scale);
+      *own_centroid =
+          mean_of_few(static_cast<long long>(sum), count, reciprocals[count], task.inverse_scale);
     }
     __syncwarp();
   }
@@ -657,8 +656,7 @@ Placement placement_of(const kmeans::Shape& shape, int multiprocessors) {
     placement.dimensions = dimensions;
     if (dimensions >= d) break;
   }
-  const bool few = n <= kFewPoints && d <= kFewDimensions && k <= kFewCentroids &&
-                   k * d <= kLanes;
+  const bool few = n <= kFewPoints && d <= kFewDimensions && k <= kFewCentroids && k * d <= kLanes;
   const bool little = few || n * k <= kWorkOfOneBlock / (2 * placement.dimensions + 6);
   const std::int64_t blocks = little ? 1 : std::clamp<std::int64_t>(n / 128, 1, multiprocessors);
   placement.held = ceil_div(n, blocks);
