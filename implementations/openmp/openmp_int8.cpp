@@ -242,7 +242,10 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
 }  // namespace
 
-std::string kmeans::openmp::int8_instructions(std::int64_t d) { return choose_int8_filter(d).name; }
+std::string kmeans::openmp::int8_instructions(std::int64_t d) {
+  const std::string name = choose_int8_filter(d).name;
+  return name == "avx2" && !pairs_of_bytes_are_fast() ? "plain" : name;
+}
 
 KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",

@@ -487,9 +487,12 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
-  for (const char* slow : {"plain", "amx-emulated", "avx2"}) {
+  EXPECT_EQ(brute_family(wide, "avx2"), "openmp_int8");
+  for (const char* slow : {"plain", "amx-emulated"}) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
+  EXPECT_EQ(brute_family({100000, 64, 64}, "avx2"), "openmp_exact");  // seven bits leave much open
+  EXPECT_EQ(brute_family({100000, 64, 64}, "avx512vnni"), "openmp_int8");
   EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
             "openmp_int8");  // hardly dearer, or paused
   EXPECT_EQ(brute_family({100000, 48, 4}, "avx512vnni"), "openmp_exact");  // points bind, not pairs
@@ -567,8 +570,9 @@ TEST(OpenmpBest, KeepsBruteForceWhereACacheHoldsThePoints) {
 TEST(OpenmpInt8, SaysHowManyPointsBytesLeftOpen) {
   Random random(5);
   const auto open = [&](double apart) {
-    const Case data = make_case("clusters", 4096, 64, 8, [&](std::int64_t i, std::int64_t t) {
-      return apart * static_cast<double>(t % 8 == i / 512) + random.bell();
+    // So many centroids that bytes pay with any instructions.
+    const Case data = make_case("clusters", 4096, 64, 64, [&](std::int64_t i, std::int64_t t) {
+      return apart * static_cast<double>(t == i / 64) + random.bell();
     });
     auto instance = find_variant("openmp_int8")->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, 2));
