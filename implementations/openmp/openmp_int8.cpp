@@ -243,8 +243,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 }  // namespace
 
 std::string kmeans::openmp::int8_instructions(std::int64_t d) {
-  const std::string name = choose_int8_filter(d).name;
-  return name == "avx2" && !pairs_of_bytes_are_fast() ? "plain" : name;
+  const Int8Choice choice = choose_int8_filter(d);
+  const bool in_pairs = choice.most == kInt8MostOfPairs;
+  return in_pairs && !pairs_of_bytes_are_fast() ? "plain" : choice.name;
 }
 
 KMEANS_VARIANT(
