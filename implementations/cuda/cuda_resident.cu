@@ -484,7 +484,7 @@ __device__ inline void add_byte_products(int (&d)[4], const unsigned (&a)[4], ui
 constexpr unsigned kNoLabel = 63;  // in a byte; labels are less
 constexpr unsigned kEachByte = 0x01010101;
 constexpr int kMemberBit = 6;
-/// In each byte kMember if it equals `label`, else 0: neither exceeds kNoLabel.
+/// In each byte that bit if it equals `label`, else 0: neither exceeds kNoLabel.
 __device__ inline unsigned members(unsigned labels, unsigned label) {
   constexpr unsigned kMember = kEachByte << kMemberBit;
   return (kMember - (labels ^ kEachByte * label)) & kMember;

@@ -14,8 +14,20 @@
 
 namespace kmeans::openmp {
 
+/// Is the processor one of a kind on which AVX2's pairs of bytes were measured beside float32, a Zen 3? AMD's
+/// without AVX-512, whose multiply-adds are wider.
+inline bool pairs_are_known() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  return __builtin_cpu_is("amd") && !__builtin_cpu_supports("avx512f");
+#else
+  return false;
+#endif
+}
+
 struct FamilyCosts {
-  explicit FamilyCosts(const Shape& shape) : s(shape) {}
+  explicit FamilyCosts(const Shape& shape, bool knows_pairs = pairs_are_known())
+      : s(shape), pairs_known(knows_pairs) {}
 
   /// openmp_exact: a multiply-add a coordinate, an epilogue a pair, points that change clusters.
   [[nodiscard]] double exact() const { return exact_pass() + 0.38 * s.d + 2; }
@@ -43,6 +55,7 @@ struct FamilyCosts {
   }
   /// The same of pairs of bytes, by nanoseconds of a Zen 3: seven bits leave more open than eight.
   [[nodiscard]] bool prefers_pairs() const {
+    if (!pairs_known) return false;
     const double pairs = s.k * (0.015 * s.d + 0.3) + 0.95 * s.d + 70 + 20000 / s.n;
     return pairs < 0.95 * (s.k * (0.044 * s.d + 0.1) + 0.3 * s.d);
   }
@@ -106,11 +119,14 @@ struct FamilyCosts {
   [[nodiscard]] double group_count() const { return std::clamp(s.k / 16, 2.0, 64.0); }
 
   Sizes s;
+  bool pairs_known;
 };
 
 /// The family for points that nothing is known of.
-inline std::string brute_family(const Shape& shape, const std::string& int8_instructions) {
-  return FamilyCosts(shape).prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
+inline std::string brute_family(const Shape& shape, const std::string& int8_instructions,
+                                bool pairs_known = pairs_are_known()) {
+  const FamilyCosts costs(shape, pairs_known);
+  return costs.prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
 }
 
 /// Boxes tell centroids apart whatever the points are.

@@ -37,8 +37,7 @@ class Family : public Variant<T> {
   [[nodiscard]] virtual std::optional<double> open_share() const { return std::nullopt; }
 };
 
-/// The instructions that openmp_int8 has on this processor for rows of d coordinates, as FamilyCosts knows
-/// them; defined with it.
+/// The instructions that openmp_int8 has on this processor for rows of d coordinates; defined with it.
 std::string int8_instructions(std::int64_t d);
 
 }  // namespace kmeans::openmp

@@ -96,17 +96,6 @@ inline std::vector<Int8Choice> int8_choices() {
   return choices;
 }
 
-/// Does the processor begin AVX2's products of pairs of bytes as often as multiply-adds of float32, and has
-/// it none of these that are wider? AMD's do, from Zen 2 on; Intel's before AVX-512 half as often.
-inline bool pairs_of_bytes_are_fast() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  return __builtin_cpu_is("amd") && !__builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
-}
-
 /// Up to so many coordinates a tile is multiplied in one step, and to store its sums and load them again
 /// costs more than it saves: measured, AMX is slower than AVX512-VNNI at 32 coordinates, faster at 128.
 inline constexpr std::int64_t kInt8RegisterCoordinates = 64;

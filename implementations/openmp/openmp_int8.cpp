@@ -242,11 +242,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
 }  // namespace
 
-std::string kmeans::openmp::int8_instructions(std::int64_t d) {
-  const Int8Choice choice = choose_int8_filter(d);
-  const bool in_pairs = choice.most == kInt8MostOfPairs;
-  return in_pairs && !pairs_of_bytes_are_fast() ? "plain" : choice.name;
-}
+std::string kmeans::openmp::int8_instructions(std::int64_t d) { return choose_int8_filter(d).name; }
 
 KMEANS_VARIANT(
     OpenmpInt8, .name = "openmp_int8",

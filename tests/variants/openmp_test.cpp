@@ -487,11 +487,13 @@ TEST(OpenmpBest, ChoosesByShapeAndInstructions) {
   using namespace openmp;  // NOLINT: what is tested
   const Shape wide{100000, 128, 1024};
   EXPECT_EQ(brute_family(wide, "avx512vnni"), "openmp_int8");
-  EXPECT_EQ(brute_family(wide, "avx2"), "openmp_int8");
+  EXPECT_EQ(brute_family(wide, "avx2", true), "openmp_int8");
+  EXPECT_EQ(brute_family(wide, "avx2", false), "openmp_exact");  // not measured
   for (const char* slow : {"plain", "amx-emulated"}) {
     EXPECT_EQ(brute_family(wide, slow), "openmp_exact") << slow;
   }
-  EXPECT_EQ(brute_family({100000, 64, 64}, "avx2"), "openmp_exact");  // seven bits leave much open
+  EXPECT_EQ(brute_family({100000, 64, 64}, "avx2", true),
+            "openmp_exact");  // seven bits leave much open
   EXPECT_EQ(brute_family({100000, 64, 64}, "avx512vnni"), "openmp_int8");
   EXPECT_EQ(brute_family({100000, 128, 4}, "avx512vnni"),
             "openmp_int8");  // hardly dearer, or paused
