@@ -54,22 +54,38 @@ json kind_of(const json& machine) {
   return kind;
 }
 
+constexpr const char* kWaiting = "environment/openmp_waiting";
+
+json waiting_of(const ResultFile& part) {
+  return member(member(part.context, "environment"), "openmp_waiting");
+}
+
+/// Has anything been measured whose threads wait for one another? Else it does not matter how.
+bool threads_wait(const std::vector<ResultFile>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const ResultFile& part) {
+    if (!part.traces.empty() || !part.studies.empty()) return true;
+    return std::any_of(part.cells.begin(), part.cells.end(), [](const auto& cell) {
+      const json threads = member(cell.data, "threads");
+      return cell.data.at("status") != "skipped" && !(threads.is_number() && threads <= 1);
+    });
+  });
+}
+
 /// What all parts must share, by the name that a refusal gives it.
-std::map<std::string, json> shared_by_parts(const ResultFile& part) {
+std::map<std::string, json> shared_by_parts(const ResultFile& part, bool waiting_matters) {
   const json& context = part.context;
   const json environment = member(context, "environment");
   json variables = member(environment, "variables");
   // Which of several equal GPUs a part took tells nothing: the machine's fingerprint says what they
   // are, its cells which one ran them.
   if (variables.is_object()) variables.erase("CUDA_VISIBLE_DEVICES");
-  std::map<std::string, json> shared{
-      {"experiment", part.experiment},
-      {"scale", part.scale},
-      {"spec", part.spec},
-      {"threads", member(context, "threads")},
-      {"sampling", member(context, "sampling")},
-      {"environment/variables", std::move(variables)},
-      {"environment/openmp_waiting", member(environment, "openmp_waiting")}};
+  std::map<std::string, json> shared{{"experiment", part.experiment},
+                                     {"scale", part.scale},
+                                     {"spec", part.spec},
+                                     {"threads", member(context, "threads")},
+                                     {"sampling", member(context, "sampling")},
+                                     {"environment/variables", std::move(variables)}};
+  if (waiting_matters) shared[kWaiting] = waiting_of(part);
   const json suite = member(context, "suite");
   for (const auto& [key, value] : suite.items()) shared["suite/" + key] = value;
   const json kind = kind_of(member(context, "machine"));
@@ -123,9 +139,10 @@ void refuse_strangers(const std::vector<ResultFile>& parts) {
   }
   if (!text.empty()) throw InputError("these files cannot be joined:" + text);
   const ResultFile& first = parts.front();
-  const auto shared = shared_by_parts(first);
+  const bool waiting_matters = threads_wait(parts);
+  const auto shared = shared_by_parts(first, waiting_matters);
   for (const auto& part : parts) {
-    const auto own = shared_by_parts(part);
+    const auto own = shared_by_parts(part, waiting_matters);
     std::set<std::string> names;
     for (const auto& item : shared) names.insert(item.first);
     for (const auto& item : own) names.insert(item.first);
@@ -135,7 +152,10 @@ void refuse_strangers(const std::vector<ResultFile>& parts) {
       const auto right = own.find(name);
       const json one = left == shared.end() ? json() : left->second;
       const json other = right == own.end() ? json() : right->second;
-      if (one != other) differences += "\n    " + difference(name, one, other);
+      if (one == other) continue;
+      differences += "\n    " + difference(name, one, other);
+      if (name == kWaiting)
+        differences += " (alike if OMP_WAIT_POLICY=passive is set for each run)";
     }
     if (differences.empty() && !(*part.planned == *first.planned)) {
       differences = "\n    planned: the whole experiment has other cells, traces or studies";
@@ -279,6 +299,18 @@ std::vector<std::string> unlike_ceilings(const std::vector<ResultFile>& parts) {
   return warnings;
 }
 
+/// Where it was not refused, since nothing that was measured waits.
+std::vector<std::string> unlike_waiting(const std::vector<ResultFile>& parts) {
+  const json first = waiting_of(parts.front());
+  for (const auto& part : parts) {
+    const json own = waiting_of(part);
+    if (own == first) continue;
+    return {"OpenMP threads were told to wait as " + shortly(first) + " in one part and as " +
+            shortly(own) + " in another; no cell has more than one."};
+  }
+  return {};
+}
+
 json part_context(const ResultFile& part) {
   json own{{"cells", part.cells.size()},
            {"traces", part.traces.size()},
@@ -321,9 +353,11 @@ json merged_context(const std::vector<ResultFile>& parts, std::vector<std::strin
   for (const char* key : {"neutralised", "warnings"}) {
     context["environment"][key] = united(parts, key);
   }
-  for (auto& warning : unlike_ceilings(parts)) {
-    context["environment"]["warnings"].push_back(warning);
-    warnings.push_back(std::move(warning));
+  for (const auto& found : {unlike_ceilings(parts), unlike_waiting(parts)}) {
+    for (const auto& warning : found) {
+      context["environment"]["warnings"].push_back(warning);
+      warnings.push_back(warning);
+    }
   }
   context["parts"] = std::move(each);
   return context;

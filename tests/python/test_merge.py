@@ -164,6 +164,27 @@ def test_parts_may_take_different_gpus_of_one_kind(parts: list[Path], tmp_path: 
     kmeans_bench("merge", one, other, "--out", tmp_path / "out.json")
 
 
+def test_parts_without_threads_may_wait_differently(parts: list[Path], tmp_path: Path) -> None:
+    """Another run on the same host, of a second part, is what makes the first one's look busy."""
+
+    def waiting(how: str) -> Any:
+        def edit(data: dict[str, Any]) -> None:
+            data["traces"] = []
+            data["context"]["environment"]["openmp_waiting"] = how
+
+        return edit
+
+    (tmp_path / "a").mkdir()
+    one = edited(parts[0], tmp_path / "a", waiting("default"))
+    other = edited(parts[1], tmp_path, waiting("passive"))
+    run = kmeans_bench("merge", one, other, "--out", tmp_path / "out.json")
+    told = 'told to wait as "default" in one part and as "passive" in another'
+    assert told in run.stderr
+    environment = read(tmp_path / "out.json")["context"]["environment"]
+    assert environment["openmp_waiting"] == "default"
+    assert sum(told in warning for warning in environment["warnings"]) == 1
+
+
 def edited(part: Path, folder: Path, edit: Any) -> Path:
     data = copy.deepcopy(read(part))
     edit(data)
@@ -194,6 +215,11 @@ REFUSED = {
     "another variable": (
         lambda d: d["context"]["environment"]["variables"].update(KMEANS_BENCH_SIMD="sse2"),
         "environment/variables/KMEANS_BENCH_SIMD",
+    ),
+    # A trace may be of several threads.
+    "other waiting": (
+        lambda d: d["context"]["environment"].update(openmp_waiting="set"),
+        "alike if OMP_WAIT_POLICY=passive is set for each run",
     ),
     "another sampling": (
         lambda d: d["context"]["sampling"].update(processes=9),
