@@ -182,6 +182,40 @@ class Int16Centroids {
   std::vector<Int16CentroidTerms> terms_;
 };
 
+#if defined(__AVX512F__) && defined(__AVX512VL__)
+#define KMEANS_INT16_KEEPS_EIGHT
+/// Of `count` centroids those whose upper end reaches the highest lower end go to `kept`, which has room for
+/// eight more. Returns their number. Seldom more than eight, so the loops' ends can be guessed.
+[[gnu::always_inline]] inline std::int32_t keep_highest(const double* upper, const double* lower,
+                                                        const std::int32_t* centroids,
+                                                        std::int32_t count, std::int32_t* kept) {
+  const auto valid = [&](std::int32_t first) __attribute__((always_inline)) {
+    return static_cast<__mmask8>(count - first >= 8 ? 0xFF : (1 << (count - first)) - 1);
+  };
+  __m512d all = _mm512_set1_pd(-std::numeric_limits<double>::infinity());
+  for (std::int32_t first = 0; first < count; first += 8) {
+    const __mmask8 mask = valid(first);
+    all = _mm512_mask_max_pd(all, mask, all, _mm512_maskz_loadu_pd(mask, lower + first));
+  }
+  const __m256d four = _mm256_max_pd(_mm512_maskz_extractf64x4_pd(0xF, all, 0),
+                                     _mm512_maskz_extractf64x4_pd(0xF, all, 1));
+  const __m128d two = _mm_max_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+  const __m512d highest =
+      _mm512_maskz_broadcastsd_pd(0xFF, _mm_max_pd(two, _mm_permute_pd(two, 1)));
+  std::int32_t stay = 0;
+  for (std::int32_t first = 0; first < count; first += 8) {
+    const __mmask8 mask = valid(first);
+    const __mmask8 reach = _mm512_mask_cmp_pd_mask(mask, _mm512_maskz_loadu_pd(mask, upper + first),
+                                                   highest, _CMP_GE_OQ);
+    const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(centroids + first));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(kept + stay),
+                        _mm256_maskz_compress_epi32(reach, eight));
+    stay += __builtin_popcount(reach);
+  }
+  return stay;
+}
+#endif
+
 typedef double FourDoubles __attribute__((vector_size(32)));
 
 /// Two points and two centroids of each, given the products of their rows: the upper and lower ends of
@@ -220,6 +254,7 @@ class Int16List {
     rows_ = rows;
     terms_ = terms;
     entries_ = 0;
+    listed_ = 0;
   }
 
   /// `few` begins with the `count` centroids (1 to kInt8Few) of point p.
@@ -229,6 +264,7 @@ class Int16List {
       std::fill_n(points_.data() + entries_ + index / 2, kInt8Group / 2, p);
     }
     centroids_[2 * entries_ + count] = few[count - 1];
+    places_[listed_++] = {p, static_cast<std::int32_t>(2 * entries_), count};
     entries_ += (count + 1) / 2;
   }
 
@@ -243,14 +279,38 @@ class Int16List {
       centroids_[2 * entries_ + c] = centroids_[2 * entries_ - 2 + c];
     }
     for (std::int64_t entry = 0; entry < entries_; entry += 2) compare(entry, room, centroids);
-    for (std::int64_t entry = 0; entry < entries_; ++entry) {
-      const std::int32_t p = points_[entry];
-      highest_[p] = -std::numeric_limits<double>::infinity();
+    take_highest(few, counts);
+  }
+
+ private:
+  /// A listed point's centroids, in the order of the entries.
+  struct Place {
+    std::int32_t point;
+    std::int32_t at;
+    std::int32_t count;
+  };
+
+#if defined(KMEANS_INT16_KEEPS_EIGHT)
+  void take_highest(std::int32_t (*few)[kInt8Few + kInt8Group], std::int32_t* counts) const {
+    for (std::int64_t index = 0; index < listed_; ++index) {
+      const auto [p, at, count] = places_[index];
+      counts[p] = keep_highest(upper_.data() + at, lower_.data() + at, centroids_.data() + at,
+                               count, few[p]);
+    }
+  }
+#else
+  static double higher(double a, double b) { return a > b ? a : b; }  // std::max() becomes a branch
+
+  void take_highest(std::int32_t (*few)[kInt8Few + kInt8Group], std::int32_t* counts) const {
+    std::array<double, kInt8Points> highest;
+    for (std::int64_t index = 0; index < listed_; ++index) {
+      const std::int32_t p = places_[index].point;
+      highest[p] = -std::numeric_limits<double>::infinity();
       counts[p] = 0;
     }
     for (std::int64_t entry = 0; entry < entries_; ++entry) {
       const std::int32_t p = points_[entry];
-      highest_[p] = higher(highest_[p], higher(lower_[2 * entry], lower_[2 * entry + 1]));
+      highest[p] = higher(highest[p], higher(lower_[2 * entry], lower_[2 * entry + 1]));
     }
     for (std::int64_t entry = 0; entry < entries_; ++entry) {
       const std::int32_t p = points_[entry];
@@ -258,16 +318,14 @@ class Int16List {
       const std::int32_t other = centroids_[2 * entry + 1];
       std::int32_t count = counts[p];
       few[p][count] = one;
-      count += static_cast<int>(upper_[2 * entry] >= highest_[p]);
+      count += static_cast<int>(upper_[2 * entry] >= highest[p]);
       few[p][count] = other;
       count +=
-          static_cast<int>(upper_[2 * entry + 1] >= highest_[p]) & static_cast<int>(other != one);
+          static_cast<int>(upper_[2 * entry + 1] >= highest[p]) & static_cast<int>(other != one);
       counts[p] = count;
     }
   }
-
- private:
-  static double higher(double a, double b) { return a > b ? a : b; }  // std::max() becomes a branch
+#endif
 
   /// Two entries.
   [[gnu::always_inline]] void compare(std::int64_t entry, double room,
@@ -293,11 +351,12 @@ class Int16List {
   const std::int16_t* rows_ = nullptr;
   const Int16PointTerms* terms_ = nullptr;
   std::int64_t entries_ = 0;
+  std::int64_t listed_ = 0;
+  std::array<Place, kInt8Points> places_;
   std::array<std::int32_t, kMost> points_;
   std::array<std::int32_t, 2 * kMost> centroids_;
   std::array<double, 2 * kMost> upper_;
   std::array<double, 2 * kMost> lower_;
-  std::array<double, kInt8Points> highest_;
 };
 
 }  // namespace kmeans::openmp

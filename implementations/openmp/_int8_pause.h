@@ -39,6 +39,9 @@ class Int8Pause {
     return true;
   }
 
+  /// So many steps to come are all to be done without.
+  [[nodiscard]] bool covers(std::int64_t steps) const { return left_ >= steps; }
+
   /// After a step with bytes.
   void judge(bool too_slow) {
     length_ = too_slow ? std::min(2 * length_ + 2, 64) : 0;

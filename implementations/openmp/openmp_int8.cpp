@@ -91,12 +91,8 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     CentroidRange seen;
     for (const auto& part : seen_) seen.add(part.value);
     const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
-    // A stretch is whole blocks and whole tiles, so that either filter can label it.
-    const std::int64_t least = std::lcm(kInt8Points, points_per_tile_);
-    const std::int64_t stretch =
-        least * std::clamp<std::int64_t>(problem_.shape.n / (least * 8 * threads_), 1, 16);
-    const std::int64_t stretches = round_up(problem_.shape.n, stretch) / stretch;
-    const Range own = part_of(stretches, thread, omp_get_num_threads());
+    const std::int64_t stretch = stretch_points();
+    const Range own = stretches_of(thread, omp_get_num_threads());
     Worker& worker = workers_[thread].value;
     worker.open = 0;
     std::int64_t changed = 0;
@@ -114,6 +110,25 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       }
     }
     team_[thread].value.changed = changed;
+  }
+
+  /// A stretch is whole blocks and whole tiles, so that either filter can label it.
+  [[nodiscard]] std::int64_t stretch_points() const {
+    const std::int64_t least = std::lcm(kInt8Points, points_per_tile_);
+    return least * std::clamp<std::int64_t>(problem_.shape.n / (least * 8 * threads_), 1, 16);
+  }
+  [[nodiscard]] Range stretches_of(int thread, int threads) const {
+    const std::int64_t stretch = stretch_points();
+    return part_of(round_up(problem_.shape.n, stretch) / stretch, thread, threads);
+  }
+
+  /// Will no thread look at bytes in the coming iteration? Of the same answer for all of them.
+  [[nodiscard]] bool all_paused(int threads) const {
+    for (int thread = 0; thread < threads; ++thread) {
+      const Range own = stretches_of(thread, threads);
+      if (!workers_[thread].value.pause.covers(own.end - own.begin)) return false;
+    }
+    return true;
   }
 
   /// The blocks or tiles of `size` points that make up a stretch.
@@ -214,6 +229,12 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   }
 
   void pack_centroids(int thread, int threads) override {
+    if (all_paused(threads)) {  // reset() ends all pauses
+      seen_[thread].value = pack_groups(thread, threads);
+      wait(threads);
+      pack_float64(thread, threads);
+      return;
+    }
     const Range groups = part_of(centroids_.groups(), thread, threads);
     byte_centroids_.measure(thread, means_.data(), *frame_, centroids_.clusters(groups));
     wait(threads);
@@ -226,6 +247,10 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     byte_centroids_.pack(threads, means_.data(), *frame_,
                          part_of(byte_centroids_.groups(), thread, threads));
     seen_[thread].value = pack_groups(thread, threads);
+    pack_float64(thread, threads);
+  }
+
+  void pack_float64(int thread, int threads) {
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 
