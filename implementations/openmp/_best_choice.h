@@ -46,12 +46,13 @@ struct FamilyCosts {
   }
 
   /// Do bytes suit points that nothing is known of? Plain vectors and whatever is emulated are slower than
-  /// float32. Where both cost about the same, bytes: between clusters apart they leave little open, and
-  /// where they leave much they are paused.
+  /// float32. Where both cost about the same, bytes, from 16 centroids on also where they cost up to a third
+  /// more: between clusters apart they leave little open and take down to 0.7 of the time, and where they
+  /// leave much they are paused, which costs some 5 %.
   [[nodiscard]] bool prefers_bytes(const std::string& instructions) const {
     if (instructions == "avx2") return prefers_pairs();
     const bool fast = instructions.starts_with("avx") || instructions == "amx";
-    return fast && int8(instructions) < 1.1 * exact();
+    return fast && int8(instructions) < (s.k < 16 ? 1.1 : 1.35) * exact();
   }
   /// The same of pairs of bytes, by nanoseconds of a Zen 3: seven bits leave more open than eight.
   [[nodiscard]] bool prefers_pairs() const {
@@ -62,7 +63,7 @@ struct FamilyCosts {
 
   /// Of the family that prefers_bytes() says.
   [[nodiscard]] double brute(const std::string& instructions) const {
-    return prefers_bytes(instructions) ? int8(instructions) : exact();
+    return prefers_bytes(instructions) ? std::min(int8(instructions), 1.05 * exact()) : exact();
   }
 
   /// Rows of a share of the points, in float32, which are at hand already where a cache holds them.
@@ -99,9 +100,11 @@ struct FamilyCosts {
     return 1 + 13 * computed / (computed + 0.12) + rows(std::min(1.0, 4 * computed)) +
            computed * (17 + 0.1 * s.d + s.k * (0.095 + 0.0196 * s.d));
   }
-  /// In their first iteration there are no bounds to follow.
+  /// In their first iteration there are no bounds to follow. Where centroids are few, memory is waited for:
+  /// points in float32, labels, and the bounds of all points.
   [[nodiscard]] double bounded_first(bool groups) const {
-    return 15 + s.k * (groups ? 0.6 + 0.024 * s.d : 0.095 + 0.0196 * s.d);
+    const double compared = s.k * (groups ? 0.6 + 0.024 * s.d : 0.095 + 0.0196 * s.d);
+    return std::max(15 + compared, 10 + 0.5 * s.d);
   }
 
   /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their
@@ -171,6 +174,9 @@ class Looks {
   Looks() = default;
   /// `beginning`: what the first look costs once more.
   Looks(double iteration, double beginning) : iteration_(iteration), beginning_(beginning) {}
+
+  /// What an iteration takes from now on.
+  void takes(double iteration) { iteration_ = iteration; }
 
   /// Iterations until the next look, if it takes `both` to look twice; at least 1.
   [[nodiscard]] std::int64_t next(double both) const {

@@ -160,9 +160,10 @@ class OpenmpBest final : public kmeans::Variant<float> {
   [[nodiscard]] std::int64_t scouted() const {
     return static_cast<std::int64_t>(scouted_.size()) / problem_.shape.d;
   }
-  /// Of brute force, by the clock.
+  /// Of brute force, by the clock; when points hardly move any more, as soon as that is less.
   [[nodiscard]] double iteration_time() const {
-    return brute_cost_ * static_cast<double>(problem_.shape.n) / problem_.threads;
+    return std::min(brute_cost_, settled_cost()) * static_cast<double>(problem_.shape.n) /
+           problem_.threads;
   }
   /// By the clock, if bounds leave so much.
   [[nodiscard]] double look_time(double computed) const {
@@ -245,6 +246,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
   /// After `passed` iterations, with `asked` to come. The sample goes after the centroids of all points.
   void scout(std::int64_t passed, std::int64_t asked) {
     if (waits()) return;
+    looks_.takes(iteration_time());
     looks_.passed(passed);
     if (!looks_.due(look_time(share_before_), 2 * look_time(1))) return;
     if (looks_.in_a_row() == 0) {
