@@ -122,7 +122,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     return part_of(round_up(problem_.shape.n, stretch) / stretch, thread, threads);
   }
 
-  /// Will no thread look at bytes in the coming iteration? Of the same answer for all of them.
+  /// Will no thread look at bytes in the coming iteration? All threads get the same answer.
   [[nodiscard]] bool all_paused(int threads) const {
     for (int thread = 0; thread < threads; ++thread) {
       const Range own = stretches_of(thread, threads);
