@@ -4,11 +4,11 @@
 //
 // Idea:      few centroids: a warp multiplies its points with all of them, labels them and adds those
 //            that changed cluster to the block's sums, in one pass over a float16 copy of the points;
-//            an iteration is three kernels
+//            then the block settles what it left open, with the same sums: an iteration is two kernels
 // Parallel:  a warp 32 points at a time, on matrix units, by itself or (many centroids, few coordinates,
 //            compute capability 9.0) in a group of four; of a row's distances first the least, then how
-//            many are within the bound above it: one is the label, with more the point is left to a
-//            second kernel, in which a warp compares four points with all centroids, a lane a centroid
+//            many are within the bound above it: one is the label, with more the point is left open
+//            till the end, when a warp compares four such points with all centroids, a lane a centroid
 // Memory:    a centred float16 copy of the points as the matrix instruction's registers hold it; all
 //            centroids and sums in shared memory. The float32 points are read only where undecided or
 //            where the label changed
@@ -44,12 +44,11 @@ constexpr float kFarFromAll = 1e30F;  // half a squared distance above all other
 constexpr float kNoBound = 1e30F;
 constexpr double kFarthest = 32768;  // a scaled coordinate that float16 holds
 
-constexpr int kOpenThreads = 256;
 constexpr int kOpenPoints = 4;  // of a warp at a time
 constexpr int kOpenChanges = kLanes + BlockSums::kBatch;
 
-/// Those of a block of the first kernel; `tiles`: eight columns each of a chunk of centroids, whose
-/// distances a warp has in registers.
+/// Those of a block; `tiles`: eight columns each of a chunk of centroids, whose distances a warp has in
+/// registers.
 __host__ __device__ constexpr int threads_for(int steps, int tiles) {
   return tiles >= 8 && steps > 2 ? 384 : 512;
 }
@@ -61,6 +60,9 @@ constexpr int kGroupWarps = 4;
 constexpr int kWideTiles = 16;           // of a chunk
 constexpr double kFarthestWide = 30000;  // half a squared norm and the bias: below kFarWide
 constexpr double kFarWide = 60000;       // that of no centroid
+
+/// Of a block's counts in shared memory: open points, and what its warp groups tell one another.
+constexpr int kCountBytes = 32;
 
 /// A point that is not decided, and the two centroids that are left if these are known.
 struct Open {
@@ -93,11 +95,15 @@ struct Task {
   float* dev_transposed;  // the centroids: d columns of kLanes own_for(k), infinite past the last
   Integer* dev_sums;      // k x (d + 1)
   std::int32_t* dev_labels;
-  Open* dev_open;        // points that are not decided, n
-  unsigned* dev_counts;  // of those between two centroids, and of the others
+  Open* dev_open;  // points that are not decided: for each block as many as it has
 };
 
-/// How d and k lie in the first kernel.
+/// Centroids of a lane, where a warp compares open points with all.
+__host__ __device__ constexpr int own_for(int k) {
+  return k <= 32 ? 1 : (k <= 64 ? 2 : (k <= 128 ? 4 : 8));
+}
+
+/// How d and k lie in shared memory.
 struct Cut {
   int steps;   // of sixteen coordinates
   int tiles;   // of eight centroids, in a chunk
@@ -109,21 +115,23 @@ struct Cut {
   [[nodiscard]] std::int64_t column_bytes() const {
     return std::int64_t{columns()} * (steps + (wide ? 1 : 0)) * kMmaDepth * 2;
   }
+  [[nodiscard]] int threads() const { return threads_for(steps, tiles); }
+  [[nodiscard]] int warps() const { return threads() / kLanes; }
+  /// The sums, and what both halves of the kernel have in the same place.
   [[nodiscard]] std::int64_t shared_bytes(std::int64_t k, std::int64_t d) const {
-    return column_bytes() + (wide ? 0 : columns() * 8) + chunks * 16 +
-           threads_for(steps, tiles) / kLanes * (changes_for(wide) + listed_for(wide)) * 8 +
-           BlockSums::bytes(k, d);
+    const std::int64_t labelling = column_bytes() + (wide ? 0 : columns() * 8) + chunks * 16 +
+                                   warps() * (changes_for(wide) + listed_for(wide)) * 8;
+    const std::int64_t settling = d * own_for(static_cast<int>(k)) * kLanes * 4 +
+                                  warps() * (kOpenPoints * 4 * d + kOpenChanges * 8);
+    return kCountBytes + BlockSums::bytes(k, d) + std::max(labelling, settling);
+  }
+  /// Points of a block, of so many blocks.
+  [[nodiscard]] std::int64_t points_of_block(std::int64_t n, std::int64_t blocks) const {
+    const std::int64_t together = (wide ? kGroupWarps : 1) * kPairRows;
+    return ceil_div(ceil_div(n, together) * together, blocks * warps() * kPairRows) * warps() *
+           kPairRows;
   }
 };
-
-/// Centroids of a lane in the second.
-int own_for(std::int64_t k) { return k <= 32 ? 1 : (k <= 64 ? 2 : (k <= 128 ? 4 : 8)); }
-
-/// Its shared memory.
-std::int64_t open_bytes(std::int64_t k, std::int64_t d) {
-  return d * own_for(k) * kLanes * 4 +
-         kOpenThreads / kLanes * (kOpenPoints * 4 * d + kOpenChanges * 8) + BlockSums::bytes(k, d);
-}
 
 /// Lane l judges row l / 4 of those that are eight apart in a pair of row blocks, the l % 4th.
 __device__ inline unsigned row_of(unsigned lane) { return lane % 4 * 8 + lane / 4; }
@@ -315,35 +323,205 @@ __device__ inline Nearest own_row(const Nearest (&rows)[4]) {
   return own;
 }
 
-/// A warp's list in shared memory goes to memory: points between two centroids to the one end of dev_open,
-/// the others to the other.
-__device__ inline void publish(const Task& task, const Open* listed, int count) {
-  const unsigned lane = threadIdx.x % kLanes;
-  const unsigned below = (1U << lane) - 1;
-  __syncwarp();
+/// A block's points that are still open, in memory: those between two centroids from the one end, the
+/// others from the other.
+struct OpenLists {
+  Open* dev_open;
+  unsigned room;
+  unsigned* counts;  // of both, in shared memory
+
+  /// A warp's list in shared memory goes there.
+  __device__ void take(const Open* listed, int count) const {
+    const unsigned lane = threadIdx.x % kLanes;
+    const unsigned below = (1U << lane) - 1;
+    __syncwarp();
 #pragma unroll 1
-  for (int first = 0; first < count; first += kLanes) {
-    const int e = first + static_cast<int>(lane);
-    const Open open = listed[min(e, count - 1)];
-    const bool is_pair = e < count && open.other != kUnknown;
-    const bool is_other = e < count && open.other == kUnknown;
-    const unsigned pairs = __ballot_sync(kAllLanes, is_pair);
-    const unsigned others = __ballot_sync(kAllLanes, is_other);
-    unsigned place = 0;
-    if (lane == 0) place = atomicAdd(&task.dev_counts[0], __popc(pairs));
-    if (lane == 1) place = atomicAdd(&task.dev_counts[1], __popc(others));
-    const unsigned first_pair = __shfl_sync(kAllLanes, place, 0);
-    const unsigned first_other = __shfl_sync(kAllLanes, place, 1);
-    if (is_pair) task.dev_open[first_pair + __popc(pairs & below)] = open;
-    if (is_other) task.dev_open[task.n - 1 - first_other - __popc(others & below)] = open;
+    for (int first = 0; first < count; first += kLanes) {
+      const int e = first + static_cast<int>(lane);
+      const Open open = listed[min(e, count - 1)];
+      const bool is_pair = e < count && open.other != kUnknown;
+      const bool is_other = e < count && open.other == kUnknown;
+      const unsigned pairs = __ballot_sync(kAllLanes, is_pair);
+      const unsigned others = __ballot_sync(kAllLanes, is_other);
+      unsigned place = 0;
+      if (lane < 2) place = atomicAdd(&counts[lane], __popc(lane == 0 ? pairs : others));
+      const unsigned first_pair = __shfl_sync(kAllLanes, place, 0);
+      const unsigned first_other = __shfl_sync(kAllLanes, place, 1);
+      if (is_pair) dev_open[first_pair + __popc(pairs & below)] = open;
+      if (is_other) dev_open[room - 1 - first_other - __popc(others & below)] = open;
+    }
+    __syncwarp();
   }
-  __syncwarp();
+};
+
+/// The nearest of those centroids that the lanes' bits name, as defined; the lowest index wins.
+__device__ inline int label_as_defined(const Task& task, std::int64_t i, const float* columns,
+                                       int pitch, unsigned close) {
+  double nearest = INFINITY;
+  int label = 0x7fffffff;
+  for (; close != 0; close &= close - 1) {
+    const int j =
+        (__ffs(static_cast<int>(close)) - 1) * kLanes + static_cast<int>(threadIdx.x) % kLanes;
+    double distance = 0;
+    for (int t = 0; t < task.d; ++t) {
+      distance =
+          add_exact_square(distance, task.dev_points[i * task.d + t], columns[t * pitch + j]);
+    }
+    if (distance < nearest || label == 0x7fffffff) nearest = distance, label = j;
+  }
+#pragma unroll
+  for (int apart = kLanes / 2; apart > 0; apart /= 2) {
+    const double other = __shfl_xor_sync(kAllLanes, nearest, apart);
+    const int other_label = __shfl_xor_sync(kAllLanes, label, apart);
+    if (other < nearest || (other == nearest && other_label < label)) {
+      nearest = other;
+      label = other_label;
+    }
+  }
+  return label;
 }
 
-/// Labels by the float16 copies, sums of the points that changed, and the list of those still open.
+/// A warp's points between two centroids; those that change are listed.
+__device__ inline void label_pairs(const Task& task, const Open* dev_open, unsigned first,
+                                   unsigned count, const BlockSums& sums, Change* changes,
+                                   int& change_count) {
+  static_assert(kOpenPoints * kPairLanes == kLanes);
+  const unsigned lane = threadIdx.x % kLanes;
+  const unsigned slot = first + lane / kPairLanes;
+  const Open open = dev_open[min(slot, count - 1)];
+  const std::int32_t before = task.dev_labels[open.point];
+  const float* point = task.dev_points + std::uint64_t{static_cast<unsigned>(open.point)} *
+                                             static_cast<unsigned>(task.d);
+  const bool one =
+      one_is_nearer(point, task.dev_centroids + open.one * task.d,
+                    task.dev_centroids + open.other * task.d, task.d, task.factor, kFilterTiny);
+  const int label = one ? open.one : open.other;
+  const bool judges = lane % kPairLanes == 0 && slot < count;
+  const bool changed = judges && label != before;
+  const unsigned all_changed = __ballot_sync(kAllLanes, changed);
+  if (changed) {
+    task.dev_labels[open.point] = label;
+    const Change change{open.point, static_cast<std::uint16_t>(label),
+                        static_cast<std::uint16_t>(before < 0 ? task.k : before)};
+    sums.count(change);
+    changes[change_count + __popc(all_changed & ((1U << lane) - 1))] = change;
+  }
+  change_count += __popc(all_changed);
+}
+
+/// The block: labels of its open points, between two centroids or by float32 differences to all, and where
+/// these are too close as defined; and what they change in the sums. kOwn: centroids of a lane. memory:
+/// shared, Cut::shared_bytes() less the sums.
+template <int kOwn>
+__device__ __forceinline__ void settle(const Task& task, const OpenLists& lists,
+                                       unsigned char* memory, const BlockSums& sums) {
+  constexpr int kPitch = kOwn * kLanes;
+  const unsigned pairs = lists.counts[0];
+  const unsigned count = lists.counts[1];
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const unsigned warp = threadIdx.x / kLanes;
+  const unsigned warps = blockDim.x / kLanes;
+  auto* all_points = reinterpret_cast<float4*>(memory);
+  auto* columns = reinterpret_cast<float*>(all_points + warps * task.d);
+  auto* all_changes = reinterpret_cast<Change*>(columns + task.d * kPitch);
+  Change* changes = all_changes + warp * kOpenChanges;
+  float4* points = all_points + warp * task.d;
+  const auto* dev_transposed = reinterpret_cast<const float4*>(task.dev_transposed);
+  if (count > 0) {
+#pragma unroll 4
+    for (int e = static_cast<int>(threadIdx.x); e < task.d * kPitch / 4;
+         e += static_cast<int>(blockDim.x)) {
+      reinterpret_cast<float4*>(columns)[e] = dev_transposed[e];
+    }
+    __syncthreads();
+  }
+  const unsigned stride = warps * kOpenPoints;
+  int change_count = 0;
+  const auto move_if = [&](bool they_must) {
+    if (!they_must && change_count + kOpenPoints <= kLanes) return;
+    __syncwarp();
+    sums.move<kLanes>(changes, change_count, task.dev_points, task.scale);
+    change_count = 0;
+  };
+  for (unsigned first = warp * kOpenPoints; first < pairs; first += stride) {
+    label_pairs(task, lists.dev_open, first, pairs, sums, changes, change_count);
+    move_if(false);
+  }
+  // The last warps have fewer pairs, so they begin with the others.
+  for (unsigned first = (warps - 1 - warp) * kOpenPoints; first < count; first += stride) {
+    const unsigned slot = min(first + static_cast<unsigned>(lane) % kOpenPoints, count - 1);
+    const std::int32_t own = lists.dev_open[lists.room - 1 - slot].point;
+    std::int64_t indices[kOpenPoints];
+#pragma unroll
+    for (int p = 0; p < kOpenPoints; ++p) indices[p] = __shfl_sync(kAllLanes, own, p);
+    const std::int32_t before = task.dev_labels[own];
+    for (int t = lane; t < task.d; t += kLanes) {
+      points[t] = {
+          task.dev_points[indices[0] * task.d + t], task.dev_points[indices[1] * task.d + t],
+          task.dev_points[indices[2] * task.d + t], task.dev_points[indices[3] * task.d + t]};
+    }
+    __syncwarp();
+    float distances[kOpenPoints][kOwn] = {};
+#pragma unroll 4
+    for (int t = 0; t < task.d; ++t) {
+      const float4 four = points[t];
+      const float x[kOpenPoints] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) {
+        const float coordinate = columns[t * kPitch + c * kLanes + lane];
+#pragma unroll
+        for (int p = 0; p < kOpenPoints; ++p) {
+          const float difference = __fsub_rn(x[p], coordinate);
+          distances[p][c] = __fmaf_rn(difference, difference, distances[p][c]);
+        }
+      }
+    }
+#pragma unroll
+    for (int p = 0; p < kOpenPoints; ++p) {
+      if (first + p >= count) break;
+      float least = distances[p][0];
+#pragma unroll
+      for (int c = 1; c < kOwn; ++c) least = fminf(least, distances[p][c]);
+      // Squared distances are not negative: as integers they have the same order.
+      least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(least)));
+      const float limit = __fmaf_rn(least, task.factor, kFilterTiny);
+      int close = 0;
+      unsigned own_close = 0;
+      int label = 0;
+#pragma unroll
+      for (int c = 0; c < kOwn; ++c) {
+        const bool may_be = c * kLanes + lane < task.k && !(distances[p][c] > limit);
+        const unsigned all = __ballot_sync(kAllLanes, may_be);
+        close += __popc(all);
+        own_close |= may_be ? 1U << c : 0U;
+        if (all != 0) label = c * kLanes + __ffs(static_cast<int>(all)) - 1;
+      }
+      if (close > 1) {
+        label = label_as_defined(task, indices[p], columns, kPitch, own_close);
+      }
+      const int old = __shfl_sync(kAllLanes, before, p);
+      if (label == old) continue;
+      if (lane == 0) {
+        task.dev_labels[indices[p]] = label;
+        const Change change{static_cast<std::int32_t>(indices[p]),
+                            static_cast<std::uint16_t>(label),
+                            static_cast<std::uint16_t>(old < 0 ? task.k : old)};
+        sums.count(change);
+        changes[change_count] = change;
+      }
+      ++change_count;
+    }
+    __syncwarp();
+    move_if(false);
+  }
+  move_if(true);
+}
+
+/// Labels by the float16 copies, then those of the points still open, and sums of the points that changed.
 /// kWideChunks: how many, where warp groups multiply; else none.
 template <int kSteps, int kTiles, int kWideChunks>
-__global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_kernel(Task task) {
+__global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
+    label_and_add_kernel(const __grid_constant__ Task task) {
   constexpr bool kWide = kWideChunks > 0;
   extern __shared__ __align__(16) unsigned char memory[];
   constexpr int kThreads = threads_for(kSteps, kTiles);
@@ -352,12 +530,15 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
   constexpr int kListed = listed_for(kWide);
   constexpr int kChanges = changes_for(kWide);
   constexpr bool kAhead = kSteps <= 3;  // more registers than that are not held while points move
-  unsigned char* blocks = memory;
-  auto* margins = reinterpret_cast<float4*>(memory + task.columns * kColumnBytes);
+  auto* open_counts = reinterpret_cast<unsigned*>(memory);
+  auto* enough_in = reinterpret_cast<int*>(open_counts + 2);
+  static_assert(8 + kWarps / kGroupWarps * 4 <= kCountBytes);
+  const BlockSums sums(memory + kCountBytes, task.k, task.d);
+  unsigned char* blocks = memory + kCountBytes + BlockSums::bytes(task.k, task.d);
+  auto* margins = reinterpret_cast<float4*>(blocks + task.columns * kColumnBytes);
   auto* half_norms = margins + task.chunks;  // of two columns, for the rows of a product: twice
   auto* all_changes = reinterpret_cast<Change*>(half_norms + (kWide ? 0 : task.columns / 2));
   auto* all_open = reinterpret_cast<Open*>(all_changes + kWarps * kChanges);
-  const BlockSums sums(all_open + kWarps * kListed, task.k, task.d);
   const unsigned lane = threadIdx.x % kLanes;
   // From a shuffle, so that the compiler knows it to be the same in all lanes.
   const unsigned warp = __shfl_sync(kAllLanes, threadIdx.x / kLanes, 0);
@@ -366,7 +547,6 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
 
   // Where a warp group's warps wait for one another, they pass on what they have in the same round: the
   // one after that in which one of them had enough.
-  __shared__ int enough_in[kThreads / kLanes / kGroupWarps];
   int* enough = &enough_in[warp / kGroupWarps];
   if (warp % kGroupWarps == 0 && lane == 0) *enough = -1;
   // A warp group's warps go on together; the copy has whole groups.
@@ -375,9 +555,13 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
       static_cast<unsigned>((task.n + kTogether * kPairRows - 1) / (kTogether * kPairRows)) *
       kTogether;
   const unsigned stride = gridDim.x * kWarps;
+  if (threadIdx.x < 2) open_counts[threadIdx.x] = 0;
+  const unsigned room = (pairs + stride - 1) / stride * (kWarps * kPairRows);
+  const OpenLists lists{task.dev_open + std::uint64_t{blockIdx.x} * room, room, open_counts};
   Rows<kSteps> rows;
   Known next;
-  unsigned pair = blockIdx.x * kWarps + warp;
+  // Groups are numbered across blocks, so that all multiprocessors have the same share of a last round.
+  unsigned pair = ((warp / kTogether) * gridDim.x + blockIdx.x) * kTogether + warp % kTogether;
   if (pair < pairs) {
     if (kAhead) rows.load(task, pair, lane);
     next.load(task, pair, lane);
@@ -474,7 +658,7 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
       ++round;
     }
     if (open_count > (passes_on ? 0 : kListed - kLanes)) {
-      publish(task, open, open_count);
+      lists.take(open, open_count);
       open_count = 0;
     }
     if (change_count > (passes_on ? 0 : kListed - kLanes)) {
@@ -484,170 +668,16 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1) label_and_add_
     if (!more) break;
   }
   __syncthreads();
-  sums.flush(task.dev_sums);
-}
-
-/// The nearest of those centroids that the lanes' bits name, as defined; the lowest index wins.
-__device__ __noinline__ int label_as_defined(const Task& task, std::int64_t i, const float* columns,
-                                             int pitch, unsigned close) {
-  double nearest = INFINITY;
-  int label = 0x7fffffff;
-  for (; close != 0; close &= close - 1) {
-    const int j =
-        (__ffs(static_cast<int>(close)) - 1) * kLanes + static_cast<int>(threadIdx.x) % kLanes;
-    double distance = 0;
-    for (int t = 0; t < task.d; ++t) {
-      distance =
-          add_exact_square(distance, task.dev_points[i * task.d + t], columns[t * pitch + j]);
-    }
-    if (distance < nearest || label == 0x7fffffff) nearest = distance, label = j;
-  }
-#pragma unroll
-  for (int apart = kLanes / 2; apart > 0; apart /= 2) {
-    const double other = __shfl_xor_sync(kAllLanes, nearest, apart);
-    const int other_label = __shfl_xor_sync(kAllLanes, label, apart);
-    if (other < nearest || (other == nearest && other_label < label)) {
-      nearest = other;
-      label = other_label;
-    }
-  }
-  return label;
-}
-
-/// A warp's points between two centroids; those that change are listed.
-__device__ inline void label_pairs(const Task& task, unsigned first, unsigned count,
-                                   const BlockSums& sums, Change* changes, int& change_count) {
-  static_assert(kOpenPoints * kPairLanes == kLanes);
-  const unsigned lane = threadIdx.x % kLanes;
-  const unsigned slot = first + lane / kPairLanes;
-  const Open open = task.dev_open[min(slot, count - 1)];
-  const std::int32_t before = task.dev_labels[open.point];
-  const float* point = task.dev_points + std::uint64_t{static_cast<unsigned>(open.point)} *
-                                             static_cast<unsigned>(task.d);
-  const bool one =
-      one_is_nearer(point, task.dev_centroids + open.one * task.d,
-                    task.dev_centroids + open.other * task.d, task.d, task.factor, kFilterTiny);
-  const int label = one ? open.one : open.other;
-  const bool judges = lane % kPairLanes == 0 && slot < count;
-  const bool changed = judges && label != before;
-  const unsigned all_changed = __ballot_sync(kAllLanes, changed);
-  if (changed) {
-    task.dev_labels[open.point] = label;
-    const Change change{open.point, static_cast<std::uint16_t>(label),
-                        static_cast<std::uint16_t>(before < 0 ? task.k : before)};
-    sums.count(change);
-    changes[change_count + __popc(all_changed & ((1U << lane) - 1))] = change;
-  }
-  change_count += __popc(all_changed);
-}
-
-/// Labels of open points, between two centroids or by float32 differences to all, and where these are too
-/// close as defined; and what they change in the sums. kOwn: centroids of a lane.
-template <int kOwn>
-__global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
-  extern __shared__ __align__(16) unsigned char memory[];
-  constexpr int kWarps = kOpenThreads / kLanes;
-  constexpr int kPitch = kOwn * kLanes;
-  const unsigned pairs = task.dev_counts[0];
-  const unsigned count = task.dev_counts[1];
-  const unsigned first_of_block = blockIdx.x * kWarps * kOpenPoints;
-  // The last blocks have fewer pairs, so they begin with the others.
-  const unsigned first_other = (gridDim.x - 1 - blockIdx.x) * kWarps * kOpenPoints;
-  if (first_of_block >= pairs && first_other >= count) return;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const int warp = static_cast<int>(threadIdx.x) / kLanes;
-  auto* all_points = reinterpret_cast<float4*>(memory);
-  auto* columns = reinterpret_cast<float*>(all_points + kWarps * task.d);
-  auto* all_changes = reinterpret_cast<Change*>(columns + task.d * kPitch);
-  const BlockSums sums(all_changes + kWarps * kOpenChanges, task.k, task.d);
-  Change* changes = all_changes + warp * kOpenChanges;
-  float4* points = all_points + warp * task.d;
-  const auto* dev_transposed = reinterpret_cast<const float4*>(task.dev_transposed);
-  if (first_other < count) {
-#pragma unroll 4
-    for (int e = static_cast<int>(threadIdx.x); e < task.d * kPitch / 4; e += kOpenThreads) {
-      reinterpret_cast<float4*>(columns)[e] = dev_transposed[e];
-    }
-  }
-  __syncthreads();
-  const unsigned own_place = static_cast<unsigned>(warp) * kOpenPoints;
-  int change_count = 0;
-  for (unsigned first = first_of_block + own_place; first < pairs;) {
-    label_pairs(task, first, pairs, sums, changes, change_count);
-    first += gridDim.x * kWarps * kOpenPoints;
-    if (change_count + kOpenPoints <= kLanes && first < pairs) continue;
-    __syncwarp();
-    sums.move<kLanes>(changes, change_count, task.dev_points, task.scale);
-    change_count = 0;
-  }
-  const unsigned stride = gridDim.x * kWarps * kOpenPoints;
-  for (unsigned first = first_other + own_place; first < count; first += stride) {
-    const unsigned slot = min(first + static_cast<unsigned>(lane) % kOpenPoints, count - 1);
-    const std::int32_t own = task.dev_open[task.n - 1 - slot].point;
-    std::int64_t indices[kOpenPoints];
-#pragma unroll
-    for (int p = 0; p < kOpenPoints; ++p) indices[p] = __shfl_sync(kAllLanes, own, p);
-    const std::int32_t before = task.dev_labels[own];
-    for (int t = lane; t < task.d; t += kLanes) {
-      points[t] = {
-          task.dev_points[indices[0] * task.d + t], task.dev_points[indices[1] * task.d + t],
-          task.dev_points[indices[2] * task.d + t], task.dev_points[indices[3] * task.d + t]};
-    }
-    __syncwarp();
-    change_count = 0;
-    float distances[kOpenPoints][kOwn] = {};
-#pragma unroll 4
-    for (int t = 0; t < task.d; ++t) {
-      const float4 four = points[t];
-      const float x[kOpenPoints] = {four.x, four.y, four.z, four.w};
-#pragma unroll
-      for (int c = 0; c < kOwn; ++c) {
-        const float coordinate = columns[t * kPitch + c * kLanes + lane];
-#pragma unroll
-        for (int p = 0; p < kOpenPoints; ++p) {
-          const float difference = __fsub_rn(x[p], coordinate);
-          distances[p][c] = __fmaf_rn(difference, difference, distances[p][c]);
-        }
-      }
-    }
-#pragma unroll
-    for (int p = 0; p < kOpenPoints; ++p) {
-      if (first + p >= count) break;
-      float least = distances[p][0];
-#pragma unroll
-      for (int c = 1; c < kOwn; ++c) least = fminf(least, distances[p][c]);
-      // Squared distances are not negative: as integers they have the same order.
-      least = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(least)));
-      const float limit = __fmaf_rn(least, task.factor, kFilterTiny);
-      int close = 0;
-      unsigned own_close = 0;
-      int label = 0;
-#pragma unroll
-      for (int c = 0; c < kOwn; ++c) {
-        const bool may_be = c * kLanes + lane < task.k && !(distances[p][c] > limit);
-        const unsigned all = __ballot_sync(kAllLanes, may_be);
-        close += __popc(all);
-        own_close |= may_be ? 1U << c : 0U;
-        if (all != 0) label = c * kLanes + __ffs(static_cast<int>(all)) - 1;
-      }
-      if (close > 1) {
-        label = label_as_defined(task, indices[p], columns, kPitch, own_close);
-      }
-      const int old = __shfl_sync(kAllLanes, before, p);
-      if (label == old) continue;
-      if (lane == 0) {
-        task.dev_labels[indices[p]] = label;
-        const Change change{static_cast<std::int32_t>(indices[p]),
-                            static_cast<std::uint16_t>(label),
-                            static_cast<std::uint16_t>(old < 0 ? task.k : old)};
-        sums.count(change);
-        changes[change_count] = change;
-      }
-      ++change_count;
-    }
-    __syncwarp();
-    sums.move<kLanes>(changes, change_count, task.dev_points, task.scale);
-    __syncwarp();
+  if constexpr (kWide) {
+    settle<4 * kWideChunks>(task, lists, blocks, sums);
+  } else if constexpr (kTiles < 8) {
+    settle<1>(task, lists, blocks, sums);
+  } else if (own_for(task.k) == 2) {
+    settle<2>(task, lists, blocks, sums);
+  } else if (own_for(task.k) == 4) {
+    settle<4>(task, lists, blocks, sums);
+  } else {
+    settle<8>(task, lists, blocks, sums);
   }
   __syncthreads();
   sums.flush(task.dev_sums);
@@ -657,7 +687,6 @@ __global__ void __launch_bounds__(kOpenThreads) label_open_kernel(Task task) {
 __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kLanes);
-  if (j == 0 && lane < 2) task.dev_counts[lane] = 0;
   const bool exists = j < task.k;
   if (!exists && j < pitch) {
     for (int t = lane; t < task.d; t += kLanes) task.dev_transposed[t * pitch + j] = INFINITY;
@@ -786,7 +815,7 @@ kmeans::Support few_centroids(const kmeans::Shape& shape) {
         "this is " +
         std::to_string(gpu->major) + "." + std::to_string(gpu->minor));
   }
-  const std::int64_t bytes = std::max(cut_for(k, d, *gpu).shared_bytes(k, d), open_bytes(k, d));
+  const std::int64_t bytes = cut_for(k, d, *gpu).shared_bytes(k, d);
   if (bytes > gpu->shared_bytes_per_block) {
     return kmeans::Support::no("centroids and sums of d = " + std::to_string(d) +
                                ", k = " + std::to_string(k) + " take " + std::to_string(bytes) +
@@ -815,8 +844,7 @@ class CudaOnepass final : public CudaLloyd<float> {
     dev_margins_ = DeviceBuffer<float4>(columns);
     dev_transposed_ = DeviceBuffer<float>(d * own_for(k) * kLanes);
     dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
-    dev_open_ = DeviceBuffer<Open>(n);
-    dev_counts_ = DeviceBuffer<unsigned>(2);
+    dev_open_ = DeviceBuffer<Open>(blocks() * cut_.points_of_block(n, blocks()));
     task_ = {.n = n,
              .d = static_cast<int>(d),
              .k = static_cast<int>(k),
@@ -839,8 +867,7 @@ class CudaOnepass final : public CudaLloyd<float> {
              .dev_transposed = dev_transposed_.data(),
              .dev_sums = dev_sums_.data(),
              .dev_labels = dev_labels_.data(),
-             .dev_open = dev_open_.data(),
-             .dev_counts = dev_counts_.data()};
+             .dev_open = dev_open_.data()};
     const DeviceBuffer<unsigned> dev_largest(1);
     dev_largest.zero();
     copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
@@ -849,8 +876,7 @@ class CudaOnepass final : public CudaLloyd<float> {
         reinterpret_cast<__half2*>(dev_lengths_.data()), dev_largest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);
     task_.bias = Bias::of(dev_largest);
-    with_pass([&](auto kernel, int) { allow_shared_bytes(kernel, shared_bytes()); });
-    with_open([&](auto kernel) { allow_shared_bytes(kernel, open_shared_bytes()); });
+    with_pass([&](auto kernel) { allow_shared_bytes(kernel, shared_bytes()); });
     iteration_.record([this](cudaStream_t stream) { launch(stream); });
   }
 
@@ -867,19 +893,12 @@ class CudaOnepass final : public CudaLloyd<float> {
   }
 
   void launch(cudaStream_t stream) {
-    const auto multiprocessors = static_cast<unsigned>(kmeans::current_gpu()->multiprocessors);
     {
       const auto timed = stage("assign and add");
-      with_pass([&](auto kernel, int threads) {
-        kernel<<<multiprocessors, static_cast<unsigned>(threads), shared_bytes(), stream>>>(task_);
+      with_pass([&](auto kernel) {
+        kernel<<<static_cast<unsigned>(blocks()), static_cast<unsigned>(cut_.threads()),
+                 shared_bytes(), stream>>>(task_);
         KMEANS_CUDA_LAUNCHED(label_and_add_kernel);
-      });
-    }
-    {
-      const auto timed = stage("settle");
-      with_open([&](auto kernel) {
-        kernel<<<2 * multiprocessors, kOpenThreads, open_shared_bytes(), stream>>>(task_);
-        KMEANS_CUDA_LAUNCHED(label_open_kernel);
       });
     }
     const auto timed = stage("update");
@@ -893,12 +912,15 @@ class CudaOnepass final : public CudaLloyd<float> {
     KMEANS_CUDA_LAUNCHED(move_centroids_kernel);
   }
 
-  /// Calls use(kernel, threads) with the first kernel for d and k.
+  /// A block for each multiprocessor.
+  static std::int64_t blocks() { return kmeans::current_gpu()->multiprocessors; }
+
+  /// Calls use(kernel) with the one for d and k.
   template <class Use>
   void with_pass(const Use& use) const {
     with_steps<kMaxSteps>([&](auto steps) {
       const auto with = [&](auto tiles, auto wide_chunks) {
-        use(label_and_add_kernel<steps, tiles, wide_chunks>, threads_for(steps, tiles));
+        use(label_and_add_kernel<steps, tiles, wide_chunks>);
       };
       if constexpr (steps <= kMaxWideSteps) {
         constexpr std::integral_constant<int, kWideTiles> tiles;
@@ -920,21 +942,8 @@ class CudaOnepass final : public CudaLloyd<float> {
     }
     use(std::integral_constant<int, kSteps>());
   }
-  /// Calls use(kernel) with the second.
-  template <class Use>
-  void with_open(const Use& use) const {
-    switch (own_for(task_.k)) {
-      case 1: return use(label_open_kernel<1>);
-      case 2: return use(label_open_kernel<2>);
-      case 4: return use(label_open_kernel<4>);
-      default: return use(label_open_kernel<8>);
-    }
-  }
   [[nodiscard]] std::size_t shared_bytes() const {
     return static_cast<std::size_t>(cut_.shared_bytes(task_.k, task_.d));
-  }
-  [[nodiscard]] std::size_t open_shared_bytes() const {
-    return static_cast<std::size_t>(open_bytes(task_.k, task_.d));
   }
 
   Task task_{};
@@ -949,7 +958,6 @@ class CudaOnepass final : public CudaLloyd<float> {
   DeviceBuffer<float> dev_transposed_;
   DeviceBuffer<Integer> dev_sums_;
   DeviceBuffer<Open> dev_open_;
-  DeviceBuffer<unsigned> dev_counts_;
 };
 
 }  // namespace
@@ -964,6 +972,9 @@ KMEANS_VARIANT(
       // Rows of whole warp groups; columns of whole chunks, with a step for the norms.
       const double n = static_cast<double>(s.n) + kGroupWarps * kPairRows;
       const double k = static_cast<double>(s.k) + kWideTiles * kMmaColumns;
-      return plain_device_bytes(s) + n * (2 * padded + 12) +
+      // A block has room for as many open points as it sees in whole rounds.
+      const kmeans::GpuDevice* gpu = kmeans::current_gpu();
+      const double rounded = 512.0 * (gpu == nullptr ? 0 : gpu->multiprocessors);
+      return plain_device_bytes(s) + n * (2 * padded + 12) + rounded * sizeof(Open) +
              k * (2 * (padded + kMmaDepth) + 8.0 * static_cast<double>(s.d) + 28);
     })
