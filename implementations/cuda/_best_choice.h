@@ -88,7 +88,7 @@ class FamilyTimes {
     return 40e-6 + std::max(points * up(s_.k, 128) * pair, copy) + open + rest;
   }
 
-  /// Three launches. Of a warp's 32 points some 200 instructions, and 300 for 64 centroids; somewhat more than
+  /// Two launches. Of a warp's 32 points some 200 instructions, and 300 for 64 centroids; somewhat more than
   /// every second clock issues one; or the copy; and shared memory for what moves.
   [[nodiscard]] double onepass() const {
     const double columns = s_.k <= 8 ? 8 : (s_.k <= 16 ? 16 : (s_.k <= 32 ? 32 : up(s_.k, 64)));
