@@ -18,7 +18,8 @@ _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
 _PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
 _EVERY = "*"  # in an experiment's list: every variant that takes the shape
-_NARROWED = re.compile(r"""--(?:only|shard)[ =]('[^']*'|"[^"]*"|\S+)""")
+_SHARD = re.compile(r"--shard[ =](\d+)/(\d+)")
+_NARROWED = re.compile(r"""--(only|shard)[ =]('[^']*'|"[^"]*"|\S+)""")
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -226,7 +227,11 @@ def narrowed_text(result: Result) -> str | None:
     """The option that made a run leave things out, as it was typed."""
     line = result.context.get("command_line") or ""
     line = line if isinstance(line, str) else " ".join(map(str, line))
-    found = _NARROWED.search(line)
+    shards = {(int(i), int(of)) for i, of in _SHARD.findall(line)}
+    dealt = {of for _, of in shards}
+    # Of joined parts that are all there, being parts is not what left something out.
+    whole = len(dealt) == 1 and len(shards) == max(dealt)
+    found = next((f for f in _NARROWED.finditer(line) if not (whole and "shard" in f[1])), None)
     return f"this run was narrowed by {found[0]}" if found else None
 
 

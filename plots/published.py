@@ -27,6 +27,7 @@ from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
 
 PER_ITERATION = ("inertia", "loss")
 EXPERIMENTS = ROOT / "experiments"
+NOT_RUN = "not part of this run"
 UNTOLD = "how many iterations the library ran is not in this file"
 _IN_SECONDS = ("total_seconds", "seconds_per_iteration")
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -200,7 +201,7 @@ def _compare(result: Result, entry: dict[str, Any]) -> Comparison:
     if quantity == "total_seconds":
         return _compare_total(result, entry, cells)
     if not cells:
-        return Comparison(entry, None, "not part of this run")
+        return Comparison(entry, None, NOT_RUN)
     if len(cells) > 1 and "iterations" in entry:  # the same problem, timed over several T
         same = [c for c in cells if c.iterations == entry["iterations"]]
         cells = same if len(same) == 1 else cells
@@ -251,7 +252,7 @@ def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> 
     if wanted and len(steady) == 1:
         return _scaled_cell(entry, steady[0], wanted)
     if not timed and not runs:
-        return Comparison(entry, None, _why(cells[0]) if cells else "not part of this run")
+        return Comparison(entry, None, _why(cells[0]) if cells else NOT_RUN)
     if len(exact) > 1:
         return Comparison(entry, None, f"any of {len(exact)} cells of this run could be meant")
     if not runs and timed[0].executed_iterations is None:

@@ -13,6 +13,7 @@ from plots import captions, exactness
 from plots.figures._tables import Column, Row, draw_table
 from plots.load import Result
 from plots.published import (
+    NOT_RUN,
     PER_ITERATION,
     UNTOLD,
     Comparison,
@@ -23,7 +24,7 @@ from plots.published import (
     shape_text,
 )
 from plots.select import NothingToDraw
-from plots.words import NONE, factor
+from plots.words import NONE, factor, many
 
 _FEW = 4  # remarks that the caption repeats
 _THOUSANDS = re.compile(r"(?<=\d) (?=\d)|(?<==) ")  # blanks at which no line breaks
@@ -52,6 +53,12 @@ def _rows(result: Result, figure: dict[str, Any]) -> list[Comparison]:
     ]
 
 
+def _shown(result: Result, rows: Sequence[Comparison]) -> list[Comparison]:
+    """All of them; of a partial file those that it has something on, if there are any."""
+    known = [r for r in rows if r.measured is not None or r.text is not None or r.remark != NOT_RUN]
+    return list(rows) if result.complete or not known else known
+
+
 def _texts(row: Comparison, rows: Sequence[Comparison]) -> list[str]:
     ours = row.entry.get("variant")
     label = label_text(row, rows) + (
@@ -77,12 +84,14 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
             if group
             else "the experiment quotes no published number"
         )
+    rows = _shown(result, rows)
     lines = [Row(_texts(row, rows), row.entry.get("why", "")) for row in rows]
     return draw_table(_columns(rows), lines)
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
-    rows = _rows(result, figure)
+    every = _rows(result, figure)
+    rows = _shown(result, every)
     sentences = [
         *captions.opening(result, figure),
         *about(rows),
@@ -96,6 +105,9 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     sentences += [f"{row.entry['label']}: {row.remark.rstrip('.')}." for row in absent[:_FEW]]
     if len(absent) > _FEW:
         sentences.append(f"{len(absent) - _FEW} more have no counterpart in this run.")
+    if len(every) > len(rows):
+        left_out = many(len(every) - len(rows), "number")
+        sentences.append(f"{left_out} without a counterpart in this file left out.")
     return list(dict.fromkeys([*sentences, *captions.closing(result)]))
 
 

@@ -121,6 +121,19 @@ def test_a_resumed_part_may_say_again_what_cannot_run(
     assert names(read(tmp_path / "all.json")) == names(read(whole))
 
 
+def test_parts_that_are_all_there_were_narrowed_by_what_else_was_asked(
+    experiment: Path, tmp_path: Path
+) -> None:
+    only = "--only", "cpu_naive"
+    both = [measured(experiment, tmp_path / f"{i}", "--shard", f"{i}/2", *only) for i in (1, 2)]
+    kmeans_bench("merge", *both, "--out", tmp_path / "joined.json")
+    result = load_result(tmp_path / "joined.json")
+    assert not result.complete
+    narrowed = partial_sentence(result)
+    assert narrowed is not None
+    assert "narrowed by --only cpu_naive" in narrowed
+
+
 def test_some_parts_make_a_partial_result_that_takes_the_rest(
     parts: list[Path], tmp_path: Path
 ) -> None:
@@ -130,6 +143,9 @@ def test_some_parts_make_a_partial_result_that_takes_the_rest(
     assert f"partial: {sum(map(len, missing))} of what the experiment has" in run.stdout
     assert missing[0][0] in run.stdout
     assert read(some)["complete"] is False
+    narrowed = partial_sentence(load_result(some))
+    assert narrowed is not None
+    assert "narrowed by --shard 1/3" in narrowed
     kmeans_bench("merge", some, parts[1], "--out", tmp_path / "all.json")
     joined = read(tmp_path / "all.json")
     assert joined["complete"] is True
