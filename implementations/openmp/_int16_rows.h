@@ -278,7 +278,8 @@ class Int16List {
     for (std::int64_t c = 0; c < 2; ++c) {
       centroids_[2 * entries_ + c] = centroids_[2 * entries_ - 2 + c];
     }
-    for (std::int64_t entry = 0; entry < entries_; entry += 2) compare(entry, room, centroids);
+    multiply(centroids);
+    take_ends(room, centroids);
     take_highest(few, counts);
   }
 
@@ -327,22 +328,31 @@ class Int16List {
   }
 #endif
 
-  /// Two entries.
-  [[gnu::always_inline]] void compare(std::int64_t entry, double room,
-                                      const Int16Centroids& centroids) {
-    const std::array<std::int32_t, 2> p{points_[entry], points_[entry + 1]};
-    std::array<const std::int16_t*, 4> rows;
-    std::array<const Int16CentroidTerms*, 4> terms;
-    for (std::int64_t c = 0; c < 4; ++c) {
-      const std::int32_t j = centroids_[2 * entry + c];
-      rows[c] = centroids.row(j);
-      terms[c] = &centroids.terms(j);
-    }
-    alignas(16) std::array<std::int32_t, 4> products;
+  /// The products of all entries, two at a time, then what follows from them: in one loop a product's end
+  /// would keep the processor, which looks only so far ahead, from the next one's beginning.
+  void multiply(const Int16Centroids& centroids) {
     const std::int64_t stride = centroids.stride();
-    int16_products({rows_ + p[0] * stride, rows_ + p[1] * stride}, rows, stride, products.data());
-    take_int16_ends({terms_ + p[0], terms_ + p[1]}, terms, products.data(), room,
-                    upper_.data() + 2 * entry, lower_.data() + 2 * entry);
+    const std::int16_t* of_points = rows_;
+    const std::int16_t* of_centroids = centroids.row(0);
+    for (std::int64_t entry = 0; entry < entries_; entry += 2) {
+      const std::int32_t* j = centroids_.data() + 2 * entry;
+      int16_products({of_points + points_[entry] * stride, of_points + points_[entry + 1] * stride},
+                     {of_centroids + j[0] * stride, of_centroids + j[1] * stride,
+                      of_centroids + j[2] * stride, of_centroids + j[3] * stride},
+                     stride, products_.data() + 2 * entry);
+    }
+  }
+
+  void take_ends(double room, const Int16Centroids& centroids) {
+    const Int16PointTerms* of_points = terms_;
+    const Int16CentroidTerms* of_centroids = &centroids.terms(0);
+    for (std::int64_t entry = 0; entry < entries_; entry += 2) {
+      const std::int32_t* j = centroids_.data() + 2 * entry;
+      take_int16_ends(
+          {of_points + points_[entry], of_points + points_[entry + 1]},
+          {of_centroids + j[0], of_centroids + j[1], of_centroids + j[2], of_centroids + j[3]},
+          products_.data() + 2 * entry, room, upper_.data() + 2 * entry, lower_.data() + 2 * entry);
+    }
   }
 
   // With room for the last eight centroids of a point, and for one entry more.
@@ -355,6 +365,7 @@ class Int16List {
   std::array<Place, kInt8Points> places_;
   std::array<std::int32_t, kMost> points_;
   std::array<std::int32_t, 2 * kMost> centroids_;
+  std::array<std::int32_t, 2 * kMost> products_;
   std::array<double, 2 * kMost> upper_;
   std::array<double, 2 * kMost> lower_;
 };
