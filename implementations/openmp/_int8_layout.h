@@ -126,20 +126,14 @@ struct Int8Scratch {
   Int8Scratch() = default;
   explicit Int8Scratch(std::int64_t groups)
       : highest(groups * kInt8Points),
-        pairs(most_pairs(groups) + 16),
+        pairs(groups * kInt8Points + 16),
         sums(std::min(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points),
         marks(most_marks(groups)),
         marked(most_marks(groups)) {}
   static double bytes(double k) {
     const double groups = k / kInt8Group + 1;
-    return groups * kInt8Points * 4 + most_pairs(groups) * 4 + 2 * most_marks(groups) * 4 +
+    return 2 * groups * kInt8Points * 4 + 2 * most_marks(groups) * 4 +
            std::min<double>(groups + 1, kInt8KeptTileGroups) * kInt8Group * kInt8Points * 4;
-  }
-
-  /// Pairs of a point and a group; of few groups, of a point and a centroid.
-  template <class T>
-  static T most_pairs(T groups) {
-    return groups * kInt8Points * (groups <= T{kInt8KeptGroups} ? kInt8Group : 1);
   }
 
   /// A mark is what a register of points, at least four, says of a centroid; with room for a register.
@@ -157,10 +151,10 @@ struct Int8Scratch {
 };
 
 /// What the filter leaves of the centroids for each point of a block: all those that may be
-/// nearest.
+/// nearest. Behind the last point there is room for what is no point's.
 struct Int8Survivors {
-  std::int32_t count[kInt8Points];  ///< May exceed kInt8Few: then not all are listed.
-  std::int32_t few[kInt8Points][kInt8Few + kInt8Group];
+  std::int32_t count[kInt8Points + 1];  ///< May exceed kInt8Few: then not all are listed.
+  std::int32_t few[kInt8Points + 1][kInt8Few + kInt8Group];
   std::int32_t open[kInt8Points];  ///< The points with more than one.
   std::int32_t open_count;
   std::int64_t operations;  ///< On registers, roughly, to find them in the groups that stayed.

@@ -93,42 +93,38 @@ inline void mark_survivors(const Int8Task& task, Int8Scratch& scratch, std::int6
   }
 }
 
-/// Lists the pairs of a point and a centroid, by its place, that are marked.
-inline std::int64_t list_survivors(const Int8Task& task, Int8Scratch& scratch) {
-  std::uint32_t* pairs = scratch.pairs.data();
-  std::int64_t count = 0;
-  const std::int64_t places = task.group_count * kInt8Group;
-  for (int first = 0; first < kInt8Points; first += kLanes) {
-    const std::uint32_t* marks = scratch.marks.data() + first / kLanes * places;
-    const std::int64_t marked = append_marks(scratch.marked.data(), marks, places);
-    for (std::int64_t index = 0; index < marked; ++index) {
-      const std::uint32_t mark = scratch.marked[index];
-      const std::uint32_t base = (mark >> 16) * kInt8PairPoints + static_cast<std::uint32_t>(first);
-      std::uint32_t lanes = mark & 0xFFFF;
-      // One or two as a rule: both are written, no branch between them.
-      std::uint32_t others = lanes & (lanes - 1);
-      pairs[count] = base + static_cast<std::uint32_t>(__builtin_ctz(lanes));
-      pairs[count + 1] = base + static_cast<std::uint32_t>(__builtin_ctz(others | 0x10000));
-      count += others != 0 ? 2 : 1;
-      for (lanes = others & (others - 1); lanes != 0; lanes &= lanes - 1) {
-        pairs[count++] = base + static_cast<std::uint32_t>(__builtin_ctz(lanes));
-      }
-    }
-  }
-  return count;
+/// Appends a centroid to those of point p of the block.
+[[gnu::always_inline]] inline void append_survivor(Int8Survivors& survivors, int p,
+                                                   std::int32_t centroid) {
+  const std::int32_t count = survivors.count[p];
+  survivors.few[p][count < kInt8Few ? count : kInt8Few] = centroid;
+  survivors.count[p] = count + 1;
 }
 
 /// From kept sums.
 inline void take_survivors(const Int8Task& task, Int8Scratch& scratch, Int8Survivors& survivors) {
   std::int64_t compared = 0;
   mark_survivors(task, scratch, compared);
-  const std::int64_t pairs = list_survivors(task, scratch);
-  for (std::int64_t index = 0; index < pairs; ++index) {
-    const std::uint32_t pair = scratch.pairs[index];
-    const std::uint32_t p = pair % kInt8PairPoints;
-    const std::int32_t count = survivors.count[p]++;
-    survivors.few[p][count < kInt8Few ? count : kInt8Few] = task.order[pair / kInt8PairPoints];
+  const std::int64_t places = task.group_count * kInt8Group;
+  for (int first = 0; first < kInt8Points; first += kLanes) {
+    const std::uint32_t* marks = scratch.marks.data() + first / kLanes * places;
+    const std::int64_t marked = append_marks(scratch.marked.data(), marks, places);
+    for (std::int64_t index = 0; index < marked; ++index) {
+      const std::uint32_t mark = scratch.marked[index];
+      const std::int32_t centroid = task.order[mark >> 16];
+      const std::uint32_t lanes = mark & 0xFFFF;
+      // One or two as a rule: both are written, no branch between them, one of them to no point's place.
+      std::uint32_t others = lanes & (lanes - 1);
+      append_survivor(survivors, first + __builtin_ctz(lanes), centroid);
+      const int other = first + __builtin_ctz(others | 0x10000);
+      append_survivor(survivors, others != 0 ? other : kInt8Points, centroid);
+      for (others &= others - 1; others != 0; others &= others - 1) {
+        append_survivor(survivors, first + __builtin_ctz(others), centroid);
+      }
+    }
   }
+  std::int64_t pairs = 0;
+  for (int p = 0; p < kInt8Points; ++p) pairs += survivors.count[p];
   survivors.operations = compared * 40 + pairs * 20;
 }
 
