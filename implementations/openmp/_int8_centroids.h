@@ -2,14 +2,15 @@
 //
 // All centroids as bytes, in groups of words x kInt8Group whose centroids have one step and one
 // bound: ordered by step, so that they lose little by that. Made anew in every iteration, in three
-// stages of a part for each thread, between which threads meet: measure, rank, pack. The order does not
-// depend on their number.
+// stages of a part for each thread, between which threads meet: measure, rank, pack; and where many
+// points pay for it a fourth, bring_closer. The order does not depend on their number.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "implementations/openmp/_int8_differences.h"
 #include "implementations/openmp/_int8_points.h"
 
 namespace kmeans::openmp {
@@ -18,7 +19,7 @@ class Int8Centroids {
  public:
   Int8Centroids() = default;
   Int8Centroids(std::int64_t k, std::int64_t d, double radius, int threads, int most,
-                bool with_tiles)
+                bool with_tiles, bool with_differences)
       : most_(most),
         k_(k),
         d_(d),
@@ -32,7 +33,9 @@ class Int8Centroids {
         values_(most_groups() * words_ * kInt8Group),
         terms_(most_groups()),
         tiling_(Int8Tiling::of(words_)),
-        rows_(Int8Points::has_rows(d) ? Int16Centroids(k, d) : Int16Centroids()) {
+        rows_(Int8Points::has_rows(d) ? Int16Centroids(k, d) : Int16Centroids()),
+        with_differences_(with_differences),
+        differences_(with_differences ? Int8Differences(k, d) : Int8Differences()) {
     if (with_tiles)
       tiles_.assign(round_up(most_groups(), 2) / 2 * tiling_.steps * kInt8TileWords, 0);
   }
@@ -117,14 +120,22 @@ class Int8Centroids {
       for (int c = 0; c < group.count; ++c) {
         to_frame(centroids + order_[g * kInt8Group + c] * d_, frame, d_, centroid.data());
         quantise_centroid(centroid.data(), d_, c, words, group, {}, most_);
+        if (with_differences_) differences_.put(g, c, centroid.data(), group, words);
       }
       for (int c = group.count; c < kInt8Group; ++c) pad_centroid(c, group);
       if (!tiles_.empty()) copy_to_tiles(words, words_, tiling_, g, tiles_.data());
     }
   }
 
+  /// Is there a last stage, when all threads have packed: bring_closer()?
+  [[nodiscard]] bool with_differences() const { return with_differences_; }
+  void bring_closer(Range groups_of_thread) {
+    differences_.bring_closer(terms_.data(), groups(), groups_of_thread);
+  }
+
   static double bytes(const Sizes& s) {
-    return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63) + Int16Centroids::bytes(s.k, s.d);
+    return (s.k + 2 * kInt8Group) * (s.d + 3 + 44 + s.d + 63) + Int16Centroids::bytes(s.k, s.d) +
+           Int8Differences::bytes(s);
   }
 
  private:
@@ -166,6 +177,8 @@ class Int8Centroids {
   AlignedArray<Int8GroupTerms> terms_;
   Int8Tiling tiling_;
   Int16Centroids rows_;
+  bool with_differences_ = false;
+  Int8Differences differences_;
   std::vector<std::uint32_t> tiles_;  // the values once more, where the filter has tiles
 };
 

@@ -24,10 +24,13 @@ template <class V, class T>
   __builtin_memcpy(to, &v, sizeof v);
 }
 
+/// Not Floats{} + value, which would make 0 of -0 and is an addition.
+[[gnu::always_inline]] inline Floats all_lanes(float value) { return value - Floats{}; }
+
 [[gnu::always_inline]] inline Ints start_of(const Floats& rate, float centroid_rate,
                                             std::int32_t offset) {
   return reinterpret_cast<Ints>(
-             minus_product(Floats{} + kInt8Zero, rate, Floats{} + centroid_rate)) +
+             minus_product(all_lanes(kInt8Zero), rate, all_lanes(centroid_rate))) +
          offset;
 }
 
@@ -38,7 +41,9 @@ template <class V, class T>
   const Floats score = (reinterpret_cast<Floats>(sum) - kInt8Zero) * group.step;
   const Floats margin =
       load<Floats>(norm) * group.largest_residual + load<Floats>(residual) * group.largest_norm;
-  lower = highest(lower, score - margin);
+  const Floats partly = minus_product(score, load<Floats>(norm), all_lanes(group.lower_residual));
+  lower =
+      highest(lower, minus_product(partly, load<Floats>(residual), all_lanes(group.lower_norm)));
   store(upper, score + margin);
 }
 

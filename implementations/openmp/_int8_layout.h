@@ -37,6 +37,8 @@ struct Int8GroupTerms {
   float inverse = 0;                            ///< 1 / b
   float largest_residual = 0;
   float largest_norm = 0;
+  float lower_residual = 0;  ///< What lower ends take in their place: no more than these.
+  float lower_norm = 0;
   std::int32_t count = 0;  ///< Centroids of the group; padding follows.
 };
 

@@ -116,6 +116,8 @@ inline void quantise_centroid(const double* coordinates, std::int64_t d, int c,
   group.norm[c] = static_cast<float>(norm * rounding.up);
   group.largest_residual = std::max(group.largest_residual, group.residual[c]);
   group.largest_norm = std::max(group.largest_norm, group.norm[c]);
+  group.lower_residual = group.largest_residual;
+  group.lower_norm = group.largest_norm;
 }
 
 /// A lane of a group without a centroid: below every score, and no survivor.

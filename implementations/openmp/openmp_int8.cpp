@@ -78,8 +78,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     std::iota(all_.begin(), all_.end(), 0);
     seen_.resize(threads_);
     byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
-    byte_centroids_ = Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.most,
-                                    filter_.open_tiles != nullptr);
+    byte_centroids_ =
+        Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.most,
+                      filter_.open_tiles != nullptr, Int8Differences::pay(problem_.shape));
     room_ = int16_room(d, byte_points_.radius());
     workers_ = std::vector<Padded<Worker>>(threads_);
     for (auto& worker : workers_) {
@@ -248,6 +249,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
                          part_of(byte_centroids_.groups(), thread, threads));
     seen_[thread].value = pack_groups(thread, threads);
     pack_float64(thread, threads);
+    if (!byte_centroids_.with_differences()) return;
+    wait(threads);
+    byte_centroids_.bring_closer(part_of(byte_centroids_.groups(), thread, threads));
   }
 
   void pack_float64(int thread, int threads) {

@@ -25,6 +25,7 @@
 #include "implementations/openmp/_int16_rows.h"
 #include "implementations/openmp/_int8_centroids.h"
 #include "implementations/openmp/_int8_choice.h"
+#include "implementations/openmp/_int8_differences.h"
 #include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_nearest_of_few.h"
 
@@ -167,6 +168,18 @@ TEST(OpenmpInt8, EqualsTheReferenceAtEdgesOfBlocksGroupsAndWords) {
   }
 }
 
+/// So many points for each centroid that lower ends are brought closer.
+TEST(OpenmpInt8, EqualsTheReferenceWhereLowerEndsAreCloser) {
+  Random random(31);
+  for (int kind = 0; kind < 9; ++kind) {
+    const std::int64_t k = std::vector{1, 2, 9}[kind % 3];
+    const Case data = make_case(random, 1024 * k + 17, 1 + random.below(40), k, kind);
+    ASSERT_TRUE(openmp::Int8Differences::pay(Shape{data.n, data.d, data.k, Precision::f32}));
+    expect_equal(data, kind, 3);
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST(OpenmpInt8, FarAndEqualCentroids) {
   Random random(19);
   Case data = make_case(random, 1003, 12, 30, 0);
@@ -197,6 +210,8 @@ void make_anew(openmp::Int8Centroids& bytes, const Case& data, const openmp::Fra
   for_all([&](int thread) {
     bytes.pack(threads, centroids, frame, openmp::part_of(bytes.groups(), thread, threads));
   });
+  for_all(
+      [&](int thread) { bytes.bring_closer(openmp::part_of(bytes.groups(), thread, threads)); });
 }
 
 TEST(Int8Centroids, AreOrderedByStepAndIndexByAnyNumberOfThreads) {
@@ -229,8 +244,9 @@ TEST(Int8Centroids, AreOrderedByStepAndIndexByAnyNumberOfThreads) {
   ASSERT_LE(expected.size(), 70U);
   ASSERT_GE(expected.size(), 40U);
   const Case earlier = make_case(random, data.k, data.d, data.k, 0);
+  std::vector<std::pair<float, float>> lower_ends;
   for (const int threads : {1, 2, 3, 7, 90}) {
-    openmp::Int8Centroids bytes(data.k, data.d, radius, threads, openmp::kInt8Most, false);
+    openmp::Int8Centroids bytes(data.k, data.d, radius, threads, openmp::kInt8Most, false, true);
     make_anew(bytes, earlier, frame, 1);  // as where a run begins
     make_anew(bytes, data, frame, threads);
     EXPECT_TRUE(bytes.usable());
@@ -245,6 +261,9 @@ TEST(Int8Centroids, AreOrderedByStepAndIndexByAnyNumberOfThreads) {
       EXPECT_EQ(static_cast<std::size_t>(task.groups[g].count), end - g * kInt8Group);
       const auto& last = expected[end - 1];
       EXPECT_FLOAT_EQ(task.groups[g].step, static_cast<float>(last.first)) << threads << ' ' << g;
+      const std::pair lower{task.groups[g].lower_residual, task.groups[g].lower_norm};
+      if (threads == 1) lower_ends.push_back(lower);
+      EXPECT_EQ(lower, lower_ends[g]) << threads << ' ' << g;
     }
   }
 }
@@ -297,6 +316,19 @@ struct Quantised {
     tiling = Int8Tiling::of(words);
     tiles.assign((groups.size() + 1) / 2 * tiling.steps * openmp::kInt8TileWords, 0);
     for (std::size_t g = 0; g < groups.size(); ++g) fill_group(g, d, radius, rounding, most);
+  }
+
+  /// The lower ends of all groups, by a share of the differences.
+  void bring_closer(double share) {
+    const auto d = static_cast<std::int64_t>(points[0].size());
+    const auto count = static_cast<std::int64_t>(groups.size());
+    openmp::Int8Differences differences(static_cast<std::int64_t>(centroids.size()), d);
+    for (std::size_t j = 0; j < centroids.size(); ++j) {
+      const std::size_t g = j / kInt8Group;
+      differences.put(static_cast<std::int64_t>(g), static_cast<int>(j % kInt8Group),
+                      centroids[j].data(), groups[g], group_words.data() + g * words * kInt8Group);
+    }
+    differences.bring_closer(groups.data(), count, {0, count}, share);
   }
 
   void fill_group(std::size_t g, std::int64_t d, double radius, const Int8Rounding& rounding,
@@ -354,20 +386,37 @@ struct Quantised {
     return sum;
   }
 
-  /// By how much the score of a point and a centroid is off, as a share of its margin.
-  double error_of_margin(int p, std::size_t j) const {
+  /// By how much the score of a point and a centroid is too high.
+  long double error(int p, std::size_t j) const {
     const Int8GroupTerms& group = groups[j / kInt8Group];
-    const int c = static_cast<int>(j % kInt8Group);
     const float score = (static_cast<float>(sum_of(p, j)) - openmp::kInt8Zero) * group.step;
     long double value = 0;
     for (std::size_t t = 0; t < points[p].size(); ++t) {
       const long double z = centroids[j][t];
       value += z * z - 2 * z * static_cast<long double>(points[p][t]);
     }
-    const double margin = static_cast<double>(terms.norm[p]) * group.residual[c] +
-                          static_cast<double>(terms.residual[p]) * group.norm[c];
-    return static_cast<double>(std::abs(static_cast<long double>(score) + value * terms.rate[p])) /
-           margin;
+    return static_cast<long double>(score) + value * terms.rate[p];
+  }
+
+  double margin(int p, std::size_t j) const {
+    const Int8GroupTerms& group = groups[j / kInt8Group];
+    const int c = static_cast<int>(j % kInt8Group);
+    return static_cast<double>(terms.norm[p]) * group.residual[c] +
+           static_cast<double>(terms.residual[p]) * group.norm[c];
+  }
+
+  /// By how much the score of a point and a centroid is off, as a share of its margin.
+  double error_of_margin(int p, std::size_t j) const {
+    return static_cast<double>(std::abs(error(p, j))) / margin(p, j);
+  }
+
+  /// By how much more the score of centroid i is too high than that of j, as a share of what there is
+  /// between the lower end of i and the upper end of j where the scores are equal.
+  double difference_of_margins(int p, std::size_t i, std::size_t j) const {
+    const Int8GroupTerms& group = groups[i / kInt8Group];
+    const double below = static_cast<double>(terms.norm[p]) * group.lower_residual +
+                         static_cast<double>(terms.residual[p]) * group.lower_norm;
+    return static_cast<double>(error(p, i) - error(p, j)) / (below + margin(p, j));
   }
 
   std::vector<std::vector<double>> points;
@@ -430,6 +479,42 @@ TEST(Int8Bound, PlantedErrorsAreFound) {
   EXPECT_GT(largest_error({.up = 0.9}), 1.0);
 }
 
+/// The same of two centroids and lower ends by a share of the differences.
+double largest_difference(double share, double* closest) {
+  Random random(30);
+  double largest = 0;
+  *closest = 1;
+  for (int round = 0; round < 150; ++round) {
+    const std::int64_t d = round % 3 == 0 ? 1 : 1 + random.below(round % 10 == 1 ? 900 : 12);
+    const auto points = vectors(random, kInt8Points, d, 1);
+    const auto centroids = vectors(random, 13, d, 1.5 * random.uniform());
+    Quantised data(points, centroids, radius_of(points), {});
+    data.bring_closer(share);
+    for (const Int8GroupTerms& group : data.groups) {
+      EXPECT_LE(group.lower_norm, group.largest_norm);
+      EXPECT_LE(group.lower_residual, group.largest_residual);
+      *closest = std::min<double>(*closest, group.lower_norm / group.largest_norm);
+    }
+    for (int p = 0; p < kInt8Points; ++p) {
+      for (std::size_t i = 0; i < centroids.size(); ++i) {
+        for (std::size_t j = 0; j < centroids.size(); ++j) {
+          largest = std::max(largest, data.difference_of_margins(p, i, j));
+        }
+      }
+    }
+  }
+  return largest;
+}
+
+TEST(Int8Bound, LowerEndsCoverDifferencesUnlessAnErrorIsPlanted) {
+  double closest = 1;
+  const double largest = largest_difference(1, &closest);
+  EXPECT_LE(largest, 1.0);
+  EXPECT_GT(largest, 0.8);
+  EXPECT_LT(closest, 0.7);  // and are closer than upper ends
+  EXPECT_GT(largest_difference(0.8, &closest), 1.0);
+}
+
 /// Points and centroids that are multiples of their steps lose nothing to the bytes. What remains is
 /// the rounding of |z|^2 / (2ab) to an integer, for which only the room in the margin allows.
 TEST(Int8Bound, RoomForRoundingIsNeeded) {
@@ -472,7 +557,7 @@ TEST(Int8Bound, SumsStayExact) {
 }
 
 /// Of points half-way between two centroids: how often the filter loses the nearest.
-int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
+int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding, double share = 1) {
   Random random(22);
   std::vector<std::int32_t> order(21);
   std::iota(order.begin(), order.end(), 0);
@@ -488,8 +573,9 @@ int lost_nearest(const Int8Choice& choice, const Int8Rounding& rounding) {
         point[t] = (centroids[i][t] + centroids[j][t]) / 2 + 1e-4 * random.bell();
       }
     }
-    const Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)),
-                         rounding, choice.most);
+    Quantised data(points, centroids, std::max(radius_of(points), radius_of(centroids)), rounding,
+                   choice.most);
+    if (round % 3 != 0) data.bring_closer(share);
     openmp::Int8Scratch scratch(3);
     openmp::Int8Survivors survivors;
     openmp::Int8Task task = data.task();
@@ -518,6 +604,7 @@ TEST(Int8Filter, KeepsTheNearestUnlessAnErrorIsPlanted) {
   for (const Int8Choice& choice : openmp::int8_choices()) {
     EXPECT_EQ(lost_nearest(choice, {}), 0) << choice.name;
     EXPECT_GT(lost_nearest(choice, {.residual = 0.2}), 0) << choice.name;
+    EXPECT_GT(lost_nearest(choice, {}, 0.2), 0) << choice.name;
   }
 }
 
