@@ -155,8 +155,8 @@ inline bool prefers_groups(const Shape& shape) {
 }
 
 /// Points behind bounds beside the brute force, to see what bounds would save; none where they would be
-/// few, or iterations short. One of them takes as long as `threads` of the others, since one thread looks
-/// while all wait.
+/// few, or iterations short. So few that they take a small share of the time by one thread, while all wait;
+/// where they are enough for several, these share them.
 inline std::int64_t scouts(const Shape& shape, int threads) {
   const Sizes s = shape;
   const std::int64_t points = std::min<std::int64_t>(shape.n / (std::int64_t{128} * threads), 1024);
@@ -166,7 +166,8 @@ inline std::int64_t scouts(const Shape& shape, int threads) {
 
 /// When the sample is looked at: after two iterations in a row at least, since the first look brings its
 /// bounds to date and the second counts what they leave; and so seldom that it takes a small share of the
-/// time. Times are of the clock, by the model: all threads' for an iteration, one thread's for a look.
+/// time. Times are of the clock, by the model: all threads' for an iteration, one thread's for a look, which is
+/// what several take at most.
 class Looks {
  public:
   static constexpr double kShare = 0.03;  ///< Of the time of iterations, saved for looks.

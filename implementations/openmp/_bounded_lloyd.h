@@ -9,6 +9,8 @@
 // wrong side. Where they leave a point open, it is labelled as in openmp_exact.
 #pragma once
 
+#include <omp.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -72,20 +74,30 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   }
 
  protected:
-  /// As a step of one iteration, on one thread, but that the centroids go to given ones (k x d) in place
-  /// of the means.
+  /// As a step of one iteration, but that the centroids go to given ones (k x d) in place of the means. By a
+  /// team of all the problem's threads, or none: a smaller one would end threads that others then start again.
   void follow(const float* centroids) {
     begin_step();
-    label(0, 1);
-    bounds_known_ = true;
-    move_centroids<Rules>(0, 1, centroids);
-    pack(0, 1);
+    if (threads_ == 1) return follow_part(0, 1, centroids);
+#pragma omp parallel num_threads(problem_.threads)
+    follow_part(omp_get_thread_num(), omp_get_num_threads(), centroids);
   }
 
   /// How many groups of centroids have lower bounds of their own: 1 to kMaxGroups.
   [[nodiscard]] virtual int groups(const Shape& shape) const = 0;
 
  private:
+  void follow_part(int thread, int present, const float* centroids) {
+    const int threads = std::min(threads_, present);
+    const bool works = thread < threads;  // else it waits with the others
+    if (works) label(thread, threads);
+    wait(present);
+    if (thread == 0) bounds_known_ = true;
+    if (works) move_centroids<Rules>(thread, threads, centroids);
+    wait(present);
+    if (works) pack(thread, threads);
+  }
+
   static constexpr int kLanes = Lanes<float>::kCount;
   static constexpr int kBatch = 256;  // points whose open ones are collected by group
 

@@ -6,7 +6,7 @@
 //            shape and instructions; for 5 to 8 coordinates by what boxes tell in neighbourhoods of
 //            some points; and changed where a sample of points, which follows the centroids behind
 //            bounds, shows that bounds would save more than the change costs
-// Parallel:  as the family at work; the sample is one thread's
+// Parallel:  as the family at work; the sample is shared by the threads as well
 // Memory:    that of every family that may come to work: the points up to four times
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does
 // Source:    ours; docs/openmp.md has the choice
@@ -177,20 +177,21 @@ class OpenmpBest final : public kmeans::Variant<float> {
   void prepare_neighbourhoods() {
     neighbours_ = neighbourhoods(problem_);
     neighbourhoods_ = make_family("openmp_tree");
-    neighbourhoods_->setup(part_of_problem(neighbours_));
+    neighbourhoods_->setup(part_of_problem(neighbours_, 1));
   }
 
   void prepare_scout() {
     scouted_ = evenly_spaced(problem_, scouts(problem_.shape, problem_.threads));
     scout_ = std::make_unique<Scout>(in_groups());
-    scout_->setup(part_of_problem(scouted_));
+    scout_->setup(part_of_problem(scouted_, problem_.threads));
   }
 
-  [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points) const {
+  [[nodiscard]] Problem<float> part_of_problem(const std::vector<float>& points,
+                                               int threads) const {
     Problem<float> part = problem_;
     part.shape.n = static_cast<std::int64_t>(points.size()) / problem_.shape.d;
     part.points = points.data();
-    part.threads = 1;
+    part.threads = threads;
     part.points_file.clear();
     part.shard = {};  // a sample of this rank's own
     return part;
