@@ -18,8 +18,11 @@ _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
 _PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
 _EVERY = "*"  # in an experiment's list: every variant that takes the shape
+_FEW_OPTIONS = 3  # that a sentence repeats
 _SHARD = re.compile(r"--shard[ =](\d+)/(\d+)")
-_NARROWED = re.compile(r"""--(only|shard)[ =]('[^']*'|"[^"]*"|\S+)""")
+_NARROWED = re.compile(
+    r"""--(only|shard)[ =]('[^']*'|"[^"]*"|[^\s;]+)"""
+)  # parts' lines are joined by ';'
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -224,15 +227,19 @@ def partial_text(result: Result) -> str | None:
 
 
 def narrowed_text(result: Result) -> str | None:
-    """The option that made a run leave things out, as it was typed."""
+    """The options that made a run, or the parts that were joined, leave things out, as typed."""
     line = result.context.get("command_line") or ""
     line = line if isinstance(line, str) else " ".join(map(str, line))
     shards = {(int(i), int(of)) for i, of in _SHARD.findall(line)}
     dealt = {of for _, of in shards}
     # Of joined parts that are all there, being parts is not what left something out.
     whole = len(dealt) == 1 and len(shards) == max(dealt)
-    found = next((f for f in _NARROWED.finditer(line) if not (whole and "shard" in f[1])), None)
-    return f"this run was narrowed by {found[0]}" if found else None
+    options = [f for f in _NARROWED.finditer(line) if not (whole and f[1] == "shard")]
+    kind = next((f[1] for f in options), None)
+    found = list(dict.fromkeys(f[0] for f in options if f[1] == kind))
+    if len(found) > _FEW_OPTIONS:
+        found[_FEW_OPTIONS:] = [f"{many(len(found) - _FEW_OPTIONS, 'other')}"]
+    return f"this run was narrowed by {listed(found)}" if found else None
 
 
 def partial_sentence(result: Result) -> str | None:

@@ -306,13 +306,17 @@ def tally(machines: Machines, block: dict[str, Any]) -> str:
     for folder in sorted({f for pattern in patterns for f in machines.folders(pattern)}):
         results = list(machines.load(folder).values())
         counts = dict.fromkeys(claims.KINDS, 0)
+        testing = []  # those that have claims: a folder's machines may differ
         for result in results:
-            for kind, number in claims.tally(claims.verdicts(result)).items():
+            tested = claims.tally(claims.verdicts(result))
+            for kind, number in tested.items():
                 counts[kind] += number
-        if not any(counts.values()):  # no experiment of a source was run there
+            if any(tested.values()):
+                testing.append(result)
+        if not testing:  # no experiment of a source was run there
             continue
-        scales = listed(sorted({result.scale for result in results}))
-        machine = f"`{folder.name}` ({captions.machine_name(results[0])})"
+        scales = listed(sorted({result.scale for result in testing}))
+        machine = f"`{folder.name}` ({captions.machine_name(testing[0])})"
         rows.append([machine, scales, str(sum(counts.values())), *map(str, counts.values())])
     kinds = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in claims.KINDS]
     headings = ["machine", "scale", "claims", *kinds]

@@ -107,7 +107,6 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
         sentences.append(f"{len(absent) - _FEW} more have no counterpart in this run.")
     if len(every) > len(rows):
         left_out = many(len(every) - len(rows), "number")
-        left_out = many(len(every) - len(rows), "number")
         sentences.append(f"Left out: {left_out} without a counterpart in this file.")
     return list(dict.fromkeys([*sentences, *captions.closing(result)]))
 

@@ -145,7 +145,7 @@ def test_some_parts_make_a_partial_result_that_takes_the_rest(
     assert read(some)["complete"] is False
     narrowed = partial_sentence(load_result(some))
     assert narrowed is not None
-    assert "narrowed by --shard 1/3" in narrowed
+    assert "narrowed by --shard 1/3 and --shard 3/3" in narrowed
     kmeans_bench("merge", some, parts[1], "--out", tmp_path / "all.json")
     joined = read(tmp_path / "all.json")
     assert joined["complete"] is True

@@ -402,6 +402,35 @@ TEST(OpenmpBest, ChangesToBoundsOnClustersAndKeepsTheBits) {
   }
 }
 
+/// With 256 points of the sample for each thread, which share them.
+TEST(OpenmpBest, ThreadsShareALargeSample) {
+  Random random(33);
+  Case data = make_case("clusters", std::int64_t{3} * 128 * 257, 12, 24,
+                        [&](std::int64_t i, std::int64_t t) {
+                          return 6.0 * static_cast<double>(i % 24 >> (t % 5) & 1) + random.bell();
+                        });
+  std::copy_n(data.points.begin(), data.centroids.size(), data.centroids.begin());
+  constexpr int kSteps = 12;
+  const auto expected = run("openmp_exact", data, 2, kSteps);
+  for (const int threads : {1, 2, 3}) {
+    ASSERT_GT(openmp::scouts(Shape{data.n, data.d, data.k, Precision::f32}, threads), 256);
+    auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
+    instance->setup(problem_of(data, threads));
+    for (int repetition = 0; repetition < 2; ++repetition) {
+      instance->reset(data.centroids.data());
+      std::int64_t least = data.n * data.k;
+      for (int step = 0; step < kSteps; ++step) {
+        instance->step(1);
+        const State state = fetch(*instance, data);
+        ASSERT_EQ(state.labels, expected[step].labels) << threads << ' ' << step;
+        ASSERT_EQ(state.centroids, expected[step].centroids) << threads << ' ' << step;
+        least = std::min(least, *instance->computed_distances());
+      }
+      EXPECT_LT(least, data.n * data.k / 4) << "what the sample says is heard: " << threads;
+    }
+  }
+}
+
 TEST(OpenmpBest, GoesBackWhereBoundsSaveLessThanASampleSaid) {
   Random random(15);
   // The sample is every 256th point. These are eight clusters far away, which settle at once; all others
