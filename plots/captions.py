@@ -20,9 +20,8 @@ _PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environm
 _EVERY = "*"  # in an experiment's list: every variant that takes the shape
 _FEW_OPTIONS = 3  # that a sentence repeats
 _SHARD = re.compile(r"--shard[ =](\d+)/(\d+)")
-_NARROWED = re.compile(
-    r"""--(only|shard)[ =]('[^']*'|"[^"]*"|[^\s;]+)"""
-)  # parts' lines are joined by ';'
+# Lines of joined parts have a semicolon between them.
+_NARROWED = re.compile(r"""--(only|shard)[ =]('[^']*'|"[^"]*"|[^\s;]+)""")
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 

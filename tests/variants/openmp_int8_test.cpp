@@ -449,19 +449,24 @@ double radius_of(const std::vector<std::vector<double>>& points) {
   return radius;
 }
 
-/// The largest error of a score as a share of its margin. In one dimension Cauchy and Schwarz give
-/// an equality, so that the margin is nearly reached.
+/// One of many problems. In one dimension, every third, Cauchy and Schwarz give an equality, so that margins
+/// are nearly reached.
+Quantised drawn(Random& random, int round, const Int8Rounding& rounding) {
+  const std::int64_t d = round % 3 == 0 ? 1 : 1 + random.below(round % 10 == 1 ? 900 : 12);
+  const auto points = vectors(random, kInt8Points, d, 1);
+  // From centroids near the origin to such as are just not left out.
+  const auto centroids = vectors(random, 13, d, 1.5 * random.uniform());
+  return {points, centroids, radius_of(points), rounding};
+}
+
+/// The largest error of a score as a share of its margin.
 double largest_error(const Int8Rounding& rounding) {
   Random random(21);
   double largest = 0;
   for (int round = 0; round < 300; ++round) {
-    const std::int64_t d = round % 3 == 0 ? 1 : 1 + random.below(round % 10 == 1 ? 900 : 12);
-    const auto points = vectors(random, kInt8Points, d, 1);
-    // From centroids near the origin to such as are just not left out.
-    const auto centroids = vectors(random, 13, d, 1.5 * random.uniform());
-    const Quantised data(points, centroids, radius_of(points), rounding);
+    const Quantised data = drawn(random, round, rounding);
     for (int p = 0; p < kInt8Points; ++p) {
-      for (std::size_t j = 0; j < centroids.size(); ++j) {
+      for (std::size_t j = 0; j < data.centroids.size(); ++j) {
         largest = std::max(largest, data.error_of_margin(p, j));
       }
     }
@@ -485,10 +490,7 @@ double largest_difference(double share, double* closest) {
   double largest = 0;
   *closest = 1;
   for (int round = 0; round < 150; ++round) {
-    const std::int64_t d = round % 3 == 0 ? 1 : 1 + random.below(round % 10 == 1 ? 900 : 12);
-    const auto points = vectors(random, kInt8Points, d, 1);
-    const auto centroids = vectors(random, 13, d, 1.5 * random.uniform());
-    Quantised data(points, centroids, radius_of(points), {});
+    Quantised data = drawn(random, round, {});
     data.bring_closer(share);
     for (const Int8GroupTerms& group : data.groups) {
       EXPECT_LE(group.lower_norm, group.largest_norm);
@@ -496,8 +498,8 @@ double largest_difference(double share, double* closest) {
       *closest = std::min<double>(*closest, group.lower_norm / group.largest_norm);
     }
     for (int p = 0; p < kInt8Points; ++p) {
-      for (std::size_t i = 0; i < centroids.size(); ++i) {
-        for (std::size_t j = 0; j < centroids.size(); ++j) {
+      for (std::size_t i = 0; i < data.centroids.size(); ++i) {
+        for (std::size_t j = 0; j < data.centroids.size(); ++j) {
           largest = std::max(largest, data.difference_of_margins(p, i, j));
         }
       }
