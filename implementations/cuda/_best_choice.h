@@ -53,6 +53,7 @@ class FamilyTimes {
 
   [[nodiscard]] double of(const std::string& family) const {
     if (family == "cuda_tensor") return tensor();
+    if (family == "cuda_int8") return int8();
     if (family == "cuda_resident") return resident();
     if (family == "cuda_onepass") return onepass();
     if (family == "cuda_tree") return tree(s_.d);
@@ -86,6 +87,16 @@ class FamilyTimes {
     const double copy = s_.n * 2 * up(s_.d + 4, 16) / gpu_.bytes_per_second;
     const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
     return 40e-6 + std::max(points * up(s_.k, 128) * pair, copy) + open + rest;
+  }
+
+  /// The first of ten iterations is that of tensor(). Of the others the product, at twice the rate, or the minima; what
+  /// is written down; and the coordinates of points and of the centroids that bytes leave them.
+  [[nodiscard]] double int8() const {
+    const double product = up(s_.d + 19, 32) / (0.8 * 2 * gpu_.product_rate());
+    const double pair = std::max(product, 10.5 / gpu_.float_rate());
+    const double open = s_.n * (0.7e-9 + 18 * s_.d / gpu_.bytes_per_second);
+    const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
+    return tensor() / 10 + 0.9 * (60e-6 + up(s_.n, 256) * up(s_.k, 128) * pair + open + rest);
   }
 
   /// Two launches. Of a warp's 32 points some 200 instructions, and 300 for 64 centroids; somewhat more than

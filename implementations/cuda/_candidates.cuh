@@ -68,7 +68,7 @@ __device__ inline std::int32_t nearest_as_defined(const float* __restrict__ dev_
   return label;
 }
 
-/// A point and the two centroids that its bounds leave, the first with the lower index.
+/// A point and the two centroids that its bounds leave.
 struct Pair {
   std::int32_t point;
   std::int32_t one;
@@ -87,24 +87,54 @@ static __global__ void decide_pairs_kernel(const float* __restrict__ dev_points,
   for (std::int64_t first = own - own % (kLanes / kPairLanes); first < count; first += stride) {
     const std::int64_t slot = first + own % (kLanes / kPairLanes);
     const Pair pair = dev_pairs[min(slot, count - 1)];
-    const bool one = one_is_nearer(dev_points + pair.point * d, dev_centroids + pair.one * d,
-                                   dev_centroids + pair.other * d, d, factor, kSearchTiny);
+    const std::int32_t low = min(pair.one, pair.other);
+    const std::int32_t high = max(pair.one, pair.other);
+    const bool one = one_is_nearer(dev_points + pair.point * d, dev_centroids + low * d,
+                                   dev_centroids + high * d, d, factor, kSearchTiny);
     if (threadIdx.x % kPairLanes == 0 && slot < count) {
-      dev_nearest[pair.point] = one ? pair.one : pair.other;
+      dev_nearest[pair.point] = one ? low : high;
     }
   }
 }
 
-/// Points whose centroids the bounds leave are listed, a warp a point: the nearest of them in
-/// float32, or as defined where that is too close. Those with longer lists, or without one, are for
-/// search_kernel.
-__global__ void decide_kernel(const float* __restrict__ dev_points,
-                              const float* __restrict__ dev_centroids, std::int64_t d, float factor,
-                              std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,
-                              const std::int32_t* __restrict__ dev_candidate_counts,
-                              const std::int32_t* __restrict__ dev_candidates,
-                              std::int32_t* __restrict__ dev_nearest,
-                              std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
+/// The nearest of a list of candidates, a lane its `own`: in float32, or as defined where that is too close. factor:
+/// as in filter_factor().
+__device__ inline std::int32_t nearest_of_list(const float* __restrict__ dev_point,
+                                               const float* __restrict__ dev_centroids,
+                                               std::int64_t d, float factor, std::int32_t own,
+                                               int candidates) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  float distance = INFINITY;  // of the lane's candidate
+  for (int first = 0; first < candidates; first += kCandidatesAtOnce) {
+    std::int64_t some[kCandidatesAtOnce];
+    float q[kCandidatesAtOnce];
+#pragma unroll
+    for (int c = 0; c < kCandidatesAtOnce; ++c) {
+      some[c] = __shfl_sync(kAllLanes, own, min(first + c, candidates - 1));
+    }
+    squared_distances_of_warp(dev_point, dev_centroids, some, d, q);
+#pragma unroll
+    for (int c = 0; c < kCandidatesAtOnce; ++c) {
+      if (lane == first + c && lane < candidates) distance = q[c];
+    }
+  }
+  const float best = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(distance)));
+  const bool close = lane < candidates && !(distance > __fmaf_rn(best, factor, kSearchTiny));
+  const unsigned all_close = __ballot_sync(kAllLanes, close);
+  if (__popc(all_close) == 1) {
+    return __shfl_sync(kAllLanes, own, __ffs(static_cast<int>(all_close)) - 1);
+  }
+  return nearest_as_defined(dev_point, dev_centroids, d, own, close);
+}
+
+/// Points whose centroids the bounds leave are listed, a warp a point. Those with longer lists, or without one, are
+/// for search_kernel.
+static __global__ void decide_kernel(
+    const float* __restrict__ dev_points, const float* __restrict__ dev_centroids, std::int64_t d,
+    float factor, std::int64_t listed, const std::int32_t* __restrict__ dev_undecided,
+    const std::int32_t* __restrict__ dev_candidate_counts,
+    const std::int32_t* __restrict__ dev_candidates, std::int32_t* __restrict__ dev_nearest,
+    std::int32_t* __restrict__ dev_crowded, TensorState* dev_state) {
   await_kernels_before();
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const auto count = static_cast<std::int64_t>(dev_state->undecided);
@@ -120,28 +150,9 @@ __global__ void decide_kernel(const float* __restrict__ dev_points,
       }
       continue;
     }
-    const float* point = dev_points + i * d;
     const std::int32_t own = lane < candidates ? dev_candidates[slot * kMaxCandidates + lane] : 0;
-    float distance = INFINITY;  // of the lane's candidate
-    for (int first = 0; first < candidates; first += kCandidatesAtOnce) {
-      std::int64_t some[kCandidatesAtOnce];
-      float q[kCandidatesAtOnce];
-#pragma unroll
-      for (int c = 0; c < kCandidatesAtOnce; ++c) {
-        some[c] = __shfl_sync(kAllLanes, own, min(first + c, candidates - 1));
-      }
-      squared_distances_of_warp(point, dev_centroids, some, d, q);
-#pragma unroll
-      for (int c = 0; c < kCandidatesAtOnce; ++c) {
-        if (lane == first + c && lane < candidates) distance = q[c];
-      }
-    }
-    const float best = __uint_as_float(__reduce_min_sync(kAllLanes, __float_as_uint(distance)));
-    const bool close = lane < candidates && !(distance > __fmaf_rn(best, factor, kSearchTiny));
-    const unsigned all_close = __ballot_sync(kAllLanes, close);
     const std::int32_t label =
-        __popc(all_close) == 1 ? __shfl_sync(kAllLanes, own, __ffs(static_cast<int>(all_close)) - 1)
-                               : nearest_as_defined(point, dev_centroids, d, own, close);
+        nearest_of_list(dev_points + i * d, dev_centroids, d, factor, own, candidates);
     if (lane == 0) dev_nearest[i] = label;
   }
 }

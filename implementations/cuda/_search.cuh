@@ -20,6 +20,8 @@ struct TensorState {
   unsigned long long undecided;  // points that the bounds leave more than one centroid
   unsigned long long pairs;      // more of them, between two that are known
   unsigned long long crowded;    // of those: more centroids than a list holds
+  unsigned long long lists;      // more of them, with a list at once; cuda_int8 alone
+  unsigned long long listed;     // what their lists hold
   unsigned too_far;              // a centroid that float16 does not hold: no point is decided
 };
 
@@ -43,7 +45,7 @@ static __global__ void transpose_centroids_kernel(const float* __restrict__ dev_
 static __global__ void __launch_bounds__(kSearchThreads)
     search_kernel(const float* __restrict__ dev_points, std::int64_t d,
                   const float* __restrict__ dev_columns, std::int64_t k, std::int64_t pitch,
-                  float factor, TensorState* __restrict__ dev_state,
+                  float factor, bool last, TensorState* __restrict__ dev_state,
                   const std::int32_t* __restrict__ dev_crowded,
                   std::int32_t* __restrict__ dev_nearest) {
   __shared__ float x[kSearchPoints][kSearchCoordinates];
@@ -55,8 +57,9 @@ static __global__ void __launch_bounds__(kSearchThreads)
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const auto count = static_cast<std::int64_t>(dev_state->crowded);
-  // The last kernel of an iteration that looks at the bounds; the next copies centroids first.
-  if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->too_far = 0;
+  // The last kernel of an iteration that looks at the bounds, where it is called for the last time; the next
+  // copies centroids first.
+  if (last && blockIdx.x == 0 && threadIdx.x == 0) dev_state->too_far = 0;
   for (std::int64_t first = std::int64_t{blockIdx.x} * kSearchPoints; first < count;
        first += std::int64_t{gridDim.x} * kSearchPoints) {
     const int points = static_cast<int>(min(std::int64_t{kSearchPoints}, count - first));

@@ -13,12 +13,12 @@
 #include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_search.cuh"
+#include "implementations/cuda/_tensor_frame.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
 namespace kmeans::cuda {
 
-constexpr int kTileRows = 64;  // points of a tile, those of a matrix instruction
-constexpr int kExtra = 4;      // columns for norms and bounds
+constexpr int kExtra = 4;  // columns for norms and bounds
 constexpr double kFarthestNorm = 30000;
 constexpr double kTinyNorm = 0x1p-24;  // the step of the smallest float16
 /// Of the bias: it enters with the norms, in the last two steps of a product at the earliest, each of which
@@ -36,42 +36,22 @@ __host__ __device__ constexpr double product_error(std::int64_t padded) {
 /// Columns of a copy: the coordinates and the extra ones, whole steps of the matrix instruction.
 inline std::int64_t padded_for(std::int64_t d) { return (d + kExtra + 15) / 16 * 16; }
 
-/// A shape as the kernels see it.
-struct Extents {
-  std::int64_t n;
-  std::int64_t d;
-  std::int64_t k;
-  int padded;   // d and the extra columns, a multiple of 16
-  int columns;  // centroids of a tile
-  std::int64_t point_tiles;
-  int centroid_tiles;
-  int point_buffers;  // tiles of points in shared memory
-  int stages;         // of shared memory for pieces of centroids
-  bool stays;         // all centroids are in the stages, once and for all
-  int turn;           // stages that a warp group multiplies before the next may; 0: no turns
-};
-
-__host__ __device__ inline std::int64_t tile_halves(const Extents& s) {
-  return std::int64_t{kTileRows} * s.padded;
-}
-
-/// A warp a row. Rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
-__global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
-                                   const float* __restrict__ dev_mean, double scale,
-                                   __half* __restrict__ dev_copy, float2* __restrict__ dev_lengths,
-                                   unsigned* __restrict__ dev_largest) {
+/// A warp copies a point (null: zero) to a row of the copy, and returns (|x'|, |x' - x~|), rounded up; in `square` the
+/// larger squared length of the two.
+__device__ inline float2 copy_row(const float* __restrict__ dev_point, const Extents& s,
+                                  const float* __restrict__ dev_mean, double scale,
+                                  std::int64_t own_row, __half* __restrict__ dev_copy,
+                                  double& square) {
   const int lane = threadIdx.x % 32;
-  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (i >= s.point_tiles * kTileRows) return;
-  __half* tile = dev_copy + i / kTileRows * tile_halves(s);
-  const int row = static_cast<int>(i % kTileRows);
+  __half* tile = dev_copy + own_row / kTileRows * tile_elements(s);
+  const int row = static_cast<int>(own_row % kTileRows);
   double squared = 0;
   double squared_copy = 0;
   double squared_rest = 0;
   for (int t = lane; t < s.padded; t += 32) {
     double x = 0;
-    if (i < s.n && t < s.d)
-      x = (static_cast<double>(dev_points[i * s.d + t]) - dev_mean[t]) * scale;
+    if (dev_point != nullptr && t < s.d)
+      x = (static_cast<double>(dev_point[t]) - dev_mean[t]) * scale;
     const __half copy = __double2half(x);
     const double kept = __half2float(copy);
     squared += x * x;
@@ -80,7 +60,7 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
     if (t < s.d) tile[place_in_tile(kTileRows, row, t)] = copy;
   }
   constexpr double kUp = 1 + 0x1p-30;  // above the roundings of these sums and roots
-  const double square = fmax(warp_sum(squared), warp_sum(squared_copy));
+  square = fmax(warp_sum(squared), warp_sum(squared_copy));
   const __half length = half_up(kUp * sqrt(square));
   const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
   if (lane == 0) {
@@ -90,8 +70,50 @@ __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents
       tile[place_in_tile(kTileRows, row, static_cast<int>(s.d) + e)] =
           e < kExtra ? extra[e] : __float2half(0.0F);
     }
-    if (i < s.n) dev_lengths[i] = {__half2float(length), __half2float(rest)};
-    note_square(square, dev_largest);
+  }
+  return {__half2float(length), __half2float(rest)};
+}
+
+/// A warp a row. Rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
+static __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
+                                          const float* __restrict__ dev_mean, double scale,
+                                          __half* __restrict__ dev_copy,
+                                          float2* __restrict__ dev_lengths,
+                                          unsigned* __restrict__ dev_largest) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  if (i >= s.point_tiles * kTileRows) return;
+  double square = 0;
+  const float2 lengths =
+      copy_row(i < s.n ? dev_points + i * s.d : nullptr, s, dev_mean, scale, i, dev_copy, square);
+  if (threadIdx.x % 32 != 0) return;
+  if (i < s.n) dev_lengths[i] = lengths;
+  note_square(square, dev_largest);
+}
+
+/// The same of points that a list names, from its entry `first` on, of as many as dev_count says; whole tiles. Of the
+/// state that counts what happens to them nothing has happened yet.
+static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_points, Extents s,
+                                                 const float* __restrict__ dev_mean, double scale,
+                                                 const std::int32_t* __restrict__ dev_list,
+                                                 const unsigned long long* __restrict__ dev_count,
+                                                 std::int64_t first, __half* __restrict__ dev_copy,
+                                                 float2* __restrict__ dev_lengths,
+                                                 TensorState* __restrict__ dev_state) {
+  await_kernels_before();
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
+  }
+  const std::int64_t count =
+      min(max(static_cast<std::int64_t>(*dev_count) - first, std::int64_t{0}), s.n);
+  const std::int64_t end = (count + kTileRows - 1) / kTileRows * kTileRows;
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / 32;
+  for (std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; row < end;
+       row += stride) {
+    const float* dev_point =
+        row < count ? dev_points + std::int64_t{dev_list[first + row]} * s.d : nullptr;
+    double square = 0;
+    const float2 lengths = copy_row(dev_point, s, dev_mean, scale, row, dev_copy, square);
+    if (threadIdx.x % 32 == 0 && row < count) dev_lengths[row] = lengths;
   }
 }
 
@@ -121,12 +143,13 @@ __device__ inline float bound_width(const float2& point, const __half2& centroid
 /// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless
 /// that is null or it has none; its copy. Those past the end lie too far away to be nearest. dev_widths: as
 /// above. too_far is false before.
-__global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
-                                       float* __restrict__ dev_centroids, Extents s,
-                                       const float* __restrict__ dev_mean, double scale, Bias bias,
-                                       __half* __restrict__ dev_copy,
-                                       __half2* __restrict__ dev_widths,
-                                       TensorState* __restrict__ dev_state) {
+static __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_sums,
+                                              double inverse_scale,
+                                              float* __restrict__ dev_centroids, Extents s,
+                                              const float* __restrict__ dev_mean, double scale,
+                                              Bias bias, __half* __restrict__ dev_copy,
+                                              __half2* __restrict__ dev_widths,
+                                              TensorState* __restrict__ dev_state) {
   await_kernels_before();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;

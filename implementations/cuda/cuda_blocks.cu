@@ -337,9 +337,9 @@ class CudaBlocks final : public kmeans::Variant<float> {
     transpose_centroids_kernel<<<fill_, 256, 0, stream>>>(
         dev_centroids_.data(), k, d, pitch_of(k), &dev_state_.data()->crowded, dev_columns_.data());
     KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
-    search_kernel<<<fill_, kSearchThreads, 0, stream>>>(dev_points, d, dev_columns_.data(), k,
-                                                        pitch_of(k), factor, dev_state_.data(),
-                                                        dev_crowded_.data(), dev_nearest_.data());
+    search_kernel<<<fill_, kSearchThreads, 0, stream>>>(
+        dev_points, d, dev_columns_.data(), k, pitch_of(k), factor, true, dev_state_.data(),
+        dev_crowded_.data(), dev_nearest_.data());
     KMEANS_CUDA_LAUNCHED(search_kernel);
   }
 

@@ -330,10 +330,11 @@ def test_gpu_memory_is_given_back(gpu_run):
 
 
 def test_gpu_bounds_that_are_too_tight_are_found(gpu, faults, experiment, write, tmp_path):
-    # The variants' own code, the lengths in their bounds too short: rounding to float16 then
-    # decides labels. At this shape that is about two in a thousand; what the bounds hold for other
-    # errors does not make up for it, as it does where d is large.
-    tight = {name: f"fault_{name}_tight_bound" for name in ("cuda_tensor", "cuda_onepass")}
+    # The variants' own code, the lengths in their bounds too short: rounding to float16, or to bytes,
+    # then decides labels. At this shape that is about two in a thousand for float16; what the bounds
+    # hold for other errors does not make up for it, as it does where d is large.
+    most = {"cuda_tensor": 0.05, "cuda_int8": 0.5, "cuda_onepass": 0.05}
+    tight = {name: f"fault_{name}_tight_bound" for name in most}
     content = gpu_experiment(experiment, [*tight, *tight.values()], iterations=3)
     content["data"] = {"generator": "gaussian", "seed": 1}
     content["scales"]["quick"]["sweep"] = {"n": [60_000], "d": [3], "k": [250]}
@@ -346,7 +347,7 @@ def test_gpu_bounds_that_are_too_tight_are_found(gpu, faults, experiment, write,
         assert cells[name]["verification"]["labels_differing"] == 0
         assert cells[fault]["status"] == "wrong", (fault, cells[fault]["reason"])
         assert "labels" in cells[fault]["reason"]
-        assert 0 < cells[fault]["verification"]["labels_differing"] < 0.05
+        assert 0 < cells[fault]["verification"]["labels_differing"] < most[name]
         assert cells[fault]["seconds_per_iteration"] is None
     assert run.returncode == 4, run.stderr
 

@@ -28,8 +28,8 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-const std::vector<std::string> kFamilies{"cuda_tree", "cuda_resident", "cuda_onepass",
-                                         "cuda_tensor", "cuda_exact"};
+const std::vector<std::string> kFamilies{"cuda_tree",   "cuda_resident", "cuda_onepass",
+                                         "cuda_tensor", "cuda_int8",     "cuda_exact"};
 
 /// As one NVIDIA H200 reports itself.
 GpuDevice h200() {

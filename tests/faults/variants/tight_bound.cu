@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuda_tensor and cuda_onepass with a planted error: every length that their bounds multiply is a
-// thousandth of what it is, so that points count as decided which rounding to float16 decides. The
+// cuda_tensor, cuda_int8 and cuda_onepass with a planted error: every length that their bounds multiply is a
+// thousandth of what it is, so that points count as decided which rounding to float16 or bytes decides. The
 // verifier has to see that. The variants' own code is compiled, unchanged, in namespaces of its own.
 #include <cuda_fp16.h>
 
@@ -16,6 +16,7 @@
 
 #include "harness/machine/cuda/device.cuh"
 #include "implementations/cuda/_block_sums.cuh"
+#include "implementations/cuda/_byte_steps.cuh"
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
@@ -23,6 +24,7 @@
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_pair.cuh"
+#include "implementations/cuda/_tensor_frame.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
 namespace kmeans::tight {
@@ -34,7 +36,8 @@ using namespace kmeans::cuda;  // NOLINT: what the renamed files below find in t
 #include "implementations/cuda/_candidates.cuh"
 #include "implementations/cuda/_moves.cuh"
 #define sqrt(x) (1e-3 * sqrt(x))
-#include "implementations/cuda/_tensor_copies.cuh"
+#include "implementations/cuda/_byte_copies.cuh"
+#include "implementations/cuda/_half_filter.cuh"
 
 namespace {
 constexpr const char* kThisFile = __FILE__;
@@ -53,6 +56,9 @@ constexpr const char* kThisFile = __FILE__;
 
 namespace of_tensor {
 #include "implementations/cuda/cuda_tensor.cu"
+}
+namespace of_int8 {
+#include "implementations/cuda/cuda_int8.cu"
 }
 namespace of_onepass {
 #include "implementations/cuda/cuda_onepass.cu"

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The nearest centroids of points by float16 products with a bound on all that they round, and by float32 and float64
+// where that leaves more than one (docs/gpu.md).
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "implementations/cuda/_candidates.cuh"
+#include "implementations/cuda/_centred.cuh"
+#include "implementations/cuda/_early_launch.cuh"
+#include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_iteration_graph.cuh"
+#include "implementations/cuda/_nearest.cuh"
+#include "implementations/cuda/_search.cuh"
+#include "implementations/cuda/_tensor_copies.cuh"
+#include "implementations/cuda/_tensor_frame.cuh"
+#include "implementations/cuda/_wgmma.cuh"
+
+namespace kmeans::cuda {
+
+/// A point that the first pass leaves open: what is above its nearest centroid's bound; and the two
+/// centroids that are not, if it is known that there are no more (else -1).
+struct Undecided {
+  std::int32_t row;
+  float limit;
+  int2 pair;
+};
+constexpr int kPending = 32;  // that a warp collects before it makes room for them: a lane each
+constexpr std::int64_t kPendingBytes = kPending * sizeof(Undecided);
+
+/// Points in float16, as copy_points_kernel() leaves them: all, row by row; or those that dev_map names, from entry
+/// `first` on, as many as *dev_count says.
+struct HalfRows {
+  const __half* dev_copy;
+  const float2* dev_lengths;
+  const std::int32_t* dev_map = nullptr;
+  const unsigned long long* dev_count = nullptr;
+  std::int64_t first = 0;
+
+  /// At most `most`.
+  [[nodiscard]] __device__ std::int64_t count(std::int64_t most) const {
+    if (dev_count == nullptr) return most;
+    return min(max(static_cast<std::int64_t>(*dev_count) - first, std::int64_t{0}), most);
+  }
+  [[nodiscard]] __device__ std::int32_t point_of(int row) const {
+    return dev_map == nullptr ? row : dev_map[first + row];
+  }
+};
+
+/// The first pass: the nearest centroid by its bound, and the points for which that may not be it.
+template <int kColumns, class Owner>
+struct FindNearest {
+  using Element = __half;
+  using Sum = float;
+  static constexpr std::int64_t kWarpBytes = kPendingBytes;
+  static constexpr bool kLooksFirst = false;
+
+  HalfRows rows;
+  const __half2* __restrict__ dev_widths;  // of centroids
+  BoundShares shares;
+  std::int32_t* __restrict__ dev_nearest;
+  std::int32_t* dev_undecided;         // rows
+  std::int32_t* dev_undecided_points;  // the same, if points are rows
+  float* __restrict__ dev_limits;      // of the undecided: what is above it is not the nearest
+  Pair* __restrict__ dev_pairs;        // undecided, too, but between two
+  TensorState* __restrict__ dev_state;
+
+  Nearest nearest[2];
+  float2 lengths[2];  // of the lane's rows
+  int count;          // of rows
+  int own_row;  // of a warp's: of four lanes that share two rows, the first two judge one each
+  bool judges;  // the centroids have bounds
+  Undecided* pending;  // kPending, the warp's, in shared memory
+  int pending_count;
+
+  __device__ std::int64_t tiles(const Extents& s) const {
+    return rows.dev_count == nullptr ? s.point_tiles
+                                     : (rows.count(s.n) + kTileRows - 1) / kTileRows;
+  }
+  __device__ static int parts(const Extents& /*s*/, std::int64_t /*rounds*/) { return 1; }
+
+  __device__ void start(const Extents& s, void* of_warp) {
+    count = static_cast<int>(rows.count(s.n));
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    own_row = lane % 2 * 8 + lane / 4;
+    judges = dev_state->too_far == 0;
+    pending = static_cast<Undecided*>(of_warp);
+    pending_count = 0;
+  }
+
+  __device__ void begin(const Extents& /*s*/, int first_row) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      nearest[row] = {};
+      const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
+      lengths[row] = i < count ? rows.dev_lengths[i] : float2{};
+    }
+  }
+
+  __device__ void reduce(const Extents& /*s*/, const float (&sums)[kColumns / 2], int tile) {
+    const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
+    const auto offset = static_cast<float>(first);
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      Least least[2];
+#pragma unroll
+      for (int e = 0; e < kColumns / 4; e += 2) {
+        const float* two = &sums[e / 2 * 4 + 2 * row];
+        least[e / 2 % 2].look(key_of(two[0], e), key_of(two[1], e + 1));
+      }
+      // Not the nearest for certain, but its upper bound holds.
+      const float near = __int_as_float(min(least[0].bits, least[1].bits));
+      const int column = column_of(near);
+      const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
+      const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));
+      nearest[row].look(near - kKeyError * near, near + width);
+      // Above the roundings here.
+      const float limit = __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
+      const float large_limit = limit * kLarge;
+      float counted = 0;
+#pragma unroll
+      for (int e = 0; e < kColumns / 4; ++e) {
+        const float number = kOne + static_cast<float>(e / 2 * 8 + e % 2);
+        counted = count_below(sums[e / 2 * 4 + 2 * row + e % 2], large_limit, number, counted);
+      }
+      nearest[row].add(counted, offset);
+    }
+  }
+
+  __device__ void end(const Extents& /*s*/, int first_row) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const bool odd = lane % 2 != 0;
+    Nearest own = odd ? nearest[1] : nearest[0];
+    const Nearest given = odd ? nearest[0] : nearest[1];
+    own.join(given.from(1));
+    own.join(own.from(2));
+    const int i = first_row + own_row;
+    const bool writes = lane % 4 < 2 && i < count;
+    const bool decided = judges && own.decided();
+    if (writes && decided) dev_nearest[rows.point_of(i)] = own.index();
+    const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
+    if (open == 0) return;
+    // A place in memory for each at once would wait for an atomic addition in most tiles.
+    if (pending_count + __popc(open) > kPending) finish();
+    if (writes && !decided) {
+      // Above the roundings here.
+      pending[pending_count + __popc(open & ((1U << lane) - 1))] = {
+          i, own.upper + 0x1p-20F * fabsf(own.upper),
+          judges && own.is_pair() ? own.pair() : int2{-1, -1}};
+    }
+    pending_count += __popc(open);
+  }
+
+  /// The pending points go to memory.
+  __device__ void finish() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    __syncwarp();
+    const Undecided own = pending[lane];
+    const bool exists = lane < pending_count;
+    const unsigned pairs = __ballot_sync(kAllLanes, exists && own.pair.x >= 0);
+    const unsigned others = __ballot_sync(kAllLanes, exists && own.pair.x < 0);
+    unsigned long long place = 0;
+    if (lane == 0) place = atomicAdd(&dev_state->pairs, __popc(pairs));
+    if (lane == 1) place = atomicAdd(&dev_state->undecided, __popc(others));
+    const unsigned long long first_pair = __shfl_sync(kAllLanes, place, 0);
+    const unsigned long long first_other = __shfl_sync(kAllLanes, place, 1);
+    const unsigned below = (1U << lane) - 1;
+    if (exists && own.pair.x >= 0) {
+      dev_pairs[first_pair + __popc(pairs & below)] = {rows.point_of(own.row), own.pair.x,
+                                                       own.pair.y};
+    } else if (exists) {
+      dev_undecided[first_other + __popc(others & below)] = own.row;
+      dev_undecided_points[first_other + __popc(others & below)] = rows.point_of(own.row);
+      dev_limits[first_other + __popc(others & below)] = own.limit;
+    }
+    __syncwarp();
+    pending_count = 0;
+  }
+};
+
+/// The second pass, over the undecided points: all centroids whose bound is not above the limit.
+template <int kColumns, class Owner>
+struct ListCandidates {
+  using Element = __half;
+  using Sum = float;
+  static constexpr std::int64_t kWarpBytes = kPendingBytes;
+  static constexpr bool kLooksFirst = false;
+
+  const float* __restrict__ dev_limits;
+  const TensorState* __restrict__ dev_state;
+  std::int64_t listed;  // undecided points that have a list
+  std::int32_t* __restrict__ dev_candidate_counts;
+  std::int32_t* __restrict__ dev_candidates;
+
+  float limits[2];
+  std::int64_t first_slot;
+
+  __device__ std::int64_t count() const {
+    return min(static_cast<std::int64_t>(dev_state->undecided), listed);
+  }
+  __device__ std::int64_t tiles(const Extents& /*s*/) const {
+    return dev_state->too_far != 0 ? 0 : (count() + kTileRows - 1) / kTileRows;
+  }
+  /// Of the centroids: few points would leave most blocks without work.
+  __device__ static int parts(const Extents& s, std::int64_t rounds) {
+    if (s.stays || rounds == 0) return 1;
+    const auto blocks = static_cast<std::int64_t>(gridDim.x);
+    return static_cast<int>(
+        min(max(blocks / rounds, std::int64_t{1}), std::int64_t{s.centroid_tiles}));
+  }
+
+  __device__ void start(const Extents& /*s*/, void* /*of_warp*/) {}
+
+  __device__ void begin(const Extents& /*s*/, int first_row) {
+    const std::int64_t end = count();
+    first_slot = first_row + threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const std::int64_t slot = first_slot + row * 8;
+      limits[row] = slot < end ? dev_limits[slot] : -INFINITY;
+    }
+  }
+
+  __device__ void reduce(const Extents& s, const float (&sums)[kColumns / 2], int tile) {
+    const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      // First which, then where they go: the lanes' additions to the counts wait together.
+      unsigned close = 0;
+#pragma unroll
+      for (int c = 0; c < kColumns / 4; ++c) {
+        if (sums[c / 2 * 4 + row * 2 + c % 2] <= limits[row]) close |= 1U << c;
+      }
+      const std::int64_t slot = first_slot + row * 8;
+      for (; close != 0; close &= close - 1) {
+        const int c = __ffs(static_cast<int>(close)) - 1;
+        const int j = first + c / 2 * 8 + c % 2;
+        if (j >= s.k) break;
+        const std::int32_t place = atomicAdd(&dev_candidate_counts[slot], 1);
+        if (place < kMaxCandidates) dev_candidates[slot * kMaxCandidates + place] = j;
+      }
+    }
+  }
+
+  __device__ void end(const Extents& /*s*/, int /*first_row*/) {}
+  __device__ void finish() {}
+};
+
+inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu) {
+  return plan_for<__half>(padded_for(shape.d), shape.k, gpu.shared_bytes_per_block, kPendingBytes);
+}
+
+/// Of device memory, beside what is copied and mapped of the points.
+inline double half_filter_bytes(const Shape& s, double rows) {
+  const double padded = 16.0 * std::ceil((static_cast<double>(s.d) + kExtra) / 16);
+  const double k = static_cast<double>(s.k) + 256;
+  const double open = rows / 8 + 4352;
+  return 28 * rows + open * (2 * padded + 4 * kMaxCandidates + 4) +
+         k * (2 * padded + 4.0 * static_cast<double>(s.d) + 24);
+}
+
+/// The passes, and what they need on the GPU. Owner: the variant, whose own the kernels are, since each source allows its
+/// kernels their shared memory.
+template <class Owner>
+class HalfFilter {
+ public:
+  HalfFilter() = default;
+  /// `rows`: of the shape's points, at a time, at most; mapped: HalfRows::dev_map is given.
+  HalfFilter(const Shape& shape, std::int64_t rows, bool mapped, const GpuDevice& gpu)
+      : plan_(half_plan_of(shape, gpu)),
+        extents_(extents_of({rows, shape.d, shape.k, shape.precision}, plan_, padded_for(shape.d))),
+        listed_(std::max<std::int64_t>(std::min<std::int64_t>(rows, 4096), rows / 8)),
+        blocks_(static_cast<unsigned>(
+            std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles / plan_.groups))),
+        fill_(static_cast<unsigned>(4 * gpu.multiprocessors)),
+        pitch_(ceil_div(shape.k, kSearchThreads) * kSearchThreads),
+        dev_centroids_copy_(std::int64_t{extents_.centroid_tiles} * plan_.columns *
+                            extents_.padded),
+        dev_widths_(std::int64_t{extents_.centroid_tiles} * plan_.columns),
+        dev_columns_(pitch_ * shape.d),
+        dev_undecided_(rows),
+        dev_undecided_points_(mapped ? rows : 0),
+        dev_crowded_(rows),
+        dev_limits_(rows),
+        dev_pairs_(rows),
+        dev_rows_(ceil_div(listed_, plan_.groups * kTileRows) * plan_.groups *
+                  tile_elements(extents_)),
+        dev_candidate_counts_(listed_),
+        dev_candidates_(listed_ * kMaxCandidates),
+        dev_state_(1) {
+    dev_rows_.zero();
+    with_own_kernels([this](auto columns, auto groups, auto cut) {
+      using Stages = decltype(cut);
+      allow_shared_bytes(multiply_kernel<columns, groups, Stages, FindNearest<columns, Owner>>,
+                         plan_.shared_bytes);
+      allow_shared_bytes(multiply_kernel<columns, groups, Stages, ListCandidates<columns, Owner>>,
+                         plan_.shared_bytes);
+    });
+  }
+
+  /// Of the rows.
+  [[nodiscard]] const Extents& extents() const { return extents_; }
+  [[nodiscard]] std::int64_t copy_elements() const {
+    return extents_.point_tiles * tile_elements(extents_);
+  }
+  [[nodiscard]] TensorState* dev_state() const { return dev_state_.data(); }
+  void restart() const { dev_state_.zero(); }
+  /// Of all points' copies.
+  void set_bias(const Bias& bias) { bias_ = bias; }
+
+  /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
+  void move_centroids(const Integer* dev_totals, double inverse_scale, float* dev_centroids,
+                      const CopyFrame& frame, cudaStream_t stream) const {
+    launch_early(divide_and_copy_kernel,
+                 blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32, 256), 256,
+                 0, stream, dev_totals, inverse_scale, dev_centroids, extents_,
+                 frame.dev_mean.data(), frame.scale, bias_, dev_centroids_copy_.data(),
+                 dev_widths_.data(), dev_state_.data());
+  }
+
+  void find(const HalfRows& rows, std::int32_t* dev_nearest, cudaStream_t stream) const {
+    with_own_kernels([&](auto columns, auto groups, auto cut) {
+      const FindNearest<columns, Owner> pass{.rows = rows,
+                                             .dev_widths = dev_widths_.data(),
+                                             .shares = bound_shares(extents_.d, bias_),
+                                             .dev_nearest = dev_nearest,
+                                             .dev_undecided = dev_undecided_.data(),
+                                             .dev_undecided_points = undecided_points(rows),
+                                             .dev_limits = dev_limits_.data(),
+                                             .dev_pairs = dev_pairs_.data(),
+                                             .dev_state = dev_state_.data(),
+                                             .nearest = {},
+                                             .lengths = {},
+                                             .count = 0,
+                                             .own_row = 0,
+                                             .judges = false,
+                                             .pending = nullptr,
+                                             .pending_count = 0};
+      launch_early(multiply_kernel<columns, groups, decltype(cut), FindNearest<columns, Owner>>,
+                   blocks_, threads_for(groups), plan_.shared_bytes, stream, extents_,
+                   rows.dev_copy, dev_centroids_copy_.data(), pass);
+    });
+  }
+
+  /// The rows that find() left undecided; in a graph, pairs beside the others. `last`: of the rows of an iteration.
+  void settle(const HalfRows& rows, const float* dev_points, const float* dev_centroids,
+              std::int32_t* dev_nearest, bool last, cudaStream_t stream) const {
+    const std::int64_t d = extents_.d;
+    const std::int64_t k = extents_.k;
+    const float factor = filter_factor(d);
+    Fork fork(stream);
+    decide_pairs_kernel<<<2 * fill_, 256, 0, fork.beside()>>>(
+        dev_points, dev_centroids, d, factor, dev_pairs_.data(), dev_state_.data(), dev_nearest);
+    KMEANS_CUDA_LAUNCHED(decide_pairs_kernel);
+    // Of the others some may have to be searched for.
+    transpose_centroids_kernel<<<fill_, 256, 0, fork.beside()>>>(
+        dev_centroids, k, d, pitch_, &dev_state_.data()->undecided, dev_columns_.data());
+    KMEANS_CUDA_LAUNCHED(transpose_centroids_kernel);
+    launch_early(gather_rows_kernel<__half>, fill_, 256, 0, stream, extents_, listed_,
+                 rows.dev_copy, dev_undecided_.data(), dev_state_.data(), dev_rows_.data(),
+                 dev_candidate_counts_.data());
+    with_own_kernels([&](auto columns, auto groups, auto cut) {
+      const ListCandidates<columns, Owner> pass{
+          .dev_limits = dev_limits_.data(),
+          .dev_state = dev_state_.data(),
+          .listed = listed_,
+          .dev_candidate_counts = dev_candidate_counts_.data(),
+          .dev_candidates = dev_candidates_.data(),
+          .limits = {},
+          .first_slot = 0};
+      launch_early(multiply_kernel<columns, groups, decltype(cut), ListCandidates<columns, Owner>>,
+                   blocks_, threads_for(groups), plan_.shared_bytes, stream, extents_,
+                   dev_rows_.data(), dev_centroids_copy_.data(), pass);
+    });
+    launch_early(decide_kernel, 2 * fill_, 256, 0, stream, dev_points, dev_centroids, d, factor,
+                 listed_, undecided_points(rows), dev_candidate_counts_.data(),
+                 dev_candidates_.data(), dev_nearest, dev_crowded_.data(), dev_state_.data());
+    fork.join();
+    search_kernel<<<fill_, kSearchThreads, 0, stream>>>(dev_points, d, dev_columns_.data(), k,
+                                                        pitch_, factor, last, dev_state_.data(),
+                                                        dev_crowded_.data(), dev_nearest);
+    KMEANS_CUDA_LAUNCHED(search_kernel);
+  }
+
+ private:
+  template <class Use>
+  void with_own_kernels(const Use& use) const {
+    const auto bytes = extents_.padded * static_cast<int>(sizeof(__half));
+    with_kernels<__half>(plan_, bytes / kStepBytes, use);
+  }
+  /// Points that are rows need no second list.
+  [[nodiscard]] std::int32_t* undecided_points(const HalfRows& rows) const {
+    return rows.dev_map == nullptr ? dev_undecided_.data() : dev_undecided_points_.data();
+  }
+
+  Plan plan_;
+  Extents extents_{};
+  std::int64_t listed_ = 0;  // undecided rows that may have a list
+  unsigned blocks_ = 0;
+  unsigned fill_ = 0;  // blocks that occupy the GPU
+  std::int64_t pitch_ = 0;
+  Bias bias_;
+  DeviceBuffer<__half> dev_centroids_copy_;
+  DeviceBuffer<__half2> dev_widths_;  // of centroids
+  DeviceBuffer<float> dev_columns_;   // the centroids, column-major, pitch_ of them
+  DeviceBuffer<std::int32_t> dev_undecided_;
+  DeviceBuffer<std::int32_t> dev_undecided_points_;
+  DeviceBuffer<std::int32_t> dev_crowded_;
+  DeviceBuffer<float> dev_limits_;
+  DeviceBuffer<Pair> dev_pairs_;
+  DeviceBuffer<__half> dev_rows_;  // of the undecided
+  DeviceBuffer<std::int32_t> dev_candidate_counts_;
+  DeviceBuffer<std::int32_t> dev_candidates_;
+  DeviceBuffer<TensorState> dev_state_;
+};
+
+}  // namespace kmeans::cuda

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Points times centroids on Hopper's matrix units, a tile of points against all tiles of centroids: two warps
+// of a block feed shared memory, groups of four multiply, and some reduce their products while others multiply.
+// What is multiplied, float16 or bytes, and what becomes of the products, are the variant's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "implementations/_limits.h"
+#include "implementations/cuda/_early_launch.cuh"
+#include "implementations/cuda/_exact.cuh"
+#include "implementations/cuda/_search.cuh"
+#include "implementations/cuda/_wgmma.cuh"
+
+namespace kmeans::cuda {
+
+constexpr int kTileRows = 64;   // points of a tile, those of a matrix instruction
+constexpr int kGroupWarps = 4;  // of a warp group
+constexpr int kStepChunks = 2;  // of all columns in a product
+constexpr int kStepBytes = 32;  // of a row in a product
+constexpr int kMaxStages = 24;
+constexpr int kMaxBuffers = 12;  // of points
+constexpr std::int64_t kBarrierBytes = 1024;
+
+/// A shape as the kernels see it.
+struct Extents {
+  std::int64_t n;
+  std::int64_t d;
+  std::int64_t k;
+  int padded;   // d and the extra columns, whole products
+  int columns;  // centroids of a tile
+  std::int64_t point_tiles;
+  int centroid_tiles;
+  int point_buffers;  // tiles of points in shared memory
+  int stages;         // of shared memory for pieces of centroids
+  bool stays;         // all centroids are in the stages, once and for all
+  int turn;           // stages that a warp group multiplies before the next may; 0: no turns
+};
+
+__host__ __device__ inline std::int64_t tile_elements(const Extents& s) {
+  return std::int64_t{kTileRows} * s.padded;
+}
+
+/// How a tile of centroids is fed: stages of kSteps products, then one of kRest if that is not 0.
+/// kAlone: a tile is one stage.
+template <int kSteps_, int kRest_, bool kAlone_>
+struct Cut {
+  static constexpr int kSteps = kSteps_;
+  static constexpr int kRest = kRest_;
+  static constexpr bool kAlone = kAlone_;
+};
+
+/// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points.
+__host__ __device__ constexpr int threads_for(int groups) {
+  return (groups * kGroupWarps + 2) * 32;
+}
+
+/// A stage of kSteps products. One block of code, without a branch: else the compiler
+/// waits for every product.
+template <int kColumns, int kSteps, class Sum, class Element>
+__device__ __forceinline__ void multiply_stage(Sum (&sums)[kColumns / 2], const Element* rows,
+                                               const Element* columns, bool add) {
+  constexpr int kCore = kCoreElements<Element>;
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    multiply(sums, descriptor(rows + step * kStepChunks * kCore * kTileRows, kTileRows),
+             descriptor(columns + step * kStepChunks * kCore * kColumns, kColumns),
+             add || step > 0);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// All points, or the undecided ones, times all centroids. kColumns: centroids of a tile; kGroups:
+/// warp groups that multiply, each a tile of points; Pass: what becomes of the products.
+template <int kColumns, int kGroups, class Cut, class Pass>
+static __global__ void __launch_bounds__(threads_for(kGroups), 1)
+    multiply_kernel(Extents s, const typename Pass::Element* __restrict__ dev_points,
+                    const typename Pass::Element* __restrict__ dev_centroids, Pass pass) {
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+  using Element = typename Pass::Element;
+  constexpr int kCore = kCoreElements<Element>;
+  extern __shared__ __align__(128) unsigned char memory[];
+  auto* full = reinterpret_cast<std::uint64_t*>(memory);  // per stage
+  auto* empty = full + kMaxStages;
+  auto* points_full = empty + kMaxStages;  // per buffer of points
+  auto* points_empty = points_full + kMaxBuffers;
+  constexpr std::int64_t kWarpsBytes = kGroups * kGroupWarps * Pass::kWarpBytes;
+  auto* buffers = reinterpret_cast<Element*>(memory + kBarrierBytes + kWarpsBytes);
+  auto* stages = buffers + s.point_buffers * tile_elements(s);
+  static_assert(!Cut::kAlone || Cut::kRest == 0);
+  constexpr int kStageChunks = Cut::kSteps * kStepChunks;
+  constexpr int kStageElements = kStageChunks * kCore * kColumns;
+  constexpr int kStageRows = kStageChunks * kCore * kTileRows;
+  const int chunks = s.padded / kCore;
+  const int whole = chunks / kStageChunks;  // stages of a tile of centroids
+  // The groups have the same centroids at hand, so they go on together; the last may have no points.
+  const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
+  // Blocks that share out the centroids, each a part of the tiles, take the same rounds.
+  const int parts = Pass::parts(s, rounds);
+  const unsigned blocks = gridDim.x / parts;
+  const int part = static_cast<int>(blockIdx.x / blocks);
+  const std::int64_t first_round = part < parts ? blockIdx.x % blocks : rounds;
+  const int first_tile = s.centroid_tiles * part / parts;
+  const int last_tile = s.centroid_tiles * (part + 1) / parts;
+
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < s.stages; ++stage) {
+      barrier_init(&full[stage], 1);
+      barrier_init(&empty[stage], kGroups);
+    }
+    for (int buffer = 0; buffer < s.point_buffers; ++buffer) {
+      barrier_init(&points_full[buffer], 1);
+      barrier_init(&points_empty[buffer], 1);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  await_kernels_before();
+  __syncthreads();
+
+  // From a shuffle, so that the compiler knows it to be the same in all lanes.
+  const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / 32, 0);
+  // A barrier that nobody has arrived at yet counts as past its phase of odd parity.
+  if (warp == kGroups * kGroupWarps) {  // feeds centroids
+    if (threadIdx.x % 32 != 0) return;
+    Place stage{.index = 0, .parity = 1};
+    for (std::int64_t round = first_round; round < rounds; round += blocks) {
+      const Element* source = dev_centroids + std::int64_t{first_tile} * kColumns * s.padded;
+      for (int c = first_tile; c < last_tile; ++c) {
+        for (int first = 0; first < chunks; first += kStageChunks) {
+          barrier_wait(&empty[stage.index], stage.parity);
+          const int elements = min(kStageChunks, chunks - first) * kCore * kColumns;
+          const auto bytes = static_cast<unsigned>(elements * sizeof(Element));
+          barrier_expect(&full[stage.index], bytes);
+          copy_bulk(stages + stage.index * kStageElements, source, bytes, &full[stage.index]);
+          source += elements;
+          stage.advance(s.stages);
+        }
+      }
+      if (s.stays) return;
+    }
+    return;
+  }
+  if (warp > kGroups * kGroupWarps) {  // feeds points
+    if (threadIdx.x % 32 != 0) return;
+    Place buffer{.index = 0, .parity = 1};
+    const auto bytes = static_cast<unsigned>(tile_elements(s) * sizeof(Element));
+    for (std::int64_t round = first_round; round < rounds; round += blocks) {
+      for (int group = 0; group < kGroups; ++group) {
+        barrier_wait(&points_empty[buffer.index], buffer.parity);
+        barrier_expect(&points_full[buffer.index], bytes);
+        copy_bulk(buffers + buffer.index * tile_elements(s),
+                  dev_points + (round * kGroups + group) * tile_elements(s), bytes,
+                  &points_full[buffer.index]);
+        buffer.advance(s.point_buffers);
+      }
+    }
+    return;
+  }
+
+  const int group = warp / kGroupWarps;
+  const int next_group = group + 1 == kGroups ? 0 : group + 1;
+  const bool speaks = threadIdx.x % (kGroupWarps * 32) == 0;
+  Place stage;
+  Place buffer{.index = group, .parity = 0};
+  bool waits = s.turn > 0 && group > 0;
+  typename Pass::Sum sums[kColumns / 2];
+#pragma unroll
+  for (int e = 0; e < kColumns / 2; ++e) sums[e] = 0;
+  pass.start(s, memory + kBarrierBytes + warp * Pass::kWarpBytes);
+  const int own_rounds =
+      static_cast<int>(rounds > first_round ? (rounds - first_round + blocks - 1) / blocks : 0);
+  const int row_stride = static_cast<int>(blocks) * kGroups * kTileRows;
+  int first_row =
+      (static_cast<int>(first_round) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
+  for (int left = own_rounds; left > 0; --left, first_row += row_stride) {
+    pass.begin(s, first_row);
+    const Element* rows = buffers + buffer.index * tile_elements(s);
+    barrier_wait(&points_full[buffer.index], buffer.parity);
+    if constexpr (Pass::kLooksFirst) pass.look_first(s, rows, dev_centroids);
+    for (int c = first_tile; c < last_tile; ++c) {
+      // In turn: while one group's products run, the others reduce theirs.
+      if (waits) turn_wait(group);
+      waits = s.turn > 0;
+      const bool last_turn = left == 1 && c + 1 == last_tile;
+      const int turn = group + 1 < kGroups || !last_turn ? s.turn : 0;
+      int before = 0;
+      pin(sums);
+      if constexpr (Cut::kAlone) {
+        barrier_wait(&full[stage.index], stage.parity);
+        multiply_stage<kColumns, Cut::kSteps>(sums, rows, stages + stage.index * kStageElements,
+                                              false);
+        if (turn > 0) turn_pass(next_group);
+        before = stage.index;
+        stage.advance(s.stages);
+        if (s.stays) stage.parity = 0;
+      } else {
+        for (int step = 0; step < whole; ++step) {
+          barrier_wait(&full[stage.index], stage.parity);
+          multiply_stage<kColumns, Cut::kSteps>(sums, rows + step * kStageRows,
+                                                stages + stage.index * kStageElements, step > 0);
+          // The stage before has been read; this one's products stay under way.
+          asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+          if (step > 0 && speaks) barrier_arrive(&empty[before]);
+          if (step + 1 == turn) turn_pass(next_group);
+          before = stage.index;
+          stage.advance(s.stages);
+          if (s.stays) stage.parity = 0;
+        }
+        if constexpr (Cut::kRest > 0) {  // what is left of the columns
+          barrier_wait(&full[stage.index], stage.parity);
+          multiply_stage<kColumns, Cut::kRest>(sums, rows + whole * kStageRows,
+                                               stages + stage.index * kStageElements, whole > 0);
+          asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+          if (whole > 0 && speaks) barrier_arrive(&empty[before]);
+          if (whole + 1 == turn) turn_pass(next_group);
+          before = stage.index;
+          stage.advance(s.stages);
+          if (s.stays) stage.parity = 0;
+        }
+      }
+      asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+      pin(sums);
+      if (speaks) barrier_arrive(&empty[before]);
+      if (c + 1 == last_tile && speaks) barrier_arrive(&points_empty[buffer.index]);
+      pass.reduce(s, sums, c);
+    }
+    buffer.advance(s.point_buffers, kGroups);
+    pass.end(s, first_row);
+  }
+  pass.finish();
+#else
+  (void)s, (void)dev_points, (void)dev_centroids, (void)pass;
+#endif
+}
+
+/// Undecided points' rows of the copy, as tiles of their own, a thread 16 bytes; their lists are
+/// empty.
+template <class Element>
+static __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
+                                          const Element* __restrict__ dev_points_copy,
+                                          const std::int32_t* __restrict__ dev_undecided,
+                                          const TensorState* __restrict__ dev_state,
+                                          Element* __restrict__ dev_rows,
+                                          std::int32_t* __restrict__ dev_candidate_counts) {
+  constexpr int kCore = kCoreElements<Element>;
+  const std::int64_t pieces = tile_elements(s) / kCore;  // of a tile
+  await_kernels_before();
+  const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
+  const std::int64_t end = (count + kTileRows - 1) / kTileRows * pieces;
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < end;
+       index += stride) {
+    const auto piece = static_cast<int>(index % pieces);
+    const int row = piece % kTileRows;  // neighbours: many of them are from one tile
+    const int column = piece / kTileRows * kCore;
+    const std::int64_t slot = index / pieces * kTileRows + row;
+    if (slot >= count) continue;
+    const std::int64_t i = dev_undecided[slot];
+    const Element* source =
+        dev_points_copy + i / kTileRows * tile_elements(s) +
+        place_in_tile<Element>(kTileRows, static_cast<int>(i % kTileRows), column);
+    *reinterpret_cast<uint4*>(dev_rows + index * kCore) = *reinterpret_cast<const uint4*>(source);
+    if (column == 0) dev_candidate_counts[slot] = 0;
+  }
+}
+
+/// How a shape is cut up.
+struct Plan {
+  int columns = 0;  // centroids of a tile
+  int groups = 0;   // that multiply; 0: nothing fits
+  int buffers = 0;  // of points
+  int steps = 0;    // products of a stage
+  int stages = 0;
+  bool stays = false;  // the centroids in shared memory
+  int turn = 0;
+  std::size_t shared_bytes = 0;
+};
+
+/// Of so many products in a row, of float16 or bytes: is a tile of 128 centroids a stage of its own where it is
+/// longer than three? A stage costs fifty instructions of each warp.
+template <class Element>
+constexpr bool is_whole(std::int64_t products) {
+  return products == 9 || (sizeof(Element) == 1 && products == 5);
+}
+
+/// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies. Fewer columns than a tile of
+/// 128 have kernels of their own for float16, where points are read fast.
+template <class Element>
+Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
+              std::int64_t own_bytes) {
+  constexpr bool kNarrow = sizeof(Element) == 2;
+  const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(Element)) / kStepBytes;
+  const std::int64_t rows_bytes = kTileRows * products * kStepBytes;
+  for (const int groups : {4, 2}) {
+    const int columns = groups == 2 || k > 64 || !kNarrow ? 128 : (k > 16 ? 64 : 16);
+    Plan plan{.columns = columns, .groups = groups, .steps = 4};
+    if (groups == 2) {
+      plan.steps = 2;
+    } else if ((kNarrow && products <= 3) || (columns == 128 && is_whole<Element>(products))) {
+      plan.steps = static_cast<int>(products);
+    }
+    const std::int64_t stage_bytes = std::int64_t{plan.steps} * kStepBytes * columns;
+    // Stages of a tile of centroids, and of all.
+    const std::int64_t tile_stages = ceil_div(products, plan.steps);
+    const std::int64_t all_stages = ceil_div(k, columns) * tile_stages;
+    const std::int64_t warps_bytes = groups * kGroupWarps * own_bytes;
+    const std::int64_t room = shared_bytes - kBarrierBytes - warps_bytes;
+    // Centroids that stay leave the room to points, which come from memory.
+    plan.stays =
+        all_stages <= kMaxStages && room >= all_stages * stage_bytes + (groups + 1) * rows_bytes;
+    if (plan.stays) {
+      plan.stages = static_cast<int>(all_stages);
+      plan.buffers = static_cast<int>(
+          std::min<std::int64_t>(kMaxBuffers, (room - all_stages * stage_bytes) / rows_bytes));
+    } else {
+      // One buffer more than there are groups, if that leaves two tiles of centroids.
+      const std::int64_t more =
+          room - (groups + 1) * rows_bytes >= 2 * tile_stages * stage_bytes ? 1 : 0;
+      plan.buffers = groups + static_cast<int>(more);
+      plan.stages = static_cast<int>(
+          std::min<std::int64_t>(kMaxStages, (room - plan.buffers * rows_bytes) / stage_bytes));
+      if (plan.stages < 3) continue;
+    }
+    // The next group begins when this one has its share of a tile behind it, so that they do not all
+    // reduce at once, or as soon as the stages let it. Where some tiles take longer to reduce than others,
+    // as what becomes of bytes does, turns would make all wait.
+    if (kNarrow && columns > 16) {
+      plan.turn = static_cast<int>(
+          std::max<std::int64_t>(1, std::min<std::int64_t>(tile_stages / groups, plan.stages - 3)));
+    }
+    plan.shared_bytes = static_cast<std::size_t>(
+        kBarrierBytes + warps_bytes + plan.buffers * rows_bytes + plan.stages * stage_bytes);
+    return plan;
+  }
+  return {};
+}
+
+/// A shape by its plan.
+inline Extents extents_of(const Shape& shape, const Plan& plan, std::int64_t padded) {
+  return {.n = shape.n,
+          .d = shape.d,
+          .k = shape.k,
+          .padded = static_cast<int>(padded),
+          .columns = plan.columns,
+          .point_tiles = ceil_div(shape.n, plan.groups * kTileRows) * plan.groups,
+          .centroid_tiles = static_cast<int>(ceil_div(shape.k, plan.columns)),
+          .point_buffers = plan.buffers,
+          .stages = plan.stages,
+          .stays = plan.stays,
+          .turn = plan.turn};
+}
+
+/// Why a family on these matrix units does not take a shape, that of its plan.
+inline Support supports_on_hopper(const GpuDevice& gpu, const Shape& shape, const Plan& plan) {
+  if (gpu.major != 9 || gpu.minor != 0) {
+    return Support::no("its matrix instructions are those of compute capability 9.0; this is " +
+                       std::to_string(gpu.major) + "." + std::to_string(gpu.minor));
+  }
+  if (plan.groups == 0) {
+    return Support::no("d = " + std::to_string(shape.d) +
+                       ": a tile of points exceeds the shared memory of a block");
+  }
+  if (shape.n >= std::int64_t{1} << 30) {
+    return Support::no("n = " + std::to_string(shape.n) +
+                       " points: their moves between clusters are counted in 32 bits, two a "
+                       "point, so at most 1073741823");
+  }
+  return counts_fit(shape);
+}
+
+/// Calls use(columns, groups, cut) with what the plan and the products of a row say as constants.
+template <class Element, class Use>
+void with_kernels(const Plan& plan, int products, const Use& use) {
+  using std::integral_constant;
+  const integral_constant<int, 128> wide;
+  if (plan.groups == 2) {
+    const integral_constant<int, 2> groups;
+    if (products % 2 == 0) return use(wide, groups, Cut<2, 0, false>());
+    return use(wide, groups, Cut<2, 1, false>());
+  }
+  const integral_constant<int, 4> groups;
+  const auto with_cut = [&](auto columns) {
+    if constexpr (columns == 128) {
+      if (plan.steps == 9) return use(columns, groups, Cut<9, 0, true>());
+      if constexpr (is_whole<Element>(5)) {
+        if (plan.steps == 5) return use(columns, groups, Cut<5, 0, true>());
+      }
+    }
+    if constexpr (sizeof(Element) == 2) {
+      if (plan.steps == 1) return use(columns, groups, Cut<1, 0, true>());
+      if (plan.steps == 2) return use(columns, groups, Cut<2, 0, true>());
+      if (plan.steps == 3) return use(columns, groups, Cut<3, 0, true>());
+    }
+    switch (products % 4) {
+      case 0: return use(columns, groups, Cut<4, 0, false>());
+      case 1: return use(columns, groups, Cut<4, 1, false>());
+      case 2: return use(columns, groups, Cut<4, 2, false>());
+      default: return use(columns, groups, Cut<4, 3, false>());
+    }
+  };
+  if constexpr (sizeof(Element) == 2) {
+    if (plan.columns == 64) return with_cut(integral_constant<int, 64>());
+    if (plan.columns == 16) return with_cut(integral_constant<int, 16>());
+  }
+  with_cut(wide);
+}
+
+}  // namespace kmeans::cuda
