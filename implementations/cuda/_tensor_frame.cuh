@@ -19,10 +19,11 @@
 
 namespace kmeans::cuda {
 
-constexpr int kTileRows = 64;   // points of a tile, those of a matrix instruction
-constexpr int kGroupWarps = 4;  // of a warp group
-constexpr int kStepChunks = 2;  // of all columns in a product
-constexpr int kStepBytes = 32;  // of a row in a product
+constexpr int kTileRows = 64;      // points of a tile, those of a matrix instruction
+constexpr int kGroupWarps = 4;     // of a warp group
+constexpr int kStepChunks = 2;     // of all columns in a product
+constexpr int kStepBytes = 32;     // of a row in a product
+constexpr int kHeldProducts = 16;  // whole stages of two
 constexpr int kMaxStages = 24;
 constexpr int kMaxBuffers = 12;  // of points
 constexpr std::int64_t kBarrierBytes = 1024;
@@ -47,12 +48,13 @@ __host__ __device__ inline std::int64_t tile_elements(const Extents& s) {
 }
 
 /// How a tile of centroids is fed: stages of kSteps products, then one of kRest if that is not 0.
-/// kAlone: a tile is one stage.
-template <int kSteps_, int kRest_, bool kAlone_>
+/// kAlone: a tile is one stage. kHeld: of the products, so many have their rows in registers.
+template <int kSteps_, int kRest_, bool kAlone_, int kHeld_ = 0>
 struct Cut {
   static constexpr int kSteps = kSteps_;
   static constexpr int kRest = kRest_;
   static constexpr bool kAlone = kAlone_;
+  static constexpr int kHeld = kHeld_;
 };
 
 /// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points.
@@ -76,6 +78,35 @@ __device__ __forceinline__ void multiply_stage(Sum (&sums)[kColumns / 2], const 
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
+/// The same with the rows in registers.
+template <int kColumns, int kSteps>
+__device__ __forceinline__ void multiply_held_stage(float (&sums)[kColumns / 2], const uint4* held,
+                                                    const __half* columns, bool add) {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+  for (int step = 0; step < kSteps; ++step) {
+    multiply_rows(sums, held[step],
+                  descriptor(columns + step * kStepChunks * kCoreHalves * kColumns, kColumns),
+                  add || step > 0);
+  }
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+
+/// A lane's part of the first products' rows, as the instruction takes them.
+template <int kHeld>
+__device__ __forceinline__ void hold_rows(uint4 (&held)[kHeld], const __half* __restrict__ dev_tile,
+                                          int warp) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const __half* own = dev_tile + (warp % kGroupWarps * 16 + lane / 4) * kCoreHalves + lane % 4 * 2;
+  const auto two = [&](int chunk, int row) {
+    return *reinterpret_cast<const unsigned*>(own + (chunk * kTileRows + row) * kCoreHalves);
+  };
+#pragma unroll
+  for (int step = 0; step < kHeld; ++step) {
+    held[step] = {two(2 * step, 0), two(2 * step, 8), two(2 * step + 1, 0), two(2 * step + 1, 8)};
+  }
+}
+
 /// All points, or the undecided ones, times all centroids. kColumns: centroids of a tile; kGroups:
 /// warp groups that multiply, each a tile of points; Pass: what becomes of the products.
 template <int kColumns, int kGroups, class Cut, class Pass>
@@ -92,7 +123,9 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   auto* points_empty = points_full + kMaxBuffers;
   constexpr std::int64_t kWarpsBytes = kGroups * kGroupWarps * Pass::kWarpBytes;
   auto* buffers = reinterpret_cast<Element*>(memory + kBarrierBytes + kWarpsBytes);
-  auto* stages = buffers + s.point_buffers * tile_elements(s);
+  constexpr int kHeldElements = Cut::kHeld * kStepChunks * kCore * kTileRows;
+  const std::int64_t buffer_elements = tile_elements(s) - kHeldElements;
+  auto* stages = buffers + s.point_buffers * buffer_elements;
   static_assert(!Cut::kAlone || Cut::kRest == 0);
   constexpr int kStageChunks = Cut::kSteps * kStepChunks;
   constexpr int kStageElements = kStageChunks * kCore * kColumns;
@@ -149,13 +182,13 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   if (warp > kGroups * kGroupWarps) {  // feeds points
     if (threadIdx.x % 32 != 0) return;
     Place buffer{.index = 0, .parity = 1};
-    const auto bytes = static_cast<unsigned>(tile_elements(s) * sizeof(Element));
+    const auto bytes = static_cast<unsigned>(buffer_elements * sizeof(Element));
     for (std::int64_t round = first_round; round < rounds; round += blocks) {
       for (int group = 0; group < kGroups; ++group) {
         barrier_wait(&points_empty[buffer.index], buffer.parity);
         barrier_expect(&points_full[buffer.index], bytes);
-        copy_bulk(buffers + buffer.index * tile_elements(s),
-                  dev_points + (round * kGroups + group) * tile_elements(s), bytes,
+        copy_bulk(buffers + buffer.index * buffer_elements,
+                  dev_points + (round * kGroups + group) * tile_elements(s) + kHeldElements, bytes,
                   &points_full[buffer.index]);
         buffer.advance(s.point_buffers);
       }
@@ -180,7 +213,11 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
       (static_cast<int>(first_round) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
   for (int left = own_rounds; left > 0; --left, first_row += row_stride) {
     pass.begin(s, first_row);
-    const Element* rows = buffers + buffer.index * tile_elements(s);
+    const Element* rows = buffers + buffer.index * buffer_elements;
+    [[maybe_unused]] uint4 held[Cut::kHeld > 0 ? Cut::kHeld : 1];
+    if constexpr (Cut::kHeld > 0) {
+      hold_rows(held, dev_points + first_row / kTileRows * tile_elements(s), warp);
+    }
     barrier_wait(&points_full[buffer.index], buffer.parity);
     if constexpr (Pass::kLooksFirst) pass.look_first(s, rows, dev_centroids);
     for (int c = first_tile; c < last_tile; ++c) {
@@ -200,9 +237,24 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
         stage.advance(s.stages);
         if (s.stays) stage.parity = 0;
       } else {
-        for (int step = 0; step < whole; ++step) {
+        constexpr int kHeldStages = Cut::kHeld / Cut::kSteps;
+        if constexpr (kHeldStages > 0) {
+#pragma unroll
+          for (int step = 0; step < kHeldStages; ++step) {
+            barrier_wait(&full[stage.index], stage.parity);
+            multiply_held_stage<kColumns, Cut::kSteps>(
+                sums, held + step * Cut::kSteps, stages + stage.index * kStageElements, step > 0);
+            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+            if (step > 0 && speaks) barrier_arrive(&empty[before]);
+            if (step + 1 == turn) turn_pass(next_group);
+            before = stage.index;
+            stage.advance(s.stages);
+            if (s.stays) stage.parity = 0;
+          }
+        }
+        for (int step = kHeldStages; step < whole; ++step) {
           barrier_wait(&full[stage.index], stage.parity);
-          multiply_stage<kColumns, Cut::kSteps>(sums, rows + step * kStageRows,
+          multiply_stage<kColumns, Cut::kSteps>(sums, rows + (step - kHeldStages) * kStageRows,
                                                 stages + stage.index * kStageElements, step > 0);
           // The stage before has been read; this one's products stay under way.
           asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
@@ -214,7 +266,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
         }
         if constexpr (Cut::kRest > 0) {  // what is left of the columns
           barrier_wait(&full[stage.index], stage.parity);
-          multiply_stage<kColumns, Cut::kRest>(sums, rows + whole * kStageRows,
+          multiply_stage<kColumns, Cut::kRest>(sums, rows + (whole - kHeldStages) * kStageRows,
                                                stages + stage.index * kStageElements, whole > 0);
           asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
           if (whole > 0 && speaks) barrier_arrive(&empty[before]);
@@ -276,6 +328,7 @@ struct Plan {
   int groups = 0;   // that multiply; 0: nothing fits
   int buffers = 0;  // of points
   int steps = 0;    // products of a stage
+  int held = 0;     // of those of a row, in registers
   int stages = 0;
   bool stays = false;  // the centroids in shared memory
   int turn = 0;
@@ -289,22 +342,34 @@ constexpr bool is_whole(std::int64_t products) {
   return products == 9 || (sizeof(Element) == 1 && products == 5);
 }
 
+/// How many warp groups, how many products of a row in registers, and how many stages at least.
+struct Division {
+  int groups;
+  int held;
+  int least_stages;
+};
+
 /// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies. Fewer columns than a tile of
 /// 128 have kernels of their own for float16, where points are read fast.
 template <class Element>
 Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
               std::int64_t own_bytes) {
-  constexpr bool kNarrow = sizeof(Element) == 2;
+  constexpr bool kHalf = sizeof(Element) == 2;
   const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(Element)) / kStepBytes;
-  const std::int64_t rows_bytes = kTileRows * products * kStepBytes;
-  for (const int groups : {4, 2}) {
-    const int columns = groups == 2 || k > 64 || !kNarrow ? 128 : (k > 16 ? 64 : 16);
-    Plan plan{.columns = columns, .groups = groups, .steps = 4};
+  // Where there are two groups registers are free, and where there are few stages centroids on their way are waited
+  // for.
+  for (const Division& division :
+       {Division{4, 0, 3}, Division{2, 0, kHalf ? 8 : 3}, Division{2, kHeldProducts, 3}}) {
+    const int groups = division.groups;
+    if (division.held > 0 && (!kHalf || products <= division.held)) continue;
+    const int columns = groups == 2 || k > 64 || !kHalf ? 128 : (k > 16 ? 64 : 16);
+    Plan plan{.columns = columns, .groups = groups, .steps = 4, .held = division.held};
     if (groups == 2) {
       plan.steps = 2;
-    } else if ((kNarrow && products <= 3) || (columns == 128 && is_whole<Element>(products))) {
+    } else if ((kHalf && products <= 3) || (columns == 128 && is_whole<Element>(products))) {
       plan.steps = static_cast<int>(products);
     }
+    const std::int64_t rows_bytes = kTileRows * (products - plan.held) * kStepBytes;
     const std::int64_t stage_bytes = std::int64_t{plan.steps} * kStepBytes * columns;
     // Stages of a tile of centroids, and of all.
     const std::int64_t tile_stages = ceil_div(products, plan.steps);
@@ -325,12 +390,12 @@ Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
       plan.buffers = groups + static_cast<int>(more);
       plan.stages = static_cast<int>(
           std::min<std::int64_t>(kMaxStages, (room - plan.buffers * rows_bytes) / stage_bytes));
-      if (plan.stages < 3) continue;
+      if (plan.stages < division.least_stages) continue;
     }
     // The next group begins when this one has its share of a tile behind it, so that they do not all
     // reduce at once, or as soon as the stages let it. Where some tiles take longer to reduce than others,
     // as what becomes of bytes does, turns would make all wait.
-    if (kNarrow && columns > 16) {
+    if (kHalf && columns > 16) {
       plan.turn = static_cast<int>(
           std::max<std::int64_t>(1, std::min<std::int64_t>(tile_stages / groups, plan.stages - 3)));
     }
@@ -381,6 +446,12 @@ void with_kernels(const Plan& plan, int products, const Use& use) {
   const integral_constant<int, 128> wide;
   if (plan.groups == 2) {
     const integral_constant<int, 2> groups;
+    if constexpr (sizeof(Element) == 2) {
+      if (plan.held > 0) {
+        if (products % 2 == 0) return use(wide, groups, Cut<2, 0, false, kHeldProducts>());
+        return use(wide, groups, Cut<2, 1, false, kHeldProducts>());
+      }
+    }
     if (products % 2 == 0) return use(wide, groups, Cut<2, 0, false>());
     return use(wide, groups, Cut<2, 1, false>());
   }

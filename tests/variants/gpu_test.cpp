@@ -257,12 +257,42 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
                          testing::Values(Shape{99991, 1, 7}, Shape{99991, 2, 5},
                                          Shape{20011, 131, 509}, Shape{2003, 4000, 13},
                                          Shape{30011, 3, 20000}, Shape{5003, 509, 1021},
+                                         Shape{6007, 701, 301}, Shape{4099, 790, 150},
                                          Shape{65537, 17, 33}, Shape{1, 1, 1}),
                          [](const testing::TestParamInfo<Shape>& shape) {
                            return "n" + std::to_string(shape.param.n) + "_d" +
                                   std::to_string(shape.param.d) + "_k" +
                                   std::to_string(shape.param.k);
                          });
+
+TEST(GpuInt8, PointsThatBytesHoldBadlyAreDecidedByTheRest) {
+  SKIP_WITHOUT_GPU();
+  if (const Support takes = supports(require_variant("cuda_int8"), {9001, 40, 200}); !takes.ok) {
+    GTEST_SKIP() << takes.reason;
+  }
+  // Long tails: some coordinates reach a thousand times as far as most. And duplicates by the hundred, which
+  // exceed every list.
+  auto data = random_data(9001, 40, 200);
+  for (float& x : data.points) x = x * x * x * x * x;
+  const std::int64_t d = data.problem.shape.d;
+  for (std::int64_t i = 5000; i < 5300; ++i) {
+    std::copy_n(data.points.begin(), d, data.points.begin() + i * d);
+  }
+  data.centroids.assign(data.points.begin() + 5100 * d, data.points.begin() + 5300 * d);
+  std::copy_n(data.points.begin() + 17 * d, 60 * d, data.centroids.begin() + 100 * d);
+  data.problem.max_abs = largest_abs(data.points.data(), std::ssize(data.points), 2);
+  std::string found[2];
+  for (const char* name : {"cuda_int8", "openmp_exact"}) {
+    Session<float> session(require_variant(name), data.problem, data.centroids.data());
+    session.reset();
+    session.step(1);
+    session.step(4);
+    const auto outcome = session.fetch();
+    found[name == std::string("openmp_exact")] =
+        outcome.label_hash() + ":" + outcome.centroid_hash();
+  }
+  EXPECT_EQ(found[0], found[1]);
+}
 
 /// What cuda_blocks and openmp_exact come to after three iterations, and how the former had the points.
 struct ByBlocks {
