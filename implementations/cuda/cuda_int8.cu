@@ -316,8 +316,7 @@ Plan plan_of(const kmeans::Shape& shape, const kmeans::GpuDevice& gpu) {
   return plan_for<Byte>(padded_bytes_for(shape.d), shape.k, gpu.shared_bytes_per_block, 0);
 }
 
-/// Points that are left to float16 have their rows in so many pieces that the copy of a piece is no larger than that in
-/// bytes.
+/// Points that are left to float16, at a time: their copies take no more memory than those of all points in bytes.
 std::int64_t others_at_a_time(std::int64_t n) {
   return std::max<std::int64_t>(std::min<std::int64_t>(n, 4096), ceil_div(n, 2));
 }
@@ -358,6 +357,7 @@ class CudaInt8 final : public CudaLloyd<float> {
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     dev_others_ = DeviceBuffer<std::int32_t>(n);
     dev_others_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
+    dev_others_copy_.zero();
     dev_others_lengths_ = DeviceBuffer<float2>(others_);
     dev_pairs_ = DeviceBuffer<Pair>(n);
     dev_lists_ = DeviceBuffer<Listed>(n);
