@@ -169,20 +169,24 @@ inline std::vector<std::string> worth_trying(std::vector<std::string> families, 
 }
 
 /// Seconds of an iteration, the mean of ten, by trying: run(from_start, iterations) makes them and says how long they
-/// took. Infinite where the first shows that it cannot be less than `least`. Long iterations are not repeated: the
-/// second stands for the eight that follow it.
+/// took. Infinite where the first shows that it cannot be less than `least`. Long iterations are not repeated; of very
+/// long ones the third stands for the seven that follow it: the second may still have much to do.
 template <class Run>
 double tried_seconds(Run run, double least) {
   constexpr std::int64_t kIterations = 10;
   constexpr int kRepetitions = 5;
   constexpr double kLong = 2e-3;
+  constexpr double kVeryLong = 50e-3;
   constexpr double kNever = std::numeric_limits<double>::infinity();
   run(true, 2);  // loads the kernels
   const double first = run(true, 1);
   if (first > kIterations * least) return kNever;
-  if (first > kLong) return (first + (kIterations - 1) * run(false, 1)) / kIterations;
+  if (first > kVeryLong) {
+    const double second = run(false, 1);
+    return (first + second + (kIterations - 2) * run(false, 1)) / kIterations;
+  }
   double best = kNever;
-  for (int repetition = 0; repetition < kRepetitions; ++repetition) {
+  for (int repetition = 0; repetition < (first > kLong ? 1 : kRepetitions); ++repetition) {
     best = std::min(best, run(true, kIterations) / kIterations);
   }
   return best;

@@ -187,9 +187,12 @@ TEST(CudaChoice, TryingCostsFewIterationsWhereTheyAreLong) {
   Pretended brief{.first = 40e-6, .later = 20e-6};
   EXPECT_NEAR(tried_seconds(std::ref(brief), kNever), 22e-6, 1e-9);
   EXPECT_LE(brief.all, 60);
-  Pretended lengthy{.first = 40e-3, .later = 20e-3};
-  EXPECT_NEAR(tried_seconds(std::ref(lengthy), kNever), 22e-3, 1e-6);
-  EXPECT_LE(lengthy.all, 4);
+  Pretended long_one{.first = 40e-3, .later = 20e-3};
+  EXPECT_NEAR(tried_seconds(std::ref(long_one), kNever), 22e-3, 1e-6);
+  EXPECT_LE(long_one.all, 13);
+  Pretended very_long{.first = 140e-3, .later = 70e-3};
+  EXPECT_NEAR(tried_seconds(std::ref(very_long), kNever), 77e-3, 1e-6);
+  EXPECT_LE(very_long.all, 5);
   // Ten iterations take longer than ten of the best so far, whatever follows the first one.
   Pretended hopeless{.first = 40e-3, .later = 0};
   EXPECT_EQ(tried_seconds(std::ref(hopeless), 3.9e-3), kNever);
