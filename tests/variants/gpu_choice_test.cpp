@@ -42,6 +42,14 @@ GpuDevice h200() {
   return gpu;
 }
 
+/// As one NVIDIA H100 does, with less bandwidth.
+GpuDevice h100() {
+  GpuDevice gpu = h200();
+  gpu.name = "NVIDIA H100 80GB HBM3";
+  gpu.memory_bytes_per_second = 2 * 2619e6 * 5120 / 8;
+  return gpu;
+}
+
 /// Medians on file, of one shape and data set in one run.
 struct Measured {
   Shape shape;
@@ -50,8 +58,9 @@ struct Measured {
 };
 
 /// Of these experiments, as far as they have been measured.
-std::vector<Measured> measured_on_h200(const std::vector<const char*>& experiments) {
-  const auto folder = std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / "nvidia-h200";
+std::vector<Measured> measured_on(const char* machine,
+                                  const std::vector<const char*>& experiments) {
+  const auto folder = std::filesystem::path(KMEANS_SOURCE_DIR) / "results" / machine;
   std::map<std::string, Measured> found;
   for (const char* name : experiments) {
     const auto file = folder / (std::string(name) + ".json");
@@ -75,7 +84,8 @@ std::vector<Measured> measured_on_h200(const std::vector<const char*>& experimen
 
 /// Those that the model was fitted to.
 const std::vector<Measured>& fitted() {
-  static const auto all = measured_on_h200({"frontier", "ladder-gpu", "map", "gpu-extremes"});
+  static const auto all =
+      measured_on("nvidia-h200", {"frontier", "ladder-gpu", "map", "gpu-extremes"});
   return all;
 }
 
@@ -94,7 +104,7 @@ double least(const Measured& at, const std::vector<std::string>& among) {
 TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
   int compared = 0;
   auto all = fitted();
-  std::ranges::move(measured_on_h200({"gpu-choice"}), std::back_inserter(all));
+  std::ranges::move(measured_on("nvidia-h200", {"gpu-choice"}), std::back_inserter(all));
   for (const Measured& at : all) {
     if (at.seconds.size() < 2) continue;
     ++compared;
@@ -102,6 +112,19 @@ TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
     EXPECT_LE(least(at, tried), 1.1 * least(at, families_of(at))) << at.where;
   }
   EXPECT_GE(compared, 15) << "shapes of which two families or more are on file";
+}
+
+TEST(CudaChoice, SoItIsOnThreeKindsOfPoints) {
+  int by_bytes = 0;
+  for (const Measured& at : measured_on(
+           "nvidia-h100", {"frontier", "frontier-mixture", "frontier-embedding", "gpu-choice"})) {
+    const auto families = families_of(at);
+    const auto tried = worth_trying(families, at.shape, limits_of(h100()));
+    EXPECT_LE(least(at, tried), 1.1 * least(at, families)) << at.where;
+    by_bytes +=
+        at.seconds.contains("cuda_int8") && at.seconds.at("cuda_int8") == least(at, families);
+  }
+  EXPECT_GE(by_bytes, 8) << "shapes at which cuda_int8 is the fastest on file";
 }
 
 TEST(CudaChoice, TheModelAloneIsRightWhereItWasFitted) {
