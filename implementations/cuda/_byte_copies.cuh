@@ -26,8 +26,8 @@ __device__ inline int part_of(long long number, int place) {
                                       : max(min(rest, 0LL), static_cast<long long>(-kMost)));
 }
 
-/// A warp a row. Rows past the end are zero. dev_lengths: of the point, and of its rest, rounded up to the units;
-/// infinite where the parts do not hold them. dev_largest: of the squared lengths, those in float16 as well.
+/// A warp a row. Coordinates of rows past the end are zero. dev_lengths: of the point, and of its rest, rounded up to
+/// the units; infinite where the parts do not hold them. dev_largest: of the squared lengths, those in float16 as well.
 static __global__ void copy_points_as_bytes_kernel(const float* __restrict__ dev_points, Extents s,
                                                    const float* __restrict__ dev_mean, double scale,
                                                    ByteSteps steps, Byte* __restrict__ dev_copy,
@@ -150,7 +150,8 @@ static __global__ void __launch_bounds__(kOrderThreads)
 
 /// A warp a place in the order: the centroid's copy, less than zero, with the tile's step. dev_units: per tile what an
 /// integer of the products is, and its inverse. dev_widths: per place what upper and lower bounds are apart, by a
-/// point's length, by its rest, and by nothing. Places past the last centroid hold none that is near.
+/// point's length, by its rest, and by nothing. Places past the last centroid have the largest norm and no upper bound;
+/// who looks at the sums leaves them out.
 static __global__ void copy_centroids_kernel(const float* __restrict__ dev_centroids, Extents s,
                                              const float* __restrict__ dev_mean, double scale,
                                              ByteSteps steps, const float* __restrict__ dev_reaches,

@@ -63,7 +63,7 @@ struct FindNearest {
   BoundShares shares;
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* dev_undecided;         // rows
-  std::int32_t* dev_undecided_points;  // the same, if points are rows
+  std::int32_t* dev_undecided_points;  // theirs; the same array where points are rows
   float* __restrict__ dev_limits;      // of the undecided: what is above it is not the nearest
   Pair* __restrict__ dev_pairs;        // undecided, too, but between two
   TensorState* __restrict__ dev_state;
@@ -255,7 +255,7 @@ inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu) {
 
 /// Of device memory, beside what is copied and mapped of the points.
 inline double half_filter_bytes(const Shape& s, double rows) {
-  const double padded = 16.0 * std::ceil((static_cast<double>(s.d) + kExtra) / 16);
+  const auto padded = static_cast<double>(padded_for(s.d));
   const double k = static_cast<double>(s.k) + 256;
   const double open = rows / 8 + 4352;
   return 28 * rows + open * (2 * padded + 4 * kMaxCandidates + 4) +

@@ -13,7 +13,6 @@ namespace kmeans::cuda {
 
 /// What one centroid counts, beside its index, which is less.
 inline constexpr float kOne = 0x1p22F;
-inline constexpr std::int64_t kMaxCounted = std::int64_t{1} << 22;
 /// Two different numbers that are compared here differ by more than 2^-80 (docs/gpu.md).
 inline constexpr float kLarge = 0x1p80F;
 

@@ -22,7 +22,7 @@ struct TensorState {
   unsigned long long crowded;    // of those: more centroids than a list holds
   unsigned long long lists;      // more of them, with a list at once; cuda_int8 alone
   unsigned long long listed;     // what their lists hold
-  unsigned too_far;              // a centroid that float16 does not hold: no point is decided
+  unsigned too_far;  // a centroid that float16 or bytes do not hold: no point is decided
 };
 
 /// dev_columns: the centroids, column-major, padded to `pitch` of them with infinity; unless there are 0

@@ -74,7 +74,7 @@ __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Ext
   return {__half2float(length), __half2float(rest)};
 }
 
-/// A warp a row. Rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
+/// A warp a row. Coordinates of rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
 static __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
                                           const float* __restrict__ dev_mean, double scale,
                                           __half* __restrict__ dev_copy,

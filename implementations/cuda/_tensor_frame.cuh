@@ -126,7 +126,10 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   constexpr int kHeldElements = Cut::kHeld * kStepChunks * kCore * kTileRows;
   const std::int64_t buffer_elements = tile_elements(s) - kHeldElements;
   auto* stages = buffers + s.point_buffers * buffer_elements;
-  static_assert(!Cut::kAlone || Cut::kRest == 0);
+  static_assert(!Cut::kAlone || (Cut::kRest == 0 && Cut::kHeld == 0));
+  static_assert(Cut::kHeld % Cut::kSteps == 0);
+  static_assert(Cut::kHeld == 0 || !Pass::kLooksFirst,
+                "what is held is not in the rows it would look at");
   constexpr int kStageChunks = Cut::kSteps * kStepChunks;
   constexpr int kStageElements = kStageChunks * kCore * kColumns;
   constexpr int kStageRows = kStageChunks * kCore * kTileRows;

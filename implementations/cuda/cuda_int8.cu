@@ -42,7 +42,8 @@ constexpr int kBlocks = kRowSums / kBlockSums;
 constexpr int kFound = 8;                  // that a lane writes down for a row
 constexpr std::int64_t kListedAPoint = 8;  // candidates, in the mean
 
-/// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for the roundings here.
+/// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for the roundings here: so
+/// large is no sum of 2 080 columns, more than shared memory holds.
 __device__ inline int limit_of(float upper, const float2& unit) {
   return __float2int_ru(__fmaf_ru(upper, unit.y, 4.0F));
 }
@@ -201,7 +202,7 @@ struct FindCandidates {
     for (; near != 0; near &= near - 1) {
       const int e = __ffs(static_cast<int>(near)) - 1;
       const int place = first + e / 2 * 8 + e % 2;
-      if (place >= static_cast<int>(s.k)) break;
+      if (place >= static_cast<int>(s.k)) break;  // past the last centroid
       if (counts[row] < kFound) *found(row, counts[row]) = place;
       ++counts[row];
     }
@@ -226,7 +227,8 @@ struct FindCandidates {
         total += other;
         all = __shfl_xor_sync(kAllLanes, all ? 1 : 0, distance) != 0 && all;
       }
-      const bool known = exists && all && total > 0 && total <= kMaxCandidates;
+      static_assert(4 * kFound <= kMaxCandidates);
+      const bool known = exists && all && total > 0;
       const unsigned pairs = __ballot_sync(kAllLanes, leads && known && total == 2);
       bool listed = known && total > 2;
       // Room for the lists of all rows of the warp.

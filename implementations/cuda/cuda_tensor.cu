@@ -14,7 +14,6 @@
 //            more columns hold half the centroid's squared norm and the bound's two products. Sums
 //            are 64-bit integers. Equals the reference bit for bit
 // Source:    docs/exact-step.md, docs/gpu.md
-#include <cmath>
 #include <cstdint>
 
 #include "implementations/cuda/_centred.cuh"
@@ -131,7 +130,7 @@ KMEANS_VARIANT(
     .exact = true, .gpu_shards = true, .sums = Sums::wide,
     .setup_note = "makes a centred float16 copy of the points", .supports = runs_on_hopper,
     .device_bytes = [](const Shape& s) {
-      const double padded = 16.0 * std::ceil((static_cast<double>(s.d) + kExtra) / 16);
+      const auto padded = static_cast<double>(padded_for(s.d));
       const double n = static_cast<double>(s.n) + 256;
       return plain_device_bytes(s) + MovingSums::device_bytes(s) + n * (2 * padded + 12) +
              half_filter_bytes(s, n);
