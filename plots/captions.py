@@ -21,7 +21,7 @@ _EVERY = "*"  # in an experiment's list: every variant that takes the shape
 _FEW_OPTIONS = 3  # that a sentence repeats
 _SHARD = re.compile(r"--shard[ =](\d+)/(\d+)")
 # Lines of joined parts have a semicolon between them.
-_NARROWED = re.compile(r"""--(only|shard)[ =]('[^']*'|"[^"]*"|[^\s;]+)""")
+_NARROWED = re.compile(r"""'--(only|shard)=[^']*'|--(only|shard)[ =]('[^']*'|"[^"]*"|[^\s;]+)""")
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
@@ -233,9 +233,10 @@ def narrowed_text(result: Result) -> str | None:
     dealt = {of for _, of in shards}
     # Of joined parts that are all there, being parts is not what left something out.
     whole = len(dealt) == 1 and len(shards) == max(dealt)
-    options = [f for f in _NARROWED.finditer(line) if not (whole and f[1] == "shard")]
-    kind = next((f[1] for f in options), None)
-    found = list(dict.fromkeys(f[0] for f in options if f[1] == kind))
+    options = [(f[1] or f[2], f[0]) for f in _NARROWED.finditer(line)]
+    options = [(kind, text) for kind, text in options if not (whole and kind == "shard")]
+    first = next((kind for kind, _ in options), None)
+    found = list(dict.fromkeys(text for kind, text in options if kind == first))
     if len(found) > _FEW_OPTIONS:
         found[_FEW_OPTIONS:] = [f"{many(len(found) - _FEW_OPTIONS, 'other')}"]
     return f"this run was narrowed by {listed(found)}" if found else None

@@ -202,11 +202,14 @@ def test_an_incomplete_run_is_marked_in_page_figures_and_captions(
 ONLY = "--only 'cpu_a|openmp_b'"
 
 
-def test_a_narrowed_run_says_what_was_left_out_and_why(tmp_path: Path, data: Json) -> None:
+@pytest.mark.parametrize("only", [ONLY, "'--only=cpu_a|openmp_b'", "--only=cpu_a"])
+def test_a_narrowed_run_says_what_was_left_out_and_why(
+    tmp_path: Path, data: Json, only: str
+) -> None:
     data |= {"complete": False, "planned_cells": 16}
     data["spec"]["variants"].append("openmp_absent")
-    data["context"]["command_line"] = f"kmeans-bench run small {ONLY} --scale quick"
-    reason = f"this run was narrowed by {ONLY}"
+    data["context"]["command_line"] = f"kmeans-bench run small {only} --scale quick"
+    reason = f"this run was narrowed by {only}"
     text = _render(tmp_path, data)
     page = _words(text)
     sentence = f"Incomplete run, partial: 12 of 16 cells; {reason}."
