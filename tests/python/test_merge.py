@@ -312,6 +312,7 @@ def test_a_wrong_variant_is_told_of_in_the_cells_of_other_parts(
             stage_samples_seconds_per_iteration={},
             pace=None,
             noted=[],
+            unsteady=[],
         )
 
     wrong = edited(parts[0], tmp_path, spoil)
