@@ -227,8 +227,7 @@ struct FindCandidates {
         total += other;
         all = __shfl_xor_sync(kAllLanes, all ? 1 : 0, distance) != 0 && all;
       }
-      static_assert(4 * kFound <= kMaxCandidates);
-      const bool known = exists && all && total > 0;
+      const bool known = exists && all && total > 0 && total <= kMaxCandidates;
       const unsigned pairs = __ballot_sync(kAllLanes, leads && known && total == 2);
       bool listed = known && total > 2;
       // Room for the lists of all rows of the warp.
