@@ -119,6 +119,32 @@ GemmTypes types_of(Precision precision, GemmOutput output) {
   throw std::logic_error("no such precision");
 }
 
+struct GemmSizes {
+  std::int64_t m;
+  std::int64_t n;
+  std::int64_t k;
+  std::int64_t lda;
+  std::int64_t ldb;
+  std::int64_t ldc;
+};
+
+/// `alpha` and `beta` have the type in which sums are formed; `name` says what is multiplied.
+void call_gemm(cublasHandle_t handle, const char* name, const GemmTypes& types,
+               cublasOperation_t op_a, cublasOperation_t op_b, const GemmSizes& sizes,
+               const void* alpha, const void* dev_a, const void* dev_b, const void* beta,
+               void* dev_c) {
+  const auto& [m, n, k, lda, ldb, ldc] = sizes;
+  const auto status = cublas().gemm(
+      handle, op_a, op_b, as_int(m, "m"), as_int(n, "n"), as_int(k, "k"), alpha, dev_a,
+      types.factors, as_int(lda, "lda"), dev_b, types.factors, as_int(ldb, "ldb"), beta, dev_c,
+      types.product, as_int(ldc, "ldc"), types.compute, CUBLAS_GEMM_DEFAULT);
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  check(status, std::string("cublasGemmEx (") + name + ", m = " + std::to_string(m) +
+                    ", n = " + std::to_string(n) + ", k = " + std::to_string(k) +
+                    ", lda = " + std::to_string(lda) + ", ldb = " + std::to_string(ldb) +
+                    ", ldc = " + std::to_string(ldc) + ")");
+}
+
 }  // namespace
 
 const std::string& cublas_problem() { return cublas().problem; }
@@ -146,22 +172,21 @@ void CublasHandle::gemm(Precision precision, cublasOperation_t op_a, cublasOpera
                         std::int64_t m, std::int64_t n, std::int64_t k, double alpha,
                         const void* dev_a, std::int64_t lda, const void* dev_b, std::int64_t ldb,
                         double beta, void* dev_c, std::int64_t ldc, GemmOutput output) {
-  const auto types = types_of(precision, output);
-  // The factors alpha and beta have the type in which sums are formed.
   const float alpha_f32 = static_cast<float>(alpha);
   const float beta_f32 = static_cast<float>(beta);
   const bool f64 = precision == Precision::f64;
-  const void* scale_product = f64 ? static_cast<const void*>(&alpha) : &alpha_f32;
-  const void* scale_before = f64 ? static_cast<const void*>(&beta) : &beta_f32;
-  const auto status = cublas().gemm(
-      handle_, op_a, op_b, as_int(m, "m"), as_int(n, "n"), as_int(k, "k"), scale_product, dev_a,
-      types.factors, as_int(lda, "lda"), dev_b, types.factors, as_int(ldb, "ldb"), scale_before,
-      dev_c, types.product, as_int(ldc, "ldc"), types.compute, CUBLAS_GEMM_DEFAULT);
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  check(status, std::string("cublasGemmEx (") + to_string(precision) +
-                    ", m = " + std::to_string(m) + ", n = " + std::to_string(n) +
-                    ", k = " + std::to_string(k) + ", lda = " + std::to_string(lda) +
-                    ", ldb = " + std::to_string(ldb) + ", ldc = " + std::to_string(ldc) + ")");
+  call_gemm(handle_, to_string(precision), types_of(precision, output), op_a, op_b,
+            {m, n, k, lda, ldb, ldc}, f64 ? static_cast<const void*>(&alpha) : &alpha_f32, dev_a,
+            dev_b, f64 ? static_cast<const void*>(&beta) : &beta_f32, dev_c);
+}
+
+void CublasHandle::gemm_int8(cublasOperation_t op_a, cublasOperation_t op_b, std::int64_t m,
+                             std::int64_t n, std::int64_t k, std::int32_t alpha,
+                             const std::int8_t* dev_a, std::int64_t lda, const std::int8_t* dev_b,
+                             std::int64_t ldb, std::int32_t beta, std::int32_t* dev_c,
+                             std::int64_t ldc) {
+  call_gemm(handle_, "int8", {CUDA_R_8I, CUDA_R_32I, CUBLAS_COMPUTE_32I}, op_a, op_b,
+            {m, n, k, lda, ldb, ldc}, &alpha, dev_a, dev_b, &beta, dev_c);
 }
 
 }  // namespace kmeans::cuda

@@ -50,6 +50,14 @@ class CublasHandle {
             const void* dev_b, std::int64_t ldb, double beta, void* dev_c, std::int64_t ldc,
             GemmOutput output = GemmOutput::wide);
 
+  /// The same of bytes, with products and sums in int32: exact, for k below 2^17. Matrix units are
+  /// fastest at it where op(A) is A^T, op(B) is B, and sizes and leading dimensions are multiples of
+  /// 16.
+  void gemm_int8(cublasOperation_t op_a, cublasOperation_t op_b, std::int64_t m, std::int64_t n,
+                 std::int64_t k, std::int32_t alpha, const std::int8_t* dev_a, std::int64_t lda,
+                 const std::int8_t* dev_b, std::int64_t ldb, std::int32_t beta, std::int32_t* dev_c,
+                 std::int64_t ldc);
+
  private:
   cublasHandle_t handle_ = nullptr;
 };
