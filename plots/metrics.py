@@ -104,8 +104,9 @@ def gpu_read_ceiling(result: Result, cell: Cell) -> float | None:
 def gpu_arithmetic_ceiling(result: Result, precision: str) -> float | None:
     """The GPU's fastest measured rate in GFLOP/s that can serve the precision.
 
-    Float64 needs float64 units. All others are held against the narrowest operands, whatever their
-    own, since a pass with rounded operands can filter for an exact one (docs/exact-step.md).
+    Float64 needs float64 units. All others are held against the narrowest operands, bytes where
+    their products were measured, whatever their own, since a pass with rounded operands can filter
+    for an exact one (docs/exact-step.md).
     """
     limits = gpu_ceilings(result)
     rates = [limits.get("fma_gflops") or {}, limits.get("gemm_gflops") or {}]

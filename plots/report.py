@@ -304,6 +304,8 @@ def _gpu_ceiling_rows(result: Result) -> list[tuple[str, str]]:
         (f"GPU matrix product, {kind}{library}", gemm.get(kind), "GFLOP/s")
         for kind in ("f64", "f32", "tf32", "f16", "bf16")
     ]
+    # Whole numbers; older files have no such rate.
+    rates.append((f"GPU matrix product, int8{library}", gemm.get("int8"), "GOP/s"))
     rows = [
         (name, f"{words.digits(value)} {unit}" if value else "not measured")
         for name, value, unit in rates

@@ -225,11 +225,12 @@ void print_gpu_ceilings(const json& gpu) {
   for (const std::string precision : {"f32", "f64"}) {
     print_line("FMA, " + precision, rate(gpu["fma_gflops"][precision], "GFLOP/s"));
   }
-  for (const std::string precision : {"f64", "f32", "tf32", "f16", "bf16"}) {
-    const auto& size = details["gemm_size"][precision == "f64" ? "f64" : "others"];
-    print_line("GEMM, " + precision,
-               rate_with(gpu["gemm_gflops"][precision], "GFLOP/s",
-                         ", size " + plain(size) + ", cuBLAS " + plain(details["cublas"])));
+  for (const std::string kind : {"f64", "f32", "tf32", "f16", "bf16", "int8"}) {
+    const auto& size = details["gemm_size"][kind == "f64" ? "f64" : "others"];
+    print_line(
+        "GEMM, " + kind,
+        rate_with(gpu["gemm_gflops"].value(kind, json()), kind == "int8" ? "GOP/s" : "GFLOP/s",
+                  ", size " + plain(size) + ", cuBLAS " + plain(details["cublas"])));
   }
   print_line("launch", duration(gpu["launch_seconds"]) + "; with waiting " +
                            duration(gpu["launch_and_synchronise_seconds"]) +

@@ -643,6 +643,18 @@ TEST(CeilingsInReason, AreToldFromOthers) {
   }
 }
 
+TEST(CeilingsInReason, HaveAProductOfBytesNoneOrNull) {
+  auto ceilings = some_ceilings();
+  for (const nlohmann::json& rate : {nlohmann::json(nullptr), nlohmann::json(1.4e6)}) {
+    ceilings["gemm_gflops"] = {{"f16", 7.7e5}, {"int8", rate}};
+    EXPECT_EQ(detail::unreasonable_ceilings(ceilings), "") << rate;
+  }
+  ceilings["gemm_gflops"].erase("int8");
+  EXPECT_EQ(detail::unreasonable_ceilings(ceilings), "");
+  ceilings["gemm_gflops"]["int8"] = "fast";
+  EXPECT_THAT(detail::unreasonable_ceilings(ceilings), HasSubstr("gemm_gflops/int8"));
+}
+
 TEST_F(MachineTest, AGpuThatCannotBeMeasuredIsTold) {
   set_worker_program("");  // nothing measures the GPU
   const ScopedVariable cache("KMEANS_BENCH_CACHE", folder_.string());
@@ -703,6 +715,14 @@ TEST_F(MachineTest, GpuCeilingsStandInSaneRelationsAndAreKept) {
   }
   if (gpu["gemm_gflops"]["f16"].is_number() && current_gpu()->major >= 8) {
     EXPECT_GT(gpu["gemm_gflops"]["f16"], gpu["gemm_gflops"]["f32"]);
+  }
+  ASSERT_TRUE(gpu["gemm_gflops"].contains("int8"));
+  if (gpu["gemm_gflops"]["f16"].is_number()) {
+    ASSERT_TRUE(gpu["gemm_gflops"]["int8"].is_number()) << gpu["details"]["notes"];
+    // Newer GPUs have fewer units for bytes.
+    if (current_gpu()->major == 8 || current_gpu()->major == 9) {
+      EXPECT_GT(gpu["gemm_gflops"]["int8"], gpu["gemm_gflops"]["f16"]);
+    }
   }
   if (!gpu["details"]["disturbed"].get<bool>()) {
     EXPECT_EQ(measured_ceilings(false, 0.25)["gpu"], gpu);

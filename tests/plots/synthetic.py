@@ -115,6 +115,7 @@ def gpu_ceilings(**changes: Any) -> Json:
             "tf32": 400_000.0,
             "f16": 700_000.0,
             "bf16": 800_000.0,
+            "int8": 1_500_000.0,
         },
         "launch_seconds": 3e-6,
         "launch_and_synchronise_seconds": 8e-6,

@@ -173,8 +173,21 @@ def test_the_limit_on_a_gpu_by_arithmetic_takes_the_narrowest_operands(gpu_resul
     assert seconds == pytest.approx(2 * 1000 * 2 * 5 / 4e6)  # bf16, and never f64
 
 
+def test_the_limit_on_a_gpu_counts_bytes_where_their_products_were_measured(
+    gpu_result: Result,
+) -> None:
+    rates = {"f64": 9e9, "f32": 0.001, "tf32": 0.002, "f16": 0.003, "bf16": 0.004}
+    work = 2 * 1000 * 2 * 5
+    for bytes_rate, fastest in (({"int8": 0.008}, 8e6), ({"int8": None}, 4e6), ({}, 4e6)):
+        result = _with_gpu(
+            gpu_result, gemm_gflops=rates | bytes_rate, fma_gflops={"f32": 0.0005, "f64": 9e9}
+        )
+        seconds, bound = limit_seconds(result, _cell(result, "cuda_c", "f32", 1000, 5))
+        assert (seconds, bound) == (pytest.approx(work / fastest), "arithmetic")
+
+
 def test_float64_on_a_gpu_is_held_against_float64_rates(gpu_result: Result) -> None:
-    rates = {"f64": 0.002, "f32": 1e6, "tf32": 1e6, "f16": 1e6, "bf16": 1e6}
+    rates = {"f64": 0.002, "f32": 1e6, "tf32": 1e6, "f16": 1e6, "bf16": 1e6, "int8": 1e6}
     result = _with_gpu(gpu_result, gemm_gflops=rates, fma_gflops={"f32": 1e6, "f64": 0.001})
     cell = _cell(result, "cuda_c", "f64", 1000, 5)
     seconds, bound = limit_seconds(result, cell)

@@ -437,8 +437,22 @@ def test_the_gpu_is_named_with_its_driver_limits_and_own_times(
     assert "median by the GPU's events" in text
     assert "123 ms" in text
     assert "GPU matrix product, bf16 (cuBLAS 13.0) 800 000 GFLOP/s" in text
+    assert "GPU matrix product, int8 (cuBLAS 13.0) 1 500 000 GOP/s" in text
     assert "read from the GPU's L2 (1.95 KiB) 8 000 GB/s" in text
     assert "barrier over the GPU's grid 1.00 µs" in text
+
+
+def test_an_int8_product_that_failed_or_is_not_on_file_is_not_measured(
+    tmp_path: Path, small_experiment: Json
+) -> None:
+    small_experiment["figures"] = small_experiment["figures"][:1]
+    small_experiment["variants"] += ["cuda_c"]
+    data = synthetic.result(small_experiment)
+    rates = data["context"]["ceilings"]["gpu"]["gemm_gflops"]
+    for change in (lambda: rates.update(int8=None), lambda: rates.pop("int8")):
+        change()
+        text = re.sub(r"\s+", " ", _Page(_render(tmp_path, data)).text)
+        assert "GPU matrix product, int8 (cuBLAS 13.0) not measured" in text
 
 
 def test_several_experiments_share_one_page(

@@ -83,6 +83,25 @@ TEST(Limit, OfAGpuTakesItsFastestUnitsItsCacheAndABarrier) {
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->seconds, 1e-6);
 }
 
+TEST(Limit, OfAGpuCountsBytesWhereTheirProductsWereMeasured) {
+  json of_gpu = ceilings();
+  json& rates = of_gpu["gpu"]["gemm_gflops"];
+  Shape many = kShape;
+  many.k = 10000;  // 2 n k d = 2e11
+  const auto limit = [&](Precision precision) {
+    many.precision = precision;
+    const auto found = machine_limit(of_gpu, 1e6, many, 2, true);
+    EXPECT_EQ(found->binds, "arithmetic");
+    return found->seconds;
+  };
+  EXPECT_DOUBLE_EQ(limit(Precision::f32), 2e11 / 1e14) << "a file of before";
+  rates["int8"] = nullptr;
+  EXPECT_DOUBLE_EQ(limit(Precision::f32), 2e11 / 1e14) << "a product that failed";
+  rates["int8"] = 200000;
+  EXPECT_DOUBLE_EQ(limit(Precision::f32), 2e11 / 2e14);
+  EXPECT_DOUBLE_EQ(limit(Precision::f64), 2e11 / 5e12);
+}
+
 TEST(Limit, IsAbsentWhereNothingWasMeasured) {
   EXPECT_FALSE(machine_limit(json(), std::nullopt, kShape, 2, false));
   EXPECT_FALSE(machine_limit(json{{"gpu", nullptr}}, std::nullopt, kShape, 2, true));

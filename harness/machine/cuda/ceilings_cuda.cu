@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -59,6 +60,9 @@ __device__ void set_random(__half& value, std::uint64_t place) {
 }
 __device__ void set_random(__nv_bfloat16& value, std::uint64_t place) {
   value = __float2bfloat16_rn(uniform(place));
+}
+__device__ void set_random(std::int8_t& value, std::uint64_t place) {
+  value = static_cast<std::int8_t>(random_bits(place) >> 56);
 }
 
 /// Random values: memory that holds one value throughout may be stored and moved compressed.
@@ -459,6 +463,8 @@ double as_double(double value) { return value; }
 double as_double(float value) { return value; }
 double as_double(__half value) { return __half2float(value); }
 double as_double(__nv_bfloat16 value) { return __bfloat162float(value); }
+double as_double(std::int8_t value) { return value; }
+double as_double(std::int32_t value) { return value; }
 
 /// Square products A^T B, both factors read along their columns, which is how k-means multiplies
 /// points with centroids.
@@ -481,31 +487,36 @@ class MatrixProducts {
   /// The best rate for this type of the factors; throws if a product is wrong.
   template <class T>
   json gflops(Precision precision) {
+    using cuda::GemmOutput;
+    constexpr bool kShort = sizeof(T) < sizeof(float);
     const std::int64_t n = size(precision);
-    auto* dev_a = reinterpret_cast<T*>(a_.data());
-    auto* dev_b = reinterpret_cast<T*>(b_.data());
-    fill_random(dev_a, n * n, 2, gpu_, watch_.stream());
-    fill_random(dev_b, n * n, 3, gpu_, watch_.stream());
-    std::vector<cuda::GemmOutput> outputs{cuda::GemmOutput::wide};
-    if (sizeof(T) < sizeof(float)) outputs.push_back(cuda::GemmOutput::as_factors);
-    double best = kInfinite;
-    for (const auto output : outputs) {
-      const auto multiply = [&] {
-        cublas_.gemm(precision, CUBLAS_OP_T, CUBLAS_OP_N, n, n, n, 1, dev_a, n, dev_b, n, 0,
+    fill_factors<T>(n);
+    const auto into = [&](GemmOutput output) {
+      return [this, precision, n, output] {
+        cublas_.gemm(precision, CUBLAS_OP_T, CUBLAS_OP_N, n, n, n, 1, a_.data(), n, b_.data(), n, 0,
                      c_.data(), n, output);
       };
-      multiply();  // loads the kernels
-      const double began = host_seconds();
-      do {
-        best = std::min(best, watch_.best_seconds(2, multiply));
-      } while (host_seconds() - began < kSeconds);
-      if (output == cuda::GemmOutput::as_factors || sizeof(T) > sizeof(float)) {
-        check_product(dev_a, dev_b, reinterpret_cast<const T*>(c_.data()), n);
-      } else {
-        check_product(dev_a, dev_b, c_.data(), n);
-      }
+    };
+    double best =
+        checked_seconds<T, std::conditional_t<kShort, float, T>>(n, into(GemmOutput::wide));
+    if constexpr (kShort) {
+      best = std::min(best, checked_seconds<T, T>(n, into(GemmOutput::as_factors)));
     }
-    return rate(2 * std::pow(static_cast<double>(n), 3), best);
+    return rate(operations(n), best);
+  }
+
+  /// The same of bytes, whose sums are int32: 10^9 operations a second, none of them on
+  /// floating-point numbers.
+  json int8_gops() {
+    const std::int64_t n = size_;
+    fill_factors<std::int8_t>(n);
+    const auto* dev_a = reinterpret_cast<const std::int8_t*>(a_.data());
+    const auto* dev_b = reinterpret_cast<const std::int8_t*>(b_.data());
+    auto* dev_c = reinterpret_cast<std::int32_t*>(c_.data());
+    const double best = checked_seconds<std::int8_t, std::int32_t>(n, [&] {
+      cublas_.gemm_int8(CUBLAS_OP_T, CUBLAS_OP_N, n, n, n, 1, dev_a, n, dev_b, n, 0, dev_c, n);
+    });
+    return rate(operations(n), best);
   }
 
  private:
@@ -522,8 +533,31 @@ class MatrixProducts {
            256;
   }
 
+  static double operations(std::int64_t n) { return 2 * std::pow(static_cast<double>(n), 3); }
+
+  template <class T>
+  void fill_factors(std::int64_t n) {
+    fill_random(reinterpret_cast<T*>(a_.data()), n * n, 2, gpu_, watch_.stream());
+    fill_random(reinterpret_cast<T*>(b_.data()), n * n, 3, gpu_, watch_.stream());
+  }
+
+  /// The shortest of some repetitions; throws if the product of factors T that `multiply` writes,
+  /// in elements of type Product, is wrong.
+  template <class T, class Product, class Multiply>
+  double checked_seconds(std::int64_t n, const Multiply& multiply) const {
+    multiply();  // loads the kernels
+    double best = kInfinite;
+    const double began = host_seconds();
+    do {
+      best = std::min(best, watch_.best_seconds(2, multiply));
+    } while (host_seconds() - began < kSeconds);
+    check_product(reinterpret_cast<const T*>(a_.data()), reinterpret_cast<const T*>(b_.data()),
+                  reinterpret_cast<const Product*>(c_.data()), n);
+    return best;
+  }
+
   /// Some elements against float64. Rounding stays far below the bound, and a sum of other products
-  /// hardly ever does.
+  /// hardly ever does. Whole numbers have no rounding, and float64 holds them.
   template <class T, class Product>
   void check_product(const T* dev_a, const T* dev_b, const Product* dev_c, std::int64_t n) const {
     const auto edge = static_cast<std::size_t>(n);
@@ -544,7 +578,9 @@ class MatrixProducts {
       for (std::size_t t = 0; t < edge; ++t) {
         expected += as_double(column_a[t]) * as_double(column_b[t]);
       }
-      const double bound = 0.01 * (std::sqrt(static_cast<double>(edge)) + std::abs(expected));
+      const double bound = std::is_integral_v<T>
+                               ? 0
+                               : 0.01 * (std::sqrt(static_cast<double>(edge)) + std::abs(expected));
       if (!(std::abs(as_double(element) - expected) <= bound)) {
         throw std::runtime_error("cuBLAS returned a wrong matrix product");
       }
@@ -663,20 +699,21 @@ nlohmann::json measure_gpu_ceilings(double effort) {
       attempt("the grid barrier", [&] { return grid_barrier_seconds(*gpu, watch); });
 
   auto& gemm = ceilings["gemm_gflops"];
-  gemm = {
-      {"f64", nullptr}, {"f32", nullptr}, {"tf32", nullptr}, {"f16", nullptr}, {"bf16", nullptr}};
+  gemm = {{"f64", nullptr}, {"f32", nullptr},  {"tf32", nullptr},
+          {"f16", nullptr}, {"bf16", nullptr}, {"int8", nullptr}};
   json gemm_size{{"f64", nullptr}, {"others", nullptr}};
   attempt("the matrix product", [&] {
     MatrixProducts products(effort, *gpu, watch);
     gemm_size = {{"f64", products.size(Precision::f64)}, {"others", products.size(Precision::f32)}};
-    const auto measure = [&](const char* name, const auto& gflops) {
-      gemm[name] = attempt(std::string("the matrix product in ") + name, gflops);
+    const auto measure = [&](const char* name, const auto& product) {
+      gemm[name] = attempt(std::string("the matrix product in ") + name, product);
     };
     measure("f64", [&] { return products.gflops<double>(Precision::f64); });
     measure("f32", [&] { return products.gflops<float>(Precision::f32); });
     measure("tf32", [&] { return products.gflops<float>(Precision::tf32); });
     measure("f16", [&] { return products.gflops<__half>(Precision::f16); });
     measure("bf16", [&] { return products.gflops<__nv_bfloat16>(Precision::bf16); });
+    measure("int8", [&] { return products.int8_gops(); });
     return json();
   });
 
