@@ -12,6 +12,7 @@ import pytest
 
 from plots.captions import partial_sentence, parts_sentence
 from plots.load import load_result
+from tests.plots import synthetic
 from tests.support import kmeans_bench, needs_program, small_experiment
 
 SHAPE = {"n": 60, "d": 2, "k": 3, "iterations": 3}
@@ -199,6 +200,27 @@ def test_parts_without_threads_may_wait_differently(parts: list[Path], tmp_path:
     environment = read(tmp_path / "out.json")["context"]["environment"]
     assert environment["openmp_waiting"] == "default"
     assert sum(told in warning for warning in environment["warnings"]) == 1
+
+
+def test_a_ceiling_that_one_part_lacks_is_no_difference(parts: list[Path], tmp_path: Path) -> None:
+    def multiplying(rate: float | None) -> Any:
+        def edit(data: dict[str, Any]) -> None:
+            gpu = data["context"]["ceilings"]["gpu"] = synthetic.gpu_ceilings()
+            del gpu["gemm_gflops"]["int8"]
+            if rate is not None:
+                gpu["gemm_gflops"]["int8"] = rate
+
+        return edit
+
+    (tmp_path / "a").mkdir()
+    one = edited(parts[0], tmp_path / "a", multiplying(1.5e6))
+    told = "gpu/gemm_gflops/int8 was 1e+06 on one and 1.5e+06 on another"
+    for rate in (None, 1e6):
+        other = edited(parts[1], tmp_path, multiplying(rate))
+        run = kmeans_bench("merge", one, other, "--out", tmp_path / "out.json")
+        assert (told in run.stderr) == (rate is not None)
+        gpu = read(tmp_path / "out.json")["context"]["ceilings"]["gpu"]
+        assert gpu["gemm_gflops"]["int8"] == 1.5e6
 
 
 def edited(part: Path, folder: Path, edit: Any) -> Path:
