@@ -76,12 +76,25 @@ static __global__ void copy_points_as_bytes_kernel(const float* __restrict__ dev
   }
 }
 
+/// How much half a squared norm may be, in units of the products.
+__host__ __device__ inline double most_of_norm(const Extents& s) {
+  return static_cast<double>(kMost) * kMost *
+         static_cast<double>(s.padded - static_cast<int>(s.d) - kOtherColumns);
+}
+/// How far the coordinates have to reach for half a squared norm of 1 to be that.
+inline double reach_of_norm(const Extents& s, const ByteSteps& steps) {
+  return kMost / (most_of_norm(s) * steps.step);
+}
+constexpr double kMostRaised = 8;  // so much does a reach grow by a norm
+
 /// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless that is null
-/// or it has none; dev_reaches: its largest scaled coordinate's magnitude. too_far is false before.
+/// or it has none; dev_reaches: its largest scaled coordinate's magnitude, or more where the columns for its norm would
+/// not hold it: coordinates all as large. too_far is false before.
 static __global__ void divide_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
                                      float* __restrict__ dev_centroids, std::int64_t d,
                                      std::int64_t k, const float* __restrict__ dev_mean,
-                                     double scale, float* __restrict__ dev_reaches,
+                                     double scale, double reach_of_norm,
+                                     float* __restrict__ dev_reaches,
                                      TensorState* __restrict__ dev_state) {
   await_kernels_before();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
@@ -94,6 +107,7 @@ static __global__ void divide_kernel(const Integer* __restrict__ dev_sums, doubl
   const Integer* sums = dev_sums + j * (d + 1);
   const auto count = dev_sums != nullptr ? static_cast<long long>(sums[d]) : 0;
   float reach = 0;
+  double squared = 0;
 #pragma unroll 4
   for (std::int64_t t = lane; t < d; t += 32) {
     float* dev_own = dev_centroids + j * d + t;
@@ -103,10 +117,15 @@ static __global__ void divide_kernel(const Integer* __restrict__ dev_sums, doubl
       dev_state->too_far = 1;
     } else {
       reach = fmaxf(reach, __double2float_ru(fabs(c)));
+      squared += c * c;
     }
   }
-  const unsigned reach_bits = __reduce_max_sync(kAllLanes, __float_as_uint(reach));
-  if (lane == 0) dev_reaches[j] = __uint_as_float(reach_bits);
+  reach = __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(reach)));
+  // Twelve bits of the step are 2^-11 of it, so that it may be as much less than this needs.
+  const double needed = 1.001 * warp_sum(squared) / 2 * reach_of_norm;
+  if (lane == 0) {
+    dev_reaches[j] = fmaxf(reach, __double2float_ru(fmin(needed, kMostRaised * reach)));
+  }
 }
 
 constexpr int kOrderThreads = 1024;
@@ -204,8 +223,7 @@ static __global__ void copy_centroids_kernel(const float* __restrict__ dev_centr
   constexpr double kMostByRest = kByRestParts * kMost;
   const double beyond = fmax(by_length - kMostByLength, 0.0) * (kLengthParts * kMost) +
                         fmax(by_rest - kMostByRest, 0.0) * (kRestParts * kMost);
-  const int norm_columns = s.padded - static_cast<int>(s.d) - kOtherColumns;
-  const double most = static_cast<double>(kMost) * kMost * norm_columns;
+  const double most = most_of_norm(s);
   double norm = floor(half_norm * (1 - kRounded) / unit) - 1 - beyond;
   norm = exists ? fmin(norm, most) : most;
   if (norm < -most) {

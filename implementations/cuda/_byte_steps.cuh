@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <limits>
 
 #include "implementations/cuda/_centred.cuh"
 #include "implementations/cuda/_exact.cuh"
@@ -65,17 +66,19 @@ struct Reaches {
   float of[kReachCount] = {2.5F, 3, 3.5F, 4, 4.5F, 5, 6, 8, 12, 20, 40, 100};
 };
 struct SampleSums {
+  unsigned long long rows;
   double squares;  // of all coordinates
   double lengths;
   unsigned longest;           // its bits
   double rests[kReachCount];  // their squares
 };
 
-/// A warp a row of the sample. `mean_coordinate` 0: squares and lengths; else what each reach leaves.
+/// A warp a row of the sample, those longer than `most` left out. `mean_coordinate` 0: squares and lengths; else what
+/// each reach leaves.
 static __global__ void sample_rests_kernel(const float* __restrict__ dev_points, std::int64_t n,
                                            std::int64_t d, std::int64_t sampled,
                                            const float* __restrict__ dev_mean, double scale,
-                                           double mean_coordinate, Reaches reaches,
+                                           double most, double mean_coordinate, Reaches reaches,
                                            SampleSums* __restrict__ dev_sums) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
@@ -84,14 +87,16 @@ static __global__ void sample_rests_kernel(const float* __restrict__ dev_points,
   const auto coordinate = [&](std::int64_t t) {
     return (static_cast<double>(point[t]) - dev_mean[t]) * scale;
   };
+  double whole_square = 0;
+  for (std::int64_t t = lane; t < d; t += 32) whole_square += coordinate(t) * coordinate(t);
+  whole_square = warp_sum(whole_square);
+  if (sqrt(whole_square) > most) return;
   if (mean_coordinate == 0) {
-    double square = 0;
-    for (std::int64_t t = lane; t < d; t += 32) square += coordinate(t) * coordinate(t);
-    square = warp_sum(square);
     if (lane != 0) return;
-    atomicAdd(&dev_sums->squares, square);
-    atomicAdd(&dev_sums->lengths, sqrt(square));
-    atomicMax(&dev_sums->longest, __float_as_uint(__double2float_ru(sqrt(square))));
+    atomicAdd(&dev_sums->rows, 1ULL);
+    atomicAdd(&dev_sums->squares, whole_square);
+    atomicAdd(&dev_sums->lengths, sqrt(whole_square));
+    atomicMax(&dev_sums->longest, __float_as_uint(__double2float_ru(sqrt(whole_square))));
     return;
   }
   for (int r = 0; r < kReachCount; ++r) {
@@ -111,34 +116,45 @@ inline ByteSteps byte_steps(const DeviceBuffer<float>& dev_points, std::int64_t 
                             const CopyFrame& frame) {
   const std::int64_t sampled = std::min<std::int64_t>(n, 16384);
   const DeviceBuffer<SampleSums> dev_sums(1);
-  dev_sums.zero();
-  SampleSums sums{};
   const Reaches reaches;
-  const auto sample = [&](double mean_coordinate) {
+  const auto sample = [&](double most, double mean_coordinate) {
+    dev_sums.zero();
     sample_rests_kernel<<<blocks_for(sampled * 32, 256), 256>>>(
-        dev_points.data(), n, d, sampled, frame.dev_mean.data(), frame.scale, mean_coordinate,
+        dev_points.data(), n, d, sampled, frame.dev_mean.data(), frame.scale, most, mean_coordinate,
         reaches, dev_sums.data());
     KMEANS_CUDA_LAUNCHED(sample_rests_kernel);
+    SampleSums sums{};
     dev_sums.download(&sums);
+    return sums;
   };
-  sample(0);
+  // Few rows that are far longer than the others would make steps of all that tell little of the others. Such rows
+  // count in the mean at first, and less each time.
+  constexpr double kFarLonger = 4;
+  double most = std::numeric_limits<double>::infinity();
+  SampleSums sums{};
+  double mean_length = 0;
+  float longest = 0;
+  for (int pass = 0; pass < 4; ++pass) {
+    sums = sample(most, 0);
+    mean_length = sums.lengths / static_cast<double>(sums.rows);
+    std::memcpy(&longest, &sums.longest, sizeof(longest));
+    if (longest <= kFarLonger * mean_length) break;
+    most = kFarLonger * mean_length;
+  }
+  const double rows = static_cast<double>(sums.rows);
   const double mean_coordinate =
-      std::max(std::sqrt(sums.squares / static_cast<double>(sampled * d)), 0x1p-30);
-  sample(mean_coordinate);
+      std::max(std::sqrt(sums.squares / (rows * static_cast<double>(d))), 0x1p-30);
+  sums = sample(most, mean_coordinate);
   const auto* least = std::min_element(std::begin(sums.rests), std::end(sums.rests));
   const float reach = reaches.of[least - std::begin(sums.rests)];
   const float step = step_above(static_cast<float>(reach * mean_coordinate / kMost));
   const double root = std::sqrt(static_cast<double>(d));
-  float longest = 0;
-  std::memcpy(&longest, &sums.longest, sizeof(longest));
   // Points that exceed what the parts hold are open in every iteration: few, so that the units of the others'
   // lengths stay small.
-  const double length = std::min(1.25 * static_cast<double>(longest),
-                                 4 * sums.lengths / static_cast<double>(sampled));
+  const double length = std::min(1.25 * static_cast<double>(longest), kFarLonger * mean_length);
   // The product of what is in two parts and what is in three is some 12 d.
   const double usual = std::max(25.0, static_cast<double>(d) / 15);
-  const double rest =
-      std::max(std::sqrt(*least / static_cast<double>(sampled)), 0.07 * root * step);
+  const double rest = std::max(std::sqrt(*least / rows), 0.07 * root * step);
   return {.step = step,
           .of_lengths = std::max(length, 0x1p-20) / (kLengthParts * kMost),
           .of_rests = std::max(rest, 0x1p-30) / usual};

@@ -21,17 +21,20 @@ class IterationGraph {
     }
   }
 
-  /// launch(stream) puts the kernels of an iteration into the stream; they do not run.
+  /// launch(stream) puts the kernels of an iteration into the stream; they do not run. `repeats`: more than one are
+  /// launched at a time.
   template <class Launch>
-  void record(const Launch& launch) {
+  void record(const Launch& launch, bool repeats = true) {
     KMEANS_CUDA(cudaDeviceSynchronize());
     one_ = recorded(launch, 1);
-    some_ = recorded(launch, kSome);
+    if (repeats) some_ = recorded(launch, kSome);
   }
 
   /// They run so often, after what the default stream has before.
   void launch(std::int64_t iterations) const {
-    for (; iterations >= kSome; iterations -= kSome) KMEANS_CUDA(cudaGraphLaunch(some_, nullptr));
+    for (; some_ != nullptr && iterations >= kSome; iterations -= kSome) {
+      KMEANS_CUDA(cudaGraphLaunch(some_, nullptr));
+    }
     for (; iterations > 0; --iterations) KMEANS_CUDA(cudaGraphLaunch(one_, nullptr));
   }
 

@@ -95,11 +95,14 @@ struct FindCandidates {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
-      lengths[row] = i < static_cast<int>(s.n) ? dev_point_lengths[i] : float2{};
-      upper[row] = i < static_cast<int>(s.n) ? INFINITY : -INFINITY;
+      const bool exists = i < static_cast<int>(s.n);
+      lengths[row] = exists ? dev_point_lengths[i] : float2{};
+      // What cannot be decided here anyway is not looked at.
+      const bool looks = exists && judges && lengths[row].x < INFINITY;
+      upper[row] = looks ? INFINITY : -INFINITY;
       spread[row] = 0;
       counts[row] = 0;
-      const std::int32_t label = i < static_cast<int>(s.n) ? dev_labels[i] : -1;
+      const std::int32_t label = looks ? dev_labels[i] : -1;
       places[row] = label >= 0 ? dev_places[label] : -1;
     }
   }
@@ -206,6 +209,7 @@ struct FindCandidates {
       if (counts[row] < kFound) *found(row, counts[row]) = place;
       ++counts[row];
     }
+    if (counts[row] > kFound) upper[row] = -INFINITY;  // it is left to float16
   }
 
   __device__ void end(const Extents& s, int first_row) {
@@ -369,7 +373,7 @@ class CudaInt8 final : public CudaLloyd<float> {
                          plan_.shared_bytes);
     });
     copy_points();
-    first_iteration_.record([this](cudaStream_t stream) { launch(true, stream); });
+    first_iteration_.record([this](cudaStream_t stream) { launch(true, stream); }, false);
     iteration_.record([this](cudaStream_t stream) { launch(false, stream); });
   }
 
@@ -435,7 +439,8 @@ class CudaInt8 final : public CudaLloyd<float> {
     const auto [n, d, k, precision] = shape();
     launch_early(divide_kernel, blocks_for(k * 32, 256), 256, 0, stream, dev_totals,
                  sums_.inverse_scale(), dev_centroids_.data(), d, k, frame_.dev_mean.data(),
-                 frame_.scale, dev_reaches_.data(), dev_state_.data());
+                 frame_.scale, reach_of_norm(extents_, steps_), dev_reaches_.data(),
+                 dev_state_.data());
     launch_early(order_kernel, 1, kOrderThreads, 0, stream, dev_reaches_.data(), k,
                  dev_order_.data(), dev_places_.data());
     launch_early(copy_centroids_kernel,
