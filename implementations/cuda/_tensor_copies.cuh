@@ -32,6 +32,13 @@ constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds wit
 __host__ __device__ constexpr double product_error(std::int64_t padded) {
   return static_cast<double>(padded / 16 + 1) * 17 * 0x1p-23;
 }
+/// 1 / (1 - error) and less than a part in a thousand more: what the bound's own terms lose of themselves.
+__host__ __device__ constexpr double above_product_error(double error) { return 1 + 2 * error; }
+/// Of a centroid's halved squared norm, what it is lowered by, and what its upper bound is raised by: the products'
+/// error, float16's two parts and float64's roundings.
+__host__ __device__ constexpr double norm_share(double error) {
+  return error * above_product_error(error) + 0x1p-20;
+}
 
 /// Columns of a copy: the coordinates and the extra ones, whole steps of the matrix instruction.
 inline std::int64_t padded_for(std::int64_t d) { return (d + kExtra + 15) / 16 * 16; }
@@ -117,17 +124,17 @@ static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_p
   }
 }
 
-/// Upper less lower bound of half a squared distance is at most X a + R b and a share of the centroid's
+/// Upper less lower bound of half a squared distance is at most X a + R b and two shares of the centroid's
 /// halved squared norm, which is at most (a + b)^2 / 8; X, R: of the point (dev_lengths), a, b: of the
-/// centroid (dev_widths). Twice that share, and as much again as float64 rounds; and twice what the bias
+/// centroid (dev_widths). Those shares, and as much again as float64 rounds; and twice what the bias
 /// is off by:
 struct BoundShares {
   float by_norm;
   float always;
 };
 inline BoundShares bound_shares(std::int64_t d, const Bias& bias) {
-  return {.by_norm = static_cast<float>((8 * product_error(padded_for(d)) + 0x1p-18 + 0x1p-28) / 8 *
-                                        1.001),
+  const double shares = 2 * norm_share(product_error(padded_for(d)));
+  return {.by_norm = static_cast<float>((shares + 0x1p-28) / 8 * 1.001),
           .always = 0x1p-21F + 2.002F * kBiasError * bias.added};
 }
 __device__ inline float bound_width(const float2& point, const __half2& centroid,
@@ -196,15 +203,16 @@ static __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_su
   const double length = kUp * sqrt(warp_sum(squared_copy));
   const double rest = kUp * sqrt(warp_sum(squared_rest));
   // |x'.c' - x~.c~| <= |x'| |c' - c~| + |x' - x~| |c~|; the products' own error by |x~| |c~|.
-  const __half by_length = half_up(rest * (1 + 2 * error) + 2 * error * length);
-  const __half by_rest = half_up(length * (1 + 2 * error));
+  const double above = above_product_error(error);
+  const __half by_length = half_up((rest + error * length) * above);
+  const __half by_rest = half_up(length * above);
   if (lane == 0) {
     // Its two parts together are 2^-22 of it off, and where they are tiny 2^-25.
     const double low =
-        half_norm * (1 - 4 * error - 0x1p-20) - kTinyNorm + bias.added * (1 - double{kBiasError});
+        half_norm * (1 - norm_share(error)) - kTinyNorm + bias.added * (1 - double{kBiasError});
     if (!bias.suffices(2 * static_cast<double>(__half2float(by_length)),
                        2 * static_cast<double>(__half2float(by_rest)),
-                       half_norm * (8 * error + 0x1p-18) + 2 * kBiasError * bias.added + 0x1p-21)) {
+                       2 * half_norm * norm_share(error) + 2 * kBiasError * bias.added + 0x1p-21)) {
       dev_state->too_far = 1;
     }
     const __half high_part = __double2half(exists ? low : 60000.0);
