@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "implementations/cuda/_candidates.cuh"
 #include "implementations/cuda/_centred.cuh"
@@ -32,27 +33,59 @@ constexpr int kPending = 32;  // that a warp collects before it makes room for t
 constexpr std::int64_t kPendingBytes = kPending * sizeof(Undecided);
 
 /// Points in float16, as copy_points_kernel() leaves them: all, row by row; or those that dev_map names, from entry
-/// `first` on, as many as *dev_count says.
+/// `first` on, as many as *dev_count says. Where so many would not have been gathered (`gathered`), none of those; and
+/// of all, where that is given, all then and none else.
 struct HalfRows {
   const __half* dev_copy;
   const float2* dev_lengths;
   const std::int32_t* dev_map = nullptr;
   const unsigned long long* dev_count = nullptr;
   std::int64_t first = 0;
+  std::int64_t gathered = std::numeric_limits<std::int64_t>::max();
 
   /// At most `most`.
   [[nodiscard]] __device__ std::int64_t count(std::int64_t most) const {
     if (dev_count == nullptr) return most;
-    return min(max(static_cast<std::int64_t>(*dev_count) - first, std::int64_t{0}), most);
+    const auto listed = static_cast<std::int64_t>(*dev_count);
+    if (dev_map == nullptr) return listed > gathered ? most : 0;
+    return listed > gathered ? 0 : min(max(listed - first, std::int64_t{0}), most);
   }
   [[nodiscard]] __device__ std::int32_t point_of(int row) const {
     return dev_map == nullptr ? row : dev_map[first + row];
   }
 };
 
-/// The first pass: the nearest centroid by its bound, and the points for which that may not be it.
-template <int kColumns, class Owner>
+/// What is known of points' distances in the frame of their copies, from iteration to iteration: an upper bound of the
+/// one to the own centroid, a lower bound of the one to any other.
+struct KeptBounds {
+  float* dev_upper;
+  float* dev_lower;
+  const float* dev_half_squares;  // of the points' lengths, rounded down
+  float added;                    // to the accumulators' bounds
+
+  /// Of a point by the bounds of the two nearest: of half the squared distances less half the point's squared length.
+  __device__ void keep(std::int32_t point, float upper, float next) const {
+    const float half_square = dev_half_squares[point];
+    // Above its rounding, and float64's in the definition.
+    const float above = __fmaf_ru(half_square, 1 + 0x1p-21F, 0x1p-100F);
+    const float far = __fadd_ru(__fsub_ru(upper, added), above);
+    const float near = __fadd_rd(__fsub_rd(next, added), half_square);
+    dev_upper[point] = __fsqrt_ru(__fmul_ru(2, fmaxf(far, 0)));
+    dev_lower[point] = __fsqrt_rd(__fmul_rd(2, fmaxf(near, 0)));
+  }
+  /// Nothing is known.
+  __device__ void forget(std::int32_t point) const {
+    dev_upper[point] = INFINITY;
+    dev_lower[point] = 0;
+  }
+};
+
+/// The first pass: the nearest centroid by its bound, and the points for which that may not be it. kInParts: blocks
+/// share out the centroids, and join_parts_kernel() takes what each found. kKeeps: bounds for the next iterations.
+template <int kColumns, class Owner, bool kInParts = false, bool kKeeps = false>
 struct FindNearest {
+  static_assert(!kInParts || !kKeeps);
+
   using Element = __half;
   using Sum = float;
   static constexpr std::int64_t kWarpBytes = kPendingBytes;
@@ -67,8 +100,11 @@ struct FindNearest {
   float* __restrict__ dev_limits;      // of the undecided: what is above it is not the nearest
   Pair* __restrict__ dev_pairs;        // undecided, too, but between two
   TensorState* __restrict__ dev_state;
+  Nearest* __restrict__ dev_found;  // kInParts: of each part's rows
+  KeptBounds kept;                  // kKeeps
 
   Nearest nearest[2];
+  float next[2];      // kKeeps: what is not above any lower bound but the least
   float2 lengths[2];  // of the lane's rows
   int count;          // of rows
   int own_row;  // of a warp's: of four lanes that share two rows, the first two judge one each
@@ -80,7 +116,9 @@ struct FindNearest {
     return rows.dev_count == nullptr ? s.point_tiles
                                      : (rows.count(s.n) + kTileRows - 1) / kTileRows;
   }
-  __device__ static int parts(const Extents& /*s*/, std::int64_t /*rounds*/) { return 1; }
+  __device__ static int parts(const Extents& s, std::int64_t /*rounds*/) {
+    return kInParts ? s.parts : 1;
+  }
 
   __device__ void start(const Extents& s, void* of_warp) {
     count = static_cast<int>(rows.count(s.n));
@@ -95,6 +133,7 @@ struct FindNearest {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       nearest[row] = {};
+      next[row] = INFINITY;
       const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
       lengths[row] = i < count ? rows.dev_lengths[i] : float2{};
     }
@@ -116,7 +155,12 @@ struct FindNearest {
       const int column = column_of(near);
       const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
       const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));
-      nearest[row].look(near - kKeyError * near, near + width);
+      const float lower = near - kKeyError * near;
+      if constexpr (kKeeps) {
+        const float least_of_both = fmaxf(nearest[row].lower, lower);
+        next[row] = fminf(fminf(next[row], least_of_both), next_of(sums, row, near));
+      }
+      nearest[row].look(lower, near + width);
       // Above the roundings here.
       const float limit = __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
       const float large_limit = limit * kLarge;
@@ -130,17 +174,60 @@ struct FindNearest {
     }
   }
 
-  __device__ void end(const Extents& /*s*/, int first_row) {
+  /// The least of a row's sums that are not as near as makes no difference to the least. Those that are, which the
+  /// subtraction makes large, leave the point open.
+  __device__ static float next_of(const float (&sums)[kColumns / 2], int row, float near) {
+    const unsigned above_near = (__float_as_uint(near) | ((1U << kIndexBits) - 1)) + 1;
+    unsigned least = 0xffffffff;
+#pragma unroll
+    for (int e = 0; e < kColumns / 4; ++e) {
+      const float sum = sums[e / 2 * 4 + 2 * row + e % 2];
+      least = __viaddmin_u32(__float_as_uint(sum), 0U - above_near, least);
+    }
+    return least < 0x80000000 ? __uint_as_float(above_near + least) : near;
+  }
+
+  __device__ void end(const Extents& s, int first_row) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const bool odd = lane % 2 != 0;
     Nearest own = odd ? nearest[1] : nearest[0];
-    const Nearest given = odd ? nearest[0] : nearest[1];
-    own.join(given.from(1));
-    own.join(own.from(2));
+    const Nearest others = odd ? nearest[0] : nearest[1];
+    const Nearest given = others.from(1);
+    [[maybe_unused]] float own_next = INFINITY;
+    if constexpr (kKeeps) {
+      own_next =
+          fminf(odd ? next[1] : next[0], __shfl_xor_sync(kAllLanes, odd ? next[0] : next[1], 1));
+      own_next = fminf(own_next, fmaxf(own.lower, given.lower));
+    }
+    own.join(given);
+    const Nearest rest = own.from(2);
+    if constexpr (kKeeps) {
+      own_next = fminf(own_next, __shfl_xor_sync(kAllLanes, own_next, 2));
+      own_next = fminf(own_next, fmaxf(own.lower, rest.lower));
+    }
+    own.join(rest);
     const int i = first_row + own_row;
     const bool writes = lane % 4 < 2 && i < count;
+    if constexpr (kInParts) {
+      const unsigned part = blockIdx.x / (gridDim.x / s.parts);
+      if (writes) dev_found[part * s.n + i] = own;
+    } else {
+      conclude(own, i, writes, own_next);
+    }
+  }
+
+  /// All that there is of a row is known.
+  __device__ void conclude(const Nearest& own, int i, bool writes, float own_next) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
     const bool decided = judges && own.decided();
     if (writes && decided) dev_nearest[rows.point_of(i)] = own.index();
+    if constexpr (kKeeps) {
+      if (writes && decided) {
+        kept.keep(rows.point_of(i), own.upper, own_next);
+      } else if (writes) {
+        kept.forget(rows.point_of(i));
+      }
+    }
     const unsigned open = __ballot_sync(kAllLanes, writes && !decided);
     if (open == 0) return;
     // A place in memory for each at once would wait for an atomic addition in most tiles.
@@ -181,6 +268,28 @@ struct FindNearest {
   }
 };
 
+constexpr int kJoinThreads = 256;
+
+/// What the parts found of each row, a lane a row.
+template <class Pass>
+static __global__ void __launch_bounds__(kJoinThreads)
+    join_parts_kernel(Extents s, const Nearest* __restrict__ dev_found, Pass pass) {
+  __shared__ Undecided pending[kJoinThreads / 32][kPending];
+  await_kernels_before();
+  pass.start(s, pending[threadIdx.x / 32]);
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kJoinThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kJoinThreads + threadIdx.x;
+       i - lane < pass.count; i += stride) {
+    Nearest own;
+    if (i < pass.count) {
+      for (int part = 0; part < s.parts; ++part) own.join(dev_found[part * s.n + i]);
+    }
+    pass.conclude(own, static_cast<int>(i), i < pass.count, INFINITY);
+  }
+  pass.finish();
+}
+
 /// The second pass, over the undecided points: all centroids whose bound is not above the limit.
 template <int kColumns, class Owner>
 struct ListCandidates {
@@ -209,7 +318,7 @@ struct ListCandidates {
     if (s.stays || rounds == 0) return 1;
     const auto blocks = static_cast<std::int64_t>(gridDim.x);
     return static_cast<int>(
-        min(max(blocks / rounds, std::int64_t{1}), std::int64_t{s.centroid_tiles}));
+        min(max(blocks / rounds, std::int64_t{s.parts}), std::int64_t{s.centroid_tiles}));
   }
 
   __device__ void start(const Extents& /*s*/, void* /*of_warp*/) {}
@@ -256,25 +365,31 @@ inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu) {
 /// Of device memory, beside what is copied and mapped of the points.
 inline double half_filter_bytes(const Shape& s, double rows) {
   const auto padded = static_cast<double>(padded_for(s.d));
+  // More coordinates than that have points stream, in parts.
+  const double parts =
+      s.d > 600 ? std::min(static_cast<double>(s.k) / 128 + 1, double{kMaxParts}) : 0;
   const double k = static_cast<double>(s.k) + 256;
   const double open = rows / 8 + 4352;
-  return 28 * rows + open * (2 * padded + 4 * kMaxCandidates + 4) +
+  return (28 + sizeof(Nearest) * parts) * rows + open * (2 * padded + 4 * kMaxCandidates + 4) +
          k * (2 * padded + 4.0 * static_cast<double>(s.d) + 24);
 }
 
-/// The passes, and what they need on the GPU. Owner: the variant, whose own the kernels are, since each source allows its
-/// kernels their shared memory.
-template <class Owner>
+/// The passes, and what they need on the GPU: find(), of all rows or of some after others, then settle(). Owner: the
+/// variant, whose own the kernels are, since each source allows its kernels their shared memory. kKeeps: find() leaves
+/// bounds, where points do not stream.
+template <class Owner, bool kKeeps = false>
 class HalfFilter {
  public:
   HalfFilter() = default;
   /// `rows`: of the shape's points, at a time, at most; mapped: HalfRows::dev_map is given.
   HalfFilter(const Shape& shape, std::int64_t rows, bool mapped, const GpuDevice& gpu)
       : plan_(half_plan_of(shape, gpu)),
-        extents_(extents_of({rows, shape.d, shape.k, shape.precision}, plan_, padded_for(shape.d))),
+        extents_(in_parts(
+            extents_of({rows, shape.d, shape.k, shape.precision}, plan_, padded_for(shape.d)),
+            plan_, gpu)),
         listed_(std::max<std::int64_t>(std::min<std::int64_t>(rows, 4096), rows / 8)),
-        blocks_(static_cast<unsigned>(
-            std::min<std::int64_t>(gpu.multiprocessors, extents_.point_tiles / plan_.groups))),
+        blocks_(static_cast<unsigned>(std::min<std::int64_t>(
+            gpu.multiprocessors, extents_.point_tiles / plan_.groups * extents_.parts))),
         fill_(static_cast<unsigned>(4 * gpu.multiprocessors)),
         pitch_(ceil_div(shape.k, kSearchThreads) * kSearchThreads),
         dev_centroids_copy_(std::int64_t{extents_.centroid_tiles} * plan_.columns *
@@ -290,12 +405,13 @@ class HalfFilter {
                   tile_elements(extents_)),
         dev_candidate_counts_(listed_),
         dev_candidates_(listed_ * kMaxCandidates),
+        dev_found_(plan_.streams ? extents_.parts * rows : 0),
         dev_state_(1) {
     dev_rows_.zero();
     with_own_kernels([this](auto columns, auto groups, auto cut) {
       using Stages = decltype(cut);
-      allow_shared_bytes(multiply_kernel<columns, groups, Stages, FindNearest<columns, Owner>>,
-                         plan_.shared_bytes);
+      using First = FindNearest<columns, Owner, Stages::kStreams, kKeeps && !Stages::kStreams>;
+      allow_shared_bytes(multiply_kernel<columns, groups, Stages, First>, plan_.shared_bytes);
       allow_shared_bytes(multiply_kernel<columns, groups, Stages, ListCandidates<columns, Owner>>,
                          plan_.shared_bytes);
     });
@@ -310,6 +426,8 @@ class HalfFilter {
   void restart() const { dev_state_.zero(); }
   /// Of all points' copies.
   void set_bias(const Bias& bias) { bias_ = bias; }
+  /// kKeeps: where bounds go; of it the bias is set.
+  void set_kept(const KeptBounds& kept) { kept_ = kept; }
 
   /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
   void move_centroids(const Integer* dev_totals, double inverse_scale, float* dev_centroids,
@@ -323,25 +441,14 @@ class HalfFilter {
 
   void find(const HalfRows& rows, std::int32_t* dev_nearest, cudaStream_t stream) const {
     with_own_kernels([&](auto columns, auto groups, auto cut) {
-      const FindNearest<columns, Owner> pass{.rows = rows,
-                                             .dev_widths = dev_widths_.data(),
-                                             .shares = bound_shares(extents_.d, bias_),
-                                             .dev_nearest = dev_nearest,
-                                             .dev_undecided = dev_undecided_.data(),
-                                             .dev_undecided_points = undecided_points(rows),
-                                             .dev_limits = dev_limits_.data(),
-                                             .dev_pairs = dev_pairs_.data(),
-                                             .dev_state = dev_state_.data(),
-                                             .nearest = {},
-                                             .lengths = {},
-                                             .count = 0,
-                                             .own_row = 0,
-                                             .judges = false,
-                                             .pending = nullptr,
-                                             .pending_count = 0};
-      launch_early(multiply_kernel<columns, groups, decltype(cut), FindNearest<columns, Owner>>,
-                   blocks_, threads_for(groups), plan_.shared_bytes, stream, extents_,
-                   rows.dev_copy, dev_centroids_copy_.data(), pass);
+      using Stages = decltype(cut);
+      using First = FindNearest<columns, Owner, Stages::kStreams, kKeeps && !Stages::kStreams>;
+      launch_early(multiply_kernel<columns, groups, Stages, First>, blocks_, threads_for(groups),
+                   plan_.shared_bytes, stream, extents_, rows.dev_copy, dev_centroids_copy_.data(),
+                   first_pass<First>(rows, dev_nearest));
+      if constexpr (Stages::kStreams) {
+        join_parts(first_pass<FindNearest<columns, Owner>>(rows, dev_nearest), stream);
+      }
     });
   }
 
@@ -386,6 +493,43 @@ class HalfFilter {
   }
 
  private:
+  static Extents in_parts(Extents extents, const Plan& plan, const GpuDevice& gpu) {
+    if (plan.streams) {
+      extents.parts =
+          parts_for(extents.point_tiles / plan.groups, extents.centroid_tiles, gpu.multiprocessors);
+    }
+    return extents;
+  }
+
+  template <class Pass>
+  void join_parts(const Pass& pass, cudaStream_t stream) const {
+    launch_early(join_parts_kernel<Pass>, fill_, kJoinThreads, 0, stream, extents_,
+                 dev_found_.data(), pass);
+  }
+
+  template <class Pass>
+  [[nodiscard]] Pass first_pass(const HalfRows& rows, std::int32_t* dev_nearest) const {
+    return {.rows = rows,
+            .dev_widths = dev_widths_.data(),
+            .shares = bound_shares(extents_.d, bias_),
+            .dev_nearest = dev_nearest,
+            .dev_undecided = dev_undecided_.data(),
+            .dev_undecided_points = kKeeps ? dev_undecided_.data() : undecided_points(rows),
+            .dev_limits = dev_limits_.data(),
+            .dev_pairs = dev_pairs_.data(),
+            .dev_state = dev_state_.data(),
+            .dev_found = dev_found_.data(),
+            .kept = kept_,
+            .nearest = {},
+            .next = {},
+            .lengths = {},
+            .count = 0,
+            .own_row = 0,
+            .judges = false,
+            .pending = nullptr,
+            .pending_count = 0};
+  }
+
   template <class Use>
   void with_own_kernels(const Use& use) const {
     const auto bytes = extents_.padded * static_cast<int>(sizeof(__half));
@@ -403,6 +547,7 @@ class HalfFilter {
   unsigned fill_ = 0;  // blocks that occupy the GPU
   std::int64_t pitch_ = 0;
   Bias bias_;
+  KeptBounds kept_{};
   DeviceBuffer<__half> dev_centroids_copy_;
   DeviceBuffer<__half2> dev_widths_;  // of centroids
   DeviceBuffer<float> dev_columns_;   // the centroids, column-major, pitch_ of them
@@ -414,6 +559,7 @@ class HalfFilter {
   DeviceBuffer<__half> dev_rows_;  // of the undecided
   DeviceBuffer<std::int32_t> dev_candidate_counts_;
   DeviceBuffer<std::int32_t> dev_candidates_;
+  DeviceBuffer<Nearest> dev_found_;  // of the parts
   DeviceBuffer<TensorState> dev_state_;
 };
 

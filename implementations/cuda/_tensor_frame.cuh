@@ -26,6 +26,8 @@ constexpr int kStepBytes = 32;     // of a row in a product
 constexpr int kHeldProducts = 16;  // whole stages of two
 constexpr int kMaxStages = 24;
 constexpr int kMaxBuffers = 12;  // of points
+constexpr int kMaxParts = 32;
+constexpr std::int64_t kMostProducts = 1025;  // of a row: d up to 16 396 as float16
 constexpr std::int64_t kBarrierBytes = 1024;
 
 /// A shape as the kernels see it.
@@ -41,6 +43,7 @@ struct Extents {
   int stages;         // of shared memory for pieces of centroids
   bool stays;         // all centroids are in the stages, once and for all
   int turn;           // stages that a warp group multiplies before the next may; 0: no turns
+  int parts;          // of the centroids' tiles, each other blocks'
 };
 
 __host__ __device__ inline std::int64_t tile_elements(const Extents& s) {
@@ -48,13 +51,15 @@ __host__ __device__ inline std::int64_t tile_elements(const Extents& s) {
 }
 
 /// How a tile of centroids is fed: stages of kSteps products, then one of kRest if that is not 0.
-/// kAlone: a tile is one stage. kHeld: of the products, so many have their rows in registers.
-template <int kSteps_, int kRest_, bool kAlone_, int kHeld_ = 0>
+/// kAlone: a tile is one stage. kHeld: of the products, so many have their rows in registers. kStreams: a stage brings
+/// the points' columns beside the centroids', since no tile of points has room.
+template <int kSteps_, int kRest_, bool kAlone_, int kHeld_ = 0, bool kStreams_ = false>
 struct Cut {
   static constexpr int kSteps = kSteps_;
   static constexpr int kRest = kRest_;
   static constexpr bool kAlone = kAlone_;
   static constexpr int kHeld = kHeld_;
+  static constexpr bool kStreams = kStreams_;
 };
 
 /// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points.
@@ -128,11 +133,13 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   auto* stages = buffers + s.point_buffers * buffer_elements;
   static_assert(!Cut::kAlone || (Cut::kRest == 0 && Cut::kHeld == 0));
   static_assert(Cut::kHeld % Cut::kSteps == 0);
-  static_assert(Cut::kHeld == 0 || !Pass::kLooksFirst,
-                "what is held is not in the rows it would look at");
+  static_assert((Cut::kHeld == 0 && !Cut::kStreams) || !Pass::kLooksFirst,
+                "what is held or streams is not in the rows it would look at");
+  static_assert(!Cut::kStreams || (Cut::kHeld == 0 && !Cut::kAlone));
   constexpr int kStageChunks = Cut::kSteps * kStepChunks;
-  constexpr int kStageElements = kStageChunks * kCore * kColumns;
+  constexpr int kStageColumns = kStageChunks * kCore * kColumns;
   constexpr int kStageRows = kStageChunks * kCore * kTileRows;
+  constexpr int kStageElements = kStageColumns + (Cut::kStreams ? kGroups * kStageRows : 0);
   const int chunks = s.padded / kCore;
   const int whole = chunks / kStageChunks;  // stages of a tile of centroids
   // The groups have the same centroids at hand, so they go on together; the last may have no points.
@@ -172,7 +179,19 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
           barrier_wait(&empty[stage.index], stage.parity);
           const int elements = min(kStageChunks, chunks - first) * kCore * kColumns;
           const auto bytes = static_cast<unsigned>(elements * sizeof(Element));
-          barrier_expect(&full[stage.index], bytes);
+          if constexpr (Cut::kStreams) {
+            Element* rows = stages + stage.index * kStageElements + kStageColumns;
+            const Element* row_source =
+                dev_points + round * kGroups * tile_elements(s) + first * kCore * kTileRows;
+            const unsigned row_bytes = bytes / kColumns * kTileRows;
+            barrier_expect(&full[stage.index], bytes + kGroups * row_bytes);
+            for (int group = 0; group < kGroups; ++group) {
+              copy_bulk(rows + group * kStageRows, row_source + group * tile_elements(s), row_bytes,
+                        &full[stage.index]);
+            }
+          } else {
+            barrier_expect(&full[stage.index], bytes);
+          }
           copy_bulk(stages + stage.index * kStageElements, source, bytes, &full[stage.index]);
           source += elements;
           stage.advance(s.stages);
@@ -183,7 +202,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
     return;
   }
   if (warp > kGroups * kGroupWarps) {  // feeds points
-    if (threadIdx.x % 32 != 0) return;
+    if (Cut::kStreams || threadIdx.x % 32 != 0) return;
     Place buffer{.index = 0, .parity = 1};
     const auto bytes = static_cast<unsigned>(buffer_elements * sizeof(Element));
     for (std::int64_t round = first_round; round < rounds; round += blocks) {
@@ -221,7 +240,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
     if constexpr (Cut::kHeld > 0) {
       hold_rows(held, dev_points + first_row / kTileRows * tile_elements(s), warp);
     }
-    barrier_wait(&points_full[buffer.index], buffer.parity);
+    if constexpr (!Cut::kStreams) barrier_wait(&points_full[buffer.index], buffer.parity);
     if constexpr (Pass::kLooksFirst) pass.look_first(s, rows, dev_centroids);
     for (int c = first_tile; c < last_tile; ++c) {
       // In turn: while one group's products run, the others reduce theirs.
@@ -241,51 +260,52 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
         if (s.stays) stage.parity = 0;
       } else {
         constexpr int kHeldStages = Cut::kHeld / Cut::kSteps;
-        if constexpr (kHeldStages > 0) {
-#pragma unroll
-          for (int step = 0; step < kHeldStages; ++step) {
-            barrier_wait(&full[stage.index], stage.parity);
-            multiply_held_stage<kColumns, Cut::kSteps>(
-                sums, held + step * Cut::kSteps, stages + stage.index * kStageElements, step > 0);
-            asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-            if (step > 0 && speaks) barrier_arrive(&empty[before]);
-            if (step + 1 == turn) turn_pass(next_group);
-            before = stage.index;
-            stage.advance(s.stages);
-            if (s.stays) stage.parity = 0;
-          }
-        }
-        for (int step = kHeldStages; step < whole; ++step) {
-          barrier_wait(&full[stage.index], stage.parity);
-          multiply_stage<kColumns, Cut::kSteps>(sums, rows + (step - kHeldStages) * kStageRows,
-                                                stages + stage.index * kStageElements, step > 0);
-          // The stage before has been read; this one's products stay under way.
+        // After the products of a stage have been given in: the stage before has been read, this one's products stay
+        // under way.
+        const auto go_on = [&](int step) {
           asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
           if (step > 0 && speaks) barrier_arrive(&empty[before]);
           if (step + 1 == turn) turn_pass(next_group);
           before = stage.index;
           stage.advance(s.stages);
           if (s.stays) stage.parity = 0;
+        };
+        // Where the points' columns of a stage are.
+        const auto rows_of = [&](int step, const Element* columns) {
+          return Cut::kStreams ? columns + kStageColumns + group * kStageRows
+                               : rows + (step - kHeldStages) * kStageRows;
+        };
+        if constexpr (kHeldStages > 0) {
+#pragma unroll
+          for (int step = 0; step < kHeldStages; ++step) {
+            barrier_wait(&full[stage.index], stage.parity);
+            multiply_held_stage<kColumns, Cut::kSteps>(
+                sums, held + step * Cut::kSteps, stages + stage.index * kStageElements, step > 0);
+            go_on(step);
+          }
+        }
+        for (int step = kHeldStages; step < whole; ++step) {
+          barrier_wait(&full[stage.index], stage.parity);
+          const Element* columns = stages + stage.index * kStageElements;
+          multiply_stage<kColumns, Cut::kSteps>(sums, rows_of(step, columns), columns, step > 0);
+          go_on(step);
         }
         if constexpr (Cut::kRest > 0) {  // what is left of the columns
           barrier_wait(&full[stage.index], stage.parity);
-          multiply_stage<kColumns, Cut::kRest>(sums, rows + (whole - kHeldStages) * kStageRows,
-                                               stages + stage.index * kStageElements, whole > 0);
-          asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-          if (whole > 0 && speaks) barrier_arrive(&empty[before]);
-          if (whole + 1 == turn) turn_pass(next_group);
-          before = stage.index;
-          stage.advance(s.stages);
-          if (s.stays) stage.parity = 0;
+          const Element* columns = stages + stage.index * kStageElements;
+          multiply_stage<kColumns, Cut::kRest>(sums, rows_of(whole, columns), columns, whole > 0);
+          go_on(whole);
         }
       }
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
       if (speaks) barrier_arrive(&empty[before]);
-      if (c + 1 == last_tile && speaks) barrier_arrive(&points_empty[buffer.index]);
+      if (!Cut::kStreams && c + 1 == last_tile && speaks) {
+        barrier_arrive(&points_empty[buffer.index]);
+      }
       pass.reduce(s, sums, c);
     }
-    buffer.advance(s.point_buffers, kGroups);
+    if constexpr (!Cut::kStreams) buffer.advance(s.point_buffers, kGroups);
     pass.end(s, first_row);
   }
   pass.finish();
@@ -333,7 +353,8 @@ struct Plan {
   int steps = 0;    // products of a stage
   int held = 0;     // of those of a row, in registers
   int stages = 0;
-  bool stays = false;  // the centroids in shared memory
+  bool streams = false;  // points come with the centroids
+  bool stays = false;    // the centroids in shared memory
   int turn = 0;
   std::size_t shared_bytes = 0;
 };
@@ -351,6 +372,38 @@ struct Division {
   int held;
   int least_stages;
 };
+
+/// Where a block has no room for points: their columns stream beside those of the centroids. Turns among the groups,
+/// which reduce for a small part of their time there, cost more than they save.
+inline Plan streaming_plan(std::int64_t products, std::int64_t shared_bytes,
+                           std::int64_t own_bytes) {
+  Plan plan{.columns = 128, .groups = 4, .steps = 2, .streams = true};
+  const std::int64_t warps_bytes = plan.groups * kGroupWarps * own_bytes;
+  const std::int64_t stage_bytes =
+      std::int64_t{plan.steps} * kStepBytes * (plan.columns + plan.groups * kTileRows);
+  plan.stages = static_cast<int>(std::min<std::int64_t>(
+      kMaxStages, (shared_bytes - kBarrierBytes - warps_bytes) / stage_bytes));
+  // What every product cuts off adds up (_tensor_copies.cuh).
+  if (plan.stages < 3 || products < plan.steps || products > kMostProducts) return {};
+  plan.shared_bytes =
+      static_cast<std::size_t>(kBarrierBytes + warps_bytes + plan.stages * stage_bytes);
+  return plan;
+}
+
+/// In how many parts blocks share out so many tiles of centroids, if the points come in so many rounds: as many as may
+/// be, since the blocks of a round read its points together, unless more of them would leave blocks without work.
+inline int parts_for(std::int64_t rounds, std::int64_t tiles, std::int64_t blocks) {
+  const auto passes = [&](std::int64_t parts) {
+    return ceil_div(rounds, blocks / parts) * ceil_div(tiles, parts);
+  };
+  const std::int64_t most = std::min({tiles, blocks, std::int64_t{kMaxParts}});
+  std::int64_t least = passes(1);
+  for (std::int64_t parts = 2; parts <= most; ++parts) least = std::min(least, passes(parts));
+  for (std::int64_t parts = most; parts > 1; --parts) {
+    if (10 * passes(parts) <= 11 * least) return static_cast<int>(parts);
+  }
+  return 1;
+}
 
 /// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies. Fewer columns than a tile of
 /// 128 have kernels of their own for float16, where points are read fast.
@@ -406,6 +459,7 @@ Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
         kBarrierBytes + warps_bytes + plan.buffers * rows_bytes + plan.stages * stage_bytes);
     return plan;
   }
+  if constexpr (kHalf) return streaming_plan(products, shared_bytes, own_bytes);
   return {};
 }
 
@@ -421,7 +475,8 @@ inline Extents extents_of(const Shape& shape, const Plan& plan, std::int64_t pad
           .point_buffers = plan.buffers,
           .stages = plan.stages,
           .stays = plan.stays,
-          .turn = plan.turn};
+          .turn = plan.turn,
+          .parts = 1};
 }
 
 /// Why a family on these matrix units does not take a shape, that of its plan.
@@ -431,8 +486,10 @@ inline Support supports_on_hopper(const GpuDevice& gpu, const Shape& shape, cons
                        std::to_string(gpu.major) + "." + std::to_string(gpu.minor));
   }
   if (plan.groups == 0) {
-    return Support::no("d = " + std::to_string(shape.d) +
-                       ": a tile of points exceeds the shared memory of a block");
+    return Support::no(
+        "d = " + std::to_string(shape.d) +
+        ": a tile of points exceeds the shared memory of a block, or what its products "
+        "may lose by rounding exceeds what the bound allows for");
   }
   if (shape.n >= std::int64_t{1} << 30) {
     return Support::no("n = " + std::to_string(shape.n) +
@@ -459,6 +516,12 @@ void with_kernels(const Plan& plan, int products, const Use& use) {
     return use(wide, groups, Cut<2, 1, false>());
   }
   const integral_constant<int, 4> groups;
+  if constexpr (sizeof(Element) == 2) {
+    if (plan.streams) {
+      if (products % 2 == 0) return use(wide, groups, Cut<2, 0, false, 0, true>());
+      return use(wide, groups, Cut<2, 1, false, 0, true>());
+    }
+  }
   const auto with_cut = [&](auto columns) {
     if constexpr (columns == 128) {
       if (plan.steps == 9) return use(columns, groups, Cut<9, 0, true>());

@@ -23,7 +23,7 @@ namespace kmeans {
 namespace {
 
 constexpr int kProblems = 500;
-constexpr int kKinds = 10;
+constexpr int kKinds = 11;
 
 int from_environment(const char* name, int otherwise) {
   const char* text = std::getenv(name);
@@ -51,7 +51,7 @@ struct Case {
   std::vector<float> centroids;
 };
 
-/// A coordinate of points of nine kinds; the tenth, duplicates, is made of rows of the first.
+/// A coordinate of points of ten kinds; duplicates, kind 9, are made of rows of the first.
 double coordinate(Random& random, int kind, std::int64_t i, std::int64_t t) {
   switch (kind) {
     case 0: return random.bell();
@@ -64,15 +64,18 @@ double coordinate(Random& random, int kind, std::int64_t i, std::int64_t t) {
       return t == 0 ? 1e6 : (random.below(2) == 0 ? -0.0 : static_cast<double>(random.below(3)));
     case 7: return 1e30 * random.bell();  // squares overflow in float32
     case 8: return 7.25;                  // one place
+    case 10: return random.below(2) == 0 ? -1 : 1;
     default: return random.bell();
   }
 }
 
-/// Mostly small; now and then wide rows, more centroids than a tile holds, as many as points.
+/// Mostly small; now and then wide rows, so wide that no tile of them fits in shared memory, more centroids than a tile
+/// holds, as many as points.
 Shape make_shape(Random& random, int problem) {
   Shape shape;
   shape.n = 1 + random.below(problem % 10 == 0 ? 3000 : 300);
   shape.d = problem % 50 == 49 ? 600 : problem % 25 == 24 ? 130 : 1 + random.below(40);
+  if (problem % 50 == 33) shape.d = 1040 + random.below(3060);
   const std::int64_t few = std::min<std::int64_t>(shape.n, 40);
   const std::int64_t ks[] = {1 + random.below(few), 1, std::min<std::int64_t>(shape.n, 400),
                              1 + random.below(few), 1 + random.below(shape.n)};
@@ -288,6 +291,8 @@ TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
     seen["k = n"] += k == n ? 1 : 0;
     seen["d = 130"] += d == 130 ? 1 : 0;
     seen["d = 600"] += d == 600 ? 1 : 0;
+    seen["d > 1036"] += d > 1036 ? 1 : 0;
+    seen["signs"] += data.kind == 10 && std::abs(data.points.back()) == 1 ? 1 : 0;
     seen["d <= 8"] += d <= 8 ? 1 : 0;
     seen["few"] += n <= 256 && d <= 4 && k * d <= 32 ? 1 : 0;
     seen["more than a tile of centroids"] += k > 128 ? 1 : 0;

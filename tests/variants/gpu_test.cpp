@@ -258,6 +258,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
                                          Shape{20011, 131, 509}, Shape{2003, 4000, 13},
                                          Shape{30011, 3, 20000}, Shape{5003, 509, 1021},
                                          Shape{6007, 701, 301}, Shape{4099, 790, 150},
+                                         Shape{20011, 1039, 500}, Shape{3001, 2050, 1300},
                                          Shape{65537, 17, 33}, Shape{1, 1, 1}),
                          [](const testing::TestParamInfo<Shape>& shape) {
                            return "n" + std::to_string(shape.param.n) + "_d" +
