@@ -29,6 +29,7 @@ KINDS = 8
 # Those that do not take every shape; all others must.
 LIMITS = {
     "cpu_naive_2d": lambda d: d == 2,
+    "cuda_hamerly": lambda d: _capability() == (9, 0),
     "cuda_int8": lambda d: _capability() == (9, 0),
     "cuda_onepass": lambda d: d <= 128,
     "cuda_resident": lambda d: d <= 32,

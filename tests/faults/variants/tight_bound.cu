@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// cuda_tensor, cuda_int8 and cuda_onepass with a planted error: every length that their bounds multiply is a
-// thousandth of what it is, so that points count as decided which rounding to float16 or bytes decides. The
-// verifier has to see that. The variants' own code is compiled, unchanged, in namespaces of its own.
+// cuda_tensor, cuda_hamerly, cuda_int8 and cuda_onepass with a planted error: every length that their bounds multiply
+// or add is a thousandth of what it is, so that points count as decided which rounding to float16 or bytes decides, or
+// which centroids that moved have left behind. The verifier has to see that. The variants' own code is compiled, unchanged, in namespaces of its own.
 #include <cuda_fp16.h>
 
 #include <algorithm>
@@ -56,6 +56,9 @@ constexpr const char* kThisFile = __FILE__;
 
 namespace of_tensor {
 #include "implementations/cuda/cuda_tensor.cu"
+}
+namespace of_hamerly {
+#include "implementations/cuda/cuda_hamerly.cu"
 }
 namespace of_int8 {
 #include "implementations/cuda/cuda_int8.cu"
