@@ -53,6 +53,7 @@ class FamilyTimes {
 
   [[nodiscard]] double of(const std::string& family) const {
     if (family == "cuda_tensor") return tensor();
+    if (family == "cuda_hamerly") return hamerly(1);
     if (family == "cuda_int8") return int8();
     if (family == "cuda_resident") return resident();
     if (family == "cuda_onepass") return onepass();
@@ -87,6 +88,12 @@ class FamilyTimes {
     const double copy = s_.n * 2 * up(s_.d + 4, 16) / gpu_.bytes_per_second;
     const double rest = s_.n * (100 + 2 * s_.d) / 1000 / gpu_.clock;
     return 40e-6 + std::max(points * up(s_.k, 128) * pair, copy) + open + rest;
+  }
+
+  /// tensor(), and what keeps bounds of it, of all points in the first of ten iterations, then of `open` of them.
+  [[nodiscard]] double hamerly(double open) const {
+    const double test = 20e-6 + s_.n * 28 / gpu_.bytes_per_second;
+    return test + (0.1 + 0.9 * open) * 1.05 * tensor();
   }
 
   /// The first of ten iterations is that of tensor(). Of the others the product, at twice the rate, or the minima; what
@@ -137,9 +144,10 @@ class FamilyTimes {
   }
 
   /// The least that a family may take where points have structure: boxes part them as if their dimensions were
-  /// fewer.
+  /// fewer, and bounds leave few of them open.
   [[nodiscard]] double least_of(const std::string& family) const {
-    return family == "cuda_tree" ? tree(std::min(s_.d, 3.0)) : of(family);
+    if (family == "cuda_tree") return tree(std::min(s_.d, 3.0));
+    return family == "cuda_hamerly" ? hamerly(0.1) : of(family);
   }
 
  private:

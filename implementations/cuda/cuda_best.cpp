@@ -34,8 +34,8 @@ double bytes_of(const std::string& family, const Shape& shape) {
 /// The families that take the shape.
 std::vector<std::string> families_for(const Shape& shape) {
   std::vector<std::string> families;
-  for (const char* name :
-       {"cuda_tree", "cuda_resident", "cuda_onepass", "cuda_tensor", "cuda_int8", "cuda_exact"}) {
+  for (const char* name : {"cuda_tree", "cuda_resident", "cuda_onepass", "cuda_tensor",
+                           "cuda_hamerly", "cuda_int8", "cuda_exact"}) {
     const auto supports = kmeans::registered_variant(name).traits.supports;
     if (!supports || supports(shape).ok) families.emplace_back(name);
   }

@@ -27,9 +27,11 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::Not;
 
 const std::vector<std::string> kFamilies{"cuda_tree",   "cuda_resident", "cuda_onepass",
-                                         "cuda_tensor", "cuda_int8",     "cuda_exact"};
+                                         "cuda_tensor", "cuda_hamerly",  "cuda_int8",
+                                         "cuda_exact"};
 
 /// As one NVIDIA H200 reports itself.
 GpuDevice h200() {
@@ -164,6 +166,15 @@ TEST(CudaChoice, TheTreeIsTriedWherePointsMayHaveStructure) {
   const FamilyTimes times(shape, limits_of(h200()));
   EXPECT_GT(times.of("cuda_tree"), kUnsure * times.of("cuda_tensor"));
   EXPECT_THAT(worth_trying(kFamilies, shape, limits_of(h200())), Contains("cuda_tree"));
+}
+
+TEST(CudaChoice, BoundsAreTriedWherePointsMayHaveStructure) {
+  const Shape shape{1048576, 128, 1024};
+  const GpuLimits limits = limits_of(h200());
+  EXPECT_THAT(worth_trying({"cuda_hamerly", "cuda_tensor"}, shape, limits),
+              ElementsAre("cuda_tensor", "cuda_hamerly"));
+  // Not where even a tenth of the products takes far longer than the tree.
+  EXPECT_THAT(worth_trying(kFamilies, {500000, 3, 20000}, limits), Not(Contains("cuda_hamerly")));
 }
 
 TEST(CudaChoice, LimitsComeFromWhatTheGpuReports) {
