@@ -33,19 +33,6 @@ double gpu_bandwidth(const json& ceilings, const Shape& shape) {
   return number(ceilings, "read_gbytes_per_second");
 }
 
-double gpu_arithmetic(const json& ceilings, Precision precision) {
-  double fastest = 0;
-  for (const char* group : {"fma_gflops", "gemm_gflops"}) {
-    const json rates = part(ceilings, group);
-    for (const auto& [kind, rate] : rates.items()) {
-      if (rate.is_number() && (kind == "f64") == (precision == Precision::f64)) {
-        fastest = std::max(fastest, rate.get<double>());
-      }
-    }
-  }
-  return fastest;
-}
-
 double cpu_bandwidth(const json& ceilings, std::optional<double> cache_bytes, const Shape& shape) {
   const double cached = number(ceilings, "read_gbytes_per_second_cache");
   if (cached > 0 && cache_bytes && point_bytes(shape) <= *cache_bytes) return cached;
@@ -61,13 +48,26 @@ double cpu_arithmetic(const json& ceilings, Precision precision, int threads) {
 
 }  // namespace
 
+double fastest_of_gpu(const json& ceilings, Precision precision) {
+  double fastest = 0;
+  for (const char* group : {"fma_gflops", "gemm_gflops"}) {
+    const json rates = part(ceilings, group);
+    for (const auto& [kind, rate] : rates.items()) {
+      if (rate.is_number() && (kind == "f64") == (precision == Precision::f64)) {
+        fastest = std::max(fastest, rate.get<double>());
+      }
+    }
+  }
+  return fastest;
+}
+
 std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> cache_bytes,
                                    const Shape& shape, int threads, bool gpu,
                                    const json& streamed) {
   const json own = gpu ? part(ceilings, "gpu") : ceilings;
   const double bandwidth = gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
   const double arithmetic =
-      gpu ? gpu_arithmetic(own, shape.precision) : cpu_arithmetic(own, shape.precision, threads);
+      gpu ? fastest_of_gpu(own, shape.precision) : cpu_arithmetic(own, shape.precision, threads);
   Limit limit;
   const auto bound = [&](double seconds, const char* by) {
     if (seconds > limit.seconds) limit = {seconds, by};

@@ -18,6 +18,10 @@ struct Limit {
       binds;  ///< "bandwidth", "arithmetic", "a grid barrier", "the disk" or "the link to the GPU".
 };
 
+/// GFLOP/s of the fastest arithmetic of a GPU, matrix units included, by its `ceilings`: of float64 alone for f64, else
+/// of all others. 0 where none was measured.
+double fastest_of_gpu(const nlohmann::json& ceilings, Precision precision);
+
 /// `ceilings`: `context.ceilings` of a result file; `cache_bytes`: of the processor's last-level cache.
 /// `streamed`: of a cell whose points come from a disk, or the host, in every iteration (docs/results.md),
 /// or null.

@@ -10,6 +10,7 @@
 #include "harness/machine/gpu_state.h"
 #include "harness/machine/machine_check.h"
 #include "harness/machine/pace.h"
+#include "harness/record/limit.h"
 #include "harness/record/measures.h"
 #include "harness/record/statistics.h"
 #include "harness/support/formatted.h"
@@ -65,8 +66,10 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
     const auto part = [&](const char* key) { return part_of_ceilings(ceilings, key); };
     const char* name = to_string(shape.precision);
     const char* scalar = shape.precision == Precision::f64 ? "f64" : "f32";
-    const double rate = std::fmax(largest_number(part("gemm_gflops"), {name}),
-                                  largest_number(part("fma_gflops"), {scalar}));
+    // An exact variant may filter by whatever is fastest; what rounds its distances is as fast as that allows.
+    const double rate = cell.exact ? fastest_of_gpu(ceilings, shape.precision)
+                                   : std::fmax(largest_number(part("gemm_gflops"), {name}),
+                                               largest_number(part("fma_gflops"), {scalar}));
     const auto gpus = static_cast<double>(cell.key.gpus);
     doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, gpus * rate, noted);
     const double bandwidth =

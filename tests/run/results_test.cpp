@@ -441,6 +441,15 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
 
   cell_.key.gpus = 2;  // can do twice as much
   EXPECT_THAT(assemble().at("noted"), IsEmpty());
+
+  // An exact variant may filter with float16; it, too, has a ceiling.
+  cell_.key.gpus = 1;
+  cell_.exact = true;
+  limits_.ceilings["gpu"]["read_gbytes_per_second"] = 100;
+  limits_.ceilings["gpu"]["gemm_gflops"]["f16"] = 1;
+  EXPECT_THAT(assemble().at("noted"), IsEmpty());
+  limits_.ceilings["gpu"]["gemm_gflops"]["f16"] = 0.045;
+  EXPECT_THAT(assemble().at("noted").dump(), HasSubstr("ceiling of 0.045 GFLOP/s"));
 }
 
 TEST_F(CellTest, DeviceEventsThatTellNothingAreNull) {
