@@ -67,9 +67,10 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
     const char* name = to_string(shape.precision);
     const char* scalar = shape.precision == Precision::f64 ? "f64" : "f32";
     // An exact variant may filter by whatever is fastest; what rounds its distances is as fast as that allows.
-    const double rate = cell.exact ? fastest_of_gpu(ceilings, shape.precision)
-                                   : std::fmax(largest_number(part("gemm_gflops"), {name}),
-                                               largest_number(part("fma_gflops"), {scalar}));
+    const double own = std::fmax(largest_number(part("gemm_gflops"), {name}),
+                                 largest_number(part("fma_gflops"), {scalar}));
+    const double fastest = fastest_of_gpu(ceilings, shape.precision);
+    const double rate = cell.exact ? (fastest > 0 ? fastest : std::nan("")) : own;
     const auto gpus = static_cast<double>(cell.key.gpus);
     doubt_ceiling("2nkd", "GFLOP/s", operations_2nkd(shape) / seconds * 1e-9, gpus * rate, noted);
     const double bandwidth =

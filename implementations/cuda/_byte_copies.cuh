@@ -121,7 +121,7 @@ static __global__ void divide_kernel(const Integer* __restrict__ dev_sums, doubl
     }
   }
   reach = __uint_as_float(__reduce_max_sync(kAllLanes, __float_as_uint(reach)));
-  // Twelve bits of the step are 2^-11 of it, so that it may be as much less than this needs.
+  // Somewhat more than float32's roundings of the step and of this.
   const double needed = 1.001 * warp_sum(squared) / 2 * reach_of_norm;
   if (lane == 0) {
     dev_reaches[j] = fmaxf(reach, __double2float_ru(fmin(needed, kMostRaised * reach)));

@@ -138,7 +138,7 @@ inline ByteSteps byte_steps(const DeviceBuffer<float>& dev_points, std::int64_t 
     sums = sample(most, 0);
     mean_length = sums.lengths / static_cast<double>(sums.rows);
     std::memcpy(&longest, &sums.longest, sizeof(longest));
-    if (longest <= kFarLonger * mean_length) break;
+    if (longest <= kFarLonger * mean_length || pass == 3) break;
     most = kFarLonger * mean_length;
   }
   const double rows = static_cast<double>(sums.rows);

@@ -175,7 +175,8 @@ struct FindNearest {
   }
 
   /// The least of a row's sums that are not as near as makes no difference to the least. Those that are, which the
-  /// subtraction makes large, leave the point open.
+  /// subtraction makes large, are counted with it, so they leave the point open, unless what another tile or lane has
+  /// is nearer: then the least of these bounds them, which who calls this and end() look at, too.
   __device__ static float next_of(const float (&sums)[kColumns / 2], int row, float near) {
     const unsigned above_near = (__float_as_uint(near) | ((1U << kIndexBits) - 1)) + 1;
     unsigned least = 0xffffffff;
@@ -365,9 +366,9 @@ inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu) {
 /// Of device memory, beside what is copied and mapped of the points.
 inline double half_filter_bytes(const Shape& s, double rows) {
   const auto padded = static_cast<double>(padded_for(s.d));
-  // More coordinates than that have points stream, in parts.
+  // Wider points than that stream, in parts, where a block has 227 KiB of shared memory.
   const double parts =
-      s.d > 600 ? std::min(static_cast<double>(s.k) / 128 + 1, double{kMaxParts}) : 0;
+      padded > 1040 ? std::min(static_cast<double>(s.k) / 128 + 1, double{kMaxParts}) : 0;
   const double k = static_cast<double>(s.k) + 256;
   const double open = rows / 8 + 4352;
   return (28 + sizeof(Nearest) * parts) * rows + open * (2 * padded + 4 * kMaxCandidates + 4) +

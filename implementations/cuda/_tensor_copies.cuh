@@ -28,11 +28,12 @@ constexpr double kFarthest = 256;  // a scaled coordinate that float16 holds wit
 
 /// What accumulating products of float16 in the tensor cores may be off by, as a share of the sum
 /// of their magnitudes: they align the products of 16 columns and the sum before to the largest of
-/// them and cut off, so each of the 17 may lose 2^-23 of it, once for every 16 columns.
+/// them and cut off, so each of the 17 may lose 2^-23 of it, once for every 16 columns. The last summand is above what
+/// products lose of what those before lost, up to kMostProducts.
 __host__ __device__ constexpr double product_error(std::int64_t padded) {
   return static_cast<double>(padded / 16 + 1) * 17 * 0x1p-23;
 }
-/// 1 / (1 - error) and less than a part in a thousand more: what the bound's own terms lose of themselves.
+/// Above 1 / (1 - error): what the bound's own terms lose of themselves.
 __host__ __device__ constexpr double above_product_error(double error) { return 1 + 2 * error; }
 /// Of a centroid's halved squared norm, what it is lowered by, and what its upper bound is raised by: the products'
 /// error, float16's two parts and float64's roundings.

@@ -27,7 +27,7 @@ constexpr int kHeldProducts = 16;  // whole stages of two
 constexpr int kMaxStages = 24;
 constexpr int kMaxBuffers = 12;  // of points
 constexpr int kMaxParts = 32;
-constexpr std::int64_t kMostProducts = 1025;  // of a row: d up to 16 396 as float16
+constexpr std::int64_t kMostProducts = 993;  // of a row: d up to 15 884 as float16
 constexpr std::int64_t kBarrierBytes = 1024;
 
 /// A shape as the kernels see it.

@@ -450,6 +450,9 @@ TEST_F(CellTest, GpuCellsHaveASecondClockAndTheirOwnCeilings) {
   EXPECT_THAT(assemble().at("noted"), IsEmpty());
   limits_.ceilings["gpu"]["gemm_gflops"]["f16"] = 0.045;
   EXPECT_THAT(assemble().at("noted").dump(), HasSubstr("ceiling of 0.045 GFLOP/s"));
+  limits_.ceilings["gpu"]["gemm_gflops"] = nullptr;  // nothing was measured: nothing is said
+  limits_.ceilings["gpu"]["fma_gflops"] = nullptr;
+  EXPECT_THAT(assemble().at("noted"), IsEmpty());
 }
 
 TEST_F(CellTest, DeviceEventsThatTellNothingAreNull) {
