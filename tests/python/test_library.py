@@ -171,6 +171,20 @@ def test_a_gpu_gives_the_bits_of_the_cpu_or_says_why_it_cannot(package) -> None:
         package.lloyd(points, init, device="cuda")
 
 
+def test_the_library_for_gpus_holds_every_family_that_cuda_best_may_choose(package) -> None:
+    """One that it lacks would be an error in setup, which only a GPU would show."""
+    library = Path(package.__file__).parent / "libkmeans_exact_gpu.so"
+    if PROGRAM is None or not library.is_file():
+        pytest.skip("this build has no library for GPUs")
+    source = (ROOT / "implementations/cuda/cuda_best.cpp").read_text()
+    families = re.findall(r'"(cuda_\w+)"', source.partition("families_for(")[2].partition("}")[0])
+    listing = subprocess.run([PROGRAM, "list", "--json"], capture_output=True, check=True)
+    summaries = {v["name"]: v["summary"] for v in json.loads(listing.stdout)["variants"]}
+    assert len(families) == 7
+    held = library.read_bytes()
+    assert [name for name in families if summaries[name].encode() not in held] == []
+
+
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
