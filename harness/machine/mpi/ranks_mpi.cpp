@@ -2,10 +2,12 @@
 //
 // Ranks that talk through MPI. Its counts are `int`, so longer calls are divided.
 #include <mpi.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -30,9 +32,25 @@ std::int64_t most_of_a_call() {
   return std::clamp<std::int64_t>(most, 1, std::numeric_limits<int>::max() / 2);
 }
 
+/// A rank whose launcher dies while MPI begins would wait for it without end (Open MPI 4.1 does); later MPI sees it.
+class EndsWithLauncher {
+ public:
+  EndsWithLauncher() {
+    ::prctl(PR_GET_PDEATHSIG, &before_);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  }
+  EndsWithLauncher(const EndsWithLauncher&) = delete;
+  EndsWithLauncher& operator=(const EndsWithLauncher&) = delete;
+  ~EndsWithLauncher() { ::prctl(PR_SET_PDEATHSIG, before_); }
+
+ private:
+  int before_ = 0;
+};
+
 class MpiRanks final : public Communicator {
  public:
   MpiRanks() {
+    const EndsWithLauncher beginning;
     int provided = 0;
     // An OpenMP team calls through one of its threads.
     check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
