@@ -60,6 +60,32 @@ class IterationGraph {
   cudaGraphExec_t some_ = nullptr;  // of kSome
 };
 
+/// Iterations of which the first since restart() has kernels of its own.
+class FirstAndLaterGraphs {
+ public:
+  /// launch(first, stream) puts the kernels of an iteration into the stream; they do not run.
+  template <class Launch>
+  void record(const Launch& launch) {
+    first_.record([&](cudaStream_t stream) { launch(true, stream); }, false);
+    later_.record([&](cudaStream_t stream) { launch(false, stream); });
+  }
+  void restart() { begun_ = false; }
+  /// Is the next iteration the first? It has begun then.
+  [[nodiscard]] bool begin() { return !std::exchange(begun_, true); }
+  void launch(std::int64_t iterations) {
+    if (iterations > 0 && begin()) {
+      first_.launch(1);
+      --iterations;
+    }
+    later_.launch(iterations);
+  }
+
+ private:
+  IterationGraph first_;
+  IterationGraph later_;
+  bool begun_ = false;
+};
+
 /// A stream beside the one that is being recorded, from here to join(), where that one waits for it. Where
 /// nothing is recorded (a null stream), it is that one.
 class Fork {

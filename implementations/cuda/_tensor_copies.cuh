@@ -98,7 +98,20 @@ static __global__ void copy_points_kernel(const float* __restrict__ dev_points, 
   note_square(square, dev_largest);
 }
 
-/// The same of points that a list names, from its entry `first` on, of as many as dev_count says; whole tiles. Of the
+/// Launches that kernel for all points, and returns what makes their bounds positive.
+inline Bias copy_points(const DeviceBuffer<float>& dev_points, const Extents& extents,
+                        const CopyFrame& frame, const DeviceBuffer<__half>& dev_copy,
+                        const DeviceBuffer<float2>& dev_lengths) {
+  const DeviceBuffer<unsigned> dev_largest(1);
+  dev_largest.zero();
+  copy_points_kernel<<<blocks_for(extents.point_tiles * kTileRows * 32, 256), 256>>>(
+      dev_points.data(), extents, frame.dev_mean.data(), frame.scale, dev_copy.data(),
+      dev_lengths.data(), dev_largest.data());
+  KMEANS_CUDA_LAUNCHED(copy_points_kernel);
+  return Bias::of(dev_largest);
+}
+
+/// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as dev_count says; whole tiles. Of the
 /// state that counts what happens to them nothing has happened yet.
 static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_points, Extents s,
                                                  const float* __restrict__ dev_mean, double scale,

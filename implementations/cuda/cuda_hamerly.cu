@@ -197,25 +197,18 @@ class CudaHamerly final : public CudaLloyd<float> {
     dev_moved_ = DeviceBuffer<float>(k);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
     dev_bound_state_ = DeviceBuffer<BoundState>(1);
-    copy_points();
-    first_iteration_.record([this](cudaStream_t stream) { launch(true, stream); }, false);
-    iteration_.record([this](cudaStream_t stream) { launch(false, stream); });
+    make_copies();
+    graphs_.record([this](bool first, cudaStream_t stream) { launch(first, stream); });
   }
 
-  void copy_points() {
+  void make_copies() {
     const auto [n, d, k, precision] = shape();
     frame_ = frame_of(dev_points_, n, d);
-    const DeviceBuffer<unsigned> dev_largest(1);
-    dev_largest.zero();
-    const Extents& extents = filter_.extents();
-    copy_points_kernel<<<blocks_for(extents.point_tiles * kTileRows * 32, 256), 256>>>(
-        dev_points_.data(), extents, frame_.dev_mean.data(), frame_.scale, dev_points_copy_.data(),
-        dev_point_lengths_.data(), dev_largest.data());
-    KMEANS_CUDA_LAUNCHED(copy_points_kernel);
+    const Bias bias =
+        copy_points(dev_points_, filter_.extents(), frame_, dev_points_copy_, dev_point_lengths_);
     half_squares_kernel<<<blocks_for(n * 32, 256), 256>>>(
         dev_points_.data(), n, d, frame_.dev_mean.data(), frame_.scale, dev_half_squares_.data());
     KMEANS_CUDA_LAUNCHED(half_squares_kernel);
-    const Bias bias = Bias::of(dev_largest);
     filter_.set_bias(bias);
     filter_.set_kept({.dev_upper = dev_upper_.data(),
                       .dev_lower = dev_lower_.data(),
@@ -227,25 +220,17 @@ class CudaHamerly final : public CudaLloyd<float> {
     sums_.restart();
     filter_.restart();
     dev_bound_state_.zero();
-    labelled_ = false;
+    graphs_.restart();
     KMEANS_CUDA(cudaMemcpyAsync(dev_before_.data(), dev_centroids_.data(), dev_before_.bytes(),
                                 cudaMemcpyDeviceToDevice));
     filter_.move_centroids(nullptr, sums_.inverse_scale(), dev_centroids_.data(), frame_, nullptr);
   }
 
-  void iterate() override {  // to profile it
-    launch(!labelled_, nullptr);
-    labelled_ = true;
-  }
+  void iterate() override { launch(graphs_.begin(), nullptr); }  // to profile it
 
   void iterate_times(std::int64_t iterations) override {
     if (profiled()) return CudaLloyd::iterate_times(iterations);
-    if (!labelled_ && iterations > 0) {
-      first_iteration_.launch(1);
-      labelled_ = true;
-      --iterations;
-    }
-    iteration_.launch(iterations);
+    graphs_.launch(iterations);
   }
 
   void launch(bool first, cudaStream_t stream) {
@@ -291,10 +276,8 @@ class CudaHamerly final : public CudaLloyd<float> {
   HalfFilter<CudaHamerly, true> filter_;
   unsigned fill_ = 0;          // blocks that occupy the GPU
   std::int64_t gathered_ = 0;  // points, at most
-  bool labelled_ = false;      // the points, since restart()
   CopyFrame frame_;
-  IterationGraph first_iteration_;
-  IterationGraph iteration_;
+  FirstAndLaterGraphs graphs_;
   DeviceBuffer<__half> dev_points_copy_;
   DeviceBuffer<float2> dev_point_lengths_;
   DeviceBuffer<__half> dev_open_copy_;

@@ -373,8 +373,7 @@ class CudaInt8 final : public CudaLloyd<float> {
                          plan_.shared_bytes);
     });
     copy_points();
-    first_iteration_.record([this](cudaStream_t stream) { launch(true, stream); }, false);
-    iteration_.record([this](cudaStream_t stream) { launch(false, stream); });
+    graphs_.record([this](bool first, cudaStream_t stream) { launch(first, stream); });
   }
 
   void copy_points() {
@@ -394,23 +393,15 @@ class CudaInt8 final : public CudaLloyd<float> {
     sums_.restart();
     filter_.restart();
     dev_state_.zero();
-    labelled_ = false;
+    graphs_.restart();
     move_centroids(nullptr, nullptr);
   }
 
-  void iterate() override {  // to profile it
-    launch(!labelled_, nullptr);
-    labelled_ = true;
-  }
+  void iterate() override { launch(graphs_.begin(), nullptr); }  // to profile it
 
   void iterate_times(std::int64_t iterations) override {
     if (profiled()) return CudaLloyd::iterate_times(iterations);
-    if (!labelled_ && iterations > 0) {
-      first_iteration_.launch(1);
-      labelled_ = true;
-      --iterations;
-    }
-    iteration_.launch(iterations);
+    graphs_.launch(iterations);
   }
 
   void launch(bool first, cudaStream_t stream) {
@@ -522,10 +513,8 @@ class CudaInt8 final : public CudaLloyd<float> {
   HalfFilter<CudaInt8> filter_;
   std::int64_t others_ = 0;  // points that are left to float16, at a time
   unsigned blocks_ = 0;
-  bool labelled_ = false;  // the points, since restart()
   CopyFrame frame_;
-  IterationGraph first_iteration_;
-  IterationGraph iteration_;
+  FirstAndLaterGraphs graphs_;
   DeviceBuffer<Byte> dev_points_copy_;
   DeviceBuffer<Byte> dev_centroids_copy_;
   DeviceBuffer<float2> dev_point_lengths_;

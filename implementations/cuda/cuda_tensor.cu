@@ -47,21 +47,10 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_points_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
     dev_point_lengths_ = DeviceBuffer<float2>(n);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
-    copy_points();
-    iteration_.record([this](cudaStream_t stream) { launch(stream); });
-  }
-
-  void copy_points() {
-    const auto [n, d, k, precision] = shape();
     frame_ = frame_of(dev_points_, n, d);
-    const DeviceBuffer<unsigned> dev_largest(1);
-    dev_largest.zero();
-    const Extents& extents = filter_.extents();
-    copy_points_kernel<<<blocks_for(extents.point_tiles * kTileRows * 32, 256), 256>>>(
-        dev_points_.data(), extents, frame_.dev_mean.data(), frame_.scale, dev_points_copy_.data(),
-        dev_point_lengths_.data(), dev_largest.data());
-    KMEANS_CUDA_LAUNCHED(copy_points_kernel);
-    filter_.set_bias(Bias::of(dev_largest));
+    filter_.set_bias(
+        copy_points(dev_points_, filter_.extents(), frame_, dev_points_copy_, dev_point_lengths_));
+    iteration_.record([this](cudaStream_t stream) { launch(stream); });
   }
 
   void restart() override {
