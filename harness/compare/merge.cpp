@@ -55,6 +55,29 @@ json kind_of(const json& machine) {
 }
 
 constexpr const char* kWaiting = "environment/openmp_waiting";
+constexpr const char* kNamed = "KMEANS_BENCH_MACHINE";
+
+std::string id_of(const ResultFile& part) {
+  const json id = member(member(part.context, "machine"), "id");
+  return id.is_string() ? id.get<std::string>() : "";
+}
+
+/// GPUs bear marks of the single piece: where all parts saw the same ones, under whatever name, they
+/// were measured on one machine.
+bool same_gpus(const std::vector<ResultFile>& parts) {
+  const auto marks = [](const ResultFile& part) {
+    std::set<std::string> found;
+    for (const auto& gpu : member(member(part.context, "machine"), "gpus")) {
+      const json uuid = member(gpu, "uuid");
+      if (uuid.is_string()) found.insert(uuid.get<std::string>());
+    }
+    return found;
+  };
+  const auto first = marks(parts.front());
+  return !first.empty() && std::all_of(parts.begin(), parts.end(), [&](const ResultFile& part) {
+    return marks(part) == first;
+  });
+}
 
 json waiting_of(const ResultFile& part) {
   return member(member(part.context, "environment"), "openmp_waiting");
@@ -72,13 +95,17 @@ bool threads_wait(const std::vector<ResultFile>& parts) {
 }
 
 /// What all parts must share, by the name that a refusal gives it.
-std::map<std::string, json> shared_by_parts(const ResultFile& part, bool waiting_matters) {
+std::map<std::string, json> shared_by_parts(const ResultFile& part, bool waiting_matters,
+                                            bool name_matters) {
   const json& context = part.context;
   const json environment = member(context, "environment");
   json variables = member(environment, "variables");
   // Which of several equal GPUs a part took tells nothing: the machine's fingerprint says what they
   // are, its cells which one ran them.
-  if (variables.is_object()) variables.erase("CUDA_VISIBLE_DEVICES");
+  if (variables.is_object()) {
+    variables.erase("CUDA_VISIBLE_DEVICES");
+    if (!name_matters) variables.erase(kNamed);
+  }
   std::map<std::string, json> shared{{"experiment", part.experiment},
                                      {"scale", part.scale},
                                      {"spec", part.spec},
@@ -89,7 +116,9 @@ std::map<std::string, json> shared_by_parts(const ResultFile& part, bool waiting
   const json suite = member(context, "suite");
   for (const auto& [key, value] : suite.items()) shared["suite/" + key] = value;
   const json kind = kind_of(member(context, "machine"));
-  for (const auto& [key, value] : kind.items()) shared["machine/" + key] = value;
+  for (const auto& [key, value] : kind.items()) {
+    if (key != "id" || name_matters) shared["machine/" + key] = value;
+  }
   return shared;
 }
 
@@ -140,9 +169,10 @@ void refuse_strangers(const std::vector<ResultFile>& parts) {
   if (!text.empty()) throw InputError("these files cannot be joined:" + text);
   const ResultFile& first = parts.front();
   const bool waiting_matters = threads_wait(parts);
-  const auto shared = shared_by_parts(first, waiting_matters);
+  const bool name_matters = !same_gpus(parts);
+  const auto shared = shared_by_parts(first, waiting_matters, name_matters);
   for (const auto& part : parts) {
-    const auto own = shared_by_parts(part, waiting_matters);
+    const auto own = shared_by_parts(part, waiting_matters, name_matters);
     std::set<std::string> names;
     for (const auto& item : shared) names.insert(item.first);
     for (const auto& item : own) names.insert(item.first);
@@ -311,6 +341,21 @@ std::vector<std::string> unlike_waiting(const std::vector<ResultFile>& parts) {
   return {};
 }
 
+/// Where they were not refused, since the GPUs are the same ones.
+std::vector<std::string> other_names(const std::vector<ResultFile>& parts) {
+  const std::string first = id_of(parts.front());
+  std::set<std::string> told;
+  std::vector<std::string> warnings;
+  for (const auto& part : parts) {
+    const std::string own = id_of(part);
+    if (own == first || !told.insert(own).second) continue;
+    warnings.push_back("A part calls its machine " + printable(own) +
+                       "; by the UUIDs of its GPUs it is the machine that the result calls " +
+                       printable(first) + ".");
+  }
+  return warnings;
+}
+
 json part_context(const ResultFile& part) {
   json own{{"cells", part.cells.size()},
            {"traces", part.traces.size()},
@@ -353,7 +398,7 @@ json merged_context(const std::vector<ResultFile>& parts, std::vector<std::strin
   for (const char* key : {"neutralised", "warnings"}) {
     context["environment"][key] = united(parts, key);
   }
-  for (const auto& found : {unlike_ceilings(parts), unlike_waiting(parts)}) {
+  for (const auto& found : {unlike_ceilings(parts), unlike_waiting(parts), other_names(parts)}) {
     for (const auto& warning : found) {
       context["environment"]["warnings"].push_back(warning);
       warnings.push_back(warning);

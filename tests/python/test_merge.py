@@ -181,6 +181,33 @@ def test_parts_may_take_different_gpus_of_one_kind(parts: list[Path], tmp_path: 
     kmeans_bench("merge", one, other, "--out", tmp_path / "out.json")
 
 
+def test_one_machine_may_have_two_names(parts: list[Path], tmp_path: Path) -> None:
+    """Its GPUs tell that it is the same one."""
+
+    def named(name: str, uuid: str) -> Any:
+        def edit(data: dict[str, Any]) -> None:
+            data["context"]["environment"]["variables"]["KMEANS_BENCH_MACHINE"] = name
+            machine = data["context"]["machine"]
+            machine["id"] = name
+            machine["gpus"] = [{"name": "GPU", "uuid": uuid}]
+
+        return edit
+
+    (tmp_path / "a").mkdir()
+    out = tmp_path / "out.json"
+    one = edited(parts[0], tmp_path / "a", named("right", "GPU-1"))
+    other = edited(parts[1], tmp_path, named("wrong", "GPU-1"))
+    told = "A part calls its machine wrong; by the UUIDs of its GPUs it is the machine that"
+    assert told in kmeans_bench("merge", one, other, "--out", out).stderr
+    context = read(out)["context"]
+    assert context["machine"]["id"] == "right"
+    assert [part["machine"]["id"] for part in context["parts"]] == ["right", "wrong"]
+    assert sum(told in warning for warning in context["environment"]["warnings"]) == 1
+    other = edited(parts[1], tmp_path, named("wrong", "GPU-2"))
+    run = kmeans_bench("merge", one, other, "--out", tmp_path / "refused.json", status=2)
+    assert 'machine/id: "right" and "wrong"' in run.stderr
+
+
 def test_parts_without_threads_may_wait_differently(parts: list[Path], tmp_path: Path) -> None:
     """Another run on the same host, of a second part, is what makes the first one's look busy."""
 
