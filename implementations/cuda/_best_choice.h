@@ -161,11 +161,15 @@ class FamilyTimes {
   GpuLimits gpu_;
 };
 
+/// Its bounds save little in ten iterations, and more in each later one.
+inline constexpr const char* kKeepsBounds = "cuda_hamerly";
+
 /// No prediction is off by more than a factor of two where it can be checked (tests/variants/gpu_choice_test.cpp),
 /// so that two of them may mistake the faster of two families that lie this factor apart.
 inline constexpr double kUnsure = 4;
 
-/// The families that may be the fastest, the likeliest first.
+/// The families that may be the fastest, the likeliest first; the one that keeps bounds last, since what it saves is
+/// seen after the others.
 inline std::vector<std::string> worth_trying(std::vector<std::string> families, const Shape& shape,
                                              const GpuLimits& limits) {
   const FamilyTimes times(shape, limits);
@@ -173,29 +177,46 @@ inline std::vector<std::string> worth_trying(std::vector<std::string> families, 
             [&](const std::string& a, const std::string& b) { return times.of(a) < times.of(b); });
   const double most = families.empty() ? 0 : kUnsure * times.of(families.front());
   std::erase_if(families, [&](const std::string& family) { return times.least_of(family) > most; });
+  std::stable_partition(families.begin(), families.end(),
+                        [](const std::string& family) { return family != kKeepsBounds; });
   return families;
 }
+
+inline constexpr std::int64_t kTriedIterations = 10;
+inline constexpr double kLongIteration = 2e-3;  // seconds: tried once
+inline constexpr double kVeryLongIteration = 50e-3;
 
 /// Seconds of an iteration, the mean of ten, by trying: run(from_start, iterations) makes them and says how long they
 /// took. Infinite where the first shows that it cannot be less than `least`. Long iterations are not repeated; of very
 /// long ones the third stands for the seven that follow it: the second may still have much to do.
 template <class Run>
 double tried_seconds(Run run, double least) {
-  constexpr std::int64_t kIterations = 10;
+  constexpr std::int64_t kIterations = kTriedIterations;
   constexpr int kRepetitions = 5;
-  constexpr double kLong = 2e-3;
-  constexpr double kVeryLong = 50e-3;
   constexpr double kNever = std::numeric_limits<double>::infinity();
   run(true, 2);  // loads the kernels
   const double first = run(true, 1);
   if (first > kIterations * least) return kNever;
-  if (first > kVeryLong) {
+  if (first > kVeryLongIteration) {
     const double second = run(false, 1);
     return (first + second + (kIterations - 2) * run(false, 1)) / kIterations;
   }
   double best = kNever;
-  for (int repetition = 0; repetition < (first > kLong ? 1 : kRepetitions); ++repetition) {
+  for (int repetition = 0; repetition < (first > kLongIteration ? 1 : kRepetitions); ++repetition) {
     best = std::min(best, run(true, kIterations) / kIterations);
+  }
+  return best;
+}
+
+/// Seconds of an iteration after the first ten, of which one takes `mean`: the mean of the ten that follow, of very long
+/// ones of three. `run` as above.
+template <class Run>
+double later_seconds(Run run, double mean) {
+  const std::int64_t iterations = mean > kVeryLongIteration ? 3 : kTriedIterations;
+  double best = std::numeric_limits<double>::infinity();
+  for (int repetition = 0; repetition < (mean > kLongIteration ? 1 : 3); ++repetition) {
+    run(true, kTriedIterations);
+    best = std::min(best, run(false, iterations) / static_cast<double>(iterations));
   }
   return best;
 }

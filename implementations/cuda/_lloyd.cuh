@@ -209,9 +209,10 @@ class CudaLloyd : public Variant<T> {
     return {.movement = {}, .changed = changed_labels_.count(dev_labels_, iterations_), .loss = {}};
   }
 
+  /// `labels` may be null, within this backend: cuda_best goes on from centroids alone.
   void fetch(T* centroids, std::int32_t* labels) override {
     dev_centroids_.download(centroids);
-    dev_labels_.download(labels);
+    if (labels != nullptr) dev_labels_.download(labels);
   }
 
   std::vector<std::pair<std::string, std::string>> library_info() const override {

@@ -2,17 +2,19 @@
 //
 // Idea:      the exact families of this folder, of which setup chooses one: by a model of their
 //            times made from what the GPU reports of itself, and where the model cannot tell, by
-//            trying in setup those that it cannot tell apart
+//            trying in setup those that it cannot tell apart; in a long run cuda_hamerly goes on after
+//            ten iterations where trying has shown that this pays
 // Parallel:  as the family at work
-// Memory:    that of the family at work; in setup of one more, if there is room for it
+// Memory:    that of the family at work, and of one more if there is room for it: in setup, and where
+//            cuda_hamerly may go on
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does: what a clock chooses
 //            changes no bit
 // Source:    ours; docs/gpu.md has the choice
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,11 +22,15 @@
 #include "harness/machine/gpu.h"
 #include "harness/variant.h"
 #include "implementations/cuda/_best_choice.h"
+#include "implementations/cuda/_best_run.h"
 
 namespace {
 
 using kmeans::Problem;
 using kmeans::Shape;
+using kmeans::cuda::BestRun;
+using kmeans::cuda::later_seconds;
+using kmeans::cuda::tried_seconds;
 using Family = kmeans::Variant<float>;
 
 double bytes_of(const std::string& family, const Shape& shape) {
@@ -55,6 +61,29 @@ bool has_room(const std::string& family, const Shape& shape) {
   return memory && bytes_of(family, shape) <= static_cast<double>(memory->free_bytes);
 }
 
+/// Points all over the file as centroids: those of reset() are not known yet.
+std::vector<float> spread_out(const Problem<float>& problem) {
+  const auto [n, d, k, precision] = problem.shape;
+  std::vector<float> centroids;
+  centroids.reserve(static_cast<std::size_t>(k * d));
+  for (std::int64_t j = 0; j < k; ++j) {
+    const float* row = problem.points + j * (n / k) * d;
+    centroids.insert(centroids.end(), row, row + d);
+  }
+  return centroids;
+}
+
+/// Runs iterations and says how many seconds they took.
+auto timed(Family& family, const std::vector<float>& centroids) {
+  return [&family, &centroids, clock = std::shared_ptr(kmeans::make_gpu_clock())](
+             bool from_start, std::int64_t iterations) {
+    if (from_start) family.reset(centroids.data());
+    clock->begin();
+    family.step(iterations);
+    return clock->end();
+  };
+}
+
 class CudaBest final : public Family {
  public:
   void setup(const Problem<float>& problem) override {
@@ -66,32 +95,20 @@ class CudaBest final : public Family {
     families = kmeans::cuda::worth_trying(std::move(families), problem.shape,
                                           kmeans::cuda::limits_of(*kmeans::current_gpu()));
     name_ = families.front();
-    at_work_ = make(name_, problem);
+    run_ = BestRun(make(name_, problem), problem.shape.k, problem.shape.d);
     tried_ = name_;
     if (families.size() > 1) choose(families, problem);
   }
 
-  void reset(const float* centroids) override { at_work_->reset(centroids); }
-
-  void step(std::int64_t iterations) override {
-    at_work_->set_stage_recorder(stage_recorder());
-    at_work_->step(iterations);
-    at_work_->set_stage_recorder(nullptr);
-  }
-
-  void fetch(float* centroids, std::int32_t* labels) override {
-    at_work_->fetch(centroids, labels);
-  }
-
-  kmeans::Progress progress() override { return at_work_->progress(); }
-
-  [[nodiscard]] std::optional<std::int64_t> computed_distances() const override {
-    return at_work_->computed_distances();
-  }
+  void reset(const float* centroids) override { run_.reset(centroids); }
+  void step(std::int64_t iterations) override { run_.step(iterations, stage_recorder()); }
+  void fetch(float* centroids, std::int32_t* labels) override { run_.fetch(centroids, labels); }
+  kmeans::Progress progress() override { return run_.progress(); }
 
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
-    auto info = at_work_->library_info();
+    auto info = run_.first().library_info();
     info.emplace_back("family", name_);
+    if (!later_name_.empty()) info.emplace_back("family of long runs", later_name_);
     info.emplace_back("families tried", tried_);
     return info;
   }
@@ -103,48 +120,44 @@ class CudaBest final : public Family {
     return family;
   }
 
-  /// The fastest of these, the first of which is at work. Two are in memory at a time.
+  /// The fastest of these, the first of which is at work. Two are in memory at a time. The one that keeps bounds is
+  /// the last: where it is not the fastest of ten iterations, it may be that of later ones.
   void choose(const std::vector<std::string>& families, const Problem<float>& problem) {
     const std::vector<float> centroids = spread_out(problem);
-    double least = seconds(*at_work_, centroids, std::numeric_limits<double>::infinity());
+    double least =
+        tried_seconds(timed(run_.first(), centroids), std::numeric_limits<double>::infinity());
     for (auto family = families.begin() + 1; family != families.end(); ++family) {
       if (!has_room(*family, problem.shape)) continue;
       auto other = make(*family, problem);
       tried_ += ", " + *family;
-      const double its = seconds(*other, centroids, least);
-      if (its >= least) continue;
-      least = its;
-      name_ = *family;
-      at_work_ = std::move(other);
+      const double its = tried_seconds(timed(*other, centroids), least);
+      if (its < least) {
+        least = its;
+        name_ = *family;
+        run_.begin_with(std::move(other));
+      } else if (*family == kmeans::cuda::kKeepsBounds && std::isfinite(its)) {
+        choose_later(std::move(other), *family, centroids, least);
+      }
     }
   }
 
-  /// Points all over the file as centroids: those of reset() are not known yet.
-  static std::vector<float> spread_out(const Problem<float>& problem) {
-    const auto [n, d, k, precision] = problem.shape;
-    std::vector<float> centroids;
-    centroids.reserve(static_cast<std::size_t>(k * d));
-    for (std::int64_t j = 0; j < k; ++j) {
-      const float* row = problem.points + j * (n / k) * d;
-      centroids.insert(centroids.end(), row, row + d);
-    }
-    return centroids;
+  /// Does it go on where the family at work has made ten iterations, of which one takes `mean`?
+  void choose_later(std::unique_ptr<Family> bounded, const std::string& name,
+                    const std::vector<float>& centroids, double mean) {
+    constexpr double kClear = 0.97;   // less may be the clock's
+    constexpr double kCopies = 1e-4;  // seconds: centroids go to the host and back
+    const double now = later_seconds(timed(run_.first(), centroids), mean);
+    const double then = later_seconds(timed(*bounded, centroids), mean);
+    if (then >= kClear * now) return;
+    const double first = timed(*bounded, centroids)(true, 1);
+    later_name_ = name;
+    run_.go_on_with(std::move(bounded), {.saved = now - then, .start = kCopies + first - then});
   }
 
-  static double seconds(Family& family, const std::vector<float>& centroids, double least) {
-    const auto clock = kmeans::make_gpu_clock();
-    const auto run = [&](bool from_start, std::int64_t iterations) {
-      if (from_start) family.reset(centroids.data());
-      clock->begin();
-      family.step(iterations);
-      return clock->end();
-    };
-    return kmeans::cuda::tried_seconds(run, least);
-  }
-
-  std::unique_ptr<Family> at_work_;
-  std::string name_;   // of the family at work
-  std::string tried_;  // in setup, the likeliest first
+  BestRun run_;
+  std::string name_;        // of the family that begins
+  std::string later_name_;  // of the one that may go on; empty: the same
+  std::string tried_;       // in setup, the likeliest first
 };
 
 }  // namespace
@@ -154,6 +167,7 @@ KMEANS_VARIANT(
     .summary = "the exact Lloyd step by the family of exact variants that suits the shape",
     .exact = true, .skips_work = true, .sums = Sums::wide,
     .setup_note =
-        "where a model cannot tell the fastest family, sets up a second and a third, and times "
-        "some iterations of each",
+        "where a model cannot tell the fastest family, sets up others, and times some iterations "
+        "of "
+        "each",
     .device_bytes = [](const Shape& s) { return bytes_of(smallest_of(families_for(s), s), s); })

@@ -11,15 +11,18 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <memory>
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "harness/machine/gpu.h"
 #include "harness/record/result_file.h"
 #include "harness/variant.h"
 #include "implementations/cuda/_best_choice.h"
+#include "implementations/cuda/_best_run.h"
 
 namespace kmeans::cuda {
 namespace {
@@ -106,7 +109,8 @@ double least(const Measured& at, const std::vector<std::string>& among) {
 TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
   int compared = 0;
   auto all = fitted();
-  std::ranges::move(measured_on("nvidia-h200", {"gpu-choice"}), std::back_inserter(all));
+  std::ranges::move(measured_on("nvidia-h200-x4", {"frontier", "gpu-choice"}),
+                    std::back_inserter(all));
   for (const Measured& at : all) {
     if (at.seconds.size() < 2) continue;
     ++compared;
@@ -234,6 +238,124 @@ TEST(CudaChoice, TryingCostsFewIterationsWhereTheyAreLong) {
   EXPECT_LT(tried_seconds(std::ref(hopeless), 4.1e-3), 4.1e-3);
 }
 
+TEST(CudaChoice, LaterIterationsAreTriedBehindThoseOfAFirstTry) {
+  Pretended brief{.first = 40e-6, .later = 20e-6};
+  EXPECT_NEAR(later_seconds(std::ref(brief), 22e-6), 20e-6, 1e-9);
+  EXPECT_LE(brief.all, 60);
+  Pretended long_one{.first = 40e-3, .later = 20e-3};
+  EXPECT_NEAR(later_seconds(std::ref(long_one), 22e-3), 20e-3, 1e-6);
+  EXPECT_LE(long_one.all, 20);
+  Pretended very_long{.first = 140e-3, .later = 70e-3};
+  EXPECT_NEAR(later_seconds(std::ref(very_long), 77e-3), 70e-3, 1e-6);
+  EXPECT_LE(very_long.all, 13);
+}
+
+TEST(CudaChoice, WhatKeepsBoundsIsTriedLast) {
+  const Shape shape{1000000, 768, 1000};
+  const auto tried = worth_trying({"cuda_hamerly", "cuda_tensor", "cuda_int8", "cuda_exact"}, shape,
+                                  limits_of(h200()));
+  EXPECT_THAT(tried, ElementsAre("cuda_tensor", "cuda_int8", "cuda_hamerly"));
+}
+
+/// Adds one to its only centroid in each iteration; its label is the centroid.
+struct Counting final : Variant<float> {
+  float at = -1;
+  std::vector<std::int64_t> steps;  // since reset
+  bool recorded = false;            // the last step
+
+  void setup(const Problem<float>&) override {}
+  void reset(const float* centroids) override {
+    at = *centroids;
+    steps.clear();
+  }
+  void step(std::int64_t iterations) override {
+    at += static_cast<float>(iterations);
+    steps.push_back(iterations);
+    recorded = stage_recorder() != nullptr;
+  }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    *centroids = at;
+    if (labels != nullptr) *labels = static_cast<std::int32_t>(at);
+  }
+  Progress progress() override { return {.movement = {}, .changed = 7, .loss = {}}; }
+};
+
+struct NoStages final : StageRecorder {
+  void begin(const char*) override {}
+  void end() override {}
+};
+
+/// Two families, of which the second saves a second an iteration and takes `start` to begin.
+class ALongRun : public testing::Test {
+ protected:
+  void begin(double start) {
+    auto first = std::make_unique<Counting>();
+    auto second = std::make_unique<Counting>();
+    first_ = first.get();
+    second_ = second.get();
+    run_ = BestRun(std::move(first), 1, 1);
+    run_.go_on_with(std::move(second), {.saved = 1, .start = start});
+    restart();
+  }
+  void restart() {
+    const float zero = 0;
+    run_.reset(&zero);
+  }
+  /// Iterations that the centroid has seen, by whichever family.
+  std::int64_t seen() {
+    float centroid = 0;
+    std::int32_t label = 0;
+    run_.fetch(&centroid, &label);
+    EXPECT_EQ(centroid, label);
+    return label;
+  }
+  Counting* first_ = nullptr;
+  Counting* second_ = nullptr;
+  BestRun run_;
+};
+
+TEST_F(ALongRun, GoesOnBehindBoundsAfterTheIterationsThatWereTried) {
+  begin(5);
+  run_.step(100, nullptr);
+  EXPECT_THAT(first_->steps, ElementsAre(10));
+  EXPECT_THAT(second_->steps, ElementsAre(90));
+  EXPECT_EQ(seen(), 100);
+  run_.step(3, nullptr);
+  EXPECT_THAT(second_->steps, ElementsAre(90, 3));
+  EXPECT_EQ(seen(), 103);
+  // From the start again, with the first family.
+  restart();
+  run_.step(10, nullptr);
+  EXPECT_THAT(first_->steps, ElementsAre(10));
+  EXPECT_EQ(seen(), 10);
+}
+
+TEST_F(ALongRun, StaysAsItIsWhereTheBeginningWouldNotBePaidFor) {
+  begin(5);
+  run_.step(10, nullptr);
+  run_.step(4, nullptr);  // fewer than there have been, which are as many as may come
+  EXPECT_THAT(second_->steps, ElementsAre(4));
+  begin(40);
+  run_.step(50, nullptr);
+  EXPECT_THAT(first_->steps, ElementsAre(10, 40));
+  EXPECT_THAT(second_->steps, IsEmpty());
+  EXPECT_EQ(seen(), 50);
+}
+
+TEST_F(ALongRun, OneIterationAfterTheOtherChangesToo) {
+  begin(14.5);
+  NoStages recorder;
+  for (int iteration = 1; iteration <= 20; ++iteration) {
+    run_.step(1, &recorder);
+    EXPECT_EQ(seen(), iteration);
+    // What has just begun cannot tell which labels are new.
+    EXPECT_EQ(run_.progress().changed.has_value(), iteration != 16) << iteration;
+    EXPECT_TRUE((iteration < 16 ? first_ : second_)->recorded);
+  }
+  EXPECT_EQ(first_->steps.size(), 15U);
+  EXPECT_EQ(second_->steps.size(), 5U);
+}
+
 std::string joined(const std::vector<std::string>& names) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -271,6 +393,73 @@ TEST(GpuBest, HasOneOfTheFamiliesAtWorkThatTheModelCannotTellApart) {
     EXPECT_EQ(info.at("families tried"), joined(tried)) << shape.n << ", " << shape.d;
     EXPECT_THAT(tried, Contains(info.at("family")));
   }
+}
+
+/// Groups of points of different sizes, so that some bounds hold and some do not.
+std::vector<float> grouped_points(const Shape& shape) {
+  std::mt19937_64 engine(6);
+  std::normal_distribution<float> bell;
+  std::vector<float> middles(static_cast<std::size_t>(shape.k * shape.d));
+  for (float& value : middles) value = 4 * bell(engine);
+  std::vector<float> points(static_cast<std::size_t>(shape.n * shape.d));
+  for (std::int64_t i = 0; i < shape.n; ++i) {
+    const auto group = static_cast<std::int64_t>(engine() % static_cast<std::uint64_t>(shape.k));
+    const float spread = 1 + static_cast<float>(group % 7);
+    for (std::int64_t t = 0; t < shape.d; ++t) {
+      points[i * shape.d + t] = middles[group * shape.d + t] + spread * bell(engine);
+    }
+  }
+  return points;
+}
+
+TEST(GpuBest, GoesOnBehindBoundsWithTheSameBits) {
+  if (current_gpu() == nullptr) GTEST_SKIP() << gpu_status().problem;
+  const Shape shape{6000, 24, 90};
+  const Registration bounded = registered_variant(kKeepsBounds);
+  if (!bounded.traits.supports(shape).ok) GTEST_SKIP() << bounded.traits.supports(shape).reason;
+  const auto points = grouped_points(shape);
+  Problem<float> problem;
+  problem.shape = shape;
+  problem.points = points.data();
+  problem.max_abs =
+      std::abs(*std::ranges::max_element(points, {}, [](float x) { return std::abs(x); }));
+  const auto made = [&](const std::string& name) {
+    auto family = registered_variant(name).factory.make_float(Precision::f32);
+    family->setup(problem);
+    return family;
+  };
+  struct Answer {
+    std::vector<float> centroids;
+    std::vector<std::int32_t> labels;
+    explicit Answer(const Shape& s) : centroids(s.k * s.d), labels(s.n) {}
+    bool operator==(const Answer&) const = default;
+  };
+  constexpr int kIterations = 30;
+  Answer right(shape);
+  {
+    const auto exact = made("openmp_exact");
+    exact->reset(points.data());
+    exact->step(kIterations);
+    exact->fetch(right.centroids.data(), right.labels.data());
+  }
+  int compared = 0;
+  for (const std::string& name : kFamilies) {
+    const auto supports = registered_variant(name).traits.supports;
+    if (name == kKeepsBounds || (supports && !supports(shape).ok)) continue;
+    ++compared;
+    BestRun run(made(name), shape.k, shape.d);
+    run.go_on_with(made(kKeepsBounds), {.saved = 1, .start = 0});
+    for (const int step : {kIterations, 1, 7}) {
+      run.reset(points.data());
+      for (int done = 0; done < kIterations; done += step) {
+        run.step(std::min(step, kIterations - done), nullptr);
+      }
+      Answer found(shape);
+      run.fetch(found.centroids.data(), found.labels.data());
+      EXPECT_TRUE(found == right) << "after " << name << ", in steps of " << step;
+    }
+  }
+  EXPECT_GE(compared, 3);
 }
 
 }  // namespace
