@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an iteration takes on many GPUs that share the points, from measured costs of one GPU and of
-two (docs/scaling.md). tools/scaling_table.py prints the table of that page."""
+two (docs/scaling.md). tools/scaling_table.py prints the tables of that page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class Costs:
 
     # Measured on two H200s of one host (NVLink, multicast off), all-reduce of int64 replayed from
     # a graph: 11 us for 64 B to 64 KiB, 17 us for 1 MiB, 49 us for 8 MiB, 250 us for 64 MiB,
-    # 890 us for 256 MiB.
+    # 890 us for 256 MiB. Not fitted to four of them, which took 13 to 16 us for 64 B to 64 KiB,
+    # 21 us for 1 MiB, 63 us for 8 MiB, 326 us for 64 MiB and 1 189 us for 256 MiB.
     call: float = 11e-6
     link: float = 305e9  # 256 MiB in what its 890 us leave beside the call
     # Measured on one H200: a node of a graph, of which an exact iteration has some 12

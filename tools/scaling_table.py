@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the two tables of docs/scaling.md from the times that the repository holds: what one and
-two GPUs took, and the model of plots/scaling_model.py from the times of one.
+"""Prints the tables of docs/scaling.md from the times that the repository holds: what one, two and
+four GPUs took, and the model of plots/scaling_model.py from the times of one.
 
     .venv/bin/python tools/scaling_table.py
 """
@@ -15,8 +15,9 @@ sys.path.insert(0, str(ROOT))
 from plots import scaling_model as model  # noqa: E402
 from plots.load import Cell, load_result  # noqa: E402
 
-RESULT = ROOT / "results" / "nvidia-h200-x2" / "gpus.json"
+RESULT = ROOT / "results" / "nvidia-h200-x4" / "gpus.json"
 VARIANT = "nccl_exact"
+COUNTS = (1, 2, 4)
 
 Times = dict[tuple[int, int, int, int], Cell]
 
@@ -31,41 +32,57 @@ def _interval(cell: Cell) -> str:
 
 
 def _percent(measured: float, modelled: float) -> str:
-    return f"{100 * measured:.0f} ({100 * modelled:.0f})"
+    return f"{100 * measured:.1f} ({100 * modelled:.0f})"
 
 
-def measured_rows(times: Times) -> list[str]:
-    """Milliseconds on one and two GPUs, and efficiencies beside the model's."""
+def _row(n: int, d: int, k: int, cells: list[Cell], efficiencies: list[str]) -> str:
+    shown = [_thousands(n), str(d), _thousands(k), *map(_interval, cells), *efficiencies]
+    return "| " + " | ".join(shown) + " |"
+
+
+def _shapes(times: Times) -> list[tuple[int, int, int]]:
+    """Those that one GPU has, by d, k and n."""
+    alone = [key[:3] for key in times if key[3] == 1]
+    return sorted(alone, key=lambda shape: (shape[1:], shape[0]))
+
+
+def strong_rows(times: Times) -> list[str]:
+    """Milliseconds of the same points on one, two and four GPUs, and efficiencies."""
     rows = []
-    for (n, d, k, gpus), cell in sorted(times.items(), key=lambda item: item[0][1:3] + item[0][:1]):
-        if gpus != 2:
+    for n, d, k in _shapes(times):
+        if any((n, d, k, gpus) not in times for gpus in COUNTS):
             continue
-        one, half = times[n, d, k, 1], times.get((n // 2, d, k, 1))
-        strong = _percent(
-            one.seconds.mid / (2 * cell.seconds.mid),
-            model.strong_efficiency(one.seconds.mid, d, k, 2),
-        )
-        weak = "-"
-        if half is not None:
-            modelled = model.weak_efficiency(half.seconds.mid, d, k, 2)
-            weak = _percent(half.seconds.mid / cell.seconds.mid, modelled)
-        cells = [
-            _thousands(n),
-            str(d),
-            _thousands(k),
-            _interval(one),
-            _interval(cell),
-            strong,
-            weak,
+        cells = [times[n, d, k, gpus] for gpus in COUNTS]
+        one = cells[0].seconds.mid
+        efficiencies = [
+            _percent(one / (gpus * cell.seconds.mid), model.strong_efficiency(one, d, k, gpus))
+            for gpus, cell in zip(COUNTS[1:], cells[1:], strict=True)
         ]
-        rows.append("| " + " | ".join(cells) + " |")
+        rows.append(_row(n, d, k, cells, efficiencies))
+    return rows
+
+
+def weak_rows(times: Times) -> list[str]:
+    """The same with n points on each GPU. Beside each efficiency the model's."""
+    rows = []
+    for n, d, k in _shapes(times):
+        if any((n * gpus, d, k, gpus) not in times for gpus in COUNTS):
+            continue
+        cells = [times[n * gpus, d, k, gpus] for gpus in COUNTS]
+        one = cells[0].seconds.mid
+        efficiencies = [
+            _percent(one / cell.seconds.mid, model.weak_efficiency(one, d, k, gpus))
+            for gpus, cell in zip(COUNTS[1:], cells[1:], strict=True)
+        ]
+        rows.append(_row(n, d, k, cells, efficiencies))
     return rows
 
 
 if __name__ == "__main__":
     found = [c for c in load_result(RESULT).cells if c.variant == VARIANT and c.seconds is not None]
     by_shape = {(*c.shape, c.gpus or 1): c for c in found}
-    print("\n".join(measured_rows(by_shape)), end="\n\n")
+    print("\n".join(strong_rows(by_shape)), end="\n\n")
+    print("\n".join(weak_rows(by_shape)), end="\n\n")
     print(
         "\n".join(
             model.table({key[:3]: c.seconds.mid for key, c in by_shape.items() if key[3] == 1})

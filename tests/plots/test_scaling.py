@@ -137,6 +137,20 @@ def test_two_gpus_cost_about_what_was_measured(size: int, measured: float) -> No
     assert model.call_seconds(2 * size, 2) == pytest.approx(measured, rel=0.25)
 
 
+@pytest.mark.parametrize(
+    ("size", "measured"),
+    [
+        (65536, 15.6e-6),
+        (1 << 20, 21e-6),
+        (8 << 20, 63e-6),
+        (64 << 20, 326e-6),
+        (256 << 20, 1189e-6),
+    ],
+)
+def test_four_gpus_cost_about_what_two_foretell(size: int, measured: float) -> None:
+    assert model.call_seconds(2 * size, 4) == pytest.approx(measured, rel=0.3)
+
+
 def test_one_gpu_tells_nobody_anything() -> None:
     assert model.communication_seconds(128, 1024, 1) == 0
     assert model.step_seconds(5e-3, 128, 1024, 1) == 5e-3
