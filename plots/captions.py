@@ -46,6 +46,8 @@ def machine_sentence(result: Result) -> str:
         sentence += f"; parallel variants use {many(threads, 'thread')}"
     if len((result.context.get("machine") or {}).get("gpus") or []) > 1:
         sentence += "; a GPU variant uses one GPU"
+        if any((cell.gpus or 1) > 1 for cell in result.cells):
+            sentence += " unless more are named"
     return sentence + f"; {result.scale} scale."
 
 
@@ -305,7 +307,8 @@ def not_run_sentences(result: Result, figure: dict) -> list[str]:
         }
         shown = all(own[key] in where[key] for key in own if key in where and own[key] is not None)
         if shown and variant != _EVERY and not named(result.cells, wanted):
-            absent.append(f"{variant} {own['precision']}" + (f" {TIMES}{threads}" * bool(threads)))
+            name = f"{variant} {own['precision']}" + (f" {TIMES}{threads}" * bool(threads))
+            absent.append(name + (f" on {wanted['gpus']} GPUs" if wanted.get("gpus") else ""))
     if not absent:
         return []
     return [f"Not in this file, though the experiment has them: {listed(absent, limit=40)}."]

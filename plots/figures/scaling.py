@@ -48,21 +48,26 @@ def _each(cell: Cell, x: str) -> float:
 
 
 def _groups(figure: dict[str, Any], cells: list[Cell], x: str) -> list[Panel]:
-    """Panels of cells that are compared: of one shape, or of as many points each. Of the latter
-    only those with several counts; the rest is there for strong scaling."""
+    """Panels of cells that are compared: of one shape, or of as many points each. An efficiency
+    needs the time of one, and weak scaling several counts; the rest is there for the other kind."""
     weak = figure.get("show") == "weak"
     groups: dict[tuple, list[Cell]] = {}
     for cell in cells:
         key = (_each(cell, x), cell.d, cell.k) if weak else cell.shape
         groups.setdefault(key, []).append(cell)
-    if weak:
+    if figure.get("show") != "communication":
         groups = {
             key: group
             for key, group in groups.items()
-            if len({getattr(c, x) for c in group}) > 1 and any(getattr(c, x) == 1 for c in group)
+            if any(getattr(c, x) == 1 for c in group)
+            and (not weak or len({getattr(c, x) for c in group}) > 1)
         }
     if not groups:
-        raise NothingToDraw(f"no two cells have as many points for each of their {x}")
+        raise NothingToDraw(
+            f"no two cells have as many points for each of their {x}"
+            if weak
+            else f"no cell says what one of the {x} takes"
+        )
 
     def title(key: tuple, group: list[Cell]) -> str:
         """In two lines: a panel is narrow, and the sizes are long."""

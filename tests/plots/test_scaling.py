@@ -56,6 +56,17 @@ def test_strong_scaling_is_the_time_of_one_over_that_of_all(result: Result) -> N
     }
 
 
+def test_a_shape_without_the_time_of_one_has_no_panel_of_strong_scaling(result: Result) -> None:
+    cells = list(result.cells)
+    panels = scaling._groups({"x": "gpus", "show": "strong"}, cells, "gpus")
+    assert [panel.cells[0].n for panel in panels] == [1000, 2000]
+    panels = scaling._groups({"x": "gpus", "show": "communication"}, cells, "gpus")
+    assert [panel.cells[0].n for panel in panels] == [1000, 2000, 4000]
+    several = [cell for cell in cells if cell.gpus != 1]
+    with pytest.raises(NothingToDraw, match="no cell says what one of the gpus takes"):
+        scaling._groups({"x": "gpus", "show": "strong"}, several, "gpus")
+
+
 def test_weak_scaling_compares_cells_with_as_many_points_each(result: Result) -> None:
     figure = {"x": "gpus", "show": "weak"}
     assert _efficiencies(result, figure) == {
