@@ -78,8 +78,11 @@ def _panel(ax: Axes, result: Result, rows: dict[tuple[int, int, int], dict[str, 
     ax.xaxis.set_major_formatter(lambda value, _: digits(value, 1))
     ax.axvline(1, color=style.BLACK, linestyle=(0, (4, 2)), linewidth=1)
     ax.set_xlabel("time of an iteration over the least that brute force needs here (dashed)")
-    threads = many(result.context["threads"], "thread")
+    used = [many(result.context["threads"], "thread"), captions.gpus_used(result)]
     ax.set_title(
-        f"{captions.machine_name(result)}, {threads}; fastest exact at the right", loc="left"
+        # Two lines: a machine's name may be long.
+        f"{captions.machine_name(result)},\n{' or '.join(filter(None, used))}; "
+        "fastest exact at the right",
+        loc="left",
     )
     ax.grid(visible=True, axis="x", color=style.LIGHT_GREY, linewidth=0.6)

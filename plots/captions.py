@@ -44,11 +44,17 @@ def machine_sentence(result: Result) -> str:
     sentence = f"Machine: {machine_name(result)}"
     if threads:
         sentence += f"; parallel variants use {many(threads, 'thread')}"
-    if len((result.context.get("machine") or {}).get("gpus") or []) > 1:
-        sentence += "; a GPU variant uses one GPU"
-        if any((cell.gpus or 1) > 1 for cell in result.cells):
-            sentence += " unless more are named"
+    if used := gpus_used(result):
+        sentence += f"; a GPU variant uses {used}"
     return sentence + f"; {result.scale} scale."
+
+
+def gpus_used(result: Result) -> str:
+    """By a variant, where the machine has several; else nothing."""
+    if len((result.context.get("machine") or {}).get("gpus") or []) <= 1:
+        return ""
+    several = any((cell.gpus or 1) > 1 for cell in result.cells)
+    return "one GPU unless more are named" if several else "one GPU"
 
 
 def samples_sentence(cells: Sequence[Cell], shown: str = "bars") -> str:

@@ -395,8 +395,10 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
         [f"`{c.variant}`, certified, {seconds(c.seconds.mid)}" for c in others if c.seconds]
     )
     n, d, k = shape
+    used = captions.gpus_used(result)
+    machine = captions.machine_name(result) + (f", {used} a variant" if used else "")
     return (
-        f"**Nor on a GPU.** On {captions.machine_name(result)}{_beside_libraries(result)} the "
+        f"**Nor on a GPU.** On {machine}{_beside_libraries(result)} the "
         f"exact variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
         f"{count(d)}, k = {count(k)}: {_time(cell, seconds)} an iteration, "
         f"{percent(share)} of it" + (f" ({beside})." if beside else ".")
