@@ -18,7 +18,7 @@ namespace kmeans::cuda {
 /// Seconds, by trying.
 struct GoingOn {
   double saved;  ///< In each later iteration.
-  double start;  ///< What the first one takes beyond a later one: all points have to be labelled.
+  double start;  ///< What the first one takes beyond a later one, with the copies of the centroids.
 
   /// Within so many iterations?
   [[nodiscard]] bool pays(std::int64_t iterations) const {
@@ -48,13 +48,15 @@ class BestRun {
   }
 
   void step(std::int64_t iterations, StageRecorder* recorder) {
-    if (may_change()) {
-      // As many as were tried.
+    if (later_ != nullptr && !changed_) {
+      // After as many as were tried. To come are those that were asked for; or, one step after the other, as many again
+      // as there have been.
       const std::int64_t before = std::clamp<std::int64_t>(kTriedIterations - made_, 0, iterations);
-      run(before, recorder);
-      iterations -= before;
-      // Those that were asked for; or, one step after the other, as many again as there have been.
-      if (iterations > 0 && going_on_.pays(std::max(iterations, made_))) change();
+      if (before < iterations && going_on_.pays(std::max(iterations - before, made_))) {
+        run(before, recorder);
+        iterations -= before;
+        change();
+      }
     }
     run(iterations, recorder);
   }
@@ -69,7 +71,6 @@ class BestRun {
   }
 
  private:
-  [[nodiscard]] bool may_change() const { return later_ != nullptr && !changed_; }
   [[nodiscard]] Family& at_work() { return changed_ ? *later_ : *first_; }
 
   void run(std::int64_t iterations, StageRecorder* recorder) {

@@ -11,6 +11,7 @@
 //            changes no bit
 // Source:    ours; docs/gpu.md has the choice
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -87,6 +88,8 @@ auto timed(Family& family, const std::vector<float>& centroids) {
 class CudaBest final : public Family {
  public:
   void setup(const Problem<float>& problem) override {
+    run_ = BestRun();
+    later_name_.clear();
     auto families = families_for(problem.shape);
     const std::string smallest = smallest_of(families, problem.shape);
     std::erase_if(families, [&](const std::string& family) {
@@ -98,6 +101,7 @@ class CudaBest final : public Family {
     run_ = BestRun(make(name_, problem), problem.shape.k, problem.shape.d);
     tried_ = name_;
     if (families.size() > 1) choose(families, problem);
+    if (later_name_.empty()) later_name_ = name_;
   }
 
   void reset(const float* centroids) override { run_.reset(centroids); }
@@ -108,7 +112,7 @@ class CudaBest final : public Family {
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
     auto info = run_.first().library_info();
     info.emplace_back("family", name_);
-    if (!later_name_.empty()) info.emplace_back("family of long runs", later_name_);
+    info.emplace_back("family of long runs", later_name_);
     info.emplace_back("families tried", tried_);
     return info;
   }
@@ -144,19 +148,25 @@ class CudaBest final : public Family {
   /// Does it go on where the family at work has made ten iterations, of which one takes `mean`?
   void choose_later(std::unique_ptr<Family> bounded, const std::string& name,
                     const std::vector<float>& centroids, double mean) {
-    constexpr double kClear = 0.97;   // less may be the clock's
-    constexpr double kCopies = 1e-4;  // seconds: centroids go to the host and back
+    constexpr double kClear = 0.97;  // less may be the clock's
     const double now = later_seconds(timed(run_.first(), centroids), mean);
     const double then = later_seconds(timed(*bounded, centroids), mean);
     if (then >= kClear * now) return;
+    // All points are labelled once more, and the centroids go to the host and back.
     const double first = timed(*bounded, centroids)(true, 1);
+    std::vector<float> copied(centroids.size());
+    const auto begin = std::chrono::steady_clock::now();
+    run_.first().fetch(copied.data(), nullptr);
+    bounded->reset(copied.data());
+    const std::chrono::duration<double> copies = std::chrono::steady_clock::now() - begin;
     later_name_ = name;
-    run_.go_on_with(std::move(bounded), {.saved = now - then, .start = kCopies + first - then});
+    run_.go_on_with(std::move(bounded),
+                    {.saved = now - then, .start = copies.count() + first - then});
   }
 
   BestRun run_;
   std::string name_;        // of the family that begins
-  std::string later_name_;  // of the one that may go on; empty: the same
+  std::string later_name_;  // of the one that may go on, or the same
   std::string tried_;       // in setup, the likeliest first
 };
 
