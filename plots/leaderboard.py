@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import urllib.parse
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -332,6 +333,7 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         own = [p for r in results for p in _problems(place, there, r, names, known)]
         problems += own
         machines.append({"id": folder.name, "name": _machine(results[0]), "rows": len(own)})
+    _tell_apart(machines)
     return {
         "machines": machines,
         "names": names.rows,
@@ -349,6 +351,14 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         },
         "points": _points(problems, names),
     }
+
+
+def _tell_apart(machines: list[dict[str, Any]]) -> None:
+    """Machines of one name, as of one GPU and of four of its kind, get that of their folder."""
+    names = Counter(machine["name"] for machine in machines)
+    for machine in machines:
+        if names[machine["name"]] > 1:
+            machine["name"] = f"{machine['id']} ({machine['name']})"
 
 
 def _machine(result: Result) -> str:

@@ -160,6 +160,19 @@ def test_several_gpus_are_a_row_and_a_model_of_their_own(tmp_path: Path) -> None
     assert limits["2 GPUs"][4] == limits["GPU"][4]
 
 
+def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    one, four, other = _steady({}), _steady({}), _steady({})
+    four["context"]["machine"]["gpus"] = 4 * one["context"]["machine"]["gpus"]
+    other["context"]["machine"]["cpu"]["model"] = "Other"
+    for name, data in (("one", one), ("four", four), ("other", other)):
+        synthetic.write(tmp_path / name, data)
+    folders = {tmp_path / name: load_folder(tmp_path / name) for name in ("one", "four", "other")}
+    names = [machine["name"] for machine in leaderboard.assemble(folders, tmp_path)["machines"]]
+    assert names[0].startswith("one (")
+    assert names[1] == names[0].replace("one (", "four (")
+    assert names[2].endswith("Other")
+
+
 def test_limits_are_those_of_the_last_run_that_measured_them(tmp_path: Path) -> None:
     """Runs of one machine have measured its ceilings apart, in whatever order they are read."""
     one, two, none = (_steady({"experiment": name}) for name in ("zfirst", "later", "last"))
