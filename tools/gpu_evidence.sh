@@ -157,6 +157,8 @@ find_nccl() {
   return 1
 }
 
+gpus_here() { nvidia-smi --list-gpus | wc -l; }
+
 step_shared-tests() {
   find_nccl || return
   local status=0 part
@@ -168,7 +170,7 @@ step_shared-tests() {
   grep -E 'Failure$' -A5 "$part" | head -n 40
   # Skipping is not passing, on so many GPUs as there are.
   local most
-  most=$(nvidia-smi --list-gpus | wc -l)
+  most=$(gpus_here)
   [ "$most" -le 4 ] || most=4
   if grep -qE "GpuSharing.*/On[1-$most].*Skipped" "$part"; then
     echo 'some did not run: see the log'
@@ -183,7 +185,7 @@ step_shared-memcheck() {
   local status=0 gpus part
   part=$(mktemp)
   for gpus in 1 2 4; do
-    [ "$gpus" -le "$(nvidia-smi --list-gpus | wc -l)" ] || continue
+    [ "$gpus" -le "$(gpus_here)" ] || continue
     printf '%s GPUs: ' "$gpus"
     if timeout 200 compute-sanitizer --tool memcheck --error-exitcode 9 --print-limit 5 \
       --report-api-errors no \

@@ -46,32 +46,22 @@ def _shapes(times: Times) -> list[tuple[int, int, int]]:
     return sorted(alone, key=lambda shape: (shape[1:], shape[0]))
 
 
-def strong_rows(times: Times) -> list[str]:
-    """Milliseconds of the same points on one, two and four GPUs, and efficiencies."""
+def measured_rows(times: Times, *, weak: bool) -> list[str]:
+    """Milliseconds on one, two and four GPUs, of the same points or of n on each GPU, and
+    efficiencies beside the model's."""
+    modelled = model.weak_efficiency if weak else model.strong_efficiency
     rows = []
     for n, d, k in _shapes(times):
-        if any((n, d, k, gpus) not in times for gpus in COUNTS):
+        found = [times.get((n * gpus if weak else n, d, k, gpus)) for gpus in COUNTS]
+        cells = [cell for cell in found if cell is not None]
+        if len(cells) < len(COUNTS):
             continue
-        cells = [times[n, d, k, gpus] for gpus in COUNTS]
         one = cells[0].seconds.mid
         efficiencies = [
-            _percent(one / (gpus * cell.seconds.mid), model.strong_efficiency(one, d, k, gpus))
-            for gpus, cell in zip(COUNTS[1:], cells[1:], strict=True)
-        ]
-        rows.append(_row(n, d, k, cells, efficiencies))
-    return rows
-
-
-def weak_rows(times: Times) -> list[str]:
-    """The same with n points on each GPU. Beside each efficiency the model's."""
-    rows = []
-    for n, d, k in _shapes(times):
-        if any((n * gpus, d, k, gpus) not in times for gpus in COUNTS):
-            continue
-        cells = [times[n * gpus, d, k, gpus] for gpus in COUNTS]
-        one = cells[0].seconds.mid
-        efficiencies = [
-            _percent(one / cell.seconds.mid, model.weak_efficiency(one, d, k, gpus))
+            _percent(
+                one / ((1 if weak else gpus) * cell.seconds.mid),
+                modelled(one, d, k, gpus),
+            )
             for gpus, cell in zip(COUNTS[1:], cells[1:], strict=True)
         ]
         rows.append(_row(n, d, k, cells, efficiencies))
@@ -81,8 +71,8 @@ def weak_rows(times: Times) -> list[str]:
 if __name__ == "__main__":
     found = [c for c in load_result(RESULT).cells if c.variant == VARIANT and c.seconds is not None]
     by_shape = {(*c.shape, c.gpus or 1): c for c in found}
-    print("\n".join(strong_rows(by_shape)), end="\n\n")
-    print("\n".join(weak_rows(by_shape)), end="\n\n")
+    for weak in (False, True):
+        print("\n".join(measured_rows(by_shape, weak=weak)), end="\n\n")
     print(
         "\n".join(
             model.table({key[:3]: c.seconds.mid for key, c in by_shape.items() if key[3] == 1})

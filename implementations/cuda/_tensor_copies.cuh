@@ -111,8 +111,8 @@ inline Bias copy_points(const DeviceBuffer<float>& dev_points, const Extents& ex
   return Bias::of(dev_largest);
 }
 
-/// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as dev_count says; whole tiles. Of the
-/// state that counts what happens to them nothing has happened yet.
+/// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as dev_count says; whole
+/// tiles. Of the state that counts what happens to them nothing has happened yet.
 static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_points, Extents s,
                                                  const float* __restrict__ dev_mean, double scale,
                                                  const std::int32_t* __restrict__ dev_list,

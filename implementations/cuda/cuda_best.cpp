@@ -177,7 +177,5 @@ KMEANS_VARIANT(
     .summary = "the exact Lloyd step by the family of exact variants that suits the shape",
     .exact = true, .skips_work = true, .sums = Sums::wide,
     .setup_note =
-        "where a model cannot tell the fastest family, sets up others, and times some iterations "
-        "of "
-        "each",
+        "where a model cannot tell the fastest family, sets up others and times iterations of each",
     .device_bytes = [](const Shape& s) { return bytes_of(smallest_of(families_for(s), s), s); })

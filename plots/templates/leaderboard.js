@@ -169,7 +169,7 @@ function said(lines, shape, shown) {
     if (!exact) return `<p>${at}: no exact variant is measured here or predicted within a factor of ${M.far}. ${note}</p>`;
     const low = exact.measured ? "" : ` (nine of ten times within ${seconds(exact.guess.value / exact.guess.factor)} to ${seconds(exact.guess.value * exact.guess.factor)})`;
     // What leaves work out may take less than the limit, which is that of all distances.
-    const least = exact.share > 1 ? `${three(exact.share)} times as fast as brute force could be` : `${percent(exact.share)} of the limit`;
+    const least = exact.share > 1 ? `${three(exact.share)} times as fast as the limit of brute force` : `${percent(exact.share)} of the limit`;
     const share = exact.share ? `, ${least} (${exact.binds} binds)` : "";
     const whole = exact.whole === null ? "" : `; a call of ${count(size(tBox.value) || 10)} iterations with setup ${seconds(exact.whole)}`;
     return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the fastest exact one, <b>${exact.measured ? "measured" : "predicted"} ${seconds(exact.best)}</b> an iteration${low}${share}${whole}. <span class="facts">${note}</span></p>`;

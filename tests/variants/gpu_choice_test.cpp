@@ -371,17 +371,22 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+Problem<float> problem_of(const Shape& shape, const std::vector<float>& points) {
+  Problem<float> problem;
+  problem.shape = shape;
+  problem.points = points.data();
+  problem.max_abs =
+      std::abs(*std::ranges::max_element(points, {}, [](float x) { return std::abs(x); }));
+  return problem;
+}
+
 /// What cuda_best says of itself after setup.
 std::map<std::string, std::string> chosen_for(const Shape& shape) {
   std::mt19937_64 engine(5);
   std::normal_distribution<float> bell;
   std::vector<float> points(static_cast<std::size_t>(shape.n * shape.d));
   for (float& value : points) value = bell(engine);
-  Problem<float> problem;
-  problem.shape = shape;
-  problem.points = points.data();
-  problem.max_abs =
-      std::abs(*std::ranges::max_element(points, {}, [](float x) { return std::abs(x); }));
+  const Problem<float> problem = problem_of(shape, points);
   const auto best = registered_variant("cuda_best").factory.make_float(Precision::f32);
   best->setup(problem);
   const auto info = best->library_info();
@@ -427,11 +432,7 @@ TEST(GpuBest, GoesOnBehindBoundsWithTheSameBits) {
   const Registration bounded = registered_variant(kKeepsBounds);
   if (!bounded.traits.supports(shape).ok) GTEST_SKIP() << bounded.traits.supports(shape).reason;
   const auto points = grouped_points(shape);
-  Problem<float> problem;
-  problem.shape = shape;
-  problem.points = points.data();
-  problem.max_abs =
-      std::abs(*std::ranges::max_element(points, {}, [](float x) { return std::abs(x); }));
+  const Problem<float> problem = problem_of(shape, points);
   const auto made = [&](const std::string& name) {
     auto family = registered_variant(name).factory.make_float(Precision::f32);
     family->setup(problem);
