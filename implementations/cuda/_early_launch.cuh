@@ -12,9 +12,7 @@
 namespace kmeans::cuda {
 
 /// In a kernel that launch_early() launches, called by all of its threads: the kernels before it have ended.
-/// What it does before this depends on nothing that the kernel directly before wrote. (That what those before that one
-/// wrote is seen there is so on these GPUs, where nothing begins before the kernel before it has waited; CUDA promises
-/// it after the wait alone.)
+/// What it does before this depends on nothing that a kernel wrote.
 __device__ inline void await_kernels_before() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

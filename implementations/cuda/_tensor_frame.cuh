@@ -142,15 +142,6 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   constexpr int kStageElements = kStageColumns + (Cut::kStreams ? kGroups * kStageRows : 0);
   const int chunks = s.padded / kCore;
   const int whole = chunks / kStageChunks;  // stages of a tile of centroids
-  // The groups have the same centroids at hand, so they go on together; the last may have no points.
-  const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
-  // Blocks that share out the centroids, each a part of the tiles, take the same rounds.
-  const int parts = Pass::parts(s, rounds);
-  const unsigned blocks = gridDim.x / parts;
-  const int part = static_cast<int>(blockIdx.x / blocks);
-  const std::int64_t first_round = part < parts ? blockIdx.x % blocks : rounds;
-  const int first_tile = s.centroid_tiles * part / parts;
-  const int last_tile = s.centroid_tiles * (part + 1) / parts;
 
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < s.stages; ++stage) {
@@ -164,6 +155,15 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   await_kernels_before();
+  // The groups have the same centroids at hand, so they go on together; the last may have no points.
+  const std::int64_t rounds = (pass.tiles(s) + kGroups - 1) / kGroups;
+  // Blocks that share out the centroids, each a part of the tiles, take the same rounds.
+  const int parts = Pass::parts(s, rounds);
+  const unsigned blocks = gridDim.x / parts;
+  const int part = static_cast<int>(blockIdx.x / blocks);
+  const std::int64_t first_round = part < parts ? blockIdx.x % blocks : rounds;
+  const int first_tile = s.centroid_tiles * part / parts;
+  const int last_tile = s.centroid_tiles * (part + 1) / parts;
   __syncthreads();
 
   // From a shuffle, so that the compiler knows it to be the same in all lanes.
@@ -314,19 +314,13 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
 #endif
 }
 
-/// Undecided points' rows of the copy, as tiles of their own, a thread 16 bytes; their lists are
-/// empty.
-template <class Element>
-static __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
-                                          const Element* __restrict__ dev_points_copy,
-                                          const std::int32_t* __restrict__ dev_undecided,
-                                          const TensorState* __restrict__ dev_state,
-                                          Element* __restrict__ dev_rows,
-                                          std::int32_t* __restrict__ dev_candidate_counts) {
+/// Rows of a copy, one for each of `count` listed points, as tiles of their own; every thread of the grid copies pieces of
+/// 16 bytes, and of each row one calls begun(slot, point).
+template <class Element, class Begun>
+static __device__ void gather_rows(const Extents& s, std::int64_t count, const Element* dev_copy,
+                                   const std::int32_t* dev_list, Element* dev_rows, Begun begun) {
   constexpr int kCore = kCoreElements<Element>;
   const std::int64_t pieces = tile_elements(s) / kCore;  // of a tile
-  await_kernels_before();
-  const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
   const std::int64_t end = (count + kTileRows - 1) / kTileRows * pieces;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < end;
@@ -336,13 +330,27 @@ static __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
     const int column = piece / kTileRows * kCore;
     const std::int64_t slot = index / pieces * kTileRows + row;
     if (slot >= count) continue;
-    const std::int64_t i = dev_undecided[slot];
+    const std::int64_t i = dev_list[slot];
     const Element* source =
-        dev_points_copy + i / kTileRows * tile_elements(s) +
+        dev_copy + i / kTileRows * tile_elements(s) +
         place_in_tile<Element>(kTileRows, static_cast<int>(i % kTileRows), column);
     *reinterpret_cast<uint4*>(dev_rows + index * kCore) = *reinterpret_cast<const uint4*>(source);
-    if (column == 0) dev_candidate_counts[slot] = 0;
+    if (column == 0) begun(slot, i);
   }
+}
+
+/// Undecided points' rows of the copy; their lists are empty.
+template <class Element>
+static __global__ void gather_rows_kernel(Extents s, std::int64_t listed,
+                                          const Element* __restrict__ dev_points_copy,
+                                          const std::int32_t* __restrict__ dev_undecided,
+                                          const TensorState* __restrict__ dev_state,
+                                          Element* __restrict__ dev_rows,
+                                          std::int32_t* __restrict__ dev_candidate_counts) {
+  await_kernels_before();
+  const std::int64_t count = min(static_cast<std::int64_t>(dev_state->undecided), listed);
+  gather_rows(s, count, dev_points_copy, dev_undecided, dev_rows,
+              [&](std::int64_t slot, std::int64_t /*point*/) { dev_candidate_counts[slot] = 0; });
 }
 
 /// How a shape is cut up.

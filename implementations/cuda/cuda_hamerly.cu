@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(kTestThreads)
   }
 }
 
-/// Their copies and lengths, as rows of their own, a thread 16 bytes; unless there are more than `gathered`.
+/// Their copies and lengths, as rows of their own; unless there are more than `gathered`.
 __global__ void gather_open_kernel(Extents s, std::int64_t gathered,
                                    const __half* __restrict__ dev_copy,
                                    const float2* __restrict__ dev_lengths,
@@ -114,23 +114,9 @@ __global__ void gather_open_kernel(Extents s, std::int64_t gathered,
   if (blockIdx.x == 0 && threadIdx.x == 0) dev_state->most = 0;  // those before have read it
   const auto count = static_cast<std::int64_t>(dev_state->open);
   if (count > gathered) return;
-  const std::int64_t pieces = tile_elements(s) / kCoreHalves;  // of a tile
-  const std::int64_t end = (count + kTileRows - 1) / kTileRows * pieces;
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
-  for (std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; index < end;
-       index += stride) {
-    const auto piece = static_cast<int>(index % pieces);
-    const int row = piece % kTileRows;  // neighbours: many of them are from one tile
-    const int column = piece / kTileRows * kCoreHalves;
-    const std::int64_t slot = index / pieces * kTileRows + row;
-    if (slot >= count) continue;
-    const std::int64_t i = dev_list[slot];
-    const __half* source = dev_copy + i / kTileRows * tile_elements(s) +
-                           place_in_tile(kTileRows, static_cast<int>(i % kTileRows), column);
-    *reinterpret_cast<uint4*>(dev_rows + index * kCoreHalves) =
-        *reinterpret_cast<const uint4*>(source);
-    if (column == 0) dev_rows_lengths[slot] = dev_lengths[i];
-  }
+  gather_rows(s, count, dev_copy, dev_list, dev_rows, [&](std::int64_t slot, std::int64_t point) {
+    dev_rows_lengths[slot] = dev_lengths[point];
+  });
 }
 
 /// A warp a centroid: how far it has moved, in the frame of the copies, rounded up, and the most of these. dev_before
