@@ -81,6 +81,12 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
         f"marks at T = {calls}, with the iterations' interval alone."
     ]
     groups = by_shape(_known(cells))
+    most = max((cell.iterations for cell in _known(cells)), default=WHOLE_CALLS[-1])
+    if most < WHOLE_CALLS[-1]:
+        notes.append(
+            f"Beyond the {most} iterations that were measured each is taken to be as long as these; "
+            "what keeps bounds between iterations, or follows changes alone, takes less."
+        )
     for here in groups[:_MOST_SHAPES]:
         best = [(steps, _fastest(here, steps)) for steps in WHOLE_CALLS]
         texts = [

@@ -1294,6 +1294,8 @@ def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: Json) ->
     caption = " ".join(drawing.caption)
     assert "T = 1 cpu_a f32 (31.0 µs)" in caption  # setup decides a short call
     assert "300 openmp_b f32 (5.30 ms)" in caption
+    measured = max(cell["iterations"] for cell in data["cells"])
+    assert f"Beyond the {measured} iterations that were measured" in caption
     speedups = " ".join(draw(result, _figure(result, "speedup")).caption)
     assert "at most as long as 5 000 of them (openmp_b f32, " in speedups
 
