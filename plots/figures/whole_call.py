@@ -84,8 +84,8 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     most = max((cell.iterations for cell in _known(cells)), default=WHOLE_CALLS[-1])
     if most < WHOLE_CALLS[-1]:
         notes.append(
-            f"Beyond the {most} iterations that were measured each is taken to be as long as these; "
-            "what keeps bounds between iterations, or follows changes alone, takes less."
+            f"Beyond the {most} iterations that were measured each is taken to be as long as "
+            "these; what keeps bounds between iterations, or follows changes alone, takes less."
         )
     for here in groups[:_MOST_SHAPES]:
         best = [(steps, _fastest(here, steps)) for steps in WHOLE_CALLS]
