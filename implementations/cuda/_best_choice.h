@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -219,6 +220,42 @@ double later_seconds(Run run, double mean) {
     best = std::min(best, run(false, iterations) / static_cast<double>(iterations));
   }
   return best;
+}
+
+/// From which iteration on bounds make iterations shorter.
+struct Gain {
+  std::int64_t after;  ///< So many without bounds.
+  double without;      ///< Seconds of an iteration there.
+  double behind;       ///< Of one behind bounds.
+
+  /// Less may be the clock's.
+  [[nodiscard]] bool clear() const { return behind < 0.97 * without; }
+};
+
+/// The first gain that is clear where one looks: after ten iterations, and after twenty, forty and eighty unless getting
+/// there takes long. An iteration takes `mean`; both as `run` above.
+template <class Run, class Bounded>
+std::optional<Gain> first_gain(Run without, Bounded behind, double mean) {
+  constexpr double kPatience = 0.2;  // seconds
+  Gain gain{.after = kTriedIterations,
+            .without = later_seconds(without, mean),
+            .behind = later_seconds(behind, mean)};
+  std::int64_t made = 2 * kTriedIterations;
+  while (!gain.clear()) {
+    gain.after *= 2;
+    if (gain.after > 80 || static_cast<double>(gain.after) * mean > kPatience) return {};
+    // The lesser half of ten: what disturbs makes longer.
+    const auto seconds = [&](auto& run) {
+      constexpr std::int64_t kHalf = kTriedIterations / 2;
+      if (gain.after > made) run(false, gain.after - made);
+      const double first = run(false, kHalf);
+      return std::min(first, run(false, kHalf)) / kHalf;
+    };
+    gain.without = seconds(without);
+    gain.behind = seconds(behind);
+    made = gain.after + kTriedIterations;
+  }
+  return gain;
 }
 
 }  // namespace kmeans::cuda

@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "harness/variant.h"
-#include "implementations/cuda/_best_choice.h"
 
 namespace kmeans::cuda {
 
-/// Seconds, by trying.
+/// By trying, in seconds.
 struct GoingOn {
-  double saved;  ///< In each later iteration.
+  std::int64_t after;  ///< Iterations of the first family.
+  double saved;        ///< In each later iteration.
   double start;  ///< What the first one takes beyond a later one, with the copies of the centroids.
 
   /// Within so many iterations?
@@ -49,9 +49,8 @@ class BestRun {
 
   void step(std::int64_t iterations, StageRecorder* recorder) {
     if (later_ != nullptr && !changed_) {
-      // After as many as were tried. To come are those that were asked for; or, one step after the other, as many again
-      // as there have been.
-      const std::int64_t before = std::clamp<std::int64_t>(kTriedIterations - made_, 0, iterations);
+      // To come are those that were asked for; or, one step after the other, as many again as there have been.
+      const std::int64_t before = std::clamp<std::int64_t>(going_on_.after - made_, 0, iterations);
       if (before < iterations && going_on_.pays(std::max(iterations - before, made_))) {
         run(before, recorder);
         iterations -= before;

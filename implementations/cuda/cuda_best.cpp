@@ -3,7 +3,7 @@
 // Idea:      the exact families of this folder, of which setup chooses one: by a model of their
 //            times made from what the GPU reports of itself, and where the model cannot tell, by
 //            trying in setup those that it cannot tell apart; in a long run cuda_hamerly goes on after
-//            ten iterations where trying has shown that this pays
+//            some iterations where trying has shown that this pays
 // Parallel:  as the family at work
 // Memory:    that of the family at work, and of one more if there is room for it: in setup, and where
 //            cuda_hamerly may go on
@@ -30,7 +30,7 @@ namespace {
 using kmeans::Problem;
 using kmeans::Shape;
 using kmeans::cuda::BestRun;
-using kmeans::cuda::later_seconds;
+using kmeans::cuda::first_gain;
 using kmeans::cuda::tried_seconds;
 using Family = kmeans::Variant<float>;
 
@@ -145,13 +145,11 @@ class CudaBest final : public Family {
     }
   }
 
-  /// Does it go on where the family at work has made ten iterations, of which one takes `mean`?
+  /// Does it go on, where the family at work has made some iterations, of which one takes `mean`?
   void choose_later(std::unique_ptr<Family> bounded, const std::string& name,
                     const std::vector<float>& centroids, double mean) {
-    constexpr double kClear = 0.97;  // less may be the clock's
-    const double now = later_seconds(timed(run_.first(), centroids), mean);
-    const double then = later_seconds(timed(*bounded, centroids), mean);
-    if (then >= kClear * now) return;
+    const auto gain = first_gain(timed(run_.first(), centroids), timed(*bounded, centroids), mean);
+    if (!gain) return;
     // All points are labelled once more, and the centroids go to the host and back.
     const double first = timed(*bounded, centroids)(true, 1);
     std::vector<float> copied(centroids.size());
@@ -160,8 +158,9 @@ class CudaBest final : public Family {
     bounded->reset(copied.data());
     const std::chrono::duration<double> copies = std::chrono::steady_clock::now() - begin;
     later_name_ = name;
-    run_.go_on_with(std::move(bounded),
-                    {.saved = now - then, .start = copies.count() + first - then});
+    run_.go_on_with(std::move(bounded), {.after = gain->after,
+                                         .saved = gain->without - gain->behind,
+                                         .start = copies.count() + first - gain->behind});
   }
 
   BestRun run_;

@@ -253,6 +253,75 @@ TEST(CudaChoice, LaterIterationsAreTriedBehindThoseOfAFirstTry) {
   EXPECT_LE(very_long.all, 13);
 }
 
+/// A family whose iterations take so long before the given one, and so long from it on; what it was asked for.
+struct Turning {
+  std::int64_t at;
+  double before;
+  double from;
+  std::int64_t made = 0;  // since the start
+  std::int64_t all = 0;
+
+  double operator()(bool from_start, std::int64_t iterations) {
+    if (from_start) made = 0;
+    double seconds = 0;
+    for (std::int64_t i = 0; i < iterations; ++i) seconds += made++ < at ? before : from;
+    all += iterations;
+    return seconds;
+  }
+};
+
+TEST(CudaChoice, AGainBehindBoundsIsLookedForUntilEightyIterations) {
+  struct Case {
+    std::int64_t turns;
+    std::int64_t after;  // 0: never seen
+  };
+  for (const auto& [turns, after] :
+       {Case{5, 10}, Case{16, 10}, Case{17, 20}, Case{28, 20}, Case{29, 40}, Case{48, 40},
+        Case{49, 80}, Case{88, 80}, Case{89, 0}, Case{1000, 0}}) {
+    Turning without{.at = 0, .before = 100e-6, .from = 100e-6};
+    Turning behind{.at = turns, .before = 120e-6, .from = 60e-6};
+    const auto gain = first_gain(std::ref(without), std::ref(behind), 100e-6);
+    ASSERT_EQ(gain.has_value(), after != 0) << turns;
+    EXPECT_LE(without.all, 60 + 70) << turns;
+    EXPECT_EQ(behind.all, without.all);
+    if (!gain) continue;
+    EXPECT_EQ(gain->after, after) << turns;
+    EXPECT_NEAR(gain->without, 100e-6, 1e-9);
+    EXPECT_LT(gain->behind, 0.97 * 100e-6);
+  }
+}
+
+TEST(CudaChoice, LongIterationsAreNotLookedAtForLong) {
+  struct Case {
+    double iteration;
+    std::int64_t looked;  // iterations of each family
+  };
+  for (const auto& [iteration, looked] :
+       {Case{2.4e-3, 90}, Case{3e-3, 50}, Case{9e-3, 30}, Case{11e-3, 20}, Case{60e-3, 13}}) {
+    Turning without{.at = 0, .before = iteration, .from = iteration};
+    Turning behind = without;
+    EXPECT_FALSE(first_gain(std::ref(without), std::ref(behind), iteration)) << iteration;
+    EXPECT_EQ(without.all, looked) << iteration;
+    EXPECT_EQ(behind.all, looked) << iteration;
+  }
+}
+
+TEST(CudaChoice, OneDisturbedIterationIsNoGain) {
+  // A pause in the thirteenth of the twenty after which one looks at ten.
+  struct Paused {
+    std::int64_t made = 0;
+    double operator()(bool from_start, std::int64_t iterations) {
+      if (from_start) made = 0;
+      double seconds = 0;
+      for (std::int64_t i = 0; i < iterations; ++i) seconds += made++ == 23 ? 1 : 1e-3;
+      return seconds;
+    }
+  };
+  Paused without;
+  Turning behind{.at = 0, .before = 1e-3, .from = 1e-3};
+  EXPECT_FALSE(first_gain(std::ref(without), std::ref(behind), 1e-3));
+}
+
 TEST(CudaChoice, WhatKeepsBoundsIsTriedLast) {
   const Shape shape{1000000, 768, 1000};
   const auto tried = worth_trying({"cuda_hamerly", "cuda_tensor", "cuda_int8", "cuda_exact"}, shape,
@@ -291,13 +360,13 @@ struct NoStages final : StageRecorder {
 /// Two families, of which the second saves a second an iteration and takes `start` to begin.
 class ALongRun : public testing::Test {
  protected:
-  void begin(double start) {
+  void begin(double start, std::int64_t after = 10) {
     auto first = std::make_unique<Counting>();
     auto second = std::make_unique<Counting>();
     first_ = first.get();
     second_ = second.get();
     run_ = BestRun(std::move(first), 1, 1);
-    run_.go_on_with(std::move(second), {.saved = 1, .start = start});
+    run_.go_on_with(std::move(second), {.after = after, .saved = 1, .start = start});
     restart();
   }
   void restart() {
@@ -331,6 +400,15 @@ TEST_F(ALongRun, GoesOnBehindBoundsAfterTheIterationsThatWereTried) {
   run_.step(10, nullptr);
   EXPECT_THAT(first_->steps, ElementsAre(10));
   EXPECT_EQ(seen(), 10);
+}
+
+TEST_F(ALongRun, GoesOnLaterWhereBoundsPayLater) {
+  begin(5, 40);
+  run_.step(30, nullptr);
+  run_.step(60, nullptr);
+  EXPECT_THAT(first_->steps, ElementsAre(30, 10));
+  EXPECT_THAT(second_->steps, ElementsAre(50));
+  EXPECT_EQ(seen(), 90);
 }
 
 TEST_F(ALongRun, StaysAsItIsWhereTheBeginningWouldNotBePaidFor) {
@@ -461,7 +539,7 @@ TEST(GpuBest, GoesOnBehindBoundsWithTheSameBits) {
     if (name == kKeepsBounds || (supports && !supports(shape).ok)) continue;
     ++compared;
     BestRun run(made(name), shape.k, shape.d);
-    run.go_on_with(made(kKeepsBounds), {.saved = 1, .start = 0});
+    run.go_on_with(made(kKeepsBounds), {.after = 10, .saved = 1, .start = 0});
     for (const int step : {kIterations, 1, 7}) {
       run.reset(points.data());
       for (int done = 0; done < kIterations; done += step) {
