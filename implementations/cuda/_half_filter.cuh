@@ -102,6 +102,7 @@ struct FindNearest {
   TensorState* __restrict__ dev_state;
   Nearest* __restrict__ dev_found;  // kInParts: of each part's rows
   KeptBounds kept;                  // kKeeps
+  unsigned key_mask = kKeyMask;
 
   Nearest nearest[2];
   float next[2];      // kKeeps: what is not above any lower bound but the least
@@ -125,6 +126,7 @@ struct FindNearest {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     own_row = lane % 2 * 8 + lane / 4;
     judges = dev_state->too_far == 0;
+    key_mask = __shfl_sync(kAllLanes, key_mask, 0);  // for key_of()
     pending = static_cast<Undecided*>(of_warp);
     pending_count = 0;
   }
@@ -148,7 +150,7 @@ struct FindNearest {
 #pragma unroll
       for (int e = 0; e < kColumns / 4; e += 2) {
         const float* two = &sums[e / 2 * 4 + 2 * row];
-        least[e / 2 % 2].look(key_of(two[0], e), key_of(two[1], e + 1));
+        least[e / 2 % 2].look(key_of(two[0], e, key_mask), key_of(two[1], e + 1, key_mask));
       }
       // Not the nearest for certain, but its upper bound holds.
       const float near = __int_as_float(min(least[0].bits, least[1].bits));

@@ -80,15 +80,12 @@ inline constexpr int kIndexBits = 5;  // of a key: which of a lane's numbers
 /// What a key is off by, as a share; two bits more for what is made of it.
 inline constexpr float kKeyError = 0x1p-16F;
 
-/// A number with its index, below 32, in its last bits.
-__device__ inline float key_of(float number, int index) {
-  unsigned mask;  // in a register, so that one instruction does it
-  asm("mov.b32 %0, %1;" : "=r"(mask) : "n"(~((1U << kIndexBits) - 1)));
-  unsigned key;
-  asm("lop3.b32 %0, %1, %2, %3, 0xea;"
-      : "=r"(key)
-      : "r"(__float_as_uint(number)), "r"(mask), "r"(index));
-  return __uint_as_float(key);
+inline constexpr unsigned kKeyMask = ~((1U << kIndexBits) - 1);
+
+/// A number with its index, below 32, in its last bits. `mask`: kKeyMask, in a register of which the compiler does not know
+/// that; else it would stand in the instruction, and each index would have to be brought into a register.
+__device__ inline float key_of(float number, int index, unsigned mask) {
+  return __uint_as_float((__float_as_uint(number) & mask) | static_cast<unsigned>(index));
 }
 __device__ inline int column_of(float key) {
   return static_cast<int>(__float_as_uint(key) & ((1U << kIndexBits) - 1));

@@ -72,13 +72,13 @@ __host__ __device__ constexpr int threads_for(int groups) {
 template <int kColumns, int kSteps, class Sum, class Element>
 __device__ __forceinline__ void multiply_stage(Sum (&sums)[kColumns / 2], const Element* rows,
                                                const Element* columns, bool add) {
-  constexpr int kCore = kCoreElements<Element>;
+  const std::uint64_t row_operand = descriptor(rows, kTileRows);
+  const std::uint64_t column_operand = descriptor(columns, kColumns);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    multiply(sums, descriptor(rows + step * kStepChunks * kCore * kTileRows, kTileRows),
-             descriptor(columns + step * kStepChunks * kCore * kColumns, kColumns),
-             add || step > 0);
+    multiply(sums, further(row_operand, step * kStepBytes * kTileRows),
+             further(column_operand, step * kStepBytes * kColumns), add || step > 0);
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
@@ -87,11 +87,11 @@ __device__ __forceinline__ void multiply_stage(Sum (&sums)[kColumns / 2], const 
 template <int kColumns, int kSteps>
 __device__ __forceinline__ void multiply_held_stage(float (&sums)[kColumns / 2], const uint4* held,
                                                     const __half* columns, bool add) {
+  const std::uint64_t column_operand = descriptor(columns, kColumns);
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
-    multiply_rows(sums, held[step],
-                  descriptor(columns + step * kStepChunks * kCoreHalves * kColumns, kColumns),
+    multiply_rows(sums, held[step], further(column_operand, step * kStepBytes * kColumns),
                   add || step > 0);
   }
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
