@@ -234,6 +234,24 @@ class CudaLloyd : public Variant<T> {
 
   [[nodiscard]] const Shape& shape() const { return problem_.shape; }
 
+  /// An iteration's end: update(), then divide(add_up()), a stage; where GPUs share the points (`shared`), what add_up()
+  /// tells the others is a stage of its own.
+  template <class Update, class AddUp, class Divide>
+  void update_in_stages(bool shared, const Update& update, const AddUp& add_up,
+                        const Divide& divide) {
+    {
+      const auto timed = this->stage("update");
+      update();
+      if (!shared) return divide(add_up());
+    }
+    const auto dev_totals = [&] {
+      const auto timed = this->stage("communication");
+      return add_up();
+    }();
+    const auto timed = this->stage("copy centroids");
+    divide(dev_totals);
+  }
+
   Problem<T> problem_;
   DeviceBuffer<T> dev_points_;             // n x d or d x n, see Layout
   DeviceBuffer<T> dev_centroids_;          // k x d, row-major

@@ -39,7 +39,8 @@ __device__ inline std::uint64_t descriptor(const void* tile, int rows) {
 /// The same so many bytes further on in the operand.
 __device__ inline std::uint64_t further(std::uint64_t descriptor, unsigned bytes) {
   // The address alone: the lower half of what carries nothing into the next field.
-  return (descriptor & ~std::uint64_t{0xffffffff}) | (static_cast<unsigned>(descriptor) + (bytes >> 4));
+  return (descriptor & ~std::uint64_t{0xffffffff}) |
+         (static_cast<unsigned>(descriptor) + (bytes >> 4));
 }
 
 // A lane's sums of 64 rows x 128 columns as operands: as they stand in the instruction, and bound as floats

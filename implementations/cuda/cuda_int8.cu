@@ -418,11 +418,14 @@ class CudaInt8 final : public CudaLloyd<float> {
       const auto timed = stage("settle");
       settle(stream);
     }
-    {
-      const auto timed = stage("update");
-      sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(), stream);
-      move_centroids(sums_.add_up(dev_centroids_.data(), stream), stream);
-    }
+    update_in_stages(
+        sums_.shared(),
+        [&] {
+          sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(),
+                     stream);
+        },
+        [&] { return sums_.add_up(dev_centroids_.data(), stream); },
+        [&](const Integer* dev_totals) { move_centroids(dev_totals, stream); });
   }
 
   /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
@@ -541,8 +544,9 @@ KMEANS_VARIANT(
     CudaInt8, .name = "cuda_int8",
     .summary =
         "the exact step: products of bytes with a proven bound, then float32, then as defined",
-    .exact = true, .sums = Sums::wide, .setup_note = "makes a centred copy of the points in bytes",
-    .supports = runs_on_hopper, .device_bytes = [](const Shape& s) {
+    .exact = true, .gpu_shards = true, .sums = Sums::wide,
+    .setup_note = "makes a centred copy of the points in bytes", .supports = runs_on_hopper,
+    .device_bytes = [](const Shape& s) {
       const double n = static_cast<double>(s.n) + 256;
       const double k = static_cast<double>(s.k) + 256;
       const auto padded = static_cast<double>(padded_bytes_for(s.d));

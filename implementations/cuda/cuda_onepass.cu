@@ -26,6 +26,7 @@
 #include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_pair.cuh"
+#include "implementations/cuda/_shared_sums.cuh"
 #include "implementations/cuda/_wgmma.cuh"
 
 namespace {
@@ -683,8 +684,10 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
   sums.flush(task.dev_sums);
 }
 
-/// A warp a column: the new centroid, its copies, and what rounding one of them can have changed.
-__global__ void move_centroids_kernel(Task task, int steps, int pitch) {
+/// A warp a column: the new centroid, if dev_totals (k x (d + 1)) are given, its copies, and what rounding one of them can
+/// have changed.
+__global__ void move_centroids_kernel(Task task, const Integer* __restrict__ dev_totals, int steps,
+                                      int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const int j = static_cast<int>((blockIdx.x * blockDim.x + threadIdx.x) / kLanes);
   const bool exists = j < task.k;
@@ -692,8 +695,8 @@ __global__ void move_centroids_kernel(Task task, int steps, int pitch) {
     for (int t = lane; t < task.d; t += kLanes) task.dev_transposed[t * pitch + j] = INFINITY;
   }
   if (j >= task.columns) return;
-  const Integer* sums = task.dev_sums + std::int64_t{j} * (task.d + 1);
-  const auto count = exists ? static_cast<long long>(sums[task.d]) : 0;
+  const Integer* sums = dev_totals + std::int64_t{j} * (task.d + 1);
+  const auto count = exists && dev_totals != nullptr ? static_cast<long long>(sums[task.d]) : 0;
   __half* block = task.dev_columns + (task.wide ? 0 : j / kMmaColumns * steps * (kColumnPiece / 2));
   double squared = 0;
   double squared_copy = 0;
@@ -832,7 +835,8 @@ class CudaOnepass final : public CudaLloyd<float> {
  private:
   void prepare() override {
     const auto [n, d, k, precision] = shape();
-    const int s = kmeans::exact::sum_exponent(n, problem_.max_abs);
+    const int s = kmeans::exact::sum_exponent(problem_.whole_n(), problem_.max_abs);
+    shared_ = SharedSums(problem_);
     frame_ = frame_of(dev_points_, n, d);
     cut_ = cut_for(k, d, *kmeans::current_gpu());
     const int columns = cut_.columns();
@@ -843,7 +847,7 @@ class CudaOnepass final : public CudaLloyd<float> {
     dev_half_norms_ = DeviceBuffer<float>(columns);
     dev_margins_ = DeviceBuffer<float4>(columns);
     dev_transposed_ = DeviceBuffer<float>(d * own_for(k) * kLanes);
-    dev_sums_ = DeviceBuffer<Integer>(k * (d + 1));
+    dev_sums_ = DeviceBuffer<Integer>(shared_.length());
     dev_open_ = DeviceBuffer<Open>(blocks() * cut_.points_of_block(n, blocks()));
     task_ = {.n = n,
              .d = static_cast<int>(d),
@@ -882,7 +886,7 @@ class CudaOnepass final : public CudaLloyd<float> {
 
   void restart() override {
     dev_sums_.zero();
-    move_centroids(nullptr);  // no cluster has points yet: their copies alone
+    move_centroids(nullptr, nullptr);
   }
 
   void iterate() override { launch(nullptr); }  // to profile it
@@ -901,14 +905,17 @@ class CudaOnepass final : public CudaLloyd<float> {
         KMEANS_CUDA_LAUNCHED(label_and_add_kernel);
       });
     }
-    const auto timed = stage("update");
-    move_centroids(stream);
+    update_in_stages(
+        shared_.shared(), [] {},
+        [&] { return shared_.add_up(dev_sums_.data(), dev_centroids_.data(), stream); },
+        [&](const Integer* dev_totals) { move_centroids(dev_totals, stream); });
   }
 
-  void move_centroids(cudaStream_t stream) {
+  /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
+  void move_centroids(const Integer* dev_totals, cudaStream_t stream) {
     const int pitch = own_for(task_.k) * kLanes;
     move_centroids_kernel<<<blocks_for(std::int64_t{std::max(task_.columns, pitch)} * kLanes, 256),
-                            256, 0, stream>>>(task_, cut_.steps, pitch);
+                            256, 0, stream>>>(task_, dev_totals, cut_.steps, pitch);
     KMEANS_CUDA_LAUNCHED(move_centroids_kernel);
   }
 
@@ -950,6 +957,7 @@ class CudaOnepass final : public CudaLloyd<float> {
   Cut cut_{};
   CopyFrame frame_;
   IterationGraph iteration_;
+  SharedSums shared_;
   DeviceBuffer<uint4> dev_rows_;
   DeviceBuffer<uint4> dev_lengths_;
   DeviceBuffer<__half> dev_columns_;
@@ -966,8 +974,9 @@ KMEANS_VARIANT(
     CudaOnepass, .name = "cuda_onepass",
     .summary =
         "the exact step for few centroids: matrix units label, and changes are summed, in one pass",
-    .exact = true, .sums = Sums::wide, .setup_note = "makes a centred float16 copy of the points",
-    .supports = few_centroids, .device_bytes = [](const Shape& s) {
+    .exact = true, .gpu_shards = true, .sums = Sums::wide,
+    .setup_note = "makes a centred float16 copy of the points", .supports = few_centroids,
+    .device_bytes = [](const Shape& s) {
       const double padded = 16.0 * std::ceil(static_cast<double>(s.d) / 16);
       // Rows of whole warp groups; columns of whole chunks, with a step for the norms.
       const double n = static_cast<double>(s.n) + kGroupWarps * kPairRows;

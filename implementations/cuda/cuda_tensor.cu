@@ -76,19 +76,14 @@ class CudaTensor final : public CudaLloyd<float> {
       filter_.settle(rows(), dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(), true,
                      stream);
     }
-    {
-      const auto timed = stage("update");
-      sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(), stream);
-      if (!sums_.shared())
-        return move_centroids(sums_.add_up(dev_centroids_.data(), stream), stream);
-    }
-    const Integer* dev_totals = nullptr;
-    {
-      const auto timed = stage("communication");
-      dev_totals = sums_.add_up(dev_centroids_.data(), stream);
-    }
-    const auto timed = stage("copy centroids");
-    move_centroids(dev_totals, stream);
+    update_in_stages(
+        sums_.shared(),
+        [&] {
+          sums_.move(dev_points_.data(), shape().n, dev_nearest_.data(), dev_labels_.data(),
+                     stream);
+        },
+        [&] { return sums_.add_up(dev_centroids_.data(), stream); },
+        [&](const Integer* dev_totals) { move_centroids(dev_totals, stream); });
   }
 
   /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.

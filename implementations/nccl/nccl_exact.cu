@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      cuda_tensor, or cuda_exact where that does not run, on contiguous parts of the rows,
-//            one a GPU: integer sums and counts are added up over all, so that each has the
-//            same centroids
+// Idea:      the exact family for the shape, as a model tells, on contiguous parts of the rows, one a
+//            GPU: integer sums and counts are added up over all, so that each has the same centroids
 // Parallel:  a host thread and a part of the rows for each GPU; a block of the clusters where there
 //            are many sums
 // Memory:    that of the family for the GPU's own rows; sums and counts once more
@@ -11,12 +10,15 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "harness/machine/gpu.h"
+#include "implementations/cuda/_best_choice.h"
 #include "implementations/cuda/_shared_sums.cuh"
 #include "implementations/nccl/_gpus.h"
 
@@ -27,15 +29,29 @@ using kmeans::NcclRank;
 using kmeans::Problem;
 using kmeans::Shape;
 
-/// The fastest exact family that takes a part of this shape; tests want another one.
+/// The exact family that takes a part of this shape in the least time, by cuda_best's model alone, of those that fit into a
+/// GPU's memory; tests want another one. Not all GPUs need the same.
 kmeans::Registration family_for(const Shape& part) {
   const char* wanted = std::getenv("KMEANS_BENCH_GPU_FAMILY");
-  for (const char* name : {"cuda_tensor", "cuda_exact"}) {
+  const kmeans::GpuDevice* here = kmeans::current_gpu();
+  const kmeans::GpuDevice gpu = here == nullptr ? kmeans::GpuDevice() : *here;
+  const FamilyTimes times(part, limits_of(gpu));
+  std::optional<kmeans::Registration> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const char* name : {"cuda_exact", "cuda_tensor", "cuda_onepass", "cuda_int8"}) {
     if (wanted != nullptr && std::strcmp(name, wanted) != 0) continue;
     auto family = kmeans::registered_variant(name);
-    if (!family.traits.supports || family.traits.supports(part).ok) return family;
+    if (family.traits.supports && !family.traits.supports(part).ok) continue;
+    const bool fits =
+        family.traits.device_bytes(part) < 0.9 * static_cast<double>(gpu.memory_bytes);
+    const double seconds = times.of(name);
+    // If none fits, the first is the one to say so of.
+    if (best && (!fits || seconds >= least)) continue;
+    least = fits ? seconds : std::numeric_limits<double>::infinity();
+    best = std::move(family);
   }
-  throw std::logic_error("no family of KMEANS_BENCH_GPU_FAMILY takes this shape");
+  if (!best) throw std::logic_error("no family of KMEANS_BENCH_GPU_FAMILY takes this shape");
+  return *std::move(best);
 }
 
 /// A GPU that has no point, where there are fewer than GPUs: it takes part in what all do.
@@ -182,7 +198,7 @@ class NcclExact final : public kmeans::Variant<float> {
     rehearse(own, gpus_->rank(member));
   }
 
-  /// An iteration that tells the others nothing. CUDA loads a kernel when it is first launched, and may
+  /// Two iterations, since some families' first one is another, that tell the others nothing. CUDA loads a kernel when it is first launched, and may
   /// wait for the GPU then; it must not while the GPU waits for another one, whose thread loads too.
   static void rehearse(Part& own, NcclRank& rank) {
     const auto [n, d, k, precision] = own.problem.shape;
@@ -194,7 +210,7 @@ class NcclExact final : public kmeans::Variant<float> {
     rank.mute(true);
     own.variant->set_stage_recorder(&own.silent);
     own.variant->reset(centroids.data());
-    own.variant->step(1);
+    own.variant->step(2);
     own.variant->set_stage_recorder(nullptr);
     rank.mute(false);
   }
@@ -208,8 +224,8 @@ class NcclExact final : public kmeans::Variant<float> {
 KMEANS_VARIANT(
     NcclExact, .name = "nccl_exact",
     .summary =
-        "the exact Lloyd step on rows shared out among GPUs: cuda_tensor or cuda_exact on each "
-        "GPU, integer sums added up over all",
+        "the exact Lloyd step on rows shared out among GPUs: a family for the shape on each GPU, "
+        "integer sums added up over all",
     .exact = true, .shards = true, .many_gpus = true, .sums = Sums::wide,
     .setup_note = "makes the GPUs known to each other, and runs an iteration on each",
     .memory_bytes =

@@ -273,13 +273,16 @@ TEST_P(GpuSharing, PassesTheBattery) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpus, GpuSharing,
-                         testing::Values(Sharing{1, "", false}, Sharing{2, "", false},
-                                         Sharing{2, "", true}, Sharing{2, "cuda_exact", false},
-                                         Sharing{2, "cuda_exact", true}, Sharing{3, "", true},
-                                         Sharing{4, "", false}, Sharing{4, "", true},
-                                         Sharing{4, "cuda_exact", true}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Gpus, GpuSharing,
+    testing::Values(Sharing{1, "", false}, Sharing{2, "", false}, Sharing{2, "", true},
+                    Sharing{2, "cuda_exact", false}, Sharing{2, "cuda_exact", true},
+                    Sharing{3, "", true}, Sharing{4, "", false}, Sharing{4, "", true},
+                    Sharing{4, "cuda_exact", true}, Sharing{2, "cuda_tensor", false},
+                    Sharing{2, "cuda_int8", false}, Sharing{2, "cuda_int8", true},
+                    Sharing{2, "cuda_onepass", false}, Sharing{2, "cuda_onepass", true},
+                    Sharing{4, "cuda_int8", false}, Sharing{4, "cuda_onepass", true}),
+    name_of);
 
 /// The generator itself, without a GPU: what the problems are said to hold is there.
 TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
