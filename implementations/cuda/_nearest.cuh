@@ -37,6 +37,10 @@ struct Nearest {
     found += counted + offset;
     most = fmaxf(most, counted + offset);
   }
+  /// The same where nothing was counted before.
+  __device__ void add_first(float counted, float offset) {
+    found = most = counted == 0 ? 0.0F : counted + offset;
+  }
   /// The centroids of another lane are looked at, too.
   __device__ void join(const Nearest& other) {
     upper = fminf(upper, other.upper);
@@ -46,11 +50,14 @@ struct Nearest {
     most = fmaxf(own_may ? most : 0.0F, other_may ? other.most : 0.0F);
     lower = fminf(lower, other.lower);
   }
-  /// Of the lane that is so far.
+  /// Of the lane that is so far. kAtOnce: all that it found came at once.
+  template <bool kAtOnce = false>
   [[nodiscard]] __device__ Nearest from(int distance) const {
-    return {
-        __shfl_xor_sync(kAllLanes, upper, distance), __shfl_xor_sync(kAllLanes, lower, distance),
-        __shfl_xor_sync(kAllLanes, found, distance), __shfl_xor_sync(kAllLanes, most, distance)};
+    Nearest other{.upper = __shfl_xor_sync(kAllLanes, upper, distance),
+                  .lower = __shfl_xor_sync(kAllLanes, lower, distance),
+                  .found = __shfl_xor_sync(kAllLanes, found, distance)};
+    other.most = kAtOnce ? other.found : __shfl_xor_sync(kAllLanes, most, distance);
+    return other;
   }
   /// There is but one, index().
   [[nodiscard]] __device__ bool decided() const { return found >= kOne && found < 2 * kOne; }

@@ -204,8 +204,9 @@ __device__ __forceinline__ void multiply_chunk(const Rows<kSteps>& rows,
   }
 }
 
-/// The distances of a chunk of centroids: their least, and how many are within the bound above it.
-template <int kBlocks, int kTiles>
+/// The distances of a chunk of centroids: their least, and how many are within the bound above it. kFirst: nothing is known
+/// of the rows yet, and no chunk is compared with those before.
+template <bool kFirst, int kBlocks, int kTiles>
 __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles][4],
                                             const unsigned (&lengths)[2 * kBlocks],
                                             const float4& margin, int first_column,
@@ -225,8 +226,12 @@ __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles]
     memcpy(&halves, &lengths[row], sizeof(halves));
     const float2 length = __half22float2(halves);
     const float width = __fmaf_rn(length.x, margin.x, __fmaf_rn(length.y, margin.y, margin.z));
-    if (first_column == 0) nearest[row] = {};
-    nearest[row].look(least - width, least + width);
+    if constexpr (kFirst) {
+      nearest[row] = {.upper = least + width, .lower = least - width};
+    } else {
+      if (first_column == 0) nearest[row] = {};
+      nearest[row].look(least - width, least + width);
+    }
     limits[row] = (nearest[row].upper + width) * kLarge;
   }
   float counted[kRows] = {};
@@ -240,24 +245,35 @@ __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles]
   }
   const auto offset = static_cast<float>(first_column + static_cast<int>(threadIdx.x) % 4 * 2);
 #pragma unroll
-  for (int row = 0; row < kRows; ++row) nearest[row].add(counted[row], offset);
+  for (int row = 0; row < kRows; ++row) {
+    if constexpr (kFirst) {
+      nearest[row].add_first(counted[row], offset);
+    } else {
+      nearest[row].add(counted[row], offset);
+    }
+  }
 }
 
 /// A warp's rows and all centroids. When the rows have been multiplied, `then` may load others in their
 /// place.
-template <int kSteps, int kTiles, class Then>
+template <bool kOneChunk, int kSteps, int kTiles, class Then>
 __device__ __forceinline__ void look_at_all(const Task& task, const Rows<kSteps>& rows,
                                             const unsigned (&lengths)[4],
                                             const unsigned char* blocks, const float4* half_norms,
                                             const float4* margins, Nearest (&nearest)[4],
                                             const Then& then) {
+  float sums[2][kTiles][4];
+  if constexpr (kOneChunk) {
+    multiply_chunk<kSteps, kTiles>(rows, blocks, half_norms, sums);
+    then();
+    return judge_chunk<true, 2, kTiles>(sums, lengths, margins[0], 0, nearest);
+  }
   for (int chunk = 0; chunk < task.chunks; ++chunk) {
     const int first = chunk * kTiles * kMmaColumns;
-    float sums[2][kTiles][4];
     multiply_chunk<kSteps, kTiles>(rows, blocks + chunk * (kTiles * kSteps * kColumnPiece),
                                    half_norms + first / 2, sums);
     if (chunk + 1 == task.chunks) then();
-    judge_chunk<2, kTiles>(sums, lengths, margins[chunk], first, nearest);
+    judge_chunk<false, 2, kTiles>(sums, lengths, margins[chunk], first, nearest);
   }
 }
 
@@ -300,14 +316,20 @@ __device__ __forceinline__ void look_at_all_wide(const Rows<kSteps>& rows,
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
       if (block == 1 && chunk + 1 == kChunks) then();
-      judge_chunk<1, kWideTiles>(reinterpret_cast<float(&)[1][kWideTiles][4]>(sums), own_lengths,
-                                 margins[chunk], chunk * kColumns, nearest + 2 * block);
+      const auto& of_block = reinterpret_cast<float(&)[1][kWideTiles][4]>(sums);
+      if (chunk == 0) {
+        judge_chunk<true, 1, kWideTiles>(of_block, own_lengths, margins[0], 0, nearest + 2 * block);
+      } else {
+        judge_chunk<false, 1, kWideTiles>(of_block, own_lengths, margins[chunk], chunk * kColumns,
+                                          nearest + 2 * block);
+      }
     }
   }
 }
 
-/// Of four rows that four lanes have looked at, each lane's own, from all four.
-__device__ inline Nearest own_row(const Nearest (&rows)[4]) {
+/// Of four rows that four lanes have looked at, each lane's own, from all four. kAtOnce: all that a lane found came at once.
+template <bool kAtOnce>
+__device__ __forceinline__ Nearest own_row(const Nearest (&rows)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   const bool upper_two = lane % 4 >= 2;
   Nearest two[2];
@@ -315,7 +337,7 @@ __device__ inline Nearest own_row(const Nearest (&rows)[4]) {
   for (int row = 0; row < 2; ++row) {
     two[row] = upper_two ? rows[row + 2] : rows[row];
     const Nearest given = upper_two ? rows[row] : rows[row + 2];
-    two[row].join(given.from(2));
+    two[row].join(given.from<kAtOnce>(2));
   }
   const bool odd = lane % 2 != 0;
   Nearest own = odd ? two[1] : two[0];
@@ -519,11 +541,11 @@ __device__ __forceinline__ void settle(const Task& task, const OpenLists& lists,
 }
 
 /// Labels by the float16 copies, then those of the points still open, and sums of the points that changed.
-/// kWideChunks: how many, where warp groups multiply; else none.
-template <int kSteps, int kTiles, int kWideChunks>
+/// kChunks: of centroids; where one warp multiplies, 0 for as many as the task says.
+template <int kSteps, int kTiles, int kChunks>
 __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
     label_and_add_kernel(const __grid_constant__ Task task) {
-  constexpr bool kWide = kWideChunks > 0;
+  constexpr bool kWide = kTiles == kWideTiles;
   extern __shared__ __align__(16) unsigned char memory[];
   constexpr int kThreads = threads_for(kSteps, kTiles);
   constexpr int kWarps = kThreads / kLanes;
@@ -616,14 +638,14 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
       if constexpr (kWide) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // else not called: cut_for()
         const auto* columns = reinterpret_cast<const __half*>(blocks);
-        look_at_all_wide<kSteps, kWideChunks>(rows, lengths, descriptor(columns, task.columns),
+        look_at_all_wide<kSteps, kChunks>(rows, lengths, descriptor(columns, task.columns),
                                               margins, nearest, load_next);
 #endif
       } else {
-        look_at_all<kSteps, kTiles>(task, rows, lengths, blocks, half_norms, margins, nearest,
+        look_at_all<kChunks == 1, kSteps, kTiles>(task, rows, lengths, blocks, half_norms, margins, nearest,
                                     load_next);
       }
-      const Nearest own = own_row(nearest);
+      const Nearest own = own_row<kChunks == 1>(nearest);
       const unsigned i = pair * kPairRows + row_of(lane);
       const bool exists = i < task.n;
       const int label = own.index();
@@ -670,7 +692,7 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
   }
   __syncthreads();
   if constexpr (kWide) {
-    settle<4 * kWideChunks>(task, lists, blocks, sums);
+    settle<4 * kChunks>(task, lists, blocks, sums);
   } else if constexpr (kTiles < 8) {
     settle<1>(task, lists, blocks, sums);
   } else if (own_for(task.k) == 2) {
@@ -926,20 +948,24 @@ class CudaOnepass final : public CudaLloyd<float> {
   template <class Use>
   void with_pass(const Use& use) const {
     with_steps<kMaxSteps>([&](auto steps) {
-      const auto with = [&](auto tiles, auto wide_chunks) {
-        use(label_and_add_kernel<steps, tiles, wide_chunks>);
+      const auto with = [&](auto tiles, auto chunks) {
+        use(label_and_add_kernel<steps, tiles, chunks>);
       };
+      constexpr std::integral_constant<int, 1> one;
       if constexpr (steps <= kMaxWideSteps) {
         constexpr std::integral_constant<int, kWideTiles> tiles;
-        if (cut_.wide && cut_.chunks == 1) return with(tiles, std::integral_constant<int, 1>());
+        if (cut_.wide && cut_.chunks == 1) return with(tiles, one);
         if (cut_.wide) return with(tiles, std::integral_constant<int, 2>());
       }
       switch (cut_.tiles) {
-        case 1: return with(std::integral_constant<int, 1>(), std::integral_constant<int, 0>());
-        case 2: return with(std::integral_constant<int, 2>(), std::integral_constant<int, 0>());
-        case 4: return with(std::integral_constant<int, 4>(), std::integral_constant<int, 0>());
-        default: return with(std::integral_constant<int, 8>(), std::integral_constant<int, 0>());
+        case 1: return with(one, one);
+        case 2: return with(std::integral_constant<int, 2>(), one);
+        case 4: return with(std::integral_constant<int, 4>(), one);
+        default: break;
       }
+      constexpr std::integral_constant<int, 8> tiles;
+      if (cut_.chunks == 1) return with(tiles, one);
+      with(tiles, std::integral_constant<int, 0>());
     });
   }
   template <int kSteps, class Use>
