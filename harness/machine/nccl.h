@@ -48,6 +48,7 @@ class NcclRank final : public DeviceCommunicator {
 
   /// While muted, calls do nothing: a first run for what must be loaded before ranks wait for each other.
   void mute(bool muted) { muted_ = muted; }
+  [[nodiscard]] bool muted() const override { return muted_; }
 
   /// Throws what went wrong since in work that was enqueued, here or on another rank.
   void check_enqueued() const;

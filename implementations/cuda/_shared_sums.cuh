@@ -69,6 +69,11 @@ class SharedSums {
   /// The sums and counts of all GPUs, for the caller to divide; or null, and dev_centroids are the means.
   const Integer* add_up(const Integer* dev_sums, float* dev_centroids, cudaStream_t stream) const {
     if (!shared()) return dev_sums;
+    if (gpus_->muted()) {  // as if this were all: what follows computes with it
+      if (!scattered_) return dev_sums;
+      divide(dev_sums, dev_centroids, k_, stream);
+      return nullptr;
+    }
     const auto* dev_values = reinterpret_cast<const std::int64_t*>(dev_sums);
     auto* dev_totals = reinterpret_cast<std::int64_t*>(dev_totals_.data());
     if (!scattered_) {

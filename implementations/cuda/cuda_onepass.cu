@@ -266,14 +266,15 @@ __device__ __forceinline__ void look_at_all(const Task& task, const Rows<kSteps>
   if constexpr (kOneChunk) {
     multiply_chunk<kSteps, kTiles>(rows, blocks, half_norms, sums);
     then();
-    return judge_chunk<true, 2, kTiles>(sums, lengths, margins[0], 0, nearest);
-  }
-  for (int chunk = 0; chunk < task.chunks; ++chunk) {
-    const int first = chunk * kTiles * kMmaColumns;
-    multiply_chunk<kSteps, kTiles>(rows, blocks + chunk * (kTiles * kSteps * kColumnPiece),
-                                   half_norms + first / 2, sums);
-    if (chunk + 1 == task.chunks) then();
-    judge_chunk<false, 2, kTiles>(sums, lengths, margins[chunk], first, nearest);
+    judge_chunk<true, 2, kTiles>(sums, lengths, margins[0], 0, nearest);
+  } else {
+    for (int chunk = 0; chunk < task.chunks; ++chunk) {
+      const int first = chunk * kTiles * kMmaColumns;
+      multiply_chunk<kSteps, kTiles>(rows, blocks + chunk * (kTiles * kSteps * kColumnPiece),
+                                     half_norms + first / 2, sums);
+      if (chunk + 1 == task.chunks) then();
+      judge_chunk<false, 2, kTiles>(sums, lengths, margins[chunk], first, nearest);
+    }
   }
 }
 

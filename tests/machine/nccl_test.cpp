@@ -142,7 +142,9 @@ TEST(Nccl, AMutedRankTellsNothingAndWaitsForNobody) {
   const auto library = fake();
   on_ranks(*library, [](NcclRank& rank) {
     if (rank.rank() != 0) return;
+    EXPECT_FALSE(rank.muted());
     rank.mute(true);
+    EXPECT_TRUE(rank.muted());
     std::int64_t value = 5;
     std::int64_t sum = -1;
     rank.all_reduce_sum(&value, &sum, 1, nullptr);
