@@ -14,6 +14,7 @@
 #include "implementations/cuda/_early_launch.cuh"
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
+#include "implementations/cuda/_mma.cuh"
 #include "implementations/cuda/_nearest.cuh"
 #include "implementations/cuda/_search.cuh"
 #include "implementations/cuda/_tensor_copies.cuh"
@@ -82,9 +83,12 @@ struct KeptBounds {
 
 /// The first pass: the nearest centroid by its bound, and the points for which that may not be it. kInParts: blocks
 /// share out the centroids, and join_parts_kernel() takes what each found. kKeeps: bounds for the next iterations.
-template <int kColumns, class Owner, bool kInParts = false, bool kKeeps = false>
+/// kLooks: first at the centroid that was a point's nearest before, then closer only at what its bound does not leave out.
+template <int kColumns, class Owner, bool kInParts = false, bool kKeeps = false,
+          bool kLooks = false>
 struct FindNearest {
-  static_assert(!kInParts || !kKeeps);
+  static_assert(!kInParts || (!kKeeps && !kLooks));
+  static_assert(!kLooks || kColumns == 128);
 
   using Element = __half;
   using Sum = float;
@@ -92,7 +96,9 @@ struct FindNearest {
   static constexpr bool kLooksFirst = false;
 
   HalfRows rows;
-  const __half2* __restrict__ dev_widths;  // of centroids
+  const __half* __restrict__ dev_centroids;     // their copies, row by row
+  const std::int32_t* __restrict__ dev_labels;  // of the iteration before, or -1
+  const __half2* __restrict__ dev_widths;       // of centroids
   BoundShares shares;
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* dev_undecided;         // rows
@@ -106,6 +112,7 @@ struct FindNearest {
 
   Nearest nearest[2];
   float next[2];      // kKeeps: what is not above any lower bound but the least
+  float nearer[2];    // kLooks: a lower bound below this one makes a row's upper bound less
   float2 lengths[2];  // of the lane's rows
   int count;          // of rows
   int own_row;  // of a warp's: of four lanes that share two rows, the first two judge one each
@@ -131,7 +138,7 @@ struct FindNearest {
     pending_count = 0;
   }
 
-  __device__ void begin(const Extents& /*s*/, int first_row) {
+  __device__ void begin(const Extents& s, int first_row) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       nearest[row] = {};
@@ -139,41 +146,133 @@ struct FindNearest {
       const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
       lengths[row] = i < count ? rows.dev_lengths[i] : float2{};
     }
+    if constexpr (kLooks) look_first(s, first_row);
+  }
+
+  /// The upper bounds of the lane's rows by the centroids that were their nearest before, if there are any: of all
+  /// products of a warp's rows and their centroids those on the diagonal. A lane's eight columns are given in as those
+  /// that it has of two products, the same of rows and of centroids. The bias is in three of the last products, at most.
+  __device__ void look_first(const Extents& s, int first_row) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int own_column = lane / 4;
+    int labels[2];
+    const uint4* own[2];
+    const uint4* before[2];
+    float products[2][4] = {};
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const int i = first_row + row * 8 + own_column;
+      labels[row] = i < count ? dev_labels[rows.point_of(i)] : -1;
+      own[row] = reinterpret_cast<const uint4*>(rows.dev_copy + i / kTileRows * tile_elements(s)) +
+                 i % kTileRows;
+      before[row] = reinterpret_cast<const uint4*>(dev_centroids +
+                                                   std::int64_t{max(labels[row], 0)} * s.padded);
+    }
+#pragma unroll 2
+    for (int chunk = lane % 4; chunk - lane % 4 < s.padded / kCoreHalves; chunk += 4) {
+      uint4 x[2] = {};
+      uint4 c[2] = {};
+      if (chunk < s.padded / kCoreHalves) {
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+          x[row] = own[row][chunk * kTileRows];
+          c[row] = before[row][chunk];
+        }
+      }
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        float(&sums)[4] = products[row];
+        multiply_add(sums, {x[0].x, x[1].x, x[0].y, x[1].y}, {c[row].x, c[row].y},
+                     {sums[0], sums[1], sums[2], sums[3]});
+        multiply_add(sums, {x[0].z, x[1].z, x[0].w, x[1].w}, {c[row].z, c[row].w},
+                     {sums[0], sums[1], sums[2], sums[3]});
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float* two = &products[row][2 * row];
+      const float sum = __shfl_sync(kAllLanes, own_column % 2 == 0 ? two[0] : two[1],
+                                    own_column * 4 + own_column / 2);
+      nearer[row] = INFINITY;
+      if (labels[row] < 0) continue;
+      const float width = bound_width(lengths[row], dev_widths[labels[row]], shares);
+      nearest[row].upper = sum + width;
+      // As much less as makes a difference: its own sum among all is not exactly this one.
+      nearer[row] = sum - width / 4;
+    }
   }
 
   __device__ void reduce(const Extents& /*s*/, const float (&sums)[kColumns / 2], int tile) {
     const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
-    const auto offset = static_cast<float>(first);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      Least least[2];
-#pragma unroll
-      for (int e = 0; e < kColumns / 4; e += 2) {
-        const float* two = &sums[e / 2 * 4 + 2 * row];
-        least[e / 2 % 2].look(key_of(two[0], e, key_mask), key_of(two[1], e + 1, key_mask));
-      }
-      // Not the nearest for certain, but its upper bound holds.
-      const float near = __int_as_float(min(least[0].bits, least[1].bits));
-      const int column = column_of(near);
-      const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
-      const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));
-      const float lower = near - kKeyError * near;
-      if constexpr (kKeeps) {
-        const float least_of_both = fmaxf(nearest[row].lower, lower);
-        next[row] = fminf(fminf(next[row], least_of_both), next_of(sums, row, near));
-      }
-      nearest[row].look(lower, near + width);
-      // Above the roundings here.
-      const float limit = __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
-      const float large_limit = limit * kLarge;
       float counted = 0;
+      if constexpr (kLooks) {
+        int blocks[kColumns / 4 / kBlockSums];
+        least_of_blocks(blocks, sums, row);
+        const float least = __int_as_float(least_of(blocks));
+        if (!__any_sync(kAllLanes, least <= limit_of(row))) {
+          if constexpr (kKeeps) next[row] = fminf(next[row], least);
+          continue;
+        }
+        if (kKeeps || __any_sync(kAllLanes, least < nearer[row])) {
+          nearer[row] = fminf(nearer[row], look_at_least(sums, row, first));
+        } else {
+          nearest[row].lower = fminf(nearest[row].lower, least);
+        }
+        const float limit = limit_of(row);
 #pragma unroll
-      for (int e = 0; e < kColumns / 4; ++e) {
-        const float number = kOne + static_cast<float>(e / 2 * 8 + e % 2);
-        counted = count_below(sums[e / 2 * 4 + 2 * row + e % 2], large_limit, number, counted);
+        for (int b = 0; b < kColumns / 4 / kBlockSums; ++b) {
+          if (!__any_sync(kAllLanes, __int_as_float(blocks[b]) <= limit)) continue;
+          counted = count_near<kBlockSums>(sums, row, b * kBlockSums, limit, counted);
+        }
+      } else {
+        look_at_least(sums, row, first);
+        counted = count_near<kColumns / 4>(sums, row, 0, limit_of(row), counted);
       }
-      nearest[row].add(counted, offset);
+      nearest[row].add(counted, static_cast<float>(first));
     }
+  }
+
+  /// What may be a row's nearest is below: its upper bound, and above the roundings of that.
+  [[nodiscard]] __device__ float limit_of(int row) const {
+    return __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
+  }
+
+  /// Bounds by the least of a row's sums, nearly, which it returns: not the nearest for certain, but its upper bound
+  /// holds. `first`: the lane's first centroid.
+  __device__ __forceinline__ float look_at_least(const float (&sums)[kColumns / 2], int row,
+                                                 int first) {
+    Least least[2];
+#pragma unroll
+    for (int e = 0; e < kColumns / 4; e += 2) {
+      const float* two = &sums[e / 2 * 4 + 2 * row];
+      least[e / 2 % 2].look(key_of(two[0], e, key_mask), key_of(two[1], e + 1, key_mask));
+    }
+    const float near = __int_as_float(min(least[0].bits, least[1].bits));
+    const int column = column_of(near);
+    const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
+    const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));
+    const float lower = near - kKeyError * near;
+    if constexpr (kKeeps) {
+      const float least_of_both = fmaxf(nearest[row].lower, lower);
+      next[row] = fminf(fminf(next[row], least_of_both), next_of(sums, row, near));
+    }
+    nearest[row].look(lower, near + width);
+    return near;
+  }
+
+  /// Of a lane's sums of a row, so many from one on, those below the limit, counted as Nearest does.
+  template <int kSums>
+  __device__ __forceinline__ static float count_near(const float (&sums)[kColumns / 2], int row,
+                                                     int from, float limit, float counted) {
+    const float large_limit = limit * kLarge;
+#pragma unroll
+    for (int e = from; e < from + kSums; ++e) {
+      const float number = kOne + static_cast<float>(e / 2 * 8 + e % 2);
+      counted = count_below(sums[e / 2 * 4 + 2 * row + e % 2], large_limit, number, counted);
+    }
+    return counted;
   }
 
   /// The least of a row's sums that are not as near as makes no difference to the least. Those that are, which the
@@ -374,7 +473,7 @@ inline double half_filter_bytes(const Shape& s, double rows) {
   const double k = static_cast<double>(s.k) + 256;
   const double open = rows / 8 + 4352;
   return (28 + sizeof(Nearest) * parts) * rows + open * (2 * padded + 4 * kMaxCandidates + 4) +
-         k * (2 * padded + 4.0 * static_cast<double>(s.d) + 24);
+         k * (4 * padded + 4.0 * static_cast<double>(s.d) + 24);
 }
 
 /// The passes, and what they need on the GPU: find(), of all rows or of some after others, then settle(). Owner: the
@@ -397,6 +496,7 @@ class HalfFilter {
         pitch_(ceil_div(shape.k, kSearchThreads) * kSearchThreads),
         dev_centroids_copy_(std::int64_t{extents_.centroid_tiles} * plan_.columns *
                             extents_.padded),
+        dev_centroid_rows_(looks() ? shape.k * extents_.padded : 0),
         dev_widths_(std::int64_t{extents_.centroid_tiles} * plan_.columns),
         dev_columns_(pitch_ * shape.d),
         dev_undecided_(rows),
@@ -410,11 +510,14 @@ class HalfFilter {
         dev_candidates_(listed_ * kMaxCandidates),
         dev_found_(plan_.streams ? extents_.parts * rows : 0),
         dev_state_(1) {
+    // A group that waits for what it looks at first would make all others wait for their turn.
+    if (looks()) extents_.turn = 0;
     dev_rows_.zero();
     with_own_kernels([this](auto columns, auto groups, auto cut) {
       using Stages = decltype(cut);
-      using First = FindNearest<columns, Owner, Stages::kStreams, kKeeps && !Stages::kStreams>;
-      allow_shared_bytes(multiply_kernel<columns, groups, Stages, First>, plan_.shared_bytes);
+      with_first_pass(columns, groups, cut, [this](auto* kernel, const auto& /*kind*/) {
+        allow_shared_bytes(kernel, plan_.shared_bytes);
+      });
       allow_shared_bytes(multiply_kernel<columns, groups, Stages, ListCandidates<columns, Owner>>,
                          plan_.shared_bytes);
     });
@@ -439,18 +542,21 @@ class HalfFilter {
                  blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32, 256), 256,
                  0, stream, dev_totals, inverse_scale, dev_centroids, extents_,
                  frame.dev_mean.data(), frame.scale, bias_, dev_centroids_copy_.data(),
-                 dev_widths_.data(), dev_state_.data());
+                 dev_centroid_rows_.data(), dev_widths_.data(), dev_state_.data());
   }
 
-  void find(const HalfRows& rows, std::int32_t* dev_nearest, cudaStream_t stream) const {
+  /// dev_labels: of all points, those of the iteration before, or -1.
+  void find(const HalfRows& rows, const std::int32_t* dev_labels, std::int32_t* dev_nearest,
+            cudaStream_t stream) const {
     with_own_kernels([&](auto columns, auto groups, auto cut) {
       using Stages = decltype(cut);
-      using First = FindNearest<columns, Owner, Stages::kStreams, kKeeps && !Stages::kStreams>;
-      launch_early(multiply_kernel<columns, groups, Stages, First>, blocks_, threads_for(groups),
-                   plan_.shared_bytes, stream, extents_, rows.dev_copy, dev_centroids_copy_.data(),
-                   first_pass<First>(rows, dev_nearest));
+      with_first_pass(columns, groups, cut, [&](auto* kernel, const auto& kind) {
+        launch_early(kernel, blocks_, threads_for(groups), plan_.shared_bytes, stream, extents_,
+                     rows.dev_copy, dev_centroids_copy_.data(),
+                     first_pass<std::decay_t<decltype(kind)>>(rows, dev_labels, dev_nearest));
+      });
       if constexpr (Stages::kStreams) {
-        join_parts(first_pass<FindNearest<columns, Owner>>(rows, dev_nearest), stream);
+        join_parts(first_pass<FindNearest<columns, Owner>>(rows, dev_labels, dev_nearest), stream);
       }
     });
   }
@@ -510,27 +616,51 @@ class HalfFilter {
                  dev_found_.data(), pass);
   }
 
+  /// Are there so many tiles of centroids that what a point's bound by its old centroid saves in them exceeds what that
+  /// takes? That grows with a row's products; where two groups multiply, the matrix units wait for none of it. From times
+  /// at d = 32, 128 and 256 on one H100.
+  [[nodiscard]] bool looks() const {
+    const std::int64_t products =
+        extents_.padded * static_cast<std::int64_t>(sizeof(__half)) / kStepBytes;
+    return plan_.groups == 4 && plan_.columns == 128 && !plan_.streams &&
+           extents_.centroid_tiles >= 16 + 2 * products;
+  }
+
+  /// Calls use() with the kernel of a first pass of the kind that the shape takes, and such a pass.
+  template <class Columns, class Groups, class Stages, class Use>
+  void with_first_pass(Columns /*columns*/, Groups /*groups*/, Stages /*cut*/,
+                       const Use& use) const {
+    constexpr int kColumns = Columns::value;
+    constexpr int kGroups = Groups::value;
+    constexpr bool kOwnKeeps = kKeeps && !Stages::kStreams;
+    if constexpr (kColumns == 128 && kGroups == 4 && !Stages::kStreams) {
+      if (looks()) {
+        using Pass = FindNearest<kColumns, Owner, false, kOwnKeeps, true>;
+        return use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
+      }
+    }
+    using Pass = FindNearest<kColumns, Owner, Stages::kStreams, kOwnKeeps>;
+    use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
+  }
+
   template <class Pass>
-  [[nodiscard]] Pass first_pass(const HalfRows& rows, std::int32_t* dev_nearest) const {
-    return {.rows = rows,
-            .dev_widths = dev_widths_.data(),
-            .shares = bound_shares(extents_.d, bias_),
-            .dev_nearest = dev_nearest,
-            .dev_undecided = dev_undecided_.data(),
-            .dev_undecided_points = kKeeps ? dev_undecided_.data() : undecided_points(rows),
-            .dev_limits = dev_limits_.data(),
-            .dev_pairs = dev_pairs_.data(),
-            .dev_state = dev_state_.data(),
-            .dev_found = dev_found_.data(),
-            .kept = kept_,
-            .nearest = {},
-            .next = {},
-            .lengths = {},
-            .count = 0,
-            .own_row = 0,
-            .judges = false,
-            .pending = nullptr,
-            .pending_count = 0};
+  [[nodiscard]] Pass first_pass(const HalfRows& rows, const std::int32_t* dev_labels,
+                                std::int32_t* dev_nearest) const {
+    Pass pass;
+    pass.rows = rows;
+    pass.dev_centroids = dev_centroid_rows_.data();
+    pass.dev_labels = dev_labels;
+    pass.dev_widths = dev_widths_.data();
+    pass.shares = bound_shares(extents_.d, bias_);
+    pass.dev_nearest = dev_nearest;
+    pass.dev_undecided = dev_undecided_.data();
+    pass.dev_undecided_points = kKeeps ? dev_undecided_.data() : undecided_points(rows);
+    pass.dev_limits = dev_limits_.data();
+    pass.dev_pairs = dev_pairs_.data();
+    pass.dev_state = dev_state_.data();
+    pass.dev_found = dev_found_.data();
+    pass.kept = kept_;
+    return pass;
   }
 
   template <class Use>
@@ -552,8 +682,9 @@ class HalfFilter {
   Bias bias_;
   KeptBounds kept_{};
   DeviceBuffer<__half> dev_centroids_copy_;
-  DeviceBuffer<__half2> dev_widths_;  // of centroids
-  DeviceBuffer<float> dev_columns_;   // the centroids, column-major, pitch_ of them
+  DeviceBuffer<__half> dev_centroid_rows_;  // the same, row by row, where they are looked at first
+  DeviceBuffer<__half2> dev_widths_;        // of centroids
+  DeviceBuffer<float> dev_columns_;         // the centroids, column-major, pitch_ of them
   DeviceBuffer<std::int32_t> dev_undecided_;
   DeviceBuffer<std::int32_t> dev_undecided_points_;
   DeviceBuffer<std::int32_t> dev_crowded_;

@@ -83,6 +83,28 @@ struct Least {
   [[nodiscard]] __device__ float value() const { return __int_as_float(bits); }
 };
 
+inline constexpr int kBlockSums = 8;  // of a lane's and a row's, whose least is looked at first
+
+__device__ inline int order_of(int number) { return number; }
+/// Of a number that is not negative.
+__device__ inline int order_of(float number) { return __float_as_int(number); }
+
+/// The least of each block of a row's sums, of those that a matrix instruction leaves in a lane, by their order.
+template <class Sum, int kSums>
+__device__ __forceinline__ void least_of_blocks(int (&least)[kSums / 2 / kBlockSums],
+                                                const Sum (&sums)[kSums], int row) {
+#pragma unroll
+  for (int b = 0; b < kSums / 2 / kBlockSums; ++b) {
+    const auto own = [&](int e) { return order_of(sums[b * 2 * kBlockSums + 2 * row + e]); };
+    const int some = __vimin3_s32(own(0), own(1), own(4));
+    const int more = __vimin3_s32(own(5), own(8), own(9));
+    least[b] = min(__vimin3_s32(some, more, own(12)), own(13));
+  }
+}
+__device__ inline int least_of(const int (&blocks)[4]) {
+  return min(__vimin3_s32(blocks[0], blocks[1], blocks[2]), blocks[3]);
+}
+
 inline constexpr int kIndexBits = 5;  // of a key: which of a lane's numbers
 /// What a key is off by, as a share; two bits more for what is made of it.
 inline constexpr float kKeyError = 0x1p-16F;

@@ -162,15 +162,13 @@ __device__ inline float bound_width(const float2& point, const __half2& centroid
 }
 
 /// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless
-/// that is null or it has none; its copy. Those past the end lie too far away to be nearest. dev_widths: as
-/// above. too_far is false before.
-static __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_sums,
-                                              double inverse_scale,
-                                              float* __restrict__ dev_centroids, Extents s,
-                                              const float* __restrict__ dev_mean, double scale,
-                                              Bias bias, __half* __restrict__ dev_copy,
-                                              __half2* __restrict__ dev_widths,
-                                              TensorState* __restrict__ dev_state) {
+/// that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row. Those past the end lie too far
+/// away to be nearest. dev_widths: as above. too_far is false before.
+static __global__ void divide_and_copy_kernel(
+    const Integer* __restrict__ dev_sums, double inverse_scale, float* __restrict__ dev_centroids,
+    Extents s, const float* __restrict__ dev_mean, double scale, Bias bias,
+    __half* __restrict__ dev_copy, __half* __restrict__ dev_rows, __half2* __restrict__ dev_widths,
+    TensorState* __restrict__ dev_state) {
   await_kernels_before();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
@@ -184,6 +182,10 @@ static __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_su
   double squared_copy = 0;
   double squared_rest = 0;
   const bool exists = j < s.k;
+  const auto place = [&](int t, __half value) {
+    tile[place_in_tile(s.columns, row, t)] = value;
+    if (dev_rows != nullptr && exists) dev_rows[j * s.padded + t] = value;
+  };
   const Integer* sums = dev_sums + j * (s.d + 1);
   const auto count = exists && dev_sums != nullptr ? static_cast<long long>(sums[s.d]) : 0;
 #pragma unroll 4
@@ -205,7 +207,7 @@ static __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_su
     squared += c * c;
     squared_copy += kept * kept;
     squared_rest += (c - kept) * (c - kept);
-    tile[place_in_tile(s.columns, row, t)] = __hneg(copy);
+    place(t, __hneg(copy));
   }
   constexpr double kUp = 1 + 0x1p-30;
   const double error = product_error(s.padded);
@@ -234,8 +236,7 @@ static __global__ void divide_and_copy_kernel(const Integer* __restrict__ dev_su
         __double2half(exists ? low - static_cast<double>(__half2float(high_part)) : 0.0);
     const __half extra[kExtra] = {high_part, low_part, __hneg(by_length), __hneg(by_rest)};
     for (int e = 0; e < s.padded - s.d; ++e) {
-      tile[place_in_tile(s.columns, row, static_cast<int>(s.d) + e)] =
-          e < kExtra ? extra[e] : __float2half(0.0F);
+      place(static_cast<int>(s.d) + e, e < kExtra ? extra[e] : __float2half(0.0F));
     }
     // 2 (|x'| by_length + |x' - x~| by_rest), and above the roundings of that.
     dev_widths[j] = {half_up(2.0002 * static_cast<double>(__half2float(by_length))),

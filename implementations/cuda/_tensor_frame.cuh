@@ -235,6 +235,11 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
       (static_cast<int>(first_round) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
   for (int left = own_rounds; left > 0; --left, first_row += row_stride) {
     pass.begin(s, first_row);
+    if constexpr (!Cut::kAlone) {
+      // So that begin() has their registers: the compiler does not see that the first products do not read them.
+#pragma unroll
+      for (int e = 0; e < kColumns / 2; ++e) sums[e] = 0;
+    }
     const Element* rows = buffers + buffer.index * buffer_elements;
     [[maybe_unused]] uint4 held[Cut::kHeld > 0 ? Cut::kHeld : 1];
     if constexpr (Cut::kHeld > 0) {

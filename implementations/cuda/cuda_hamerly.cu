@@ -235,14 +235,14 @@ class CudaHamerly final : public CudaLloyd<float> {
     }
     {
       const auto timed = stage("assign");
-      filter_.find(all, dev_nearest_.data(), stream);
+      filter_.find(all, dev_labels_.data(), dev_nearest_.data(), stream);
       if (!first) {
         filter_.find({.dev_copy = dev_open_copy_.data(),
                       .dev_lengths = dev_open_lengths_.data(),
                       .dev_map = dev_open_.data(),
                       .dev_count = all.dev_count,
                       .gathered = gathered_},
-                     dev_nearest_.data(), stream);
+                     dev_labels_.data(), dev_nearest_.data(), stream);
       }
     }
     {

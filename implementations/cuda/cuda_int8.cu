@@ -37,7 +37,6 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 
 constexpr int kColumns = 128;           // centroids of a tile
 constexpr int kRowSums = kColumns / 4;  // a lane's, of a row
-constexpr int kBlockSums = 8;           // whose least is looked at first
 constexpr int kBlocks = kRowSums / kBlockSums;
 constexpr int kFound = 8;                  // that a lane writes down for a row
 constexpr std::int64_t kListedAPoint = 8;  // candidates, in the mean
@@ -155,15 +154,8 @@ struct FindCandidates {
     bool near[2];
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-#pragma unroll
-      for (int b = 0; b < kBlocks; ++b) {
-        const int* own = &sums[b * 2 * kBlockSums + 2 * row];
-        const int some = __vimin3_s32(own[0], own[1], own[4]);
-        const int more = __vimin3_s32(own[5], own[8], own[9]);
-        least[row][b] = min(__vimin3_s32(some, more, own[12]), own[13]);
-      }
-      static_assert(kBlocks == 4 && kBlockSums == 8);
-      const int all = min(__vimin3_s32(least[row][0], least[row][1], least[row][2]), least[row][3]);
+      least_of_blocks(least[row], sums, row);
+      const int all = least_of(least[row]);
       near[row] = all <= limit_of(upper[row], unit);
     }
 #pragma unroll
@@ -187,7 +179,7 @@ struct FindCandidates {
       }
     }
     // One that is nearer than what was known leaves less of those that follow.
-    const int all = min(__vimin3_s32(least[0], least[1], least[2]), least[3]);
+    const int all = least_of(least);
     const bool nearer =
         near != 0 && __fmaf_rn(static_cast<float>(all), unit.x, spread[row]) < upper[row];
     if (__any_sync(kAllLanes, nearer)) {
@@ -503,7 +495,7 @@ class CudaInt8 final : public CudaLloyd<float> {
                    filter_.extents(), frame_.dev_mean.data(), frame_.scale, rows.dev_map,
                    rows.dev_count, first, dev_others_copy_.data(), dev_others_lengths_.data(),
                    filter_.dev_state());
-      filter_.find(rows, dev_nearest_.data(), stream);
+      filter_.find(rows, dev_labels_.data(), dev_nearest_.data(), stream);
       filter_.settle(rows, dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(),
                      first + others_ >= n, stream);
     }

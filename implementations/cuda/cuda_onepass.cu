@@ -639,12 +639,12 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
       if constexpr (kWide) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)  // else not called: cut_for()
         const auto* columns = reinterpret_cast<const __half*>(blocks);
-        look_at_all_wide<kSteps, kChunks>(rows, lengths, descriptor(columns, task.columns),
-                                              margins, nearest, load_next);
+        look_at_all_wide<kSteps, kChunks>(rows, lengths, descriptor(columns, task.columns), margins,
+                                          nearest, load_next);
 #endif
       } else {
-        look_at_all<kChunks == 1, kSteps, kTiles>(task, rows, lengths, blocks, half_norms, margins, nearest,
-                                    load_next);
+        look_at_all<kChunks == 1, kSteps, kTiles>(task, rows, lengths, blocks, half_norms, margins,
+                                                  nearest, load_next);
       }
       const Nearest own = own_row<kChunks == 1>(nearest);
       const unsigned i = pair * kPairRows + row_of(lane);

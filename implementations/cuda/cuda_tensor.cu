@@ -69,7 +69,7 @@ class CudaTensor final : public CudaLloyd<float> {
   void launch(cudaStream_t stream) {
     {
       const auto timed = stage("assign");
-      filter_.find(rows(), dev_nearest_.data(), stream);
+      filter_.find(rows(), dev_labels_.data(), dev_nearest_.data(), stream);
     }
     {
       const auto timed = stage("settle");

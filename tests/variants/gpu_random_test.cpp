@@ -70,7 +70,7 @@ double coordinate(Random& random, int kind, std::int64_t i, std::int64_t t) {
 }
 
 /// Mostly small; now and then wide rows, so wide that no tile of them fits in shared memory, more centroids than a tile
-/// holds, as many as points.
+/// holds or several, as many as points.
 Shape make_shape(Random& random, int problem) {
   Shape shape;
   shape.n = 1 + random.below(problem % 10 == 0 ? 3000 : 300);
@@ -80,6 +80,16 @@ Shape make_shape(Random& random, int problem) {
   const std::int64_t ks[] = {1 + random.below(few), 1, std::min<std::int64_t>(shape.n, 400),
                              1 + random.below(few), 1 + random.below(shape.n)};
   shape.k = ks[problem % 5];
+  if (problem % 10 ==
+      6) {  // several tiles of centroids, so many that cuda_tensor looks at a point's old one first
+    shape.n = 1200 + random.below(1800);
+    shape.k = 129 + random.below(1071);
+    if (problem % 20 == 16) {
+      shape.d = 1 + random.below(12);
+      shape.k = 2177 + random.below(800);
+      shape.n = shape.k + random.below(300);
+    }
+  }
   if (problem % 7 == 3 && shape.d <= 40) {  // as cuda_resident takes them, a point a lane
     shape.n = 1 + random.below(256);
     shape.d = 1 + random.below(4);
@@ -301,6 +311,7 @@ TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
     seen["d <= 8"] += d <= 8 ? 1 : 0;
     seen["few"] += n <= 256 && d <= 4 && k * d <= 32 ? 1 : 0;
     seen["more than a tile of centroids"] += k > 128 ? 1 : 0;
+    seen["more than 17 tiles of centroids"] += k > 17 * 128 ? 1 : 0;
     const float largest = largest_abs(data.points.data(), n * d, 1);
     seen["denormals"] += largest > 0 && largest < 1e-38F ? 1 : 0;
     seen["offsets"] += data.kind == 2 && largest >= 9e5F ? 1 : 0;
