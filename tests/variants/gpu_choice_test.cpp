@@ -109,7 +109,7 @@ double least(const Measured& at, const std::vector<std::string>& among) {
 TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
   int compared = 0;
   auto all = fitted();
-  std::ranges::move(measured_on("nvidia-h200-x4", {"frontier", "gpu-choice"}),
+  std::ranges::move(measured_on("nvidia-h200-x4", {"frontier", "gpu-choice", "gpu-long"}),
                     std::back_inserter(all));
   for (const Measured& at : all) {
     if (at.seconds.size() < 2) continue;
