@@ -311,7 +311,7 @@ TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
     seen["d <= 8"] += d <= 8 ? 1 : 0;
     seen["few"] += n <= 256 && d <= 4 && k * d <= 32 ? 1 : 0;
     seen["more than a tile of centroids"] += k > 128 ? 1 : 0;
-    seen["more than 17 tiles of centroids"] += k > 17 * 128 ? 1 : 0;
+    seen["more than 17 tiles of centroids"] += k > 2176 ? 1 : 0;
     const float largest = largest_abs(data.points.data(), n * d, 1);
     seen["denormals"] += largest > 0 && largest < 1e-38F ? 1 : 0;
     seen["offsets"] += data.kind == 2 && largest >= 9e5F ? 1 : 0;
