@@ -207,8 +207,9 @@ class NcclExact final : public kmeans::Variant<float> {
     rehearse(own, gpus_->rank(member));
   }
 
-  /// Two iterations, since some families' first one is another, that tell the others nothing. CUDA loads a kernel when it is first launched, and may
-  /// wait for the GPU then; it must not while the GPU waits for another one, whose thread loads too.
+  /// Two iterations, since some families' first one is another, that tell the others nothing. CUDA loads a kernel when it
+  /// is first launched, and may wait for the GPU then; it must not while the GPU waits for another one, whose thread loads
+  /// too.
   static void rehearse(Part& own, NcclRank& rank) {
     const auto [n, d, k, precision] = own.problem.shape;
     std::vector<float> centroids;

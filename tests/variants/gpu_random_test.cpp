@@ -80,8 +80,8 @@ Shape make_shape(Random& random, int problem) {
   const std::int64_t ks[] = {1 + random.below(few), 1, std::min<std::int64_t>(shape.n, 400),
                              1 + random.below(few), 1 + random.below(shape.n)};
   shape.k = ks[problem % 5];
-  if (problem % 10 ==
-      6) {  // several tiles of centroids, so many that cuda_tensor looks at a point's old one first
+  if (problem % 10 == 6) {
+    // Several tiles of centroids, or so many that cuda_tensor looks at a point's old one first.
     shape.n = 1200 + random.below(1800);
     shape.k = 129 + random.below(1071);
     if (problem % 20 == 16) {
