@@ -83,7 +83,8 @@ struct KeptBounds {
 
 /// The first pass: the nearest centroid by its bound, and the points for which that may not be it. kInParts: blocks
 /// share out the centroids, and join_parts_kernel() takes what each found. kKeeps: bounds for the next iterations.
-/// kLooks: first at the centroid that was a point's nearest before, then closer only at what its bound does not leave out.
+/// kLooks: warps of their own fetch the centroids that were the nearest before for the tiles of points to come; what a
+/// point's bound by its own leaves out is not looked at closer.
 template <int kColumns, class Owner, bool kInParts = false, bool kKeeps = false,
           bool kLooks = false>
 struct FindNearest {
@@ -94,6 +95,7 @@ struct FindNearest {
   using Sum = float;
   static constexpr std::int64_t kWarpBytes = kPendingBytes;
   static constexpr bool kLooksFirst = false;
+  static constexpr int kAheadWarps = kLooks ? 2 : 0;
 
   HalfRows rows;
   const __half* __restrict__ dev_centroids;     // their copies, row by row
@@ -146,59 +148,69 @@ struct FindNearest {
       const int i = first_row + row * 8 + static_cast<int>(threadIdx.x) % 32 / 4;
       lengths[row] = i < count ? rows.dev_lengths[i] : float2{};
     }
-    if constexpr (kLooks) look_first(s, first_row);
   }
 
-  /// The upper bounds of the lane's rows by the centroids that were their nearest before, if there are any: of all
-  /// products of a warp's rows and their centroids those on the diagonal. A lane's eight columns are given in as those
-  /// that it has of two products, the same of rows and of centroids. The bias is in three of the last products, at most.
-  __device__ void look_first(const Extents& s, int first_row) {
+  /// What is known before of a row, a lane a row.
+  struct Known {
+    std::int32_t label;  // of the iteration before, or -1
+    float2 lengths;
+  };
+  [[nodiscard]] __device__ Known known_ahead(int first_row) const {
+    const int i = first_row + static_cast<int>(threadIdx.x) % 32;
+    if (i >= count) return {-1, {}};
+    return {dev_labels[rows.point_of(i)], rows.dev_lengths[i]};
+  }
+  /// How far apart a row's bounds by that centroid are; infinitely if there is none.
+  [[nodiscard]] __device__ float width_ahead(const Known& known) const {
+    return known.label < 0 ? INFINITY : bound_width(known.lengths, dev_widths[known.label], shares);
+  }
+  /// The centroids that were the nearest before of a warp's 32 rows, row by row, and those widths, as `full` says at last.
+  __device__ void look_ahead(const Extents& s, std::int32_t label, float width, __half* centroids,
+                             float* widths, std::uint64_t* full) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    // Two lanes a row, of which they copy 32 bytes at a time.
+#pragma unroll
+    for (int pass = 0; pass < 2; ++pass) {
+      const int row = pass * 16 + lane / 2;
+      const std::int32_t its = __shfl_sync(kAllLanes, label, row);
+      if (its < 0) continue;
+      const __half* from = dev_centroids + std::int64_t{its} * s.padded + lane % 2 * kCoreHalves;
+      __half* to = centroids + row * ahead_pitch<__half>(s.padded) + lane % 2 * kCoreHalves;
+#pragma unroll 3
+      for (int t = 0; t < s.padded; t += 2 * kCoreHalves) copy_piece(to + t, from + t);
+    }
+    barrier_arrive_after_pieces(full);
+    widths[lane] = width;
+    __syncwarp();
+    if (lane == 0) barrier_arrive(full);
+  }
+  /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first` on, and the centroids
+  /// that were theirs those on the diagonal. The bias is in three of the last products, at most.
+  __device__ void take_ahead(const Extents& s, const __half* points, const __half* centroids,
+                             const float* widths, int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const int own_column = lane / 4;
-    int labels[2];
-    const uint4* own[2];
-    const uint4* before[2];
+    points += place_in_tile(kTileRows, first + lane % 16, lane / 16 * kCoreHalves);
+    centroids += (first + lane % 16) * ahead_pitch<__half>(s.padded) + lane / 16 * kCoreHalves;
     float products[2][4] = {};
-#pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      const int i = first_row + row * 8 + own_column;
-      labels[row] = i < count ? dev_labels[rows.point_of(i)] : -1;
-      own[row] = reinterpret_cast<const uint4*>(rows.dev_copy + i / kTileRows * tile_elements(s)) +
-                 i % kTileRows;
-      before[row] = reinterpret_cast<const uint4*>(dev_centroids +
-                                                   std::int64_t{max(labels[row], 0)} * s.padded);
-    }
-#pragma unroll 2
-    for (int chunk = lane % 4; chunk - lane % 4 < s.padded / kCoreHalves; chunk += 4) {
-      uint4 x[2] = {};
-      uint4 c[2] = {};
-      if (chunk < s.padded / kCoreHalves) {
-#pragma unroll
-        for (int row = 0; row < 2; ++row) {
-          x[row] = own[row][chunk * kTileRows];
-          c[row] = before[row][chunk];
-        }
-      }
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        float(&sums)[4] = products[row];
-        multiply_add(sums, {x[0].x, x[1].x, x[0].y, x[1].y}, {c[row].x, c[row].y},
-                     {sums[0], sums[1], sums[2], sums[3]});
-        multiply_add(sums, {x[0].z, x[1].z, x[0].w, x[1].w}, {c[row].z, c[row].w},
-                     {sums[0], sums[1], sums[2], sums[3]});
-      }
+    for (int t = 0; t < s.padded; t += kMmaDepth) {
+      const uint4 x = load_pieces(points + t * kTileRows);
+      const uint4 c = load_pieces(centroids + t);
+      multiply_add(products[0], x, {c.x, c.z},
+                   {products[0][0], products[0][1], products[0][2], products[0][3]});
+      multiply_add(products[1], x, {c.y, c.w},
+                   {products[1][0], products[1][1], products[1][2], products[1][3]});
     }
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const float* two = &products[row][2 * row];
       const float sum = __shfl_sync(kAllLanes, own_column % 2 == 0 ? two[0] : two[1],
                                     own_column * 4 + own_column / 2);
-      nearer[row] = INFINITY;
-      if (labels[row] < 0) continue;
-      const float width = bound_width(lengths[row], dev_widths[labels[row]], shares);
-      nearest[row].upper = sum + width;
+      const float width = widths[first + row * 8 + own_column];
+      const bool exists = width < INFINITY;
+      nearest[row].upper = exists ? sum + width : INFINITY;
       // As much less as makes a difference: its own sum among all is not exactly this one.
-      nearer[row] = sum - width / 4;
+      nearer[row] = exists ? sum - width / 4 : INFINITY;
     }
   }
 
@@ -399,6 +411,7 @@ struct ListCandidates {
   using Sum = float;
   static constexpr std::int64_t kWarpBytes = kPendingBytes;
   static constexpr bool kLooksFirst = false;
+  static constexpr int kAheadWarps = 0;
 
   const float* __restrict__ dev_limits;
   const TensorState* __restrict__ dev_state;
@@ -460,8 +473,30 @@ struct ListCandidates {
   __device__ void finish() {}
 };
 
+/// Warps look ahead where there are so many tiles of centroids that what points' bounds by their old centroids save in them
+/// exceeds what those take, more where rows have more products (from times at d = 32, 64 and 128 on one H100), and where
+/// three tiles of centroids still have room, so that groups that wait one after the other need not wait for each other.
 inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu) {
-  return plan_for<__half>(padded_for(shape.d), shape.k, gpu.shared_bytes_per_block, kPendingBytes);
+  const std::int64_t padded = padded_for(shape.d);
+  const auto with_bytes = [&](std::int64_t of_block) {
+    return plan_for<__half>(padded, shape.k, gpu.shared_bytes_per_block, kPendingBytes, of_block);
+  };
+  const Plan plan = with_bytes(0);
+  const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(__half)) / kStepBytes;
+  if (plan.groups != 4 || plan.columns != 128 || plan.streams ||
+      ceil_div(shape.k, plan.columns) < 5 + products) {
+    return plan;
+  }
+  Plan looking = with_bytes(ahead_bytes<__half>(padded));
+  if (looking.groups != plan.groups || looking.streams) return plan;
+  const std::int64_t tile_stages = ceil_div(products, looking.steps);
+  if (!looking.stays && (looking.stages < 3 * tile_stages || looking.buffers < plan.buffers)) {
+    return plan;
+  }
+  looking.looks = true;
+  // Turns would make all wait for what one waits for.
+  looking.turn = 0;
+  return looking;
 }
 
 /// Of device memory, beside what is copied and mapped of the points.
@@ -496,7 +531,7 @@ class HalfFilter {
         pitch_(ceil_div(shape.k, kSearchThreads) * kSearchThreads),
         dev_centroids_copy_(std::int64_t{extents_.centroid_tiles} * plan_.columns *
                             extents_.padded),
-        dev_centroid_rows_(looks() ? shape.k * extents_.padded : 0),
+        dev_centroid_rows_(plan_.looks ? shape.k * extents_.padded : 0),
         dev_widths_(std::int64_t{extents_.centroid_tiles} * plan_.columns),
         dev_columns_(pitch_ * shape.d),
         dev_undecided_(rows),
@@ -510,8 +545,6 @@ class HalfFilter {
         dev_candidates_(listed_ * kMaxCandidates),
         dev_found_(plan_.streams ? extents_.parts * rows : 0),
         dev_state_(1) {
-    // A group that waits for what it looks at first would make all others wait for their turn.
-    if (looks()) extents_.turn = 0;
     dev_rows_.zero();
     with_own_kernels([this](auto columns, auto groups, auto cut) {
       using Stages = decltype(cut);
@@ -551,9 +584,10 @@ class HalfFilter {
     with_own_kernels([&](auto columns, auto groups, auto cut) {
       using Stages = decltype(cut);
       with_first_pass(columns, groups, cut, [&](auto* kernel, const auto& kind) {
-        launch_early(kernel, blocks_, threads_for(groups), plan_.shared_bytes, stream, extents_,
-                     rows.dev_copy, dev_centroids_copy_.data(),
-                     first_pass<std::decay_t<decltype(kind)>>(rows, dev_labels, dev_nearest));
+        launch_early(
+            kernel, blocks_, threads_for(groups, std::decay_t<decltype(kind)>::kAheadWarps),
+            plan_.shared_bytes, stream, extents_, rows.dev_copy, dev_centroids_copy_.data(),
+            first_pass<std::decay_t<decltype(kind)>>(rows, dev_labels, dev_nearest));
       });
       if constexpr (Stages::kStreams) {
         join_parts(first_pass<FindNearest<columns, Owner>>(rows, dev_labels, dev_nearest), stream);
@@ -616,16 +650,6 @@ class HalfFilter {
                  dev_found_.data(), pass);
   }
 
-  /// Are there so many tiles of centroids that what a point's bound by its old centroid saves in them exceeds what that
-  /// takes? That grows with a row's products; where two groups multiply, the matrix units wait for none of it. From times
-  /// at d = 32, 128 and 256 on one H100.
-  [[nodiscard]] bool looks() const {
-    const std::int64_t products =
-        extents_.padded * static_cast<std::int64_t>(sizeof(__half)) / kStepBytes;
-    return plan_.groups == 4 && plan_.columns == 128 && !plan_.streams &&
-           extents_.centroid_tiles >= 16 + 2 * products;
-  }
-
   /// Calls use() with the kernel of a first pass of the kind that the shape takes, and such a pass.
   template <class Columns, class Groups, class Stages, class Use>
   void with_first_pass(Columns /*columns*/, Groups /*groups*/, Stages /*cut*/,
@@ -634,7 +658,7 @@ class HalfFilter {
     constexpr int kGroups = Groups::value;
     constexpr bool kOwnKeeps = kKeeps && !Stages::kStreams;
     if constexpr (kColumns == 128 && kGroups == 4 && !Stages::kStreams) {
-      if (looks()) {
+      if (plan_.looks) {
         using Pass = FindNearest<kColumns, Owner, false, kOwnKeeps, true>;
         return use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
       }

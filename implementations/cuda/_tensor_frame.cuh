@@ -62,9 +62,23 @@ struct Cut {
   static constexpr bool kStreams = kStreams_;
 };
 
-/// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points.
-__host__ __device__ constexpr int threads_for(int groups) {
-  return (groups * kGroupWarps + 2) * 32;
+/// Of a block: warp groups that multiply, a warp that feeds centroids and one that feeds points, and those that look
+/// ahead.
+__host__ __device__ constexpr int threads_for(int groups, int ahead_warps = 0) {
+  return (groups * kGroupWarps + 2 + ahead_warps) * 32;
+}
+
+/// From row to row of what warps that look ahead leave in shared memory; an odd number of 16 bytes, so that the pieces of
+/// eight rows are in different banks.
+template <class Element>
+__host__ __device__ std::int64_t ahead_pitch(std::int64_t padded) {
+  return padded + kCoreElements<Element>;
+}
+/// Of that: a row for each of a tile, and a number.
+template <class Element>
+__host__ __device__ std::int64_t ahead_bytes(std::int64_t padded) {
+  return kTileRows * (ahead_pitch<Element>(padded) * static_cast<std::int64_t>(sizeof(Element)) +
+                      static_cast<std::int64_t>(sizeof(float)));
 }
 
 /// A stage of kSteps products. One block of code, without a branch: else the compiler
@@ -115,7 +129,7 @@ __device__ __forceinline__ void hold_rows(uint4 (&held)[kHeld], const __half* __
 /// All points, or the undecided ones, times all centroids. kColumns: centroids of a tile; kGroups:
 /// warp groups that multiply, each a tile of points; Pass: what becomes of the products.
 template <int kColumns, int kGroups, class Cut, class Pass>
-static __global__ void __launch_bounds__(threads_for(kGroups), 1)
+static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps), 1)
     multiply_kernel(Extents s, const typename Pass::Element* __restrict__ dev_points,
                     const typename Pass::Element* __restrict__ dev_centroids, Pass pass) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -126,8 +140,17 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   auto* empty = full + kMaxStages;
   auto* points_full = empty + kMaxStages;  // per buffer of points
   auto* points_empty = points_full + kMaxBuffers;
+  auto* ahead_full = points_empty + kMaxBuffers;  // per group
+  auto* ahead_empty = ahead_full + kGroups;
+  static_assert((2 * (kMaxStages + kMaxBuffers) + kGroups + 1) * sizeof(std::uint64_t) <=
+                kBarrierBytes);
   constexpr std::int64_t kWarpsBytes = kGroups * kGroupWarps * Pass::kWarpBytes;
-  auto* buffers = reinterpret_cast<Element*>(memory + kBarrierBytes + kWarpsBytes);
+  auto* ahead = reinterpret_cast<Element*>(memory + kBarrierBytes + kWarpsBytes);
+  const std::int64_t ahead_elements =
+      Pass::kAheadWarps > 0 ? ahead_bytes<Element>(s.padded) / std::int64_t{sizeof(Element)} : 0;
+  auto* buffers = ahead + ahead_elements;
+  [[maybe_unused]] auto* ahead_numbers =
+      reinterpret_cast<float*>(ahead + kTileRows * ahead_pitch<Element>(s.padded));
   constexpr int kHeldElements = Cut::kHeld * kStepChunks * kCore * kTileRows;
   const std::int64_t buffer_elements = tile_elements(s) - kHeldElements;
   auto* stages = buffers + s.point_buffers * buffer_elements;
@@ -136,6 +159,8 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   static_assert((Cut::kHeld == 0 && !Cut::kStreams) || !Pass::kLooksFirst,
                 "what is held or streams is not in the rows it would look at");
   static_assert(!Cut::kStreams || (Cut::kHeld == 0 && !Cut::kAlone));
+  static_assert((Cut::kHeld == 0 && !Cut::kStreams) || Pass::kAheadWarps == 0,
+                "nor what it takes the products of");
   constexpr int kStageChunks = Cut::kSteps * kStepChunks;
   constexpr int kStageColumns = kStageChunks * kCore * kColumns;
   constexpr int kStageRows = kStageChunks * kCore * kTileRows;
@@ -151,6 +176,12 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
     for (int buffer = 0; buffer < s.point_buffers; ++buffer) {
       barrier_init(&points_full[buffer], 1);
       barrier_init(&points_empty[buffer], 1);
+    }
+    if constexpr (Pass::kAheadWarps > 0) {
+      for (int group = 0; group < kGroups; ++group) {
+        barrier_init(&ahead_full[group], Pass::kAheadWarps * (32 + 1));
+      }
+      barrier_init(ahead_empty, kGroupWarps);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -201,6 +232,29 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
     }
     return;
   }
+  if (Pass::kAheadWarps > 0 && warp > kGroups * kGroupWarps + 1) {  // looks ahead
+    if constexpr (Pass::kAheadWarps > 0) {
+      const int own = (warp - kGroups * kGroupWarps - 2) * (kTileRows / Pass::kAheadWarps);
+      unsigned parity = 1;
+      pass.start(s, nullptr);
+      auto known = pass.known_ahead(static_cast<int>(first_round) * kGroups * kTileRows + own);
+      for (std::int64_t round = first_round; round < rounds; round += blocks) {
+        for (int group = 0; group < kGroups; ++group) {
+          const float width = pass.width_ahead(known);
+          barrier_wait(ahead_empty, parity);
+          parity ^= 1;
+          pass.look_ahead(s, known.label, width, ahead + own * ahead_pitch<Element>(s.padded),
+                          ahead_numbers + own, &ahead_full[group]);
+          const std::int64_t next_tile = group + 1 < kGroups
+                                             ? round * kGroups + group + 1
+                                             : (round + static_cast<int>(blocks)) * kGroups;
+          known = pass.known_ahead(static_cast<int>(min(next_tile, rounds * kGroups)) * kTileRows +
+                                   own);
+        }
+      }
+    }
+    return;
+  }
   if (warp > kGroups * kGroupWarps) {  // feeds points
     if (Cut::kStreams || threadIdx.x % 32 != 0) return;
     Place buffer{.index = 0, .parity = 1};
@@ -223,6 +277,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
   const bool speaks = threadIdx.x % (kGroupWarps * 32) == 0;
   Place stage;
   Place buffer{.index = group, .parity = 0};
+  [[maybe_unused]] unsigned ahead_parity = 0;
   bool waits = s.turn > 0 && group > 0;
   typename Pass::Sum sums[kColumns / 2];
 #pragma unroll
@@ -247,6 +302,13 @@ static __global__ void __launch_bounds__(threads_for(kGroups), 1)
     }
     if constexpr (!Cut::kStreams) barrier_wait(&points_full[buffer.index], buffer.parity);
     if constexpr (Pass::kLooksFirst) pass.look_first(s, rows, dev_centroids);
+    if constexpr (Pass::kAheadWarps > 0) {
+      barrier_wait(&ahead_full[group], ahead_parity);
+      ahead_parity ^= 1;
+      pass.take_ahead(s, rows, ahead, ahead_numbers, warp % kGroupWarps * 16);
+      __syncwarp();
+      if (threadIdx.x % 32 == 0) barrier_arrive(ahead_empty);
+    }
     for (int c = first_tile; c < last_tile; ++c) {
       // In turn: while one group's products run, the others reduce theirs.
       if (waits) turn_wait(group);
@@ -368,6 +430,7 @@ struct Plan {
   int stages = 0;
   bool streams = false;  // points come with the centroids
   bool stays = false;    // the centroids in shared memory
+  bool looks = false;    // warps look ahead
   int turn = 0;
   std::size_t shared_bytes = 0;
 };
@@ -418,11 +481,11 @@ inline int parts_for(std::int64_t rounds, std::int64_t tiles, std::int64_t block
   return 1;
 }
 
-/// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies. Fewer columns than a tile of
-/// 128 have kernels of their own for float16, where points are read fast.
+/// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies, `block_bytes` for what else a block
+/// has. Fewer columns than a tile of 128 have kernels of their own for float16, where points are read fast.
 template <class Element>
 Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
-              std::int64_t own_bytes) {
+              std::int64_t own_bytes, std::int64_t block_bytes = 0) {
   constexpr bool kHalf = sizeof(Element) == 2;
   const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(Element)) / kStepBytes;
   // Where there are two groups registers are free, and where there are few stages centroids on their way are waited
@@ -443,7 +506,7 @@ Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
     // Stages of a tile of centroids, and of all.
     const std::int64_t tile_stages = ceil_div(products, plan.steps);
     const std::int64_t all_stages = ceil_div(k, columns) * tile_stages;
-    const std::int64_t warps_bytes = groups * kGroupWarps * own_bytes;
+    const std::int64_t warps_bytes = groups * kGroupWarps * own_bytes + block_bytes;
     const std::int64_t room = shared_bytes - kBarrierBytes - warps_bytes;
     // Centroids that stay leave the room to points, which come from memory.
     plan.stays =

@@ -60,6 +60,7 @@ struct FindCandidates {
   using Sum = int;
   static constexpr std::int64_t kWarpBytes = 0;
   static constexpr bool kLooksFirst = true;
+  static constexpr int kAheadWarps = 0;
 
   const float2* __restrict__ dev_point_lengths;
   const float4* __restrict__ dev_widths;  // of places
