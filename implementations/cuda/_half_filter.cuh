@@ -164,9 +164,10 @@ struct FindNearest {
   [[nodiscard]] __device__ float width_ahead(const Known& known) const {
     return known.label < 0 ? INFINITY : bound_width(known.lengths, dev_widths[known.label], shares);
   }
-  /// The centroids that were the nearest before of a warp's 32 rows, row by row, and those widths, as `full` says at last.
+  /// The centroids that were the nearest before of a warp's 32 rows, row by row, and those widths. Pieces are on their
+  /// way then.
   __device__ void look_ahead(const Extents& s, std::int32_t label, float width, __half* centroids,
-                             float* widths, std::uint64_t* full) const {
+                             float* widths) const {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     // Two lanes a row, of which they copy 32 bytes at a time.
 #pragma unroll
@@ -179,10 +180,7 @@ struct FindNearest {
 #pragma unroll 3
       for (int t = 0; t < s.padded; t += 2 * kCoreHalves) copy_piece(to + t, from + t);
     }
-    barrier_arrive_after_pieces(full);
     widths[lane] = width;
-    __syncwarp();
-    if (lane == 0) barrier_arrive(full);
   }
   /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first` on, and the centroids
   /// that were theirs those on the diagonal. The bias is in three of the last products, at most.

@@ -179,9 +179,9 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
     }
     if constexpr (Pass::kAheadWarps > 0) {
       for (int group = 0; group < kGroups; ++group) {
-        barrier_init(&ahead_full[group], Pass::kAheadWarps * (32 + 1));
+        barrier_init(&ahead_full[group], Pass::kAheadWarps * 32);
       }
-      barrier_init(ahead_empty, kGroupWarps);
+      barrier_init(ahead_empty, kGroupWarps * 32);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -244,12 +244,14 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
           barrier_wait(ahead_empty, parity);
           parity ^= 1;
           pass.look_ahead(s, known.label, width, ahead + own * ahead_pitch<Element>(s.padded),
-                          ahead_numbers + own, &ahead_full[group]);
+                          ahead_numbers + own);
           const std::int64_t next_tile = group + 1 < kGroups
                                              ? round * kGroups + group + 1
                                              : (round + static_cast<int>(blocks)) * kGroups;
           known = pass.known_ahead(static_cast<int>(min(next_tile, rounds * kGroups)) * kTileRows +
                                    own);
+          finish_pieces();
+          barrier_arrive(&ahead_full[group]);
         }
       }
     }
@@ -306,8 +308,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
       barrier_wait(&ahead_full[group], ahead_parity);
       ahead_parity ^= 1;
       pass.take_ahead(s, rows, ahead, ahead_numbers, warp % kGroupWarps * 16);
-      __syncwarp();
-      if (threadIdx.x % 32 == 0) barrier_arrive(ahead_empty);
+      barrier_arrive(ahead_empty);
     }
     for (int c = first_tile; c < last_tile; ++c) {
       // In turn: while one group's products run, the others reduce theirs.

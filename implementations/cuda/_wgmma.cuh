@@ -176,16 +176,13 @@ __device__ inline void copy_bulk(void* shared, const void* dev_from, unsigned by
       : "memory");
 }
 
-/// 16 bytes, in the background, and an arrival when all such of the thread are there.
+/// 16 bytes, on their way until finish_pieces() of the same thread.
 __device__ inline void copy_piece(void* shared, const void* dev_from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)),
                "l"(dev_from)
                : "memory");
 }
-__device__ inline void barrier_arrive_after_pieces(std::uint64_t* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
-               : "memory");
-}
+__device__ inline void finish_pieces() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
 /// A place in a ring of shared memory, and the parity of the barrier's phase there.
 struct Place {
