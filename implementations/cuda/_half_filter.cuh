@@ -183,7 +183,7 @@ struct FindNearest {
     widths[lane] = width;
   }
   /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first` on, and the centroids
-  /// that were theirs those on the diagonal. The bias is in three of the last products, at most.
+  /// that were theirs those on the diagonal. The bias is in the last two products at most.
   __device__ void take_ahead(const Extents& s, const __half* points, const __half* centroids,
                              const float* widths, int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -704,7 +704,7 @@ class HalfFilter {
   Bias bias_;
   KeptBounds kept_{};
   DeviceBuffer<__half> dev_centroids_copy_;
-  DeviceBuffer<__half> dev_centroid_rows_;  // the same, row by row, where they are looked at first
+  DeviceBuffer<__half> dev_centroid_rows_;  // the same, row by row, where warps look ahead
   DeviceBuffer<__half2> dev_widths_;        // of centroids
   DeviceBuffer<float> dev_columns_;         // the centroids, column-major, pitch_ of them
   DeviceBuffer<std::int32_t> dev_undecided_;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Points times centroids on Hopper's matrix units, a tile of points against all tiles of centroids: two warps
-// of a block feed shared memory, groups of four multiply, and some reduce their products while others multiply.
+// of a block feed shared memory (two more where they look ahead), groups of four multiply, and some reduce their products
+// while others multiply.
 // What is multiplied, float16 or bytes, and what becomes of the products, are the variant's.
 #pragma once
 
@@ -159,8 +160,9 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
   static_assert((Cut::kHeld == 0 && !Cut::kStreams) || !Pass::kLooksFirst,
                 "what is held or streams is not in the rows it would look at");
   static_assert(!Cut::kStreams || (Cut::kHeld == 0 && !Cut::kAlone));
-  static_assert((Cut::kHeld == 0 && !Cut::kStreams) || Pass::kAheadWarps == 0,
-                "nor what it takes the products of");
+  static_assert(
+      (Cut::kHeld == 0 && !Cut::kStreams) || Pass::kAheadWarps == 0,
+      "what is held or streams is not in the rows that the old centroids are multiplied by");
   constexpr int kStageChunks = Cut::kSteps * kStepChunks;
   constexpr int kStageColumns = kStageChunks * kCore * kColumns;
   constexpr int kStageRows = kStageChunks * kCore * kTileRows;

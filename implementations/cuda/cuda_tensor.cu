@@ -5,7 +5,7 @@
 // Idea:      float16 tensor cores leave out what cannot be nearest, with a bound on everything they
 //            round; a centroid that is nearer than all others by more than the bounds is the label,
 //            and the few points without one are decided in float32, or as defined
-// Parallel:  of a block two warps feed shared memory and four groups of four (two for many
+// Parallel:  of a block two warps or four feed shared memory and four groups of four (two for many
 //            coordinates) multiply 64 points each with all centroids, some reducing while others do
 // Memory:    a centred float16 copy of the points, made in setup in the order in which wgmma reads
 //            shared memory, so that a tile is one bulk copy; the centroids alike, every iteration.
