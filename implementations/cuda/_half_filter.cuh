@@ -140,7 +140,7 @@ struct FindNearest {
     pending_count = 0;
   }
 
-  __device__ void begin(const Extents& s, int first_row) {
+  __device__ void begin(const Extents& /*s*/, int first_row) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       nearest[row] = {};

@@ -234,8 +234,8 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
     }
     return;
   }
-  if (Pass::kAheadWarps > 0 && warp > kGroups * kGroupWarps + 1) {  // looks ahead
-    if constexpr (Pass::kAheadWarps > 0) {
+  if constexpr (Pass::kAheadWarps > 0) {
+    if (warp > kGroups * kGroupWarps + 1) {  // looks ahead
       const int own = (warp - kGroups * kGroupWarps - 2) * (kTileRows / Pass::kAheadWarps);
       unsigned parity = 1;
       pass.start(s, nullptr);
@@ -256,8 +256,8 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
           barrier_arrive(&ahead_full[group]);
         }
       }
+      return;
     }
-    return;
   }
   if (warp > kGroups * kGroupWarps) {  // feeds points
     if (Cut::kStreams || threadIdx.x % 32 != 0) return;

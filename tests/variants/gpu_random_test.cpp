@@ -81,7 +81,7 @@ Shape make_shape(Random& random, int problem) {
                              1 + random.below(few), 1 + random.below(shape.n)};
   shape.k = ks[problem % 5];
   if (problem % 10 == 6) {
-    // Several tiles of centroids, or so many that cuda_tensor looks at a point's old one first.
+    // Several tiles of centroids, or so many that cuda_tensor fetches points' old ones ahead.
     shape.n = 1200 + random.below(1800);
     shape.k = 129 + random.below(1071);
     if (problem % 20 == 16) {
