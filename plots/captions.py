@@ -25,14 +25,20 @@ _NARROWED = re.compile(r"""'--(only|shard)=[^']*'|--(only|shard)[ =]('[^']*'|"[^
 _NUMBER = re.compile(r"\d[\d.]*(e[+-]?\d+)?")
 
 
+def gpus_of(result: Result) -> list[str]:
+    """The machine's GPUs, those of one name together."""
+    gpus = (result.context.get("machine") or {}).get("gpus") or []
+    names = Counter(str(gpu["name"]) for gpu in gpus if gpu.get("name"))
+    return [name if number == 1 else f"{number} {TIMES} {name}" for name, number in names.items()]
+
+
 def machine_name(result: Result) -> str:
     """The processor as its vendor names it, with the machine's short name."""
     machine = result.context.get("machine") or {}
     cpu = machine.get("cpu") or {}
     model = next((cpu[key] for key in ("model", "model_name", "name") if cpu.get(key)), None)
     parts = [str(model)] if model else []
-    gpus = Counter(str(gpu["name"]) for gpu in machine.get("gpus") or [] if gpu.get("name"))
-    parts += [name if number == 1 else f"{number} {TIMES} {name}" for name, number in gpus.items()]
+    parts += gpus_of(result)
     short = machine.get("id")
     if not parts:
         return str(short or "unnamed machine")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plots import claims, leaderboard, words
-from plots.captions import build_warning, narrowed_text, partial_text
+from plots.captions import build_warning, gpus_of, narrowed_text, partial_text
 from plots.claims import Verdict
 from plots.comparison import Link, comparisons_in
 from plots.load import Cell, Result
@@ -139,7 +139,6 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
     """A folder's line; its report is linked if it is there."""
     about = results[0].context.get("machine") or {}
     cpu = about.get("cpu") or {}
-    gpus = [str(gpu["name"]) for gpu in about.get("gpus") or [] if gpu.get("name")]
     report = folder / "report.html"
     link = urllib.parse.quote(f"{folder.name}/report.html") if report.is_file() else None
     runs = []
@@ -160,9 +159,8 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
         for one in comparisons_in(folder)
     ]
     model = next((str(cpu[key]) for key in ("model", "model_name", "name") if cpu.get(key)), "")
-    return Machine(
-        folder.name, model or words.NONE, words.listed(gpus) or words.NONE, runs, link, compared
-    )
+    gpus = words.listed(gpus_of(results[0])) or words.NONE
+    return Machine(folder.name, model or words.NONE, gpus, runs, link, compared)
 
 
 def groups_of(machines: Sequence[Machine]) -> list[Group]:

@@ -330,9 +330,8 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
             if model is not None:
                 known[key] = len(models)
                 models.append(model)
-        own = [p for r in results for p in _problems(place, there, r, names, known)]
-        problems += own
-        machines.append({"id": folder.name, "name": _machine(results[0]), "rows": len(own)})
+        problems += [p for r in results for p in _problems(place, there, r, names, known)]
+        machines.append({"id": folder.name, "name": _machine(results[0])})
     _tell_apart(machines)
     return {
         "machines": machines,

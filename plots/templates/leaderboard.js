@@ -177,10 +177,12 @@ function said(lines, shape, shown) {
   document.getElementById("said").innerHTML = parts.join("");
 }
 
-// Parts of the page that are about another machine than the chosen one.
+// Parts of the page that are about another machine than the chosen one; where none is left, the page says whose there are.
 function hideOthers() {
   const machine = form.elements.m.value;
-  document.querySelectorAll("[data-machine]").forEach((part) => { part.hidden = machine !== "" && part.dataset.machine !== machine; });
+  const parts = [...document.querySelectorAll("[data-machine]")];
+  parts.forEach((part) => { part.hidden = machine !== "" && part.dataset.machine !== machine; });
+  document.getElementById("no-map")?.toggleAttribute("hidden", !parts.every((part) => part.hidden));
 }
 
 let chosen = "";
@@ -234,8 +236,13 @@ function restore() {
 form.elements.m.append(...(data.machines.length > 1 ? [new Option("all machines", "")] : []), ...data.machines.map((m) => new Option(`${m.name} (${m.id})`, m.id)));
 form.elements.kind.append(...[...new Set(data.problems.map((p) => p.kind).filter(Boolean))].sort().map((kind) => new Option(kind, kind)));
 const exactOnes = (p) => new Set(p.rows.filter((row) => row[2] === 0 && row[4] !== null).map((row) => row[0])).size;
-const start = [...data.problems].sort((a, b) => data.machines[b.m].rows - data.machines[a.m].rows
-  || exactOnes(b) - exactOnes(a) || b.n * b.d * b.k - a.n * a.d * a.k)[0];
+// A new page opens where the most is known: the machine with the most times of exact answers, and its problem with
+// the most kinds of answers, then of variants.
+const kindsOf = (p) => new Set(p.rows.map((row) => row[2])).size;
+const exactTimes = data.machines.map(() => 0);
+data.problems.forEach((p) => { exactTimes[p.m] += exactOnes(p); });
+const start = [...data.problems].sort((a, b) => exactTimes[b.m] - exactTimes[a.m]
+  || kindsOf(b) - kindsOf(a) || b.rows.length - a.rows.length || b.n * b.d * b.k - a.n * a.d * a.k)[0];
 if (start) {
   form.elements.m.value = data.machines[start.m].id;
   [nBox.value, dBox.value, kBox.value, tBox.value] = [start.n, start.d, start.k, 20];
