@@ -26,19 +26,46 @@ constexpr int kMovePoints = 16;  // of a thread
 constexpr std::int64_t kMoveTile = kMoveThreads * kMovePoints;
 constexpr std::int64_t kMoveCounters = 4096;  // clusters that a block counts in shared memory
 constexpr int kMoveChunk = 64;                // moves that are added up in registers
-constexpr int kScanThreads = 1024;
-constexpr int kScanItems = 4;
+constexpr int kPlaces = 8;                    // clusters that a thread gives places at a time
 
-/// What the kernels below share; dev_joined and dev_left are zero between iterations.
+/// What the kernels below share; dev_joined, dev_left and dev_ended are zero between iterations.
 struct Moves {
   std::int32_t* dev_joined;   // k
   std::int32_t* dev_left;     // k
   std::int32_t* dev_cursors;  // k: where the next move of a cluster goes
+  std::uint32_t* dev_ended;   // blocks that have counted
   Move* dev_moves;            // 2 n
   std::int64_t* dev_count;    // of moves
 };
 
-/// Moves by cluster.
+/// By all threads of one block, when all blocks have counted: where each cluster's moves begin.
+static __device__ void place_moves(std::int64_t k, const Moves& moves) {
+  using Scan = cub::BlockScan<std::int32_t, kMoveThreads>;
+  __shared__ typename Scan::TempStorage scratch;
+  std::int64_t before = 0;
+  for (std::int64_t base = 0; base < k; base += kMoveThreads * kPlaces) {
+    std::int32_t items[kPlaces];
+    const std::int64_t first = base + std::int64_t{threadIdx.x} * kPlaces;
+#pragma unroll
+    for (int item = 0; item < kPlaces; ++item) {
+      const std::int64_t j = first + item;
+      items[item] = j < k ? moves.dev_joined[j] + moves.dev_left[j] : 0;
+    }
+    std::int32_t total = 0;
+    Scan(scratch).ExclusiveSum(items, items, total);
+    __syncthreads();
+#pragma unroll
+    for (int item = 0; item < kPlaces; ++item) {
+      if (first + item < k) {
+        moves.dev_cursors[first + item] = static_cast<std::int32_t>(before) + items[item];
+      }
+    }
+    before += total;
+  }
+  if (threadIdx.x == 0) *moves.dev_count = before;
+}
+
+/// Moves by cluster, and their places.
 static __global__ void __launch_bounds__(kMoveThreads)
     count_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
                        const std::int32_t* __restrict__ dev_labels, Moves moves) {
@@ -59,56 +86,32 @@ static __global__ void __launch_bounds__(kMoveThreads)
     atomicAdd(&joined[now], 1);
     if (before >= 0) atomicAdd(&left[before], 1);
   }
-  if (!counts_here) return;
-  __syncthreads();
-  for (std::int64_t j = threadIdx.x; j < k; j += kMoveThreads) {
-    if (counters[j] != 0) atomicAdd(&moves.dev_joined[j], counters[j]);
-    if (counters[k + j] != 0) atomicAdd(&moves.dev_left[j], counters[k + j]);
-  }
-}
-
-/// One block: where each cluster's moves begin, and the clusters' new counts.
-static __global__ void __launch_bounds__(kScanThreads)
-    place_moves_kernel(std::int64_t d, std::int64_t k, Moves moves,
-                       Integer* __restrict__ dev_sums) {
-  using Scan = cub::BlockScan<std::int32_t, kScanThreads>;
-  __shared__ typename Scan::TempStorage scratch;
-  await_kernels_before();
-  std::int64_t before = 0;
-  for (std::int64_t base = 0; base < k; base += kScanThreads * kScanItems) {
-    std::int32_t items[kScanItems];
-    const std::int64_t first = base + std::int64_t{threadIdx.x} * kScanItems;
-#pragma unroll
-    for (int item = 0; item < kScanItems; ++item) {
-      items[item] = 0;
-      const std::int64_t j = first + item;
-      if (j >= k) continue;
-      const std::int32_t joined = moves.dev_joined[j];
-      const std::int32_t left = moves.dev_left[j];
-      items[item] = joined + left;
-      if (items[item] == 0) continue;
-      dev_sums[j * (d + 1) + d] += static_cast<Integer>(std::int64_t{joined} - left);
-      moves.dev_joined[j] = 0;
-      moves.dev_left[j] = 0;
-    }
-    std::int32_t total = 0;
-    Scan(scratch).ExclusiveSum(items, items, total);
+  if (counts_here) {
     __syncthreads();
-#pragma unroll
-    for (int item = 0; item < kScanItems; ++item) {
-      if (first + item < k) {
-        moves.dev_cursors[first + item] = static_cast<std::int32_t>(before) + items[item];
-      }
+    for (std::int64_t j = threadIdx.x; j < k; j += kMoveThreads) {
+      if (counters[j] != 0) atomicAdd(&moves.dev_joined[j], counters[j]);
+      if (counters[k + j] != 0) atomicAdd(&moves.dev_left[j], counters[k + j]);
     }
-    before += total;
   }
-  if (threadIdx.x == 0) *moves.dev_count = before;
+  // The block that ends last sees what all have counted: no kernel of its own for what it does.
+  __shared__ bool last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    last = atomicAdd(moves.dev_ended, 1U) == gridDim.x - 1;
+    if (last) *moves.dev_ended = 0;
+    __threadfence();
+  }
+  __syncthreads();
+  if (last) place_moves(k, moves);
 }
 
-/// Moves in the order of their clusters, and the labels.
+/// Moves in the order of their clusters, the labels, and the clusters' new counts.
 static __global__ void __launch_bounds__(kMoveThreads)
-    sort_moves_kernel(std::int64_t n, std::int64_t k, const std::int32_t* __restrict__ dev_nearest,
-                      std::int32_t* __restrict__ dev_labels, Moves moves) {
+    sort_moves_kernel(std::int64_t n, std::int64_t d, std::int64_t k,
+                      const std::int32_t* __restrict__ dev_nearest,
+                      std::int32_t* __restrict__ dev_labels, Moves moves,
+                      Integer* __restrict__ dev_sums) {
   extern __shared__ std::int32_t cursors[];
   const bool reserves = k <= kMoveCounters;  // once for a block's moves of a cluster
   const std::int64_t first = blockIdx.x * kMoveTile;
@@ -120,6 +123,15 @@ static __global__ void __launch_bounds__(kMoveThreads)
     const std::int64_t i = first + p * kMoveThreads + threadIdx.x;
     before[p] = i < n ? dev_labels[i] : 0;
     now[p] = i < n ? dev_nearest[i] : 0;
+  }
+  for (std::int64_t j = std::int64_t{blockIdx.x} * kMoveThreads + threadIdx.x; j < k;
+       j += std::int64_t{gridDim.x} * kMoveThreads) {
+    const std::int32_t joined = moves.dev_joined[j];
+    const std::int32_t left = moves.dev_left[j];
+    if (joined + left == 0) continue;
+    dev_sums[j * (d + 1) + d] += static_cast<Integer>(std::int64_t{joined} - left);
+    moves.dev_joined[j] = 0;
+    moves.dev_left[j] = 0;
   }
   if (reserves) {
     for (std::int64_t j = threadIdx.x; j < k; j += kMoveThreads) cursors[j] = 0;
@@ -247,6 +259,7 @@ class MovingSums {
     quick_ = quick_fixed_point_is_right(problem.whole_n(), s);
     dev_sums_ = DeviceBuffer<Integer>(shared_.length());
     dev_counters_ = DeviceBuffer<std::int32_t>(3 * k_);
+    dev_ended_ = DeviceBuffer<std::uint32_t>(1);
     dev_moves_ = DeviceBuffer<Move>(2 * rows);
     dev_count_ = DeviceBuffer<std::int64_t>(1);
   }
@@ -254,6 +267,7 @@ class MovingSums {
   void restart() const {
     dev_sums_.zero();
     dev_counters_.zero();
+    dev_ended_.zero();
   }
 
   /// The means of the clusters of this GPU's own points.
@@ -273,15 +287,14 @@ class MovingSums {
   void move(const float* dev_points, std::int64_t rows, const std::int32_t* dev_nearest,
             std::int32_t* dev_labels, cudaStream_t stream) const {
     std::int32_t* counters = dev_counters_.data();
-    const Moves moves{counters, counters + k_, counters + 2 * k_, dev_moves_.data(),
-                      dev_count_.data()};
+    const Moves moves{counters,          counters + k_,     counters + 2 * k_,
+                      dev_ended_.data(), dev_moves_.data(), dev_count_.data()};
     const unsigned tiles = blocks_for(rows, kMoveTile);
     const std::size_t shared = k_ <= kMoveCounters ? static_cast<std::size_t>(k_) * 4 : 0;
     launch_early(count_moves_kernel, tiles, kMoveThreads, 2 * shared, stream, rows, k_, dev_nearest,
                  dev_labels, moves);
-    launch_early(place_moves_kernel, 1, kScanThreads, 0, stream, d_, k_, moves, dev_sums_.data());
-    launch_early(sort_moves_kernel, tiles, kMoveThreads, shared, stream, rows, k_, dev_nearest,
-                 dev_labels, moves);
+    launch_early(sort_moves_kernel, tiles, kMoveThreads, shared, stream, rows, d_, k_, dev_nearest,
+                 dev_labels, moves, dev_sums_.data());
     const auto add = quick_ ? add_moves_for<true>(d_) : add_moves_for<false>(d_);
     launch_early(add, blocks_, kMoveThreads, 0, stream, dev_points, d_, exponent_,
                  kmeans::exact::power_of_two(exponent_), moves, dev_sums_.data());
@@ -303,6 +316,7 @@ class MovingSums {
   SharedSums shared_;
   DeviceBuffer<Integer> dev_sums_;  // k x (d + 1): fixed point, and the count
   DeviceBuffer<std::int32_t> dev_counters_;
+  DeviceBuffer<std::uint32_t> dev_ended_;
   DeviceBuffer<Move> dev_moves_;
   DeviceBuffer<std::int64_t> dev_count_;
 };
