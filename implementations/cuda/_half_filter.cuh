@@ -30,6 +30,9 @@ struct Undecided {
   float limit;
   int2 pair;
 };
+/// Up to so many columns of a row the largest of some centroids' widths stand for each's own: then to reduce products takes
+/// longer than the points that this leaves open (measured on one H100 at 64, 128, 200 and 512 coordinates).
+constexpr int kWidestPadded = 144;
 constexpr int kPending = 32;  // that a warp collects before it makes room for them: a lane each
 constexpr std::int64_t kPendingBytes = kPending * sizeof(Undecided);
 
@@ -81,15 +84,23 @@ struct KeptBounds {
   }
 };
 
+/// By what a row's upper bound is above its least lower one in a tile.
+enum class Upper {
+  own,  ///< The widths of the centroid that has it: exact, but an operation an element says which it is.
+  widest,  ///< The largest of the lane's centroids.
+  /// The same, and before the first tile the centroid that was the nearest before: warps of their own fetch those for the
+  /// tiles of points to come, and what a point's bound by its own leaves out is not looked at closer.
+  ahead,
+};
+
 /// The first pass: the nearest centroid by its bound, and the points for which that may not be it. kInParts: blocks
 /// share out the centroids, and join_parts_kernel() takes what each found. kKeeps: bounds for the next iterations.
-/// kLooks: warps of their own fetch the centroids that were the nearest before for the tiles of points to come; what a
-/// point's bound by its own leaves out is not looked at closer.
-template <int kColumns, class Owner, bool kInParts = false, bool kKeeps = false,
-          bool kLooks = false>
+template <int kColumns, class Owner, Upper kUpper = Upper::own, bool kInParts = false,
+          bool kKeeps = false>
 struct FindNearest {
-  static_assert(!kInParts || (!kKeeps && !kLooks));
-  static_assert(!kLooks || kColumns == 128);
+  static constexpr bool kLooks = kUpper == Upper::ahead;
+  static_assert(!kInParts || (!kKeeps && kUpper == Upper::own));
+  static_assert(kUpper == Upper::own || kColumns == kWidestColumns);
 
   using Element = __half;
   using Sum = float;
@@ -101,6 +112,7 @@ struct FindNearest {
   const __half* __restrict__ dev_centroids;     // their copies, row by row
   const std::int32_t* __restrict__ dev_labels;  // of the iteration before, or -1
   const __half2* __restrict__ dev_widths;       // of centroids
+  const __half2* __restrict__ dev_widest;       // the largest of each block of them
   BoundShares shares;
   std::int32_t* __restrict__ dev_nearest;
   std::int32_t* dev_undecided;         // rows
@@ -114,8 +126,9 @@ struct FindNearest {
 
   Nearest nearest[2];
   float next[2];      // kKeeps: what is not above any lower bound but the least
-  float nearer[2];    // kLooks: a lower bound below this one makes a row's upper bound less
   float2 lengths[2];  // of the lane's rows
+  __half2 widest;     // of the lane's centroids of a tile
+  uint4 coming;       // of four blocks of the next tile's, fetched
   int count;          // of rows
   int own_row;  // of a warp's: of four lanes that share two rows, the first two judge one each
   bool judges;  // the centroids have bounds
@@ -205,11 +218,24 @@ struct FindNearest {
       const float sum = __shfl_sync(kAllLanes, own_column % 2 == 0 ? two[0] : two[1],
                                     own_column * 4 + own_column / 2);
       const float width = widths[first + row * 8 + own_column];
-      const bool exists = width < INFINITY;
-      nearest[row].upper = exists ? sum + width : INFINITY;
-      // As much less as makes a difference: its own sum among all is not exactly this one.
-      nearer[row] = exists ? sum - width / 4 : INFINITY;
+      nearest[row].upper = width < INFINITY ? sum + width : INFINITY;
     }
+  }
+
+  /// What reduce() takes of a tile is on its way from the tile before on.
+  __device__ void fetch(int next_tile) {
+    if constexpr (kUpper == Upper::widest) {
+      widest = widest_of(coming);
+      coming = widths_of(next_tile);
+    }
+  }
+  /// Of the lane's centroids, by blocks.
+  [[nodiscard]] __device__ uint4 widths_of(int tile) const {
+    return reinterpret_cast<const uint4*>(dev_widest)[tile * 4 + static_cast<int>(threadIdx.x) % 4];
+  }
+  [[nodiscard]] __device__ static __half2 widest_of(const uint4& blocks) {
+    const auto& widths = reinterpret_cast<const __half2(&)[4]>(blocks);
+    return __hmax2(__hmax2(widths[0], widths[1]), __hmax2(widths[2], widths[3]));
   }
 
   __device__ void reduce(const Extents& /*s*/, const float (&sums)[kColumns / 2], int tile) {
@@ -225,11 +251,7 @@ struct FindNearest {
           if constexpr (kKeeps) next[row] = fminf(next[row], least);
           continue;
         }
-        if (kKeeps || __any_sync(kAllLanes, least < nearer[row])) {
-          nearer[row] = fminf(nearer[row], look_at_least(sums, row, first));
-        } else {
-          nearest[row].lower = fminf(nearest[row].lower, least);
-        }
+        look(sums, row, least, width_of(row, widest_of(widths_of(tile))));
         const float limit = limit_of(row);
 #pragma unroll
         for (int b = 0; b < kColumns / 4 / kBlockSums; ++b) {
@@ -237,11 +259,15 @@ struct FindNearest {
           counted = count_near<kBlockSums>(sums, row, b * kBlockSums, limit, counted);
         }
       } else {
-        look_at_least(sums, row, first);
+        look(sums, row, first);
         counted = count_near<kColumns / 4>(sums, row, 0, limit_of(row), counted);
       }
       nearest[row].add(counted, static_cast<float>(first));
     }
+  }
+
+  [[nodiscard]] __device__ float width_of(int row, const __half2& widths) const {
+    return bound_width(lengths[row], widths, shares);
   }
 
   /// What may be a row's nearest is below: its upper bound, and above the roundings of that.
@@ -249,27 +275,40 @@ struct FindNearest {
     return __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
   }
 
-  /// Bounds by the least of a row's sums, nearly, which it returns: not the nearest for certain, but its upper bound
-  /// holds. `first`: the lane's first centroid.
-  __device__ __forceinline__ float look_at_least(const float (&sums)[kColumns / 2], int row,
-                                                 int first) {
+  /// Bounds by the least of a row's sums: not the nearest for certain, but its upper bound holds. `first`: the lane's first
+  /// centroid.
+  __device__ __forceinline__ void look(const float (&sums)[kColumns / 2], int row, int first) {
     Least least[2];
 #pragma unroll
     for (int e = 0; e < kColumns / 4; e += 2) {
       const float* two = &sums[e / 2 * 4 + 2 * row];
-      least[e / 2 % 2].look(key_of(two[0], e, key_mask), key_of(two[1], e + 1, key_mask));
+      if constexpr (kUpper == Upper::own) {
+        least[e / 2 % 2].look(key_of(two[0], e, key_mask), key_of(two[1], e + 1, key_mask));
+      } else {
+        least[e / 2 % 2].look(two[0], two[1]);
+      }
     }
     const float near = __int_as_float(min(least[0].bits, least[1].bits));
-    const int column = column_of(near);
-    const __half2 widths = dev_widths[first + column / 2 * 8 + column % 2];
-    const float width = __fmaf_rn(near, kKeyError, bound_width(lengths[row], widths, shares));
-    const float lower = near - kKeyError * near;
+    if constexpr (kUpper == Upper::own) {
+      const int column = column_of(near);
+      look(sums, row, near, width_of(row, dev_widths[first + column / 2 * 8 + column % 2]));
+    } else {
+      look(sums, row, near, width_of(row, widest));
+    }
+  }
+  /// The least is `near`, as far as its key tells if it has one.
+  __device__ __forceinline__ void look(const float (&sums)[kColumns / 2], int row, float near,
+                                       float width) {
+    float lower = near;
+    if constexpr (kUpper == Upper::own) {
+      lower -= kKeyError * near;
+      width = __fmaf_rn(near, kKeyError, width);
+    }
     if constexpr (kKeeps) {
       const float least_of_both = fmaxf(nearest[row].lower, lower);
       next[row] = fminf(fminf(next[row], least_of_both), next_of(sums, row, near));
     }
     nearest[row].look(lower, near + width);
-    return near;
   }
 
   /// Of a lane's sums of a row, so many from one on, those below the limit, counted as Nearest does.
@@ -287,9 +326,10 @@ struct FindNearest {
 
   /// The least of a row's sums that are not as near as makes no difference to the least. Those that are, which the
   /// subtraction makes large, are counted with it, so they leave the point open, unless what another tile or lane has
-  /// is nearer: then the least of these bounds them, which who calls this and end() look at, too.
+  /// is nearer: then the least of these bounds them, which look() and end() take, too.
   __device__ static float next_of(const float (&sums)[kColumns / 2], int row, float near) {
-    const unsigned above_near = (__float_as_uint(near) | ((1U << kIndexBits) - 1)) + 1;
+    constexpr unsigned kSame = kUpper == Upper::own ? (1U << kIndexBits) - 1 : 0;
+    const unsigned above_near = (__float_as_uint(near) | kSame) + 1;
     unsigned least = 0xffffffff;
 #pragma unroll
     for (int e = 0; e < kColumns / 4; ++e) {
@@ -446,6 +486,7 @@ struct ListCandidates {
     }
   }
 
+  __device__ void fetch(int /*tile*/) {}
   __device__ void reduce(const Extents& s, const float (&sums)[kColumns / 2], int tile) {
     const int first = tile * kColumns + static_cast<int>(threadIdx.x) % 4 * 2;
 #pragma unroll
@@ -472,19 +513,21 @@ struct ListCandidates {
 };
 
 /// Warps look ahead where there are so many tiles of centroids that what points' bounds by their old centroids save in them
-/// exceeds what those take, more where rows have more products (from times at d = 32, 64 and 128 on one H100), and where
-/// three tiles of centroids still have room, so that groups that wait one after the other need not wait for each other.
-inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu) {
+/// exceeds what those take, more where rows have more products, less where bounds are kept, for which all sums are looked at
+/// once more (times at d = 12, 32, 64, 100 and 128 on one H100, docs/gpu.md); and where three tiles of centroids still have
+/// room, so that groups that wait one after the other need not wait for each other.
+inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   const std::int64_t padded = padded_for(shape.d);
   const auto with_bytes = [&](std::int64_t of_block) {
     return plan_for<__half>(padded, shape.k, gpu.shared_bytes_per_block, kPendingBytes, of_block);
   };
-  const Plan plan = with_bytes(0);
+  Plan plan = with_bytes(0);
   const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(__half)) / kStepBytes;
-  if (plan.groups != 4 || plan.columns != 128 || plan.streams ||
-      ceil_div(shape.k, plan.columns) < 5 + products) {
-    return plan;
-  }
+  const std::int64_t tiles = plan.columns > 0 ? ceil_div(shape.k, plan.columns) : 0;
+  if (plan.groups != 4 || plan.columns != kWidestColumns || plan.streams) return plan;
+  // Few tiles that are a stage each: where turns would begin and end anew for a few, they cost 1 to 4 %.
+  if (plan.steps == products && tiles <= (keeps ? 8 : 4)) plan.turn = 0;
+  if (tiles < (keeps ? 5 + products * products / 8 : 9 + products * products / 5)) return plan;
   Plan looking = with_bytes(ahead_bytes<__half>(padded));
   if (looking.groups != plan.groups || looking.streams) return plan;
   const std::int64_t tile_stages = ceil_div(products, looking.steps);
@@ -518,7 +561,7 @@ class HalfFilter {
   HalfFilter() = default;
   /// `rows`: of the shape's points, at a time, at most; mapped: HalfRows::dev_map is given.
   HalfFilter(const Shape& shape, std::int64_t rows, bool mapped, const GpuDevice& gpu)
-      : plan_(half_plan_of(shape, gpu)),
+      : plan_(half_plan_of(shape, gpu, kKeeps)),
         extents_(in_parts(
             extents_of({rows, shape.d, shape.k, shape.precision}, plan_, padded_for(shape.d)),
             plan_, gpu)),
@@ -531,6 +574,7 @@ class HalfFilter {
                             extents_.padded),
         dev_centroid_rows_(plan_.looks ? shape.k * extents_.padded : 0),
         dev_widths_(std::int64_t{extents_.centroid_tiles} * plan_.columns),
+        dev_widest_(dev_widths_.size() / kWidthBlock),
         dev_columns_(pitch_ * shape.d),
         dev_undecided_(rows),
         dev_undecided_points_(mapped ? rows : 0),
@@ -569,11 +613,10 @@ class HalfFilter {
   /// dev_totals: sums and counts to divide, or null, and the centroids are copied as they are.
   void move_centroids(const Integer* dev_totals, double inverse_scale, float* dev_centroids,
                       const CopyFrame& frame, cudaStream_t stream) const {
-    launch_early(divide_and_copy_kernel,
-                 blocks_for(std::int64_t{extents_.centroid_tiles} * plan_.columns * 32, 256), 256,
-                 0, stream, dev_totals, inverse_scale, dev_centroids, extents_,
-                 frame.dev_mean.data(), frame.scale, bias_, dev_centroids_copy_.data(),
-                 dev_centroid_rows_.data(), dev_widths_.data(), dev_state_.data());
+    launch_early(divide_and_copy_kernel, static_cast<unsigned>(dev_widest_.size()), kCopyThreads, 0,
+                 stream, dev_totals, inverse_scale, dev_centroids, extents_, frame.dev_mean.data(),
+                 frame.scale, bias_, dev_centroids_copy_.data(), dev_centroid_rows_.data(),
+                 dev_widths_.data(), dev_widest_.data(), dev_state_.data());
   }
 
   /// dev_labels: of all points, those of the iteration before, or -1.
@@ -588,7 +631,7 @@ class HalfFilter {
             first_pass<std::decay_t<decltype(kind)>>(rows, dev_labels, dev_nearest));
       });
       if constexpr (Stages::kStreams) {
-        join_parts(first_pass<FindNearest<columns, Owner>>(rows, dev_labels, dev_nearest), stream);
+        join_parts<decltype(columns)::value>(rows, dev_labels, dev_nearest, stream);
       }
     });
   }
@@ -642,10 +685,12 @@ class HalfFilter {
     return extents;
   }
 
-  template <class Pass>
-  void join_parts(const Pass& pass, cudaStream_t stream) const {
+  template <int kColumns>
+  void join_parts(const HalfRows& rows, const std::int32_t* dev_labels, std::int32_t* dev_nearest,
+                  cudaStream_t stream) const {
+    using Pass = FindNearest<kColumns, Owner>;
     launch_early(join_parts_kernel<Pass>, fill_, kJoinThreads, 0, stream, extents_,
-                 dev_found_.data(), pass);
+                 dev_found_.data(), first_pass<Pass>(rows, dev_labels, dev_nearest));
   }
 
   /// Calls use() with the kernel of a first pass of the kind that the shape takes, and such a pass.
@@ -655,14 +700,20 @@ class HalfFilter {
     constexpr int kColumns = Columns::value;
     constexpr int kGroups = Groups::value;
     constexpr bool kOwnKeeps = kKeeps && !Stages::kStreams;
-    if constexpr (kColumns == 128 && kGroups == 4 && !Stages::kStreams) {
+    if constexpr (kColumns == kWidestColumns && kGroups == 4 && !Stages::kStreams) {
       if (plan_.looks) {
-        using Pass = FindNearest<kColumns, Owner, false, kOwnKeeps, true>;
+        using Pass = FindNearest<kColumns, Owner, Upper::ahead, false, kOwnKeeps>;
+        return use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
+      }
+      if (Stages::kAlone || extents_.padded <= kWidestPadded) {
+        using Pass = FindNearest<kColumns, Owner, Upper::widest, false, kOwnKeeps>;
         return use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
       }
     }
-    using Pass = FindNearest<kColumns, Owner, Stages::kStreams, kOwnKeeps>;
-    use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
+    if constexpr (!(Stages::kAlone && kColumns == kWidestColumns)) {
+      using Pass = FindNearest<kColumns, Owner, Upper::own, Stages::kStreams, kOwnKeeps>;
+      use(multiply_kernel<kColumns, kGroups, Stages, Pass>, Pass());
+    }
   }
 
   template <class Pass>
@@ -673,6 +724,7 @@ class HalfFilter {
     pass.dev_centroids = dev_centroid_rows_.data();
     pass.dev_labels = dev_labels;
     pass.dev_widths = dev_widths_.data();
+    pass.dev_widest = dev_widest_.data();
     pass.shares = bound_shares(extents_.d, bias_);
     pass.dev_nearest = dev_nearest;
     pass.dev_undecided = dev_undecided_.data();
@@ -706,6 +758,7 @@ class HalfFilter {
   DeviceBuffer<__half> dev_centroids_copy_;
   DeviceBuffer<__half> dev_centroid_rows_;  // the same, row by row, where warps look ahead
   DeviceBuffer<__half2> dev_widths_;        // of centroids
+  DeviceBuffer<__half2> dev_widest_;        // the largest of each block of them
   DeviceBuffer<float> dev_columns_;         // the centroids, column-major, pitch_ of them
   DeviceBuffer<std::int32_t> dev_undecided_;
   DeviceBuffer<std::int32_t> dev_undecided_points_;

@@ -161,23 +161,39 @@ __device__ inline float bound_width(const float2& point, const __half2& centroid
   return __fmaf_rn(point.x, w.x, __fmaf_rn(point.y, w.y, rest));
 }
 
+constexpr int kCopyThreads = 256;
+constexpr int kWidthBlock = kCopyThreads / 32;  // centroids whose largest widths are kept
+constexpr int kWidestColumns = 128;             // of tiles for which they are
+
+/// Where in such a tile the `own`th centroid of a block is: a block's are those of which a matrix instruction leaves the
+/// products in the same lanes, four blocks a lane of four.
+__device__ inline int column_in_tile(int block, int own) {
+  return (block % 4 * 4 + own / 2) * 8 + block / 4 * 2 + own % 2;
+}
+
 /// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless
 /// that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row. Those past the end lie too far
-/// away to be nearest. dev_widths: as above. too_far is false before.
-static __global__ void divide_and_copy_kernel(
-    const Integer* __restrict__ dev_sums, double inverse_scale, float* __restrict__ dev_centroids,
-    Extents s, const float* __restrict__ dev_mean, double scale, Bias bias,
-    __half* __restrict__ dev_copy, __half* __restrict__ dev_rows, __half2* __restrict__ dev_widths,
-    TensorState* __restrict__ dev_state) {
+/// away to be nearest. dev_widths: as above; dev_widest: the largest of each block of them. too_far is false before.
+static __global__ void __launch_bounds__(kCopyThreads)
+    divide_and_copy_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
+                           float* __restrict__ dev_centroids, Extents s,
+                           const float* __restrict__ dev_mean, double scale, Bias bias,
+                           __half* __restrict__ dev_copy, __half* __restrict__ dev_rows,
+                           __half2* __restrict__ dev_widths, __half2* __restrict__ dev_widest,
+                           TensorState* __restrict__ dev_state) {
+  __shared__ __half2 widths[kWidthBlock];
   await_kernels_before();
   if (blockIdx.x == 0 && threadIdx.x == 0) {
     dev_state->undecided = dev_state->pairs = dev_state->crowded = 0;
   }
   const int lane = threadIdx.x % 32;
-  const std::int64_t j = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
-  if (j >= std::int64_t{s.centroid_tiles} * s.columns) return;
-  __half* tile = dev_copy + j / s.columns * s.columns * s.padded;
-  const int row = static_cast<int>(j % s.columns);
+  const int own = static_cast<int>(threadIdx.x) / 32;
+  const int blocks = s.columns / kWidthBlock;  // of a tile
+  const int block = static_cast<int>(blockIdx.x) % blocks;
+  const int row =
+      s.columns == kWidestColumns ? column_in_tile(block, own) : block * kWidthBlock + own;
+  const std::int64_t j = std::int64_t{blockIdx.x} / blocks * s.columns + row;
+  __half* tile = dev_copy + (j - row) * s.padded;
   double squared = 0;
   double squared_copy = 0;
   double squared_rest = 0;
@@ -239,9 +255,17 @@ static __global__ void divide_and_copy_kernel(
       place(static_cast<int>(s.d) + e, e < kExtra ? extra[e] : __float2half(0.0F));
     }
     // 2 (|x'| by_length + |x' - x~| by_rest), and above the roundings of that.
-    dev_widths[j] = {half_up(2.0002 * static_cast<double>(__half2float(by_length))),
-                     half_up(2.0002 * static_cast<double>(__half2float(by_rest)))};
+    const __half2 both = {half_up(2.0002 * static_cast<double>(__half2float(by_length))),
+                          half_up(2.0002 * static_cast<double>(__half2float(by_rest)))};
+    dev_widths[j] = both;
+    widths[own] = both;
   }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  __half2 widest = widths[0];
+#pragma unroll
+  for (int other = 1; other < kWidthBlock; ++other) widest = __hmax2(widest, widths[other]);
+  dev_widest[blockIdx.x] = widest;
 }
 
 }  // namespace kmeans::cuda

@@ -292,6 +292,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
   const int row_stride = static_cast<int>(blocks) * kGroups * kTileRows;
   int first_row =
       (static_cast<int>(first_round) * kGroups + group) * kTileRows + warp % kGroupWarps * 16;
+  pass.fetch(first_tile);
   for (int left = own_rounds; left > 0; --left, first_row += row_stride) {
     pass.begin(s, first_row);
     if constexpr (!Cut::kAlone) {
@@ -304,7 +305,12 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
     if constexpr (Cut::kHeld > 0) {
       hold_rows(held, dev_points + first_row / kTileRows * tile_elements(s), warp);
     }
-    if constexpr (!Cut::kStreams) barrier_wait(&points_full[buffer.index], buffer.parity);
+    if constexpr (!Cut::kStreams) {
+      // Until the group before has given the buffer back: only then its filling is over, too, and the next odd or even
+      // one the group's own. Groups that take turns would not get ahead of it.
+      barrier_wait(&points_empty[buffer.index], buffer.parity ^ 1);
+      barrier_wait(&points_full[buffer.index], buffer.parity);
+    }
     if constexpr (Pass::kLooksFirst) pass.look_first(s, rows, dev_centroids);
     if constexpr (Pass::kAheadWarps > 0) {
       barrier_wait(&ahead_full[group], ahead_parity);
@@ -319,6 +325,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
       const bool last_turn = left == 1 && c + 1 == last_tile;
       const int turn = group + 1 < kGroups || !last_turn ? s.turn : 0;
       int before = 0;
+      pass.fetch(c + 1 < last_tile ? c + 1 : first_tile);
       pin(sums);
       if constexpr (Cut::kAlone) {
         barrier_wait(&full[stage.index], stage.parity);

@@ -146,7 +146,7 @@ __global__ void move_bounds_kernel(const float* __restrict__ dev_centroids, std:
 kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
   const kmeans::GpuDevice* gpu = kmeans::current_gpu();
   if (gpu == nullptr) return counts_fit(shape);
-  const Plan plan = half_plan_of(shape, *gpu);
+  const Plan plan = half_plan_of(shape, *gpu, true);
   if (plan.streams) {
     return kmeans::Support::no("d = " + std::to_string(shape.d) +
                                ": a tile of points exceeds the shared memory of a block, and "

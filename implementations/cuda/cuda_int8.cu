@@ -149,6 +149,7 @@ struct FindCandidates {
     return dev_found + ((blockIdx.x * kFound + slot) * 2 + row) * blockDim.x + threadIdx.x;
   }
 
+  __device__ void fetch(int /*tile*/) {}
   __device__ void reduce(const Extents& s, const int (&sums)[kColumns / 2], int tile) {
     const float2 unit = dev_units[tile];
     int least[2][kBlocks];
@@ -323,7 +324,7 @@ kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
   const kmeans::GpuDevice* gpu = kmeans::current_gpu();
   if (gpu == nullptr) return counts_fit(shape);
   const kmeans::Support bytes = supports_on_hopper(*gpu, shape, plan_of(shape, *gpu));
-  return bytes.ok ? supports_on_hopper(*gpu, shape, half_plan_of(shape, *gpu)) : bytes;
+  return bytes.ok ? supports_on_hopper(*gpu, shape, half_plan_of(shape, *gpu, false)) : bytes;
 }
 
 class CudaInt8 final : public CudaLloyd<float> {

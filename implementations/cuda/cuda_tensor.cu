@@ -31,7 +31,7 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 kmeans::Support runs_on_hopper(const kmeans::Shape& shape) {
   const kmeans::GpuDevice* gpu = kmeans::current_gpu();
   if (gpu == nullptr) return counts_fit(shape);
-  return supports_on_hopper(*gpu, shape, half_plan_of(shape, *gpu));
+  return supports_on_hopper(*gpu, shape, half_plan_of(shape, *gpu, false));
 }
 
 class CudaTensor final : public CudaLloyd<float> {

@@ -202,6 +202,11 @@ void PrintTo(const Shape& shape, std::ostream* stream) {
 
 namespace {
 
+std::string name_of_shape(const testing::TestParamInfo<Shape>& shape) {
+  return "n" + std::to_string(shape.param.n) + "_d" + std::to_string(shape.param.d) + "_k" +
+         std::to_string(shape.param.k);
+}
+
 class GpuExact : public testing::TestWithParam<Shape> {};
 
 TEST_P(GpuExact, EqualsTheFastExactVariantOfTheCpuBitForBit) {
@@ -260,11 +265,35 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
                                          Shape{6007, 701, 301}, Shape{4099, 790, 150},
                                          Shape{20011, 1039, 500}, Shape{3001, 2050, 1300},
                                          Shape{65537, 17, 33}, Shape{1, 1, 1}),
-                         [](const testing::TestParamInfo<Shape>& shape) {
-                           return "n" + std::to_string(shape.param.n) + "_d" +
-                                  std::to_string(shape.param.d) + "_k" +
-                                  std::to_string(shape.param.k);
-                         });
+                         name_of_shape);
+
+class GpuTensor : public testing::TestWithParam<Shape> {};
+
+/// So many points that a block takes several tiles for each of its groups of warps, which share buffers for them and may
+/// be tiles apart where they take no turns.
+TEST_P(GpuTensor, GroupsOfABlockThatGetAheadOfOthersTakeTheirOwnPoints) {
+  SKIP_WITHOUT_GPU();
+  const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);
+  const auto outcome = [&](const std::string& name) {
+    Session<float> session(require_variant(name), data.problem, data.centroids.data());
+    session.reset();
+    session.step(1);
+    session.step(3);
+    const auto result = session.fetch();
+    return result.label_hash() + ":" + result.centroid_hash();
+  };
+  const std::string right = outcome("openmp_exact");
+  for (const char* name : {"cuda_tensor", "cuda_hamerly", "cuda_int8"}) {
+    if (!supports(require_variant(name), data.problem.shape).ok) continue;
+    for (int repetition = 0; repetition < 3; ++repetition) EXPECT_EQ(outcome(name), right) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GpuTensor,
+                         testing::Values(Shape{300007, 300, 12}, Shape{400009, 128, 130},
+                                         Shape{400009, 30, 400}, Shape{150001, 139, 3300},
+                                         Shape{150001, 128, 1000}, Shape{150001, 200, 100}),
+                         name_of_shape);
 
 TEST(GpuInt8, PointsThatBytesHoldBadlyAreDecidedByTheRest) {
   SKIP_WITHOUT_GPU();
