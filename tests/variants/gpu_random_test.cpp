@@ -89,6 +89,11 @@ Shape make_shape(Random& random, int problem) {
       shape.k = 2177 + random.below(800);
       shape.n = shape.k + random.below(300);
     }
+    if (problem % 60 == 56) {  // the same in up to the most columns where it does
+      shape.d = 13 + random.below(128);
+      shape.k = 1665 + random.below(300);
+      shape.n = shape.k + random.below(300);
+    }
   }
   if (problem % 7 == 3 && shape.d <= 40) {  // as cuda_resident takes them, a point a lane
     shape.n = 1 + random.below(256);
@@ -298,6 +303,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
   Random random(17);
   std::map<std::string, int> seen;
+  int wide_and_many = 0;
   for (int problem = 0; problem < kProblems; ++problem) {
     const Case data = make_case(random, problem);
     const auto [n, d, k, precision] = data.shape;
@@ -313,6 +319,7 @@ TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
     seen["more than a tile of centroids"] += k > 128 ? 1 : 0;
     seen["more than 17 tiles of centroids"] += k > 2176 ? 1 : 0;
     const float largest = largest_abs(data.points.data(), n * d, 1);
+    wide_and_many += k > 1664 && d > 12 && d <= 140 ? 1 : 0;
     seen["denormals"] += largest > 0 && largest < 1e-38F ? 1 : 0;
     seen["offsets"] += data.kind == 2 && largest >= 9e5F ? 1 : 0;
     const Answers right = answers_of(require_variant("reference"), data);
@@ -327,6 +334,7 @@ TEST(AwkwardProblems, HoldWhatTheyAreMadeFor) {
     }
   }
   for (const auto& [what, times] : seen) EXPECT_GE(times, 10) << what;
+  EXPECT_GE(wide_and_many, 8);  // problems that take the CPU seconds
 }
 
 }  // namespace
