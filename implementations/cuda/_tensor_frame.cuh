@@ -279,6 +279,8 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
   const int group = warp / kGroupWarps;
   const int next_group = group + 1 == kGroups ? 0 : group + 1;
   const bool speaks = threadIdx.x % (kGroupWarps * 32) == 0;
+  const bool gives_back =
+      speaks && !s.stays;  // stages, which nobody waits for to fill again if they stay
   Place stage;
   Place buffer{.index = group, .parity = 0};
   [[maybe_unused]] unsigned ahead_parity = 0;
@@ -341,7 +343,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
         // under way.
         const auto go_on = [&](int step) {
           asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-          if (step > 0 && speaks) barrier_arrive(&empty[before]);
+          if (step > 0 && gives_back) barrier_arrive(&empty[before]);
           if (step + 1 == turn) turn_pass(next_group);
           before = stage.index;
           stage.advance(s.stages);
@@ -376,7 +378,7 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
       }
       asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
       pin(sums);
-      if (speaks) barrier_arrive(&empty[before]);
+      if (gives_back) barrier_arrive(&empty[before]);
       if (!Cut::kStreams && c + 1 == last_tile && speaks) {
         barrier_arrive(&points_empty[buffer.index]);
       }
