@@ -89,7 +89,7 @@ Shape make_shape(Random& random, int problem) {
       shape.k = 2177 + random.below(800);
       shape.n = shape.k + random.below(300);
     }
-    if (problem % 60 == 56) {  // the same in up to the most columns where it does
+    if (problem % 60 == 56) {  // the same in up to the most columns where cuda_hamerly does
       shape.d = 13 + random.below(128);
       shape.k = 1665 + random.below(300);
       shape.n = shape.k + random.below(300);
