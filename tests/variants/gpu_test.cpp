@@ -202,6 +202,16 @@ void PrintTo(const Shape& shape, std::ostream* stream) {
 
 namespace {
 
+/// Labels and centroids after one iteration and so many more. In two calls: what is kept from one to the next counts.
+std::string outcome_of(const RegisteredVariant& variant, const Data& data, int more) {
+  Session<float> session(variant, data.problem, data.centroids.data());
+  session.reset();
+  session.step(1);
+  session.step(more);
+  const auto outcome = session.fetch();
+  return outcome.label_hash() + ":" + outcome.centroid_hash();
+}
+
 std::string name_of_shape(const testing::TestParamInfo<Shape>& shape) {
   return "n" + std::to_string(shape.param.n) + "_d" + std::to_string(shape.param.d) + "_k" +
          std::to_string(shape.param.k);
@@ -212,20 +222,11 @@ class GpuExact : public testing::TestWithParam<Shape> {};
 TEST_P(GpuExact, EqualsTheFastExactVariantOfTheCpuBitForBit) {
   SKIP_WITHOUT_GPU();
   const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);
-  // In two calls: what is kept from one to the next counts.
-  const auto outcome = [&](const RegisteredVariant& variant) {
-    Session<float> session(variant, data.problem, data.centroids.data());
-    session.reset();
-    session.step(1);
-    session.step(2);
-    const auto result = session.fetch();
-    return result.label_hash() + ":" + result.centroid_hash();
-  };
-  const std::string right = outcome(require_variant("openmp_exact"));
+  const std::string right = outcome_of(require_variant("openmp_exact"), data, 2);
   for (const RegisteredVariant& variant : all_variants()) {
     if (!variant.traits.gpu || !variant.traits.exact) continue;
     if (!supports(variant, data.problem.shape).ok) continue;  // or lacks a library, as NCCL
-    EXPECT_EQ(outcome(variant), right) << variant.traits.name;
+    EXPECT_EQ(outcome_of(variant, data, 2), right) << variant.traits.name;
   }
 }
 
@@ -274,18 +275,13 @@ class GpuTensor : public testing::TestWithParam<Shape> {};
 TEST_P(GpuTensor, GroupsOfABlockThatGetAheadOfOthersTakeTheirOwnPoints) {
   SKIP_WITHOUT_GPU();
   const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);
-  const auto outcome = [&](const std::string& name) {
-    Session<float> session(require_variant(name), data.problem, data.centroids.data());
-    session.reset();
-    session.step(1);
-    session.step(3);
-    const auto result = session.fetch();
-    return result.label_hash() + ":" + result.centroid_hash();
-  };
-  const std::string right = outcome("openmp_exact");
+  const std::string right = outcome_of(require_variant("openmp_exact"), data, 3);
   for (const char* name : {"cuda_tensor", "cuda_hamerly", "cuda_int8"}) {
-    if (!supports(require_variant(name), data.problem.shape).ok) continue;
-    for (int repetition = 0; repetition < 3; ++repetition) EXPECT_EQ(outcome(name), right) << name;
+    const RegisteredVariant& variant = require_variant(name);
+    if (!supports(variant, data.problem.shape).ok) continue;
+    for (int repetition = 0; repetition < 3; ++repetition) {
+      EXPECT_EQ(outcome_of(variant, data, 3), right) << name;
+    }
   }
 }
 
@@ -311,17 +307,8 @@ TEST(GpuInt8, PointsThatBytesHoldBadlyAreDecidedByTheRest) {
   data.centroids.assign(data.points.begin() + 5100 * d, data.points.begin() + 5300 * d);
   std::copy_n(data.points.begin() + 17 * d, 60 * d, data.centroids.begin() + 100 * d);
   data.problem.max_abs = largest_abs(data.points.data(), std::ssize(data.points), 2);
-  std::string found[2];
-  for (const char* name : {"cuda_int8", "openmp_exact"}) {
-    Session<float> session(require_variant(name), data.problem, data.centroids.data());
-    session.reset();
-    session.step(1);
-    session.step(4);
-    const auto outcome = session.fetch();
-    found[name == std::string("openmp_exact")] =
-        outcome.label_hash() + ":" + outcome.centroid_hash();
-  }
-  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(outcome_of(require_variant("cuda_int8"), data, 4),
+            outcome_of(require_variant("openmp_exact"), data, 4));
 }
 
 /// What cuda_blocks and openmp_exact come to after three iterations, and how the former had the points.
