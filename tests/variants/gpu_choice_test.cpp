@@ -122,11 +122,9 @@ TEST(CudaChoice, TheFastestFamilyOnFileIsChosenOrTried) {
 
 TEST(CudaChoice, SoItIsOnThreeKindsOfPoints) {
   int by_bytes = 0;
-  auto all = measured_on("nvidia-h100", {"gpu-choice"});
-  std::ranges::move(measured_on("nvidia-h100-x4", {"frontier", "frontier-mixture",
-                                                   "frontier-embedding", "ladder-gpu", "gpu-long"}),
-                    std::back_inserter(all));
-  for (const Measured& at : all) {
+  for (const Measured& at :
+       measured_on("nvidia-h100-x4", {"frontier", "frontier-mixture", "frontier-embedding",
+                                      "gpu-choice", "gpu-long", "ladder-gpu"})) {
     const auto families = families_of(at);
     const auto tried = worth_trying(families, at.shape, limits_of(h100()));
     EXPECT_LE(least(at, tried), 1.1 * least(at, families)) << at.where;
