@@ -175,12 +175,19 @@ def setup_seconds(cell: Cell) -> float | None:
     return cell.data.get("setup_seconds") if cell.ok else None
 
 
-def whole_call_seconds(cell: Cell, iterations: int) -> float | None:
-    """Set-up and so many iterations at the median."""
-    setup = setup_seconds(cell)
-    if setup is None or cell.seconds is None:
+def whole_call(cell: Cell, iterations: int) -> Interval | None:
+    """Setup and so many iterations; the interval is that of the iterations alone."""
+    setup, times = setup_seconds(cell), cell.seconds
+    if setup is None or times is None:
         return None
-    return setup + iterations * cell.seconds.mid
+    mid, low, high = (setup + iterations * end for end in (times.mid, times.low, times.high))
+    return Interval(mid, low, high, times.confident)
+
+
+def whole_call_seconds(cell: Cell, iterations: int) -> float | None:
+    """Setup and so many iterations at the median."""
+    call = whole_call(cell, iterations)
+    return None if call is None else call.mid
 
 
 def speedup(baseline: Cell, cell: Cell) -> Interval | None:
@@ -273,6 +280,26 @@ def stage_share(cell: Cell, stages: Stages) -> Interval | None:
     if not profiles or any(name not in profile for profile in profiles for name in names):
         return None
     return median_interval([sum(p[name] for name in names) / sum(p.values()) for p in profiles])
+
+
+SETUP = "setup"  # named like a stage where parts of a whole call are asked for
+
+
+def call_share(cell: Cell, parts: Stages, iterations: int) -> Interval | None:
+    """What setup, stages, or both take of a whole call: a stage has its share of the iterations."""
+    setup, times = setup_seconds(cell), cell.seconds
+    stages = [name for name in _names(parts) if name != SETUP]
+    share = stage_share(cell, stages) if stages else Interval(0.0, 0.0, 0.0, True)
+    if setup is None or times is None or share is None:
+        return None
+    first = setup if SETUP in _names(parts) else 0.0
+
+    def at(part: float, step: float) -> float:
+        return (first + part * iterations * step) / (setup + iterations * step)
+
+    ends = [at(x, t) for x in (share.low, share.high) for t in (times.low, times.high)]
+    confident = share.confident and times.confident
+    return Interval(at(share.mid, times.mid), min(ends), max(ends), confident)
 
 
 def stage_speedup(baseline: Cell, cell: Cell, stages: Stages) -> Interval | None:

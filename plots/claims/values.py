@@ -27,7 +27,8 @@ from plots.select import UNSTEADY
 from plots.words import count, listed, many
 
 _NEED_A_STAGE = ("stage_seconds", "stage_share", "stage_speedup", "share_of_fma")
-_TAKE_A_STAGE = ("gflops", "gbytes_per_second", "share_of_bandwidth")
+_TAKE_A_STAGE = ("gflops", "gbytes_per_second", "share_of_bandwidth", "call_share")
+_NO_SETUP = "no setup time is known of it"
 _AXES = ("n", "d", "k", "threads", "ranks", "gpus", "iterations", "dataset")
 
 
@@ -197,14 +198,17 @@ def _few(cell: Cell, test: dict[str, Any]) -> tuple[str, ...]:
     own = label(cell.variant, cell.precision)
     if test["quantity"] == "executed_iterations":
         return ()
-    if test["quantity"] == "setup_seconds":
-        return (
-            () if (cell.data.get("processes") or 0) >= FEWEST_SAMPLES else (f"one set-up of {own}",)
-        )
-    if "stage" in test:
-        enough = len(metrics.stage_profiles(cell)) >= FEWEST_SAMPLES
-        return () if enough else (f"stages of {own} from one process",)
-    return () if cell.sample_count >= FEWEST_SAMPLES else (f"one sample of {own}",)
+    call = test["quantity"] in _OF_CALL
+    setup = test["quantity"] == "setup_seconds"
+    stages = [one for one in as_list(test.get("stage", [])) if one != metrics.SETUP]
+    few = []
+    if (setup or call) and (cell.data.get("processes") or 0) < FEWEST_SAMPLES:
+        few.append(f"one set-up of {own}")
+    if (call or not (setup or stages)) and cell.sample_count < FEWEST_SAMPLES:
+        few.append(f"one sample of {own}")
+    if stages and len(metrics.stage_profiles(cell)) < FEWEST_SAMPLES:
+        few.append(f"stages of {own} from one process")
+    return tuple(few)
 
 
 def _where(cells: Sequence[Cell], test: dict[str, Any]) -> list[Cell]:
@@ -263,16 +267,45 @@ def _stage_seconds(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
 
 
 def _no_stage(test: dict[str, Any]) -> str:
-    return f"no time of the {stages_text(test['stage'])} is known of it"
+    stages = [one for one in as_list(test["stage"]) if one != metrics.SETUP]
+    return f"no time of the {stages_text(stages)} is known of it"
 
 
 def _total(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
-    """For as many iterations as the test asks, or else for those that ran."""
+    steps = _steps(cell, test.get("iterations"))
+    if isinstance(steps, str):
+        return steps
+    return _or(cell.seconds and cell.seconds.times(steps), _noun(test))
+
+
+def _steps(cell: Cell, wanted: int | None) -> int | str:
+    """As many iterations as the test asks for, or else those that ran; or why there are none."""
     executed = cell.executed_iterations or cell.iterations
-    wanted = test.get("iterations", executed)
-    if cell.stopped_early and wanted != executed:
+    if cell.stopped_early and wanted not in (None, executed):
         return f"stopped after {count(executed)} of {many(cell.iterations, 'iteration')}"
-    return _or(cell.seconds and cell.seconds.times(wanted), _noun(test))
+    return wanted or executed
+
+
+def _call(cell: Cell, wanted: int | None) -> Found:
+    """Setup and the iterations."""
+    steps = _steps(cell, wanted)
+    if isinstance(steps, str):
+        return steps
+    return _or(metrics.whole_call(cell, steps), _NO_SETUP)
+
+
+def _call_seconds(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
+    return _call(cell, test.get("iterations"))
+
+
+def _call_share(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
+    steps = _steps(cell, test.get("iterations"))
+    if isinstance(steps, str):
+        return steps
+    if metrics.setup_seconds(cell) is None:
+        return _NO_SETUP
+    found = metrics.call_share(cell, test.get("stage", metrics.SETUP), steps)
+    return _no_stage(test) if found is None else found
 
 
 def _executed(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
@@ -352,7 +385,10 @@ _OF_CELL: dict[str, Callable[[Result, Cell, dict[str, Any]], Found]] = {
     "share_of_fma": _multiply_add,
     "stage_seconds": _stage_seconds,
     "stage_share": _stage_share,
+    "call_seconds": _call_seconds,
+    "call_share": _call_share,
 }
+_OF_CALL = ("call_seconds", "call_speedup", "call_share")
 
 
 def _speedup(base: Cell, cell: Cell, test: dict[str, Any]) -> Found:
@@ -362,6 +398,15 @@ def _speedup(base: Cell, cell: Cell, test: dict[str, Any]) -> Found:
 def _stage_speedup(base: Cell, cell: Cell, test: dict[str, Any]) -> Found:
     found = metrics.stage_speedup(base, cell, test["stage"])
     return _or(found, f"no time of the {stages_text(test['stage'])} is known of both")
+
+
+def _call_speedup(base: Cell, cell: Cell, test: dict[str, Any]) -> Found:
+    """Each of as many iterations as asked of it: programs may stop at different ones."""
+    own = _call(cell, test.get("iterations"))
+    other = _call(base, test.get("baseline_iterations", test.get("iterations")))
+    if isinstance(own, str):
+        return own
+    return f"its baseline: {other}" if isinstance(other, str) else _or(other.over(own), _noun(test))
 
 
 def _extra(base: Cell, cell: Cell, test: dict[str, Any]) -> Found:
@@ -381,6 +426,7 @@ def _extra(base: Cell, cell: Cell, test: dict[str, Any]) -> Found:
 _OF_PAIR: dict[str, Callable[[Cell, Cell, dict[str, Any]], Found]] = {
     "speedup": _speedup,
     "stage_speedup": _stage_speedup,
+    "call_speedup": _call_speedup,
     "extra_seconds": _extra,
 }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from plots.load import Interval
+from plots.metrics import SETUP
 from plots.words import TIMES, count, digits, factor, listed, many, percent, seconds
 
 FOLLOWERS = ("iterations", "dataset", "trace")  # mostly set by the shape
@@ -27,12 +28,16 @@ NOUNS = {
     "stage_seconds": ("time per iteration", SECONDS),
     "stage_share": ("share", PERCENT),
     "stage_speedup": ("speed-up", TIMES),
+    "call_seconds": ("whole-call time", SECONDS),
+    "call_speedup": ("whole-call speed-up", TIMES),
+    "call_share": ("share", PERCENT),
     "ceiling": ("measured limit", ""),
     "status": ("status", ""),
     "trace_iterations": ("iterations", ""),
     "trace_seconds": ("time", SECONDS),
     "trace_speedup": ("speed-up", TIMES),
 }
+_OF_ITERATIONS = ("total_seconds", "extra_seconds", "call_seconds", "call_speedup", "call_share")
 _DIRECTIONS = {("at_least", 1): "faster", ("at_most", 1): "slower"}  # of speed-ups
 
 
@@ -76,11 +81,13 @@ def _plain_subject(test: dict[str, Any]) -> str:
     if quantity == "ceiling":
         over = f" over {_ceiling(test['over'])}" if "over" in test else ""
         return f"{noun} {_ceiling(test['ceiling'])}{over}"
-    if quantity == "stage_share":
+    if quantity == "call_share":
+        noun += f" of {_call_parts(test)} in whole calls"
+    elif quantity == "stage_share":
         noun += f" of the {stages_text(test['stage'])}"
     elif "stage" in test:
         noun += f" in the {stages_text(test['stage'])}"
-    if quantity in ("total_seconds", "extra_seconds") and "iterations" in test:
+    if quantity in _OF_ITERATIONS and "iterations" in test:
         noun += f" for {many(test['iterations'], 'iteration')}"
     elif quantity == "extra_seconds":
         noun += " per iteration"
@@ -93,8 +100,18 @@ def _plain_subject(test: dict[str, Any]) -> str:
         text += f" over {_ceiling(test['over'])}"
     if "baseline" in test:
         link = "beyond" if quantity == "extra_seconds" else "over"
+        if "baseline_iterations" in test:
+            link += f" {many(test['baseline_iterations'], 'iteration')} of"
         text += f" {link} {name(test['baseline'])}"
     return text
+
+
+def _call_parts(test: dict[str, Any]) -> str:
+    """'setup', 'setup and the stages upload and download'."""
+    parts = as_list(test.get("stage", SETUP))
+    stages = [one for one in parts if one != SETUP]
+    texts = [SETUP] if SETUP in parts else []
+    return " and ".join(texts + ([f"the {stages_text(stages)}"] if stages else []))
 
 
 def _ceiling(path: str) -> str:

@@ -91,6 +91,10 @@ def test_faulty_lists_of_figures(spec: Json) -> None:
         ({"growth": "T"}, "/claims/0/tests/0/growth: unknown value 'T'; known: n, d, k, threads"),
         ({"of": "most"}, "/claims/0/tests/0/of: "),
         ({"baseline_trace": ["rum"]}, "/claims/0/tests/0/baseline_trace: unknown trace 'rum'"),
+        (
+            {"baseline_iterations": 3},
+            "/claims/0/tests/0/quantity: unknown value 'speedup'; known: call",
+        ),
         ({"stage": 3}, "/claims/0/tests/0/stage: 3 must be a string or a list [...]"),
     ],
 )

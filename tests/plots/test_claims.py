@@ -210,6 +210,116 @@ def test_times_totals_and_differences(bench: Bench) -> None:
     assert "3.00 s (2.93 s to 3.07 s)" in verdict.measured
 
 
+CALL = {"quantity": "call_seconds", "variant": "cpu_a"}
+
+
+def test_whole_calls_are_setup_and_iterations(bench: Bench) -> None:
+    cells = [
+        _cell("cpu_a", GRID[0], 0.5, setup_seconds=1.0),
+        _cell("openmp_b", GRID[0], 0.1, setup_seconds=3.0),
+    ]
+    result = bench.result(cells)
+    verdict = _judge(result, CALL | {"iterations": 20, "at_least": 10.9, "at_most": 11.1})
+    assert verdict.kind == HOLDS
+    # 1 + 20 iterations of 0.5 within 1 %; setup has no interval.
+    assert verdict.measured == (
+        "whole-call time for 20 iterations of cpu_a: 11.0 s (10.9 s to 11.1 s) "
+        "(claimed: 10.9 to 11.1 s)"
+    )
+    own = _judge(result, CALL | {"at_least": 5.99, "at_most": 6.01})  # T = 10
+    assert own.verdict == "holds, within the interval"
+    ratio = {"quantity": "call_speedup", "variant": "openmp_b", "baseline": "cpu_a"}
+    # 11 over 5 at T = 20, 6 over 4 at T = 10, 1.5 over 3.1 at T = 1.
+    verdict = _judge(result, ratio | {"iterations": 20, "at_least": 2.199, "at_most": 2.201})
+    assert (
+        "whole-call speed-up for 20 iterations of openmp_b over cpu_a: 2.20x (2.17x to 2.23x)"
+        in (verdict.measured)
+    )
+    assert verdict.verdict == "holds, within the interval"
+    assert _judge(result, ratio | {"about": 1.5}).kind == HOLDS
+    once = _judge(result, ratio | {"iterations": 1, "at_least": 1})
+    assert (once.kind, once.verdict) == (FAILS, "does not hold")
+    # 18 over 5.3: the baseline stops later.
+    both = ratio | {"iterations": 23, "baseline_iterations": 34}
+    verdict = _judge(result, both | {"at_least": 18 / 5.3 - 0.001, "at_most": 18 / 5.3 + 0.001})
+    assert verdict.verdict == "holds, within the interval"
+    assert "for 23 iterations of openmp_b over 34 iterations of cpu_a: 3.40x" in verdict.measured
+
+
+def test_shares_of_a_whole_call(bench: Bench) -> None:
+    stages = {"assign": 0.3, "update": 0.1}
+    result = bench.result([_cell("cpu_a", GRID[0], 0.5, setup_seconds=5.0, stages=stages)])
+    share = {"quantity": "call_share", "variant": "cpu_a", "iterations": 20}
+
+    def holds(test: Json, value: float) -> str:
+        verdict = _judge(result, test | {"at_least": value - 1e-4, "at_most": value + 1e-4})
+        assert verdict.kind == HOLDS
+        return verdict.measured
+
+    assert "share of setup in whole calls for 20 iterations of cpu_a: 33 % (33 % to 34 %)" in (
+        holds(share, 5 / 15)
+    )
+    holds(share | {"iterations": 10}, 5 / 10)
+    # A quarter of the iterations, whatever the sum of the stages.
+    assert "share of the stage update in whole calls" in holds(
+        share | {"stage": "update"}, 2.5 / 15
+    )
+    both = holds(share | {"stage": ["setup", "update"]}, 7.5 / 15)
+    assert "share of setup and the stage update in whole calls" in both
+    holds(share | {"stage": ["setup", "update", "assign"]}, 1.0)
+    open_ = _judge(result, share | {"stage": ["setup", "upload"], "at_most": 1})
+    assert open_.verdict == ("not tested here: cpu_a: no time of the stage upload is known of it")
+
+
+def test_the_interval_of_a_share_of_a_call_holds_both_that_it_is_made_of(bench: Bench) -> None:
+    changes: Json = {"setup_seconds": 1.0, "stages": {"assign": 0.75, "update": 0.25}}
+    cell = _cell("cpu_a", GRID[0], 1.0, spread=0.5, **changes)
+    samples = {"assign": [0.5, 0.75, 1.0], "update": [0.5, 0.25, 0.0]}
+    cell["stage_samples_seconds_per_iteration"] = samples
+    test = {"quantity": "call_share", "variant": "cpu_a", "iterations": 1, "at_most": 1}
+    found = _judge(bench.result([cell]), test | {"stage": "assign"}).measured
+    # 0.75 of 1 second of 2; from half of 0.5 of 1.5 to all of 1.5 of 2.5.
+    assert "38 % (17 % to 60 %, smallest and largest)" in found
+    found = _judge(bench.result([cell]), test | {"stage": "setup"}).measured
+    assert "50 % (40 % to 67 %)" in found
+
+
+def test_whole_calls_without_setup_or_of_one_process_decide_nothing(bench: Bench) -> None:
+    bare = bench.result([_cell("cpu_a", GRID[0], 0.5, setup_seconds=None)])
+    unknown = "not tested here: cpu_a: no setup time is known of it"
+    assert _judge(bare, CALL | {"at_most": 9}).verdict == unknown
+    assert _judge(bare, CALL | {"quantity": "call_share", "at_most": 9}).verdict == unknown
+    cells = [_cell("cpu_a", GRID[0], 0.5), _cell("openmp_b", GRID[0], 0.1)]
+    synthetic.resample(cells[0], [[0.5, 0.5, 0.5]])
+    assert _judge(bench.result(cells), CALL | {"at_most": 9}).verdict == (
+        "not enough samples: one set-up of cpu_a f32"
+    )
+    ratio = {"quantity": "call_speedup", "variant": "openmp_b", "baseline": "cpu_a"}
+    assert _judge(bench.result(cells), ratio | {"at_least": 1}).verdict == (
+        "not enough samples: one set-up of cpu_a f32"
+    )
+
+
+def test_a_program_that_stopped_has_calls_of_what_ran(bench: Bench) -> None:
+    cells = [
+        _cell("cpu_a", GRID[0], 1.0, executed_iterations=4, setup_seconds=2.0),
+        _cell("openmp_b", GRID[0], 0.5, setup_seconds=1.0),
+    ]
+    result = bench.result(cells)
+    assert _judge(result, CALL | {"at_least": 5.9, "at_most": 6.1}).kind == HOLDS
+    stopped = "stopped after 4 of 10 iterations"
+    assert _judge(result, CALL | {"iterations": 10, "at_most": 99}).verdict == (
+        f"not tested here: cpu_a: {stopped}"
+    )
+    ratio = {"quantity": "call_speedup", "variant": "openmp_b", "baseline": "cpu_a"}
+    assert _judge(result, ratio | {"about": 1}).kind == HOLDS  # 2 + 4 over 1 + 10 halves
+    assert _judge(result, ratio | {"iterations": 10, "about": 1}).verdict == (
+        f"not tested here: openmp_b: its baseline: {stopped}"
+    )
+    asked = ratio | {"iterations": 10, "baseline_iterations": 4}
+    assert _judge(result, asked | {"about": 1}).kind == HOLDS
+
+
 def test_rates_and_shares(bench: Bench) -> None:
     rates = {"compulsory": 1.0, "as_written": 8.0}
     stages = {"assign": 0.3, "update": 0.1}
