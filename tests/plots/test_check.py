@@ -93,7 +93,7 @@ def test_faulty_lists_of_figures(spec: Json) -> None:
         ({"baseline_trace": ["rum"]}, "/claims/0/tests/0/baseline_trace: unknown trace 'rum'"),
         (
             {"baseline_iterations": 3},
-            "/claims/0/tests/0/quantity: unknown value 'speedup'; known: call",
+            "/claims/0/tests/0/quantity: unknown value 'speedup'; did you mean 'call_speedup'?",
         ),
         ({"stage": 3}, "/claims/0/tests/0/stage: 3 must be a string or a list [...]"),
     ],
