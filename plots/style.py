@@ -97,7 +97,8 @@ REFERENCE = (0, (9, 2, 1, 2, 1, 2))  # a published number as a line
 VERDICTS = {
     "holds": _GREEN,
     "fails": _VERMILION,
-    "partly": "#9a6a00",
+    "partly": "#004a78",
+    "undecided": "#7a5400",
     "few": "#6a3d8a",
     "untested": GREY,
 }

@@ -431,7 +431,9 @@ def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
     return (
         f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
         f"tested on {captions.machine_name(results[0])}, {counts['holds']} hold, "
-        f"{counts['partly']} hold in part, {counts['fails']} do not "
+        f"{counts['partly']} hold in part, {counts['fails']} do not"
+        + (f", {counts['undecided']} are undecided" if counts["undecided"] else "")
+        + " "
         "([some of them](docs/measured.md); all in the report)."
     )
 

@@ -9,22 +9,24 @@ from typing import Any
 
 from plots.words import listed, many
 
-HOLDS, FAILS, PARTLY, TOO_FEW, UNTESTED = "holds", "fails", "partly", "few", "untested"
-KINDS = (HOLDS, FAILS, PARTLY, TOO_FEW, UNTESTED)
+HOLDS, FAILS, PARTLY = "holds", "fails", "partly"
+UNDECIDED, TOO_FEW, UNTESTED = "undecided", "few", "untested"
+KINDS = (HOLDS, FAILS, PARTLY, UNDECIDED, TOO_FEW, UNTESTED)
 # What a reader sees of a kind: a sign and a word, so that nothing rests on colour.
-SIGNS = {HOLDS: "✓", FAILS: "✗", PARTLY: "◐", TOO_FEW: "?", UNTESTED: "○"}
+SIGNS = {HOLDS: "✓", FAILS: "✗", PARTLY: "◐", UNDECIDED: "±", TOO_FEW: "?", UNTESTED: "○"}
 WORDS = {
     HOLDS: "holds",
     FAILS: "does not hold",
     PARTLY: "holds in part",
+    UNDECIDED: "undecided",
     TOO_FEW: "not enough samples",
     UNTESTED: "not tested here",
 }
-WITHIN = ", within the interval"
 ONLY_FOR = "holds here only for"
 
-# A claim is as good as its worst test: one that fails decides, one without data leaves it open.
-_DECIDES = (FAILS, PARTLY, UNTESTED, TOO_FEW, HOLDS)
+# A claim is as good as its worst test: one that fails decides, one without data leaves it open, and
+# so does one whose interval is on both sides.
+_DECIDES = (FAILS, PARTLY, UNTESTED, TOO_FEW, UNDECIDED, HOLDS)
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,8 @@ class Outcome:
     """What became of one thing that a test asks."""
 
     kind: str
-    detail: str = ""  # what is missing, or which step fails
+    detail: str = ""  # what is missing or undecided, or which step fails
     places: str = ""  # where it holds, if that is not everywhere
-    close: bool = False  # the verdict would be another one inside of the interval
     found: str = ""  # the numbers
     claimed: str = ""  # what was asked of them: "about 23x"
     notes: str = ""  # beside the numbers; begins with "; "
@@ -73,7 +74,8 @@ def combined(claim: dict[str, Any], outcomes: Sequence[Outcome]) -> Verdict:
     standing = [o for o in direction if o.kind in (HOLDS, PARTLY)]
     fails = any(o.kind == FAILS for o in direction)
     measured = _measured(outcomes)
-    if missed and standing and not fails:
+    open_ = any(o.kind == UNDECIDED for o in direction)
+    if missed and standing and not fails and not open_:
         sizes = sum(o.magnitude for o in outcomes)
         text = f"{WORDS[PARTLY]}: {_but(standing, missed, several=sizes > 1)}"
         return Verdict(claim, text, PARTLY, measured)
@@ -85,21 +87,17 @@ def combined(claim: dict[str, Any], outcomes: Sequence[Outcome]) -> Verdict:
 
 def _sentence(kind: str, deciding: Sequence[Outcome]) -> str:
     if kind == HOLDS:
-        return WORDS[HOLDS] + (WITHIN if any(o.close for o in deciding) else "")
+        return WORDS[HOLDS]
     if kind == PARTLY:
         texts = [_where_it_holds(o) for o in deciding]
         return f"{ONLY_FOR} {'; and '.join(dict.fromkeys(texts))}"
     details = list(dict.fromkeys(o.detail for o in deciding if o.detail))
-    text = WORDS[kind]
-    if kind == FAILS:
-        text += WITHIN if all(o.close for o in deciding) else ""
-        return text + (f": {'; '.join(details)}" if details else "")
-    return f"{text}: {'; and '.join(details)}"
+    joint = "; " if kind == FAILS else "; and "
+    return WORDS[kind] + (f": {joint.join(details)}" if details else "")
 
 
 def _where_it_holds(outcome: Outcome) -> str:
-    text = outcome.places + (f"; {outcome.detail}" if outcome.detail else "")
-    return text + ("; elsewhere within the interval" if outcome.close else "")
+    return outcome.places + (f"; {outcome.detail}" if outcome.detail else "")
 
 
 def _but(standing: Sequence[Outcome], missed: Sequence[Outcome], several: bool) -> str:
@@ -112,8 +110,6 @@ def _but(standing: Sequence[Outcome], missed: Sequence[Outcome], several: bool) 
         text = one.phrase
         if one.kind == PARTLY:
             text = f"{one.claimed} only for {_where_it_holds(one)}"
-        elif one.close:
-            text += WITHIN
         lacks.append(text + (f" ({one.part})" if several and one.part else ""))
     both = (listed(list(dict.fromkeys(holds))), "; ".join(dict.fromkeys(lacks)))
     return ", but ".join(both)
@@ -143,12 +139,16 @@ def tally(found: Iterable[Verdict]) -> dict[str, int]:
 def tally_text(counts: dict[str, int]) -> str:
     """'3 claims: 1 holds, 1 does not, 0 in part, 1 not tested here'; what could not be decided is
     told where there is any."""
-    undecided = {TOO_FEW: "without enough samples", UNTESTED: "not tested here"}
+    left_open = {
+        UNDECIDED: "undecided",
+        TOO_FEW: "without enough samples",
+        UNTESTED: "not tested here",
+    }
     parts = [
         f"{many(sum(counts.values()), 'claim')}: {counts[HOLDS]} "
         f"{'holds' if counts[HOLDS] == 1 else 'hold'}",
         f"{counts[FAILS]} {'does' if counts[FAILS] == 1 else 'do'} not",
         f"{counts[PARTLY]} in part",
-        *(f"{counts[kind]} {text}" for kind, text in undecided.items() if counts[kind]),
+        *(f"{counts[kind]} {text}" for kind, text in left_open.items() if counts[kind]),
     ]
     return ", ".join(parts)
