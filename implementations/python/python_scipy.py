@@ -5,8 +5,8 @@ Idea:      labels by scipy.cluster.vq.vq, then means over the labels, both in C
 Parallel:  from d = 5 on the distances come from one matrix product, which BLAS may split
 Memory:    from d = 5 on an n x k matrix of distances
 Numerics:  below d = 5 direct differences, else the expanded square; sums in the points' precision
-Source:    goldsborough2017, which calls scipy.cluster.vq.kmeans; that one iterates to a threshold,
-           kmeans2 as often as it is told
+Source:    goldsborough2017, whose linked program times kmeans2; its text shows scipy.cluster.vq's
+           kmeans, which iterates to a threshold
 """
 
 from __future__ import annotations
