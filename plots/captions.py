@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from plots.load import Cell, Interval, Result
 from plots.metrics import is_unsure, named, speedup
-from plots.select import UNSTEADY, label_of, reason_of, shape_title, status_of
+from plots.select import UNSTEADY, label_of, name_text, reason_of, shape_title, status_of
 from plots.words import TIMES, count, digits, listed, many, seconds, span
 
 _MANY_NOTES = 2  # kinds of conditions that a footnote names
@@ -164,11 +164,7 @@ def baseline_sentences(result: Result, cells: Sequence[Cell], baseline: dict | s
     shapes = {c.shape for c in cells}
     base = [c for c in named(result.cells, baseline) if c.shape in shapes]
     timed = [c for c in base if c.seconds is not None]
-    name = (
-        baseline
-        if isinstance(baseline, str)
-        else " ".join(str(baseline[key]) for key in ("variant", "precision") if key in baseline)
-    )
+    name = name_text(baseline)
     if not timed:
         return [f"The baseline {name} has no time here, so there is no speed-up to show."]
     name = label_of(timed[0])

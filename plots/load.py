@@ -107,6 +107,8 @@ class Cell:
     data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file, in today's form
     unsteady: tuple[str, ...] = ()  # why no one number speaks for it
     noted: tuple[str, ...] = ()  # conditions that are worth a footnote
+    # Did its variant run with several numbers of threads at its precision? Then its name has them.
+    threads_vary: bool = False
 
     @property
     def ok(self) -> bool:
@@ -367,7 +369,7 @@ def _read_result(path: Path) -> dict[str, Any]:
 def load_result(path: Path) -> Result:
     """Reads and checks one result file; raises ResultError."""
     data = _read_result(path)
-    cells = tuple(_cell(cell) for cell in data["cells"])
+    cells = _told_apart([_cell(cell) for cell in data["cells"]])
     seen: set[str] = set()
     for cell in cells:
         if cell.key in seen:
@@ -385,6 +387,17 @@ def load_result(path: Path) -> Result:
         traces=tuple(data["traces"]),
         roster=_roster([cells]),
         studies=tuple(data.get("studies") or ()),  # files of earlier versions have none
+    )
+
+
+def _told_apart(cells: list[Cell]) -> tuple[Cell, ...]:
+    threads: dict[tuple[str, str], set[int]] = {}
+    for cell in cells:
+        threads.setdefault((cell.variant, cell.precision), set()).add(cell.threads)
+    several = {name for name, used in threads.items() if len(used) > 1}
+    return tuple(
+        replace(cell, threads_vary=True) if (cell.variant, cell.precision) in several else cell
+        for cell in cells
     )
 
 

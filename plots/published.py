@@ -22,7 +22,7 @@ from plots.metrics import (
     trace_runs,
     trace_seconds,
 )
-from plots.select import reason_of, status_of
+from plots.select import label_of, reason_of, status_of
 from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
 
 PER_ITERATION = ("inertia", "loss")
@@ -219,7 +219,7 @@ def _cells_of(result: Result, entry: dict[str, Any]) -> list[Cell]:
     """Those of its variant at its shape or shapes."""
     wanted = {key: [entry[key]] for key in ("n", "d", "k") if key in entry}
     wanted |= entry.get("shapes") or {}
-    name = {key: entry[key] for key in ("variant", "precision") if key in entry}
+    name = {key: entry[key] for key in ("variant", "precision", "threads") if key in entry}
     return [
         c
         for c in named(result.cells, name)
@@ -390,7 +390,7 @@ def _measure(
         base = [c for c in base if c.iterations == cell.iterations] or base
         if not base:
             return None, "the baseline is not part of this run", []
-        what = f"{base[0].variant} {base[0].precision}"
+        what = label_of(base[0])
         if base[0].seconds is None:
             return None, f"the baseline {what} has no time here", []
         return speedup(base[0], cell), f"against {what} of this run", [base[0], cell]

@@ -80,8 +80,19 @@ def series_of(cells: Iterable[Cell], x: str | None = None) -> list[Series]:
     return [Series(label(*key), tuple(group)) for key, group in groups.items()]
 
 
+def name_text(named: dict[str, Any] | str) -> str:
+    """A variant as an experiment names it: 'cpu_b f64', with its threads if it has any."""
+    if isinstance(named, str):
+        return named
+    words = [named[key] for key in ("variant", "precision") if key in named]
+    return " ".join(words) + (f" {TIMES}{named['threads']}" if "threads" in named else "")
+
+
 def label_of(cell: Cell) -> str:
-    return f"{cell.variant} {cell.precision}"
+    """With the number of threads where a file has the variant with several."""
+    return f"{cell.variant} {cell.precision}" + (
+        f" {TIMES}{cell.threads}" if cell.threads_vary else ""
+    )
 
 
 def status_of(cell: Cell) -> str:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from plots import board_figure, captions, claims, leaderboard, published  # noqa: E402
 from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
 from plots.metrics import named, share_of_limit, speedup  # noqa: E402
-from plots.select import UNSTEADY  # noqa: E402
+from plots.select import UNSTEADY, name_text  # noqa: E402
 from plots.words import (  # noqa: E402
     NONE,
     TIMES,
@@ -260,7 +260,7 @@ def numbers(machines: Machines, block: dict[str, Any]) -> str:
         ours = found.measured_text
         if found.interval_text != NONE:
             ours += f", {found.interval_text}"
-        name = " ".join(entry[key] for key in ("variant", "precision") if key in entry)
+        name = name_text(entry)
         how = f"`{name}`" if found.measured_text == found.remark else f"`{name}`: {found.remark}"
         rows.append([what, printed, theirs, ours, how])
     names = [row["experiment"] for row in block["rows"]]

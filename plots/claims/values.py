@@ -13,8 +13,6 @@ from plots.claims.wording import (
     FOLLOWERS,
     NOUNS,
     as_list,
-    label,
-    name,
     stages_text,
     values_text,
     where,
@@ -23,7 +21,7 @@ from plots.claims.wording import (
 from plots.load import Cell, Interval, Result, exactly
 from plots.metrics import FEWEST_SAMPLES
 from plots.published import UNTOLD
-from plots.select import UNSTEADY
+from plots.select import UNSTEADY, label_of, name_text
 from plots.words import count, listed, many
 
 _NEED_A_STAGE = ("stage_seconds", "stage_share", "stage_speedup", "share_of_fma")
@@ -132,7 +130,7 @@ def few_text(sample: Sample) -> str:
 
 
 def _of_cells(result: Result, test: dict[str, Any]) -> Sample:
-    own_name = name(test["variant"])
+    own_name = name_text(test["variant"])
     own = metrics.named(result.cells, test["variant"])
     if not own:
         return Sample(absent=f"no cell of {own_name} in this run")
@@ -164,11 +162,11 @@ def _of_cells(result: Result, test: dict[str, Any]) -> Sample:
             base = _partner(cell, baselines)
             if base is None or base.seconds is None:
                 place = "at this shape" if baselines else "in this run"
-                absent = f"no cell of {name(test.get('baseline', '?'))} {place}"
+                absent = f"no cell of {name_text(test.get('baseline', '?'))} {place}"
                 sample.missing.append(_why(base) if base else absent)
                 continue
             if base.executed_iterations is None:
-                sample.missing.append(f"{name(test['baseline'])}: {UNTOLD}")
+                sample.missing.append(f"{name_text(test['baseline'])}: {UNTOLD}")
                 continue
             few += _few(base, test)
             found = _OF_PAIR[test["quantity"]](base, cell, test)
@@ -195,7 +193,7 @@ def _partner(cell: Cell, baselines: Sequence[Cell]) -> Cell | None:
 
 def _few(cell: Cell, test: dict[str, Any]) -> tuple[str, ...]:
     """What of the cell was measured once; counts are exact."""
-    own = label(cell.variant, cell.precision)
+    own = label_of(cell)
     if test["quantity"] == "executed_iterations":
         return ()
     call = test["quantity"] in _OF_CALL
@@ -237,7 +235,7 @@ def _why(cell: Cell) -> str:
     """An unsteady cell decides nothing, and its reason begins with that word."""
     reason = "; ".join(cell.unsteady) or cell.reason or "no reason given"
     status = UNSTEADY if cell.unsteady else cell.status
-    return f"{label(cell.variant, cell.precision)} {status}: {reason.rstrip('.')}"
+    return f"{label_of(cell)} {status}: {reason.rstrip('.')}"
 
 
 Found = Interval | str  # or why there is none

@@ -8,6 +8,7 @@ from typing import Any
 
 from plots.load import Interval
 from plots.metrics import SETUP
+from plots.select import name_text
 from plots.words import TIMES, count, digits, factor, listed, many, percent, seconds
 
 FOLLOWERS = ("iterations", "dataset", "trace")  # mostly set by the shape
@@ -43,17 +44,6 @@ _DIRECTIONS = {("at_least", 1): "faster", ("at_most", 1): "slower"}  # of speed-
 
 def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
-
-
-def label(variant: str, precision: str | None = None) -> str:
-    return f"{variant} {precision}" if precision else variant
-
-
-def name(named: dict[str, Any] | str) -> str:
-    if isinstance(named, str):
-        return named
-    text = label(named["variant"], named.get("precision"))
-    return text + (f" {TIMES}{named['threads']}" if "threads" in named else "")
 
 
 def stages_text(stages: str | list[str]) -> str:
@@ -95,14 +85,14 @@ def _plain_subject(test: dict[str, Any]) -> str:
         names = [str(one) for one in as_list(test["trace"])]
         bases = [str(one) for one in as_list(test.get("baseline_trace", []))]
         return f"{noun} of {listed(names, 3)}" + (f" over {listed(bases, 3)}" if bases else "")
-    text = f"{noun} of {name(test['variant'])}"
+    text = f"{noun} of {name_text(test['variant'])}"
     if "over" in test:
         text += f" over {_ceiling(test['over'])}"
     if "baseline" in test:
         link = "beyond" if quantity == "extra_seconds" else "over"
         if "baseline_iterations" in test:
             link += f" {many(test['baseline_iterations'], 'iteration')} of"
-        text += f" {link} {name(test['baseline'])}"
+        text += f" {link} {name_text(test['baseline'])}"
     return text
 
 

@@ -23,7 +23,7 @@ from plots.published import (
     label_text,
     shape_text,
 )
-from plots.select import NothingToDraw
+from plots.select import NothingToDraw, name_text
 from plots.words import NONE, factor, many
 
 _FEW = 4  # remarks that the caption repeats
@@ -60,10 +60,8 @@ def _shown(result: Result, rows: Sequence[Comparison]) -> list[Comparison]:
 
 
 def _texts(row: Comparison, rows: Sequence[Comparison]) -> list[str]:
-    ours = row.entry.get("variant")
-    label = label_text(row, rows) + (
-        f" ({ours} {row.entry.get('precision', '')})".replace(" )", ")") if ours else ""
-    )
+    ours = f" ({name_text(row.entry)})" if "variant" in row.entry else ""
+    label = label_text(row, rows) + ours
     return [
         label,
         _THOUSANDS.sub("\N{NO-BREAK SPACE}", shape_text(row.entry)) or NONE,

@@ -1129,6 +1129,33 @@ def test_a_library_that_stopped_early_has_no_published_total(bench: Bench) -> No
     assert found.remark == "how many iterations the library ran is not in this file"
 
 
+def test_claims_and_published_numbers_may_be_about_a_number_of_threads(bench: Bench) -> None:
+    row = {"variant": "python_x", "precision": "f32"}
+    cells = [
+        _cell("cpu_a", GRID[0], 0.2),
+        synthetic.cell("small", "python_x", "f32", GRID[0], 10, threads=16),
+        synthetic.cell("small", "python_x", "f32", GRID[0], 10, threads=1),
+    ]
+    for cell, seconds in zip(cells[1:], (0.1, 0.4), strict=True):
+        synthetic.retime(cell, seconds, 0.01)
+        synthetic.agree(cell)
+    result = bench.result(cells)
+    test = {"quantity": "speedup", "variant": "cpu_a", "at_least": 1}
+    one = _judge(result, test | {"baseline": row | {"threads": 1}})
+    every = _judge(result, test | {"baseline": row | {"threads": 16}})
+    assert (one.kind, every.kind) == (HOLDS, FAILS)
+    assert one.measured.startswith("speed-up of cpu_a over python_x f32 x1: 2.00x")
+    without = _judge(bench.result(cells[:2]), test | {"baseline": row | {"threads": 1}})
+    assert without.verdict == f"not tested here: no cell of python_x f32 {TIMES}1 in this run"
+    entry = {**row, "quantity": "seconds_per_iteration", "value": 1.0}
+    assert _compare(result, **entry, threads=1).measured == pytest.approx(0.4)
+    assert _compare(result, **entry, threads=16).measured == pytest.approx(0.1)
+    assert _compare(result, **entry, threads=2).remark == "not part of this run"
+    ratio = {"variant": "cpu_a", "quantity": "speedup", "value": 2.0}
+    found = _compare(result, **ratio, baseline=row | {"threads": 1})
+    assert found.remark == f"against python_x f32 {TIMES}1 of this run"
+
+
 def test_a_published_total_may_be_that_of_a_trace_that_ended_by_a_rule(bench: Bench) -> None:
     entry = {"variant": "cpu_a", "quantity": "total_seconds", "value": 6.0, "iterations": 20}
     cells = [_cell("cpu_a", GRID[0], 1.0)]

@@ -24,6 +24,8 @@ from plots.load import (
     load_result,
     read_json,
 )
+from plots.select import label_of
+from plots.words import TIMES
 
 pytest.importorskip("jsonschema", reason="results are not checked without it")
 
@@ -147,6 +149,20 @@ def test_executed_iterations_are_those_that_really_ran(tmp_path: Path, data: Jso
     cells = load_result(synthetic.write(tmp_path, data)).cells
     assert [c.executed_iterations for c in cells] == [184, 300, None, 300, 300]
     assert [c.stopped_early for c in cells] == [True, False, False, False, False]
+
+
+def test_a_variant_on_several_numbers_of_threads_is_named_with_them(
+    tmp_path: Path, data: Json
+) -> None:
+    shape = (100, 2, 2)
+    cells = [
+        synthetic.cell("small", "python_x", "f64", shape, 10, threads=1),
+        synthetic.cell("small", "python_x", "f64", shape, 10, threads=16),
+        synthetic.cell("small", "python_x", "f32", shape, 10, threads=16),
+    ]
+    found = load_result(synthetic.write(tmp_path, data | {"cells": cells, "planned_cells": 3}))
+    labels = [label_of(cell) for cell in found.cells]
+    assert labels == [f"python_x f64 {TIMES}1", f"python_x f64 {TIMES}16", "python_x f32"]
 
 
 def test_ratios_of_intervals_are_on_the_wide_side() -> None:
