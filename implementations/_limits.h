@@ -36,6 +36,18 @@ inline Support sums_and_counts_fit(const Shape& shape) {
   return sums.ok ? counts_fit(shape) : sums;
 }
 
+/// Both limits, of variants that first add up blocks of so many points: a sum then grows by its
+/// share of a block at a time.
+inline Support block_sums_and_counts_fit(const Shape& shape, std::int64_t block_points) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 24;
+  const std::int64_t blocks = (shape.n + block_points - 1) / block_points;
+  if (blocks < kMax || sums_fit(shape).ok) return counts_fit(shape);
+  return Support::no("n = " + std::to_string(shape.n) + ": " + std::to_string(blocks) +
+                     " blocks of " + std::to_string(block_points) +
+                     " points add to a float32 sum, which after " + std::to_string(kMax) +
+                     " does not grow by another one");
+}
+
 /// The limit of variants that keep indices of centroids as numbers in lanes of a floating type, in
 /// which integers below `limit` are exact.
 inline Support indices_fit(const Shape& shape, const char* lanes, std::int64_t limit) {

@@ -22,6 +22,7 @@
 #include "harness/support/errors.h"
 #include "harness/verify/session.h"
 #include "harness/verify/verify.h"
+#include "implementations/_limits.h"
 
 namespace kmeans {
 namespace {
@@ -147,6 +148,22 @@ TEST(Capacity, SupportIsDecidedWithoutOverflow) {
   }
 }
 
+TEST(Capacity, SumsOfBlocksReachFurtherThanSumsOfPoints) {
+  const auto shape = [](std::int64_t n, std::int64_t k, Precision precision = Precision::f32) {
+    return Shape{n, 1, k, precision};
+  };
+  constexpr std::int64_t kPoints = 100'000'000;
+  EXPECT_FALSE(sums_fit(shape(kPoints, 5)).ok);
+  EXPECT_TRUE(block_sums_and_counts_fit(shape(kPoints, 5), 32).ok);
+  // 31 million blocks of 32, 4 million of 256.
+  EXPECT_FALSE(block_sums_and_counts_fit(shape(10 * kPoints, 5), 32).ok);
+  EXPECT_TRUE(block_sums_and_counts_fit(shape(10 * kPoints, 5), 256).ok);
+  EXPECT_TRUE(block_sums_and_counts_fit(shape(10 * kPoints, 5, Precision::f64), 32).ok);
+  // As many blocks, but none of the sums gets more than some million additions.
+  EXPECT_TRUE(block_sums_and_counts_fit(shape(10 * kPoints, 1000), 32).ok);
+  EXPECT_FALSE(block_sums_and_counts_fit(shape(30 * kPoints, 1000), 32).ok);  // counts
+}
+
 TEST(Capacity, OperationsOfTheLargestShapesAreFinite) {
   const Shape shape{kTrillion, kTrillion, kTrillion, Precision::f32};
   EXPECT_GT(operations_zechner(shape), 1e36);
@@ -170,11 +187,11 @@ Support block_serial(std::int64_t n, std::int64_t d, std::int64_t k) {
   return supports(require_variant("cuda_block_serial"), {n, d, k, Precision::f32});
 }
 
-TEST(GpuCapacity, SumsOfABlockThatExceedItsSharedMemoryAreRight) {
+TEST(GpuCapacity, SumsBeyondTheArraysOfOneThreadAreRight) {
   SKIP_WITHOUT_USABLE_GPU();
   constexpr std::int64_t kPoints = 30'000;
   constexpr std::int64_t kCoordinates = 3;
-  constexpr std::int64_t kClusters = 25'000;  // 400 KB of sums and counts; a block has 228 at most
+  constexpr std::int64_t kClusters = 25'000;  // a thread has arrays for 64
   ASSERT_TRUE(block_serial(kPoints, kCoordinates, kClusters).ok);
   std::mt19937 random(7);
   std::uniform_real_distribution<float> uniform(0, 1);
