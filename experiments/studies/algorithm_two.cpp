@@ -2,9 +2,10 @@
 //
 // Question:  what does Algorithm 2 compute as it is printed, where sums are added to the centroids
 //            themselves, nothing is cleared, and no barrier follows the master's update?
-// Method:    each thread is played through in whole ticks, by the paper's own operations: k(3d + 2)
-//            to label a point, d to add it, d to scale a centroid. A seed gives every thread a
-//            speed and a time at which it leaves the barrier, anew in every iteration. A slave
+// Method:    a simulation; no threads run. Each is played through in whole ticks, by the paper's
+//            own operations: k(3d + 2) to label a point, d to add it, d to scale a centroid. Schedules
+//            are invented: in every iteration a seed gives every thread a speed, 100 to 199 ticks
+//            an operation, and a time below 10 000 ticks at which it leaves the barrier. A slave
 //            labels with the centroids as they are at that tick; the master adds what the labels
 //            are at that tick, compares them with those that it read before, and stops when none
 //            has changed. Five readings: `as printed`; `cleared` sets centroids and counts to 0
@@ -267,8 +268,9 @@ StudyOutput run(const StudyInput& input) {
       "the same first centroids. First errors: of a centroid after one update, over the spread.",
       "Counts are taken to be 0 at first; the paper does not say so. A run that does not stop "
       "has the most iterations that were allowed.",
-      "Speeds are random within a factor of two; those of a machine are not known, and any order "
-      "is allowed."};
+      "Simulated, not measured: in every iteration a thread takes 100 to 199 ticks an operation "
+      "and leaves the barrier within 10 000 ticks, at random. These times are invented; those of a "
+      "machine are not known, and any order is allowed."};
   return output;
 }
 
@@ -276,7 +278,7 @@ StudyOutput run(const StudyInput& input) {
 
 KMEANS_STUDY(.name = "algorithm_two",
              .summary =
-                 "sums that are never cleared, and threads that label while the master "
+                 "simulated: sums that are never cleared, and threads that label while the master "
                  "updates the centroids",
              .source = "zechner2009", .run = run);
 

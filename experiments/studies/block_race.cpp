@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  what are the centroids when one block divides before the others have added?
-// Method:    a schedule is simulated in whole ticks: at most so many blocks are resident, the next
-//            one starts when one ends, each adds its sums after a random time. Only threads with a
-//            number below k divide, and these are in block 0: it divides a few ticks after it has
-//            added. What is added later comes on top of a mean. Many seeded schedules of the same
-//            update; then of the same number of iterations. `cleared`: sums and counts start from
-//            0; `as shown`: from the old centroids and the old counts
-// Source:    minnaar2019, kMeansCentroidUpdate
+// Method:    a simulation; no GPU runs. Schedules are invented, in whole ticks: at most so many
+//            blocks are resident, the next one starts when one ends, each adds its sums 100 to 199
+//            ticks after its start. Only threads with a number below k divide, and these are in
+//            block 0: it divides 5 ticks after it has added. What is added later comes on top of a
+//            mean. Many seeded schedules of the same update; then of the same number of iterations.
+//            `cleared`: sums and counts start from 0, as in the program that the article links;
+//            `as shown`: from the old centroids and the old counts, as the listing alone would
+// Source:    minnaar2019, kMeansCentroidUpdate; cuda_block_serial_as_printed runs it on a GPU
 #include <queue>
 
 #include "experiments/studies/_common.h"
@@ -15,7 +16,7 @@
 namespace kmeans::studies::block_race {
 namespace {
 
-constexpr std::int64_t kShortest = 100;  // ticks until a block has added
+constexpr std::int64_t kShortest = 100;  // ticks until a block has added, to below twice that
 constexpr std::int64_t kDivision = 5;    // ticks from there to its division
 
 /// Which blocks have added when block 0 divides.
@@ -166,11 +167,11 @@ StudyOutput run(const StudyInput& input) {
   output.notes = {
       "Errors: of a centroid after one update, over the data's spread; inertia: after all "
       "iterations.",
-      "Findings are those of cleared sums; the kernel shown does not clear them, the program "
-      "around "
-      "it is not shown.",
-      "Times of blocks are random within a factor of two; a GPU's are not known, and any order is "
-      "allowed."};
+      "Findings are those of cleared sums: the program that the article links clears them in "
+      "every iteration.",
+      "Simulated, not measured: a block adds 100 to 199 ticks after its start, at random, and "
+      "block 0 divides 5 ticks later. These times are invented; a GPU's are not known, and any "
+      "order is allowed."};
   if (one_block > 1e-9) output.wrong = "with one block the centroids must be right";
   return output;
 }
@@ -178,7 +179,7 @@ StudyOutput run(const StudyInput& input) {
 }  // namespace
 
 KMEANS_STUDY(.name = "block_race",
-             .summary = "centroids that one block divides before the others have added",
+             .summary = "simulated: centroids that one block divides before the others have added",
              .source = "minnaar2019", .run = run);
 
 }  // namespace kmeans::studies::block_race
