@@ -19,7 +19,7 @@ BY_NAME = pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda e: e["na
 
 # What is owed to each source: its tables and figures, and pictures of what it leaves open.
 OWED = {
-    "minnaar2019": {"convergence", "sweep", "sweep-gpu"},
+    "minnaar2019": {"convergence", "sweep", "sweep-gpu", "sweep-block"},
     "goldsborough2017": {"table", "scatter", "bars", "speedup"},
     "zechner2009": {"fig02", *(f"fig{i:02}" for i in range(5, 14)), "table1", "operations"},
     "marinai2023": {f"fig{i}" for i in range(11, 16)},
