@@ -291,6 +291,52 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuTensor,
                                          Shape{150001, 128, 1000}, Shape{150001, 200, 100}),
                          name_of_shape);
 
+Outcome<float> after_one_iteration(const std::string& name, const Data& data) {
+  Session<float> session(require_variant(name), data.problem, data.centroids.data());
+  session.reset();
+  session.step(1);
+  return session.fetch();
+}
+
+/// Points and first centroids are whole numbers: distances, and sums in any order, are exact.
+TEST(GpuBlockSerial, EveryBlockSizeGivesTheSameBits) {
+  SKIP_WITHOUT_GPU();
+  for (const Shape& shape : {Shape{31, 1, 5}, Shape{4099, 7, 130}, Shape{99991, 2, 65}}) {
+    auto data = random_data(shape.n, shape.d, shape.k);
+    for (auto* values : {&data.points, &data.centroids}) {
+      for (float& x : *values) x = std::round(4 * x);
+    }
+    data.problem.max_abs = largest_abs(data.points.data(), shape.n * shape.d, 2);
+    const auto right = after_one_iteration("openmp_exact", data).labels;
+    const auto centroids = after_one_iteration("cuda_block_serial", data).centroids;
+    for (const char* more : {"", "_64", "_128", "_256", "_512", "_1024", "_shared"}) {
+      const std::string name = std::string("cuda_block_serial") + more;
+      SCOPED_TRACE(name + ", n " + std::to_string(shape.n));
+      const auto outcome = after_one_iteration(name, data);
+      EXPECT_EQ(outcome.labels, right);
+      EXPECT_EQ(outcome.centroids, centroids);
+    }
+  }
+}
+
+TEST(GpuBlockSerial, ThePrintedKernelsAreRightInOneFullBlockAlone) {
+  SKIP_WITHOUT_GPU();
+  for (const std::int64_t blocks : {1, 1 << 15}) {  // of the latter no GPU holds all at a time
+    Data data;
+    for (std::int64_t i = 0; i < 32 * blocks; ++i) {
+      data.points.push_back(static_cast<float>(i * 7 % 32));
+    }
+    data.problem.shape = {32 * blocks, 1, 3, Precision::f32};
+    data.problem.points = data.points.data();
+    data.problem.max_abs = 31;
+    data.centroids = {0, 7, 14};
+    const auto right = after_one_iteration("cuda_block_serial", data);
+    const auto printed = after_one_iteration("cuda_block_serial_as_printed", data);
+    EXPECT_EQ(printed.labels, right.labels);
+    EXPECT_EQ(printed.centroids == right.centroids, blocks == 1);
+  }
+}
+
 TEST(GpuInt8, PointsThatBytesHoldBadlyAreDecidedByTheRest) {
   SKIP_WITHOUT_GPU();
   if (const Support takes = supports(require_variant("cuda_int8"), {9001, 40, 200}); !takes.ok) {
