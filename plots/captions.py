@@ -186,23 +186,26 @@ def baseline_sentences(result: Result, cells: Sequence[Cell], baseline: dict | s
         f"{timed[0].precision} code on the GPU"
         if on_gpu
         else f"one-thread {timed[0].precision} code"
+        if threads == "1"
+        else f"{timed[0].precision} code on at most {threads} threads"
     )
     rank = f"It is the fastest {kind} of this run at {count(best)} of {many(len(timed), 'shape')}."
     return [head, rank, "Speed-ups are ratios of medians, never averaged."]
 
 
 def _is_best_of_its_kind(result: Result, baseline: Cell) -> bool:
-    """Among the cells of its shape and precision: those on the GPU, or else of one CPU thread."""
+    """Among the cells of its shape and precision: those on the GPU, or else on the CPU with no more
+    threads."""
     rivals = [
         c
         for c in result.cells
         if c.shape == baseline.shape
         and c.precision == baseline.precision
         and c.on_gpu == baseline.on_gpu
-        and (c.on_gpu or c.threads == 1)
+        and (c.on_gpu or c.threads <= baseline.threads)
     ]
     ratios = [s.mid for c in rivals if (s := speedup(baseline, c)) is not None]
-    return (baseline.on_gpu or baseline.threads == 1) and max(ratios, default=1.0) <= 1.0
+    return max(ratios, default=1.0) <= 1.0
 
 
 def build_warning(result: Result) -> str | None:

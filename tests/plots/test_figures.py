@@ -133,6 +133,18 @@ def test_a_speedup_names_its_baseline_threads_and_times(tmp_path: Path, data: Js
     assert "never averaged" in caption
 
 
+def test_a_baseline_on_several_threads_is_ranked_among_codes_on_as_many(
+    tmp_path: Path, data: Json
+) -> None:
+    result = _load(tmp_path, data)
+    figure = next(f for f in result.figures if f["kind"] == "speedup")
+    name = next(c.variant for c in result.cells if c.ok and c.threads == 2 and not c.on_gpu)
+    caption = " ".join(draw(result, figure | {"baseline": name}).caption)
+    assert f"Baseline: {name} f32, 2 threads" in caption
+    assert "It is the fastest f32 code on at most 2 threads of this run at " in caption
+    assert "one-thread" not in caption
+
+
 def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: Json) -> None:
     for cell in data["cells"]:
         if (cell["variant"], cell["precision"]) == ("cpu_a", "f32"):
