@@ -53,6 +53,10 @@ class Interval:
     high: float
     confident: bool  # low and high bound the median with 95 % confidence; else smallest, largest
 
+    def plus(self, fixed: float) -> Interval:
+        """After something that is known without an interval."""
+        return Interval(self.mid + fixed, self.low + fixed, self.high + fixed, self.confident)
+
     def times(self, factor: float) -> Interval:
         """All of it multiplied; the factor is positive."""
         return Interval(self.mid * factor, self.low * factor, self.high * factor, self.confident)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,12 @@ from plots.metrics import (
     aggregate,
     named,
     scaled_rate,
+    setup_seconds,
     speedup,
     stage_rate,
     trace_runs,
     trace_seconds,
+    whole_call,
 )
 from plots.select import label_of, reason_of, status_of
 from plots.words import NONE, TIMES, TO, count, digits, factor, many, seconds
@@ -232,6 +234,29 @@ def _why(cell: Cell) -> str:
 
 
 def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
+    """Of the iterations, and where the source's total is of a whole call, with our setup before."""
+    found = _compare_iterated(result, entry, cells)
+    if not entry.get("whole_call") or (found.measured is None and not found.text):
+        return found
+    known = [(c, setup) for c in cells if (setup := setup_seconds(c)) is not None]
+    if not known:
+        return Comparison(entry, None, "no setup time is known of it")
+    cell, setup = known[0]
+    about = _whole_text(setup, entry)
+    if found.interval is None:
+        text = f"{found.text}, after {about} of setup"
+        return replace(found, remark=text, text=text)
+    whole = found.interval.plus(setup)
+    return replace(
+        found,
+        measured=whole.mid,
+        interval=whole,
+        remark=f"setup ({about}) and {found.remark}",
+        once=found.once or (cell.data.get("processes") or 0) < FEWEST_SAMPLES,
+    )
+
+
+def _compare_iterated(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
     """A cell or a trace that executed exactly as many iterations is a counterpart. So is a multiple
     of one iteration of a variant that always runs as many as it is asked for: they take the same.
     Of a library that may stop no more is known than what it ran."""
@@ -393,8 +418,23 @@ def _measure(
         what = label_of(base[0])
         if base[0].seconds is None:
             return None, f"the baseline {what} has no time here", []
+        if entry.get("whole_call"):
+            return *_of_calls(entry, base[0], cell), [base[0], cell]
         return speedup(base[0], cell), f"against {what} of this run", [base[0], cell]
     return None, "not measured in this form", []
+
+
+def _of_calls(entry: dict[str, Any], base: Cell, cell: Cell) -> tuple[Interval | None, str]:
+    """The ratio of two whole calls, each of as many iterations as the source's."""
+    steps = entry["iterations"]
+    others = entry.get("baseline_iterations", steps)
+    if cell.stopped_early or base.stopped_early:
+        return None, "a library that stopped before its last iteration has no such call"
+    own, other = whole_call(cell, steps), whole_call(base, others)
+    if own is None or other is None:
+        return None, "no setup time is known of both"
+    what = f"{many(others, 'iteration')} of {label_of(base)}"
+    return other.over(own), f"setup and {many(steps, 'iteration')}, against setup and {what}"
 
 
 def _rate(cell: Cell, quantity: str, stage: str | None) -> tuple[Interval | None, str]:

@@ -87,7 +87,8 @@ def _expectations(test: dict[str, Any]) -> list[Expectation]:
     found = []
     if "at_least" in test or "at_most" in test:
         low, high = test.get("at_least", -math.inf), test.get("at_most", math.inf)
-        found.append(Expectation(low, high, of, bounds_text(test), bounds_phrase(test)))
+        size = bool(test.get("magnitude"))
+        found.append(Expectation(low, high, of, bounds_text(test), bounds_phrase(test), size))
     if "about" in test:
         found.append(_near(test["about"], of, f"about {unit(test, test['about'], True)}"))
     if "up_to" in test:

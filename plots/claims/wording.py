@@ -40,6 +40,7 @@ NOUNS = {
 }
 _OF_ITERATIONS = ("total_seconds", "extra_seconds", "call_seconds", "call_speedup", "call_share")
 _DIRECTIONS = {("at_least", 1): "faster", ("at_most", 1): "slower"}  # of speed-ups
+_MORE_OR_LESS = {("at_least", 0): "slower", ("at_most", 0): "faster"}  # of extra time
 
 
 def as_list(value: Any) -> list[Any]:
@@ -174,8 +175,10 @@ def bounds_text(test: dict[str, Any]) -> str:
 def bounds_phrase(test: dict[str, Any]) -> str:
     """The same in a sentence: 'faster' for a speed-up of at least 1."""
     given = [(key, test[key]) for key in ("at_least", "at_most") if key in test]
-    if "speedup" in test["quantity"] and "growth" not in test and len(given) == 1:
-        return _DIRECTIONS.get(given[0], bounds_text(test))
+    words = _DIRECTIONS if "speedup" in test["quantity"] else {}
+    words = _MORE_OR_LESS if test["quantity"] == "extra_seconds" else words
+    if "growth" not in test and len(given) == 1:
+        return words.get(given[0], bounds_text(test))
     return bounds_text(test)
 
 

@@ -1173,6 +1173,67 @@ def test_a_published_total_may_be_that_of_a_trace_that_ended_by_a_rule(bench: Be
     assert other.measured_text == ("trace program ended after 20 iterations, not 33: 2.00 s in all")
 
 
+def test_a_published_total_of_a_whole_call_is_compared_with_setup_and_iterations(
+    bench: Bench,
+) -> None:
+    entry = {"variant": "cpu_a", "quantity": "total_seconds", "value": 6.0, "iterations": 20}
+    cells = [_cell("cpu_a", GRID[0], 0.2, setup_seconds=1.5, processes=3)]
+    trace = _trace("program", 20, 0.1, stop="loss:0.1")
+    result = bench.result(cells, traces=[trace])
+    found = _compare(result, **entry, whole_call=True)
+    assert found.measured == pytest.approx(3.5)
+    assert found.interval_text == "3.46 s \N{EN DASH} 3.54 s (min\N{EN DASH}max)"
+    assert found.remark == "setup (1.50 s) and whole runs of trace program, until loss:0.1"
+    assert _compare(result, **entry).measured == pytest.approx(2.0)
+    scaled = _compare(bench.result(cells), **entry, whole_call=True)
+    assert scaled.measured == pytest.approx(1.5 + 20 * 0.2)
+    cells[0]["setup_seconds"] = None
+    synthetic.agree(cells[0])
+    unknown = _compare(bench.result(cells), **entry, whole_call=True)
+    assert (unknown.measured, unknown.remark) == (None, "no setup time is known of it")
+
+
+def test_a_library_that_stopped_early_shows_its_setup_beside_a_whole_call(bench: Bench) -> None:
+    entry = {"variant": "python_x", "quantity": "total_seconds", "value": 1.2, "iterations": 300}
+    library = {"iterations": 300, "executed_iterations": 184, "setup_seconds": 0.5}
+    cell = _cell("python_x", GRID[0], 0.01, **library)
+    found = _compare(bench.result([cell]), **entry, whole_call=True)
+    assert found.measured is None
+    assert found.measured_text == (
+        "stopped after 184 of 300 iterations: 1.84 s for the whole fit, after 0.500 s of setup"
+    )
+
+
+def test_a_published_speedup_may_be_of_whole_calls_of_different_lengths(bench: Bench) -> None:
+    cells = [
+        _cell("cpu_a", GRID[0], 0.5, spread=0.0, setup_seconds=1.0),
+        _cell("openmp_b", GRID[0], 0.1, spread=0.0, setup_seconds=2.0),
+    ]
+    entry = {"variant": "openmp_b", "baseline": "cpu_a", "quantity": "speedup", "value": 23}
+    call = {"iterations": 20, "baseline_iterations": 34, "whole_call": True}
+    found = _compare(bench.result(cells), **entry, **call)
+    assert found.measured == pytest.approx((1 + 34 * 0.5) / (2 + 20 * 0.1))
+    assert found.remark == "setup and 20 iterations, against setup and 34 iterations of cpu_a f32"
+    assert _compare(bench.result(cells), **entry).measured == pytest.approx(5.0)
+
+
+def test_a_bound_may_ask_how_much_beside_which_way(bench: Bench) -> None:
+    cells = [
+        _cell("cpu_a", GRID[0], 1.0, spread=0.001),
+        _cell("openmp_b", GRID[0], 1.5, spread=0.001),
+    ]
+    test = {"quantity": "extra_seconds", "variant": "openmp_b", "baseline": "cpu_a"}
+    slower = test | {"at_least": 0}
+    found = _judge(bench.result(cells), slower, test | {"at_least": 2, "magnitude": True})
+    assert (found.kind, found.verdict) == (
+        PARTLY,
+        "holds in part: slower, but 500 ms, not at least 2 s",
+    )
+    assert _judge(bench.result(cells), slower, test | {"at_least": 2}).kind == FAILS
+    less = _judge(bench.result(cells), slower, test | {"at_least": 0.4, "magnitude": True})
+    assert less.kind == HOLDS
+
+
 def test_a_published_number_over_shapes_is_compared_with_the_same_of_ours(bench: Bench) -> None:
     result = bench.ratios({s: float(s[2]) for s in GRID})  # 2, 8 and 32, four times each
     entry = {"variant": "openmp_b", "quantity": "speedup", "value": 14.0}
