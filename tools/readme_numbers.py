@@ -426,7 +426,8 @@ def _beside_libraries(result: Result) -> str:
 def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
     folder = machines.folder(block["sources"]["machine"])
     results = list(machines.load(folder).values())
-    found = [v for r in results if r.spec.get("source") for v in claims.verdicts(r)]
+    every = [v for r in results if r.spec.get("source") for v in claims.verdicts(r)]
+    found = [v for v in every if v.kind not in (claims.UNTESTED, claims.TOO_FEW)]
     counts = claims.tally(found)
     return (
         f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
