@@ -162,6 +162,36 @@ def name_faults(spec: dict[str, Any]) -> Iterator[Fault]:
                     if not known[kind]:
                         hint = f"the experiment has no {kind}"
                     yield Fault((*owner, key), f"unknown {kind} {_name(value)!r}; {hint}")
+    yield from _repeats_faults(spec)
+
+
+def _repeats_faults(spec: dict[str, Any]) -> Iterator[Fault]:
+    """What a claim repeats is a claim, of this experiment or of one in experiments/, that repeats
+    none itself."""
+    for index, claim in enumerate(spec.get("claims") or []):
+        if "repeats" not in claim:
+            continue
+        wanted, owner = claim["repeats"], ("claims", index, "repeats")
+        experiment, _, identity = wanted.partition("/")
+        known = {one["id"]: one for one in _claims_of(experiment, spec)}
+        if identity not in known:
+            hint = nearest(wanted, [f"{experiment}/{one}" for one in known])
+            if not known:
+                hint = f"no experiment {experiment!r} has claims"
+            yield Fault(owner, f"unknown claim {wanted!r}; {hint}")
+        elif "repeats" in known[identity]:
+            yield Fault(
+                owner, f"{wanted!r} itself repeats {known[identity]['repeats']!r}; name that"
+            )
+        elif known[identity].get("of", "source") != claim.get("of", "source"):
+            yield Fault(owner, f"{wanted!r} is not of the same: source or ours")
+
+
+def _claims_of(experiment: str, spec: dict[str, Any]) -> list[dict[str, Any]]:
+    if experiment == spec["name"]:
+        return spec["claims"]
+    path = ROOT / "experiments" / f"{experiment}.json"
+    return json.loads(path.read_text(encoding="utf-8")).get("claims", []) if path.is_file() else []
 
 
 def _owners(spec: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:

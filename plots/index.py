@@ -28,7 +28,6 @@ class Run:
     counts: dict[str, int]  # cells by status
     studies: int
     verdicts: list[Verdict]
-    tally: dict[str, int]  # claims by verdict
     link: str | None  # to its section of the machine's report
 
     @property
@@ -46,7 +45,11 @@ class Run:
     @property
     def numbers(self) -> list[int]:
         """In the order of the template's headings."""
-        return [*self.counts.values(), self.studies, *self.tally.values()]
+        return [*self.counts.values(), self.studies, *claims.tally(self.verdicts).values()]
+
+    @property
+    def own(self) -> str:
+        return _own(self.verdicts)
 
 
 @dataclass(frozen=True)
@@ -65,13 +68,17 @@ class Machine:
         return _sum([run.counts for run in self.runs], _STATUSES)
 
     @property
-    def tally(self) -> dict[str, int]:
-        return _sum([run.tally for run in self.runs], claims.KINDS)
+    def verdicts(self) -> list[Verdict]:
+        return [verdict for run in self.runs for verdict in run.verdicts]
 
     @property
     def numbers(self) -> list[int]:
         """In the order of the template's headings."""
-        return [*self.counts.values(), *self.doubts, *self.tally.values()]
+        return [*self.counts.values(), *self.doubts, *claims.tally(self.verdicts).values()]
+
+    @property
+    def own(self) -> str:
+        return _own(self.verdicts)
 
     @property
     def dates(self) -> str:
@@ -114,6 +121,18 @@ class Group:
     lines: list[Line]
     scales: list[str | None]  # of each machine; None where it did not run
 
+    @property
+    def ours(self) -> bool:
+        """Do no source's statements stand there?"""
+        return all(line.claim.get("of") == "ours" for line in self.lines)
+
+
+def _own(verdicts: Sequence[Verdict]) -> str:
+    """How many questions of our own hold, of how many."""
+    counts = claims.tally(verdicts, ours=True)
+    total = sum(counts.values())
+    return f"{counts[claims.HOLDS]} of {total}" if total else words.NONE
+
 
 def _sum(counts: Sequence[Mapping[str, int]], keys: Sequence[str]) -> dict[str, int]:
     return {key: sum(count[key] for count in counts) for key in keys}
@@ -143,17 +162,9 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
     link = urllib.parse.quote(f"{folder.name}/report.html") if report.is_file() else None
     runs = []
     for result in results:
-        found = claims.verdicts(result)
-        runs.append(
-            Run(
-                result,
-                _counts(result.cells),
-                len(result.studies),
-                found,
-                claims.tally(found),
-                f"{link}#{urllib.parse.quote(result.experiment)}" if link else None,
-            )
-        )
+        section = f"{link}#{urllib.parse.quote(result.experiment)}" if link else None
+        counts, found = _counts(result.cells), claims.verdicts(result)
+        runs.append(Run(result, counts, len(result.studies), found, section))
     compared = [
         replace(one, href=f"{urllib.parse.quote(folder.name)}/{one.href}")
         for one in comparisons_in(folder)
@@ -165,7 +176,7 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
 
 def groups_of(machines: Sequence[Machine]) -> list[Group]:
     """Every claim that some machine's results answer or should answer, by experiment; those that
-    follow a source first."""
+    follow a source first, those that ask our own questions alone last."""
     names = dict.fromkeys(run.result.experiment for m in machines for run in m.runs if run.verdicts)
     groups = []
     for name in names:
@@ -192,7 +203,7 @@ def groups_of(machines: Sequence[Machine]) -> list[Group]:
                 [run.result.scale if run else None for run in here],
             )
         )
-    return sorted(groups, key=lambda group: (group.source is None, group.experiment))
+    return sorted(groups, key=lambda g: (g.ours, g.source is None, g.experiment))
 
 
 @dataclass(frozen=True)
@@ -231,19 +242,21 @@ def render(folders: Mapping[Path, Sequence[Result]]) -> str:
     """The index of these folders, as the text of one HTML file that lies beside them."""
     machines = [machine_of(folder, results) for folder, results in folders.items()]
     groups = groups_of(machines)
-    lines = [line for group in groups for line in group.lines]
+    found = [claims.statements(machine.verdicts) for machine in machines]
+    statements = dict.fromkeys(statement for here in found for statement in here)
     somewhere = {
-        kind: sum(any(v and v.kind == kind for v in line.verdicts) for line in lines)
+        kind: sum(any(here.get(one) == kind for here in found) for one in statements)
         for kind in claims.KINDS
     }
+    questions = {one for m in machines for one in claims.statements(m.verdicts, ours=True)}
     board = leaderboard.assemble(folders, next(iter(folders)).resolve().parent)
     return page(
         "index.html.j2",
         leaderboard.extras(with_chart=True),
         machines=machines,
         groups=groups,
-        total=len(lines),
-        published=sum(len(group.lines) for group in groups if group.source),
+        statements=len(statements),
+        questions=len(questions),
         somewhere=somewhere,
         maps=maps_of(folders),
         rows=sum(len(problem["rows"]) for problem in board["problems"]),

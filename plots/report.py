@@ -588,7 +588,7 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
     with_computed = has_computed_shares(result)
     found = claims.verdicts(result)
     tally = _tally(result.cells)
-    claims_tally = claims.tally_text(claims.tally(found))
+    claims_tally = claims.tally_text(found)
     return {
         "result": result,
         "group": group_of(result),
@@ -607,6 +607,7 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "tally": tally,
         "claims": found,
         "claims_tally": claims_tally,
+        "all_ours": all(verdict.ours for verdict in found),
         "pictures": pictures,
         "studies": [_study(study) for study in result.studies],
         "rows": [row_of(result, cell, with_device, with_computed) for cell in result.cells],
@@ -740,7 +741,7 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
         sections=sections,
         total=sum(len(result.cells) for result in results),
         tally=_tally([cell for result in results for cell in result.cells]),
-        claims_tally=claims.tally_text(claims.tally(found)) if found else None,
+        claims_tally=claims.tally_text(found) if found else None,
     )
 
 

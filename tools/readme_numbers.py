@@ -299,27 +299,26 @@ def _with_source(used: Sequence[Result]) -> str:
 
 
 def tally(machines: Machines, block: dict[str, Any]) -> str:
-    """How many claims came out as what, on every machine that has some, of those that `machines`
-    fits: who has measured here has results of their own beside the repository's."""
+    """How many statements of sources came out as what, or of `"of": "ours"` how many of our own
+    questions, on every machine that has some, of those that `machines` fits: who has measured here
+    has results of their own beside the repository's."""
+    ours = block.get("of", "source") == "ours"
     rows = []
     patterns = block.get("machines", ["*"])
     for folder in sorted({f for pattern in patterns for f in machines.folders(pattern)}):
-        results = list(machines.load(folder).values())
-        counts = dict.fromkeys(claims.KINDS, 0)
-        testing = []  # those that have claims: a folder's machines may differ
-        for result in results:
-            tested = claims.tally(claims.verdicts(result))
-            for kind, number in tested.items():
-                counts[kind] += number
-            if any(tested.values()):
-                testing.append(result)
-        if not testing:  # no experiment of a source was run there
+        found, testing = [], []  # those that have claims: a folder's machines may differ
+        for result in machines.load(folder).values():
+            own = [verdict for verdict in claims.verdicts(result) if verdict.ours == ours]
+            found += own
+            testing += [result] if own else []
+        if not testing:
             continue
+        counts = claims.tally(found, ours)
         scales = listed(sorted({result.scale for result in testing}))
         machine = f"`{folder.name}` ({captions.machine_name(testing[0])})"
         rows.append([machine, scales, str(sum(counts.values())), *map(str, counts.values())])
     kinds = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in claims.KINDS]
-    headings = ["machine", "scale", "claims", *kinds]
+    headings = ["machine", "scale", "questions" if ours else "statements", *kinds]
     return _table(headings, rows, range(2, len(headings)))
 
 
@@ -426,13 +425,12 @@ def _beside_libraries(result: Result) -> str:
 def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
     folder = machines.folder(block["sources"]["machine"])
     results = list(machines.load(folder).values())
-    every = [v for r in results if r.spec.get("source") for v in claims.verdicts(r)]
-    found = [v for v in every if v.kind not in (claims.UNTESTED, claims.TOO_FEW)]
-    counts = claims.tally(found)
+    counts = claims.tally(v for r in results for v in claims.verdicts(r))
+    tested = sum(counts.values()) - counts[claims.UNTESTED] - counts[claims.TOO_FEW]
     return (
-        f"**What is printed need not hold.** Of {many(len(found), 'claim')} of published articles, "
-        f"tested on {captions.machine_name(results[0])}, {counts['holds']} hold, "
-        f"{counts['partly']} hold in part, {counts['fails']} do not"
+        f"**What is printed need not hold.** Of {many(tested, 'statement')} of "
+        f"published articles, tested on {captions.machine_name(results[0])}, "
+        f"{counts['holds']} hold, {counts['partly']} hold in part, {counts['fails']} do not"
         + (f", {counts['undecided']} are undecided" if counts["undecided"] else "")
         + " "
         "([some of them](docs/measured.md); all in the report)."

@@ -6,6 +6,7 @@ outcomes.py makes one verdict of several tests, wording.py knows how all of that
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from plots.claims.outcomes import (
@@ -20,6 +21,7 @@ from plots.claims.outcomes import (
     WORDS,
     Verdict,
     combined,
+    statements,
     tally,
     tally_text,
     untested,
@@ -42,6 +44,7 @@ __all__ = [
     "UNTESTED",
     "WORDS",
     "Verdict",
+    "statements",
     "tally",
     "tally_text",
     "verdict_of",
@@ -51,7 +54,7 @@ __all__ = [
 
 
 def verdicts(result: Result) -> list[Verdict]:
-    """One verdict for every claim of the experiment's source, in its order."""
+    """One verdict for every claim of the experiment, in its order."""
     return [verdict_of(result, claim) for claim in described(result, "claims")]
 
 
@@ -63,4 +66,4 @@ def verdict_of(result: Result, claim: dict[str, Any]) -> Verdict:
         found = [untested("no test of this suite can decide it")]
     else:
         found = [outcome for test in claim["tests"] for outcome in outcomes(result, test)]
-    return combined(claim, found)
+    return replace(combined(claim, found), experiment=result.experiment)

@@ -27,6 +27,8 @@ ONLY_FOR = "holds here only for"
 # A claim is as good as its worst test: one that fails decides, one without data leaves it open, and
 # so does one whose interval is on both sides.
 _DECIDES = (FAILS, PARTLY, UNTESTED, TOO_FEW, UNDECIDED, HOLDS)
+# So is a statement of several claims, but for those that cannot be tested here.
+_DECIDES_STATEMENT = (FAILS, PARTLY, UNDECIDED, HOLDS, TOO_FEW, UNTESTED)
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,26 @@ class Verdict:
     verdict: str  # "holds", "does not hold", "holds here only for ...", "not tested here: ..."
     kind: str  # one of KINDS
     measured: str  # the numbers found, and what was asked of them
+    experiment: str = ""
 
     @property
     def sign(self) -> str:
         return SIGNS[self.kind]
+
+    @property
+    def ours(self) -> bool:
+        """A question of this project, which no source answers."""
+        return self.claim.get("of") == "ours"
+
+    @property
+    def repeats(self) -> str:
+        """The claim that tests the same statement, as experiment/claim."""
+        return self.claim.get("repeats", "")
+
+    @property
+    def statement(self) -> str:
+        """What is the same of all claims that test one statement."""
+        return self.repeats or f"{self.experiment}/{self.claim['id']}"
 
     @property
     def detail(self) -> str:
@@ -130,23 +148,44 @@ def _measured(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def tally(found: Iterable[Verdict]) -> dict[str, int]:
-    """How many claims came out as what; every kind is a key."""
-    kinds = [verdict.kind for verdict in found]
+def statements(found: Iterable[Verdict], ours: bool = False) -> dict[str, str]:
+    """What became of each statement of a source, or of each question of our own: what several
+    claims test stands once."""
+    kinds: dict[str, list[str]] = {}
+    for verdict in found:
+        if verdict.ours == ours:
+            kinds.setdefault(verdict.statement, []).append(verdict.kind)
+    return {one: min(tested, key=_DECIDES_STATEMENT.index) for one, tested in kinds.items()}
+
+
+def tally(found: Iterable[Verdict], ours: bool = False) -> dict[str, int]:
+    """How many of these came out as what; every kind is a key."""
+    kinds = list(statements(found, ours).values())
     return {kind: kinds.count(kind) for kind in KINDS}
 
 
-def tally_text(counts: dict[str, int]) -> str:
-    """'3 claims: 1 holds, 1 does not, 0 in part, 1 not tested here'; what could not be decided is
-    told where there is any."""
+def tally_text(found: Sequence[Verdict]) -> str:
+    """'3 statements: 1 holds, 1 does not, 0 in part, 1 not tested here; 2 questions of our own:
+    ...'; of whom there are none is left out, but not of both."""
+    sources, own = tally(found), tally(found, ours=True)
+    parts = []
+    if any(sources.values()) or not any(own.values()):
+        parts.append(_counted(sources, many(sum(sources.values()), "statement")))
+    if any(own.values()):
+        noun = many(sum(own.values()), "question of our own", "questions of our own")
+        parts.append(_counted(own, noun))
+    return "; ".join(parts)
+
+
+def _counted(counts: dict[str, int], whose: str) -> str:
+    """What could not be decided is told where there is any."""
     left_open = {
         UNDECIDED: "undecided",
         TOO_FEW: "without enough samples",
         UNTESTED: "not tested here",
     }
     parts = [
-        f"{many(sum(counts.values()), 'claim')}: {counts[HOLDS]} "
-        f"{'holds' if counts[HOLDS] == 1 else 'hold'}",
+        f"{whose}: {counts[HOLDS]} {'holds' if counts[HOLDS] == 1 else 'hold'}",
         f"{counts[FAILS]} {'does' if counts[FAILS] == 1 else 'do'} not",
         f"{counts[PARTLY]} in part",
         *(f"{counts[kind]} {text}" for kind, text in left_open.items() if counts[kind]),

@@ -68,6 +68,31 @@ def test_faulty_figures(spec: Json, figure: Json, message: str) -> None:
     assert _refusal(spec | {"figures": [good | figure]}).startswith(message)
 
 
+@pytest.mark.parametrize(
+    ("repeats", "message"),
+    [
+        ("c", "/claims/1/repeats: 'c' does not match"),
+        ("small/d", "/claims/1/repeats: unknown claim 'small/d'; "),
+        ("none/c", "/claims/1/repeats: unknown claim 'none/c'; no experiment 'none' has claims"),
+        ("small/again", "/claims/1/repeats: 'small/again' itself repeats 'small/again'; name that"),
+        ("small/mine", "/claims/1/repeats: 'small/mine' is not of the same: source or ours"),
+    ],
+)
+def test_what_a_claim_repeats_is_a_claim(spec: Json, repeats: str, message: str) -> None:
+    claim = CLAIM | {"tests": [{"quantity": "speedup", "variant": "cpu_naive", "at_least": 1}]}
+    again, mine = (
+        claim | {"id": "again", "repeats": "small/c"},
+        claim | {"id": "mine", "of": "ours"},
+    )
+    assert spec["name"] == "small"
+    assert spec_fault(spec | {"claims": [claim, again, mine]}) is None
+    assert list(name_faults(spec | {"claims": [claim, again, mine]})) == []
+    elsewhere = again | {"repeats": "zhihu2023/known-answer"}
+    assert list(name_faults(spec | {"claims": [claim, elsewhere, mine]})) == []
+    wrong = [claim, again | {"repeats": repeats}, mine]
+    assert _refusal(spec | {"claims": wrong}).startswith(message)
+
+
 def test_faulty_lists_of_figures(spec: Json) -> None:
     good = {"id": "a", "kind": "time", "title": "t"}
     assert _refusal(spec | {"figures": [{"id": "a", "kind": "time"}]}) == (

@@ -7,6 +7,7 @@ import base64
 import dataclasses
 import gzip
 import hashlib
+import json
 import os
 import re
 import urllib.parse
@@ -484,7 +485,7 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: Json)
     text = _render(tmp_path, data)
     page = _words(text)
     assert (
-        "4 claims: 1 holds, 1 does not, 0 in part, 1 without enough samples, 1 not tested here"
+        "4 statements: 1 holds, 1 does not, 0 in part, 1 without enough samples, 1 not tested here"
         in page
     )
     assert "? not enough samples one sample of openmp_b f32 speed-up of openmp_b" in page
@@ -605,7 +606,8 @@ def test_the_index_sets_claims_against_machines(tmp_path: Path, small_experiment
     (tmp_path / "alpha" / "report.html").write_text("")
     text = _folders(tmp_path, ("alpha", one), ("beta", two), ("gamma", three))
     page = _words(text)
-    assert "3 machines, 1 claim of 1 experiment" in page
+    assert "3 machines, 1 statement of published articles in 1 experiment" in page
+    assert "What we ask" not in page
     assert "alpha (quick)" in page
     row = next(r for r in re.findall(r"<tr>(?:(?!</tr>).)*</tr>", text, re.S) if "section 3" in r)
     assert re.findall(r'class="verdict (\w+)"', row) == ["holds", "untested"]
@@ -614,6 +616,32 @@ def test_the_index_sets_claims_against_machines(tmp_path: Path, small_experiment
     assert 'href="alpha/report.html#claim-small-faster"' in row
     assert "beta/report.html" not in text  # was not drawn
     assert "(no report drawn)" in page
+
+
+def test_questions_of_our_own_are_no_statements_of_sources(tmp_path: Path, data: Json) -> None:
+    mine = CLAIM | {"id": "mine", "statement": "Are we fast?", "of": "ours"}
+    data["spec"]["claims"] = [CLAIM, mine, CLAIM | {"id": "again", "repeats": "small/faster"}]
+    other = json.loads(json.dumps(data)) | {"experiment": "other"}
+    other["spec"] |= {"name": "other", "claims": [mine | {"id": "asked"}]}
+    text = _folders(tmp_path, ("alpha", data), ("alpha", other))
+    page = _words(text)
+    assert "1 statement of published articles and 2 questions of our own in 2 experiments" in page
+    said, asked = (page.index(t) for t in ("What the sources say, and", "What we ask of our own"))
+    assert said < page.index("small, 3 claims") < asked < page.index("other, 1 question")
+    assert "section 3; our question" in page
+    assert "section 3; the same statement as small/faster" in page
+    rows = re.findall(r"<tr>(?:(?!</tr>).)*</tr>", text, re.S)
+    ends = [re.findall(r"<td class=n>([^<]*)", row)[-7:] for row in rows if "alpha" in row][:3]
+    # Of the machine and of its two experiments: hold, do not ... and our own.
+    assert sorted((end[0], end[-1]) for end in ends) == [
+        ("0", "1 of 1"),
+        ("1", "1 of 1"),
+        ("1", "2 of 2"),
+    ]
+    report = _words(render(load_folder(tmp_path / "alpha")))
+    assert "1 statement: 1 holds, 0 do not, 0 in part; 2 questions of our own: 2 hold" in report
+    assert "What the source says, and what was found here" in report
+    assert "What we ask, and what was found here" in report
 
 
 def test_the_index_counts_cells(tmp_path: Path, data: Json) -> None:
