@@ -11,20 +11,18 @@
 // Source:    zechner2009, Algorithm 1, its Visual C++ build. The source's model counts a square
 //            root per distance; the nearest centroid does not depend on it, so it is left out. An
 //            empty cluster, on which the source is silent, keeps its centroid
-#include <limits>
-
 #include "implementations/_limits.h"
 #include "implementations/_stage_work.h"
 #include "implementations/cpu/_cluster_sums.h"
+#include "implementations/cpu/_label_in_order.h"
 #include "implementations/cpu/_lloyd.h"
-#include "implementations/cpu/_squared_distance.h"
 
 namespace {
 
 template <class T>
 class CpuScalar final : public kmeans::plain::PlainLloyd<T> {
   using Base = kmeans::plain::PlainLloyd<T>;
-  using Base::centroid, Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
+  using Base::centroids_, Base::labels_, Base::point, Base::problem_, Base::stage;
 
  public:
   void setup(const kmeans::Problem<T>& problem) override {
@@ -45,21 +43,7 @@ class CpuScalar final : public kmeans::plain::PlainLloyd<T> {
 
   void label() {
     const auto timed = stage("assign");
-    const auto [n, d, k, precision] = problem_.shape;
-    changed_ = 0;
-    for (std::int64_t i = 0; i < n; ++i) {
-      T nearest_distance = std::numeric_limits<T>::infinity();
-      std::int32_t nearest = 0;
-      for (std::int64_t j = 0; j < k; ++j) {
-        const T distance = kmeans::plain::squared_distance_in_order(point(i), centroid(j), d);
-        if (distance < nearest_distance) {  // strictly: the lowest index wins a tie
-          nearest_distance = distance;
-          nearest = static_cast<std::int32_t>(j);
-        }
-      }
-      changed_ += labels_[i] != nearest ? 1 : 0;
-      labels_[i] = nearest;
-    }
+    changed_ = kmeans::plain::label_in_order(problem_, centroids_.data(), labels_.data());
   }
 
   void update() {

@@ -5,12 +5,14 @@
 // Idea:      cpu_scalar with its operations on vectors in SSE3: a register holds four consecutive
 //            coordinates of a point (two in float64), in distances, additions and the scaling of
 //            centroids. Relative to cpu_simd, whose lanes hold points, d decides what it gains: a
-//            distance ends with its lanes being added up, and with d below 4 nothing is left of it
+//            distance ends with its lanes being added up. With d below 4 asking in each distance
+//            which registers it fills would take as long as the distance: cpu_scalar's loop labels
 // Parallel:  none; 4 float32 lanes, 2 of float64, along d
 // Memory:    row-major points as given, read once for the labels and once more for the means
 // Numerics:  direct differences in the points' scalar; four registers of partial sums, then a
 //            horizontal addition, then the d mod 4 coordinates that fill no register, one by one:
-//            the same order whatever the processor. No fused multiply-add; deterministic
+//            the same order whatever the processor. No fused multiply-add; deterministic; with d
+//            below 4 the bits of cpu_scalar
 // Source:    zechner2009, Algorithm 1, its Intel C++ build, of which the text says that distances,
 //            additions and scaling were vectorised by SSE3 and loops unrolled. Vectors are dense
 //            there, so the rows have no padding and loads no alignment; the four registers are ours
@@ -19,45 +21,22 @@
 
 #include "implementations/_limits.h"
 #include "implementations/_stage_work.h"
+#include "implementations/_target.h"
+#include "implementations/cpu/_label_in_order.h"
 #include "implementations/cpu/_lloyd.h"
+#include "implementations/cpu/_sse3_rows.h"
 
-#define KMEANS_PRAGMA(text) _Pragma(#text)
 #if defined(__x86_64__)
-// "no-avx": the whole file may be compiled for a better processor, whose wider instructions are not
-// those of the source.
-#if defined(__clang__)
-KMEANS_PRAGMA(clang attribute push(__attribute__((target("sse3,no-avx"))), apply_to = function))
-#else
-KMEANS_PRAGMA(GCC push_options)
-KMEANS_PRAGMA(GCC target("sse3,no-avx"))
+KMEANS_BEGIN_TARGET("sse3,no-avx")  // as _sse3_rows.h
 #endif
-#endif
-namespace sse3 {
+namespace kmeans::sse3 {
 namespace {
 
-constexpr std::int64_t kRegisters =
-    4;  // of partial sums: enough to hide the latency of an addition
+constexpr std::int64_t kFewestInRegisters = 4;  // coordinates; fewer are labelled as in cpu_scalar
+constexpr std::int64_t kRegisters = 4;          // of partial sums: hide the latency of an addition
 
-template <class T>
-struct Register {
-  typedef T V __attribute__((vector_size(16)));
-  static constexpr std::int64_t kLanes = 16 / sizeof(T);
-};
 using Floats = Register<float>::V;
 using Doubles = Register<double>::V;
-
-template <class T>
-typename Register<T>::V load(const T* values) {
-  typename Register<T>::V loaded;
-  // Not std::memcpy: a fortified one is inline code for another target than this function's.
-  __builtin_memcpy(&loaded, values, sizeof loaded);
-  return loaded;
-}
-
-template <class T, class V>
-void store(T* values, V vector) {
-  __builtin_memcpy(values, &vector, sizeof vector);
-}
 
 #if defined(__x86_64__)
 float add_lanes(Floats v) {
@@ -71,27 +50,25 @@ float add_lanes(Floats v) { return (v[0] + v[1]) + (v[2] + v[3]); }
 double add_lanes(Doubles v) { return v[0] + v[1]; }
 #endif
 
+/// Of kFewestInRegisters coordinates or more.
 template <class T>
 T squared_distance(const T* point, const T* centroid, std::int64_t d) {
   using V = typename Register<T>::V;
   constexpr std::int64_t kLanes = Register<T>::kLanes;
-  T sum = 0;
+  V partial[kRegisters] = {};
   std::int64_t t = 0;
-  if (d >= kLanes) {
-    V partial[kRegisters] = {};
-    for (; t + kRegisters * kLanes <= d; t += kRegisters * kLanes) {
+  for (; t + kRegisters * kLanes <= d; t += kRegisters * kLanes) {
 #pragma GCC unroll 4
-      for (std::int64_t r = 0; r < kRegisters; ++r) {
-        const V difference = load(point + t + r * kLanes) - load(centroid + t + r * kLanes);
-        partial[r] += difference * difference;
-      }
+    for (std::int64_t r = 0; r < kRegisters; ++r) {
+      const V difference = load(point + t + r * kLanes) - load(centroid + t + r * kLanes);
+      partial[r] += difference * difference;
     }
-    for (; t + kLanes <= d; t += kLanes) {
-      const V difference = load(point + t) - load(centroid + t);
-      partial[0] += difference * difference;
-    }
-    sum = add_lanes((partial[0] + partial[1]) + (partial[2] + partial[3]));
   }
+  for (; t + kLanes <= d; t += kLanes) {
+    const V difference = load(point + t) - load(centroid + t);
+    partial[0] += difference * difference;
+  }
+  T sum = add_lanes((partial[0] + partial[1]) + (partial[2] + partial[3]));
   for (; t < d; ++t) {
     const T difference = point[t] - centroid[t];
     sum += difference * difference;
@@ -99,12 +76,9 @@ T squared_distance(const T* point, const T* centroid, std::int64_t d) {
   return sum;
 }
 
-// The two functions below are not inlined: inside one that is compiled for a better processor they
-// would be, too.
-
-/// Labels the points; returns how many labels changed.
+/// Labels the points; returns how many labels changed. Not inlined, as update_centroids.
 template <class T>
-[[gnu::noinline]] std::int64_t label_points(const kmeans::Problem<T>& problem, const T* centroids,
+[[gnu::noinline]] std::int64_t label_points(const Problem<T>& problem, const T* centroids,
                                             std::int32_t* labels) {
   const auto [n, d, k, precision] = problem.shape;
   std::int64_t changed = 0;
@@ -124,48 +98,10 @@ template <class T>
   return changed;
 }
 
-/// sum += point, both of d values.
-template <class T>
-void add_vector(const T* point, std::int64_t d, T* sum) {
-  constexpr std::int64_t kLanes = Register<T>::kLanes;
-  std::int64_t t = 0;
-  for (; t + kLanes <= d; t += kLanes) store(sum + t, load(sum + t) + load(point + t));
-  for (; t < d; ++t) sum[t] += point[t];
-}
-
-/// centroid = sum / count, both of d values.
-template <class T>
-void scale_vector(const T* sum, T count, std::int64_t d, T* centroid) {
-  constexpr std::int64_t kLanes = Register<T>::kLanes;
-  std::int64_t t = 0;
-  for (; t + kLanes <= d; t += kLanes) store(centroid + t, load(sum + t) / count);
-  for (; t < d; ++t) centroid[t] = sum[t] / count;
-}
-
-/// sums: k x d, counts: k; both begin as zero. Moves centroids (k x d) to the means.
-template <class T>
-[[gnu::noinline]] void update_centroids(const kmeans::Problem<T>& problem,
-                                        const std::int32_t* labels, T* sums, std::int64_t* counts,
-                                        T* centroids) {
-  const auto [n, d, k, precision] = problem.shape;
-  for (std::int64_t i = 0; i < n; ++i) {
-    add_vector(problem.points + i * d, d, sums + labels[i] * d);
-    counts[labels[i]] += 1;
-  }
-  for (std::int64_t j = 0; j < k; ++j) {
-    if (counts[j] == 0) continue;  // an empty cluster keeps its centroid
-    scale_vector(sums + j * d, static_cast<T>(counts[j]), d, centroids + j * d);
-  }
-}
-
 }  // namespace
-}  // namespace sse3
+}  // namespace kmeans::sse3
 #if defined(__x86_64__)
-#if defined(__clang__)
-KMEANS_PRAGMA(clang attribute pop)
-#else
-KMEANS_PRAGMA(GCC pop_options)
-#endif
+KMEANS_END_TARGET
 #endif
 
 namespace {
@@ -183,13 +119,15 @@ class CpuSimdRows final : public kmeans::plain::PlainLloyd<T> {
   void iterate() override {
     {
       const auto timed = stage("assign");
-      changed_ = sse3::label_points(problem_, centroids_.data(), labels_.data());
+      changed_ = problem_.shape.d < kmeans::sse3::kFewestInRegisters
+                     ? kmeans::plain::label_in_order(problem_, centroids_.data(), labels_.data())
+                     : kmeans::sse3::label_points(problem_, centroids_.data(), labels_.data());
     }
     const auto timed = stage("update");
     sums_.assign(problem_.shape.k * problem_.shape.d, T{0});
     counts_.assign(problem_.shape.k, 0);
-    sse3::update_centroids(problem_, labels_.data(), sums_.data(), counts_.data(),
-                           centroids_.data());
+    kmeans::sse3::update_centroids(problem_, labels_.data(), sums_.data(), counts_.data(),
+                                   centroids_.data());
   }
 
   std::vector<T> sums_;               // k x d
