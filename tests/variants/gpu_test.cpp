@@ -268,6 +268,19 @@ INSTANTIATE_TEST_SUITE_P(Shapes, GpuExact,
                                          Shape{65537, 17, 33}, Shape{1, 1, 1}),
                          name_of_shape);
 
+/// Who builds the update, and how the points lie, changes no bit.
+TEST(GpuHybrid, UpdatesAndLayoutsGiveTheSameBits) {
+  SKIP_WITHOUT_GPU();
+  for (const Shape& shape : {Shape{99991, 2, 5}, Shape{20011, 131, 509}, Shape{2003, 4000, 13},
+                             Shape{129, 3, 128}, Shape{1, 1, 1}}) {
+    const auto data = random_data(shape.n, shape.d, shape.k);
+    const std::string right = outcome_of(require_variant("cuda_hybrid"), data, 3);
+    for (const char* name : {"cuda_hybrid_scalar", "cuda_hybrid_rows", "cuda_hybrid_row_major"}) {
+      EXPECT_EQ(outcome_of(require_variant(name), data, 3), right) << name << ", n = " << shape.n;
+    }
+  }
+}
+
 class GpuTensor : public testing::TestWithParam<Shape> {};
 
 /// So many points that a block takes several tiles for each of its groups of warps, which share buffers for them and may

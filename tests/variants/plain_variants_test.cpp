@@ -16,6 +16,7 @@
 
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
+#include "implementations/cpu/_hybrid_update.h"
 
 namespace kmeans {
 namespace {
@@ -335,11 +336,47 @@ TYPED_TEST(PlainVariants, CpuSimdRowsIsRightForEveryRestOfD) {
     SCOPED_TRACE(d);
     if (d < 4) {  // labelled as by cpu_scalar
       const auto input = random_input<TypeParam>(307, d, 11, 16);
-      EXPECT_EQ(run("cpu_simd_rows", input, 1), run("cpu_scalar", input, 1));
+      EXPECT_EQ(run("cpu_simd_rows", input, 4), run("cpu_scalar", input, 4));
     }
     // Small integers are summed exactly in any order.
     const auto grid = grid_input<TypeParam>(307, d, 11, 17);
     EXPECT_EQ(run("cpu_simd_rows", grid, 1), run("cpu_scalar", grid, 1));
+  }
+}
+
+// The means of the hybrids, whose update is built in three ways: they have the same bits, those of a
+// plain loop over the points.
+TYPED_TEST(PlainVariants, HybridUpdatesHaveTheBitsOfPlainSums) {
+  constexpr std::int64_t kPoints = 307, kClusters = 11, kEmpty = 4, kChanged = 100;
+  for (const std::int64_t d : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 200, 203}) {
+    SCOPED_TRACE(d);
+    const auto input = random_input<TypeParam>(kPoints, d, kClusters, 19);
+    std::vector<std::int32_t> labels(kPoints), before(kPoints);
+    std::vector<TypeParam> sums(kClusters * d);
+    std::vector<std::int64_t> counts(kClusters);
+    for (std::int64_t i = 0; i < kPoints; ++i) {
+      const std::int64_t j = i * i % (kClusters - 1);  // some clusters have many points
+      labels[i] = static_cast<std::int32_t>(j < kEmpty ? j : j + 1);
+      before[i] = labels[i] + (i < kChanged ? 1 : 0);
+      counts[labels[i]] += 1;
+      for (std::int64_t t = 0; t < d; ++t) sums[labels[i] * d + t] += input.points[i * d + t];
+    }
+    auto means = input.centroids;  // an empty cluster keeps its centroid
+    for (std::int64_t at = 0; at < kClusters * d; ++at) {
+      if (counts[at / d] > 0) means[at] = sums[at] / static_cast<TypeParam>(counts[at / d]);
+    }
+    EXPECT_EQ(counts[kEmpty], 0);
+    for (const auto make : {plain::scalar_update<TypeParam>, plain::rows_update<TypeParam>,
+                            plain::native_update<TypeParam>}) {
+      const auto update = make(input.shape);
+      for (int again = 0; again < 2; ++again) {  // sums of an earlier iteration are gone
+        auto centroids = input.centroids;
+        const std::int64_t changed =
+            update->update(problem_of(input), labels.data(), before.data(), centroids.data());
+        EXPECT_EQ(changed, kChanged);
+        EXPECT_EQ(centroids, means);
+      }
+    }
   }
 }
 
@@ -358,10 +395,11 @@ TYPED_TEST(PlainVariants, OpenmpMasterWorkerHasTheBitsOfCpuScalar) {
 TYPED_TEST(PlainVariants, DeclareTheWorkOfTheirStages) {
   const Shape shape{1000, 20, 8, kPrecision<TypeParam>};
   for (const std::string name :
-       {"cpu_scalar", "cpu_simd", "cpu_simd_rows", "openmp_master_worker", "cuda_hybrid"}) {
+       {"cpu_scalar", "cpu_simd", "cpu_simd_rows", "openmp_master_worker", "cuda_hybrid",
+        "cuda_hybrid_rows", "cuda_hybrid_row_major", "cuda_hybrid_scalar"}) {
     const auto* variant = find_variant(name);
     if (variant == nullptr) continue;  // built without OpenMP or CUDA
-    const bool hybrid = name == "cuda_hybrid";
+    const bool hybrid = name.starts_with("cuda_hybrid");
     const Traits& traits = variant->traits;
     ASSERT_TRUE(traits.stage_work) << name;
     const auto stages = traits.stage_work(shape);
@@ -372,7 +410,7 @@ TYPED_TEST(PlainVariants, DeclareTheWorkOfTheirStages) {
     EXPECT_EQ(stages[1].stage, "update") << name;
     EXPECT_EQ(stages[1].operations, 20 * (1000 + 8)) << name;
     EXPECT_FALSE(stages[1].gpu) << name;
-    // Centroids up and labels down belong to no stage: cuda_hybrid's transfers.
+    // Centroids up and labels down belong to no stage: the hybrids' transfers.
     const double transferred = hybrid ? sizeof(TypeParam) * 8.0 * 20 + 4.0 * 1000 : 0;
     const Traffic traffic = traits.traffic(shape);
     EXPECT_EQ(traffic.read_bytes,
