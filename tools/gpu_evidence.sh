@@ -139,7 +139,7 @@ step_frontier() {
 }
 step_sources() {
   measure "${ONLY:-}" goldsborough2017 goldsborough2017-normal minnaar2019 marinai2023 \
-    zhihu2023 zechner2009
+    zhihu2023 zechner2009 zechner2009-layout
 }
 step_questions() { measure "${ONLY:-}" errata precision ladder map threads; }
 
