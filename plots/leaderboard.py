@@ -30,6 +30,7 @@ from plots import advice, words
 from plots.advice import FEWEST_SHAPES, Observation
 from plots.load import ROOT, Cell, Result
 from plots.metrics import (
+    call_setup_seconds,
     fma_ceiling,
     gpu_arithmetic_ceiling,
     gpu_ceilings,
@@ -39,7 +40,6 @@ from plots.metrics import (
     limit_seconds,
     read_ceiling,
     scalar_bytes,
-    setup_seconds,
     share_of_limit,
     with_newest_ceilings,
 )
@@ -150,7 +150,7 @@ def _row(result: Result, cell: Cell, names: _Names, model: int | None) -> list[A
         _runs_on(cell),
         _short(cell.seconds.mid) if cell.seconds else None,
         interval,
-        _short(setup_seconds(cell)),
+        _short(call_setup_seconds(cell)),
         *_labels(cell),
         _short(share_of_limit(result, cell), 3),
         limit[1] if limit else "",
@@ -227,7 +227,7 @@ def _model(
         return Observation(*cell.shape, size, kind, cell.iterations, seconds)
 
     times = [observed(r, c, c.seconds.mid) for r, c in cells if c.seconds]
-    setups = [observed(r, c, s) for r, c in cells if (s := setup_seconds(c))]
+    setups = [observed(r, c, s) for r, c in cells if (s := call_setup_seconds(c))]
     first = cells[0][1]
     return {
         "m": machine,

@@ -175,9 +175,20 @@ def setup_seconds(cell: Cell) -> float | None:
     return cell.data.get("setup_seconds") if cell.ok else None
 
 
+NO_CALL = (
+    "a Python library's setup includes the interpreter's start and imports, which a program pays "
+    "once and not in every call"
+)
+
+
+def call_setup_seconds(cell: Cell) -> float | None:
+    """The setup of a whole call; None also of Python libraries (NO_CALL says why)."""
+    return None if cell.backend == "python" else setup_seconds(cell)
+
+
 def whole_call(cell: Cell, iterations: int) -> Interval | None:
     """Setup and so many iterations; the interval is that of the iterations alone."""
-    setup, times = setup_seconds(cell), cell.seconds
+    setup, times = call_setup_seconds(cell), cell.seconds
     if setup is None or times is None:
         return None
     mid, low, high = (setup + iterations * end for end in (times.mid, times.low, times.high))
@@ -287,7 +298,7 @@ SETUP = "setup"  # named like a stage where parts of a whole call are asked for
 
 def call_share(cell: Cell, parts: Stages, iterations: int) -> Interval | None:
     """What setup, stages, or both take of a whole call: a stage has its share of the iterations."""
-    setup, times = setup_seconds(cell), cell.seconds
+    setup, times = call_setup_seconds(cell), cell.seconds
     stages = [name for name in _names(parts) if name != SETUP]
     share = stage_share(cell, stages) if stages else Interval(0.0, 0.0, 0.0, True)
     if setup is None or times is None or share is None:

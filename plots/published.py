@@ -14,7 +14,9 @@ from plots import exactness
 from plots.load import ROOT, Cell, Interval, Result, read_json
 from plots.metrics import (
     FEWEST_SAMPLES,
+    NO_CALL,
     aggregate,
+    call_setup_seconds,
     named,
     scaled_rate,
     setup_seconds,
@@ -246,6 +248,8 @@ def _compare_total(result: Result, entry: dict[str, Any], cells: list[Cell]) -> 
     if found.interval is None:
         text = f"{found.text}, after {about} of setup"
         return replace(found, remark=text, text=text)
+    if call_setup_seconds(cell) is None:
+        return replace(found, remark=f"{found.remark}; without setup ({about}): {NO_CALL}")
     whole = found.interval.plus(setup)
     return replace(
         found,
@@ -432,7 +436,8 @@ def _of_calls(entry: dict[str, Any], base: Cell, cell: Cell) -> tuple[Interval |
         return None, "a library that stopped before its last iteration has no such call"
     own, other = whole_call(cell, steps), whole_call(base, others)
     if own is None or other is None:
-        return None, "no setup time is known of both"
+        python = "python" in (cell.backend, base.backend)
+        return None, NO_CALL if python else "no setup time is known of both"
     what = f"{many(others, 'iteration')} of {label_of(base)}"
     return other.over(own), f"setup and {many(steps, 'iteration')}, against setup and {what}"
 

@@ -26,7 +26,6 @@ from plots.words import count, listed, many
 
 _NEED_A_STAGE = ("stage_seconds", "stage_share", "stage_speedup", "share_of_fma")
 _TAKE_A_STAGE = ("gflops", "gbytes_per_second", "share_of_bandwidth", "call_share")
-_NO_SETUP = "no setup time is known of it"
 _AXES = ("n", "d", "k", "threads", "ranks", "gpus", "iterations", "dataset")
 
 
@@ -289,7 +288,11 @@ def _call(cell: Cell, wanted: int | None) -> Found:
     steps = _steps(cell, wanted)
     if isinstance(steps, str):
         return steps
-    return _or(metrics.whole_call(cell, steps), _NO_SETUP)
+    return _or(metrics.whole_call(cell, steps), _no_setup(cell))
+
+
+def _no_setup(cell: Cell) -> str:
+    return metrics.NO_CALL if cell.backend == "python" else "no setup time is known of it"
 
 
 def _call_seconds(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
@@ -300,8 +303,8 @@ def _call_share(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
     steps = _steps(cell, test.get("iterations"))
     if isinstance(steps, str):
         return steps
-    if metrics.setup_seconds(cell) is None:
-        return _NO_SETUP
+    if metrics.call_setup_seconds(cell) is None:
+        return _no_setup(cell)
     found = metrics.call_share(cell, test.get("stage", metrics.SETUP), steps)
     return _no_stage(test) if found is None else found
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from plots import captions, panels, style
 from plots.figures._hbars import by_shape
 from plots.load import Cell, Result
-from plots.metrics import WHOLE_CALLS, setup_seconds, whole_call_seconds
+from plots.metrics import NO_CALL, WHOLE_CALLS, call_setup_seconds, whole_call_seconds
 from plots.select import NothingToDraw, cells_of, drawn_of, facet_grid, series_of, shape_title
 from plots.words import compact_seconds, listed, seconds
 
@@ -26,7 +26,7 @@ def _known(cells: Sequence[Cell]) -> list[Cell]:
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
-    cells = drawn_of(result, figure)
+    cells = [c for c in drawn_of(result, figure) if c.backend != "python"]
     if not _known(cells):
         raise NothingToDraw("no cell of this figure has a time and a setup time")
     rows = facet_grid(cells, figure.get("facets", []), None)
@@ -50,7 +50,7 @@ def _draw_panel(ax: Axes, result: Result, cells: Sequence[Cell]) -> None:
     panels.numeric_x(ax, "iterations of the call, T", list(WHOLE_CALLS))
     gaps: list[tuple[float, style.Color]] = []
     for cell in cells:
-        look, setup = style.look_of(result, cell), setup_seconds(cell)
+        look, setup = style.look_of(result, cell), call_setup_seconds(cell)
         if cell.seconds is None or setup is None:
             gaps += [(steps, look.color) for steps in WHOLE_CALLS]
             continue
@@ -80,6 +80,9 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
         "A whole call of T iterations: setup, which happens once, and T iterations at the median; "
         f"marks at T = {calls}, with the iterations' interval alone."
     ]
+    if any(c.backend == "python" for c in cells):
+        notes.append(f"Without Python libraries: {NO_CALL}.")
+        cells = [c for c in cells if c.backend != "python"]
     groups = by_shape(_known(cells))
     most = max((cell.iterations for cell in _known(cells)), default=WHOLE_CALLS[-1])
     if most < WHOLE_CALLS[-1]:

@@ -358,6 +358,24 @@ def test_the_interval_of_a_share_of_a_call_holds_both_that_it_is_made_of(bench: 
     assert "50 % (40 % to 67 %)" in found
 
 
+def test_a_python_library_has_no_whole_call(bench: Bench) -> None:
+    cells = [_cell("python_x", GRID[0], 0.5), _cell("openmp_b", GRID[0], 0.1)]
+    for cell in cells:
+        cell |= {"setup_seconds": 1.0, "executed_iterations": 10}
+        synthetic.agree(cell)
+    result = bench.result(cells)
+    for test in (
+        CALL | {"variant": "python_x"},
+        CALL | {"variant": "python_x", "quantity": "call_share"},
+        CALL | {"quantity": "call_speedup", "variant": "openmp_b", "baseline": "python_x"},
+    ):
+        verdict = _judge(result, test | {"at_least": 0})
+        assert verdict.kind == UNTESTED
+        assert "setup includes the interpreter's start and imports" in verdict.verdict
+    setup = {"quantity": "setup_seconds", "variant": "python_x", "at_least": 1}
+    assert _judge(result, setup).kind == HOLDS
+
+
 def test_whole_calls_without_setup_or_of_one_process_decide_nothing(bench: Bench) -> None:
     bare = bench.result([_cell("cpu_a", GRID[0], 0.5, setup_seconds=None)])
     unknown = "not tested here: cpu_a: no setup time is known of it"
@@ -1234,6 +1252,10 @@ def test_a_library_that_stopped_early_shows_its_setup_beside_a_whole_call(bench:
     assert found.measured_text == (
         "stopped after 184 of 300 iterations: 1.84 s for the whole fit, after 0.500 s of setup"
     )
+    cell["executed_iterations"] = 300
+    found = _compare(bench.result([cell]), **entry, whole_call=True)
+    assert found.measured == pytest.approx(3.0)  # an interpreter's start is no part of a call
+    assert "; without setup (0.500 s): a Python library's setup includes" in found.remark
 
 
 def test_a_published_speedup_may_be_of_whole_calls_of_different_lengths(bench: Bench) -> None:

@@ -1310,6 +1310,14 @@ def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: Json) ->
     assert f"Beyond the {measured} iterations that were measured" in caption
     speedups = " ".join(draw(result, _figure(result, "speedup")).caption)
     assert "at most as long as 5 000 of them (openmp_b f32, " in speedups
+    # A library's setup is no part of a call.
+    for cell in data["cells"]:
+        cell["backend"] = "python" if cell["variant"] == "openmp_b" else cell["backend"]
+    drawing = draw(_load(tmp_path, data), figure)
+    caption = " ".join(drawing.caption)
+    assert "Without Python libraries: a Python library's setup includes" in caption
+    assert "300 cpu_a f32" in caption
+    assert "openmp_b" not in caption
 
 
 def test_every_figure_of_a_narrowed_run_says_that_it_is_partial(tmp_path: Path, data: Json) -> None:

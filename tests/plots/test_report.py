@@ -366,6 +366,18 @@ def test_setup_and_whole_calls_stand_beside_the_iteration(tmp_path: Path, data: 
     assert "cpu_a: the copy to float64 and the tree" in _words(text)
 
 
+def test_a_python_library_has_a_setup_and_no_whole_call(tmp_path: Path, data: Json) -> None:
+    cell = data["cells"][0]
+    cell |= {"setup_seconds": 0.5, "backend": "python"}
+    synthetic.retime(cell, 0.25)
+    text = _render(tmp_path, data)
+    row = text[text.index("<tbody>", text.index("All cells (")) :].split("<tr>")[1]
+    assert "500 ms" in row
+    for value in ("750 ms", "5.50 s", "75.5 s"):
+        assert value not in row
+    assert "None is shown of Python libraries: their setup includes the interpreter" in _words(text)
+
+
 def test_the_share_of_computed_distances_has_a_column_where_it_is_known(
     tmp_path: Path, data: Json
 ) -> None:
