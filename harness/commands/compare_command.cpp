@@ -15,6 +15,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/support/number.h"
+#include "harness/support/only.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
 
@@ -155,7 +156,9 @@ int compare_files(const CompareOptions& options) {
   const Comparison comparison = compare_results(base, base_label, changed, new_label, settings);
   if (comparison.cells.empty() && comparison.records.empty() && comparison.missing.empty() &&
       comparison.added.empty()) {
-    throw InputError("--only '" + valid_utf8(options.only) + "' matches no cell of base or new");
+    std::vector<UnitName> units;
+    for (const auto& file : base) add_unit_names(file, units);
+    throw InputError(takes_none(options.only, units));
   }
   const bool json_alone = options.json_file == "-";
   if (!options.json_file.empty() && !json_alone) {
@@ -233,8 +236,9 @@ void add_compare_command(CLI::App& app, Action& action) {
                     "Allow other hardware; parallel cells then match without their threads");
   command->add_flag("--allow-missing", options->allow_missing,
                     "Cells missing in new, and incomplete files, pass the gate");
-  command->add_option("--only", options->only,
-                      "Regular expression: cells whose key or experiment it is found in");
+  command->add_option(
+      "--only", options->only,
+      "Regular expression: cells in whose key, experiment's name or experiment/key it is found");
   command->add_flag("--all", options->all, "Show the cells that are the same, too");
   command->add_flag("--geometric-mean", options->geometric_mean,
                     "Also the geometric mean of all ratios");

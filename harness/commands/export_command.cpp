@@ -101,8 +101,9 @@ void add_export_command(CLI::App& app, Action& action) {
       ->check(CLI::IsMember(export_format_names()));
   command->add_option("--out", options->out, "File to write; - for standard output")
       ->capture_default_str();
-  command->add_option("--only", options->only,
-                      "Regular expression, found in a cell's key or an experiment's name");
+  command->add_option(
+      "--only", options->only,
+      "Regular expression, found in a cell's key, an experiment's name or experiment/key");
   command->footer(
       "Cells that are not ok have no time and are left out, and counted on standard error; csv\n"
       "keeps them, with status and reason. docs/exports.md tells what each form leaves out.");

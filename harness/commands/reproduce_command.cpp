@@ -20,6 +20,7 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
+#include "harness/support/only.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
@@ -139,10 +140,10 @@ int conclude(const std::vector<FileReport>& reports, const ReproduceOptions& opt
     if (without_answer > 0) {
       throw EnvironmentError("nothing to repeat: what was chosen is skipped or failed on record");
     }
-    throw InputError(options.only.empty()
-                         ? "the results hold nothing to repeat"
-                         : "--only '" + options.only +
-                               "' matches no cell, trace, study or experiment of these results");
+    std::vector<UnitName> units;
+    for (const auto& report : reports) add_unit_names(*report.file, units);
+    throw InputError(options.only.empty() ? "the results hold nothing to repeat"
+                                          : takes_none(options.only, units));
   }
   if (options.json != "-") {
     std::printf("\n%zu equal, %zu agree, %zu differ, %zu not run\n", counts[Reproduced::equal],
@@ -218,7 +219,7 @@ void add_reproduce_command(CLI::App& app, Action& action) {
       ->required();
   command->add_option("--only", options->only,
                       "Regular expression, found in a cell's key, a trace's, a study's or an\n"
-                      "experiment's name");
+                      "experiment's name, or in experiment/key");
   command
       ->add_option("--at-most", options->at_most,
                    "Leave out what is estimated to take more seconds than this")

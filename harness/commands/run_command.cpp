@@ -25,6 +25,7 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
+#include "harness/support/only.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
@@ -132,17 +133,18 @@ void narrow(std::vector<PlannedExperiment>& planned, const std::string& only) {
   if (only.empty()) return;
   const Pattern expression(only);
   std::vector<PlannedExperiment> kept;
-  std::string candidates;
+  std::vector<UnitName> left;
   for (auto& one : planned) {
     if (select(one.plan, one.experiment.name, expression) > 0) {
       kept.push_back(std::move(one));
       continue;
     }
-    candidates += "\n  " + one.experiment.name;
-    each_unit(one.plan, [&](const auto& unit) { candidates += "\n    " + unit.name(); });
+    each_unit(one.plan, [&](const auto& unit) {
+      left.push_back({one.experiment.name, unit.name()});
+    });
   }
   if (kept.empty()) {
-    throw InputError("--only '" + only + "' matches nothing; there are" + candidates);
+    throw InputError(takes_none(only, left) + "\n--dry-run without --only lists all names");
   }
   planned = std::move(kept);
 }
@@ -305,6 +307,7 @@ int run(const RunOptions& options) {
     const RunSummary& summary = summaries.back().second;
     failed = failed || summary.wrong > summary.wrong_as_expected || summary.failed > 0;
   }
+  if (!settings.turns && !summaries.empty()) note_last_measured(settings.cache, settings.out);
   if (settings.turns && !summaries.empty() && summaries.front().second.interrupted) {
     return kExitInterrupted;
   }
@@ -333,7 +336,8 @@ void add_run_command(CLI::App& app, Action& action) {
       ->capture_default_str();
   command->add_option("--only", options->only,
                       "Regular expression, found in a cell's key (variant/precision/data/k/T/"
-                      "threads), a trace's, a study's or an experiment's name");
+                      "threads), a trace's, a study's or an experiment's name, or in "
+                      "experiment/key");
   command
       ->add_option("--shard", options->shard,
                    "I/N: part I of N, dealt out by problem; `kmeans-bench merge` joins the "

@@ -17,6 +17,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
+#include "harness/support/only.h"
 #include "harness/support/text.h"
 #include "harness/variants/registry.h"
 
@@ -766,8 +767,7 @@ void compare_trace(const ResultFile& file, const json& base, const json& changed
 void compare_records(const ResultFile& base, const ResultFile& changed,
                      const CompareSettings& settings, Comparison& comparison) {
   const auto selected = [&](const std::string& name) {
-    return !settings.only || settings.only->found_in(name) ||
-           settings.only->found_in(base.experiment);
+    return !settings.only || takes(*settings.only, {base.experiment, name});
   };
   const auto compare_list = [&](const char* kind, const json& before, const json& after) {
     std::map<std::string, const json*> by_name;
@@ -1000,8 +1000,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
   refuse_other_hardware(pairs, settings);
 
   const auto selected = [&](const ResultFile& file, const CellResult& cell) {
-    return !settings.only || settings.only->found_in(cell.key.text()) ||
-           settings.only->found_in(file.experiment);
+    return !settings.only || takes(*settings.only, {file.experiment, cell.key.text()});
   };
   const auto miss = [&](const ResultFile& file, const CellResult& cell, const std::string& reason) {
     if (selected(file, cell) && cell.status != "skipped") {

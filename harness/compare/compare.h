@@ -29,7 +29,7 @@ struct CompareSettings {
   bool cross_hardware = false;         ///< Other hardware is allowed.
   bool allow_missing = false;          ///< Missing cells do not fail the gate.
   bool geometric_mean = false;         ///< Also summarise all ratios in one.
-  std::optional<Pattern> only;         ///< Cells whose key or experiment it is found in.
+  std::optional<Pattern> only;         ///< Cells that it takes (support/only.h).
 };
 
 enum class CellVerdict { slower, faster, unclear, same, untimed };

@@ -8,7 +8,7 @@
 
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
-#include "harness/support/pattern.h"
+#include "harness/support/only.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -40,22 +40,18 @@ std::string name_of(const ResultFile& file, const CellResult& cell) {
 std::vector<Chosen> choose(const std::vector<ResultFile>& results, const std::string& only) {
   const Pattern expression(only);
   std::vector<Chosen> chosen;
-  std::set<std::string> experiments;
+  std::vector<UnitName> units;
   for (const auto& file : results) {
-    experiments.insert(file.experiment);
-    const bool all = expression.found_in(file.experiment);
     for (const auto& cell : file.cells) {
-      if (all || expression.found_in(cell.key.text())) {
+      units.push_back({file.experiment, cell.key.text()});
+      if (takes(expression, units.back())) {
         chosen.push_back({&file, &cell, name_of(file, cell)});
       }
     }
   }
   if (chosen.empty()) {
-    std::string names;
-    for (const auto& name : experiments) names += (names.empty() ? "" : ", ") + name;
-    throw InputError(only.empty()
-                         ? "nothing to export: the results hold no cells"
-                         : "--only '" + only + "' matches no cell of these experiments: " + names);
+    throw InputError(only.empty() ? "nothing to export: the results hold no cells"
+                                  : takes_none(only, units));
   }
   return chosen;
 }

@@ -513,4 +513,14 @@ std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder
   return results;
 }
 
+void add_unit_names(const ResultFile& file, std::vector<UnitName>& units) {
+  for (const auto& cell : file.cells) units.push_back({file.experiment, cell.key.text()});
+  for (const json* list : {&file.traces, &file.studies}) {
+    for (const auto& one : *list) {
+      const auto name = one.find("name");
+      if (name != one.end() && name->is_string()) units.push_back({file.experiment, *name});
+    }
+  }
+}
+
 }  // namespace kmeans

@@ -13,6 +13,7 @@
 
 #include "harness/record/answers.h"
 #include "harness/record/cell_key.h"
+#include "harness/support/only.h"
 
 namespace kmeans {
 
@@ -76,5 +77,8 @@ ResultFile load_result_file(const std::filesystem::path& file);
 /// A result file, or those of a folder results/<machine>, by name. Throws InputError also where a
 /// folder holds none, or two of one experiment and scale.
 std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder);
+
+/// Adds cells, traces and studies, as --only chooses among them.
+void add_unit_names(const ResultFile& file, std::vector<UnitName>& units);
 
 }  // namespace kmeans

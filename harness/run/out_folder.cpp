@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <exception>
 #include <string_view>
 
 #include "harness/support/atomic_file.h"
@@ -50,6 +51,16 @@ void remove_abandoned_files(const std::filesystem::path& folder) {
       continue;
     }
     if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) ::unlink(entry.path().c_str());
+  }
+}
+
+void note_last_measured(const std::filesystem::path& cache, const std::filesystem::path& folder) {
+  try {
+    std::filesystem::create_directories(cache);
+    write_file_atomically(cache / "last-measured",
+                          std::filesystem::canonical(folder).string() + "\n");
+  } catch (const std::exception&) {  // a cache that cannot be written
+    return;
   }
 }
 

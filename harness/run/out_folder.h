@@ -15,6 +15,10 @@ void check_writable(const std::filesystem::path& folder);
 /// and .writable-PID.
 void remove_abandoned_files(const std::filesystem::path& folder);
 
+/// Keeps the folder's place as `last-measured` in the data cache, for results/index.html to open
+/// there. What was measured does not depend on it, so a failure is no error.
+void note_last_measured(const std::filesystem::path& cache, const std::filesystem::path& folder);
+
 /// Is this an experiment, beside which its result is asked for?
 bool is_experiment(const std::filesystem::path& file);
 

@@ -9,6 +9,7 @@
 #include "harness/run/plan_jobs.h"
 #include "harness/run/reproduce_parts.h"
 #include "harness/study.h"
+#include "harness/support/only.h"
 #include "harness/support/process.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
@@ -72,7 +73,7 @@ class FileReproduction {
 
   // Is it asked for, and has it an answer?
   bool chosen(const std::string& name, bool answered) {
-    if (!only_.found_in(file_.experiment) && !only_.found_in(name)) return false;
+    if (!takes(only_, {file_.experiment, name})) return false;
     report_.without_answer += answered ? 0 : 1;
     return answered;
   }

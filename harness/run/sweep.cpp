@@ -12,6 +12,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/json_reader.h"
+#include "harness/support/only.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
 #include "harness/variants/missing_backend.h"
@@ -341,10 +342,9 @@ double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling
 }
 
 std::size_t select(Plan& plan, const std::string& experiment, const Pattern& only) {
-  const bool all = only.found_in(experiment);
   std::size_t count = 0;
   each_unit(plan, [&](auto& unit) {
-    unit.selected = all || only.found_in(unit.name());
+    unit.selected = takes(only, {experiment, unit.name()});
     count += unit.selected ? 1 : 0;
   });
   return count;

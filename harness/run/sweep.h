@@ -110,8 +110,8 @@ double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling
 /// dropped with a warning. Throws InputError for what the experiment says wrongly.
 Plan plan_experiment(const Experiment& experiment, const PlanOptions& options);
 
-/// Selects the cells, traces and studies whose key or name, or whose experiment's name, the
-/// expression is found in. Returns how many these are.
+/// Selects the cells, traces and studies that the expression takes (harness/support/only.h). Returns
+/// how many these are.
 std::size_t select(Plan& plan, const std::string& experiment, const Pattern& only);
 
 }  // namespace kmeans

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.support import ROOT
+
 
 def _with(description: dict[str, Any], pointer: str, value: Any) -> dict[str, Any]:
     """The description with one value replaced or added, by JSON pointer."""
@@ -84,12 +86,38 @@ def test_what_is_near_nothing_is_refused_with_all_there_are(bench, write, experi
 # ---- 5 to 8: the sweep ----
 
 
-def test_a_filter_that_matches_nothing_lists_what_there_is(bench, write, experiment) -> None:
+def test_a_filter_that_matches_nothing_says_what_it_was_held_against(
+    bench, write, experiment
+) -> None:
     file = write(experiment(variants=["reference", "cpu_naive"]))
+    name = json.loads(file.read_text())["name"]
     message = bench.refusal("run", file, "--only", "k77", "--dry-run")
-    assert "--only 'k77' matches nothing; there are" in message
+    assert "--only 'k77' matches nothing" in message
+    assert "names of cells, traces and studies of 1 experiment" in message
     for candidate in ("reference/f32/uniform-100x2-s1/k3/T3/t1", "cpu_naive/f32/"):
-        assert candidate in message
+        assert f"{name}/{candidate}" in message
+    assert len(message.splitlines()) <= 8
+
+
+def test_a_filter_is_found_in_experiment_and_key_as_one(bench, write, experiment) -> None:
+    """`zechner2009.*cpu_scalar` is what comes to mind first."""
+    file = write(experiment(variants=["reference", "cpu_naive"]))
+    name = json.loads(file.read_text())["name"]
+    plan = bench("run", file, "--only", f"^{name}/cpu_.*k3", "--dry-run").stdout
+    assert "cpu_naive/f32/uniform-100x2-s1/k3/" in plan
+    assert "reference/" not in plan
+
+
+def test_a_filter_of_the_suites_experiments_is_refused_in_a_dozen_lines(bench) -> None:
+    names = sorted(path.stem for path in (ROOT / "experiments").glob("*20*.json"))
+    message = bench.refusal("run", *names, "--only", "goldsborough2017.*cpu_naive_3d", "--dry-run")
+    assert "goldsborough2017/cpu_naive_2d/f32/" in message
+    assert len(message.splitlines()) <= 12
+    assert "not a regular expression" in bench.refusal("run", *names, "--only", "(", "--dry-run")
+
+
+def test_a_filter_must_be_a_regular_expression(bench, write, experiment) -> None:
+    file = write(experiment(variants=["reference", "cpu_naive"]))
     assert "not a regular expression" in bench.refusal("run", file, "--only", "(", "--dry-run")
 
 
