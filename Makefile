@@ -21,12 +21,13 @@ export BUILD
 help:
 	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
 	@echo '       SCALE=quick|paper   some ten minutes of measuring on two quick cores (default), or the sizes of the sources'
-	@echo '       ONLY=regex          only the cells whose name matches'
+	@echo '       ONLY=regex          only the cells whose experiment/key matches: ONLY=^zechner2009/ measures one source'
 	@echo '       RESUME=1            continue an interrupted run'
 	@echo 'make test              set up, build, and run all tests'
 	@echo 'make program           set up the C++ side and build $(BUILD)/kmeans-bench, nothing else'
 	@echo 'make build             the same with its tests (TARGET=name: that target alone)'
 	@echo 'make figures           draw all figures, reports and results/index.html again, of all machines'
+	@echo '       ONLY=zechner2009/fig05  only the figures whose experiment/figure matches'
 	@echo 'make report            the same without figure files'
 	@echo '       MACHINE=folder      only of this folder under results/'
 	@echo 'make index             results/index.html alone: which k-means for my data; needs no build'
@@ -83,7 +84,7 @@ run-experiments:
 
 figures:
 	@tools/setup.sh python
-	@tools/draw.sh all $(MACHINE)
+	@tools/draw.sh $(if $(ONLY),figures,all) $(MACHINE) $(if $(ONLY),--only '$(ONLY)')
 
 report:
 	@tools/setup.sh python

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m plots [all|figures|report|index] [DIR ...]: draws what result files hold.
+python -m plots figures --only REGEX [DIR ...]: some figures alone.
 python -m plots compare FILE: draws what kmeans-bench compare found."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 try:
-    from plots import compare_page
+    from plots import compare_page, only
     from plots.comparison import load_comparison
     from plots.index import write_index
     from plots.load import ROOT, Result, ResultError, load_folder
@@ -48,8 +49,15 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         metavar="[all|figures|report|index] DIR",
         help="what to draw (default: all) and from which folders",
     )
-    options = parser.parse_args(argv)
+    parser.add_argument(
+        "--only",
+        metavar="REGEX",
+        help="figures alone: those whose experiment/figure it is found in (zechner2009/fig05)",
+    )
+    options = parser.parse_intermixed_args(argv)
     options.verb = options.what.pop(0) if options.what and options.what[0] in VERBS else "all"
+    if options.only is not None and options.verb != "figures":
+        parser.error(f"--only chooses figures: python -m plots figures --only '{options.only}'")
     options.folders = [Path(name) for name in options.what]
     return options
 
@@ -75,6 +83,23 @@ def _draw(folder: Path, results: Sequence[Result], verb: str) -> None:
             print(f"{name}: not drawn, {absent}" if absent else f"{place}.svg .png")
     if verb in ("all", "report"):
         print(write_report(results, folder))
+
+
+def _draw_only(loaded: Mapping[Path, Sequence[Result]], text: str) -> int:
+    """One source, one figure: nothing else is drawn again."""
+    try:
+        pattern = only.pattern_of(text)
+        chosen = {folder: only.narrowed(own, pattern) for folder, own in loaded.items()}
+        if not any(chosen.values()):
+            every = [result for own in loaded.values() for result in own]
+            raise only.OnlyError(only.takes_none(text, only.names_of(every)))
+    except only.OnlyError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    for folder, results in chosen.items():
+        if results:
+            _draw(folder, results, "figures")
+    return EXIT_OK if all(loaded.values()) else EXIT_BAD_INPUT
 
 
 def _roots(folders: Sequence[Path], verb: str) -> set[Path]:
@@ -140,6 +165,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         # A machine whose files cannot be read keeps none of the others from being drawn.
         loaded = {folder: _load(folder) for folder in folders}
+        if options.only is not None:
+            return _draw_only(loaded, options.only)
         for folder, results in loaded.items():
             if results:
                 _draw(folder, results, options.verb)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from plots import claims, leaderboard, words
+from plots import claims, leaderboard, standing, words
 from plots.captions import build_warning, gpus_of, narrowed_text, partial_text
 from plots.claims import Verdict
 from plots.comparison import Link, comparisons_in
@@ -174,6 +174,12 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
     return Machine(folder.name, model or words.NONE, gpus, runs, link, compared)
 
 
+def _anchor(experiment: str, verdict: Verdict) -> str:
+    """Of what is not tested a report has no row."""
+    tested = verdict.kind != claims.UNTESTED
+    return standing.anchor_of(experiment, verdict) if tested else experiment
+
+
 def groups_of(machines: Sequence[Machine]) -> list[Group]:
     """Every claim that some machine's results answer or should answer, by experiment; those that
     follow a source first, those that ask our own questions alone last."""
@@ -189,7 +195,7 @@ def groups_of(machines: Sequence[Machine]) -> list[Group]:
                 for run in here
             ]
             links = [
-                f"{machine.link}#claim-{name}-{identity}" if machine.link and verdict else None
+                f"{machine.link}#{_anchor(name, verdict)}" if machine.link and verdict else None
                 for machine, verdict in zip(machines, found, strict=True)
             ]
             lines.append(Line(claim, found, links))
@@ -249,6 +255,10 @@ def render(folders: Mapping[Path, Sequence[Result]]) -> str:
         for kind in claims.KINDS
     }
     questions = {one for m in machines for one in claims.statements(m.verdicts, ours=True)}
+    standing_machines, standings = standing.over_machines(
+        {m.name: [(run.result, run.verdicts) for run in m.runs] for m in machines},
+        {m.name: m.link for m in machines},
+    )
     board = leaderboard.assemble(folders, next(iter(folders)).resolve().parent)
     return page(
         "index.html.j2",
@@ -257,6 +267,9 @@ def render(folders: Mapping[Path, Sequence[Result]]) -> str:
         groups=groups,
         statements=len(statements),
         questions=len(questions),
+        standing_machines=standing_machines,
+        standings=standings,
+        source_kinds=standing.kinds_of([p.tally for s in standings for p in s.places if p]),
         somewhere=somewhere,
         maps=maps_of(folders),
         rows=sum(len(problem["rows"]) for problem in board["problems"]),

@@ -333,8 +333,11 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         problems += [p for r in results for p in _problems(place, there, r, names, known)]
         machines.append({"id": folder.name, "name": _machine(results[0])})
     _tell_apart(machines)
+    last = last_measured()
+    start = next((p for p, folder in enumerate(folders) if folder.resolve() == last), None)
     return {
         "machines": machines,
+        "start": start,
         "names": names.rows,
         "problems": problems,
         "models": models,
@@ -350,6 +353,15 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         },
         "points": _points(problems, names),
     }
+
+
+def last_measured() -> Path | None:
+    """The folder that `kmeans-bench run` last wrote results to on this machine."""
+    cache = Path(os.environ.get("KMEANS_BENCH_CACHE") or ROOT / ".cache")
+    try:
+        return Path((cache / "last-measured").read_text(encoding="utf-8").strip()).resolve()
+    except (OSError, ValueError):
+        return None
 
 
 def _tell_apart(machines: list[dict[str, Any]]) -> None:

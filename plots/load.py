@@ -423,7 +423,22 @@ def load_folder(folder: Path) -> list[Result]:
     results = [load_result(path) for path in sorted(folder.glob("*.json"))]
     if not results:
         raise ResultError(f"{folder}: holds no result file (<experiment>.json)")
+    _refuse_two_of_one_experiment(folder, results)
     return together(results)
+
+
+def _refuse_two_of_one_experiment(folder: Path, results: Sequence[Result]) -> None:
+    """One page cannot show both: they have the same names, and a reader could not tell them
+    apart."""
+    seen: dict[str, Result] = {}
+    for result in results:
+        other = seen.setdefault(result.experiment, result)
+        if other is not result:
+            raise ResultError(
+                f"{folder}: {other.path.name} and {result.path.name} both hold the experiment "
+                f"{result.experiment}; move one of them to a folder of its own, or compare them: "
+                f"kmeans-bench compare {other.path.name} {result.path.name}"
+            )
 
 
 def together(results: Sequence[Result]) -> list[Result]:

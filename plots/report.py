@@ -8,6 +8,7 @@ import base64
 import hashlib
 import re
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from plots import claims, leaderboard, words
+from plots import claims, leaderboard, standing, words
 from plots.captions import (
     build_warning,
     doubtful_conditions,
@@ -450,9 +451,9 @@ def _answers(result: Result) -> list[dict[str, Any]]:
 
 
 def _failures(result: Result) -> list[Cell]:
-    """Cells without a time, the unexpected ones first."""
+    """Cells that ran and have no time, the unexpected ones first."""
     order = {status: place for place, status in enumerate(_DIFFERS_FROM_OK)}
-    failed = [cell for cell in result.cells if cell.status != "ok"]
+    failed = [cell for cell in result.cells if cell.status not in ("ok", "skipped")]
     return sorted(failed, key=lambda cell: order.get(status_of(cell), 0))
 
 
@@ -570,17 +571,42 @@ def _by_purpose(result: Result) -> tuple[int, int, str]:
     return (list(GROUPS).index(group_of(result)), first, result.experiment)
 
 
-def _folded(result: Result, tally: str, claims_tally: str) -> str | None:
-    """The line of a section that is folded away: sources and studies, and runs in which nothing was
-    measured; None for the others."""
+def _idle(result: Result) -> str | None:
+    """Why nothing of an experiment ran here; None where something did."""
     done = [c for c in result.cells if c.status != "skipped"]
     done += [one for one in (*result.traces, *result.studies) if one.get("status") != "skipped"]
-    if not done:
-        reasons = dict.fromkeys(text for c in result.cells if (text := reason_of(c)))
-        return "; ".join([f"nothing ran here: {tally}", *list(reasons)[:1]])
+    if done:
+        return None
+    reasons = Counter(text for c in result.cells if (text := reason_of(c)))
+    return next((reason for reason, _ in reasons.most_common(1)), "nothing is planned here")
+
+
+def _idle_text(sections: Sequence[dict[str, Any]]) -> str:
+    """'8 of 20 experiments could not run here: no NVIDIA driver is installed here'."""
+    reasons = Counter(section["idle"] for section in sections if section["idle"])
+    told = "; ".join(reason for reason, _ in reasons.most_common())
+    count = f"{sum(reasons.values())} of {words.many(len(sections), 'experiment')}"
+    return f"{count} could not run here: {told}"
+
+
+def _folded(result: Result, tally: str, claims_tally: str) -> str | None:
+    """The line of a section that is folded away: sources and studies; None for the others."""
     if group_of(result) == "frontier":
         return None
     return "; ".join(filter(None, [tally, claims_tally]))
+
+
+def _skipped(cells: Sequence[Cell]) -> list[str]:
+    """Cells that could not run here, by reason: a line each."""
+    found: dict[str, list[Cell]] = {}
+    for cell in cells:
+        if cell.status == "skipped":
+            found.setdefault(reason_of(cell) or "no reason was given", []).append(cell)
+    return [
+        f"{words.many(len(own), 'cell')} skipped: {reason} "
+        f"({words.listed(list(dict.fromkeys(cell.variant for cell in own)), 12)})"
+        for reason, own in found.items()
+    ]
 
 
 def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
@@ -592,6 +618,7 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
     return {
         "result": result,
         "group": group_of(result),
+        "idle": _idle(result),
         "folded": _folded(result, tally, claims_tally),
         "file": urllib.parse.quote(result.path.name),
         "partial": partial_text(result),
@@ -610,10 +637,16 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "all_ours": all(verdict.ours for verdict in found),
         "pictures": pictures,
         "studies": [_study(study) for study in result.studies],
-        "rows": [row_of(result, cell, with_device, with_computed) for cell in result.cells],
+        "rows": [
+            row_of(result, cell, with_device, with_computed)
+            for cell in result.cells
+            if cell.status != "skipped"
+        ],
         "with_device": with_device,
         "with_computed": with_computed,
         "failures": _failures(result),
+        "skipped": _skipped(result.cells),
+        "untested": standing.untested_text(found),
         "doubts": [
             (cell, word, text)
             for cell in result.cells
@@ -652,7 +685,7 @@ def _tightened(text: str) -> str:
 
 def page(name: str, extras: Extras = PLAIN, **values: Any) -> str:
     """A page from a template: styles and scripts inline, and a policy that admits those alone."""
-    styles = [*extras.styles, template("report.css")]
+    styles = [*extras.styles, template("report.css"), template("standing.css")]
     early, late = extras.early, (*extras.late, template("report.js"))
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
@@ -663,6 +696,7 @@ def page(name: str, extras: Extras = PLAIN, **values: Any) -> str:
     )
     environment.globals.update(
         ABOUT=claims.ABOUT,
+        CLAIM_SIGNS=claims.SIGNS,
         CLAIM_WORDS=claims.WORDS,
         about=about,
         headings=headings,
@@ -670,6 +704,7 @@ def page(name: str, extras: Extras = PLAIN, **values: Any) -> str:
         label_of=label_of,
         label_text=label_text,
         reason_of=reason_of,
+        untested_reason=standing.reason_of,
         shape_text=shape_text,
         shape_title=shape_title,
         short_shape=short_shape,
@@ -706,12 +741,13 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     first, limits = results[0], with_newest_ceilings(results)
     folder = first.path.parent.resolve()
     results = sorted(results, key=_by_purpose)
-    groups = [group_of(result) for result in results]
     sections = [
         _section(result, pictures)
         for result, pictures in zip(results, _pictures(results), strict=True)
     ]
     found = [verdict for section in sections for verdict in section["claims"]]
+    sources = standing.sources_of((section["result"], section["claims"]) for section in sections)
+    groups = [section["group"] for section in sections if not section["idle"]]
     return page(
         "report.html.j2",
         leaderboard.extras(with_chart=False),
@@ -738,7 +774,14 @@ def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
         first_notices=_FIRST_NOTICES,
         unsteady=_unsteady([cell for result in results for cell in result.cells]),
         noted=_noted([cell for result in results for cell in result.cells]),
-        sections=sections,
+        sections=[section for section in sections if not section["idle"]],
+        idle=[section for section in sections if section["idle"]],
+        idle_text=_idle_text(sections),
+        sources=sources,
+        source_kinds=standing.kinds_of([source.tally for source in sources]),
+        sources_untested=standing.untested_text(
+            [entry.verdict for source in sources for entry in source.entries]
+        ),
         total=sum(len(result.cells) for result in results),
         tally=_tally([cell for result in results for cell in result.cells]),
         claims_tally=claims.tally_text(found) if found else None,

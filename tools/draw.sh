@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Draws from results that are there: tools/draw.sh all|figures|report|index [FOLDER under results/]
-# Without a folder: from those of every machine.
+# Draws from results that are there:
+#   tools/draw.sh all|figures|report|index [FOLDER under results/] [--only REGEX]
+# Without a folder: from those of every machine. --only: the figures whose experiment/figure it is
+# found in.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 what=$1
-folder=${2:-}
+shift
+folder=
+if [ $# -gt 0 ] && [ "$1" != --only ]; then
+  folder=$1
+  shift
+fi
 shopt -s nullglob
 found=(results/*/*.json)
 if [ ${#found[@]} -eq 0 ]; then
@@ -25,4 +32,4 @@ if [ -n "$folder" ]; then
   folders=("${folder%/}")
 fi
 
-.venv/bin/python -m plots "$what" ${folders[@]+"${folders[@]}"}
+.venv/bin/python -m plots "$what" ${folders[@]+"${folders[@]}"} "$@"

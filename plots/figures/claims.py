@@ -33,8 +33,14 @@ def _verdicts(result: Result) -> Sequence[Any]:
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
+    from plots.claims import UNTESTED
+    from plots.standing import untested_text
+
+    found = _verdicts(result)
     rows = []
-    for one in _verdicts(result):
+    for one in found:
+        if one.kind == UNTESTED:
+            continue
         color = style.VERDICTS.get(one.kind, style.GREY)
         texts = [
             one.claim["statement"],
@@ -44,6 +50,9 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         ]
         why = one.claim.get("why", "")
         rows.append(Row(texts, why, (None, None, color, None)))
+    untested = untested_text(found)
+    if untested:
+        rows.append(Row(["", "", "", ""], f"{untested}."))
     return draw_table(_COLUMNS, rows)
 
 

@@ -236,11 +236,12 @@ function restore() {
 form.elements.m.append(...(data.machines.length > 1 ? [new Option("all machines", "")] : []), ...data.machines.map((m) => new Option(`${m.name} (${m.id})`, m.id)));
 form.elements.kind.append(...[...new Set(data.problems.map((p) => p.kind).filter(Boolean))].sort().map((kind) => new Option(kind, kind)));
 const exactOnes = (p) => new Set(p.rows.filter((row) => row[2] === 0 && row[4] !== null).map((row) => row[0])).size;
-// A new page opens where the most is known: the machine with the most times of exact answers, and its problem with
-// the most kinds of answers, then of variants.
+// A new page opens on the machine last measured here, else where the most is known: the machine with the most times
+// of exact answers; and at its problem with the most kinds of answers, then of variants.
 const kindsOf = (p) => new Set(p.rows.map((row) => row[2])).size;
 const exactTimes = data.machines.map(() => 0);
 data.problems.forEach((p) => { exactTimes[p.m] += exactOnes(p); });
+if (data.start !== null) exactTimes[data.start] = Infinity;
 const start = [...data.problems].sort((a, b) => exactTimes[b.m] - exactTimes[a.m]
   || kindsOf(b) - kindsOf(a) || b.rows.length - a.rows.length || b.n * b.d * b.k - a.n * a.d * a.k)[0];
 if (start) {

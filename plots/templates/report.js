@@ -62,6 +62,9 @@ function reveal() {
   const target = linked();
   if (!target) return;
   for (let fold = target.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
+  // A section's heading stands in the fold that it is all about.
+  const own = target.querySelector(":scope > details.fold");
+  if (own) own.open = true;
   target.scrollIntoView();
 }
 const shown = () => new Promise((done) => { setTimeout(done, 0); });
@@ -74,3 +77,8 @@ globalThis.unpacked = (async () => {
   reveal();
 })();
 addEventListener("hashchange", () => { globalThis.unpacked.then(reveal); });
+// The same link again changes no address; its fold may have been closed since.
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href^='#']");
+  if (link && link.hash === location.hash) globalThis.unpacked.then(reveal);
+});
