@@ -345,7 +345,15 @@ def picture(_: Machines, block: dict[str, Any]) -> str:
     """Of a figure of a result, or of plots/board_figure.py over several."""
     place = PICTURES / block["file"]
     inside = document_of(block).startswith("docs/")  # as seen from the document
-    return f"![{block['alt']}]({place.relative_to('docs') if inside else place})\n"
+    place = place.relative_to("docs") if inside else place
+    if "narrow" not in block:
+        return f"![{block['alt']}]({place})\n"
+    return (
+        "<picture>\n"
+        f'  <source media="(max-width: 640px)" srcset="{place.with_name(block["narrow"])}">\n'
+        f'  <img src="{place}" alt="{block["alt"]}">\n'
+        "</picture>\n"
+    )
 
 
 def findings(machines: Machines, block: dict[str, Any]) -> str:
@@ -504,6 +512,10 @@ def draw(blocks: dict[str, dict[str, Any]], machines: Machines) -> dict[str, byt
         if block["kind"] == "board":
             runs = [machines.result(one["machine"], one["experiment"]) for one in block["runs"]]
             page = board_figure.draw(runs)
+            if "narrow" in block:
+                narrow = board_figure.draw(runs, narrow=True)
+                drawing.settle(narrow)
+                pictures[block["narrow"]] = drawing.encode(narrow, "svg")
         elif block["kind"] == "picture":
             drawn = drawing.draw(*_figure(machines, block))
             if drawn.picture is None:

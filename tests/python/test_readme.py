@@ -397,6 +397,22 @@ def test_the_board_is_drawn_of_the_best(place: Callable[..., Machines]) -> None:
     assert picture.startswith(b"<?xml")
 
 
+def test_a_board_for_phones_is_a_picture_of_its_own(place: Callable[..., Machines]) -> None:
+    machines = place([_cell("python_sklearn_lloyd", 0.008), _cell("openmp_exact", 0.002)])
+    both = BOARD | {"narrow": "narrow.svg"}
+    text = readme_numbers.picture(machines, both)
+    assert '<source media="(max-width: 640px)" srcset="docs/figures/narrow.svg">' in text
+    assert '<img src="docs/figures/board.svg" alt="Who is nearest">' in text
+    drawn = readme_numbers.draw({"one": both}, machines)
+    assert drawn["board.svg"] == readme_numbers.draw({"one": BOARD}, machines)["board.svg"]
+    wide, narrow = (
+        float(re.search(rb'width="([\d.]+)pt"', drawn[name])[1])
+        for name in ("board.svg", "narrow.svg")
+    )
+    assert narrow < wide / 2
+    assert b": openmp_exact, 2.00 ms -->" in drawn["narrow.svg"]  # beside its problem
+
+
 # --- The command -----------------------------------------------------------------------------
 
 
