@@ -43,7 +43,10 @@ std::size_t likeness(const std::vector<std::string>& wanted, const UnitName& uni
     bool near = false;
     for (const auto& part : parts) {
       within = within || part.find(word) != std::string::npos;
-      near = near || edit_distance(word, part) <= word.size() / 4;
+      // Or the part begins like the word.
+      const std::size_t distance =
+          std::min(edit_distance(word, part), edit_distance(word, part.substr(0, word.size() + 1)));
+      near = near || distance <= word.size() / 4;
     }
     score += within ? 2 * word.size() : near ? word.size() : 0;
   }

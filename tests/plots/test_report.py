@@ -640,7 +640,7 @@ def test_questions_of_our_own_are_no_statements_of_sources(tmp_path: Path, data:
     text = _folders(tmp_path, ("alpha", data), ("alpha", other))
     page = _words(text)
     assert "1 statement of published articles and 2 questions of our own in 2 experiments" in page
-    said, asked = (page.index(t) for t in ("What the sources say, and", "What we ask of our own"))
+    said, asked = (page.index(t) for t in ("Each claim, and", "What we ask of our own"))
     assert said < page.index("small, 3 claims") < asked < page.index("other, 1 question")
     assert "section 3; our question" in page
     assert "section 3; the same statement as small/faster" in page
