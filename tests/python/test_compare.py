@@ -125,7 +125,7 @@ def other_schema(result: dict) -> None:
         (slower(0.01), "--effect 0", 2, "above 0"),
         (slower(0.01), "--effect nan", 2, "give a share"),
         (slower(0.01), "--only (", 2, "not a regular expression"),
-        (slower(0.01), "--only nowhere", 2, "matches no cell"),
+        (slower(0.01), "--only nowhere", 2, "matches nothing"),
         (slower(0.01), "--markdown-limit 1", 2, "--markdown-limit"),
     ],
 )

@@ -182,7 +182,7 @@ def test_out_replaces_the_file_and_leaves_standard_output_alone(tmp_path: Path) 
     [
         (["results/nothing", "--format", "csv"], 2, "nothing"),
         (["ladder", "--format", "xml"], 2, "xml"),
-        (["ladder", "--format", "csv", "--only", "no-such-cell"], 2, "matches no cell"),
+        (["ladder", "--format", "csv", "--only", "no-such-cell"], 2, "matches nothing"),
         (["ladder", "--format", "google-benchmark", "--only", "cuda"], 2, "none is ok"),
         (["ladder", "--format", "csv", "--out", "/proc/no/such/file"], 5, "/proc"),
     ],

@@ -211,7 +211,7 @@ def test_what_takes_too_long_is_left_out_with_its_reason(changed: Any, tmp_path:
 
 def test_bad_requests_and_unusable_machines(changed: Any, tmp_path: Path) -> None:
     file = changed(lambda record: None)
-    assert "matches no cell" in reproduce(file, "--only", "no-such", status=2)
+    assert "matches nothing" in reproduce(file, "--only", "no-such", status=2)
     assert "regular expression" in reproduce(file, "--only", "(", status=2)
     reproduce(tmp_path / "missing.json", status=2)
 
