@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m plots [all|figures|report|index] [DIR ...]: draws what result files hold.
 python -m plots figures --only REGEX [DIR ...]: some figures alone.
-python -m plots compare FILE: draws what kmeans-bench compare found."""
+python -m plots compare FILE, machines FILE: draws what kmeans-bench compare found."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 try:
-    from plots import compare_page, only
+    from plots import compare_page, machines_page, only
+    from plots.compare_page import Picture
     from plots.comparison import load_comparison
     from plots.index import write_index
     from plots.load import ROOT, Result, ResultError, load_folder
+    from plots.machines import load_machines
     from plots.render import write_figures
     from plots.report import write_report
 except ImportError as error:  # the results do not need it; only drawing does
@@ -41,7 +43,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         + ".",
         epilog="DIR is a folder results/<machine>; without one, all of them. index.html is that of "
         "the folder results itself, and always holds all machines. "
-        "compare FILE draws a comparison: see compare --help.",
+        "compare FILE draws a comparison, machines FILE one of machines: see compare --help and "
+        "machines --help.",
     )
     parser.add_argument(
         "what",
@@ -143,11 +146,50 @@ def _compare(argv: list[str]) -> int:
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_OUTPUT_FAILED
+    _print_pictures(page, pictures)
+    return EXIT_OK
+
+
+def _print_pictures(page: Path, pictures: Sequence[Picture]) -> None:
     for picture in pictures:
         place = page.parent / "figures" / picture.name
         absent = picture.absent
         print(f"{picture.name}: not drawn, {absent}" if absent else f"{place}.svg .png")
     print(page)
+
+
+def _machines(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m plots machines",
+        description="Draws figures and machines.html beside a file of kmeans-bench compare "
+        "--machines --json.",
+    )
+    parser.add_argument("file", metavar="FILE", type=Path)
+    parser.add_argument(
+        "places",
+        nargs="*",
+        metavar="DIR",
+        type=Path,
+        help="the folders or files that were compared, in their order (default: where their labels "
+        "say)",
+    )
+    options = parser.parse_args(argv)
+    try:
+        machines = load_machines(options.file)
+        labels = [machines.pairs[0].first["label"]]
+        labels += [pair.second["label"] for pair in machines.pairs]
+        if options.places and len(options.places) != len(labels):
+            print(f"error: {len(labels)} machines, {len(options.places)} places", file=sys.stderr)
+            return EXIT_BAD_INPUT
+        places = options.places or [_place(label) for label in labels]
+        page, pictures = machines_page.write(machines, dict(zip(labels, places, strict=True)))
+    except ResultError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return EXIT_BAD_INPUT
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return EXIT_OUTPUT_FAILED
+    _print_pictures(page, pictures)
     return EXIT_OK
 
 
@@ -155,6 +197,8 @@ def main(argv: list[str] | None = None) -> int:
     argv = sys.argv[1:] if argv is None else argv
     if argv[:1] == ["compare"]:
         return _compare(argv[1:])
+    if argv[:1] == ["machines"]:
+        return _machines(argv[1:])
     options = _arguments(argv)
     folders = [folder.resolve() for folder in options.folders]
     if not folders and RESULTS.is_dir():

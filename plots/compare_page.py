@@ -217,7 +217,7 @@ def render(
     )
 
 
-def _write_picture(place: int, name: str, drawing: Drawing, folder: Path) -> Picture:
+def write_picture(place: int, name: str, drawing: Drawing, folder: Path) -> Picture:
     """A figure for the page, and alone as files."""
     title = drawing.figure["title"]
     files = {kind: folder / f"{name}.{kind}" for kind in ("svg", "png")}
@@ -249,6 +249,6 @@ def write(
     folder = comparison.path.parent / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     drawings = draw_all(comparison, before, after)
-    pictures = [_write_picture(place, *one, folder) for place, one in enumerate(drawings)]
+    pictures = [write_picture(place, *one, folder) for place, one in enumerate(drawings)]
     text = render(comparison, pictures, (base, new), (before, after))
     return write_page(comparison.path.parent / PAGE, text), pictures

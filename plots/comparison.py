@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
+import os
 import urllib.parse
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from plots import machines
 from plots.load import ROOT, Interval, ResultError, read_checked
-from plots.words import count, many
+from plots.words import count, listed, many
 
 COMPARISON_VERSION = 2
 PAGE = "comparison.html"
@@ -241,12 +243,30 @@ class Link:
     base: str
     href: str
     text: str
-    outcome: str
+
+
+def _machines_in(folder: Path) -> list[Link]:
+    """Comparisons with other machines; they lie in the folder of one of the two."""
+    places = [*folder.glob("compare-*/machines.json")]
+    places += folder.parent.glob(f"*/compare-{folder.name}/machines.json")
+    found = []
+    for path in sorted(places):
+        if not (path.parent / machines.PAGE).is_file():
+            continue
+        try:
+            pairs = machines.load_machines(path).pairs
+        except ResultError:
+            continue
+        names = [pairs[0].first, *(pair.second for pair in pairs)]
+        others = [name["label"] for name in names if Path(name["label"]).name != folder.name]
+        href = urllib.parse.quote(os.path.relpath(path.parent / machines.PAGE, folder))
+        found.append(Link(listed(others), href, pairs[0].sentences[0]))
+    return found
 
 
 def comparisons_in(folder: Path) -> list[Link]:
     """Of results/<machine>/compare-*/, those with a page and a file that can be read."""
-    found = []
+    found = _machines_in(folder)
     for path in sorted(folder.glob("compare-*/comparison.json")):
         if not (path.parent / PAGE).is_file():
             continue
@@ -262,8 +282,7 @@ def comparisons_in(folder: Path) -> list[Link]:
             Link(
                 comparison.base["label"],
                 urllib.parse.quote(f"{path.parent.name}/{PAGE}"),
-                ", ".join(parts),
-                comparison.outcome,
+                f"gate {comparison.outcome}; {', '.join(parts)}",
             )
         )
     return found

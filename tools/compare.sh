@@ -7,9 +7,11 @@
 # compare-<base> in NEW's folder, where NEW's report finds it. BUILD names the build folder.
 # What lies there stays until there is a new comparison: a refusal leaves it alone.
 #
-# Results of different machines are compared too, which is said; not under a gate, where a machine
-# would be taken for a program. The exit status is that of `kmeans-bench compare`: with --gate or
-# GATE=1, 1 where the new result is worse. `make compare` ends with 2 instead, whatever failed.
+# Results of different machines are compared as machines (`compare --machines`), which is said; not
+# under a gate, where a machine would be taken for a program. Then the files are machines.json,
+# summary.md, machines.html and figures/. The exit status is that of `kmeans-bench compare`: with
+# --gate or GATE=1, 1 where the new result is worse; of machines, 4 where exact answers disagree.
+# `make compare` ends with 2 instead, whatever failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,7 +43,11 @@ new=$(place_of "$2")
 shift 2
 [ -z "${GATE:-}" ] || set -- --gate "$@"
 gated=
-for option in "$@"; do [ "$option" != --gate ] || gated=1; done
+machines=
+for option in "$@"; do
+  [ "$option" != --gate ] || gated=1
+  [ "$option" != --machines ] || machines=1
+done
 
 name=$(basename "$base" .json)
 folder=$new
@@ -56,25 +62,37 @@ work=$(mktemp -d "$(realpath "$beside")/.compare-XXXXXX") || exit 5
 trap 'rm -rf "$work"' EXIT
 
 compare() {
-  "$program" compare "$base" "$new" --json "$work/comparison.json" \
-    --markdown "$work/summary.md" "$@"
+  "$program" compare "$base" "$new" --json "$work/$1.json" --markdown "$work/summary.md" "${@:2}"
 }
 
 status=0
-compare "$@" 2>"$work/refusal" || status=$?
-cat "$work/refusal" >&2
-if [ "$status" -eq 2 ] && [ -z "$gated" ] && grep -q -e '--cross-hardware' "$work/refusal"; then
-  echo 'compare: the machines differ; compared all the same (--cross-hardware): a ratio is then one'
-  echo 'compare: of machines and of programs together'
+if [ -z "$machines" ]; then
+  compare comparison "$@" 2>"$work/refusal" || status=$?
+  if [ "$status" -eq 2 ] && [ -z "$gated" ] && grep -q -e '--cross-hardware' "$work/refusal"; then
+    echo 'compare: the machines differ, so they are compared as machines (compare --machines)'
+    machines=1
+    set -- --machines "$@"
+  else
+    cat "$work/refusal" >&2
+  fi
+fi
+if [ -n "$machines" ]; then
   status=0
-  compare "$@" --cross-hardware || status=$?
+  compare machines "$@" || status=$?
 fi
 
-if [ -f "$work/comparison.json" ]; then
+kind=comparison
+[ -z "$machines" ] || kind=machines
+if [ -f "$work/$kind.json" ]; then
   mkdir -p "$out" || exit 5
-  rm -f "$out/comparison.html"
-  mv "$work/comparison.json" "$work/summary.md" "$out" || exit 5
-  .venv/bin/python -m plots compare "$out/comparison.json" --base "$base" --new "$new" || {
+  rm -f "$out"/{comparison,machines}.{html,json}
+  mv "$work/$kind.json" "$work/summary.md" "$out" || exit 5
+  if [ -n "$machines" ]; then
+    draw=(machines "$out/machines.json" "$base" "$new")
+  else
+    draw=(compare "$out/comparison.json" --base "$base" --new "$new")
+  fi
+  .venv/bin/python -m plots "${draw[@]}" || {
     drawn=$?
     [ "$status" -ne 0 ] || status=$drawn
   }

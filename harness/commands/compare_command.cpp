@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/commands/commands.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "harness/compare/compare.h"
 #include "harness/compare/interleave.h"
+#include "harness/compare/machines.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
@@ -36,12 +39,15 @@ struct CompareOptions {
   std::string undecided;
   int markdown_kib = kMarkdownKib;
   std::string experiment;
+  std::vector<std::string> others;  ///< With --machines, beyond the third.
   std::string scale = "quick";
   std::string out = "compared";
   double minutes = 10;
   std::uint64_t order_seed = 1;
   int threads = 0;
   bool run = false;
+  bool machines = false;
+  bool same_commit = false;
   bool resume = false;
   bool gate = false;
   bool all = false;
@@ -114,18 +120,86 @@ bool measured_in_turns(const CompareOptions& options, const CompareSettings& set
   return measure_in_turns(turns);
 }
 
+void refuse_two_outputs(const CompareOptions& options) {
+  if (options.markdown != "-" || options.json_file != "-") return;
+  throw InputError(
+      "--markdown - and --json - would both go to standard output; name a file for "
+      "one of them");
+}
+
+/// Standard output has the text, or what `-` asked for instead.
+void print_outputs(const CompareOptions& options, const nlohmann::json& json,
+                   const std::string& markdown, const std::string& text) {
+  if (!options.json_file.empty() && options.json_file != "-") {
+    write_json_file(options.json_file, json);
+  }
+  if (!options.markdown.empty() && options.markdown != "-") {
+    write_file_atomically(options.markdown, markdown);
+  }
+  const std::string shown = options.markdown == "-"    ? markdown
+                            : options.json_file == "-" ? presentable(json).dump(1) + "\n"
+                                                       : text;
+  std::fputs(shown.c_str(), stdout);
+}
+
+/// Labels of several results: as short as they can be and still differ.
+std::vector<std::string> labels_of(const std::vector<std::string>& places) {
+  std::vector<std::string> labels;
+  for (int parts = 1; parts <= 3; ++parts) {
+    labels.clear();
+    for (const auto& place : places) labels.push_back(label_of(place, parts));
+    if (std::set<std::string>(labels.begin(), labels.end()).size() == labels.size()) break;
+  }
+  return labels;
+}
+
+int compare_machine_results(const CompareOptions& options) {
+  if (options.run || options.gate || !options.undecided.empty() || options.steady_clock ||
+      options.allow_missing || options.geometric_mean) {
+    throw InputError(
+        "--machines compares machines, not builds: it has no --run, --gate, --undecided, "
+        "--steady-clock, --allow-missing and --geometric-mean");
+  }
+  std::vector<std::string> places{options.base, options.changed};
+  if (!options.experiment.empty()) places.push_back(options.experiment);
+  places.insert(places.end(), options.others.begin(), options.others.end());
+  refuse_two_outputs(options);
+  MachinesSettings settings;
+  settings.effect = share("--effect", options.effect, 10);
+  settings.same_commit = options.same_commit;
+  if (!options.only.empty()) settings.only = Pattern(options.only);
+  const auto labels = labels_of(places);
+  std::vector<MachineResults> machines;
+  std::vector<NamedFile> inputs;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    machines.push_back({labels[i], load_results(places[i])});
+    for (const auto& file : machines.back().files) {
+      inputs.push_back({"which is compared", file.path});
+    }
+  }
+  check_outputs({{"--json", options.json_file}, {"--markdown", options.markdown}}, inputs);
+  const auto pairs = compare_machines(machines, settings);
+  print_outputs(options, machines_to_json(pairs, settings),
+                machines_to_markdown(pairs, options.all), machines_to_text(pairs, options.all));
+  const bool agree = std::all_of(pairs.begin(), pairs.end(), [](const MachinePair& pair) {
+    return pair.disagreements.empty();
+  });
+  return agree ? kExitOk : kExitCellsFailed;
+}
+
 int compare_files(const CompareOptions& options) {
+  if (options.machines) return compare_machine_results(options);
+  if (options.same_commit || !options.others.empty()) {
+    throw InputError(options.same_commit ? "--same-commit is for compare --machines"
+                                         : "more than two results are for compare --machines");
+  }
   if (options.run == options.experiment.empty()) {
     throw InputError(options.run
                          ? "--run needs two programs and an experiment: compare --run OLD NEW "
                            "EXPERIMENT"
                          : "compare takes two results; an experiment is for compare --run");
   }
-  if (options.markdown == "-" && options.json_file == "-") {
-    throw InputError(
-        "--markdown - and --json - would both go to standard output; name a file for "
-        "one of them");
-  }
+  refuse_two_outputs(options);
   CompareSettings settings;
   settings.effect = share("--effect", options.effect, 10);
   settings.false_discovery_rate = share("--fdr", options.false_discovery_rate, 0.5);
@@ -160,24 +234,15 @@ int compare_files(const CompareOptions& options) {
     for (const auto& file : base) add_unit_names(file, units);
     throw InputError(takes_none(options.only, units));
   }
-  const bool json_alone = options.json_file == "-";
-  if (!options.json_file.empty() && !json_alone) {
-    write_json_file(options.json_file, to_json(comparison));
-  }
   std::string markdown;
   if (!options.markdown.empty()) {
-    const std::string whole = options.json_file.empty() || json_alone
+    const std::string whole = options.json_file.empty() || options.json_file == "-"
                                   ? "kmeans-bench compare with --json or --all"
                                   : label_of(options.json_file);
     markdown = to_markdown(comparison, options.all,
                            static_cast<std::size_t>(options.markdown_kib) * 1024, whole);
   }
-  const bool markdown_alone = options.markdown == "-";
-  if (!markdown.empty() && !markdown_alone) write_file_atomically(options.markdown, markdown);
-  const std::string text = markdown_alone ? markdown
-                           : json_alone   ? presentable(to_json(comparison)).dump(1) + "\n"
-                                          : to_text(comparison, options.all);
-  std::fputs(text.c_str(), stdout);
+  print_outputs(options, to_json(comparison), markdown, to_text(comparison, options.all));
   return options.gate ? exit_status(comparison.gate.outcome, options.undecided) : kExitOk;
 }
 
@@ -192,7 +257,15 @@ void add_compare_command(CLI::App& app, Action& action) {
                    "Result file, or folder results/<machine>; with --run a program")
       ->required();
   command->add_option("new", options->changed, "The same, of what is to be judged")->required();
-  command->add_option("experiment", options->experiment, "With --run: what both are to run");
+  command->add_option("experiment", options->experiment,
+                      "With --run: what both are to run; with --machines a third result");
+  command->add_option("others", options->others, "With --machines: further results");
+  command->add_flag("--machines", options->machines,
+                    "The results are of different machines: which is faster, by how much, at which "
+                    "shape;\nothers against the first. Exit 4 when answers of exact variants "
+                    "disagree");
+  command->add_flag("--same-commit", options->same_commit,
+                    "With --machines: refuse results of different commits");
   command->add_flag("--run", options->run,
                     "base and new are two builds of kmeans-bench: measure them in\nturns, process "
                     "by process, until every cell is decided");
@@ -242,6 +315,10 @@ void add_compare_command(CLI::App& app, Action& action) {
   command->add_flag("--all", options->all, "Show the cells that are the same, too");
   command->add_flag("--geometric-mean", options->geometric_mean,
                     "Also the geometric mean of all ratios");
+  command->footer(
+      "Exit codes: 0 compared; 1 and 6 with --gate: failed, undecided; 2 bad input or other "
+      "hardware;\n4 with --machines: answers of exact variants disagree; 5 an output cannot be "
+      "written.");
   command->callback([options, &action] { action = [options] { return compare_files(*options); }; });
 }
 

@@ -850,7 +850,8 @@ void refuse_other_hardware(
   if (list.empty()) return;
   throw InputError("base and new come from different hardware:" + list +
                    "\nA difference in time is then no regression. Measure the base on this "
-                   "machine, or compare machines with --cross-hardware");
+                   "machine, or ask which machine is faster with --machines (cell by cell, as if "
+                   "it were one: --cross-hardware)");
 }
 
 /// Worst first: correctness apart, the largest slowdown leads, then the largest gain, then what is

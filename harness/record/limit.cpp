@@ -25,18 +25,24 @@ double point_bytes(const Shape& shape) {
   return sizes.scalar * sizes.n * sizes.d;
 }
 
-double gpu_bandwidth(const json& ceilings, const Shape& shape) {
+struct Bandwidth {
+  double gbytes_per_second = 0;
+  bool from_cache = false;
+};
+
+Bandwidth gpu_bandwidth(const json& ceilings, const Shape& shape) {
   // The array that the cache's bandwidth is measured on is half as large as the cache.
   const double cache = 2 * number(part(part(ceilings, "details"), "bytes"), "l2");
   const double cached = number(ceilings, "read_gbytes_per_second_l2");
-  if (cached > 0 && point_bytes(shape) <= cache) return cached;
-  return number(ceilings, "read_gbytes_per_second");
+  if (cached > 0 && point_bytes(shape) <= cache) return {cached, true};
+  return {number(ceilings, "read_gbytes_per_second"), false};
 }
 
-double cpu_bandwidth(const json& ceilings, std::optional<double> cache_bytes, const Shape& shape) {
+Bandwidth cpu_bandwidth(const json& ceilings, std::optional<double> cache_bytes,
+                        const Shape& shape) {
   const double cached = number(ceilings, "read_gbytes_per_second_cache");
-  if (cached > 0 && cache_bytes && point_bytes(shape) <= *cache_bytes) return cached;
-  return number(ceilings, "read_gbytes_per_second");
+  if (cached > 0 && cache_bytes && point_bytes(shape) <= *cache_bytes) return {cached, true};
+  return {number(ceilings, "read_gbytes_per_second"), false};
 }
 
 double cpu_arithmetic(const json& ceilings, Precision precision, int threads) {
@@ -65,14 +71,17 @@ std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> c
                                    const Shape& shape, int threads, bool gpu,
                                    const json& streamed) {
   const json own = gpu ? part(ceilings, "gpu") : ceilings;
-  const double bandwidth = gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
+  const auto [bandwidth, from_cache] =
+      gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
   const double arithmetic =
       gpu ? fastest_of_gpu(own, shape.precision) : cpu_arithmetic(own, shape.precision, threads);
   Limit limit;
   const auto bound = [&](double seconds, const char* by) {
-    if (seconds > limit.seconds) limit = {seconds, by};
+    if (seconds > limit.seconds) limit = {seconds, by, false};
   };
-  if (bandwidth > 0) bound(compulsory_bytes(shape) / (bandwidth * 1e9), "bandwidth");
+  if (bandwidth > 0) {
+    limit = {compulsory_bytes(shape) / (bandwidth * 1e9), "bandwidth", from_cache};
+  }
   if (arithmetic > 0) bound(operations_2nkd(shape) / (arithmetic * 1e9), "arithmetic");
   const double sent = number(streamed, "bytes_per_iteration");
   const double disk = number(streamed, "disk_gbytes_per_second");

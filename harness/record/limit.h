@@ -16,6 +16,7 @@ struct Limit {
   double seconds = 0;
   std::string
       binds;  ///< "bandwidth", "arithmetic", "a grid barrier", "the disk" or "the link to the GPU".
+  bool from_cache = false;  ///< Of "bandwidth": the points fit into the cache.
 };
 
 /// GFLOP/s of the fastest arithmetic of a GPU, matrix units included, by its `ceilings`: of float64 alone for f64, else

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/compare/machines.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "harness/record/measures.h"
+#include "harness/support/errors.h"
+
+namespace kmeans {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+/// An exact cell on a GPU; processes differ by a thousandth.
+json gpu_cell(const std::string& variant, std::int64_t n, std::int64_t d, std::int64_t k,
+              double seconds, int processes = 3, bool exact = true) {
+  std::vector<std::vector<double>> samples;
+  for (int p = 0; p < processes; ++p) {
+    samples.push_back({seconds * (1 + 0.001 * p), seconds * (1 + 0.001 * p)});
+  }
+  const std::string dataset = "blobs" + std::to_string(n) + "x" + std::to_string(d);
+  return {{"key", variant + "/f32/" + dataset + "/k" + std::to_string(k) + "/T5/t1"},
+          {"experiment", "e"},
+          {"variant", variant},
+          {"backend", "cuda"},
+          {"dataset", dataset},
+          {"n", n},
+          {"d", d},
+          {"k", k},
+          {"precision", "f32"},
+          {"exact", exact},
+          {"threads", 1},
+          {"init", "random:1"},
+          {"iterations", 5},
+          {"status", "ok"},
+          {"reason", nullptr},
+          {"samples_seconds_per_iteration", samples},
+          {"seconds_per_iteration", summarise_processes(samples)},
+          {"unsteady", json::array()},
+          {"noted", json::array()},
+          {"inertia", 12.5},
+          {"label_hash", "0123456789abcdef"},
+          {"centroid_hash", "fedcba9876543210"},
+          {"empty_clusters", 0},
+          {"bit_equal_across_processes", true},
+          {"library", json::object()},
+          {"gpu", {{"name", "a GPU"}}},
+          {"verification", {{"passed", true}}}};
+}
+
+// Points of 1 GB: an iteration reads them in 0.5 ms at 2 000 GB/s, in 0.25 ms at 4 000.
+constexpr std::int64_t kMany = 2'500'000;
+json reading(double seconds) { return gpu_cell("cuda_a", kMany, 100, 2, seconds); }
+// 2nkd = 2e11 in 1 ms at 200 TFLOP/s.
+json multiplying(double seconds) { return gpu_cell("cuda_a", 100'000, 1000, 1000, seconds); }
+json tiny(double seconds) { return gpu_cell("cuda_a", 100, 2, 4, seconds); }
+
+MachineResults machine(const std::string& label, const std::string& gpu, double gbytes,
+                       const std::vector<json>& cells, const std::string& commit = "abc",
+                       int schema = 2) {
+  json file = json::parse(R"({
+ "experiment": "e", "scale": "quick", "complete": true,
+ "context": {
+  "suite": {"version": "0.1.0", "git_dirty": false, "build_type": "Release", "sanitizers": "",
+            "compiler": "GNU 12", "variant_flags": "", "march": "native", "cuda": ""},
+  "command_line": "kmeans-bench run e", "started": "2026-01-01T00:00:00Z", "finished": null,
+  "machine": {"id": "m",
+              "cpu": {"model": "A", "logical_cores": 2, "usable_threads": 2, "governor": null},
+              "memory": {"total_bytes": 1000}, "os": {"kernel": "6"}, "libraries": {}},
+  "ceilings": {"gpu": {"fma_gflops": {"f32": 50000}, "gemm_gflops": {"int8": 200000},
+                       "read_gbytes_per_second_l2": 8000, "grid_barrier_seconds": 1e-6,
+                       "details": {"bytes": {"l2": 20000000}}}},
+  "environment": {"variables": {}, "neutralised": [], "warnings": []},
+  "threads": 2, "seeds": {}, "run_order": []},
+ "spec": {"name": "e", "title": "t"}, "traces": [], "studies": []})");
+  file["schema_version"] = schema;
+  file["context"]["suite"]["git_commit"] = commit;
+  file["context"]["ceilings"]["gpu"]["read_gbytes_per_second"] = gbytes;
+  file["context"]["machine"]["gpus"] = json::array();
+  if (!gpu.empty()) file["context"]["machine"]["gpus"].push_back({{"name", gpu}});
+  for (const auto& cell : cells) {
+    file["context"]["datasets"][cell.at("dataset").get<std::string>()] = {
+        {"spec", json::object()},
+        {"scalar", "f32"},
+        {"sha256", "aaaaaaaaaaaaaaaa"},
+        {"n", cell.at("n")},
+        {"d", cell.at("d")}};
+  }
+  file["cells"] = cells;
+  file["planned_cells"] = cells.size();
+  if (schema == 1) {
+    for (auto& cell : file["cells"]) {
+      cell.erase("unsteady");
+      cell.erase("noted");
+      cell["suspect"] = json::array();
+    }
+  }
+  return {label, {parse_result_file(file.dump(), label + ".json")}};
+}
+
+MachineResults h100(const std::vector<json>& cells) {
+  return machine("results/a", "NVIDIA H100 80GB HBM3", 2000, cells);
+}
+MachineResults h200(const std::vector<json>& cells, const std::string& commit = "abc") {
+  return machine("results/b", "NVIDIA H200", 4000, cells, commit);
+}
+
+MachinePair compared_machines(const MachineResults& first, const MachineResults& second,
+                              const MachinesSettings& settings = {}) {
+  return compare_machines({first, second}, settings).front();
+}
+
+TEST(CompareMachines, SayInOneSentenceWhichIsFasterWhere) {
+  const auto pair = compared_machines(h100({reading(0.00060), multiplying(0.002), tiny(1.0e-5)}),
+                                      h200({reading(0.00040), multiplying(0.002), tiny(1.25e-5)}));
+  EXPECT_EQ(pair.sentences.front(),
+            "The H200, against the H100, is 1.50 times as fast where points are read from memory; "
+            "equal where products bind; slower where launches and barriers bind (0.80 times as "
+            "fast).");
+  EXPECT_EQ(pair.sentences.back(), "The answers of all 3 exact cells agree to the last bit.");
+  for (const auto& text : {machines_to_text({pair}, false), machines_to_markdown({pair}, true)}) {
+    EXPECT_THAT(text, HasSubstr("1.50 times as fast where points are read"));
+    EXPECT_THAT(text, Not(HasSubstr("ate: ")));  // no gate
+    EXPECT_THAT(text, Not(HasSubstr("LOST")));
+  }
+  EXPECT_EQ(machines_to_text({pair}, false).find("The H200"), 0U) << "the answer comes first";
+}
+
+TEST(CompareMachines, GiveTheLimitsOfBothForEveryCell) {
+  const auto pair = compared_machines(h100({reading(0.0006)}), h200({reading(0.0004)}));
+  ASSERT_EQ(pair.cells.size(), 1U);
+  const MachineCell& cell = pair.cells.front();
+  EXPECT_EQ(cell.kind, WorkKind::memory);
+  ASSERT_TRUE(cell.limits.first && cell.limits.second);
+  EXPECT_NEAR(cell.limits.first->seconds / cell.limits.second->seconds, 2, 1e-9);
+  EXPECT_EQ(pair.first.at("limits").at("gpu").at("read_gbytes_per_second"), 2000);
+}
+
+TEST(CompareMachines, CallWorkFarFromItsLimitByNoLimit) {
+  const auto pair = compared_machines(h100({reading(0.006)}), h200({reading(0.006)}));
+  EXPECT_EQ(pair.cells.front().kind, WorkKind::other);
+}
+
+TEST(CompareMachines, GiveEachRatioAnInterval) {
+  const auto pair = compared_machines(h100({reading(0.0006)}), h200({reading(0.0004)}));
+  const SpeedRatio& speed = pair.cells.front().speed;
+  EXPECT_NEAR(speed.ratio, 1.5, 1e-9);
+  ASSERT_TRUE(speed.low && speed.high);
+  // Of three processes a side: the smallest and the largest quotient.
+  EXPECT_NEAR(*speed.low, 1.5 / 1.002, 1e-9);
+  EXPECT_NEAR(*speed.high, 1.5 * 1.002, 1e-9);
+  EXPECT_NEAR(speed.confidence, 0.9, 1e-9);
+  const auto many = compared_machines(h100({gpu_cell("cuda_a", kMany, 100, 2, 0.0006, 6)}),
+                                      h200({gpu_cell("cuda_a", kMany, 100, 2, 0.0004, 6)}));
+  EXPECT_EQ(many.cells.front().speed.confidence, 0.95);
+  EXPECT_GT(*many.cells.front().speed.low, 1.5 / 1.005);
+  const auto two = compared_machines(h100({gpu_cell("cuda_a", kMany, 100, 2, 0.0006, 2)}),
+                                     h200({gpu_cell("cuda_a", kMany, 100, 2, 0.0004, 2)}));
+  EXPECT_FALSE(two.cells.front().speed.low);
+  EXPECT_EQ(two.cells.front().verdict, MachineVerdict::undecided);
+}
+
+TEST(CompareMachines, HoldADirectionOnlyWhereTheWholeIntervalLiesOnItsSide) {
+  const auto verdict = [](double low, double high) {
+    return verdict_of({(low + high) / 2, low, high, 0.95}, 0.05);
+  };
+  EXPECT_EQ(verdict(1.01, 1.2), MachineVerdict::faster);
+  EXPECT_EQ(verdict(0.7, 0.99), MachineVerdict::slower);
+  EXPECT_EQ(verdict(0.6, 1.38), MachineVerdict::undecided);
+  EXPECT_EQ(verdict(0.97, 1.04), MachineVerdict::equal);
+  EXPECT_EQ(verdict_of({1.5, std::nullopt, std::nullopt, 0}, 0.05), MachineVerdict::undecided);
+}
+
+TEST(CompareMachines, TakeTheFastestExactCellOfAShape) {
+  const auto cells = [](double exact, double slow, double rounded) {
+    return std::vector<json>{gpu_cell("cuda_slow", kMany, 100, 2, slow),
+                             gpu_cell("cuda_exact_one", kMany, 100, 2, exact),
+                             gpu_cell("cuda_rounds", kMany, 100, 2, rounded, 3, false)};
+  };
+  const auto pair =
+      compared_machines(h100(cells(0.0006, 0.0009, 0.0005)), h200(cells(0.0004, 0.0009, 0.0005)));
+  ASSERT_EQ(pair.cells.size(), 3U);
+  EXPECT_EQ(std::count_if(pair.cells.begin(), pair.cells.end(),
+                          [](const MachineCell& cell) { return cell.fastest; }),
+            1);
+  EXPECT_EQ(pair.cells.front().key.variant, "cuda_exact_one");
+  ASSERT_EQ(pair.groups.size(), 1U);
+  EXPECT_EQ(pair.groups.front().shapes, 1U);
+}
+
+TEST(CompareMachines, HaveNoCommonRatioForShapesOfBothKinds) {
+  const auto cells = [](double first, double second) {
+    return std::vector<json>{gpu_cell("cuda_a", kMany, 100, 2, first),
+                             gpu_cell("cuda_a", kMany, 110, 2, second)};
+  };
+  const auto pair = compared_machines(h100(cells(0.0006, 0.0006)), h200(cells(0.0004, 0.0009)));
+  ASSERT_EQ(pair.groups.size(), 1U);
+  EXPECT_EQ(pair.groups.front().verdict, MachineVerdict::mixed);
+  EXPECT_THAT(pair.sentences.front(),
+              HasSubstr("faster at 1 and slower at 1 of 2 shapes where points are read from memory "
+                        "(from 0.67 times as fast at 2.5M x 110, k 2"));
+}
+
+TEST(CompareMachines, CallAGroupEqualWhereFewShapesAreNot) {
+  std::vector<json> first;
+  std::vector<json> second;
+  for (int i = 0; i < 14; ++i) {
+    first.push_back(gpu_cell("cuda_a", kMany, 100 + i, 2, 0.0006));
+    second.push_back(gpu_cell("cuda_a", kMany, 100 + i, 2,
+                              i == 0   ? 0.0005
+                              : i == 1 ? 0.0007
+                                       : 0.0006));
+  }
+  const auto pair = compared_machines(h100(first), h200(second));
+  ASSERT_EQ(pair.groups.size(), 1U);
+  EXPECT_EQ(pair.groups.front().verdict, MachineVerdict::equal);
+  EXPECT_THAT(
+      pair.sentences.front(),
+      HasSubstr("equal at 12 of 14 shapes where points are read from memory (0.86 to 1.20)"));
+}
+
+TEST(CompareMachines, SayInTheFirstSentenceThatCommitsDiffer) {
+  const auto first = h100({reading(0.0006)});
+  const auto second = h200({reading(0.0004)}, "0123456789abcdef");
+  EXPECT_THAT(compared_machines(first, second).sentences.front(),
+              HasSubstr("the programs differ too (commits abc against 0123456), so a ratio is of "
+                        "machine and program together"));
+  MachinesSettings settings;
+  settings.same_commit = true;
+  EXPECT_THROW(compared_machines(first, second, settings), InputError);
+  EXPECT_NO_THROW(compared_machines(first, h200({reading(0.0004)}), settings));
+}
+
+TEST(CompareMachines, LeaveOutFilesOfAnotherSchemaVersion) {
+  const auto old = machine("results/b", "NVIDIA H200", 4000, {reading(0.0004)}, "abc", 1);
+  EXPECT_THROW(compared_machines(h100({reading(0.0006)}), old), InputError);
+  MachineResults both = h200({reading(0.0004)});
+  both.files.push_back(old.files.front());
+  both.files.back().experiment = "other";
+  MachineResults first = h100({reading(0.0006)});
+  first.files.push_back(first.files.front());
+  first.files.back().experiment = "other";
+  const auto pair = compared_machines(first, both);
+  EXPECT_EQ(pair.cells.size(), 1U);
+  ASSERT_EQ(pair.left_out.size(), 1U);
+  EXPECT_THAT(pair.left_out.front(), HasSubstr("other: the files have versions 2 and 1"));
+}
+
+TEST(CompareMachines, AreLoudWhereExactAnswersDisagree) {
+  json wrong = reading(0.0004);
+  wrong["label_hash"] = "ffffffffffffffff";
+  const auto pair = compared_machines(h100({reading(0.0006)}), h200({wrong}));
+  ASSERT_EQ(pair.disagreements.size(), 1U);
+  EXPECT_THAT(pair.disagreements.front(),
+              HasSubstr("hash 0123456789abcdef on H100, ffffffffffffffff on H200"));
+  EXPECT_THAT(pair.sentences.back(), HasSubstr("ANSWERS DISAGREE: 1 finding"));
+  EXPECT_THAT(machines_to_markdown({pair}, false), HasSubstr("**ANSWERS DISAGREE"));
+  // A variant that rounds may have other bits.
+  json rounds = gpu_cell("cuda_a", kMany, 100, 2, 0.0004, 3, false);
+  json other = rounds;
+  other["label_hash"] = "ffffffffffffffff";
+  EXPECT_THAT(compared_machines(h100({rounds}), h200({other})).disagreements, IsEmpty());
+}
+
+TEST(CompareMachines, AreLoudWhereOneIsWrong) {
+  json wrong = tiny(0);
+  wrong["status"] = "wrong";
+  wrong["reason"] = "a label";
+  wrong["samples_seconds_per_iteration"] = json::array();
+  for (const char* key :
+       {"seconds_per_iteration", "inertia", "label_hash", "centroid_hash", "empty_clusters"}) {
+    wrong[key] = nullptr;
+  }
+  const auto one = [&](bool first_is_wrong) {
+    const std::vector<json> broken{reading(0.0004), wrong};
+    const std::vector<json> right{reading(0.0004), tiny(1e-5)};
+    return compared_machines(h100(first_is_wrong ? broken : right),
+                             h200(first_is_wrong ? right : broken));
+  };
+  for (const bool first : {true, false}) {
+    const auto pair = one(first);
+    EXPECT_EQ(pair.disagreements.size(), 1U) << first;
+    EXPECT_EQ(pair.untimed, 1U);
+  }
+}
+
+TEST(CompareMachines, CountWhatOnlyOneHas) {
+  const auto pair = compared_machines(h100({reading(0.0006), tiny(1e-5)}),
+                                      h200({reading(0.0004), multiplying(0.001)}));
+  EXPECT_EQ(pair.cells.size(), 1U);
+  EXPECT_EQ(pair.first_alone, 1U);
+  EXPECT_EQ(pair.second_alone, 1U);
+  EXPECT_THAT(machines_to_text({pair}, false),
+              HasSubstr("1 cell timed on both, 1 on H100 alone, 1 on H200 alone."));
+  EXPECT_THROW(compared_machines(h100({reading(0.0006)}), h200({tiny(1e-5)})), InputError);
+}
+
+TEST(CompareMachines, TakeAnyNumberAgainstTheFirst) {
+  const auto third = machine("results/c", "NVIDIA A100-SXM4-40GB", 1000, {reading(0.0012)});
+  const auto pairs =
+      compare_machines({h100({reading(0.0006)}), h200({reading(0.0004)}), third}, {});
+  ASSERT_EQ(pairs.size(), 2U);
+  EXPECT_EQ(pairs[1].second.at("name"), "A100-SXM4-40GB");
+  EXPECT_EQ(pairs[1].cells.front().verdict, MachineVerdict::slower);
+  const json written = machines_to_json(pairs, {});
+  EXPECT_EQ(written.at("machines_version"), 1);
+  EXPECT_EQ(written.at("pairs").size(), 2U);
+}
+
+TEST(CompareMachines, GoByTheirLabelsWhereTheGpuIsTheSame) {
+  const auto other = machine("results/b", "NVIDIA H100 80GB HBM3", 2000, {reading(0.0006)});
+  const auto pair = compared_machines(h100({reading(0.0006)}), other);
+  EXPECT_EQ(pair.second.at("name"), "results/b");
+  EXPECT_THAT(pair.sentences.front(), HasSubstr("results/b, against results/a, is equal"));
+}
+
+}  // namespace
+}  // namespace kmeans
