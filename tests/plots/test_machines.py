@@ -209,5 +209,5 @@ def test_what_the_program_writes_is_read_and_drawn(tmp_path: Path, small_experim
     path = tmp_path / "out" / "machines.json"
     path.parent.mkdir()
     kmeans_bench("compare", "--machines", tmp_path / "a", tmp_path / "b", "--json", path)
-    assert "Processor b, against Processor a," in load_machines(path).pairs[0].sentences[0]
+    assert "The Processor b, against the Processor a," in load_machines(path).pairs[0].sentences[0]
     assert "Processor b" in page_of(path, str(tmp_path / "a"), str(tmp_path / "b"))
