@@ -25,6 +25,7 @@ from plots import __main__ as command
 from plots import compare_figures, index, words
 from plots.comparison import load_comparison
 from plots.load import ResultError, load_folder
+from plots.machines import load_machines
 from plots.render import settle, with_caption
 from plots.report import render, write_report
 from tests.support import PROGRAM, needs_program
@@ -544,13 +545,18 @@ def test_the_script_says_that_machines_differ(tmp_path: Path, results: list[Json
     done = _compare(root, "a", "b")
     assert done.returncode == 0, done.stderr
     assert "the machines differ" in done.stdout
-    found = load_comparison(root / "results" / "b" / "compare-a" / "comparison.json")
-    assert found.settings["cross_hardware"]
+    out = root / "results" / "b" / "compare-a"
+    assert load_machines(out / "machines.json").pairs[0].counts["timed"] > 0
+    assert not (out / "comparison.json").exists()
+    assert "from different hardware" not in done.stderr  # the answer, not a list of what differs
     for words_, variables in (((), {"GATE": "1"}), (("--gate",), {})):
         gated = _compare(root, "a", "b", *words_, **variables)
         assert gated.returncode == 2, gated.stdout
         assert "--cross-hardware" in gated.stderr
+    assert (out / "machines.json").exists()  # a refusal leaves it alone
     assert _compare(root, "a", "b", "--gate", "--cross-hardware").returncode == 0
+    assert load_comparison(out / "comparison.json").settings["cross_hardware"]
+    assert not (out / "machines.json").exists()
 
 
 @needs_program

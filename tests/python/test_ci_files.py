@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.support import PROGRAM, ROOT, set_times
 
@@ -166,3 +167,71 @@ def test_another_answer_gets_no_second_chance(measured: Path, tmp_path: Path) ->
 def test_what_cannot_be_compared_is_not_a_pass(measured: Path, tmp_path: Path) -> None:
     done, _ = gate(measured, tmp_path, unchanged, unchanged, COMPARE_ARGS="--effect nonsense")
     assert done.returncode == 2, done.stdout + done.stderr
+
+
+def shell_steps(workflow: Path, job: str) -> list[tuple[str, str]]:
+    """What the steps of a job run, by their names; a step without a name goes by its command."""
+    text = YAML(typ="safe").load(workflow.read_text(encoding="utf-8"))
+    steps = [step for step in text["jobs"][job]["steps"] if "run" in step]
+    return [(step.get("name", step["run"]), step["run"]) for step in steps]
+
+
+@pytest.mark.parametrize(("broken", "status"), [(False, 0), (True, 4)])
+def test_the_steps_of_a_pair_of_gpus_answer(tmp_path: Path, broken: bool, status: int) -> None:
+    """On two folders of results/, in place of what the two measuring jobs would upload: those very
+    steps. The first builds the program; --same-commit is for measurements of one workflow."""
+    steps = shell_steps(ROOT / ".github" / "workflows" / "gpu-pair.yml", "compare")
+    assert [name for name, _ in steps] == [
+        "make setup program",
+        "Compare the machines",
+        "Show the answer",
+    ]
+    places = {"FIRST": "gpu-first", "SECOND": "gpu-second"}
+    for (side, name), machine in zip(
+        places.items(), ("nvidia-h100-x4", "nvidia-h200-x4"), strict=True
+    ):
+        places[side] = str(tmp_path / name)
+        (tmp_path / name).mkdir()
+        result = json.loads(
+            (ROOT / "results" / machine / "gpu-long.json").read_text(encoding="utf-8")
+        )
+        result["context"]["suite"]["git_commit"] = "0" * 40
+        if broken and side == "SECOND":
+            cell = next(c for c in result["cells"] if c["status"] == "ok" and c["exact"])
+            cell["label_hash"] = "0" * 16
+        (tmp_path / name / "gpu-long.json").write_text(json.dumps(result), encoding="utf-8")
+    summary = tmp_path / "step_summary.md"
+    environment = os.environ | places
+    environment |= {"OUT": str(tmp_path / "compared"), "GITHUB_STEP_SUMMARY": str(summary)}
+    environment |= {"BUILD": str(Path(PROGRAM).parent)}
+    found = []
+    for _, script in steps[1:]:
+        done = subprocess.run(
+            ["bash", "-e", "-o", "pipefail", "-c", script],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        found.append(done.returncode)
+    assert found == [status, 0], done.stderr
+    told = summary.read_text(encoding="utf-8")
+    assert told.startswith("## H200 against H100\n\nThe H200, against the H100, is ")
+    assert ("**ANSWERS DISAGREE" in told) == broken
+    page = (tmp_path / "compared" / "machines.html").read_text(encoding="utf-8")
+    assert "The H200, against the H100, is " in page
+    assert "programs differ" not in page
+
+
+def test_a_pair_of_gpus_of_two_commits_is_refused(tmp_path: Path) -> None:
+    folders = [ROOT / "results" / name for name in ("nvidia-h100-x4", "nvidia-h200-x4")]
+    done = subprocess.run(
+        ["tools/compare.sh", *folders, "--machines", "--same-commit"],
+        cwd=ROOT,
+        env=os.environ | {"OUT": str(tmp_path / "compared"), "BUILD": str(Path(PROGRAM).parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "different commits" in done.stderr
+    assert not (tmp_path / "compared").exists()

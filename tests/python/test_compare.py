@@ -95,6 +95,10 @@ def other_processor(result: dict) -> None:
     result["context"]["machine"]["cpu"]["model"] = "Another CPU"
 
 
+def other_commit(result: dict) -> None:
+    result["context"]["suite"]["git_commit"] = "f" * 40
+
+
 def other_schema(result: dict) -> None:
     result["schema_version"] = 7
 
@@ -135,6 +139,42 @@ def test_what_is_said_and_the_exit_status(
     pair.change(change)
     assert says in "".join(pair.compare(*options.split(), status=status))
     assert not Path("-").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "status", "says"),
+    [
+        (other_processor, "", 0, "The Another CPU, against the "),
+        (other_processor, "--json -", 0, '"machines_version": 1'),
+        (other_processor, "--markdown -", 0, "## Another CPU against "),
+        (relabelled("reference"), "", 4, "ANSWERS DISAGREE"),
+        (relabelled("cpu_simd"), "", 0, "agree to the last bit"),
+        (lost, "", 0, " alone, 0 on "),
+        (other_commit, "", 0, "the programs differ too (commits "),
+        (other_commit, "--same-commit", 2, "were measured by different commits"),
+        (other_processor, "--same-commit", 0, "The Another CPU"),
+        (other_processor, "--gate", 2, "it has no --run, --gate"),
+        (other_processor, "--only nowhere", 2, "no cell has a time both in"),
+        (other_schema, "", 2, "schema version 7"),
+    ],
+)
+def test_machines_are_compared_without_a_gate(
+    pair: Pair, change: Callable[[dict], object], options: str, status: int, says: str
+) -> None:
+    pair.change(change)
+    text = "".join(pair.compare("--machines", *options.split(), status=status))
+    assert says in text
+    assert "Gate:" not in text
+    assert "LOST" not in text
+
+
+def test_more_than_two_are_for_machines(pair: Pair) -> None:
+    out, _ = run("compare", "--machines", pair.base, pair.new, pair.base, pair.new)
+    assert out.count("timed on both") == 3
+    _, err = run("compare", pair.base, pair.new, pair.base, pair.new, status=2)
+    assert "more than two results are for compare --machines" in err
+    _, err = run("compare", "--same-commit", pair.base, pair.new, status=2)
+    assert "--same-commit is for compare --machines" in err
 
 
 def test_what_cannot_be_written_is_said(pair: Pair, tmp_path: Path) -> None:
