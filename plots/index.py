@@ -122,6 +122,19 @@ class Group:
     scales: list[str | None]  # of each machine; None where it did not run
 
     @property
+    def tested(self) -> list[Line]:
+        """Those that some machine's results decide or leave undecided."""
+        return [
+            line
+            for line in self.lines
+            if any(v and v.kind != claims.UNTESTED for v in line.verdicts)
+        ]
+
+    @property
+    def untested(self) -> list[Line]:
+        return [line for line in self.lines if line not in self.tested]
+
+    @property
     def ours(self) -> bool:
         """Do no source's statements stand there?"""
         return all(line.claim.get("of") == "ours" for line in self.lines)

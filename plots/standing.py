@@ -105,7 +105,7 @@ def reason_of(verdict: Verdict) -> str:
     skipped = _SKIPPED.search(verdict.detail)
     if skipped:
         return skipped[1]
-    return "not in this run" if _NO_CELL.match(verdict.detail) else verdict.detail
+    return "no such cell in this run" if _NO_CELL.match(verdict.detail) else verdict.detail
 
 
 def untested_text(verdicts: Sequence[Verdict]) -> str | None:

@@ -508,7 +508,7 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: Json)
     assert 'id="claim-small-slow"' in text
     # What was not tested does not stand in the way of what was.
     folded = text.index(
-        "<summary>1 of 4 claims cannot be tested here: not in this run (1)</summary>"
+        "<summary>1 of 4 claims cannot be tested here: no such cell in this run (1)</summary>"
     )
     assert text.index('id="claim-small-slow"') < folded < text.index('id="claim-small-absent"')
 

@@ -120,6 +120,11 @@ def test_the_index_has_a_field_of_each_source_and_machine_that_tested_it(
     assert table[0].count('href="one/report.html#said-') == 2
     assert "two/report.html" not in table[0]  # was not drawn
     assert 'title="2 holds"' in table[0]
+    # What no machine tested is one line too.
+    assert "2 of 4 are tested on no machine on file</summary>" in text
+    rows = re.findall(r"<tr[ >](?:(?!</tr>).)*</tr>", text, re.S)
+    assert [row for row in rows if "It is false." in row]
+    assert not [row for row in rows if "It is lost." in row]
 
 
 def _follow(page: browser.Browser, link: str) -> None:
