@@ -390,3 +390,19 @@ def test_results_do_not_need_python_at_all(bench, tiny, tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert json.loads((tmp_path / "out" / "demo.json").read_text())["complete"]
+
+
+def test_where_results_last_went_is_kept_for_the_index(bench, tiny, tmp_path):
+    """And a cache in which that cannot be written costs nothing."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    few = ("--processes", "1", "--repetitions", "1")
+    assert bench(*options(tiny(), first, *few)).returncode == 0
+    kept = bench.cache / "last-measured"
+    assert kept.read_text() == f"{first}\n"
+    kept.unlink()
+    kept.mkdir()
+    try:
+        assert bench(*options(tiny(), second, *few)).returncode == 0
+    finally:
+        kept.rmdir()
+    assert (second / "demo.json").is_file()
