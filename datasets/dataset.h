@@ -55,9 +55,18 @@ bool is_in_cache(const DatasetSpec& spec, ScalarType scalar, const std::filesyst
 Points generate(const DatasetSpec& spec, ScalarType scalar);
 
 /// How the first centroids are chosen: "first", "random:SEED", "rows:1,3,6,8", "kmeans++:SEED",
-/// "threshold:T" (marinai2023: squared distance), or the path of a file with k x d coordinates.
+/// "threshold:T" and "threshold-as-printed:T" (marinai2023: squared distance), or the path of a file
+/// with k x d coordinates.
 struct InitSpec {
-  enum class Method { first, random, rows, kmeans_plus_plus, threshold, file } method;
+  enum class Method {
+    first,
+    random,
+    rows,
+    kmeans_plus_plus,
+    threshold,
+    threshold_as_printed,
+    file
+  } method;
   std::uint64_t seed = 0;
   std::vector<std::int64_t> rows;
   double threshold = 0;

@@ -41,6 +41,13 @@ struct Generator {
 
 const std::vector<Generator>& generators();
 
+/// The clusters of a set of "globular" or "globular-as-printed", whose description is complete.
+struct GlobularClusters {
+  std::vector<double> centres;                         ///< k x d
+  std::function<std::int64_t(std::int64_t i)> centre;  ///< Of point i.
+};
+GlobularClusters globular_clusters(const nlohmann::json& spec);
+
 /// Throws InputError naming the nearest known one.
 const Generator& require_generator(const std::string& name);
 

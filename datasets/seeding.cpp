@@ -21,7 +21,8 @@ namespace kmeans {
 namespace {
 
 constexpr const char* kForms =
-    "admitted: first, random:SEED, rows:1,3,6,8, kmeans++:SEED, threshold:T, or the path of a file";
+    "admitted: first, random:SEED, rows:1,3,6,8, kmeans++:SEED, threshold:T, "
+    "threshold-as-printed:T, or the path of a file";
 
 // A stream apart from those of the generators, so that a seed used for both gives unrelated numbers;
 // 101 is that of plus_plus_rows().
@@ -71,24 +72,29 @@ std::vector<std::int64_t> random_rows(std::int64_t n, std::int64_t k, std::uint6
   return rows;
 }
 
-// marinai2023, figure 2: the first row, then each next one that is farther than the threshold from
-// all chosen. The source reads past the end when the rows run out; here that is an error.
+// marinai2023, section 2: the first row, then each next one that is farther than the threshold from
+// all chosen. Its figure 2 counts the comparison with the last chosen as passed, whatever the
+// distance: as printed, all but that one. The source reads past the end when the rows run out; here
+// that is an error.
 template <class T>
-std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k, double threshold) {
+std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k,
+                                         const InitSpec& init) {
   const T* x = points.data<T>();
   const std::int64_t d = points.d();
+  const bool as_printed = init.method == InitSpec::Method::threshold_as_printed;
   std::vector<std::int64_t> rows;
   for (std::int64_t i = 0; i < points.n() && static_cast<std::int64_t>(rows.size()) < k; ++i) {
-    const bool far = std::all_of(rows.begin(), rows.end(), [&](std::int64_t row) {
-      return squared_distance(x + i * d, x + row * d, d) > threshold;
+    const auto tested = rows.end() - (as_printed && !rows.empty() ? 1 : 0);
+    const bool far = std::all_of(rows.begin(), tested, [&](std::int64_t row) {
+      return squared_distance(x + i * d, x + row * d, d) > init.threshold;
     });
     if (far) rows.push_back(i);
   }
   if (static_cast<std::int64_t>(rows.size()) < k) {
     throw InputError("initial centroids: only " + std::to_string(rows.size()) + " of " +
                      std::to_string(k) + " points have a squared distance above " +
-                     nlohmann::json(threshold).dump() +
-                     " from all others chosen; lower the threshold or k");
+                     nlohmann::json(init.threshold).dump() + " from all others chosen" +
+                     (as_printed ? " but the last" : "") + "; lower the threshold or k");
   }
   return rows;
 }
@@ -136,7 +142,8 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init) {
       return gather<T>(points,
                        plus_plus_rows(points.data<T>(), points.n(), points.d(), k, init.seed));
     case InitSpec::Method::threshold:
-      return gather<T>(points, threshold_rows<T>(points, k, init.threshold));
+    case InitSpec::Method::threshold_as_printed:
+      return gather<T>(points, threshold_rows<T>(points, k, init));
     case InitSpec::Method::file: return centroids_from_file(points, k, init);
     case InitSpec::Method::first: break;
   }
@@ -170,8 +177,9 @@ InitSpec parse_init(const std::string& text) {
     init.rows = parse_rows(argument);
     return init;
   }
-  if (method == "threshold" && has_argument) {
-    init.method = InitSpec::Method::threshold;
+  if ((method == "threshold" || method == "threshold-as-printed") && has_argument) {
+    init.method = method == "threshold" ? InitSpec::Method::threshold
+                                        : InitSpec::Method::threshold_as_printed;
     if (!parse_whole(argument, init.threshold) || !std::isfinite(init.threshold) ||
         init.threshold < 0) {
       throw InputError("initial centroids: '" + excerpt(argument) +
@@ -184,7 +192,8 @@ InitSpec parse_init(const std::string& text) {
   if (text.empty() || (!path && !std::filesystem::exists(text, ignored))) {
     throw InputError("initial centroids: '" + valid_utf8(text) +
                      "' is neither a method nor a file; " +
-                     closest_names(method, {"first", "random", "rows", "kmeans++", "threshold"}) +
+                     closest_names(method, {"first", "random", "rows", "kmeans++", "threshold",
+                                            "threshold-as-printed"}) +
                      " (" + kForms + ")");
   }
   init.method = InitSpec::Method::file;

@@ -385,7 +385,8 @@ void add_fit_command(CLI::App& app, Action& action) {
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
   fit->add_option(
          "--init", options->init,
-         "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, or a file of k x d")
+         "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, threshold-as-printed:T, or "
+         "a file of k x d")
       ->capture_default_str();
   fit->add_option("--iterations", options->iterations,
                   "Exactly this many (at most this many with --stop); default: until no label "

@@ -65,6 +65,27 @@ TEST(Seeding, ThresholdTakesThePointsFarFromAllBefore) {
                     HasSubstr("lower the threshold or k")));
 }
 
+TEST(Seeding, ThresholdAsPrintedNeverTestsTheLastChosen) {
+  // 1 is near 0, but 0 is then the last; 3 is far from 0, and 1 is not tested; 2 is near 1, and 6 is
+  // far from both, whatever it is from 3.
+  EXPECT_THAT(chosen(column({0, 1, 3, 2, 6, 4, 9}), 4, "threshold-as-printed:4"),
+              ElementsAre(0, 1, 3, 6));
+  // The one before the last is tested: after 0 and 0.5 no other point of that cluster is taken.
+  const auto pairs = column({0, 0.5, 0.25, 10, 10.5, 0.75, 10.25, 20});
+  EXPECT_THAT(chosen(pairs, 5, "threshold-as-printed:4"), ElementsAre(0, 0.5, 10, 10.5, 20));
+  // One more than the strict rule finds: the last of all.
+  EXPECT_THAT(chosen(column({0, 9, 8}), 3, "threshold-as-printed:4"), ElementsAre(0, 9, 8));
+  EXPECT_THAT(message_of([&] {
+                chosen(column({0, 9, 8}), 3, "threshold:4");
+              }),
+              HasSubstr("only 2 of 3 points"));
+  EXPECT_THAT(message_of([&] {
+                chosen(column({0, 1, 1, 0}), 3, "threshold-as-printed:4");
+              }),
+              HasSubstr("only 2 of 3 points have a squared distance above 4.0 from all others "
+                        "chosen but the last; lower"));
+}
+
 TEST(Seeding, PlusPlusFindsSeparatedClusters) {
   // Four tight clusters: the chance to miss one is about 1e-6 for each seed.
   std::vector<double> values;
@@ -129,6 +150,8 @@ TEST(Seeding, Refusals) {
   EXPECT_THAT(refusal("random:x"), HasSubstr("'x' is not a seed"));
   EXPECT_THAT(refusal("threshold:-1"), HasSubstr("is not a squared distance"));
   EXPECT_THAT(refusal("threshold:nan"), HasSubstr("is not a squared distance"));
+  EXPECT_THAT(refusal("threshold-as-printed:x"), HasSubstr("is not a squared distance"));
+  EXPECT_THAT(refusal("threshold-as-printd:1"), HasSubstr("did you mean 'threshold-as-printed'"));
   EXPECT_THAT(refusal("kmaens++:1"),
               AllOf(HasSubstr("did you mean 'kmeans++'"), HasSubstr("rows:1,3,6,8")));
   EXPECT_THAT(refusal("missing.npy"), HasSubstr("missing.npy: cannot be opened"));

@@ -58,10 +58,10 @@ json only_row(const StudyOutput& output, const json& match) {
 
 const std::vector<std::string>& errata_studies() {
   static const std::vector<std::string> names = {
-      "algorithm_two",   "block_race",        "chunk_index",   "eigen_start",
-      "empty_cluster",   "fine_coarse",       "float_loss",    "label_in_float",
-      "operation_count", "running_sums",      "silent_limits", "split_shuffle",
-      "stale_centroid",  "threshold_overrun", "ties",          "zero_count"};
+      "algorithm_two", "block_race",    "chunk_index",    "eigen_start",     "empty_cluster",
+      "fine_coarse",   "float_loss",    "label_in_float", "operation_count", "printed_start",
+      "running_sums",  "silent_limits", "split_shuffle",  "stale_centroid",  "threshold_overrun",
+      "ties",          "zero_count"};
   return names;
 }
 
@@ -77,11 +77,12 @@ json small(const std::string& name) {
     return {{"n", {1000, 3000}}, {"k", {4}}, {"seeds", 1}, {"iterations", 2}};
   if (name == "label_in_float") return {{"most_clusters", 1000}};
   if (name == "operation_count") return {{"n", {50}}, {"d", {3}}, {"k", {4}}};
+  if (name == "printed_start") return {{"n", 200}, {"k", {3}}, {"sigma", {10}}, {"seeds", 3}};
   if (name == "running_sums") return {{"n", 200}, {"k", {4}}, {"seeds", 2}, {"tolerances", {0.1}}};
   if (name == "silent_limits") return {{"n", 50}, {"d", {4, 130}}, {"k", {3}}};
   if (name == "split_shuffle") return {{"n", 60}, {"k", {3}}, {"seeds", 3}};
   if (name == "stale_centroid") return {{"n", 40}, {"k", {10}}, {"runs", 5}};
-  if (name == "threshold_overrun") return {{"n", 100}, {"guard_rows", 10}};
+  if (name == "threshold_overrun") return {{"n", 100}, {"seeds", 3}};
   if (name == "ties") return {{"n", 100}, {"k", 4}};
   if (name == "zero_count") return {{"n", 100}, {"iterations", 2}};
   return json::object();
@@ -349,19 +350,50 @@ TEST(StaleCentroid, OnlyRunsWithAnEmptiedClusterNeverStop) {
 TEST(ThresholdOverrun, RunsOnWhereTooFewPointsAreFarApart) {
   const auto output = run_study(
       "threshold_overrun",
-      {{"n", 500}, {"k", 4}, {"guard_rows", 77}, {"thresholds_in_sigma_squared", {0, 100, 1e9}}});
-  const auto at = [&](double threshold) {
-    return only_row(output, {{"threshold_in_sigma_squared", threshold}});
+      {{"n", 500}, {"k", 4}, {"seeds", 5}, {"thresholds_in_sigma_squared", {0, 50, 1e9}}});
+  const auto at = [&](const char* rule, double threshold) {
+    return only_row(output, {{"rule", rule}, {"threshold_in_sigma_squared", threshold}});
   };
-  EXPECT_EQ(at(0)["last_row"], 3);  // any four different points
-  for (const double threshold : {0.0, 100.0}) {
-    EXPECT_EQ(at(threshold)["found_in_the_data"], 4);
-    EXPECT_EQ(at(threshold)["steps_past_the_end"], 0);
-    EXPECT_EQ(at(threshold)["outcome"], "ends in the data");
+  for (const char* rule : {"as printed", "strict"}) {
+    EXPECT_EQ(at(rule, 0)["ends_in_the_data"], 1);  // any four different points
+    EXPECT_EQ(at(rule, 1e9)["never_ends"], 1);
   }
-  EXPECT_EQ(at(1e9)["found_in_the_data"], 1);
-  EXPECT_EQ(at(1e9)["steps_past_the_end"], 77);
-  EXPECT_EQ(at(1e9)["outcome"], "runs on");
+  EXPECT_EQ(at("as printed", 50)["ends_in_the_data"], 1);
+  // No two points are so far apart; the second is not compared with the first.
+  EXPECT_EQ(at("strict", 1e9)["fewest_found_in_the_data"], 1);
+  EXPECT_EQ(at("as printed", 1e9)["fewest_found_in_the_data"], 2);
+}
+
+TEST(ThresholdOverrun, ThePrintedWalkFindsMore) {
+  // Clusters lie in a box of side 100 sigma: few points are 40 sigma from one another.
+  const auto output = run_study(
+      "threshold_overrun", {{"n", 500}, {"seeds", 10}, {"thresholds_in_sigma_squared", {1600}}});
+  const auto of = [&](const char* rule) { return only_row(output, {{"rule", rule}}); };
+  EXPECT_LE(of("strict")["ends_in_the_data"], of("as printed")["ends_in_the_data"]);
+  EXPECT_GT(of("strict")["never_ends"], of("as printed")["never_ends"]);
+}
+
+TEST(PrintedStart, PutsTwoCentroidsIntoOneCluster) {
+  const auto output =
+      run_study("printed_start",
+                {{"n", 300}, {"k", {5, 10}}, {"sigma", {5}}, {"seeds", 200}, {"iterations", 100}});
+  const auto of = [&](std::int64_t k, const char* rule) {
+    return only_row(output, {{"k", k}, {"rule", rule}});
+  };
+  for (const std::int64_t k : {5, 10}) {
+    // Four standard deviations of a share of 200.
+    const double expected = 1 - 1 / static_cast<double>(k);
+    EXPECT_EQ(of(k, "as printed")["expected"], expected);
+    EXPECT_NEAR(of(k, "as printed")["two_in_one_cluster"], expected,
+                4 * std::sqrt(expected * (1 - expected) / 200));
+    EXPECT_LT(of(k, "strict")["two_in_one_cluster"], 0.02);
+    EXPECT_EQ(of(k, "strict")["centres_within_10_sigma"], 0);
+  }
+  EXPECT_LT(of(10, "as printed")["centres_within_10_sigma"], 0.5);
+  EXPECT_GT(of(10, "as printed")["centres_within_10_sigma"], 0.05);
+  EXPECT_LT(of(10, "strict")["largest_inertia_ratio"], 1.01);
+  EXPECT_GT(of(10, "as printed")["inertia_above_1_percent"], 0.5);
+  EXPECT_GT(of(10, "as printed")["median_iterations"], of(10, "strict")["median_iterations"]);
 }
 
 TEST(RunningSums, NeedMoreIterations) {
