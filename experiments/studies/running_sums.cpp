@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Question:  what if sums and counts are never cleared, because `cudaMemset` got the pointer's
-//            address? The listing is a picture of an editor that adds hints; the & may be one
+//            address, as in the listing and in a public program with the same functions?
 // Method:    over many seeds of the source's generator, both loops from the same first centroids to
 //            a tolerance of the movement: one that clears, one whose centroids are running means
 //            over all iterations so far. Inertia at the end over that of the loop that clears
