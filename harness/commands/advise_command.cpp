@@ -49,7 +49,7 @@ struct Advised {
   AnswerKind kind = AnswerKind::exact;
   Prediction iteration;
   std::optional<Prediction> setup;
-  double whole = 0;
+  std::optional<double> whole;  ///< None of Python variants, as in `best`.
   std::optional<double> share;
 };
 
@@ -97,23 +97,22 @@ Advised advised(const AdviceSeries& series, const AdviseOptions& options, const 
   one.series = &series;
   one.kind = answer_kind(series.exact, shape.precision);
   one.iteration = CostModel(series.iterations).predict(problem);
-  one.whole = static_cast<double>(options.iterations) * one.iteration.seconds;
-  if (!series.setups.empty()) {
-    one.setup = CostModel(series.setups).predict(problem);
-    one.whole += one.setup->seconds;
-  }
+  if (!series.setups.empty()) one.setup = CostModel(series.setups).predict(problem);
   const auto limit = machine_limit(context.value("ceilings", json()),
                                    last_level_cache(context.value("machine", json::object())),
                                    shape, series.threads, series.gpu);
-  if (!limit) return one;
   const RegisteredVariant* variant = find_variant(series.variant);
-  if (variant != nullptr && !variant->traits.skips_work && one.iteration.seconds < limit->seconds) {
+  if (limit && variant != nullptr && !variant->traits.skips_work &&
+      one.iteration.seconds < limit->seconds) {
     // What does all the work cannot be faster: the model went too far from what is on file.
-    one.whole += static_cast<double>(options.iterations) * (limit->seconds - one.iteration.seconds);
     one.iteration.seconds = limit->seconds;
     one.iteration.most = "the machine's limit; predicted below it";
   }
-  one.share = limit->seconds / one.iteration.seconds;
+  if (limit) one.share = limit->seconds / one.iteration.seconds;
+  if (series.variant.rfind("python_", 0) != 0) {
+    one.whole = static_cast<double>(options.iterations) * one.iteration.seconds +
+                (one.setup ? one.setup->seconds : 0);
+  }
   return one;
 }
 
@@ -129,7 +128,8 @@ void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t 
                      one.series->gpu ? "GPU" : std::to_string(one.series->threads),
                      format_seconds(one.iteration.seconds), formatted("%.2f", factor),
                      one.setup ? format_seconds(one.setup->seconds) : "-",
-                     format_seconds(one.whole), one.share ? format_percent(*one.share) : "-",
+                     one.whole ? format_seconds(*one.whole) : "-",
+                     one.share ? format_percent(*one.share) : "-",
                      std::to_string(one.series->shapes()),
                      one.iteration.most + (factor > kFar ? "; far from what is on file" : "")});
   }
@@ -248,8 +248,11 @@ int advise(const AdviseOptions& options) {
       left_out[reason].push_back(with_threads(one));
     }
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Advised& a, const Advised& b) { return a.whole < b.whole; });
+  std::stable_sort(all.begin(), all.end(), [](const Advised& a, const Advised& b) {
+    if (a.whole && b.whole) return *a.whole < *b.whole;
+    return a.whole.has_value() != b.whole.has_value() ? a.whole.has_value()
+                                                      : a.iteration.seconds < b.iteration.seconds;
+  });
   std::printf(
       "%s: n = %s, d = %lld, k = %lld; predicted from results on file, nothing was run; limits as "
       "%s "

@@ -38,7 +38,8 @@ struct Row {
   double low = 0;        ///< The median's interval, as a run has it.
   double high = 0;
   double setup = 0;
-  double whole = 0;
+  /// None of Python variants: their setup holds an interpreter's start, which is no part of a call.
+  std::optional<double> whole;
   std::optional<double> share;  ///< Of the machine's limit.
   std::optional<double> differing;
   std::size_t processes = 0;
@@ -77,7 +78,9 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   row.iteration = cell.at("seconds_per_iteration").at("median");
   take_spread(cell, row);
   row.setup = cell.at("setup_seconds");
-  row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
+  if (cell.at("backend") != "python") {
+    row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
+  }
   row.processes = cell.at("processes");
   const bool gpu = cell.at("gpu").is_object();
   if (const auto limit = machine_limit(ceilings, asked.cache_bytes, shape, cell.at("threads"), gpu,
@@ -128,8 +131,9 @@ std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* base
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
     lines.push_back({row.variant, row.precision, with_spread(row), format_seconds(row.setup),
-                     format_seconds(row.whole), row.share ? format_percent(*row.share) : "-",
-                     against(row, baseline), std::to_string(row.processes), answer_of(row)});
+                     row.whole ? format_seconds(*row.whole) : "-",
+                     row.share ? format_percent(*row.share) : "-", against(row, baseline),
+                     std::to_string(row.processes), answer_of(row)});
   }
   if (lines.size() == 1) return "";
   return std::string(title_of(kind)) + "\n" + aligned(lines) + "\n";
@@ -230,10 +234,13 @@ std::string notes_on(const std::vector<Row>& rows, const Row* baseline) {
   if (baseline != nullptr) {
     text += "scikit-learn takes: its time of an iteration over the variant's.\n";
   }
-  const bool python = std::any_of(rows.begin(), rows.end(), [](const Row& row) {
-    return row.variant.rfind("python_", 0) == 0;
-  });
-  if (python) text += "Setup of Python variants holds the interpreter's start and imports.\n";
+  const bool python =
+      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.whole; });
+  if (python) {
+    text +=
+        "Setup of Python variants holds the interpreter's start and imports, which a program pays\n"
+        "once: they have no whole call here, and stand last, in the order of their iterations.\n";
+  }
   return text + "\n";
 }
 
@@ -244,13 +251,20 @@ std::string why_no_baseline(const json& cells) {
   return "left out, or not among the variants here";
 }
 
+/// Of whole calls where both have one, of iterations where neither has; else nothing is known.
+std::optional<double> time_over(const Row& row, const Row& other) {
+  if (row.whole.has_value() != other.whole.has_value()) return std::nullopt;
+  return row.whole ? *row.whole / *other.whole : row.iteration / other.iteration;
+}
+
 std::string sentence_of(const Row& first, const Row* second, const Row* baseline,
                         std::int64_t call) {
   static constexpr std::array kWords{"exact", "certified", "approximate"};
   std::string text = "The fastest " + std::string(kWords.at(static_cast<std::size_t>(first.kind))) +
-                     " variant here is " + first.variant + " (" + first.precision +
-                     "): " + format_seconds(first.whole) + " for " +
-                     counted(call, "iteration", "iterations") + " with setup";
+                     " variant here is " + first.variant + " (" + first.precision + "): ";
+  text += first.whole ? format_seconds(*first.whole) + " for " +
+                            counted(call, "iteration", "iterations") + " with setup"
+                      : format_seconds(first.iteration) + " an iteration";
   if (baseline != nullptr && baseline != &first) {
     text += "; an iteration of scikit-learn takes " + against(first, baseline) + " as long";
   }
@@ -258,11 +272,25 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
   if (!first.apart.empty()) {
     text += " Its processes do not all agree: " + first.apart + ".";
   }
-  if (second != nullptr && second->whole <= kAgreeingProcesses * first.whole) {
+  const auto ratio = second == nullptr ? std::nullopt : time_over(*second, first);
+  if (ratio && *ratio <= kAgreeingProcesses) {
     text += formatted(" %s takes %.2f times as long: two processes may differ by that.",
-                      second->variant.c_str(), second->whole / first.whole);
+                      second->variant.c_str(), *ratio);
   }
   return text;
+}
+
+/// Which Python variant of the same kind has a surely shorter iteration, if one has.
+std::string shorter_iteration(const std::vector<const Row*>& own) {
+  const Row& first = *own.front();
+  const Row* best = nullptr;
+  for (const Row* row : own) {
+    if (row->whole || row->high >= first.low) continue;
+    if (best == nullptr || row->iteration < best->iteration) best = row;
+  }
+  if (best == nullptr || !first.whole) return "";
+  return formatted(" An iteration of %s takes %.2f of one of it; its whole call is not known.",
+                   best->variant.c_str(), best->iteration / first.iteration);
 }
 
 /// Who of the same kind has the shorter iteration, and from how many on that makes up for its setup.
@@ -271,7 +299,7 @@ std::string in_longer_calls(const std::vector<const Row*>& own, std::int64_t cal
   const Row* other = nullptr;
   double from = kLongestCall;
   for (const Row* row : own) {
-    if (row->high >= first.low) continue;
+    if (!row->whole || !first.whole || row->high >= first.low) continue;
     const double even = (row->setup - first.setup) / (first.iteration - row->iteration);
     if (even >= from || even < static_cast<double>(call)) continue;
     from = even;
@@ -315,13 +343,14 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const json& ce
     if (own.empty()) continue;
     const Row& first = *own.front();
     std::string sentence = sentence_of(first, own.size() > 1 ? own[1] : nullptr, baseline, call);
-    sentence += in_longer_calls(own, call);
+    sentence += in_longer_calls(own, call) + shorter_iteration(own);
     // Whoever needs no bit for bit may have it faster.
     for (const auto& row : rows) {
-      if (row.kind == kind || row.whole * kAgreeingProcesses >= first.whole) continue;
+      const auto ratio = time_over(row, first);
+      if (row.kind == kind || !ratio || *ratio * kAgreeingProcesses >= 1) continue;
       sentence +=
           formatted(" %s (%s) takes %.2f of that time; its answer is %s.", row.variant.c_str(),
-                    row.precision.c_str(), row.whole / first.whole, answer_of(row).c_str());
+                    row.precision.c_str(), *ratio, answer_of(row).c_str());
       break;
     }
     if (kind != AnswerKind::exact) {
@@ -342,8 +371,11 @@ BestTable best_table(const json& result, const BestAsked& asked,
   for (const auto& cell : cells) {
     if (has_number(cell)) rows.push_back(row_of(cell, ceilings, asked));
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Row& a, const Row& b) { return a.whole < b.whole; });
+  std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    if (a.whole && b.whole) return *a.whole < *b.whole;
+    return a.whole.has_value() != b.whole.has_value() ? a.whole.has_value()
+                                                      : a.iteration < b.iteration;
+  });
   const auto found = std::find_if(rows.begin(), rows.end(),
                                   [](const Row& row) { return row.variant == kBestBaseline; });
   const Row* baseline = found == rows.end() ? nullptr : &*found;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `best` says at its end: who answered, in the order of whole calls, each kind of answer by
-// itself, and what was not measured and why.
+// What `best` says at its end: who answered, in the order of whole calls, Python variants after the
+// others in that of their iterations, each kind of answer by itself, and what was not measured and
+// why.
 #pragma once
 
 #include <cstdint>

@@ -57,10 +57,13 @@ bool is_timed(const CellNews& news) {
          });
 }
 
+/// Of Python variants the iterations alone: an interpreter starts once, not in every call.
 double whole_call(const CellNews& news, std::int64_t iterations) {
+  const double steps = static_cast<double>(iterations) * median_of(medians_of(news));
+  if (news.cell->backend == "python") return steps;
   std::vector<double> setups;
   for (const auto* process : news.processes) setups.push_back(process->result.setup_seconds);
-  return median_of(setups) + static_cast<double>(iterations) * median_of(medians_of(news));
+  return median_of(setups) + steps;
 }
 
 AnswerKind kind_of(const CellNews& news) {
@@ -198,8 +201,9 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
                                              double& seconds) const {
   std::map<AnswerKind, double> best;
   for (const auto& one : news) {
-    // Who has no steady time leads nobody.
+    // Who has no steady time leads nobody, nor does who has no whole call.
     if (!is_timed(one) || !agreement_of(medians_of(one)).majority()) continue;
+    if (one.cell->backend == "python") continue;
     const double whole = whole_call(one, call_);
     const auto known = best.emplace(kind_of(one), whole).first;
     known->second = std::min(known->second, whole);

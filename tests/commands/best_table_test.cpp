@@ -94,6 +94,35 @@ TEST(BestTable, HoldsIterationsAgainstScikitLearn) {
                                                  "certified variant"));
 }
 
+TEST(BestTable, RanksNoWholeCallThatHoldsAnInterpretersStart) {
+  // By the sum of setup and iterations a would be before b, and both before cpu_slow.
+  const auto table = best_table(
+      result_of({cell("python_a", "f32", false, 0.02, 0.1), cell("python_b", "f32", false, 0.01, 5),
+                 cell("cpu_slow", "f32", false, 0.04, 9)}),
+      {10, std::nullopt}, {});
+  EXPECT_LT(place(table.text, "cpu_slow"), place(table.text, "python_b"));
+  EXPECT_LT(place(table.text, "python_b"), place(table.text, "python_a"));
+  EXPECT_THAT(table.text, Not(HasSubstr("5.1 s")));
+  EXPECT_THAT(table.text, HasSubstr("they have no whole call here"));
+  ASSERT_TRUE(table.winner);
+  EXPECT_EQ(table.winner->variant, "cpu_slow");
+  EXPECT_THAT(table.winner->sentence,
+              AllOf(HasSubstr("9.4 s for 10 iterations with setup"),
+                    HasSubstr("An iteration of python_b takes 0.25 of one of it; its whole call is "
+                              "not known."),
+                    Not(HasSubstr("times as long"))));
+}
+
+TEST(BestTable, ComparesIterationsWhereNobodyHasAWholeCall) {
+  const auto table = best_table(result_of({cell("python_a", "f32", false, 0.012, 0.1),
+                                           cell("python_b", "f32", false, 0.01, 5)}),
+                                {10, std::nullopt}, {});
+  ASSERT_TRUE(table.winner);
+  EXPECT_EQ(table.winner->variant, "python_b");
+  EXPECT_THAT(table.winner->sentence, AllOf(HasSubstr("python_b (f32): 10 ms an iteration."),
+                                            HasSubstr("python_a takes 1.20 times as long")));
+}
+
 TEST(BestTable, SaysWhyNoneIsExact) {
   const auto sentence = [](json first) {
     return best_table(result_of({std::move(first), cell("cpu_naive", "f64", false, 0.04, 0)}),
