@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from plots import claims, leaderboard, standing, words
+from plots import claims, disturbed, leaderboard, standing, words
 from plots.captions import (
     build_warning,
     doubtful_conditions,
@@ -634,6 +634,7 @@ def _section(result: Result, pictures: Sequence[Picture]) -> dict[str, Any]:
         "tally": tally,
         "claims": found,
         "claims_tally": claims_tally,
+        "disturbed": disturbed.text(result.cells),
         "all_ours": all(verdict.ours for verdict in found),
         "pictures": pictures,
         "studies": [_study(study) for study in result.studies],

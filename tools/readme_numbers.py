@@ -10,6 +10,7 @@ say. What the results do not have cannot be asked for.
 from __future__ import annotations
 
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -20,7 +21,14 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plots import board_figure, captions, claims, leaderboard, published  # noqa: E402
+from plots import (  # noqa: E402
+    board_figure,
+    captions,
+    claims,
+    disturbed,
+    leaderboard,
+    published,
+)
 from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
 from plots.metrics import named, share_of_limit, speedup  # noqa: E402
 from plots.select import UNSTEADY, name_text  # noqa: E402
@@ -124,6 +132,12 @@ def _commit(result: Result) -> str:
     return str(suite.get("git_commit", "unknown"))[:7]
 
 
+def _disturbed(cells: Sequence[Cell]) -> str:
+    """A sentence, empty where nothing was in the way."""
+    text = disturbed.text(cells)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
 def _samples(cells: Sequence[Cell]) -> str:
     timed = [cell for cell in cells if cell.ok]
     if not timed:
@@ -161,37 +175,100 @@ def _cell(result: Result, name: dict[str, Any] | str, shape: tuple[int, int, int
 def times(machines: Machines, block: dict[str, Any]) -> str:
     """Milliseconds per iteration, a row for each shape of the run, a column for each variant."""
     columns = block["columns"]
-    names = [{k: v for k, v in column.items() if k != "title"} for column in columns]
+    names = [_name_of(column) for column in columns]
     result = machines.result(block["machine"], block["experiment"])
     titles = [column.get("title") or f"`{column['variant']}`" for column in columns]
-    # The last column compares with the one that is fastest at the shape.
-    base, fast = result.spec["baseline"], block["fast"]
+    # The last column compares with the exact one that is fastest at the shape.
+    base, exact = result.spec["baseline"], _exact_times(result)
     slow = base if isinstance(base, str) else base["variant"]
     shown = {column["variant"]: title for column, title in zip(columns, titles, strict=True)}
-    ratio = f"{shown.get(slow, f'`{slow}`')} / {fast['title']}"
+    ratio = f"{shown.get(slow, f'`{slow}`')} / fastest exact"
     rows, used = [], []
     for shape in dict.fromkeys(cell.shape for cell in result.cells):
         cells = [_cell(result, name, shape) for name in names]
         used += cells
         before = _cell(result, base, shape)
-        after = [_cell(result, name, shape) for name in fast["of"]]
-        gains = [gain for cell in after if (gain := speedup(before, cell))]
-        gain = max(gains, key=lambda one: one.mid, default=None)
+        after = exact.get(shape)
+        gain = speedup(before, after) if after else None
         rows.append(
             [
                 *(count(size) for size in shape),
                 *(_time(cell, lambda value: digits(1e3 * value)) for cell in cells),
-                factor(gain.mid) if gain else NONE,
+                f"{factor(gain.mid)} `{after.variant}`" if after and gain else NONE,
             ]
         )
     about = [
         f"Milliseconds per iteration, experiment `{result.experiment}`, "
         f"{_iterations(used)}. {_source([result])}",
         _samples(used),
+        _disturbed(used),
         *captions.early_sentences(used),
     ]
     table = _table(["n", "d", "k", *titles, ratio], rows, range(4 + len(columns)))
     return " ".join(filter(None, about)) + "\n\n" + table
+
+
+def peers(machines: Machines, block: dict[str, Any]) -> str:
+    """The fastest exact variant beside the fastest library, or beside each of `libraries`: a row
+    for each shape of the run."""
+    result = machines.result(block["machine"], block["experiment"])
+    exact, wanted = _exact_times(result), block.get("libraries")
+    rows, gains, used = [], [], []
+    for shape in dict.fromkeys(cell.shape for cell in result.cells):
+        own = exact.get(shape)
+        if own is None or own.seconds is None:
+            continue
+        sizes = [count(size) for size in shape]
+        first = [*sizes, seconds(own.seconds.mid), f"`{own.variant}`"]
+        if wanted:
+            there = [_cell(result, _name_of(one), shape) for one in wanted]
+            rows.append([*first, *(_beside(cell, own) for cell in there)])
+        else:
+            fastest = _fastest_library(result, shape)
+            if fastest is None:
+                continue
+            there, name = [fastest], f"`{fastest.variant}` {fastest.precision}"
+            rows.append([*first, *_parts_beside(fastest, own), name])
+        ratios = [gain.mid for cell in there if (gain := speedup(cell, own))]
+        gains += [min(ratios)] if ratios else []
+        used += [own, *there]
+    about = " ".join(filter(None, [_source([result]), _samples(used), _disturbed(used)]))
+    if wanted:
+        headings = ["n", "d", "k", "exact", "by", *(one["title"] for one in wanted)]
+        return f"{about}\n\n" + _table(headings, rows, [*range(4), *range(5, len(headings))])
+    headings = ["n", "d", "k", "exact", "by", "fastest library", "wrong", TIMES, "by"]
+    ahead = sum(gain > 1 for gain in gains)
+    mean = statistics.geometric_mean(gains)
+    return (
+        f"{about}\n\n{_table(headings, rows, [*range(4), 5, 6, 7])}\n"
+        f"The exact variant is the faster one at {ahead} of {many(len(gains), 'shape')}; the "
+        f"library takes {digits(min(gains))} to {digits(max(gains))} times as long (geometric mean "
+        f"{digits(mean)}).\n"
+    )
+
+
+def _name_of(column: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in column.items() if key != "title"}
+
+
+def _fastest_library(result: Result, shape: tuple[int, int, int]) -> Cell | None:
+    """Of any precision."""
+    libraries = [c for c in result.cells if c.backend == "python" and c.shape == shape]
+    timed = [(c.seconds.mid, c.key, c) for c in libraries if c.seconds]
+    return min(timed)[-1] if timed else None
+
+
+def _parts_beside(cell: Cell, own: Cell) -> tuple[str, str, str]:
+    """Its time, its wrong labels, and how many times that of the other it is."""
+    differing = (cell.data.get("verification") or {}).get("labels_differing")
+    gain = speedup(cell, own)
+    wrong = NONE if differing is None else "none" if differing == 0 else percent(differing)
+    return _time(cell, seconds), wrong, digits(gain.mid) if gain else NONE
+
+
+def _beside(cell: Cell, own: Cell) -> str:
+    time, wrong, ratio = _parts_beside(cell, own)
+    return f"{time} ({wrong}), {ratio}" if cell.seconds else time
 
 
 def _iterations(cells: Sequence[Cell]) -> str:
@@ -213,7 +290,8 @@ def totals(machines: Machines, block: dict[str, Any]) -> str:
         f"Time of {span(sorted(iterations))} iterations over {count(shape[0])} points, "
         f"d = {shape[1]}, k = {shape[2]}. " + _source(results)
     )
-    about = " ".join(filter(None, [about, _samples(used), *captions.early_sentences(used)]))
+    early = captions.early_sentences(used)
+    about = " ".join(filter(None, [about, _samples(used), _disturbed(used), *early]))
     headings = ["variant", *block["experiments"].values()]
     return about + "\n\n" + _table(headings, rows, range(1, len(headings)))
 
@@ -295,7 +373,8 @@ def statements(machines: Machines, block: dict[str, Any]) -> str:
 
 def _with_source(used: Sequence[Result]) -> str:
     one_each = list({result.experiment: result for result in used}.values())
-    return f"{_source(one_each)}\n\n"
+    told = _disturbed([cell for result in one_each for cell in result.cells])
+    return " ".join(filter(None, [_source(one_each), told])) + "\n\n"
 
 
 def tally(machines: Machines, block: dict[str, Any]) -> str:
@@ -314,11 +393,15 @@ def tally(machines: Machines, block: dict[str, Any]) -> str:
         if not testing:
             continue
         counts = claims.tally(found, ours)
+        cells = [cell for result in testing for cell in result.cells if cell.ok]
+        hit = f"{count(len(disturbed.disturbed(cells)))} of {count(len(cells))}"
         scales = listed(sorted({result.scale for result in testing}))
         machine = f"`{folder.name}` ({captions.machine_name(testing[0])})"
-        rows.append([machine, scales, str(sum(counts.values())), *map(str, counts.values())])
+        numbers = [sum(counts.values()), *counts.values()]
+        rows.append([machine, scales, *map(str, numbers), hit])
     kinds = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in claims.KINDS]
-    headings = ["machine", "scale", "questions" if ours else "statements", *kinds]
+    asked = "questions" if ours else "statements"
+    headings = ["machine", "scale", asked, *kinds, "times measured next to other work"]
     return _table(headings, rows, range(2, len(headings)))
 
 
@@ -370,18 +453,19 @@ def _exact_times(result: Result) -> dict[tuple[int, int, int], Cell]:
 def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
     own = block["baseline"]
     result = machines.result(own["machine"], own["experiment"])
-    gains = [
-        gain.mid
-        for shape, cell in _exact_times(result).items()
-        if (gain := speedup(_cell(result, own["name"], shape), cell))
-    ]
+    exact = _exact_times(result)
+    base = [_cell(result, own["name"], shape) for shape in exact]
+    used = [*exact.values(), *base]
+    pairs = zip(base, exact.values(), strict=True)
+    gains = [gain.mid for slow, fast in pairs if (gain := speedup(slow, fast))]
     return (
         f"**Exact is not slow.** On {captions.machine_name(result)} with "
         f"{many(result.context['threads'], 'thread')} the fastest exact variant is "
         f"{digits(min(gains))} to {digits(max(gains))} times as fast per iteration as "
         f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`; its "
         "own labels and centroids are the same, bit for bit, on every machine and with any number "
-        "of threads."
+        f"of threads. A fit of {own['title']} has {span([cell.iterations for cell in base])} "
+        f"iterations there, and its time contains {own['contains']}. {_disturbed(used)}".rstrip()
     )
 
 
@@ -408,17 +492,29 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
         f"**Nor on a GPU.** On {machine}{_beside_libraries(result)} the "
         f"exact variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
         f"{count(d)}, k = {count(k)}: {_time(cell, seconds)} an iteration, "
-        f"{percent(share)} of it" + (f" ({beside})." if beside else ".")
+        f"{percent(share)} of it" + (f" ({beside})." if beside else ".") + _after(_shown(result))
     )
+
+
+def _after(cells: Sequence[Cell]) -> str:
+    text = _disturbed(cells)
+    return f" {text}" if text else ""
+
+
+def _shown(result: Result) -> list[Cell]:
+    """The fastest exact ones and the fastest libraries."""
+    exact = _exact_times(result)
+    libraries = [_fastest_library(result, shape) for shape in exact]
+    return [*exact.values(), *(cell for cell in libraries if cell is not None)]
 
 
 def _beside_libraries(result: Result) -> str:
     """At how many shapes the fastest exact variant leads the fastest library of any precision."""
     gains = []
     for shape, cell in _exact_times(result).items():
-        libraries = [c for c in result.cells if c.backend == "python" and c.shape == shape]
-        times = [gain.mid for c in libraries if c.seconds and (gain := speedup(c, cell))]
-        gains += [min(times)] if times else []
+        library = _fastest_library(result, shape)
+        gain = speedup(library, cell) if library else None
+        gains += [gain.mid] if gain else []
     ahead = [gain for gain in gains if gain > 1]
     if not ahead:
         return ""
@@ -433,20 +529,23 @@ def _beside_libraries(result: Result) -> str:
 def _of_the_sources(machines: Machines, block: dict[str, Any]) -> str:
     folder = machines.folder(block["sources"]["machine"])
     results = list(machines.load(folder).values())
-    counts = claims.tally(v for r in results for v in claims.verdicts(r))
-    tested = sum(counts.values()) - counts[claims.UNTESTED] - counts[claims.TOO_FEW]
+    tested = [r for r in results if any(not v.ours for v in claims.verdicts(r))]
+    counts = claims.tally(v for r in tested for v in claims.verdicts(r))
+    total = sum(counts.values()) - counts[claims.UNTESTED] - counts[claims.TOO_FEW]
     return (
-        f"**What is printed need not hold.** Of {many(tested, 'statement')} of "
+        f"**What is printed need not hold.** Of {many(total, 'statement')} of "
         f"published articles, tested on {captions.machine_name(results[0])}, "
         f"{counts['holds']} hold, {counts['partly']} hold in part, {counts['fails']} do not"
         + (f", {counts['undecided']} are undecided" if counts["undecided"] else "")
         + " "
         "([some of them](docs/measured.md); all in the report)."
+        + _after([cell for r in tested for cell in r.cells])
     )
 
 
 KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
     "times": times,
+    "peers": peers,
     "totals": totals,
     "numbers": numbers,
     "statements": statements,

@@ -501,6 +501,11 @@ def test_claims_stand_with_verdict_number_and_reason(tmp_path: Path, data: Json)
         in page
     )
     assert "? not enough samples one sample of openmp_b f32 speed-up of openmp_b" in page
+    assert "other work" not in page
+    data["cells"][0]["noted"] = ["a fixed computation beside it take 1.70 times as long as at best"]
+    assert "1 of 12 times was measured next to other work or at a lower clock: a fixed" in _words(
+        _render(tmp_path, data)
+    )
     assert re.search(r"faster\. section 3 . holds speed-up of openmp_b over cpu_a: [\d.]+", page)
     assert "✗ does not hold" in page
     assert "A GPU is faster. section 3; not tested here: no cell of cuda_z in this run" in page

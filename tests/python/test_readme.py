@@ -148,7 +148,6 @@ TIMES = {
     "machine": "small-*",
     "experiment": "trial",
     "columns": [{"title": "library", **SLOW}, FAST],
-    "fast": {"title": "fastest exact", "of": [FAST, {"variant": "openmp_exact"}]},
 }
 
 
@@ -157,7 +156,7 @@ def test_times_are_in_milliseconds_with_their_ratio(place: Callable[..., Machine
     assert text.splitlines()[2:] == [
         "| n | d | k | library | `openmp_simd` | library / fastest exact |",
         "| ---: | ---: | ---: | ---: | ---: | ---: |",
-        f"| 1 000 | 2 | 5 | 12.5 | 0.250 | 50.0{words.TIMES} |",
+        f"| 1 000 | 2 | 5 | 12.5 | 0.250 | 25.0{words.TIMES} `openmp_exact` |",
     ]
     about = text.splitlines()[0]
     assert "300 iterations a repetition" in about
@@ -166,6 +165,69 @@ def test_times_are_in_milliseconds_with_their_ratio(place: Callable[..., Machine
         "measured at commit 0123456."
     ) in about
     assert "Medians of 9 samples from 3 processes." in about
+
+
+def test_the_fastest_exact_one_is_the_same_everywhere(place: Callable[..., Machines]) -> None:
+    """One that chooses among others counts like any other, in table and finding."""
+    best = _cell("openmp_best", 0.0001) | {"exact": True}
+    machines = place([best])
+    row = readme_numbers.times(machines, TIMES).splitlines()[-1]
+    assert row.endswith(f"| 125{words.TIMES} `openmp_best` |")
+    own = {"machine": "small-*", "experiment": "trial", "title": "the library", "name": SLOW}
+    block = {"baseline": own | {"contains": "checks"}}
+    finding = readme_numbers._against_baseline(machines, block)
+    assert "the fastest exact variant is 125 to 125 times as fast" in finding
+    assert finding.endswith(
+        "A fit of the library has 300 iterations there, and its time contains checks."
+    )
+    table = readme_numbers.peers(machines, PEERS).splitlines()
+    assert table[4] == (
+        f"| 1 000 | 2 | 5 | 100 µs | `openmp_best` | 12.5 ms | 0.0030 % | 125 "
+        f"| `{SLOW['variant']}` {SLOW['precision']} |"
+    )
+    assert table[-1] == (
+        "The exact variant is the faster one at 1 of 1 shape; the library takes 125 to 125 times "
+        "as long (geometric mean 125)."
+    )
+
+
+PEERS = {"kind": "peers", "machine": "small-*", "experiment": "trial"}
+
+
+def test_libraries_stand_beside_the_exact_one_each_by_itself(
+    place: Callable[..., Machines],
+) -> None:
+    wanted = [{"title": "theirs", **SLOW}, {"title": "none", **FAST}]
+    lost = _cell("openmp_simd", 0.1)
+    synthetic.fail(lost, "skipped", "too large")
+    table = readme_numbers.peers(place([lost]), PEERS | {"libraries": wanted}).splitlines()
+    assert table[2] == "| n | d | k | exact | by | theirs | none |"
+    assert table[4] == (
+        "| 1 000 | 2 | 5 | 500 µs | `openmp_exact` | 12.5 ms (0.0030 %), 25.0 | skipped |"
+    )
+
+
+SLOWER = "something made a fixed computation beside it take {} times as long as at its best"
+WITHHELD = "the host of this virtual machine withheld {} % of the processor time that was wanted"
+
+
+def test_times_next_to_other_work_are_counted(place: Callable[..., Machines]) -> None:
+    assert "other work" not in readme_numbers.times(place([]), TIMES)
+    slow, fast = _cell(SLOW["variant"], 0.0125), _cell("openmp_simd", 0.00025)
+    slow["noted"] = [SLOWER.format("1.50"), "samples spread widely", SLOWER.format("2.00")]
+    fast["noted"] = [WITHHELD.format("12")]
+    machines = place([slow, fast])
+    text = readme_numbers.times(machines, TIMES).splitlines()[0]
+    assert text.endswith(
+        "2 of 2 times were measured next to other work or at a lower clock: a fixed computation "
+        "next to the slowest process of each took 2.00 times as long as at its best (median at 1 "
+        "of them); the machine's host withheld 12 % of the processor time (median at 1 of them)."
+    )
+    assert readme_numbers.tally(machines, {"kind": "tally"}).splitlines()[-1].endswith("| 2 of 3 |")
+    assert "2 of 3 times were measured next" in readme_numbers.statements(machines, STATEMENTS)
+    fast["noted"] = ["samples spread widely"]
+    machines = place([slow, fast])
+    assert "1 of 2 times was measured next" in readme_numbers.times(machines, TIMES)
 
 
 def test_a_library_that_ended_early_is_named(place: Callable[..., Machines]) -> None:
@@ -266,7 +328,7 @@ def test_verdicts_are_those_of_the_claims(
     assert f"| `trial` | It is faster. | {claims.SIGNS[kind]} {claims.WORDS[kind]}" in row
     assert f": {words.factor(0.01 / fast)} (" in row
     table = readme_numbers.tally(machines, {"kind": "tally"}).splitlines()
-    counts = dict(zip(table[0].split(" | ")[3:], table[2].split(" | ")[3:], strict=True))
+    counts = dict(zip(table[0].split(" | ")[3:-1], table[2].split(" | ")[3:-1], strict=True))
     assert counts.pop(f"{claims.SIGNS[kind]} {claims.WORDS[kind]}") == "1"
     assert {count.strip(" |") for count in counts.values()} == {"0"}
     # A folder that no pattern fits, as of who has measured here, does not count.
@@ -372,6 +434,7 @@ FINDINGS = {
         "experiment": "trial",
         "title": "the library",
         "name": SLOW,
+        "contains": "input checks",
     },
     "limit": {"machine": "small-*", "experiment": "trial"},
     "sources": {"machine": "small-*"},
@@ -385,6 +448,7 @@ def test_findings_are_sentences_of_what_is_there(place: Callable[..., Machines])
     assert "is 4.00 to 4.00 times as fast per iteration as the library, at 1 shape" in text
     assert "`openmp_exact` at 1 000" in text
     assert "2.00 ms an iteration" in text
+    assert "has 300 iterations there, and its time contains input checks." in text
     assert "`python_sklearn_lloyd`, certified, 8.00 ms" in text
 
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many times were measured next to other work or at a lower clock, and how much slower that
+was, by the notes of the cells themselves."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Sequence
+
+from plots.load import Cell
+from plots.words import count, digits, many
+
+# Of each sign of other work the number that a note gives (harness/run/noted.cpp writes them).
+_SLOWER = re.compile(r"a fixed computation beside it take ([\d.]+) times as long")
+_WITHHELD = re.compile(r"withheld ([\d.]+) % of the processor time")
+_OTHERS = re.compile(r"other processes used ([\d.]+) of")
+
+
+def _values(cells: Sequence[Cell], sign: re.Pattern[str]) -> list[float]:
+    """The largest of each cell that has some."""
+    found = [[float(hit[1]) for text in cell.noted if (hit := sign.search(text))] for cell in cells]
+    return [max(values) for values in found if values]
+
+
+def disturbed(cells: Sequence[Cell]) -> list[Cell]:
+    """Those with a time, taken next to other work or at a lower clock."""
+    signs = (_SLOWER, _WITHHELD, _OTHERS)
+    return [c for c in cells if c.ok and any(_values([c], sign) for sign in signs)]
+
+
+def text(cells: Sequence[Cell]) -> str:
+    """'336 of 420 times were measured next to other work or at a lower clock: a fixed computation
+    next to the slowest process of each took 1.74 times as long as at its best (median)'; empty
+    where none was."""
+    timed, hit = [c for c in cells if c.ok], disturbed(cells)
+    if not hit:
+        return ""
+    parts = []
+    if slower := _values(hit, _SLOWER):
+        parts.append(
+            f"a fixed computation next to the slowest process of each took "
+            f"{digits(statistics.median(slower))} times as long as at its best (median"
+            f"{_of(slower, hit)})"
+        )
+    if withheld := _values(hit, _WITHHELD):
+        parts.append(
+            f"the machine's host withheld {digits(statistics.median(withheld), 2)} % of the "
+            f"processor time (median{_of(withheld, hit)})"
+        )
+    if others := _values(hit, _OTHERS):
+        parts.append(f"other processes used processors{_of(others, hit) or ' at all of them'}")
+    return (
+        f"{count(len(hit))} of {many(len(timed), 'time')} {'was' if len(hit) == 1 else 'were'} "
+        f"measured next to other work or at a lower clock: {'; '.join(parts)}"
+    )
+
+
+def _of(values: Sequence[float], hit: Sequence[Cell]) -> str:
+    """' at 5 of them', or nothing where it is at all."""
+    return "" if len(values) == len(hit) else f" at {count(len(values))} of them"
