@@ -118,7 +118,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
     drift_.assign(k, 0.0F);
     travelled_.assign(group_count_, 0.0F);
     largest_drift_.assign(group_count_, 0.0F);
-    for (auto& worker : team_) worker.value.seen = {};
+    seen_.clear();
     pack(0, 1);
     fresh_ = false;
   }
@@ -128,7 +128,7 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   void label(int thread, int threads) override {
     GroupsMember& worker = team_[thread].value;
     worker.changed = 0;
-    const CentroidRange seen = seen_by_all();
+    const CentroidRange seen = seen_.all();
     const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
     const std::int64_t n = problem_.shape.n;
     const Range batches = part_of(round_up(n, kBatch) / kBatch, thread, threads);
@@ -287,8 +287,8 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   /// A thread's part of the centroids in the layouts that they are looked at in, and its groups' drift.
   void pack(int thread, int threads) {
     const auto [n, d, k, precision] = problem_.shape;
-    team_[thread].value.seen =
-        panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads));
+    seen_.put(thread, threads,
+              panels_.pack(means_.data(), *frame_, part_of(panels_.panels(), thread, threads)));
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
     const Range clusters = part_of(k, thread, threads);
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {

@@ -24,7 +24,6 @@
 namespace kmeans::openmp {
 
 struct BoundsMember : CountingMember {
-  CentroidRange seen;
   std::vector<float> before;  // its centroids before they moved
 };
 
@@ -53,6 +52,7 @@ class BoundsTeam : public Team<float, OwnMember> {
                     const Place& place) {
     const auto [n, d, k, precision] = problem.shape;
     this->form_team(problem, threads);
+    seen_ = SeenCentroids(threads);
     frame_.emplace(problem);
     rows_ = AlignedArray<float>(n * d);
     norms_ = AlignedArray<float>(n);
@@ -76,6 +76,7 @@ class BoundsTeam : public Team<float, OwnMember> {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
     std::fill_n(labels_.data(), padded, -1);
     sums_.clear();
+    seen_.clear();
   }
 
   void fetch_labels(std::int32_t* labels) override {
@@ -98,13 +99,6 @@ class BoundsTeam : public Team<float, OwnMember> {
   }
   [[nodiscard]] const float* given(std::int64_t i) const {
     return problem_.points + i * problem_.shape.d;
-  }
-
-  /// What all threads know of the centroids that each of them packed.
-  [[nodiscard]] CentroidRange seen_by_all() const {
-    CentroidRange seen;
-    for (const auto& member : team_) seen.add(member.value.seen);
-    return seen;
   }
 
   void relabel(int thread, std::int64_t i, std::int32_t label) {
@@ -134,6 +128,7 @@ class BoundsTeam : public Team<float, OwnMember> {
   }
 
   std::optional<Frame<float>> frame_;
+  SeenCentroids seen_;         // by the threads that packed them
   AlignedArray<float> rows_;   // n x d, in the frame
   AlignedArray<float> norms_;  // n
   AlignedArray<std::int32_t> labels_;

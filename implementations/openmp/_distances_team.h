@@ -61,7 +61,7 @@ class DistancesTeam : public BoundsTeam<OwnMember> {
 
   /// A centroid that is far is known to lose only against one that is near.
   [[nodiscard]] bool comparable() const {
-    const CentroidRange seen = this->seen_by_all();
+    const CentroidRange seen = this->seen_.all();
     return (seen.any_near || !seen.any_far) && rounding_ < 0.25F;
   }
 
@@ -104,7 +104,7 @@ class DistancesTeam : public BoundsTeam<OwnMember> {
       seen.any_near |= centroid_norms_[j] <= static_cast<float>(CentroidRange::kNear);
       seen.any_far |= is_far(j);
     }
-    team_[thread].value.seen = seen;
+    this->seen_.put(thread, threads, seen);
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 

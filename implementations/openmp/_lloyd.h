@@ -72,7 +72,7 @@ class TiledLloyd : public Team<T> {
   virtual void prepare() {}
 
   /// Labels a range of tiles: label_tiles() with what the variant makes of a tile.
-  virtual void assign(int thread, Range tiles) = 0;
+  virtual void assign(int thread, int threads, Range tiles) = 0;
 
   /// A thread's part of the means, its own by the division into groups, goes into what the variant
   /// labels by. May have barriers; reset() calls it on one thread.
@@ -116,7 +116,7 @@ class TiledLloyd : public Team<T> {
 
  private:
   void label(int thread, int threads) final {
-    assign(thread, part_of(points_.tiles(), thread, threads));
+    assign(thread, threads, part_of(points_.tiles(), thread, threads));
   }
 
   void move(int thread, int threads) final {

@@ -178,6 +178,31 @@ struct CentroidRange {
   }
 };
 
+/// The same of all centroids, each thread of a team having packed a part of them. The team may be smaller
+/// than what was asked for, and than the one before.
+class SeenCentroids {
+ public:
+  SeenCentroids() = default;
+  explicit SeenCentroids(int most_threads) : parts_(most_threads) {}
+
+  void clear() { std::fill(parts_.begin(), parts_.end(), Padded<CentroidRange>{}); }
+
+  /// Called by every thread of the team, which have nothing of all() meanwhile.
+  void put(int thread, int threads, const CentroidRange& part) {
+    parts_[thread].value = part;
+    if (thread == 0) std::fill(parts_.begin() + threads, parts_.end(), Padded<CentroidRange>{});
+  }
+
+  [[nodiscard]] CentroidRange all() const {
+    CentroidRange seen;
+    for (const auto& part : parts_) seen.add(part.value);
+    return seen;
+  }
+
+ private:
+  std::vector<Padded<CentroidRange>> parts_;
+};
+
 /// All centroids in groups of (1 + d) x C: norms, then coordinates times -2. Lanes beyond k, and
 /// centroids so far away that no point of [-1, 1]^d can be nearest to them, have an infinite norm.
 template <class T>

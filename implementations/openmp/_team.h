@@ -2,7 +2,9 @@
 //
 // The frame of a variant whose threads stay together over all iterations: one parallel region a step, a
 // stage to label and one to move the centroids, and the calls of the contract around them. A variant says
-// what its threads do in a stage, and what each of them has of its own.
+// what its threads do in a stage, and what each of them has of its own. How many threads there are is known
+// in a region only, and may differ from one step to the next: nothing that a thread has of its own may
+// matter beyond a step, unless it is forgotten or gathered from all.
 #pragma once
 
 #include <omp.h>
@@ -102,12 +104,19 @@ class Team : public Family<T> {
       {
         const auto timed = stage_of(thread, "assign");
         label(thread, threads);
+        if (thread == 0) forget_absent(threads);
         wait(threads);
       }
       const auto timed = stage_of(thread, "update");
       move(thread, threads);
       wait(threads);
     }
+  }
+
+  /// OpenMP may give fewer threads than were asked for, and another number for every step. What a thread
+  /// of an earlier team has changed was counted then.
+  void forget_absent(int threads) {
+    for (int thread = threads; thread < threads_; ++thread) team_[thread].value.changed = 0;
   }
 
   /// Stages are marked by one thread.

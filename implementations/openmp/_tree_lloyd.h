@@ -18,6 +18,7 @@
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_box_tree.h"
 #include "implementations/openmp/_candidates.h"
+#include "implementations/openmp/_packed.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_team.h"
 #include "implementations/openmp/_tree_labels.h"
@@ -33,8 +34,6 @@ struct TreePlace {
 };
 struct Walker : CountingMember {
   int thread = 0;
-  bool any_near = false;  // of the centroids that the thread packed
-  std::int64_t iteration = 0;
   std::vector<TreePlace> path;  // the nodes above the part at hand
   std::vector<float> before;    // its centroids before they moved
   AlignedArray<float> memory;
@@ -48,6 +47,7 @@ class TreeLloyd : public Team<float, Walker> {
     kernels_ = TreeKernels::of(d);
     margins_ = Margins::of(d);
     form_team(problem, threads_for(n, problem.threads));
+    seen_ = SeenCentroids(threads_);
     while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
       ++part_level_;
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());
@@ -68,8 +68,8 @@ class TreeLloyd : public Team<float, Walker> {
     std::fill_n(reach_.data(), 2 * tree_.leaves(), kUnknown);
     std::fill_n(roots_.data(), Candidates::size(problem_.shape.d, problem_.shape.k),
                 Candidates::kFarAway);
-    for (auto& walker : team_) walker.value.any_near = false;
-    pack(0, {0, problem_.shape.k});
+    seen_.clear();
+    pack(0, 1, {0, problem_.shape.k});
   }
 
   static double bytes(const Shape& shape, int given_threads) {
@@ -100,7 +100,8 @@ class TreeLloyd : public Team<float, Walker> {
   void move(int thread, int threads) override {
     const Range clusters = part_of(problem_.shape.k, thread, threads);
     update(team_[thread].value, clusters);
-    pack(thread, clusters);
+    pack(thread, threads, clusters);
+    if (thread == 0) ++iteration_;
     if (!keeps_reach_) return;
     wait(threads);
     extend_reach(part_of(tree_.leaves(), thread, threads));
@@ -112,14 +113,12 @@ class TreeLloyd : public Team<float, Walker> {
 
   void assign(Walker& walker, int threads) {
     walker.changed = 0;
-    walker.iteration += 1;
     for (TreePlace& place : walker.path) place.node = 0;
-    bool any_near = false;
-    for (const auto& other : team_) any_near |= other.value.any_near;
+    const bool any_near = seen_.all().any_near;
     const std::int64_t first = parts() * walker.thread / threads;
     for (std::int64_t i = 0; i < parts(); ++i) {
       const std::int64_t part = (first + i) % parts();
-      if (threads > 1 && taken_[part].exchange(walker.iteration) == walker.iteration) continue;
+      if (threads > 1 && taken_[part].exchange(iteration_) == iteration_) continue;
       if (any_near) {
         visit(walker, enter(walker, parts() + part));
       } else {
@@ -323,11 +322,11 @@ class TreeLloyd : public Team<float, Walker> {
 
   /// Brings new means into the root's list. One that is far from all points, where another is near,
   /// goes where every test leaves it out.
-  void pack(int thread, Range clusters) {
+  void pack(int thread, int threads, Range clusters) {
     constexpr float kNear = 0x1p20F;
     const auto [n, d, k, precision] = problem_.shape;
     const std::int64_t stride = Candidates::stride_for(k);
-    bool any_near = false;
+    CentroidRange seen;
     for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
       float farthest = 0;
       for (std::int64_t t = 0; t < d; ++t) {
@@ -336,17 +335,19 @@ class TreeLloyd : public Team<float, Walker> {
         farthest = std::max(farthest, std::abs(value));
       }
       roots_[d * stride + j] = std::bit_cast<float>(static_cast<std::int32_t>(j));
-      any_near |= farthest <= kNear;
+      seen.any_near |= farthest <= kNear;
       if (farthest <= Candidates::kFarAway) continue;
       for (std::int64_t t = 0; t < d; ++t) roots_[t * stride + j] = Candidates::kFarAway;
     }
-    team_[thread].value.any_near = any_near;
+    seen_.put(thread, threads, seen);
   }
 
   BoxTree tree_;
   TreeKernels kernels_;
   Margins margins_;
-  int part_level_ = 0;  // the level of the subtrees that threads take
+  SeenCentroids seen_;          // only whether any is near
+  std::int64_t iteration_ = 1;  // the same for all threads, whichever were there before
+  int part_level_ = 0;          // the level of the subtrees that threads take
   std::unique_ptr<std::atomic<std::int64_t>[]> taken_;  // a part's last iteration
   TreeLabels labels_;
   AlignedArray<float> reach_;  // no point of a node is further from the nearest centroid

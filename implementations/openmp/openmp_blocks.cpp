@@ -71,7 +71,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
     centroids_ = PackedCentroids<float>(k, d, group_size);
     float64_centroids_ = Float64Centroids(k, d);
     sums_ = FixedPointSums<float>(problem, threads_);
-    seen_.resize(threads_);
+    seen_ = SeenCentroids(threads_);
     tiles_ = tiles_of_strip(d, points_per_tile_);
     for (int thread = 0; thread < threads_; ++thread) {
       strips_.emplace_back(tiles_, d, points_per_tile_, true);
@@ -81,7 +81,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
 
   void reset(const float* centroids) override {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
-    std::fill(seen_.begin(), seen_.end(), Padded<CentroidRange>{});
+    seen_.clear();
     pack_centroids(0, 1);
     std::fill(labels_.begin(), labels_.end(), -1);
     sums_.clear();
@@ -155,9 +155,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
 
   /// Strips of the block, until none is left.
   void label(int thread, std::int64_t first, std::int64_t count) {
-    CentroidRange seen;
-    for (const auto& part : seen_) seen.add(part.value);
-    const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
+    const FilterBound bound = FilterBound::of(problem_.shape.d, seen_.all());
     const std::int64_t rows = tiles_ * points_per_tile_;
     for (std::int64_t begin = next_strip_.fetch_add(rows); begin < count;
          begin = next_strip_.fetch_add(rows)) {
@@ -188,7 +186,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
   /// A thread's part. Called by all threads, or with (0, 1) by one.
   void pack_centroids(int thread, int threads) {
     const Range groups = part_of(centroids_.groups(), thread, threads);
-    seen_[thread].value = centroids_.pack(means_.data(), *frame_, groups);
+    seen_.put(thread, threads, centroids_.pack(means_.data(), *frame_, groups));
     wait(threads);
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
@@ -214,7 +212,7 @@ class OpenmpBlocks final : public kmeans::Variant<float> {
   PackedCentroids<float> centroids_;
   Float64Centroids float64_centroids_;
   FixedPointSums<float> sums_;
-  std::vector<Padded<CentroidRange>> seen_;  // what the bound needs of a thread's centroids
+  SeenCentroids seen_;                       // what the bound needs of the centroids
   std::vector<PackedPoints<float>> strips_;  // one a thread
   std::vector<float> means_;                 // k x d
   std::vector<std::int32_t> labels_;         // n

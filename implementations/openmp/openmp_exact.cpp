@@ -26,33 +26,31 @@ using namespace kmeans::openmp;  // NOLINT: this backend's shared code
 class OpenmpExact final : public TiledLloyd<float, true> {
  public:
   void reset(const float* centroids) override {
-    std::fill(seen_.begin(), seen_.end(), Padded<CentroidRange>{});
+    seen_.clear();
     TiledLloyd::reset(centroids);
   }
 
  private:
   void prepare() override {
     float64_centroids_ = Float64Centroids(problem_.shape.k, problem_.shape.d);
-    seen_.resize(threads_);
+    seen_ = SeenCentroids(threads_);
   }
 
-  void assign(int thread, Range tiles) override {
-    CentroidRange seen;
-    for (const auto& part : seen_) seen.add(part.value);
-    const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
+  void assign(int thread, int /*threads*/, Range tiles) override {
+    const FilterBound bound = FilterBound::of(problem_.shape.d, seen_.all());
     label_tiles(thread, tiles, [&](std::int64_t tile, TileResult<float>& result) {
       decide_tile(problem_, points_, points_per_tile_, bound, float64_centroids_, tile, result);
     });
   }
 
   void pack_centroids(int thread, int threads) override {
-    seen_[thread].value = pack_groups(thread, threads);
+    seen_.put(thread, threads, pack_groups(thread, threads));
     wait(threads);
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 
   Float64Centroids float64_centroids_;
-  std::vector<Padded<CentroidRange>> seen_;  // what the bound needs of a thread's centroids
+  SeenCentroids seen_;  // what the bound needs of them
 };
 
 }  // namespace

@@ -51,7 +51,7 @@ struct Worker {
 class OpenmpInt8 final : public TiledLloyd<float, true> {
  public:
   void reset(const float* centroids) override {
-    std::fill(seen_.begin(), seen_.end(), Padded<CentroidRange>{});
+    seen_.clear();
     for (auto& worker : workers_) worker.value.pause = {};
     TiledLloyd::reset(centroids);
   }
@@ -76,7 +76,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     float64_centroids_ = Float64Centroids(k, d);
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
-    seen_.resize(threads_);
+    seen_ = SeenCentroids(threads_);
     byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
     byte_centroids_ =
         Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.most,
@@ -88,17 +88,18 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     }
   }
 
-  void assign(int thread, Range /*tiles*/) override {
-    CentroidRange seen;
-    for (const auto& part : seen_) seen.add(part.value);
-    const FilterBound bound = FilterBound::of(problem_.shape.d, seen);
+  void assign(int thread, int threads, Range /*tiles*/) override {
+    const FilterBound bound = FilterBound::of(problem_.shape.d, seen_.all());
     const std::int64_t stretch = stretch_points();
-    const Range own = stretches_of(thread, omp_get_num_threads());
+    const Range own = stretches_of(thread, threads);
+    if (thread == 0) {  // those that an earlier, larger team had
+      for (int absent = threads; absent < threads_; ++absent) workers_[absent].value.open = 0;
+    }
     Worker& worker = workers_[thread].value;
     worker.open = 0;
     std::int64_t changed = 0;
     for (std::int64_t index = own.begin; index < own.end; ++index) {
-      if (bytes_usable_ && !worker.pause.skips()) {
+      if (!worker.pause.skips() && bytes_usable_) {
         changed += label_blocks(thread, worker, part_of_points(index, stretch, kInt8Points));
       } else {
         label_tiles(thread, part_of_points(index, stretch, points_per_tile_),
@@ -231,7 +232,9 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
 
   void pack_centroids(int thread, int threads) override {
     if (all_paused(threads)) {  // reset() ends all pauses
-      seen_[thread].value = pack_groups(thread, threads);
+      // The next iteration may be another team's, of whose threads not all are paused.
+      if (thread == 0) bytes_usable_ = false;
+      seen_.put(thread, threads, pack_groups(thread, threads));
       wait(threads);
       pack_float64(thread, threads);
       return;
@@ -247,7 +250,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     wait(threads);
     byte_centroids_.pack(threads, means_.data(), *frame_,
                          part_of(byte_centroids_.groups(), thread, threads));
-    seen_[thread].value = pack_groups(thread, threads);
+    seen_.put(thread, threads, pack_groups(thread, threads));
     pack_float64(thread, threads);
     if (!byte_centroids_.with_differences()) return;
     wait(threads);
@@ -265,7 +268,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   Float64Centroids float64_centroids_;
   std::vector<std::int32_t> all_;  // 0, 1, ... k - 1
   std::vector<Padded<Worker>> workers_;
-  std::vector<Padded<CentroidRange>> seen_;  // as in openmp_exact
+  SeenCentroids seen_;  // as in openmp_exact
   bool bytes_usable_ = false;
 };
 

@@ -19,7 +19,7 @@ using namespace kmeans::openmp;  // NOLINT: this backend's shared code
 
 template <class T>
 class OpenmpSimd final : public TiledLloyd<T, false> {
-  void assign(int thread, Range tiles) override {
+  void assign(int thread, int /*threads*/, Range tiles) override {
     this->label_tiles(thread, tiles, [](std::int64_t, TileResult<T>&) {});
   }
 
