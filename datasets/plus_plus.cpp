@@ -17,12 +17,13 @@ constexpr std::uint64_t kPlusPlus = 101;
 
 template <class T>
 std::vector<std::int64_t> plus_plus_rows(const T* x, std::int64_t n, std::int64_t d, std::int64_t k,
-                                         std::uint64_t seed) {
+                                         std::uint64_t seed, const std::function<void()>& between) {
   const CounterRandom random(seed, kPlusPlus);
   std::vector<double> nearest(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
   std::vector<std::int64_t> rows{random.below(0, n)};
   std::vector<double> block_sums(static_cast<std::size_t>(block_count(n)));
   for (std::int64_t j = 1; j < k; ++j) {
+    if (between) between();
     const T* chosen = x + rows.back() * d;
     parallel_ranges(n, kBlock, [&](std::int64_t begin, std::int64_t end) {
       double sum = 0;
@@ -68,8 +69,10 @@ std::vector<std::int64_t> plus_plus_rows(const T* x, std::int64_t n, std::int64_
 }
 
 template std::vector<std::int64_t> plus_plus_rows(const float*, std::int64_t, std::int64_t,
-                                                  std::int64_t, std::uint64_t);
+                                                  std::int64_t, std::uint64_t,
+                                                  const std::function<void()>&);
 template std::vector<std::int64_t> plus_plus_rows(const double*, std::int64_t, std::int64_t,
-                                                  std::int64_t, std::uint64_t);
+                                                  std::int64_t, std::uint64_t,
+                                                  const std::function<void()>&);
 
 }  // namespace kmeans

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace kmeans {
@@ -31,9 +32,11 @@ double squared_distance(const T* a, const T* b, std::int64_t d) {
 }
 
 /// Arthur and Vassilvitskii 2007: the first of k rows at random, each next one with probability
-/// proportional to its squared distance from the nearest chosen one. x: n x d; 1 <= k <= n.
+/// proportional to its squared distance from the nearest chosen one. x: n x d; 1 <= k <= n. `between` is
+/// called between two choices, and may throw.
 template <class T>
 std::vector<std::int64_t> plus_plus_rows(const T* x, std::int64_t n, std::int64_t d, std::int64_t k,
-                                         std::uint64_t seed);
+                                         std::uint64_t seed,
+                                         const std::function<void()>& between = {});
 
 }  // namespace kmeans

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <memory>
 #include <string>
 
 #include "implementations/openmp/_best_choice.h"
@@ -16,10 +15,6 @@
 namespace kmeans_exact {
 // Unnamed on purpose: compiled with different options.
 namespace {
-
-inline std::unique_ptr<Engine> make_engine(const std::string& name) {
-  return kmeans::registered_variant(name).factory.make_float(kmeans::Precision::f32);
-}
 
 /// Nanoseconds of one thread and point, as all of FamilyCosts: how much longer openmp_best takes to set up
 /// than its brute force, sorting points into boxes or copying them with their bounds. Measured on a
@@ -37,6 +32,14 @@ inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iteration
   return static_cast<double>(iterations) * saved * iteration > dearer_setup(shape)
              ? "openmp_best"
              : kmeans::openmp::brute_family(shape, bytes);
+}
+
+/// To be deleted by the caller. `bytes`: of memory that it takes at most, beside the points.
+inline Engine* make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                           double& bytes) {
+  const auto variant = kmeans::registered_variant(engine_for(shape, iterations));
+  bytes = variant.traits.memory_bytes(shape, threads);
+  return variant.factory.make_float(kmeans::Precision::f32).release();
 }
 
 }  // namespace

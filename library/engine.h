@@ -15,14 +15,18 @@ using Engine = kmeans::Variant<float>;
 }  // namespace kmeans_exact
 
 extern "C" {
-// The engine for a call of so many iterations, to be deleted by the caller; one function for each level
-// that is built.
+// The engine for a call of so many iterations on so many threads, to be deleted by the caller, and the bytes
+// that it takes at most beside the points; one function for each level that is built.
 kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
-                                                 std::int64_t iterations);
+                                                 std::int64_t iterations, int threads,
+                                                 double& bytes);
 kmeans_exact::Engine* kmeans_exact_engine_x86_64(const kmeans::Shape& shape,
-                                                 std::int64_t iterations);
+                                                 std::int64_t iterations, int threads,
+                                                 double& bytes);
 kmeans_exact::Engine* kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape,
-                                                    std::int64_t iterations);
+                                                    std::int64_t iterations, int threads,
+                                                    double& bytes);
 kmeans_exact::Engine* kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape,
-                                                    std::int64_t iterations);
+                                                    std::int64_t iterations, int threads,
+                                                    double& bytes);
 }

@@ -38,6 +38,7 @@ kmeans::Registration kmeans::registered_variant(const std::string& name) {
   throw std::logic_error("no variant '" + name + "' is in this library");
 }
 
-kmeans_exact::Engine* KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations) {
-  return kmeans_exact::make_engine(kmeans_exact::engine_for(shape, iterations)).release();
+kmeans_exact::Engine* KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations,
+                                          int threads, double& bytes) {
+  return kmeans_exact::make_engine(shape, iterations, threads, bytes);
 }

@@ -5,6 +5,7 @@
 #include "library/engine.h"
 
 kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
-                                                 std::int64_t iterations) {
-  return kmeans_exact::make_engine(kmeans_exact::engine_for(shape, iterations)).release();
+                                                 std::int64_t iterations, int threads,
+                                                 double& bytes) {
+  return kmeans_exact::make_engine(shape, iterations, threads, bytes);
 }

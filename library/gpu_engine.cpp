@@ -2,6 +2,7 @@
 #include "library/gpu_engine.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <string>
@@ -33,6 +34,7 @@ std::vector<std::string> places() {
 }
 
 struct GpuLibrary {
+  pid_t loaded_in = ::getpid();
   std::string problem;  // why it cannot be used
   decltype(&KMEANS_EXACT_GPU_PROBLEM) gpu_problem = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENGINE) engine = nullptr;
@@ -73,17 +75,25 @@ const GpuLibrary& gpu_library() {
   return library;
 }
 
+/// Why it cannot be used; empty: it can. CUDA does not outlive a fork.
+std::string problem_of(const GpuLibrary& library) {
+  if (!library.problem.empty() || library.loaded_in == ::getpid()) return library.problem;
+  return "this process was forked from one that has used the GPU; start it in another way, as "
+         "multiprocessing does with \"spawn\"";
+}
+
 }  // namespace
 
 std::string problem() {
   const GpuLibrary& library = gpu_library();
-  return library.problem.empty() ? library.gpu_problem() : library.problem;
+  const std::string problem = problem_of(library);
+  return problem.empty() ? library.gpu_problem() : problem;
 }
 
 std::unique_ptr<kmeans_exact::Engine> make_engine(const kmeans::Shape& shape,
                                                   std::string& problem) {
   const GpuLibrary& library = gpu_library();
-  problem = library.problem;
+  problem = problem_of(library);
   if (!problem.empty()) return nullptr;
   return std::unique_ptr<kmeans_exact::Engine>(library.engine(shape, problem));
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -15,16 +16,20 @@
 #include "harness/verify/resolution.h"
 #include "library/engine.h"
 #include "library/gpu_engine.h"
+#include "library/surroundings.h"
 
 namespace kmeans_exact {
 namespace {
 
+using kmeans_exact_surroundings::Between;
+
+constexpr int kMaxThreads = 4096;
 // Iterations that a call is expected to take where it stops by itself.
 constexpr std::int64_t kUntilSettled = 50;
 
 struct Level {
   const char* name;
-  Engine* (*make)(const kmeans::Shape&, std::int64_t iterations);
+  Engine* (*make)(const kmeans::Shape&, std::int64_t iterations, int threads, double& bytes);
   bool (*runs_here)();
 };
 
@@ -49,8 +54,8 @@ void require(bool good, const std::string& what) {
 
 void check_sizes(std::int64_t n, std::int64_t d, std::int64_t k) {
   require(d >= 1, "d is " + std::to_string(d) + "; at least one coordinate is needed");
-  require(k >= 1 && k <= n,
-          "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
+  require(n >= 1, "n is " + std::to_string(n) + "; at least one point is needed");
+  require(k >= 1, "k is " + std::to_string(k) + "; at least one cluster is needed");
   // Engines keep indices of centroids as numbers in float lanes.
   require(k < std::int64_t{1} << 24, "k is " + std::to_string(k) + "; it must be below 2^24");
   require(n <= INT64_MAX / 8 / d, "n x d = " + std::to_string(n) + " x " + std::to_string(d) +
@@ -80,8 +85,30 @@ float largest_of(const char* what, const float* values, std::int64_t rows, std::
   return std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
 }
 
+/// With both sides of what lacks.
+class OutOfMemory final : public std::bad_alloc {
+ public:
+  OutOfMemory(const kmeans::Shape& shape, double needed)
+      : what_("kmeans_exact: out of memory: " + sizes(shape) + " needs up to " + megabytes(needed) +
+              " beside the points, and " + megabytes(kmeans_exact_surroundings::free_memory()) +
+              " are free") {}
+  [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  static std::string sizes(const kmeans::Shape& shape) {
+    return "n = " + std::to_string(shape.n) + ", d = " + std::to_string(shape.d) +
+           ", k = " + std::to_string(shape.k);
+  }
+  static std::string megabytes(double bytes) {
+    return std::to_string(static_cast<std::int64_t>(std::min(bytes, 1e18) / 1e6) + 1) + " MB";
+  }
+
+  std::string what_;
+};
+
+/// `bytes`: what it takes at most beside the points.
 std::unique_ptr<Engine> make_engine(const kmeans::Shape& shape, std::int64_t iterations,
-                                    Device device) {
+                                    int threads, Device device, double& bytes) {
   if (device != Device::cpu) {
     std::string problem;
     if (auto engine = kmeans_exact_gpu::make_engine(shape, problem)) return engine;
@@ -89,11 +116,49 @@ std::unique_ptr<Engine> make_engine(const kmeans::Shape& shape, std::int64_t ite
       throw std::runtime_error("kmeans_exact: no GPU can be used: " + problem);
     }
   }
-  return std::unique_ptr<Engine>(level_of_this_processor().make(shape, iterations));
+  return std::unique_ptr<Engine>(level_of_this_processor().make(shape, iterations, threads, bytes));
+}
+
+/// Finite points and the rest of the problem that an engine is set up with.
+kmeans::Problem<float> problem_of(const float* points, std::int64_t n, std::int64_t d,
+                                  std::int64_t k, const float* centroids, int threads) {
+  kmeans::Problem<float> problem;
+  problem.shape = {n, d, k, kmeans::Precision::f32};
+  problem.points = points;
+  problem.threads = threads;
+  problem.max_abs = largest_of("point", points, n, d, threads);
+  largest_of("centroid", centroids, k, d, threads);
+  return problem;
+}
+
+int checked_threads(int threads) {
+  require(threads >= 0 && threads <= kMaxThreads, "threads is " + std::to_string(threads) +
+                                                      "; it must be from 0, which means all, to " +
+                                                      std::to_string(kMaxThreads));
+  return threads > 0 ? threads : std::min(kMaxThreads, kmeans::usable_processors());
+}
+
+/// Iterations to make at once, about a tenth of a second: so often a caller can end the call.
+std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
+  constexpr double kProducts = 1e9;  // of a thread
+  const double products =
+      static_cast<double>(shape.n) * static_cast<double>(shape.d) * static_cast<double>(shape.k);
+  return static_cast<std::int64_t>(std::clamp(kProducts * threads / products, 1.0, 1e6));
+}
+
+void run_all(Engine& engine, std::int64_t iterations, std::int64_t at_once,
+             const Between& between) {
+  while (iterations > 0) {
+    const std::int64_t now = between ? std::min(iterations, at_once) : iterations;
+    engine.step(now);
+    iterations -= now;
+    if (between) between();
+  }
 }
 
 /// Runs at most so many iterations, until one of them changes no label.
-Result run_until_settled(Engine& engine, std::int64_t iterations) {
+Result run_until_settled(Engine& engine, std::int64_t iterations, std::int64_t at_once,
+                         const Between& between) {
   Result result;
   while (result.iterations < iterations && !result.converged) {
     engine.step(1);
@@ -101,6 +166,7 @@ Result run_until_settled(Engine& engine, std::int64_t iterations) {
     // An engine that has just changed its method does not know, and tells after one more; that of a GPU
     // compares its labels because it is asked after every iteration.
     result.converged = engine.progress().changed == 0;
+    if (between && result.iterations % at_once == 0) between();
   }
   return result;
 }
@@ -108,40 +174,79 @@ Result run_until_settled(Engine& engine, std::int64_t iterations) {
 }  // namespace
 
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
-             std::int32_t* labels, std::int64_t iterations, Stop stop, int threads, Device device) {
+             std::int32_t* labels, std::int64_t iterations, Stop stop, int threads, Device device,
+             const std::function<void()>& between) {
   check_sizes(n, d, k);
+  require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
   require(iterations >= 1,
           "iterations is " + std::to_string(iterations) + "; at least one is needed");
-  require(threads >= 0, "threads is " + std::to_string(threads) + "; 0 means all");
-  kmeans::Problem<float> problem;
-  problem.shape = {n, d, k, kmeans::Precision::f32};
-  problem.points = points;
-  problem.threads = threads > 0 ? threads : kmeans::usable_processors();
-  problem.max_abs = largest_of("point", points, n, d, problem.threads);
-  largest_of("centroid", centroids, k, d, problem.threads);
-  const std::string lost = kmeans::lost_by_fixed_point_at(points, n, d, problem.max_abs);
-  require(lost.empty(), lost);
+  threads = checked_threads(threads);
   const bool settles = stop == Stop::labels;
-  const auto engine = make_engine(
-      problem.shape, settles ? std::min(iterations, kUntilSettled) : iterations, device);
-  engine->setup(problem);
-  engine->reset(centroids);
   Result result;
-  if (settles) {
-    result = run_until_settled(*engine, iterations);
-  } else {
-    engine->step(iterations);
-    result.iterations = iterations;
-  }
-  engine->fetch(centroids, labels);
+  kmeans_exact_surroundings::with_a_team(threads, between, [&](const Between& alive) {
+    const auto problem = problem_of(points, n, d, k, centroids, threads);
+    const std::string lost = kmeans::lost_by_fixed_point_at(points, n, d, problem.max_abs);
+    require(lost.empty(), lost);
+    const std::int64_t at_once = uninterrupted(problem.shape, threads);
+    double bytes = 0;
+    try {
+      const auto engine =
+          make_engine(problem.shape, settles ? std::min(iterations, kUntilSettled) : iterations,
+                      threads, device, bytes);
+      engine->setup(problem);
+      engine->reset(centroids);
+      if (alive) alive();
+      if (settles) {
+        result = run_until_settled(*engine, iterations, at_once, alive);
+      } else {
+        run_all(*engine, iterations, at_once, alive);
+        result.iterations = iterations;
+      }
+      engine->fetch(centroids, labels);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(problem.shape, bytes);
+    }
+  });
   return result;
 }
 
-void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-                    std::uint64_t seed, float* centroids) {
+void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+             const float* centroids, std::int32_t* labels, int threads, Device device) {
   check_sizes(n, d, k);
+  threads = checked_threads(threads);
+  std::vector<float> repeated;
+  std::vector<std::int32_t> all_labels;
+  const std::int64_t wanted = n;
+  if (n < k) {  // an engine wants a point a cluster
+    for (; n < k; n += wanted) repeated.insert(repeated.end(), points, points + wanted * d);
+    repeated.insert(repeated.end(), points, points + wanted * d);
+    points = repeated.data();
+    all_labels.resize(n);
+  }
+  kmeans_exact_surroundings::with_a_team(threads, {}, [&](const Between&) {
+    const auto problem = problem_of(points, n, d, k, centroids, threads);
+    double bytes = 0;
+    try {
+      const auto engine = make_engine(problem.shape, 1, threads, device, bytes);
+      engine->setup(problem);
+      engine->reset(centroids);
+      engine->step(1);
+      std::vector<float> means(k * d);  // nobody wants them
+      engine->fetch(means.data(), all_labels.empty() ? labels : all_labels.data());
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(problem.shape, bytes);
+    }
+  });
+  if (!all_labels.empty()) std::copy_n(all_labels.begin(), wanted, labels);
+}
+
+void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+                    std::uint64_t seed, float* centroids, const std::function<void()>& between) {
+  check_sizes(n, d, k);
+  require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
+  const kmeans_exact_surroundings::DefaultModes modes;
   largest_of("point", points, n, d, kmeans::usable_processors());
-  for (const std::int64_t row : kmeans::plus_plus_rows(points, n, d, k, seed)) {
+  for (const std::int64_t row : kmeans::plus_plus_rows(points, n, d, k, seed, between)) {
     centroids = std::copy_n(points + row * d, d, centroids);
   }
 }

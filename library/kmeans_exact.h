@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace kmeans_exact {
@@ -35,16 +36,28 @@ struct Result {
 ///              cluster without points keeps its centroid.
 ///   labels     n, written: of the last iteration, so by the centroids that it started from
 ///   iterations at least 1
-///   threads    0: as many as this process may use
+///   threads    0: as many as this process may use; at most 4096. OpenMP may give fewer
 ///   device     all arrays are in the memory of the host, whatever computes
+///   between    called between iterations, several of which are made at once where they are short, on
+///              the calling thread. What it throws ends the call, and nothing is written
 ///
-/// Needs 1 <= k <= n, and memory for up to three copies of the points. With Stop::labels an engine may
-/// need one iteration more to know that nothing changes. Throws std::invalid_argument, saying what is
-/// wrong and where, for NaN or infinity and for points that the exact step refuses, and with Device::gpu
-/// std::runtime_error, with the reason, where no GPU takes the problem; nothing is written then.
+/// Needs 1 <= k <= n, and memory for up to five copies of the points beside the caller's. With
+/// Stop::labels an engine may need one iteration more to know that nothing changes. Throws
+/// std::invalid_argument, saying what is wrong and where, for NaN or infinity and for points that the
+/// exact step refuses, with Device::gpu std::runtime_error, with the reason, where no GPU takes the
+/// problem, and std::bad_alloc that says how much memory is needed and how much there is; nothing is
+/// written then. The caller's floating-point modes change no bit. It may be called in a forked process,
+/// where every call starts threads of its own, and in a parallel region.
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
              std::int32_t* labels, std::int64_t iterations, Stop stop = Stop::never,
-             int threads = 0, Device device = Device::cpu);
+             int threads = 0, Device device = Device::cpu,
+             const std::function<void()>& between = {});
+
+/// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels. k may
+/// exceed n, and no finite points are refused, since nothing is added up. Throws as lloyd() does.
+void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+             const float* centroids, std::int32_t* labels, int threads = 0,
+             Device device = Device::cpu);
 
 /// Why lloyd() can use no GPU here; empty: it can. The first call looks for a GPU, and for the part of
 /// the library that knows GPUs (docs/library.md).
@@ -52,9 +65,10 @@ std::string problem_with_gpu();
 
 /// k-means++ (Arthur and Vassilvitskii 2007): writes k x d centroids, which are rows of the points. The
 /// same rows everywhere for the same points, k and seed: those of the suite's `kmeans++:SEED`. Uses all
-/// processors that this process may use. Throws as lloyd() does.
+/// processors that this process may use. `between` is called between two choices. Throws as lloyd() does.
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-                    std::uint64_t seed, float* centroids);
+                    std::uint64_t seed, float* centroids,
+                    const std::function<void()>& between = {});
 
 /// The instructions that lloyd() uses here: "native" for the processor that it was built on, else the
 /// best of the levels that were built, "x86-64-v4", "x86-64-v3", "x86-64".

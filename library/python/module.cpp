@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The extension module of the Python package kmeans_exact: arrays in, arrays out. What it is given is
-// converted by kmeans_exact/__init__.py.
+// checked and converted by kmeans_exact/_checks.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
@@ -34,6 +34,12 @@ void require_same_columns(const Matrix& points, const Matrix& centroids) {
                               std::to_string(centroids.shape(1)));
 }
 
+/// Ctrl-C and other signals that Python has taken note of; ends the call by the exception that comes of them.
+void look_for_signals() {
+  const nb::gil_scoped_acquire acquired;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 nb::tuple lloyd(const Matrix& points, const Matrix& init, std::int64_t iterations, bool stop,
                 int threads, int device) {
   require_same_columns(points, init);
@@ -46,12 +52,27 @@ nb::tuple lloyd(const Matrix& points, const Matrix& init, std::int64_t iteration
   kmeans_exact::Result result;
   {
     const nb::gil_scoped_release released;
-    result = kmeans_exact::lloyd(points.data(), n, d, k, centroids.get(), labels.get(), iterations,
-                                 stop ? kmeans_exact::Stop::labels : kmeans_exact::Stop::never,
-                                 threads, static_cast<kmeans_exact::Device>(device));
+    result =
+        kmeans_exact::lloyd(points.data(), n, d, k, centroids.get(), labels.get(), iterations,
+                            stop ? kmeans_exact::Stop::labels : kmeans_exact::Stop::never, threads,
+                            static_cast<kmeans_exact::Device>(device), look_for_signals);
   }
   return nb::make_tuple(owned(std::move(centroids), k, d), owned(std::move(labels), n),
                         result.iterations, result.converged);
+}
+
+nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& points, const Matrix& centroids,
+                                             int threads, int device) {
+  require_same_columns(points, centroids);
+  const auto n = static_cast<std::int64_t>(points.shape(0));
+  std::unique_ptr<std::int32_t[]> labels(new std::int32_t[points.shape(0)]);
+  {
+    const nb::gil_scoped_release released;
+    kmeans_exact::nearest(points.data(), n, static_cast<std::int64_t>(points.shape(1)),
+                          static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
+                          labels.get(), threads, static_cast<kmeans_exact::Device>(device));
+  }
+  return owned(std::move(labels), n);
 }
 
 nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t k,
@@ -61,7 +82,7 @@ nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t 
   std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * points.shape(1)]);
   {
     const nb::gil_scoped_release released;
-    kmeans_exact::seed_plus_plus(points.data(), n, d, k, seed, centroids.get());
+    kmeans_exact::seed_plus_plus(points.data(), n, d, k, seed, centroids.get(), look_for_signals);
   }
   return owned(std::move(centroids), k, d);
 }
@@ -70,6 +91,7 @@ nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t 
 
 NB_MODULE(_engine, module) {
   module.def("lloyd", &lloyd);
+  module.def("nearest", &nearest);
   module.def("seed_plus_plus", &seed_plus_plus);
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One small experiment, really run, whose times are replaced by known ones."""
+"""The Python package of the library; one small experiment, really run, with known times."""
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
+import sys
+from types import ModuleType
 
 import pytest
 
-from tests.support import set_times, small_experiment
+from tests.support import ROOT, find_program, set_times, small_experiment
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +33,20 @@ def small_result(tmp_path_factory: pytest.TempPathFactory) -> dict:
     result["context"]["environment"]["warnings"] = []
     result["context"]["conditions"] = []
     return result
+
+
+@pytest.fixture(scope="session")
+def package() -> ModuleType:
+    """kmeans_exact as built; installed wheels are tested with KMEANS_EXACT_INSTALLED=1."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # other tests have the processors too
+    if os.environ.get("KMEANS_EXACT_INSTALLED"):
+        return importlib.import_module("kmeans_exact")
+    program = find_program()
+    folder = (program.parent if program else ROOT / "build") / "library" / "python"
+    if not list(folder.glob("kmeans_exact/_engine*")):
+        pytest.skip("this build has no Python package (see the first lines of its configuration)")
+    sys.path.insert(0, str(folder))
+    try:
+        return importlib.import_module("kmeans_exact")
+    finally:
+        sys.path.remove(str(folder))

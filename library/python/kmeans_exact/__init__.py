@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from . import _checks
+from ._checks import RoundingWarning
+
 #: Rounds that a thread spins at a barrier before it sleeps, about 0.05 ms. GNU's OpenMP has 300000;
 #: on cores that others use, too, these cost more than the work between two barriers.
 _SPIN_COUNT = "2000"
@@ -37,9 +40,11 @@ if TYPE_CHECKING:
 __all__ = [
     "KMeans",
     "LloydResult",
+    "RoundingWarning",
     "instructions",
     "kmeans_plusplus",
     "lloyd",
+    "nearest",
     "problem_with_gpu",
 ]
 __version__ = _engine.version()
@@ -48,8 +53,6 @@ __version__ = _engine.version()
 instructions = _engine.instructions
 #: Why `lloyd` can use no GPU here; empty: it can.
 problem_with_gpu = _engine.problem_with_gpu
-
-_DEVICES = ("cpu", "gpu", "any")
 
 
 class LloydResult(NamedTuple):
@@ -65,15 +68,6 @@ class LloydResult(NamedTuple):
     converged: bool
 
 
-def _matrix(name: str, values: object) -> np.ndarray:
-    """As float32 rows; numbers beyond its range become infinite, which the engine refuses."""
-    with np.errstate(over="ignore"):
-        matrix = np.ascontiguousarray(values, dtype=np.float32)
-    if matrix.ndim != 2:
-        raise ValueError(f"kmeans_exact: {name} must have 2 dimensions, not {matrix.ndim}")
-    return matrix
-
-
 def lloyd(
     x: object,
     init: object,
@@ -86,31 +80,44 @@ def lloyd(
     """Lloyd iterations on n x d points from k x d initial centroids; neither is changed.
 
     ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes. Both
-    arrays are used as float32, without a copy where they are that. ``threads`` 0 means all.
-    ``device`` is "cpu", "gpu", or "any": the GPU where there is one that takes the problem. Raises
-    ValueError for NaN, infinity, and points that the exact step refuses, and RuntimeError with the
-    reason where "gpu" cannot be had.
+    arrays are used as float32, without a copy where they are that; a RoundingWarning says where
+    that loses what rows differ in. ``threads`` 0 means all. ``device`` is "cpu", "gpu", or "any":
+    the GPU where there is one that takes the problem. Raises ValueError for NaN, infinity, and
+    points that the exact step refuses, TypeError for what is no dense table of real numbers,
+    RuntimeError with the reason where "gpu" cannot be had, and MemoryError with what was needed.
     """
-    if device not in _DEVICES:
-        raise ValueError(f"kmeans_exact: device must be 'cpu', 'gpu' or 'any', not {device!r}")
-    if stop not in (None, "labels"):
-        raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {stop!r}")
-    points, centroids = _matrix("x", x), _matrix("init", init)
+    points, centroids = _checks.rows("x", x), _checks.first_centroids("init", init)
+    _checks.same_columns("init", centroids, "x", points)
     return LloydResult(
         *_engine.lloyd(
             points,
             centroids,
-            int(iterations),
-            stop == "labels",
-            int(threads),
-            _DEVICES.index(device),
+            _checks.iterations("iterations", iterations),
+            _checks.stop(stop),
+            _checks.threads("threads", threads),
+            _checks.device(device),
         )
+    )
+
+
+def nearest(x: object, centroids: object, *, threads: int = 0, device: str = "cpu") -> np.ndarray:
+    """The nearest centroid of each row of x, n int32: the lowest index on a tie.
+
+    Exact, by the float64 distances of float32 rows, for all rows that are finite.
+    """
+    points = _checks.rows("x", x)
+    given = _checks.first_centroids("centroids", centroids)
+    _checks.same_columns("centroids", given, "x", points)
+    return _engine.nearest(
+        points, given, _checks.threads("threads", threads), _checks.device(device)
     )
 
 
 def kmeans_plusplus(x: object, k: int, seed: int = 0) -> np.ndarray:
     """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``."""
-    return _engine.seed_plus_plus(_matrix("x", x), int(k), int(seed))
+    points = _checks.rows("x", x)
+    k = _checks.clusters("k", k, len(points))
+    return _engine.seed_plus_plus(points, k, _checks.seed("seed", seed))
 
 
 def __getattr__(name: str) -> object:

@@ -7,16 +7,23 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.metrics.pairwise import euclidean_distances
+from scipy.spatial.distance import cdist
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    TransformerMixin,
+)
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import LloydResult, kmeans_plusplus, lloyd
+from . import LloydResult, _checks, kmeans_plusplus, lloyd, nearest
 
 
-class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
+class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means by the exact Lloyd step, in float32.
+
+    A RoundingWarning says where that loses what rows differ in.
 
     Parameters
     ----------
@@ -41,6 +48,7 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
         Those of ``cluster_centers_``.
     inertia_ : float
     n_iter_ : int
+        Fewer than ``max_iter``, or the labels may not have settled.
     n_features_in_ : int
     """
 
@@ -65,16 +73,20 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
 
     def fit(self, X: Any, y: object = None) -> KMeans:
         """Cluster the rows of X."""
-        X = validate_data(self, X, dtype=np.float32, order="C")
-        if X.shape[0] < self.n_clusters:
-            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={self.n_clusters}.")
+        X = self._rows(X, reset=True)
+        k = _checks.whole("n_clusters", self.n_clusters, 1)
+        if X.shape[0] < k:
+            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
+        how = {"threads": _checks.threads("n_threads", self.n_threads), "device": self.device}
+        iterations = _checks.iterations("max_iter", self.max_iter)
         best = None
-        for init in self._initial_centroids(X):
-            run = self._lloyd(X, init, iterations=self.max_iter)
-            labels = run.labels if run.converged else self._labels(X, run.centroids)
+        for init in self._initial_centroids(X, k):
+            run = lloyd(X, init, iterations=iterations, **how)
+            labels = run.labels if run.converged else nearest(X, run.centroids, **how)
             inertia = _inertia(X, run.centroids, labels)
             if best is None or inertia < best[0]:
                 best = (inertia, labels, run)
+        run: LloydResult
         self.inertia_, self.labels_, run = best
         self.cluster_centers_ = run.centroids
         self.n_iter_ = run.iterations
@@ -83,36 +95,64 @@ class KMeans(TransformerMixin, ClusterMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The nearest centroid of each row: the lowest index on a tie."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, order="C", reset=False)
-        return self._labels(X, self.cluster_centers_)
+        return self._nearest(self._rows(X))
 
     def transform(self, X: Any) -> np.ndarray:
-        """Distances of each row from all centroids, in the type of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
-        return euclidean_distances(X, self.cluster_centers_.astype(X.dtype))
+        """Distances from all centroids of each row, as `predict` rounds it to float32.
 
-    def _initial_centroids(self, X: np.ndarray) -> list[np.ndarray]:
-        if not isinstance(self.init, str):
-            return [np.asarray(self.init, dtype=np.float32)]
-        if self.init != "k-means++":
-            raise ValueError(f"init must be 'k-means++' or an array, not {self.init!r}")
+        Of float32 they are float32, else float64: then `predict` is where they are lowest.
+        """
+        check_is_fitted(self)
+        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+        distances = cdist(self._rows(X), self.cluster_centers_)
+        return distances.astype(dtype, copy=False)
+
+    def score(self, X: Any, y: object = None) -> float:
+        """The inertia of X, negated: the higher, the better."""
+        check_is_fitted(self)
+        X = self._rows(X)
+        return -_inertia(X, self.cluster_centers_, self._nearest(X))
+
+    @property
+    def _n_features_out(self) -> int:
+        """For get_feature_names_out()."""
+        return len(self.cluster_centers_)
+
+    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
+        """scikit-learn's own checks, between those of the library."""
+
+        def validate(given: object) -> np.ndarray:
+            return validate_data(self, given, dtype="numeric", order="C", reset=reset)
+
+        return _checks.rows("X", X, validate)
+
+    def _nearest(self, X: np.ndarray) -> np.ndarray:
+        threads = _checks.threads("n_threads", self.n_threads)
+        return nearest(X, self.cluster_centers_, threads=threads, device=self.device)
+
+    def _initial_centroids(self, X: np.ndarray, k: int) -> list[np.ndarray]:
+        hint = "; scikit-learn's 'auto' would be 1" if isinstance(self.n_init, str) else ""
+        runs = _checks.whole("n_init", self.n_init, 1, hint=hint)
+        if isinstance(self.init, str) or self.init is None:
+            if self.init != "k-means++":
+                raise ValueError(
+                    f"kmeans_exact: init must be 'k-means++' or an array, not {self.init!r}"
+                )
+        else:
+            init = _checks.first_centroids("init", self.init)
+            if init.shape != (k, X.shape[1]):
+                raise ValueError(
+                    f"kmeans_exact: init is {init.shape[0]} x {init.shape[1]}; with n_clusters={k} "
+                    f"and {X.shape[1]} features it must be {k} x {X.shape[1]}"
+                )
+            return [init]
         if isinstance(self.random_state, Integral):
-            seeds = [int(self.random_state) + run for run in range(self.n_init)]
+            first = _checks.seed("random_state", self.random_state)
+            seeds = [(first + run) % 2**64 for run in range(runs)]
         else:
             random = check_random_state(self.random_state)
-            seeds = [int(random.randint(2**31)) for _ in range(self.n_init)]
-        return [kmeans_plusplus(X, self.n_clusters, seed) for seed in seeds]
-
-    def _lloyd(self, X: np.ndarray, init: np.ndarray, **how: Any) -> LloydResult:
-        return lloyd(X, init, threads=self.n_threads, device=self.device, **how)
-
-    def _labels(self, X: np.ndarray, centroids: np.ndarray) -> np.ndarray:
-        """Of one iteration more, whose centroids are dropped."""
-        n, k = len(X), len(centroids)
-        if n < k:  # the engine wants a point a cluster
-            X = np.concatenate([X, np.repeat(X[:1], k - n, axis=0)])
-        return self._lloyd(X, centroids, iterations=1, stop=None).labels[:n]
+            seeds = [int(random.randint(2**31)) for _ in range(runs)]
+        return [kmeans_plusplus(X, k, seed) for seed in seeds]
 
 
 def _inertia(X: np.ndarray, centroids: np.ndarray, labels: np.ndarray) -> float:

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks what the library is given: rows by one function, other arguments by their kinds."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from numbers import Integral
+from pathlib import Path
+
+import numpy as np
+
+#: Rows that rounding is judged by, evenly spaced.
+_SAMPLED = 4096
+#: Rounding by more than this share of a column's spread may change who is near whom.
+_SHARE = 1 / 256
+#: So does a column of whose different values more than this share become equal.
+_MERGED = 1 / 8
+_DEVICES = ("cpu", "gpu", "any")
+_MAX_THREADS = 4096
+
+
+class RoundingWarning(UserWarning):
+    """Points are rounded to float32, which does not hold what they differ in."""
+
+
+# ---- rows
+
+
+def rows(
+    name: str, given: object, validate: Callable[[object], np.ndarray] | None = None
+) -> np.ndarray:
+    """What was given as n x d float32, without a copy where it is that.
+
+    ``validate`` makes an array of numbers of it, once it is known that nothing would be dropped.
+    NaN and infinity are left to the engine, which says where.
+    """
+    _refuse_kind(name, given)
+    matrix = _array(name, given)
+    _refuse_kind(name, matrix)
+    if matrix.dtype == object:
+        matrix = _numbers(name, matrix)
+    if validate is not None:
+        matrix = validate(given)
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"kmeans_exact: {name} must have 2 dimensions, a row for each point, not {matrix.ndim}"
+        )
+    if 0 in matrix.shape:
+        raise ValueError(
+            f"kmeans_exact: {name} is {matrix.shape[0]} x {matrix.shape[1]}; at least one row and "
+            "one column are needed"
+        )
+    return _as_float32(name, matrix)
+
+
+def _refuse_kind(name: str, given: object) -> None:
+    """What an array of numbers would drop without a word: masks, imaginary parts, units."""
+    if _is_sparse(given):
+        raise TypeError(
+            f"kmeans_exact: {name} is sparse ({type(given).__name__}); dense rows are needed, as "
+            f"{name}.toarray() has them"
+        )
+    parts = given if isinstance(given, (list, tuple)) else [given]
+    for part in parts:
+        if isinstance(part, np.ma.MaskedArray) and np.ma.is_masked(part):
+            raise ValueError(
+                f"kmeans_exact: {name} is masked in {np.ma.count_masked(part)} places; fill them "
+                "(filled) or leave these rows out (numpy.ma.compress_rows)"
+            )
+    dtype = getattr(given, "dtype", None)
+    kind = dtype.kind if isinstance(dtype, np.dtype) else ""
+    if kind == "c":
+        raise ValueError(
+            f"kmeans_exact: {name} is {dtype}. Complex data not supported: real and imaginary "
+            "parts may be columns of their own"
+        )
+    if kind in set("SUTMmV"):
+        raise TypeError(f"kmeans_exact: {name} is of dtype {dtype}; real numbers are needed")
+
+
+def _is_sparse(given: object) -> bool:
+    return hasattr(given, "nnz") and hasattr(given, "toarray")
+
+
+def _array(name: str, given: object) -> np.ndarray:
+    try:
+        return np.asarray(given)
+    except (TypeError, ValueError) as error:
+        raise type(error)(
+            f"kmeans_exact: {name} is no table of numbers with rows of one length: {error}"
+        ) from error
+
+
+def _numbers(name: str, objects: np.ndarray) -> np.ndarray:
+    """Of Python's numbers; float() alone would read text and drop masks."""
+    for place, value in np.ndenumerate(objects):
+        text = isinstance(value, (str, bytes, np.ma.MaskedArray))
+        if text or not hasattr(value, "__float__") or np.iscomplexobj(value):
+            where = ", ".join(map(str, place))
+            raise TypeError(
+                f"kmeans_exact: {name}[{where}] is {value!r:.60}: an argument must be no string or "
+                "other object, but a number"
+            )
+    try:
+        return objects.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise type(error)(
+            f"kmeans_exact: {name} holds what is no float64 number: {error}"
+        ) from error
+
+
+def _as_float32(name: str, matrix: np.ndarray) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        rounded = np.ascontiguousarray(matrix, dtype=np.float32)
+    if np.can_cast(matrix.dtype, np.float32):
+        return rounded
+    beyond = np.isinf(rounded)
+    if beyond.any():
+        beyond &= np.isfinite(matrix)
+        for row, column in np.argwhere(beyond)[:1]:
+            raise ValueError(
+                f"kmeans_exact: {name}[{row}, {column}] is {matrix[row, column]!s}, which float32 "
+                "cannot hold (at most 3.4e38)"
+            )
+    lost = _lost(matrix, rounded)
+    if lost:
+        warnings.warn(
+            f"kmeans_exact: {name} is rounded from {matrix.dtype} to float32, {lost}; "
+            "subtract what all rows have in common (their mean), or rescale",
+            RoundingWarning,
+            stacklevel=_levels_to_the_caller(),
+        )
+    return rounded
+
+
+def _lost(matrix: np.ndarray, rounded: np.ndarray) -> str:
+    """Of the first column in which rows differ by little more than rounding; empty: of none."""
+    sample = np.unique(np.linspace(0, len(matrix) - 1, min(len(matrix), _SAMPLED)).astype(int))
+    # Holds every int64 as well, where it is longer than float64.
+    before, after = (part[sample].astype(np.longdouble) for part in (matrix, rounded))
+    with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
+        moved = np.abs(after - before)
+    for column in np.flatnonzero(moved.any(axis=0)):
+        values = before[:, column]
+        different, left = (len(np.unique(part[:, column])) for part in (before, after))
+        if left < different * (1 - _MERGED):
+            return f"which makes {left} of {different} different values in column {column}"
+        # Outliers are judged by how far off they are.
+        with np.errstate(invalid="ignore"):
+            distances = np.abs(values - np.sort(values)[len(values) // 2])
+        spread = _typical(distances)
+        much = moved[:, column] > _SHARE * np.maximum(distances, spread)
+        if spread > 0 and much.any():
+            return (
+                f"which moves column {column} by up to {float(moved[much, column].max()):.3g}, "
+                f"where rows differ by about {float(spread):.3g}"
+            )
+    return ""
+
+
+def _typical(distances: np.ndarray) -> np.longdouble:
+    """The median of those that are not 0."""
+    distances = np.sort(distances[distances > 0])
+    return distances[len(distances) // 2] if len(distances) else np.longdouble(0)
+
+
+def _levels_to_the_caller() -> int:
+    """For `warnings`: out of this package, and of those that call it in somebody's place."""
+    package = str(Path(__file__).parent)
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        frame.f_code.co_filename.startswith(package) or "sklearn" in frame.f_code.co_filename
+    ):
+        frame, levels = frame.f_back, levels + 1
+    return levels
+
+
+# ---- other arguments
+
+
+def same_columns(name: str, matrix: np.ndarray, of: str, others: np.ndarray) -> None:
+    """Two tables of points of one space."""
+    if matrix.shape[1] != others.shape[1]:
+        raise ValueError(
+            f"kmeans_exact: {of} has {others.shape[1]} columns, {name} {matrix.shape[1]}"
+        )
+
+
+def first_centroids(name: str, given: object) -> np.ndarray:
+    """Rows, in whose place their number is easily given."""
+    if isinstance(given, Integral):
+        raise TypeError(
+            f"kmeans_exact: {name} is {given!r}; it must be the first centroids, a row for each "
+            f"cluster, as kmeans_plusplus(x, {given!r}) returns"
+        )
+    return rows(name, given)
+
+
+def whole(name: str, given: object, least: int, most: int | None = None, hint: str = "") -> int:
+    """An integer of a range; neither truth values nor fractions are taken for one."""
+    span = f"at least {least}" if most is None else f"from {least} to {most}"
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, Integral):
+        raise TypeError(
+            f"kmeans_exact: {name} is {given!r:.60}; it must be an integer, {span}{hint}"
+        )
+    if given < least or (most is not None and given > most):
+        raise ValueError(f"kmeans_exact: {name} is {given}; it must be {span}{hint}")
+    return int(given)
+
+
+def threads(name: str, given: object) -> int:
+    return whole(name, given, 0, _MAX_THREADS, " (0: all that this process may use)")
+
+
+def iterations(name: str, given: object) -> int:
+    return whole(name, given, 1, 2**62)
+
+
+def seed(name: str, given: object) -> int:
+    return whole(name, given, 0, 2**64 - 1)
+
+
+def clusters(name: str, given: object, n: int) -> int:
+    """No more than there are points."""
+    return whole(name, given, 1, n, f"; there are {n} points")
+
+
+def device(given: object) -> int:
+    """As the engine counts them."""
+    if not isinstance(given, str) or given not in _DEVICES:
+        raise ValueError(f"kmeans_exact: device must be 'cpu', 'gpu' or 'any', not {given!r:.60}")
+    return _DEVICES.index(given)
+
+
+def stop(given: object) -> bool:
+    """At the first iteration that changes no label?"""
+    if given is not None and not (isinstance(given, str) and given == "labels"):
+        raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {given!r:.60}")
+    return given is not None

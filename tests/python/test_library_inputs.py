@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kmeans_exact where it is given what it cannot take, or cannot take as it is."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+POINTS = np.array([[0.0, 1], [1, 0], [10, 11], [11, 10], [5, 5]])
+
+
+def _paths(package) -> dict[str, Callable[[object], object]]:
+    """Every way of rows into the library."""
+    paths = {
+        "lloyd": lambda x: package.lloyd(x, POINTS[:2]),
+        "init": lambda x: package.lloyd(POINTS, x),
+        "kmeans_plusplus": lambda x: package.kmeans_plusplus(x, 1),
+        "nearest": lambda x: package.nearest(x, POINTS[:2]),
+        "centroids": lambda x: package.nearest(POINTS, x),
+    }
+    try:
+        fitted = package.KMeans(2, random_state=0).fit(POINTS)
+    except ImportError:
+        return paths
+    return paths | {
+        "fit": lambda x: package.KMeans(2, random_state=0).fit(x),
+        "first": lambda x: package.KMeans(2, init=x).fit(POINTS),
+        "predict": fitted.predict,
+        "transform": fitted.transform,
+        "score": fitted.score,
+    }
+
+
+def _sparse() -> object:
+    return pytest.importorskip("scipy.sparse").csr_matrix(POINTS[:2])
+
+
+REFUSED = {
+    "masked": (lambda: np.ma.masked_greater(POINTS[:2], 0.5), "is masked in 2 places"),
+    "rows masked": (lambda: list(np.ma.masked_greater(POINTS[:2], 0.5)), "is masked in 1 places"),
+    "sparse": (_sparse, r"is sparse \(csr_matrix\); dense rows are needed, as \w+\.toarray"),
+    "complex": (lambda: POINTS[:2].astype("c8"), "is complex64. Complex data not supported"),
+    "text": (lambda: POINTS[:2].astype(str), "is of dtype <U32; real numbers are needed"),
+    "dates": (lambda: POINTS[:2].astype("M8[s]"), "is of dtype datetime64"),
+    "text as objects": (lambda: np.array([[1, "1.5"]] * 2, dtype=object), r"\[0, 1\] is '1.5'"),
+    "nothing": (lambda: np.array([[1, 2], [None, 0]], dtype=object), r"\[1, 0\] is None"),
+    "ragged": (lambda: [[1.0, 2], [3]], "inhomogeneous"),
+    "one dimension": (lambda: POINTS[0], "2 dimensions|2D array|2-dim"),
+    "three dimensions": (lambda: POINTS[None], "2 dimensions|dim 3"),
+    "no rows": (lambda: POINTS[:0], r"is 0 x 2; at least one row|0 sample"),
+    "no columns": (lambda: POINTS[:2, :0], r"is 2 x 0; at least one row|0 feature"),
+    "not finite": (lambda: np.array([[0, np.nan], [1, 1]]), "coordinate 1 is nan|contains NaN"),
+    "infinite": (lambda: np.array([[0, -np.inf], [1, 1]]), "coordinate 1 is -inf|infinity"),
+    "beyond float32": (
+        lambda: np.array([[0, 1e300], [1, 1]]),
+        r"\[0, 1\] is 1e\+300, which float32",
+    ),
+    "beyond float64": (lambda: [[0, 10**400], [1, 1]], "int too large|is too large|no float64"),
+    "other columns": (lambda: [[0.0, 1, 2], [1, 0, 2]], r"columns|2 features|must be 2 x 2"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_every_path_refuses_by_name(package, kind: str) -> None:
+    make, reason = REFUSED[kind]
+    for name, call in _paths(package).items():
+        if kind == "other columns" and name in ("kmeans_plusplus", "fit"):
+            continue  # which have nothing to compare with
+        with pytest.raises((TypeError, ValueError, OverflowError), match=reason):
+            pytest.fail(f"{name} took what is {kind}: {call(make())}")
+
+
+def test_what_loses_nothing_is_taken(package) -> None:
+    right = package.lloyd(POINTS, POINTS[:2]).labels
+    unmasked = np.ma.masked_greater(POINTS, 100)
+    taken = [unmasked, POINTS.astype(object), POINTS.astype("f2"), POINTS.astype(np.longdouble)]
+    taken += [POINTS.tolist(), POINTS.astype("u1"), np.asfortranarray(POINTS), POINTS.astype(">f8")]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for points in taken:
+            assert (package.lloyd(points, POINTS[:2]).labels == right).all()
+        assert (
+            package.lloyd(POINTS > 2, [[False, False], [True, True]]).labels == [0, 0, 1, 1, 1]
+        ).all()
+
+
+SECONDS = 1700000000 + np.array([[0], [1], [40], [41]])
+
+
+@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f8", "O"])
+def test_rounding_that_merges_groups_is_a_warning_on_every_path(package, dtype: str) -> None:
+    def rounds(call: Callable[[], object]) -> None:
+        with pytest.warns(
+            package.RoundingWarning, match="rounded from .* to float32, which m"
+        ) as w:
+            call()
+        assert w[0].filename == __file__
+
+    points = SECONDS.astype(dtype)
+    rounds(lambda: package.lloyd(points, points[:2].astype("f4")))
+    rounds(lambda: package.kmeans_plusplus(points, 2))
+    rounds(lambda: package.nearest(points, points[:2].astype("f4")))
+    pytest.importorskip("sklearn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", package.RoundingWarning)
+        model = package.KMeans(2, random_state=0).fit(points)
+    for call in (
+        package.KMeans(2, random_state=0).fit,
+        model.predict,
+        model.transform,
+        model.score,
+    ):
+        rounds(lambda call=call: call(points))
+
+
+@pytest.mark.parametrize(
+    ("points", "rounds"),
+    [
+        (SECONDS - SECONDS[0], False),
+        (np.arange(2**24 - 500, 2**24, dtype="i8")[:, None], False),
+        (np.arange(2**25, 2**25 + 500, dtype="i8")[:, None], True),
+        (np.random.default_rng(1).normal(size=(5000, 3)), False),
+        (np.random.default_rng(1).normal(1000, 1, size=(5000, 3)), False),
+        (np.random.default_rng(1).normal(1000, 0.01, size=(5000, 3)), True),
+        (np.random.default_rng(1).normal(1e8, 1000, size=(20, 3)), True),
+        (np.append(np.random.default_rng(1).normal(size=(500, 1)), [[1e9 / 7]], axis=0), False),
+        (np.full((9, 2), 0.1), False),
+    ],
+)
+def test_rounding_that_changes_nobody_is_no_warning(package, points, rounds: bool) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        package.nearest(points, points[:2].astype("f4"))
+    assert [one.category for one in caught] == [package.RoundingWarning] * rounds
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ({"iterations": 2.7}, "iterations is 2.7; it must be an integer, from 1"),
+        ({"iterations": True}, "iterations is True; it must be an integer"),
+        ({"iterations": 0}, "iterations is 0; it must be from 1"),
+        ({"threads": 4097}, "threads is 4097; it must be from 0 to 4096"),
+        ({"threads": -1}, "threads is -1; it must be from 0 to 4096"),
+        ({"threads": "2"}, "threads is '2'; it must be an integer"),
+        ({"device": 0}, "device must be 'cpu', 'gpu' or 'any', not 0"),
+        ({"stop": True}, "stop must be None or 'labels', not True"),
+        ({"stop": np.ones(2)}, "stop must be None or 'labels', not array"),
+    ],
+)
+def test_arguments_of_lloyd_are_refused_by_name(package, what: dict, reason: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=reason):
+        package.lloyd(POINTS, POINTS[:2], **what)
+
+
+def test_arguments_of_functions_are_refused_by_name(package) -> None:
+    with pytest.raises(
+        TypeError, match=r"init is 3; it must be the first centroids.*_plusplus\(x, 3"
+    ):
+        package.lloyd(POINTS, 3)
+    with pytest.raises(ValueError, match="k is 6; it must be from 1 to 5; there are 5 points"):
+        package.kmeans_plusplus(POINTS, 6)
+    with pytest.raises(ValueError, match=r"k is 10{18}; it must be from 1 to 5"):
+        package.kmeans_plusplus(POINTS, 10**18)
+    with pytest.raises(TypeError, match=r"k is 2\.0; it must be an integer"):
+        package.kmeans_plusplus(POINTS, 2.0)
+    with pytest.raises(ValueError, match="seed is -1; it must be from 0 to 18446744073709551615"):
+        package.kmeans_plusplus(POINTS, 2, -1)
+    assert package.kmeans_plusplus(POINTS, np.int8(2), 2**64 - 1).shape == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ({"init": POINTS[:3]}, "init is 3 x 2; with n_clusters=2 and 2 features it must be 2 x 2"),
+        ({"init": POINTS[:2, :1]}, "init is 2 x 1; with n_clusters=2 and 2 features it must be 2"),
+        ({"init": 2}, "init is 2; it must be the first centroids"),
+        ({"init": "random"}, r"init must be 'k-means\+\+' or an array, not 'random'"),
+        ({"init": None}, r"init must be 'k-means\+\+' or an array, not None"),
+        ({"n_clusters": 3.5}, "n_clusters is 3.5; it must be an integer"),
+        ({"n_clusters": POINTS}, r"n_clusters is array\(\["),
+        ({"n_clusters": 0}, "n_clusters is 0; it must be at least 1"),
+        ({"n_clusters": 10**18}, "n_samples=5 should be >= n_clusters=10{18}"),
+        ({"max_iter": 2.7}, "max_iter is 2.7; it must be an integer"),
+        ({"n_init": "auto"}, "n_init is 'auto'; it must be an integer, at least 1; .* would be 1"),
+        ({"n_init": 0}, "n_init is 0; it must be at least 1"),
+        ({"random_state": -1}, "random_state is -1; it must be from 0"),
+        ({"n_threads": 10**6}, "n_threads is 1000000; it must be from 0 to 4096"),
+        ({"device": "cuda"}, "device must be 'cpu', 'gpu' or 'any', not 'cuda'"),
+    ],
+)
+def test_arguments_of_the_estimator_are_refused_by_name(package, what: dict, reason: str) -> None:
+    pytest.importorskip("sklearn")
+    with pytest.raises((TypeError, ValueError), match=reason):
+        package.KMeans(**{"n_clusters": 2, **what}).fit(POINTS)
+
+
+def test_nearest_gives_the_lowest_of_float64_distances(package) -> None:
+    random = np.random.default_rng(3)
+    points = random.integers(-4, 5, size=(4000, 3)).astype("f4")  # many ties
+    centroids = random.integers(-4, 5, size=(40, 3)).astype("f4")
+    distances = ((points[:, None].astype("f8") - centroids) ** 2).sum(axis=2)
+    for threads in (1, 3):
+        found = package.nearest(points, centroids, threads=threads)
+        assert found.dtype == np.int32
+        assert (found == distances.argmin(axis=1)).all()
+    assert (package.nearest(points[:3], centroids) == distances[:3].argmin(axis=1)).all()
+    # Whatever else is in the batch, which lloyd() refuses to add up.
+    batch = np.append(points, [[1e30, 0, 0], [-3e38, 3e38, 0]], axis=0).astype("f4")
+    assert (package.nearest(batch, centroids)[:-2] == distances.argmin(axis=1)).all()
+    with pytest.raises(ValueError, match="cannot resolve these points"):
+        package.lloyd(batch, centroids)
+
+
+def test_predict_does_not_depend_on_the_batch(package) -> None:
+    pytest.importorskip("sklearn")
+    model = package.KMeans(2, random_state=0).fit([[0.0], [1], [10], [11]])
+    alone = [model.predict([[value]])[0] for value in (0.3, 10.7, 1e14)]
+    assert (model.predict([[0.3], [10.7], [1e14]]) == alone).all()
+
+
+def test_the_estimator_in_scikit_learns_company(package) -> None:
+    pytest.importorskip("sklearn")
+    points = np.random.default_rng(5).normal(1000, 1, size=(3000, 4))
+    model = package.KMeans(7, random_state=1).fit(points)
+    assert (model.transform(points).argmin(axis=1) == model.predict(points)).all()
+    assert model.transform(points.astype("f4")).dtype == np.float32
+    assert model.score(points) == pytest.approx(-model.inertia_)
+    assert model.get_feature_names_out().tolist() == [f"kmeans{j}" for j in range(7)]

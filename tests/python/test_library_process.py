@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kmeans_exact in a forked process, interrupted, with fewer threads, other modes, no memory."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+LONG = 120  # seconds: no test waits so long, unless something hangs
+
+HEAD = """
+import os, sys, numpy as np, kmeans_exact as ke
+random = np.random.default_rng(1)
+x = (random.normal(size=(30000, 12)) + 4 * random.integers(0, 3, size=(30000, 1))).astype('f4')
+
+def bits(threads=2, **how):
+    run = ke.lloyd(x, x[:40], iterations=25, threads=threads, **how)
+    near = ke.nearest(x, run.centroids, threads=threads)
+    rows = ke.kmeans_plusplus(x, 5, 1)
+    return [run.centroids.tobytes(), run.labels.tobytes(), run.iterations, near.tobytes(),
+            rows.tobytes()]
+"""
+
+
+@pytest.fixture
+def python(package) -> Callable[..., subprocess.CompletedProcess]:
+    """A program of its own, killed if it hangs."""
+
+    def run(script: str, **variables: str) -> subprocess.CompletedProcess:
+        folder = str(Path(package.__file__).parents[1])
+        return subprocess.run(
+            [sys.executable, "-c", HEAD + script],
+            env={**os.environ, "PYTHONPATH": folder, **variables},
+            capture_output=True,
+            text=True,
+            timeout=LONG,
+        )
+
+    return run
+
+
+def _right(run: subprocess.CompletedProcess) -> None:
+    assert (run.returncode, run.stdout.strip()) == (0, "right"), run.stdout + run.stderr
+
+
+FORKED = """
+right = bits()
+for _ in range(2):
+    child = os.fork()
+    if child == 0:
+        ok = bits() == right and bits(4) == right and bits(device="any") == right
+        grandchild = os.fork()
+        if grandchild == 0:
+            os._exit(0 if bits() == right else 1)
+        os._exit(0 if ok and os.waitpid(grandchild, 0)[1] == 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert bits() == right  # in the parent as before
+print("right")
+"""
+
+
+def test_a_forked_child_has_the_bits_of_its_parent(python) -> None:
+    _right(python(FORKED))
+
+
+def test_a_child_that_first_loads_it_has_them_too(python) -> None:
+    """Whatever else had OpenMP's threads in the parent."""
+    _right(
+        python(
+            """
+right = bits()
+if os.fork() == 0:
+    for name in [name for name in sys.modules if name.startswith("kmeans_exact")]:
+        del sys.modules[name]
+    import kmeans_exact as ke
+    os._exit(0 if bits() == right else 1)
+print("right" if os.wait()[1] == 0 else "wrong")
+"""
+        )
+    )
+
+
+@pytest.mark.parametrize("forked", [False, True])
+def test_an_interrupt_ends_a_call_within_its_iterations(package, forked: bool) -> None:
+    script = """
+if %r and os.fork() != 0:
+    import signal
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
+print("begins", flush=True)
+try:
+    ke.lloyd(x, x[:200], iterations=2**60, stop=None, threads=2)
+except KeyboardInterrupt:
+    print("interrupted", bits() == bits(1), flush=True)
+    os._exit(7)
+"""
+    folder = str(Path(package.__file__).parents[1])
+    with subprocess.Popen(
+        [sys.executable, "-c", HEAD + script % forked],
+        env={**os.environ, "PYTHONPATH": folder},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "begins\n"
+            time.sleep(0.3)
+            os.killpg(process.pid, signal.SIGINT)
+            rest, _ = process.communicate(timeout=LONG)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert (process.returncode, rest) == (7, "interrupted True\n")
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [
+        {"OMP_THREAD_LIMIT": "1"},
+        {"OMP_THREAD_LIMIT": "3"},
+        {"OMP_DYNAMIC": "true", "OMP_THREAD_LIMIT": "3"},
+        {"OMP_NUM_THREADS": "4,3,2", "OMP_MAX_ACTIVE_LEVELS": "3"},
+        {"OMP_MAX_ACTIVE_LEVELS": "0"},
+    ],
+)
+def test_however_few_threads_openmp_gives(python, variables: dict[str, str]) -> None:
+    script = "print('right' if bits(8) == bits(1) == bits(4096 // 64) else 'wrong')"
+    _right(python(script, **variables))
+
+
+MODES = """
+import ctypes, ctypes.util
+libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
+x *= np.float32(1e-41) / np.abs(x).max()  # denormals
+x[0] = 0
+right = bits()
+libm.fegetround.restype = ctypes.c_int
+for mode in (0x400, 0x800, 0xC00, 0):  # down, up, to zero, to nearest on x86-64
+    assert libm.fesetround(mode) == 0
+    found = bits()
+    kept = libm.fegetround()
+    libm.fesetround(0)
+    assert (found == right, kept) == (True, mode), mode
+print("right")
+"""
+
+
+def test_the_callers_rounding_changes_no_bit(python) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the modes' numbers are those of x86-64")
+    _right(python(MODES))
+
+
+FLUSHED = """
+import ctypes, ctypes.util
+libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
+right_x = x * (np.float32(1e-41) / np.abs(x).max())
+
+class Environment(ctypes.Structure):  # fenv_t of x86-64: 28 bytes of x87, then MXCSR
+    _fields_ = [("x87", ctypes.c_ubyte * 28), ("mxcsr", ctypes.c_uint)]
+
+environment = Environment()
+libm.fegetenv(ctypes.byref(environment))
+if os.environ["FIRST"] == "right":
+    x = right_x
+    right = bits()
+environment.mxcsr |= 0x8040  # flush results to zero, take denormals for zero
+libm.fesetenv(ctypes.byref(environment))
+x = right_x
+found = bits()
+environment.mxcsr &= ~0x8040
+libm.fesetenv(ctypes.byref(environment))
+again = bits()
+if os.environ["FIRST"] != "right":
+    right = again
+print("right" if found == again == right else "wrong")
+"""
+
+
+@pytest.mark.parametrize("first", ["right", "flushed"])
+def test_flushed_denormals_change_no_bit(python, first: str) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the modes' numbers are those of x86-64")
+    _right(python(FLUSHED, FIRST=first))
+
+
+def test_out_of_memory_says_need_and_have(python) -> None:
+    run = python(
+        """
+import resource
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+x = np.zeros((4000000, 8), 'f4')
+x[:, 0] = np.arange(len(x)) % 1000
+resource.setrlimit(resource.RLIMIT_AS, (used + x.nbytes + 90 * 10**6,) * 2)
+try:
+    ke.lloyd(x, x[:200], threads=1)
+except MemoryError as error:
+    print(error)
+"""
+    )
+    need = "kmeans_exact: out of memory: n = 4000000, d = 8, k = 200 needs up to "
+    assert run.stdout.startswith(need), run.stdout + run.stderr
+    assert " MB beside the points, and " in run.stdout
+    assert run.stdout.strip().endswith(" MB are free")
