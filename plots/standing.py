@@ -16,7 +16,7 @@ from plots.claims import FAILS, HOLDS, PARTLY, UNTESTED, Verdict
 from plots.load import Result
 
 _REASONS = 2  # of what is not tested, told apart; the rest is counted
-# "cuda_hybrid f32 skipped: no NVIDIA driver is installed here (libcuda.so.1 was not found)"
+# "cuda_a f32 skipped: no NVIDIA driver is installed here (libcuda.so.1 was not found)"
 _SKIPPED = re.compile(r"skipped: (.+?)(?: \(|;|,| and |$)")
 _NO_CELL = re.compile(r"^no cell of .* in this run$")
 _NAMED = re.compile(r"^([a-z]+\d{4})\b")  # "zhihu2023, section 4.5"
