@@ -46,7 +46,7 @@ class Shared:
     gpus: int  # 0: not on a GPU
     exact: bool
     unsteady: bool
-    fastest: bool  # the fastest exact one at its shape
+    fastest: bool  # the fastest one at its shape, exact where there is one
     kind: str
     seconds: tuple[float, float]
     processes: tuple[int, int]
@@ -60,6 +60,11 @@ class Shared:
         return self.gpus > 0
 
     @property
+    def origin(self) -> str:
+        """What made the points: "gaussian" of "gaussian-1000x2-s1"."""
+        return self.dataset.partition("-")[0]
+
+    @property
     def possible(self) -> float | None:
         """The speed-up that the limits of the two machines would give."""
         first, second = self.limits
@@ -68,7 +73,7 @@ class Shared:
 
 @dataclass(frozen=True)
 class Group:
-    """Shapes of one kind of work, by the fastest exact cell of each."""
+    """Shapes of one kind of work, by the fastest cell of each."""
 
     on_gpu: bool
     kind: str
@@ -131,12 +136,11 @@ def _speedup(entry: dict[str, Any]) -> Interval:
 
 def _cell(entry: dict[str, Any]) -> Shared:
     same = ("experiment", "key", "variant", "precision", "dataset", "n", "d", "k", "iterations")
-    same += ("gpus", "exact", "unsteady", "kind", "verdict", "confidence")
+    same += ("gpus", "exact", "unsteady", "fastest", "kind", "verdict", "confidence")
     pairs = ("threads", "seconds", "processes", "limits")
     return Shared(
         **{name: entry[name] for name in same},
         **{name: tuple(entry[name]) for name in pairs},
-        fastest=entry["fastest_exact"],
         speedup=_speedup(entry),
     )
 
@@ -175,7 +179,7 @@ def _contradiction(data: dict[str, Any]) -> str | None:
         if pair["answers"]["agree"] != (not pair["answers"]["disagreements"]):
             return f"{here}/answers/agree: not what its disagreements say"
         shapes = sum(group["shapes"] for group in pair["groups"])
-        fastest = sum(cell["fastest_exact"] for cell in pair["cells"])
+        fastest = sum(cell["fastest"] for cell in pair["cells"])
         if shapes != fastest:
             return f"{here}/groups: {shapes} shapes, but {fastest} cells are the fastest of one"
         for place, entry in enumerate([*pair["groups"], *pair["cells"]]):

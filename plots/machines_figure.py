@@ -53,7 +53,7 @@ def draw_shapes(pair: Pair, effect: float, on_gpu: bool) -> Drawing:
 def _draw(pair: Pair, effect: float, on_gpu: bool) -> tuple[Figure, list[str]]:
     cells = [cell for cell in pair.shapes if cell.on_gpu == on_gpu]
     if not cells:
-        raise NothingToDraw("the two share no exact cell with a time")
+        raise NothingToDraw("the two share no cell with a time")
     panels = [(kind, [c for c in cells if c.kind == kind]) for kind in KINDS]
     panels = [(kind, sorted(own, key=lambda c: c.speedup.mid)) for kind, own in panels if own]
     shown = [(kind, _spread(own)) for kind, own in panels]
@@ -171,7 +171,8 @@ def _handles(cells: Sequence[Shared], effect: float) -> list[Line2D | Patch]:
 def _caption(pair: Pair, cells: Sequence[Shared], left_out: int) -> list[str]:
     levels = sorted({cell.confidence for cell in cells if cell.confidence})
     notes = [
-        "Each shape by its fastest exact variant that both machines have; right of 1 is "
+        "Each shape by the fastest variant that both machines have, an exact one where there is "
+        f"one; right of 1 is "
         f"{pair.second['name']} faster."
     ]
     if levels:

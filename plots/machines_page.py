@@ -19,6 +19,8 @@ from plots.machines import KINDS, PAGE, SIGNS, Machines, Pair, Shared
 from plots.machines_figure import draw_shapes
 from plots.report import page, write_page
 
+_OPEN = (claims.UNDECIDED, claims.TOO_FEW, claims.UNTESTED)
+
 
 @dataclass(frozen=True)
 class Line:
@@ -40,11 +42,16 @@ class Line:
     def moves(self) -> bool:
         """Is it decided on both machines, and differently?"""
         first, second = self.kinds
-        return first is not None and second is not None and first != second and self.told
+        return self.decided and first != second
+
+    @property
+    def decided(self) -> bool:
+        """On both machines?"""
+        return all(kind not in (None, *_OPEN) for kind in self.kinds)
 
     @property
     def told(self) -> bool:
-        """Is it decided on one machine at least?"""
+        """Was it tested on one machine at least?"""
         return any(kind not in (None, claims.UNTESTED) for kind in self.kinds)
 
 
@@ -62,18 +69,14 @@ class Source:
         return sorted((line for line in self.lines if line.told), key=lambda line: not line.moves)
 
     @property
-    def moving(self) -> int:
-        return sum(line.moves for line in self.lines)
-
-    @property
     def untold(self) -> int:
         return sum(not line.told for line in self.lines)
 
 
 def _verdicts(results: Sequence[Result]) -> dict[str, dict[str, Verdict]]:
-    """By experiment and claim, of experiments that follow a source."""
+    """By experiment and claim, of experiments that follow a source: its statements, not ours."""
     return {
-        result.experiment: {v.claim["id"]: v for v in claims.verdicts(result)}
+        result.experiment: {v.claim["id"]: v for v in claims.verdicts(result) if not v.ours}
         for result in results
         if result.spec.get("source")
     }
@@ -95,14 +98,15 @@ def sources_of(first: Sequence[Result], second: Sequence[Result]) -> list[Source
     return sources
 
 
-def _results(place: Path | None) -> list[Result]:
-    """Those of a folder or a file; none where they are not at hand."""
+def _results(side: dict[str, Any], place: Path | None) -> tuple[list[Result], str | None]:
+    """Those of a folder or a file, or why there are none."""
     if place is None or not place.exists():
-        return []
+        return [], f"The files of {side['label']} are not at hand, so its verdicts are missing."
     try:
-        return load_folder(place) if place.is_dir() else [load_result(place)]
-    except ResultError:
-        return []
+        return load_folder(place) if place.is_dir() else [load_result(place)], None
+    except ResultError as error:
+        reason = str(error).replace(str(place), side["label"])
+        return [], f"The verdicts on {side['name']} are missing: {reason}."
 
 
 _RATES = (
@@ -186,7 +190,8 @@ def _view(
 ) -> dict[str, Any]:
     """What the template shows of a pair; its pictures are written beside the page."""
     found = [places.get(side["label"]) for side in pair.sides]
-    results = [_results(place) for place in found]
+    read = [_results(side, place) for side, place in zip(pair.sides, found, strict=True)]
+    sources = sources_of(*(results for results, _ in read))
     pictures: list[Picture] = []
     for on_gpu in (True, False):
         if not any(cell.fastest and cell.on_gpu == on_gpu for cell in pair.cells):
@@ -207,10 +212,10 @@ def _view(
             for title, device in (("GPU", "gpu"), ("processor", "cpu"))
             if (rows := limit_rows(pair, device))
         ],
-        "sources": sources_of(*results),
-        "lacking": [
-            side["label"] for side, here in zip(pair.sides, results, strict=True) if not here
-        ],
+        "sources": sources,
+        "moving": [line for source in sources for line in source.lines if line.moves],
+        "decided": sum(line.decided for source in sources for line in source.lines),
+        "lacking": [why for _, why in read if why],
     }
 
 

@@ -247,22 +247,26 @@ MachineGroup judged_group(const std::vector<MachineCell>& cells,
     group.speed.confidence = settings.confidence;
   }
   group.verdict = verdict_of(group.speed, settings.effect);
-  if (std::min(up, down) > 0 && kFewOf * std::min(up, down) >= members.size()) {
-    group.verdict = MachineVerdict::mixed;
-  }
+  const bool both_ways = std::min(up, down) > 0 && kFewOf * std::min(up, down) >= members.size();
+  // Shapes that are decided one by one, and not alike.
+  const std::size_t decided = group.faster + group.slower + group.equal;
+  const bool unlike = std::max({group.faster, group.slower, group.equal}) < decided;
+  const bool told = group.verdict == MachineVerdict::undecided && 2 * decided >= members.size();
+  if (both_ways || (told && unlike)) group.verdict = MachineVerdict::mixed;
   return group;
 }
 
+/// What is computed, whatever the precision of the answer: points in float64 are others.
 std::string problem_of(const MachineCell& cell) {
   const Shape& shape = cell.key.shape;
   return formatted("%d/%lld/%lld/%lld/%d/%lld/%d/", cell.on_gpu ? 0 : 1,
                    static_cast<long long>(shape.n), static_cast<long long>(shape.d),
-                   static_cast<long long>(shape.k), static_cast<int>(shape.precision),
+                   static_cast<long long>(shape.k), shape.precision == Precision::f64 ? 1 : 0,
                    static_cast<long long>(cell.key.iterations), gpus_of(cell.key, cell.on_gpu)) +
          cell.key.dataset;
 }
 
-/// By shape, the fastest exact one first.
+/// By shape, the fastest one first.
 void sort_machine_cells(std::vector<MachineCell>& cells) {
   const auto place = [](const MachineCell& cell) {
     const Shape& shape = cell.key.shape;
@@ -277,18 +281,18 @@ void sort_machine_cells(std::vector<MachineCell>& cells) {
                    [&](const auto& a, const auto& b) { return place(a) < place(b); });
 }
 
-/// Marks the fastest exact cell of each shape, by the geometric mean of both machines' times, and
-/// puts those of one kind together.
+/// Marks the fastest cell of each shape, an exact one where there is one, by the geometric mean of
+/// both machines' times, and puts those of one kind together.
 void judge_shapes(MachinePair& pair, const std::map<CellPlace, Stratum>& processes,
                   const MachinesSettings& settings) {
   std::map<std::string, std::size_t> best;
-  const auto time = [&](std::size_t i) {
-    return pair.cells[i].seconds.first * pair.cells[i].seconds.second;
+  const auto rank = [&](std::size_t i) {
+    const MachineCell& cell = pair.cells[i];
+    return std::pair{!cell.exact, cell.seconds.first * cell.seconds.second};
   };
   for (std::size_t i = 0; i < pair.cells.size(); ++i) {
-    if (!pair.cells[i].exact) continue;
     const auto [found, added] = best.emplace(problem_of(pair.cells[i]), i);
-    if (!added && time(i) < time(found->second)) found->second = i;
+    if (!added && rank(i) < rank(found->second)) found->second = i;
   }
   std::map<std::pair<bool, WorkKind>, std::vector<ShapeMember>> groups;
   for (const auto& [problem, i] : best) pair.cells[i].fastest = true;
@@ -538,7 +542,7 @@ json cell_json(const MachineCell& cell) {
                  {"gpus", cell.on_gpu ? gpus_of(cell.key, true) : 0},
                  {"exact", cell.exact},
                  {"unsteady", cell.unsteady},
-                 {"fastest_exact", cell.fastest},
+                 {"fastest", cell.fastest},
                  {"kind", to_string(cell.kind)},
                  {"seconds", {cell.seconds.first, cell.seconds.second}},
                  {"processes", {cell.processes.first, cell.processes.second}},

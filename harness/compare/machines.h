@@ -56,11 +56,12 @@ struct MachineCell {
   std::pair<std::optional<Limit>, std::optional<Limit>> limits;
   SpeedRatio speed;
   MachineVerdict verdict = MachineVerdict::undecided;
-  /// The fastest exact one that both machines have at this shape, of a CPU or of so many GPUs.
+  /// The fastest one that both machines have at this shape, of a CPU or of so many GPUs; an exact
+  /// one where there is one.
   bool fastest = false;
 };
 
-/// Shapes of one kind of work, each by its fastest exact cell.
+/// Shapes of one kind of work, each by its fastest cell.
 struct MachineGroup {
   bool on_gpu = false;
   WorkKind kind = WorkKind::other;
@@ -77,7 +78,8 @@ struct MachineGroup {
 struct MachinePair {
   nlohmann::json first;  ///< Label, names, files and limits, as in the JSON.
   nlohmann::json second;
-  std::vector<std::string> sentences;  ///< The answer, the first one above all.
+  /// The answer first, then whether the two compute the same.
+  std::vector<std::string> sentences;
   /// Lists of text, of each machine: where experiments in both were measured by two commits.
   std::pair<nlohmann::json, nlohmann::json> commits;
   std::vector<MachineCell> cells;  ///< Timed on both, by shape.

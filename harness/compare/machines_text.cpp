@@ -74,6 +74,17 @@ std::string range_text(const MachinePair& pair, const MachineGroup& group) {
   return from == to ? from : from + " to " + to;
 }
 
+/// "faster at 1, slower at 4 and equal at 3"
+std::string counts_text(const MachineGroup& group) {
+  std::vector<std::string> parts;
+  for (const auto& [word, count] : {std::pair{"faster at ", group.faster},
+                                    {"slower at ", group.slower},
+                                    {"equal at ", group.equal}}) {
+    if (count > 0) parts.push_back(word + std::to_string(count));
+  }
+  return joined(parts, " and ");
+}
+
 /// "equal at 3 of 4 shapes where products bind (0.97 to 1.08)"
 std::string clause(const MachinePair& pair, const MachineGroup& group) {
   const std::string where = place_of(group.kind);
@@ -90,11 +101,9 @@ std::string clause(const MachinePair& pair, const MachineGroup& group) {
       if (group.equal == group.shapes) return "equal " + where;
       return "equal at " + std::to_string(group.equal) + of + where + " (" + range + ")";
     case MachineVerdict::mixed:
-      return "faster at " + std::to_string(group.faster) + " and slower at " +
-             std::to_string(group.slower) + of + where + " (from " +
-             factor(least(pair, group).speed.ratio) + " times as fast at " +
-             shape_text(least(pair, group)) + " to " + factor(most(pair, group).speed.ratio) +
-             " at " + shape_text(most(pair, group)) + ")";
+      return counts_text(group) + of + where + " (from " + factor(least(pair, group).speed.ratio) +
+             " times as fast at " + shape_text(least(pair, group)) + " to " +
+             factor(most(pair, group).speed.ratio) + " at " + shape_text(most(pair, group)) + ")";
     case MachineVerdict::undecided: break;
   }
   return "undecided " + where + (alone ? "" : " (" + range + " by shape)");
@@ -251,7 +260,8 @@ std::string rule_line(const MachinePair& pair) {
   for (const auto& cell : pair.cells)
     narrow = narrow || (cell.speed.low && cell.speed.confidence < 0.95);
   std::string line = "Times as fast: seconds on " + name_of(pair.first) + " over seconds on " +
-                     name_of(pair.second) + ", by the fastest exact cell of each shape";
+                     name_of(pair.second) +
+                     ", by the fastest cell of each shape, an exact one where there is one";
   if (narrow)
     line += "; intervals of cells with three or four processes a side are of 90 % or more";
   return line;
@@ -298,16 +308,14 @@ std::vector<std::string> machine_sentences(const MachinePair& pair) {
   }
   std::string first =
       with_article(pair.second, "The ") + ", against " + with_article(pair.first, "the ") + ", ";
-  first += parts.empty() ? "shares no exact cell: single cells alone are compared"
-                         : "is " + parts.front();
+  first += parts.empty() ? "shares no cell" : "is " + parts.front();
   if (!pair.commits.first.empty()) {
     first += "; the programs differ too (commits " + commits_text(pair.commits.first) +
              " against " + commits_text(pair.commits.second) +
              "), so a ratio is of machine and program together";
   }
-  std::vector<std::string> sentences{first + "."};
+  std::vector<std::string> sentences{first + ".", answers_line(pair) + "."};
   for (std::size_t i = 1; i < parts.size(); ++i) sentences.push_back("It is " + parts[i] + ".");
-  sentences.push_back(answers_line(pair) + ".");
   return sentences;
 }
 

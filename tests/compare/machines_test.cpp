@@ -124,7 +124,7 @@ TEST(CompareMachines, SayInOneSentenceWhichIsFasterWhere) {
             "The H200, against the H100, is 1.50 times as fast where points are read from memory; "
             "equal where products bind; slower where launches and barriers bind (0.80 times as "
             "fast).");
-  EXPECT_EQ(pair.sentences.back(), "The answers of all 3 exact cells agree to the last bit.");
+  EXPECT_EQ(pair.sentences.at(1), "The answers of all 3 exact cells agree to the last bit.");
   for (const auto& text : {machines_to_text({pair}, false), machines_to_markdown({pair}, true)}) {
     EXPECT_THAT(text, HasSubstr("1.50 times as fast where points are read"));
     EXPECT_THAT(text, Not(HasSubstr("ate: ")));  // no gate
@@ -195,6 +195,21 @@ TEST(CompareMachines, TakeTheFastestExactCellOfAShape) {
   EXPECT_EQ(pair.groups.front().shapes, 1U);
 }
 
+TEST(CompareMachines, CountAShapeWithoutAnExactCellToo) {
+  json rounds = gpu_cell("cuda_rounds", kMany, 100, 2, 0.0006, 3, false);
+  const auto pair = compared_machines(h100({rounds}), h200({rounds}));
+  ASSERT_EQ(pair.groups.size(), 1U);
+  EXPECT_TRUE(pair.cells.front().fastest);
+  // Of other precision, but of the same points: the exact one counts.
+  rounds["precision"] = "f16";
+  rounds["key"] = "cuda_rounds/f16/blobs2500000x100/k2/T5/t1";
+  const auto both =
+      compared_machines(h100({rounds, reading(0.0009)}), h200({rounds, reading(0.0009)}));
+  ASSERT_EQ(both.cells.size(), 2U);
+  EXPECT_EQ(both.cells.front().key.variant, "cuda_a");
+  EXPECT_EQ(both.groups.front().shapes, 1U);
+}
+
 TEST(CompareMachines, HaveNoCommonRatioForShapesOfBothKinds) {
   const auto cells = [](double first, double second) {
     return std::vector<json>{gpu_cell("cuda_a", kMany, 100, 2, first),
@@ -260,7 +275,7 @@ TEST(CompareMachines, AreLoudWhereExactAnswersDisagree) {
   ASSERT_EQ(pair.disagreements.size(), 1U);
   EXPECT_THAT(pair.disagreements.front(),
               HasSubstr("hash 0123456789abcdef on H100, ffffffffffffffff on H200"));
-  EXPECT_THAT(pair.sentences.back(), HasSubstr("ANSWERS DISAGREE: 1 finding"));
+  EXPECT_THAT(pair.sentences.at(1), HasSubstr("ANSWERS DISAGREE: 1 finding"));
   EXPECT_THAT(machines_to_markdown({pair}, false), HasSubstr("**ANSWERS DISAGREE"));
   // A variant that rounds may have other bits.
   json rounds = gpu_cell("cuda_a", kMany, 100, 2, 0.0004, 3, false);

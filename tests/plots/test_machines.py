@@ -30,7 +30,7 @@ def data() -> Json:
             made.cell(2_000_000, 1.4),
             made.cell(1_000, 0.8, "launches", dataset="<script>x</script>-1"),
             made.cell(5_000, 1.01, "products"),
-            made.cell(7_000, 0.9, "products", fastest_exact=False, exact=False),
+            made.cell(7_000, 0.9, "products", fastest=False, exact=False),
         ]
     )
 
@@ -157,7 +157,16 @@ def test_claims_stand_side_by_side(tmp_path: Path, data: Json, small_experiment:
     section = page[page.index('<section id="claims-1">') :]
     assert "The parallel version is faster." in section
     assert section.index("✓") < section.index("✗")
-    assert "1 claim: 1 comes out differently" in section
+    assert "1 claim of the sources is decided on both machines, 1 of them differently:" in section
+    assert "are not at hand" not in section
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path, data: Json, small_experiment: Json) -> None:
+    small_experiment |= {"figures": [], "studies": [], "traces": []}
+    synthetic.write(tmp_path / "a", sourced(small_experiment, True))
+    page = page_of(write(tmp_path / "out", data), str(tmp_path / "a"), str(tmp_path / "b"))
+    assert "The files of results/b are not at hand, so its verdicts are missing." in page
+    assert "0 claims of the sources are decided on both machines, none of them differently." in page
 
 
 def test_the_reports_of_both_and_the_index_link_to_it(
