@@ -16,7 +16,6 @@ from plots.select import NothingToDraw
 from plots.words import NONE, many
 
 _COLUMNS = (
-    Column("the source says", 44),
     Column("where", 20),
     Column("here", 26),
     Column("measured", 48),
@@ -37,6 +36,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     from plots.standing import untested_text
 
     found = _verdicts(result)
+    ours = all(one.ours for one in found)
     rows = []
     for one in found:
         if one.kind == UNTESTED:
@@ -44,7 +44,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         color = style.VERDICTS.get(one.kind, style.GREY)
         texts = [
             one.claim["statement"],
-            one.claim.get("where", NONE),
+            one.claim.get("where", NONE) + ("; our question" if one.ours and not ours else ""),
             f"{one.sign} {one.verdict}",
             one.measured or NONE,
         ]
@@ -53,17 +53,21 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     untested = untested_text(found)
     if untested:
         rows.append(Row(["", "", "", ""], f"{untested}."))
-    return draw_table(_COLUMNS, rows)
+    return draw_table((Column("we ask" if ours else "the source says", 44), *_COLUMNS), rows)
 
 
 def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     from plots.claims import WORDS
 
-    kinds = [one.kind for one in _verdicts(result)]
+    found = _verdicts(result)
+    kinds, own = [one.kind for one in found], sum(one.ours for one in found)
     counts = [f"{word}: {kinds.count(k)}" for k, word in WORDS.items() if kinds.count(k)]
+    what = many(len(found), "claim" if own < len(found) else "question")
+    some = f", {own} of them our own questions" if 0 < own < len(found) else ""
+    about = "; the statements are ours in wording, the source's in content"
     return [
         *captions.opening(result, figure),
-        f"{many(len(kinds), 'statement')}; {', '.join(counts)}.",
-        "Times are medians; the statements are ours in wording, the source's in content.",
+        f"{what}{some}; {', '.join(counts)}.",
+        f"Times are medians{about if own < len(found) else ''}.",
         *captions.closing(result),
     ]

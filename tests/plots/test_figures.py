@@ -792,7 +792,16 @@ def test_claims_show_statement_verdict_measurement_and_why(tmp_path: Path, data:
         assert claim["why"] in text
         assert f"{verdict.sign} {verdict.verdict}" in text
         assert verdict.measured in text
-    assert "3 statements" in " ".join(drawing.caption)
+    assert "3 claims" in " ".join(drawing.caption)
+    data["spec"]["claims"][0]["of"] = "ours"
+    drawing = draw(_load(tmp_path, data), _figure(result, "claims"))
+    assert "3 claims, 1 of them our own questions" in " ".join(drawing.caption)
+    for claim in data["spec"]["claims"]:
+        claim["of"] = "ours"
+    drawing = draw(_load(tmp_path, data), _figure(result, "claims"))
+    assert "3 questions; " in " ".join(drawing.caption)
+    assert "source" not in " ".join(drawing.caption)
+    assert "we ask" in _texts(drawing.picture)
     data["spec"]["claims"] = []
     assert draw(_load(tmp_path, data), _figure(result, "claims")).absent
 
