@@ -303,19 +303,22 @@ std::vector<std::string> machine_sentences(const MachinePair& pair) {
   for (const bool on_gpu : {true, false}) {
     for (const bool bound : {true, false}) {
       const std::string text = clauses(pair, on_gpu, bound);
-      if (!text.empty()) parts.push_back((gpus && !on_gpu ? "on the processors " : "") + text);
+      if (text.empty()) continue;
+      const bool leads = parts.empty();
+      const char* subject = leads ? "is " : gpus && !on_gpu ? "On the processors it is " : "It is ";
+      parts.push_back(subject + text);
     }
   }
   std::string first =
       with_article(pair.second, "The ") + ", against " + with_article(pair.first, "the ") + ", ";
-  first += parts.empty() ? "shares no cell" : "is " + parts.front();
+  first += parts.empty() ? "shares no cell" : parts.front();
   if (!pair.commits.first.empty()) {
     first += "; the programs differ too (commits " + commits_text(pair.commits.first) +
              " against " + commits_text(pair.commits.second) +
              "), so a ratio is of machine and program together";
   }
   std::vector<std::string> sentences{first + ".", answers_line(pair) + "."};
-  for (std::size_t i = 1; i < parts.size(); ++i) sentences.push_back("It is " + parts[i] + ".");
+  for (std::size_t i = 1; i < parts.size(); ++i) sentences.push_back(parts[i] + ".");
   return sentences;
 }
 

@@ -329,6 +329,17 @@ TEST(CompareMachines, TakeAnyNumberAgainstTheFirst) {
   EXPECT_EQ(written.at("pairs").size(), 2U);
 }
 
+TEST(CompareMachines, SpeakOfTheProcessorsApart) {
+  json processor = gpu_cell("cpu_a", 1000, 10, 4, 0.01);
+  processor["gpu"] = nullptr;
+  const auto both =
+      compared_machines(h100({reading(0.0006), processor}), h200({reading(0.0006), processor}));
+  EXPECT_THAT(both.sentences.front(), HasSubstr("is equal where points are read from memory"));
+  EXPECT_EQ(both.sentences.back(), "On the processors it is equal far from every limit.");
+  const auto alone = compared_machines(h100({processor}), h200({processor}));
+  EXPECT_EQ(alone.sentences.front(), "The H200, against the H100, is equal far from every limit.");
+}
+
 TEST(CompareMachines, GoByTheirLabelsWhereTheGpuIsTheSame) {
   const auto other = machine("results/b", "NVIDIA H100 80GB HBM3", 2000, {reading(0.0006)});
   const auto pair = compared_machines(h100({reading(0.0006)}), other);
