@@ -246,15 +246,23 @@ StoredDataset materialise_file(const DatasetSpec& spec, ScalarType scalar, const
                  {"source_bytes", mapped.bytes().size()},
                  {"source_modified_ns", mapped.modified()}};
   CacheEntry entry(cache, spec.label(), scalar, key);
+  // Converted only where the cache does not have it.
+  const bool arrow = is_arrow(file);
   const FileBytes bytes{file.string(), mapped.bytes(), mapped.memory()};
   const bool npy = bytes.text().substr(0, 6) == "\x93NUMPY";
-  const bool in_place = npy && options.max_points == 0 && options.csv_drop_last == 0 &&
+  const bool in_place = npy && options.max_points == 0 && options.csv.plain() &&
                         !options.drop_nonfinite && plain_layout(bytes, scalar).has_value();
   if (in_place) entry.use_file_in_place(fs::absolute(file));
   return entry.get([&] {
     std::int64_t dropped = 0;
     options.points_dropped = &dropped;
-    const Points points = read_points(bytes, options);  // also refuses NaN and infinity
+    std::vector<std::string> notes;
+    options.notes = &notes;
+    // Also refuses NaN and infinity.
+    const Points points = arrow ? load_points(file, options) : read_points(bytes, options);
+    for (const auto& note : notes) {
+      std::fprintf(stderr, "kmeans-bench: note: %s\n", printable(note).c_str());
+    }
     if (!in_place) write_npy(entry.data(), points);
     return dropped;
   });

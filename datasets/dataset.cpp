@@ -75,7 +75,8 @@ json read_generated(const JsonReader& given) {
 }
 
 json read_file_spec(const JsonReader& given) {
-  given.allow_only({"file", "format", "n", "drop_last", "csv_drop_last", "drop_nonfinite"},
+  given.allow_only({"file", "format", "n", "drop_first", "drop_last", "csv_drop_last", "columns",
+                    "header", "drop_nonfinite"},
                    "a file");
   // As the options are called; the older name stays that of records, which must not change.
   const JsonReader drop = given["drop_last"];
@@ -86,7 +87,18 @@ json read_file_spec(const JsonReader& given) {
   if (given["format"].present()) spec["format"] = given["format"].one_of(format_names());
   spec["n"] = given["n"].integer(0, 1'000'000'000'000, 0);  // points to read, 0 for all
   spec["csv_drop_last"] = (drop.present() ? drop : given["csv_drop_last"]).integer(0, 1'000'000, 0);
-  // Only where it is asked for: the names of other sets stay what they were.
+  // Only where they are asked for: the names of other sets stay what they were.
+  if (const auto first = given["drop_first"].integer(0, 1'000'000, 0); first > 0) {
+    spec["drop_first"] = first;
+  }
+  if (given["columns"].present()) {
+    spec["columns"] = given["columns"].nonempty_text();
+    if (spec.contains("drop_first") || spec.at("csv_drop_last") > 0) {
+      given["columns"].fail("names the columns that stay; drop_first and drop_last are of no use");
+    }
+    parse_columns(spec.at("columns"));
+  }
+  if (given["header"].present()) spec["header"] = given["header"].boolean(false);
   if (given["drop_nonfinite"].boolean(false)) spec["drop_nonfinite"] = true;
   return spec;
 }
@@ -189,7 +201,15 @@ LoadOptions load_options(const DatasetSpec& spec) {
     if (spec.json.at("format") == name) options.format = format;
   }
   options.max_points = spec.json.at("n").get<std::int64_t>();
-  options.csv_drop_last = spec.json.at("csv_drop_last").get<std::int64_t>();
+  options.csv.drop_first = spec.json.value("drop_first", std::int64_t{0});
+  options.csv.drop_last = spec.json.at("csv_drop_last").get<std::int64_t>();
+  if (spec.json.contains("columns")) {
+    options.csv.kept = parse_columns(spec.json.at("columns").get<std::string>());
+  }
+  if (spec.json.contains("header")) {
+    options.csv.header =
+        spec.json.at("header").get<bool>() ? CsvColumns::Header::yes : CsvColumns::Header::no;
+  }
   options.drop_nonfinite = spec.json.value("drop_nonfinite", false);
   return options;
 }

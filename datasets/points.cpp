@@ -123,26 +123,64 @@ bool is_double(Source value) {
   return true;
 }
 
+/// Does the scalar hold the value of the file? NaN and infinity, and what becomes infinite, are looked at
+/// elsewhere.
+template <class T, class Source>
+bool holds(T scalar, Source value) {
+  if constexpr (std::is_same_v<T, double>) {
+    return is_double(value);
+  } else if constexpr (sizeof(Source) < 4 || std::is_same_v<Source, float>) {
+    return true;
+  } else if constexpr (std::is_floating_point_v<Source>) {
+    return !std::isfinite(scalar) || static_cast<Source>(scalar) == value;
+  } else {
+    return static_cast<double>(scalar) == static_cast<double>(value) && is_double(value);
+  }
+}
+
+template <class Source>
+std::string digits_of(Source value) {
+  if constexpr (std::is_same_v<Source, Half>) {
+    return formatted("%.9g", static_cast<double>(value));
+  } else if constexpr (std::is_integral_v<Source>) {
+    return std::to_string(value);
+  } else {
+    return formatted("%.17g", static_cast<double>(value));
+  }
+}
+
 template <class Source, class T, bool big_endian>
-void convert_rows(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
+void convert_rows(const FileBytes& file, const MatrixLayout& layout, const LoadOptions& options,
+                  T* out) {
   FirstIndex unfit;
-  FirstIndex rounded;  // float64 was not asked for: it is taken because it holds every value
+  FirstIndex rounded;
   const std::int64_t d = layout.d;
   parallel_ranges(layout.n, rows_per_range(d), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
       const std::byte* row = file.bytes.data() + layout.offset + i * layout.row_stride;
       for (std::int64_t t = 0; t < d; ++t) {
         const auto value = load_element<Source, big_endian>(row + t * layout.column_stride);
-        if (std::is_same_v<T, double> && !is_double(value)) rounded.report(i * d + t);
         out[i * d + t] = static_cast<T>(value);
+        if (!holds(out[i * d + t], value)) rounded.report(i * d + t);
       }
     }
-    if (check && !all_finite(out + begin * d, (end - begin) * d)) unfit.report(begin);
+    if (options.check_finite && !all_finite(out + begin * d, (end - begin) * d))
+      unfit.report(begin);
   });
-  if (rounded.any()) {
+  // float64 was not asked for: it is taken because it holds every value.
+  if (rounded.any() && std::is_same_v<T, double>) {
     file.refuse(place_of(rounded.get(), d) +
                 ": an integer that float64 cannot hold (beyond 2^53); round the points as you want "
                 "them, and store them as float64");
+  }
+  if (rounded.any() && options.rounded != nullptr) {
+    const std::int64_t index = rounded.get();
+    const auto value = load_element<Source, big_endian>(file.bytes.data() + layout.offset +
+                                                        index / d * layout.row_stride +
+                                                        index % d * layout.column_stride);
+    *options.rounded =
+        rounded_sentence(file, std::string("holds ") + long_name(layout.element), index / d,
+                         index % d, digits_of(value), static_cast<float>(out[index]));
   }
   if (!unfit.any()) return;
   // A float64 beyond float32's range has become infinite; that deserves a message of its own.
@@ -159,28 +197,30 @@ void convert_rows(const FileBytes& file, const MatrixLayout& layout, bool check,
 }
 
 template <class Source, class T>
-void convert(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
+void convert(const FileBytes& file, const MatrixLayout& layout, const LoadOptions& options,
+             T* out) {
   if (layout.big_endian) {
-    convert_rows<Source, T, true>(file, layout, check, out);
+    convert_rows<Source, T, true>(file, layout, options, out);
   } else {
-    convert_rows<Source, T, false>(file, layout, check, out);
+    convert_rows<Source, T, false>(file, layout, options, out);
   }
 }
 
 template <class T>
-void convert_element(const FileBytes& file, const MatrixLayout& layout, bool check, T* out) {
+void convert_element(const FileBytes& file, const MatrixLayout& layout, const LoadOptions& options,
+                     T* out) {
   switch (layout.element) {
-    case Element::i8: return convert<std::int8_t>(file, layout, check, out);
-    case Element::u8: return convert<std::uint8_t>(file, layout, check, out);
-    case Element::i16: return convert<std::int16_t>(file, layout, check, out);
-    case Element::u16: return convert<std::uint16_t>(file, layout, check, out);
-    case Element::f16: return convert<Half>(file, layout, check, out);
-    case Element::i32: return convert<std::int32_t>(file, layout, check, out);
-    case Element::u32: return convert<std::uint32_t>(file, layout, check, out);
-    case Element::f32: return convert<float>(file, layout, check, out);
-    case Element::i64: return convert<std::int64_t>(file, layout, check, out);
-    case Element::u64: return convert<std::uint64_t>(file, layout, check, out);
-    case Element::f64: return convert<double>(file, layout, check, out);
+    case Element::i8: return convert<std::int8_t>(file, layout, options, out);
+    case Element::u8: return convert<std::uint8_t>(file, layout, options, out);
+    case Element::i16: return convert<std::int16_t>(file, layout, options, out);
+    case Element::u16: return convert<std::uint16_t>(file, layout, options, out);
+    case Element::f16: return convert<Half>(file, layout, options, out);
+    case Element::i32: return convert<std::int32_t>(file, layout, options, out);
+    case Element::u32: return convert<std::uint32_t>(file, layout, options, out);
+    case Element::f32: return convert<float>(file, layout, options, out);
+    case Element::i64: return convert<std::int64_t>(file, layout, options, out);
+    case Element::u64: return convert<std::uint64_t>(file, layout, options, out);
+    case Element::f64: return convert<double>(file, layout, options, out);
   }
 }
 
@@ -317,6 +357,24 @@ const char* to_string(Element element) {
   return kNames[static_cast<std::size_t>(element)];
 }
 
+std::string long_name(Element element) {
+  const std::string name = to_string(element);
+  const char* kind = name[0] == 'f' ? "float" : name[0] == 'u' ? "uint" : "int";
+  return kind + name.substr(1);
+}
+
+std::string rounded_sentence(const FileBytes& file, const std::string& holds, std::int64_t point,
+                             std::int64_t column, const std::string& value, float rounded) {
+  return std::filesystem::path(file.name).filename().string() + " " + holds +
+         ", and is read as float32: point " + std::to_string(point) + " has " + value +
+         " in column " + std::to_string(column) +
+         formatted(std::abs(rounded) < 1e15F && rounded == std::floor(rounded)
+                       ? ", rounded to %.0f"
+                       : ", rounded to %.9g",
+                   double{rounded}) +
+         "; exact answers are exact for the rounded points (--precision f64 rounds none)";
+}
+
 std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product) || product > (std::int64_t{1} << 62)) return {};
@@ -394,9 +452,9 @@ Points to_points(const FileBytes& file, const MatrixLayout& whole, const LoadOpt
 
   const auto memory = allocate_bytes(layout.n * layout.d * size);
   if (scalar == ScalarType::f32) {
-    convert_element(file, layout, options.check_finite, static_cast<float*>(memory.get()));
+    convert_element(file, layout, options, static_cast<float*>(memory.get()));
   } else {
-    convert_element(file, layout, options.check_finite, static_cast<double*>(memory.get()));
+    convert_element(file, layout, options, static_cast<double*>(memory.get()));
   }
   return {memory, memory.get(), layout.n, layout.d, scalar};
 }
@@ -454,8 +512,8 @@ Points read_points(const FileBytes& file, const LoadOptions& options) {
     throw InputError("the number of points to read must not be negative");
   }
   const Format format = decide_format(file, options.format);
-  if (options.csv_drop_last != 0 && format.format != FileFormat::csv) {
-    file.refuse("columns can only be dropped from CSV files");
+  if (!options.csv.plain() && format.format != FileFormat::csv) {
+    file.refuse("columns can only be chosen, and headers only be named, of CSV files");
   }
   switch (format.format) {
     case FileFormat::npy: return to_points(file, read_npy_layout(file), options);

@@ -8,8 +8,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace kmeans {
+
+class AtomicFile;
 
 enum class ScalarType { f32, f64 };
 
@@ -53,6 +57,26 @@ class Points {
 /// *-ubyte), libsvm/svm. `automatic` decides by the file's name, then by its first bytes.
 enum class FileFormat { automatic, npy, csv, fvecs, bvecs, fbin, idx, libsvm };
 
+/// Which columns of a CSV file are coordinates, and whether its first line is a header.
+struct CsvColumns {
+  enum class Header { automatic, yes, no };
+
+  std::int64_t drop_first = 0;  ///< Columns to leave out at the beginning (row names, a label).
+  std::int64_t drop_last = 0;   ///< Columns to leave out at the end.
+  /// If any: these columns alone, in this order; first and last of each range, counted from 1.
+  std::vector<std::pair<std::int64_t, std::int64_t>> kept;
+  Header header = Header::automatic;
+
+  /// Did somebody say which columns are coordinates? Then none is taken for row names.
+  [[nodiscard]] bool chosen() const { return drop_first > 0 || drop_last > 0 || !kept.empty(); }
+  [[nodiscard]] bool plain() const { return !chosen() && header == Header::automatic; }
+};
+
+/// "2-5,7": ranges of columns counted from 1. Throws InputError.
+std::vector<std::pair<std::int64_t, std::int64_t>> parse_columns(const std::string& text);
+/// The kept ranges as parse_columns() reads them.
+std::string columns_text(const CsvColumns& csv);
+
 struct LoadOptions {
   FileFormat format = FileFormat::automatic;
   /// Convert to this. Default: what holds every value of the file's type; text becomes float64.
@@ -62,13 +86,18 @@ struct LoadOptions {
   /// Of a file that is mapped as it is, look for them in these rows alone (end 0: in all).
   std::int64_t checked_begin = 0;
   std::int64_t checked_end = 0;
-  std::int64_t csv_drop_last = 0;  ///< Columns to leave out at the end (1 for a label column).
+  CsvColumns csv{};
   /// Leave out points with a coordinate that is NaN or infinite, instead of refusing the file.
   bool drop_nonfinite = false;
   std::int64_t* points_dropped = nullptr;  ///< If given: set to how many were left out.
   /// If given: set to the largest |coordinate| where all rows of a file that is mapped as it is are looked
   /// at for check_finite, so that nobody reads a large file again for it. Else left as it is.
   std::optional<double>* largest_abs = nullptr;
+  /// If given: sentences on how the file was understood where it could have been meant otherwise.
+  std::vector<std::string>* notes = nullptr;
+  /// If given, and the points become float32: set to a sentence on the first coordinate that float32 rounds
+  /// (of a text, whose digits are not those of a float32). Else left as it is.
+  std::string* rounded = nullptr;
 };
 
 /// Reads a regular file. Memory-maps float32 npy, float64 npy and fbin where no conversion is

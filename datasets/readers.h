@@ -46,6 +46,14 @@ struct FileBytes {
 enum class Element { i8, u8, i16, u16, f16, i32, u32, f32, i64, u64, f64 };
 std::int64_t size_of(Element element);
 const char* to_string(Element element);
+/// "float64", "int32", as NumPy calls them.
+std::string long_name(Element element);
+
+/// What LoadOptions::rounded becomes; `value` as the file has it. Points and columns count from 0.
+std::string rounded_sentence(const FileBytes& file, const std::string& holds, std::int64_t point,
+                             std::int64_t column, const std::string& value, float rounded);
+/// Are the digits of a number in a text those by which float32 is written? 0.1 is, though no float is 0.1.
+bool has_the_digits(float rounded, double written);
 
 /// Where the coordinates of an n x d matrix lie in a file: coordinate (i, t) begins at byte
 /// offset + i * row_stride + t * column_stride.

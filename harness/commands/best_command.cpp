@@ -15,7 +15,7 @@
 
 #include "datasets/dataset.h"
 #include "harness/commands/best_table.h"
-#include "harness/commands/rounded_points.h"
+#include "harness/commands/csv_options.h"
 #include "harness/commands/surroundings.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
@@ -222,10 +222,7 @@ std::string fit_command(const PlannedBest& planned, const BestOptions& options,
   if (const std::string file_of_plugin = plugin_file(winner.variant); !file_of_plugin.empty()) {
     text += " --plugin " + shell_word(file_of_plugin);
   }
-  if (options.problem.drop_last > 0) {
-    text += " --drop-last " + std::to_string(options.problem.drop_last);
-  }
-  return text + " --out " + free_folder();
+  return text + csv_arguments(options.problem.csv) + " --out " + free_folder();
 }
 
 std::string described_data(const PlannedBest& planned, const BestOptions& options) {
@@ -310,7 +307,13 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
     return cell.key.shape.precision != Precision::f64;
   });
   if (options.generated() || !rounded) return;
-  const std::string note = lost_by_float32(options.problem.file, options.problem.drop_last);
+  std::string note;
+  LoadOptions load;
+  load.scalar = ScalarType::f32;
+  load.check_finite = false;
+  load.csv = options.problem.csv;
+  load.rounded = &note;
+  load_points(options.problem.file, load);
   if (note.empty()) return;
   std::fprintf(words(options), "%s\n", printable(note).c_str());
   std::fflush(words(options));
@@ -433,9 +436,10 @@ int run_best(BestOptions options) {
 }
 
 void add_problem_options(CLI::App& command, BestProblem& problem) {
-  command.add_option("file", problem.file,
-                     "Points: npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM\n(docs/datasets.md); "
-                     "without one they are generated");
+  command.add_option(
+      "file", problem.file,
+      "Points: npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow\n(docs/datasets.md); "
+      "without one they are generated");
   command.add_option("-k,--clusters", problem.k, "Number of clusters, 1 to n")
       ->required()
       ->transform(whole_size(1));
@@ -451,10 +455,7 @@ void add_problem_options(CLI::App& command, BestProblem& problem) {
   command.add_option("--seed", problem.seed, "Seed of the generated points")
       ->transform(whole_number(0, kLargestSeed))
       ->capture_default_str();
-  command
-      .add_option("--drop-last,--drop-last-columns", problem.drop_last,
-                  "Columns of a csv to leave out at the end (1 for a label column)")
-      ->transform(whole_number(0));
+  add_csv_options(command, problem.csv);
   command.add_option("--init", problem.init,
                      "First centroids, as for `fit` [kmeans++:1, or random:1\nwhere seeding would "
                      "take much of the budget]");

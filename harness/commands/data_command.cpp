@@ -15,6 +15,7 @@
 #include "datasets/dataset.h"
 #include "datasets/generators.h"
 #include "datasets/points.h"
+#include "harness/commands/csv_options.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/option_checks.h"
@@ -35,7 +36,7 @@ struct DataOptions {
   bool catalogue = false;
 
   std::string inspected;
-  std::int64_t drop_last = 0;
+  CsvColumns csv;
   bool drop_nonfinite = false;
 };
 
@@ -93,11 +94,14 @@ void describe(const Points& points, std::FILE* to = stdout) {
 
 int inspect(const DataOptions& options) {
   LoadOptions load;
-  load.csv_drop_last = options.drop_last;
+  load.csv = options.csv;
+  std::vector<std::string> notes;
+  load.notes = &notes;
   load.drop_nonfinite = options.drop_nonfinite;
   std::int64_t dropped = 0;
   load.points_dropped = &dropped;
   const Points points = load_points(options.inspected, load);
+  print_notes(notes, "");
   std::printf("file    %s\n", options.inspected.c_str());
   if (options.drop_nonfinite) std::printf("dropped %s\n", std::to_string(dropped).c_str());
   describe(points);
@@ -230,17 +234,19 @@ void add_data_command(CLI::App& app, Action& action) {
 
   auto* inspector = command->add_subcommand(
       "inspect", "Check a file of points and print its shape, range and SHA-256.");
-  inspector->add_option("file", options->inspected, "npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM")
+  inspector->add_option("file", options->inspected, "npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow")
       ->required()
       ->type_name("FILE");
-  inspector
-      ->add_option("--drop-last,--drop-last-columns", options->drop_last,
-                   "columns of a CSV file to leave out at the end (1 for labels)")
-      ->transform(whole_number(0));
+  add_csv_options(*inspector, options->csv);
   inspector->add_flag("--drop-nonfinite", options->drop_nonfinite,
                       "leave out points with NaN or infinity, and say how many");
 
-  inspector->callback([options, &action] { action = [options] { return inspect(*options); }; });
+  inspector->callback([options, command, inspector, &action] {
+    action = [options, command, inspector] {
+      refuse_unknown(*command, *inspector);
+      return inspect(*options);
+    };
+  });
   command->callback([options, command, inspector, &action] {
     if (inspector->parsed()) return;
     action = [options, command] { return run_data_command(*options, *command); };

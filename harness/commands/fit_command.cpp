@@ -13,7 +13,7 @@
 #include <string>
 
 #include "datasets/dataset.h"
-#include "harness/commands/rounded_points.h"
+#include "harness/commands/csv_options.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
@@ -58,8 +58,9 @@ struct FitOptions {
   std::string stop;
   int threads = 0;
   std::string out;
-  std::int64_t drop_last_columns = 0;
+  CsvColumns csv;
   bool json = false;
+  bool quiet = false;
 };
 
 // Says what the precision, or the exact step, cannot do with these points. Throws InputError where
@@ -301,11 +302,11 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   const auto available = static_cast<double>(available_memory());
   LoadOptions load;
   load.scalar = scalar_of<T>;
-  load.csv_drop_last = options.drop_last_columns;
-  if constexpr (std::is_same_v<T, float>) {
-    const std::string lost = lost_by_float32(options.file, options.drop_last_columns);
-    if (!lost.empty()) std::fprintf(stderr, "kmeans-bench: note: %s\n", printable(lost).c_str());
-  }
+  load.csv = options.csv;
+  std::vector<std::string> notes;
+  std::string rounded;
+  load.notes = &notes;
+  load.rounded = &rounded;
   const InitSpec init = parse_init(options.init);
   check_fit_outputs(options, init);
   const std::string ranks_file = file_for_ranks(options);
@@ -313,6 +314,7 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   std::optional<double> largest;
   load.largest_abs = &largest;
   const Points points = load_points(options.file, load);
+  print_notes(notes, rounded);
   const int threads = options.threads > 0 ? options.threads : threads_per_rank();
   if (options.k < 1 || options.k > points.n()) {
     throw InputError("-k " + std::to_string(options.k) + ": must be from 1 to n = " +
@@ -400,11 +402,11 @@ void add_fit_command(CLI::App& app, Action& action) {
   add_device_option(*fit);
   add_plugin_option(*fit);
   add_gpus_option(*fit);
-  fit->add_option("--drop-last,--drop-last-columns", options->drop_last_columns,
-                  "Columns of a csv to leave out at the end (1 for a label column)")
-      ->transform(whole_number(0));
+  add_csv_options(*fit, options->csv);
   fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
   fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
+  fit->add_flag("--quiet", options->quiet,
+                "The end alone: no line per iteration, nor the time that its sums take");
   fit->callback([options, variant, &action] {
     options->variant_is_chosen = variant->count() > 0;
     if (gpus_in_use() > 1 && !options->variant_is_chosen) options->variant = kOfGpus;

@@ -87,7 +87,12 @@ bool is_plugin(const Cell& cell) {
 json best_data(const BestProblem& problem) {
   if (!problem.file.empty()) {
     json data{{"file", problem.file}};
-    if (problem.drop_last > 0) data["csv_drop_last"] = problem.drop_last;
+    if (problem.csv.drop_first > 0) data["drop_first"] = problem.csv.drop_first;
+    if (problem.csv.drop_last > 0) data["csv_drop_last"] = problem.csv.drop_last;
+    if (!problem.csv.kept.empty()) data["columns"] = columns_text(problem.csv);
+    if (problem.csv.header != CsvColumns::Header::automatic) {
+      data["header"] = problem.csv.header == CsvColumns::Header::yes;
+    }
     return data;
   }
   if (problem.data == kMixture) {

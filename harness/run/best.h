@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "datasets/points.h"
 #include "harness/run/coordinator.h"
 #include "harness/run/experiment.h"
 #include "harness/support/pattern.h"
@@ -26,7 +27,7 @@ inline constexpr const char* kMixture = "mixture";
 /// A clustering problem, as it was asked for.
 struct BestProblem {
   std::string file;  ///< Empty: generated points.
-  std::int64_t drop_last = 0;
+  CsvColumns csv;
   std::string data = kMixture;  ///< That, or a generator's name.
   std::int64_t seed = 1;        ///< Of generated points.
   std::int64_t n = 0;           ///< Of generated points.

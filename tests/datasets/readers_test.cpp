@@ -253,7 +253,7 @@ TEST_F(Readers, CsvForms) {
 
 TEST_F(Readers, CsvDropsLabelColumns) {
   LoadOptions options;
-  options.csv_drop_last = 1;
+  options.csv.drop_last = 1;
   options.scalar = ScalarType::f32;
   // As numpy.savetxt writes it, and with labels that are text.
   const Points points =
@@ -264,10 +264,106 @@ TEST_F(Readers, CsvDropsLabelColumns) {
   EXPECT_EQ(points.d(), 2);
   EXPECT_THAT(values_of<float>(points),
               ElementsAre(1.056947344653077F, -0.45165245036809254F, 0.25F, 1));
-  options.csv_drop_last = 3;
+  options.csv.drop_last = 3;
   EXPECT_THAT(refusal("a.csv", "1,2,3\n", options), HasSubstr("nothing is left"));
-  options.csv_drop_last = 1;
-  EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3)", kSix), options), HasSubstr("only be dropped"));
+  options.csv.drop_last = 1;
+  EXPECT_THAT(refusal("a.npy", npy("<f4", "(2, 3)", kSix), options),
+              HasSubstr("columns can only be chosen"));
+}
+
+TEST_F(Readers, CsvAsPandasAndRWriteIt) {
+  std::vector<std::string> notes;
+  LoadOptions options;
+  options.notes = &notes;
+  const auto read = [&](const std::string& text, const std::string& name = "a.csv") {
+    notes.clear();
+    return values_of<double>(load(name, text, options));
+  };
+  // DataFrame.to_csv() with an index, without and with names of columns; index=False without names.
+  EXPECT_THAT(read(",x,y\n0,.5,1\n1,9,2\n"), ElementsAre(.5, 1, 9, 2));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("column 1 is taken for row names")));
+  EXPECT_THAT(read(",0,1\n0,5,1\n1,9,2\n"), ElementsAre(5, 1, 9, 2));
+  EXPECT_THAT(read("0,1\n.5,1\n9,2\n"), ElementsAre(.5, 1, 9, 2));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("taken for a header")));
+  EXPECT_THAT(read("x,y\n.5,1\n"), ElementsAre(.5, 1));
+  EXPECT_THAT(notes, ElementsAre());
+  // Whole numbers below could be points as well as the line itself.
+  EXPECT_THAT(read("0,1\n5,1\n"), ElementsAre(0, 1, 5, 1));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("taken for a point (--header yes")));
+  options.csv.header = CsvColumns::Header::yes;
+  EXPECT_THAT(read("0,1\n5,1\n"), ElementsAre(5, 1));
+  options.csv.header = CsvColumns::Header::no;
+  EXPECT_THAT(read("0,1\n.5,1\n"), ElementsAre(0, 1, .5, 1));
+  EXPECT_THAT(notes, ElementsAre());
+  options.csv.header = CsvColumns::Header::automatic;
+  // R: write.csv, write.csv2's separator, write.table.
+  EXPECT_THAT(read("\"\",\"x\",\"y\"\n\"1\",5.1,3\n\"b\",4,2\n"), ElementsAre(5.1, 3, 4, 2));
+  EXPECT_THAT(read("\"\";\"x\"\n\"1\";5.1\n"), ElementsAre(5.1));
+  EXPECT_THAT(read("\"x\" \"y\"\n\"1\" 5.1 3\n\"2\" 4 2\n", "a.txt"), ElementsAre(5.1, 3, 4, 2));
+  EXPECT_THAT(read("\"1\",\"2.5\"\n\"3\",4\n"), ElementsAre(1, 2.5, 3, 4));
+  EXPECT_THAT(read("# one two three\n1 2 3 4 5\n", "a.txt"), ElementsAre(1, 2, 3, 4, 5));
+  // Who says which columns are coordinates gets those.
+  options.csv.kept = parse_columns("1-3");
+  EXPECT_THAT(read(",x,y\n0,.5,1\n1,9,2\n"), ElementsAre(0, .5, 1, 1, 9, 2));
+  EXPECT_THAT(notes, ElementsAre());
+}
+
+TEST_F(Readers, CsvColumnsThatAreNoCoordinates) {
+  std::vector<std::string> notes;
+  LoadOptions options;
+  options.notes = &notes;
+  EXPECT_THAT(values_of<double>(load("a.csv", "label,x\n7,1\n", options)), ElementsAre(7, 1));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("column 1 is called 'label'")));
+  EXPECT_THAT(values_of<double>(load("a.csv", "x,Species\n7,1\n", options)), ElementsAre(7, 1));
+  EXPECT_THAT(notes.back(), HasSubstr("--drop-last 1 leaves it out"));
+  EXPECT_THAT(refusal("a.csv", "a,1\nb,2\n"), HasSubstr("--drop-first 1"));
+  EXPECT_THAT(refusal("a.csv", "1,a\n2,b\n"), HasSubstr("--drop-last 1"));
+  options.csv.drop_first = 1;
+  EXPECT_THAT(values_of<double>(load("a.csv", "a,1,2\nb,3,4\n", options)), ElementsAre(1, 2, 3, 4));
+  options.csv.drop_last = 1;
+  EXPECT_THAT(values_of<double>(load("a.csv", "a,1,2\nb,3,4\n", options)), ElementsAre(1, 3));
+  options.csv = {};
+  options.csv.kept = parse_columns("3,1");
+  EXPECT_EQ(columns_text(options.csv), "3,1");
+  EXPECT_THAT(values_of<double>(load("a.csv", "1,x,2\n3,y,4\n", options)), ElementsAre(2, 1, 4, 3));
+  options.csv.kept = parse_columns("2-4");
+  EXPECT_THAT(refusal("a.csv", "1,2,3\n", options), HasSubstr("column 4 was asked for"));
+  options.csv.kept = parse_columns("1-2,2");
+  EXPECT_THAT(refusal("a.csv", "1,2,3\n", options), HasSubstr("column 2 is asked for twice"));
+  for (const char* wrong :
+       {"", "0", "2-1", "a", "1-", "-1", "1,,2", "1.5", "99999999999999999999"}) {
+    EXPECT_THAT(message_of([&] { parse_columns(wrong); }), HasSubstr("columns count from 1"))
+        << wrong;
+  }
+}
+
+// Float32 keeps 24 bits: whoever reads more learns of the first coordinate that loses some.
+TEST_F(Readers, WhatFloat32RoundsIsSaid) {
+  const auto said = [&](const std::string& name, const std::string& content) {
+    std::string rounded;
+    LoadOptions options;
+    options.scalar = ScalarType::f32;
+    options.rounded = &rounded;
+    static_cast<void>(load(name, content, options));
+    return rounded;
+  };
+  constexpr std::int32_t kOdd = (1 << 24) + 1;
+  EXPECT_EQ(
+      said("a.npy", npy("<i4", "(2, 1)", bytes_of<std::int32_t>({1, kOdd}))),
+      "a.npy holds int32, and is read as float32: point 1 has 16777217 in column 0, rounded to "
+      "16777216; exact answers are exact for the rounded points (--precision f64 rounds none)");
+  EXPECT_THAT(said("a.npy", npy("<u4", "(1, 2)", bytes_of<std::uint32_t>({1, kOdd}))),
+              HasSubstr("holds uint32, and is read as float32: point 0 has 16777217 in column 1"));
+  EXPECT_THAT(said("a.npy", npy("<i8", "(1, 1)", bytes_of<std::int64_t>({-kOdd}))),
+              HasSubstr("holds int64"));
+  EXPECT_THAT(said("a.npy", npy("<f8", "(1, 1)", bytes_of<double>({0.1}))),
+              HasSubstr("holds float64"));
+  EXPECT_THAT(said("a.svm", "1 1:16777217\n"), HasSubstr("point 0 has 16777217 in column 0"));
+  EXPECT_THAT(said("a.csv", "1,2\n3,16777217\n"), HasSubstr("point 1 has 16777217 in column 1"));
+  EXPECT_EQ(said("a.npy", npy("<i4", "(2, 1)", bytes_of<std::int32_t>({1 << 24, -2048}))), "");
+  EXPECT_EQ(said("a.npy", npy("<i2", "(1, 1)", bytes_of<std::int16_t>({32767}))), "");
+  EXPECT_EQ(said("a.npy", npy("<f8", "(1, 1)", bytes_of<double>({0.5}))), "");
+  EXPECT_EQ(said("a.csv", "0.1,2.5e-3\n"), "");
 }
 
 TEST_F(Readers, CsvReadsOnlyTheFirstPoints) {
@@ -292,13 +388,15 @@ TEST_F(Readers, CsvRefusals) {
   EXPECT_THAT(refusal("a.csv", "1,2\n1e999,3\n"),
               HasSubstr("line 2: column 1: '1e999' is not a finite"));
   EXPECT_THAT(refusal("a.csv", "\n\n"), HasSubstr("has no points"));
-  EXPECT_THAT(refusal("a.csv", "x,y\n"), HasSubstr("line 1: column 1: 'x' is not a number"));
+  EXPECT_THAT(refusal("a.csv", "x,y\n"),
+              HasSubstr("has no points: no cell of its only line is a number"));
   EXPECT_THAT(refusal("a.csv",
                       "\xFF\xFE"
                       "1\n"),
               HasSubstr("UTF-16"));
   EXPECT_THAT(refusal("a.csv", "1,0x1A\n"), HasSubstr("'0x1A' is not a number"));
-  EXPECT_THAT(refusal("a.csv", "1,2\n\"3\",4\n"), HasSubstr("column 1: '\"3\"' is not a number"));
+  EXPECT_THAT(refusal("a.csv", "1,2\n\"3\"x,4\n"), HasSubstr("quotes surround a whole cell"));
+  EXPECT_THAT(refusal("a.csv", "1,2\n\"3,4\n"), HasSubstr("column 1: '\"3' is not a number"));
   EXPECT_THAT(refusal("a.csv", "1,2\r3,4\r"), HasSubstr("line 1: "));
   EXPECT_THAT(refusal("a.csv", "x,y\n1,2\n3,4,5\n"),
               HasSubstr("line 3: has 3 columns, line 2 has 2"));

@@ -119,7 +119,10 @@ Answer read_file(std::string_view text) {
   read_once(file, options);
   options.scalar = ScalarType::f64;
   options.check_finite = false;
-  options.csv_drop_last = format == FileFormat::csv ? 1 : 0;
+  options.csv.drop_last = format == FileFormat::csv ? 1 : 0;
+  read_once(file, options);
+  options.csv.drop_last = 0;
+  if (format == FileFormat::csv) options.csv.kept = {{2, 3}, {1, 1}};
   read_once(file, options);
   return answer;
 }

@@ -247,7 +247,7 @@ TEST(BestExperiment, IsOneThatRunTakes) {
 TEST(BestExperiment, TakesPointsFromAFileOrAnyGenerator) {
   BestProblem problem;
   problem.file = "points.csv";
-  problem.drop_last = 1;
+  problem.csv.drop_last = 1;
   EXPECT_EQ(best_data(problem), json::parse(R"({"file": "points.csv", "csv_drop_last": 1})"));
   problem = BestProblem{};
   problem.data = "uniform";
