@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "datasets/arrow.h"
 #include "datasets/catalogue.h"
 #include "datasets/dataset.h"
 #include "datasets/generate.h"

@@ -13,6 +13,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "datasets/arrow.h"
 #include "datasets/npy.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
@@ -247,7 +248,7 @@ struct Format {
 
 constexpr const char* kKnownFormats =
     "known formats: .npy, .csv, .tsv, .txt, .fvecs, .bvecs, .fbin, .u8bin, .i8bin, .idx, *-ubyte, "
-    ".libsvm, .svm";
+    ".libsvm, .svm, .parquet, .feather, .arrow";
 
 std::optional<Format> format_by_name(const FileBytes& file) {
   std::string name = std::filesystem::path(file.name).filename().string();
@@ -287,6 +288,10 @@ Format format_by_content(const FileBytes& file) {
   if (begins_with("\x93NUMPY")) return {FileFormat::npy};
   if (begins_with("\x89HDF")) {
     file.refuse("HDF5 is not read; save its data set with numpy.save and load the .npy");
+  }
+  if (begins_with("PAR1") || begins_with("ARROW1")) {
+    file.refuse(
+        "is a Parquet or Arrow file; its name has to end with .parquet, .feather or .arrow");
   }
   if (begins_with("\x1f\x8b")) file.refuse("is gzip-compressed; unpack it first");
   if (text.size() >= 4 && text[0] == 0 && text[1] == 0 && text[2] >= 8 && text[2] <= 14 &&
@@ -531,6 +536,15 @@ Points read_points(const FileBytes& file, const LoadOptions& options) {
 }
 
 Points load_points(const std::filesystem::path& file, const LoadOptions& options) {
+  if (is_arrow(file)) {
+    LoadOptions converted = options;
+    if (converted.format == FileFormat::automatic) converted.format = FileFormat::npy;
+    return read_points(arrow_as_npy(file), converted);
+  }
+  if (file == "-") {
+    throw InputError(
+        "-: points are read from a file, not from standard input; save what a pipe brings first");
+  }
   const MappedFile mapped(file);
   return read_points({file.string(), mapped.bytes(), mapped.memory()}, options);
 }
