@@ -60,7 +60,23 @@ Points load_centroids(const std::string& option, const std::string& file, Scalar
 
 /// The labels as they are; those that are not int32 become -1, which no label is.
 std::vector<std::int32_t> load_labels(const std::string& file, std::int64_t n) {
-  const Points values = load(file, ScalarType::f64, false);
+  Points values = load(file, ScalarType::f64, false);
+  if (values.d() == 1 && values.n() == n + 1 && values.data<double>()[0] == 0) {
+    // pandas writes "0" above a column that has no name.
+    LoadOptions options;
+    options.scalar = ScalarType::f64;
+    options.check_finite = false;
+    options.csv.header = CsvColumns::Header::yes;
+    try {
+      values = load_points(file, options);
+      std::fprintf(stderr,
+                   "kmeans-bench: note: %s: line 1 reads 0, and there is a line too many for "
+                   "%lld points: it is taken for a header\n",
+                   printable(file).c_str(), static_cast<long long>(n));
+    } catch (const InputError&) {
+      // Not a csv file: the message below.
+    }
+  }
   if (values.d() != 1 || values.n() != n) {
     throw InputError("--labels " + file + ": shape " + shape_of(values) +
                      " is not one label for each "

@@ -179,6 +179,23 @@ int make_dataset(const DataOptions& options) {
   return kExitOk;
 }
 
+/// What `data` lets through for its generators, `data inspect` does not know.
+void refuse_unknown(const CLI::App& command, const CLI::App& inspector) {
+  auto unknown = inspector.remaining();
+  if (unknown.empty()) unknown = command.remaining();
+  if (unknown.empty()) return;
+  if (unknown.front().rfind('-', 0) != 0) {
+    throw InputError("data inspect: looks into one file, '" + valid_utf8(unknown.front()) +
+                     "' is another argument");
+  }
+  std::vector<std::string> known;
+  for (const CLI::Option* option : inspector.get_options()) {
+    for (const auto& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  throw InputError("data inspect: unknown option '" + valid_utf8(unknown.front()) + "'; " +
+                   closest_names(unknown.front(), known));
+}
+
 int run_data_command(const DataOptions& options, const CLI::App& command) {
   if (const auto unknown = command.remaining(); !unknown.empty()) {
     std::vector<std::string> known{"--precision", "--out", "--list", "--catalogue"};
