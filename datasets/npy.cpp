@@ -147,14 +147,6 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + ")";
 }
 
-void write_array(const std::filesystem::path& file, const std::string& header, const void* data,
-                 std::int64_t bytes) {
-  AtomicFile out(file);
-  out.write(header.data(), header.size());
-  out.write(data, static_cast<std::size_t>(bytes));
-  out.commit();
-}
-
 }  // namespace
 
 MatrixLayout read_npy_layout(const FileBytes& file) {
@@ -244,15 +236,24 @@ std::string npy_header(const std::string& descr, const std::vector<std::int64_t>
   return header + dictionary;
 }
 
-void write_npy(const std::filesystem::path& file, const Points& points) {
+void write_npy(AtomicFile& out, const Points& points) {
   const std::string descr = points.scalar() == ScalarType::f32 ? "<f4" : "<f8";
-  write_array(file, npy_header(descr, {points.n(), points.d()}), points.data<void>(),
-              points.n() * points.d() * size_of(points.scalar()));
+  const std::string header = npy_header(descr, {points.n(), points.d()});
+  out.write(header.data(), header.size());
+  out.write(points.data<void>(),
+            static_cast<std::size_t>(points.n() * points.d() * size_of(points.scalar())));
 }
 
-void write_npy_labels(const std::filesystem::path& file, const std::int32_t* labels,
-                      std::int64_t n) {
-  write_array(file, npy_header("<i4", {n}), labels, n * 4);
+void write_npy(const std::filesystem::path& file, const Points& points) {
+  AtomicFile out(file);
+  write_npy(out, points);
+  out.commit();
+}
+
+void write_npy_labels(AtomicFile& out, const std::int32_t* labels, std::int64_t n) {
+  const std::string header = npy_header("<i4", {n});
+  out.write(header.data(), header.size());
+  out.write(labels, static_cast<std::size_t>(n * 4));
 }
 
 }  // namespace kmeans

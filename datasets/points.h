@@ -113,9 +113,10 @@ inline Points load_made(const std::filesystem::path& file, ScalarType scalar) {
 /// Writes C-ordered little-endian npy 1.0 through a temporary file and a rename, so that a reader
 /// never sees half a file. Throws OutputError.
 void write_npy(const std::filesystem::path& file, const Points& points);
+/// The same into a file that the caller commits.
+void write_npy(AtomicFile& out, const Points& points);
 /// n labels as a one-dimensional int32 npy.
-void write_npy_labels(const std::filesystem::path& file, const std::int32_t* labels,
-                      std::int64_t n);
+void write_npy_labels(AtomicFile& out, const std::int32_t* labels, std::int64_t n);
 
 /// Copies a buffer of n x d coordinates into Points that own it.
 template <class T>

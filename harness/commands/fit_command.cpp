@@ -215,11 +215,13 @@ void print_heading(const FitOptions& options, const Traits& traits, const Shape&
               static_cast<long long>(shape.k), to_string(shape.precision),
               ranks == 1 ? "" : (std::to_string(ranks) + " ranks of ").c_str(), used,
               used == 1 ? "" : "s", ranks == 1 ? "" : " each", options.init.c_str());
+  if (options.quiet) return;
   std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
               "changed");
 }
 
 void print_iteration(const FitOptions& options, const IterationRecord& record) {
+  if (options.quiet) return;
   if (options.json) {
     std::printf("%s\n", to_json(record).dump().c_str());
   } else {
@@ -230,22 +232,55 @@ void print_iteration(const FitOptions& options, const IterationRecord& record) {
   std::fflush(stdout);
 }
 
+/// Is the end a fixed point, and whose centroids are the labels nearest to?
+std::string settled_sentence(const nlohmann::json& summary) {
+  if (summary.at("settled").get<bool>()) {
+    return "Settled: no label changed in the last iteration.";
+  }
+  const auto changed = summary.at("labels_changed").get<std::int64_t>();
+  std::string text = "Not settled: ";
+  text += summary.at("iterations") == 1
+              ? std::string("one iteration ran")
+              : counted(changed, "label", "labels") + " changed in the last iteration";
+  if (summary.at("labels_of") == "returned") return text + ".";
+  return text +
+         "; the labels are those of its beginning: nearest to the centroids before it, not to the "
+         "final ones.";
+}
+
 void print_end(const FitOptions& options, const nlohmann::json& summary) {
   if (options.json) {
     std::printf("%s\n", summary.dump().c_str());
     return;
   }
-  std::printf(
-      "\n%lld iterations, inertia %.17g, %lld empty clusters, labels %s, %s per iteration (%s with "
-      "what its line says)\n",
-      summary.at("iterations").get<long long>(), summary.at("inertia").get<double>(),
-      summary.at("empty_clusters").get<long long>(),
-      summary.at("label_hash").get_ref<const std::string&>().c_str(),
-      format_seconds(summary.at("seconds_per_iteration")).c_str(),
-      format_seconds(summary.at("seconds_per_iteration_with_record")).c_str());
+  std::printf("%s%lld iterations, inertia %.17g, %lld empty clusters, labels %s, %s per iteration",
+              options.quiet ? "" : "\n", summary.at("iterations").get<long long>(),
+              summary.at("inertia").get<double>(), summary.at("empty_clusters").get<long long>(),
+              summary.at("label_hash").get_ref<const std::string&>().c_str(),
+              format_seconds(summary.at("seconds_per_iteration")).c_str());
+  if (!options.quiet) {
+    std::printf(" (%s with what its line says)",
+                format_seconds(summary.at("seconds_per_iteration_with_record")).c_str());
+  }
+  std::printf("\n%s\n", settled_sentence(summary).c_str());
   if (!options.out.empty()) {
     std::printf("wrote centroids.npy, labels.npy and summary.json to %s\n", options.out.c_str());
   }
+}
+
+/// The files of one answer; those of an earlier one stay, all of them, until these are on disk.
+template <class T>
+void write_answer(const std::filesystem::path& folder, const Outcome<T>& outcome,
+                  const Shape& shape, const nlohmann::json& summary) {
+  AtomicFile centroids(folder / "centroids.npy");
+  AtomicFile labels(folder / "labels.npy");
+  AtomicFile about(folder / "summary.json");
+  write_npy(centroids, make_points(outcome.centroids.data(), shape.k, shape.d));
+  write_npy_labels(labels, outcome.labels.data(), shape.n);
+  const std::string text = presentable(summary).dump(1) + "\n";
+  about.write(text.data(), text.size());
+  for (AtomicFile* file : {&centroids, &labels, &about}) file->flush();
+  for (AtomicFile* file : {&centroids, &labels, &about}) file->commit();
 }
 
 /// Follows the clustering, prints it and writes what was asked for. Returns the exit status.
@@ -261,29 +296,31 @@ int fit_session(const FitOptions& options, Session<T>& session) {
   if (!options.json) print_heading(options, session.traits(), shape, session.problem().threads);
   const auto followed = follow(
       session, iterations, rule,
-      [&](const IterationRecord& record, const Outcome<T>&) { print_iteration(options, record); });
+      [&](const IterationRecord& record, const Outcome<T>&) { print_iteration(options, record); },
+      options.quiet ? Seen::last : Seen::each);
   const IterationRecord& last = followed.records.back();
   const auto count = static_cast<double>(followed.records.size());
-  const nlohmann::json summary{{"summary", true},
-                               {"variant", session.traits().name},
-                               {"precision", to_string(shape.precision)},
-                               {"n", shape.n},
-                               {"d", shape.d},
-                               {"k", shape.k},
-                               {"init", options.init},
-                               {"iterations", last.iteration},
-                               {"inertia", last.inertia},
-                               {"loss", last.loss},
-                               {"label_hash", followed.outcome.label_hash()},
-                               {"empty_clusters", last.empty_clusters},
-                               {"seconds_per_iteration", followed.step_seconds / count},
-                               {"seconds_per_iteration_with_record", followed.seconds / count}};
+  const bool returned = session.traits().labels_of == LabelsOf::returned;
+  const nlohmann::json summary{
+      {"summary", true},
+      {"variant", session.traits().name},
+      {"precision", to_string(shape.precision)},
+      {"n", shape.n},
+      {"d", shape.d},
+      {"k", shape.k},
+      {"init", options.init},
+      {"iterations", last.iteration},
+      {"inertia", last.inertia},
+      {"loss", last.loss},
+      {"label_hash", followed.outcome.label_hash()},
+      {"empty_clusters", last.empty_clusters},
+      {"settled", last.changed == 0},
+      {"labels_changed", last.changed},
+      {"labels_of", last.changed == 0 || returned ? "returned" : "starting"},
+      {"seconds_per_iteration", followed.step_seconds / count},
+      {"seconds_per_iteration_with_record", followed.seconds / count}};
   if (!options.out.empty()) {
-    const std::filesystem::path folder = options.out;
-    write_npy(folder / "centroids.npy",
-              make_points(followed.outcome.centroids.data(), shape.k, shape.d));
-    write_npy_labels(folder / "labels.npy", followed.outcome.labels.data(), shape.n);
-    write_json_file(folder / "summary.json", summary);
+    write_answer(options.out, followed.outcome, shape, summary);
   }
   print_end(options, summary);
   const std::string what = not_finite(last, followed.outcome.centroids);
@@ -374,9 +411,12 @@ void add_fit_command(CLI::App& app, Action& action) {
       "      --init rows:1,3,6,8 --iterations 22\n\n"
       "Inertia in iteration t is that of the labels found in t against the centroids they were\n"
       "found with; loss is the sum of distances (not squared) likewise. The time per iteration\n"
-      "at the end is the variant's own; the one in brackets holds those sums, too.");
+      "at the end is the variant's own; the one in brackets holds those sums, too.\n"
+      "summary.json says whether it settled (no label changed in the last iteration); where not,\n"
+      "labels_of says which centroids the labels are nearest to: 'returned' ones are those of\n"
+      "centroids.npy, 'starting' ones those before the last iteration.");
   fit->add_option("file", options->file,
-                  "Points: npy, csv, fvecs, bvecs, fbin, IDX or LIBSVM (docs/datasets.md)")
+                  "Points: npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow\n(docs/datasets.md)")
       ->required();
   fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")
       ->required()

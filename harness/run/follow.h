@@ -67,6 +67,10 @@ Problem<T> make_problem(const Points& points, std::int64_t k, Precision precisio
   return problem;
 }
 
+/// Which iterations `seen` gets a record of. Where nobody looks at the others, their inertia and loss, which
+/// cost more than many an iteration, are not computed.
+enum class Seen { each, last };
+
 // Follows one clustering. `seen` gets each record with the outcome it was computed from.
 template <class T>
 struct Followed {
@@ -76,9 +80,9 @@ struct Followed {
   double seconds = 0;       // with fetching, the records' sums, and `seen`
 };
 
-template <class T, class Seen>
+template <class T, class Visit>
 Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule& rule,
-                   const Seen& seen) {
+                   const Visit& seen, Seen which = Seen::each) {
   const Shape shape = session.problem().shape;
   Followed<T> followed;
   std::vector<T> starting = session.initial();
@@ -94,14 +98,8 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
                                  std::to_string(label) + ", outside [0, k)");
       }
     }
-    const bool returned = session.traits().labels_of == LabelsOf::returned;
-    const Quality quality =
-        session.quality(returned ? outcome.centroids.data() : starting.data(), outcome);
     IterationRecord record;
     record.iteration = iteration;
-    record.inertia = quality.inertia;
-    record.loss = quality.loss;
-    record.empty_clusters = quality.empty_clusters;
     record.own = session.variant().progress();
     for (std::size_t c = 0; c < starting.size(); ++c) {
       const double moved =
@@ -115,11 +113,24 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
         record.changed += outcome.labels[i] != labels_before[i];
       }
     }
+    const IterationRecord* before = followed.records.empty() ? nullptr : &followed.records.back();
+    const bool by_loss = rule.kind == StopRule::Kind::loss && !record.own.loss;
+    const auto add_quality = [&] {
+      const bool returned = session.traits().labels_of == LabelsOf::returned;
+      const Quality quality =
+          session.quality(returned ? outcome.centroids.data() : starting.data(), outcome);
+      record.inertia = quality.inertia;
+      record.loss = quality.loss;
+      record.empty_clusters = quality.empty_clusters;
+    };
+    const bool looked_at = which == Seen::each || by_loss;
+    if (looked_at) add_quality();
+    const bool stop = stops(rule, record, before);
+    const bool last = stop || iteration == iterations;
+    if (last && !looked_at) add_quality();
     labels_before = outcome.labels;
     starting = outcome.centroids;
-    seen(record, outcome);
-    const IterationRecord* before = followed.records.empty() ? nullptr : &followed.records.back();
-    const bool stop = stops(rule, record, before);
+    if (last || which == Seen::each) seen(record, outcome);
     followed.records.push_back(record);
     followed.outcome = std::move(outcome);
     if (stop) break;

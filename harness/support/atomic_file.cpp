@@ -138,11 +138,15 @@ void AtomicFile::write(const void* data, std::size_t bytes) {
   }
 }
 
-void AtomicFile::commit() {
-  const bool written_through = temporary_.empty();
-  if (!written_through && fsync(descriptor_) != 0) {
+void AtomicFile::flush() {
+  if (!temporary_.empty() && fsync(descriptor_) != 0) {
     fail(file_, "cannot be flushed to disk", errno);
   }
+}
+
+void AtomicFile::commit() {
+  const bool written_through = temporary_.empty();
+  flush();
   const int descriptor = std::exchange(descriptor_, -1);
   if (close(descriptor) != 0) {
     const int error = errno;

@@ -23,6 +23,9 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
 
   void write(const void* data, std::size_t bytes);
+  /// All bytes are on disk under the temporary name: what is left of commit() needs no room. So several files
+  /// that belong together are flushed first, and then committed, and a full disk leaves the old ones.
+  void flush();
   void commit();
 
  private:

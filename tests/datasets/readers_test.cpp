@@ -10,6 +10,7 @@
 
 #include "datasets/npy.h"
 #include "datasets/points.h"
+#include "harness/support/atomic_file.h"
 #include "tests/datasets/test_tools.h"
 
 namespace kmeans {
@@ -223,7 +224,9 @@ TEST_F(Readers, WrittenNpyComesBack) {
   EXPECT_EQ(test::content_of(folder_ / "a.npy").size() % 64, 48U);  // header of 128 + 48
 
   const std::vector<std::int32_t> labels{3, 0, 2};
-  write_npy_labels(folder_ / "l.npy", labels.data(), 3);
+  AtomicFile out(folder_ / "l.npy");
+  write_npy_labels(out, labels.data(), 3);
+  out.commit();
   EXPECT_THAT(values_of<double>(load_points(folder_ / "l.npy")), ElementsAre(3, 0, 2));
   EXPECT_THAT(test::content_of(folder_ / "l.npy"), HasSubstr("'<i4', 'fortran_order': False, "
                                                              "'shape': (3,), }"));
