@@ -550,6 +550,18 @@ json rounded_rate(double rate) {
   const double unit = std::pow(10.0, std::floor(std::log10(rate)) - 3);
   return std::round(rate / unit) * unit;
 }
+
+std::string doubt_about_array(double array_bytes, std::optional<std::int64_t> last_level_bytes) {
+  const std::string why = "part of what is called read from memory may have come from there";
+  if (!last_level_bytes) {
+    return "the system does not say how large the last-level cache is: if it is more than half of "
+           "the "
+           "array's " +
+           format_bytes(array_bytes) + ", " + why;
+  }
+  if (array_bytes >= 2 * static_cast<double>(*last_level_bytes)) return "";
+  return "the array is less than twice the last-level cache: " + why;
+}
 }  // namespace detail
 
 void set_worker_program(const std::string& program) { worker_program() = program; }
@@ -672,12 +684,9 @@ nlohmann::json measure_ceilings(double effort, bool matrix_product, double secon
     gigabytes_copied = seen(memory->copy());
     copy_stores = memory->copy_streaming() ? "non-temporal" : "ordinary";
     array_bytes = memory->bytes();
-    if (static_cast<double>(memory->bytes()) <
-        2 * static_cast<double>(caches.last_level_bytes.value_or(0))) {
-      notes.push_back(
-          "the array is less than twice the last-level cache: part of what is called read "
-          "from memory may have come from there");
-    }
+    const auto doubt =
+        detail::doubt_about_array(static_cast<double>(memory->bytes()), caches.last_level_bytes);
+    if (!doubt.empty()) notes.push_back(doubt);
   }
   const auto gigabytes_cache = seen(cache.best());
   memory.reset();

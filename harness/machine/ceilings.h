@@ -3,8 +3,10 @@
 // Limits of the machine, measured: what no program here can exceed by much.
 #pragma once
 
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 namespace kmeans {
@@ -60,6 +62,9 @@ namespace detail {
 /// Shortened to what is certain: more digits would suggest a precision that no ceiling has. null
 /// unless positive and finite.
 nlohmann::json rounded_rate(double rate);
+
+/// Why a rate read from an array of so many bytes may not be that of memory; empty: it is.
+std::string doubt_about_array(double array_bytes, std::optional<std::int64_t> last_level_bytes);
 }  // namespace detail
 
 }  // namespace kmeans

@@ -153,27 +153,27 @@ Topology read_topology(const std::vector<int>& cpus) {
 struct Cache {
   int level = 0;
   std::string type;
-  std::int64_t bytes = 0;  ///< of one instance
+  std::int64_t bytes = 0;  ///< of one instance; 0: the system does not say
   int shared_by = 1;       ///< hardware threads
   int instances = 0;       ///< that the allowed CPUs see
 };
 
-std::vector<Cache> read_caches(const std::vector<int>& cpus) {
+std::vector<Cache> read_caches(const std::vector<int>& cpus, const std::string& root = "") {
   std::map<std::pair<int, std::string>, Cache> caches;
   std::set<std::string> seen;
   for (const int cpu : cpus) {
     for (int index = 0; index < 16; ++index) {
-      const auto folder = cpu_folder(cpu) + "cache/index" + std::to_string(index) + "/";
+      const auto folder = root + cpu_folder(cpu) + "cache/index" + std::to_string(index) + "/";
       const auto level = integer_in(folder + "level");
       const auto type = first_line(folder + "type");
       const auto size = first_line(folder + "size");
       const auto bytes = size ? parse_size(*size) : std::nullopt;
-      if (!level || !type || !bytes) break;
+      if (!level || !type) break;
       const auto sharers = first_line(folder + "shared_cpu_list").value_or(std::to_string(cpu));
       auto& cache = caches[{static_cast<int>(*level), *type}];
       cache.level = static_cast<int>(*level);
       cache.type = *type;
-      cache.bytes = *bytes;
+      cache.bytes = std::max<std::int64_t>(bytes.value_or(0), 0);
       cache.shared_by = std::max(cache.shared_by, static_cast<int>(parse_cpu_list(sharers).size()));
       if (seen.insert(std::to_string(*level) + *type + sharers).second) ++cache.instances;
     }
@@ -291,6 +291,7 @@ json describe_cpu(const CgroupLimits& limits) {
 
   auto caches = json::array();
   for (const auto& cache : read_caches(cpus)) {
+    if (cache.bytes == 0) continue;
     caches.push_back({{"level", cache.level},
                       {"type", lower(cache.type)},
                       {"bytes", cache.bytes},
@@ -658,11 +659,16 @@ std::int64_t available_memory() {
   return at_most_granted(kGrantedMemory, available);
 }
 
-DataCaches data_caches() {
+DataCaches data_caches(const std::string& root) {
   DataCaches result;
   int last_level = 0;
-  for (const auto& cache : read_caches(allowed_cpus())) {
+  for (const auto& cache : read_caches(allowed_cpus(), root)) {
     if (cache.type == "Instruction") continue;
+    if (cache.bytes == 0) {  // that of a lower level would be taken for it
+      if (cache.level >= last_level) result.last_level_bytes.reset();
+      last_level = std::max(last_level, cache.level);
+      continue;
+    }
     if (cache.level == 2) result.level2_bytes_per_thread = cache.bytes / cache.shared_by;
     if (cache.level >= last_level) {
       last_level = cache.level;

@@ -174,6 +174,41 @@ TEST_F(MachineTest, DenormalFlagsAreSeenAndUndone) {
 #endif
 }
 
+// ------------------------------------------------------------------------------------------- caches
+
+TEST_F(MachineTest, ACacheWithoutASizeIsUnknownNotEmpty) {
+  const std::string folder =
+      "sys/devices/system/cpu/cpu" + std::to_string(allowed_cpus().front()) + "/cache/index";
+  const auto write_cache = [&](int index, int level, const std::string& size) {
+    const std::string at = folder + std::to_string(index) + "/";
+    write(at + "level", std::to_string(level));
+    write(at + "type", "Unified");
+    if (size.empty()) {
+      fs::remove(folder_ / (at + "size"));
+    } else {
+      write(at + "size", size);
+    }
+  };
+  EXPECT_FALSE(data_caches(folder_).last_level_bytes);
+  write_cache(0, 2, "512K");
+  write_cache(1, 3, "16M");
+  EXPECT_EQ(data_caches(folder_).last_level_bytes, 16 << 20);
+  for (const char* none : {"0K", "", "garbage"}) {
+    write_cache(1, 3, none);
+    EXPECT_FALSE(data_caches(folder_).last_level_bytes) << none;
+    EXPECT_EQ(data_caches(folder_).level2_bytes_per_thread, 512 << 10) << none;
+  }
+}
+
+TEST(Ceilings, ARateThatMayBeACachesIsDoubted) {
+  EXPECT_EQ(detail::doubt_about_array(256e6, 100'000'000), "");
+  EXPECT_THAT(detail::doubt_about_array(256e6, 200'000'000), HasSubstr("less than twice"));
+  EXPECT_THAT(
+      detail::doubt_about_array(256 << 20, std::nullopt),
+      HasSubstr("does not say how large the last-level cache is: if it is more than half of "
+                "the array's 256 MiB"));
+}
+
 // ---------------------------------------------------------------------------------- control groups
 
 TEST_F(MachineTest, ReadsControlGroupsOfVersion2) {
