@@ -32,10 +32,6 @@ MatrixLayout dense_layout(Element element, std::int64_t n, std::int64_t d, std::
   return {element, false, n, d, offset, d * size_of(element), size_of(element)};
 }
 
-std::string shape_of(std::int64_t n, std::int64_t d) {
-  return std::to_string(n) + " x " + std::to_string(d);
-}
-
 }  // namespace
 
 // Every record is an int32 d followed by d coordinates.
@@ -71,40 +67,55 @@ MatrixLayout read_vecs_layout(const FileBytes& file, Element element, std::int64
   return {element, false, n, d, 4, record, size_of(element)};
 }
 
+namespace {
+
+/// One reading of an fbin file's header.
+struct BinHeader {
+  const char* name;
+  std::int64_t bytes;  // of the header
+  std::uint64_t n;
+  std::uint64_t d;
+
+  [[nodiscard]] std::optional<std::int64_t> file_bytes(std::int64_t element) const {
+    constexpr std::uint64_t kLargest = std::uint64_t{1} << 48;
+    if (n == 0 || d == 0 || n >= kLargest || d >= kLargest) return std::nullopt;
+    const auto matrix =
+        matrix_bytes(static_cast<std::int64_t>(n), static_cast<std::int64_t>(d), element);
+    return matrix ? std::optional(*matrix + bytes) : std::nullopt;
+  }
+
+  [[nodiscard]] std::string described(std::int64_t element) const {
+    const std::string text =
+        "as two " + std::string(name) + " " + std::to_string(n) + " x " + std::to_string(d);
+    if (n == 0 || d == 0) return text + ", which are no points";
+    const auto need = file_bytes(element);
+    return text + ", which need " +
+           (need ? std::to_string(*need) + " bytes" : "more bytes than a file can have");
+  }
+};
+
+}  // namespace
+
 // uint32 n, uint32 d (some writers: uint64 n, uint64 d), then n x d coordinates.
 MatrixLayout read_bin_layout(const FileBytes& file, Element element) {
   if (file.size() < 8) file.refuse("is cut short: it begins with 8 bytes that give n and d");
   const std::int64_t size = size_of(element);
-  const std::int64_t n = little_u32(file, 0);
-  const std::int64_t d = little_u32(file, 4);
-  const auto bytes = matrix_bytes(n, d, size);
-  if (n > 0 && d > 0 && bytes && *bytes == file.size() - 8) return dense_layout(element, n, d, 8);
-
-  constexpr std::uint64_t kLargest = std::uint64_t{1} << 48;
+  std::vector<BinHeader> readings{{"uint32", 8, static_cast<std::uint64_t>(little_u32(file, 0)),
+                                   static_cast<std::uint64_t>(little_u32(file, 4))}};
   if (file.size() >= 16) {
-    const std::uint64_t long_n = little_u64(file, 0);
-    const std::uint64_t long_d = little_u64(file, 8);
-    if (long_n > 0 && long_d > 0 && long_n < kLargest && long_d < kLargest) {
-      const auto rows = static_cast<std::int64_t>(long_n);
-      const auto columns = static_cast<std::int64_t>(long_d);
-      const auto long_bytes = matrix_bytes(rows, columns, size);
-      if (long_bytes && *long_bytes == file.size() - 16) {
-        return dense_layout(element, rows, columns, 16);
-      }
+    readings.push_back({"uint64", 16, little_u64(file, 0), little_u64(file, 8)});
+  }
+  std::string said;
+  for (const auto& reading : readings) {
+    if (reading.file_bytes(size) == file.size()) {
+      return dense_layout(element, static_cast<std::int64_t>(reading.n),
+                          static_cast<std::int64_t>(reading.d), reading.bytes);
     }
+    said += reading.described(size) + "; ";
   }
-  if (n == 0 || d == 0) {
-    file.refuse("byte 0: the header gives " + shape_of(n, d) +
-                " points; n and d must be at least 1");
-  }
-  const std::string because =
-      "the header's " + shape_of(n, d) + " coordinates of type " + to_string(element);
-  if (!bytes) {
-    file.refuse("is cut short: " + because + " need more than 2^62 bytes, the file has " +
-                std::to_string(file.size()));
-  }
-  file.require_size(8 + *bytes, because);
-  return dense_layout(element, n, d, 8);
+  file.refuse("is cut short, has bytes too many, or its header is damaged: n and d of " +
+              std::string(to_string(element)) + " are " + said + "the file has " +
+              std::to_string(file.size()));
 }
 
 // Two zero bytes, the type, the number of axes, each axis as big-endian uint32; all big-endian.

@@ -479,11 +479,17 @@ TEST_F(Readers, Bin) {
 TEST_F(Readers, BinRefusals) {
   const auto header = bytes_of<std::uint32_t>({2, 3});
   EXPECT_THAT(refusal("a.fbin", header + kSix.substr(1)),
-              HasSubstr("need 32 bytes, the file has 31"));
-  EXPECT_THAT(refusal("a.fbin", header + kSix + "x"), HasSubstr("need 32 bytes, the file has 33"));
-  EXPECT_THAT(refusal("a.fbin", bytes_of<std::uint32_t>({0, 3})), HasSubstr("n and d must be"));
+              AllOf(HasSubstr("as two uint32 2 x 3, which need 32 bytes; as two uint64 "),
+                    HasSubstr("the file has 31")));
+  EXPECT_THAT(refusal("a.fbin", bytes_of<std::uint64_t>({2, 3}) + kSix + "x"),
+              HasSubstr("as two uint32 2 x 0, which are no points; as two uint64 2 x 3, which need "
+                        "40 bytes; the file has 41"));
+  EXPECT_THAT(refusal("a.fbin", bytes_of<std::uint64_t>({(1ULL << 32) + 3, 1}) + kSix),
+              HasSubstr("as two uint64 4294967299 x 1, which need 17179869212 bytes"));
+  EXPECT_THAT(refusal("a.fbin", bytes_of<std::uint32_t>({0, 3})),
+              HasSubstr("as two uint32 0 x 3, which are no points; the file has 8"));
   EXPECT_THAT(refusal("a.fbin", bytes_of<std::uint32_t>({0xFFFFFFFF, 0xFFFFFFFF}) + kSix),
-              HasSubstr("more than 2^62 bytes"));
+              HasSubstr("which need more bytes than a file can have"));
   EXPECT_THAT(refusal("a.fbin", "abc"), HasSubstr("cut short"));
 }
 
