@@ -15,8 +15,9 @@ set(dirty "true")
 set(differs "")
 
 # A copy within a repository of something else is not of that repository's commit.
-execute_process(COMMAND git -C ${SOURCE_DIR} ls-files --error-unmatch -- CMakeLists.txt
-                OUTPUT_QUIET ERROR_QUIET RESULT_VARIABLE status)
+execute_process(COMMAND ${CMAKE_COMMAND} -E env LC_ALL=C
+                        git -C ${SOURCE_DIR} ls-files --error-unmatch -- CMakeLists.txt
+                OUTPUT_QUIET ERROR_VARIABLE refusal RESULT_VARIABLE status)
 if(status EQUAL 0)
   execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse HEAD
                   OUTPUT_VARIABLE head RESULT_VARIABLE status ERROR_QUIET
@@ -95,6 +96,15 @@ if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} before)
 endif()
 if(NOT text STREQUAL before)
+  # As where another user owns the folder, in a container or on a shared disk.
+  if(commit STREQUAL "unknown" AND EXISTS ${SOURCE_DIR}/.git)
+    set(remedy "")
+    if(refusal MATCHES "dubious ownership")
+      set(remedy "; `git config --global --add safe.directory ${SOURCE_DIR}` lets it")
+    endif()
+    string(REGEX REPLACE "\n.*" "" refusal "${refusal}")
+    message(STATUS "The program will say 'commit unknown', since git refuses: ${refusal}${remedy}")
+  endif()
   # Said once, not at every build of a tree that is being worked on.
   if(dirty AND NOT differs STREQUAL "")
     message(STATUS "The program will say 'with local changes' to commit ${commit}: ${differs}")

@@ -24,6 +24,12 @@ if [ "$1" = --repair ]; then
   exit
 fi
 
+# Else every list of files is empty, or none can be made, and nothing would be checked.
+if ! refusal=$(LC_ALL=C git ls-files CMakeLists.txt 2>&1 >/dev/null); then
+  printf 'check: git does not list the files: %s\n' "$refusal" >&2
+  exit 1
+fi
+
 failed=()
 step() {
   local name=$1

@@ -74,6 +74,23 @@ def info(tree: Path) -> tuple[str, bool, str]:
     return commit, re.search(r"KMEANS_GIT_DIRTY (\w+)", text)[1] == "true", ran.stdout + ran.stderr
 
 
+def test_a_tree_that_git_does_not_trust_is_said_with_the_remedy(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    commit, dirty, said = info(tree)
+    assert (commit, dirty) == ("unknown", True)
+    assert "dubious ownership" in said
+    assert f"git config --global --add safe.directory {tree}" in said
+    shutil.copy(ROOT / "tools" / "check.sh", tree / "tools" / "check.sh")
+    checked = subprocess.run(
+        ["bash", "tools/check.sh", "release"], cwd=tree, capture_output=True, text=True
+    )
+    assert checked.returncode == 1
+    assert "dubious ownership" in checked.stderr
+    assert "make format" not in checked.stderr
+
+
 @pytest.fixture(params=["git", "manifest"])
 def measured_tree(request: pytest.FixtureRequest, tree: Path) -> tuple[Path, str]:
     """The tree with its .git, or a copy without it that carries the list of its sources."""
