@@ -43,7 +43,8 @@ struct Row {
   std::optional<double> share;  ///< Of the machine's limit.
   std::optional<double> differing;
   std::size_t processes = 0;
-  std::string apart;  ///< Which processes disagree with the others; empty: none.
+  std::size_t samples = 0;  ///< Of all processes.
+  std::string apart;        ///< Which processes disagree with the others; empty: none.
 };
 
 bool has_number(const json& cell) {
@@ -64,6 +65,7 @@ void take_spread(const json& cell, Row& row) {
   row.high = times.value(interval ? "ci95_high" : "max", row.iteration);
   std::vector<double> medians;
   for (const auto& process : cell.value("samples_seconds_per_iteration", json::array())) {
+    row.samples += process.size();
     medians.push_back(median_of(process.get<std::vector<double>>()));
   }
   if (!medians.empty()) row.apart = outlying_processes(agreement_of(medians));
@@ -95,8 +97,9 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   return row;
 }
 
-/// "2.06 ms (1.9-2.3)", or with both units where they differ.
+/// "2.06 ms (1.9-2.3)", or with both units where they differ; "2.06 ms (one sample)".
 std::string with_spread(const Row& row) {
+  if (row.samples == 1) return format_seconds(row.iteration) + " (one sample)";
   const std::string low = format_seconds(row.low);
   const std::string high = format_seconds(row.high);
   const std::string middle = format_seconds(row.iteration);

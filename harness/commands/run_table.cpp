@@ -22,7 +22,9 @@ struct Line {
   std::string word;  ///< In place of a time; empty where there is one.
   double median = 0;
   double error = 0;  ///< Half the spread of the middle half of the samples.
-  std::string work;  ///< What part of the distances it formed, where it counts them.
+  std::size_t processes = 0;
+  std::size_t samples = 0;  ///< Of all processes.
+  std::string work;         ///< What part of the distances it formed, where it counts them.
 };
 
 bool has_entries(const json& cell, const char* key) {
@@ -49,6 +51,10 @@ Line row_of(const json& cell) {
     row.word = "unsteady";
   } else {
     row.median = times.at("median").get<double>();
+    for (const auto& process : cell.value("samples_seconds_per_iteration", json::array())) {
+      ++row.processes;
+      row.samples += process.size();
+    }
     row.error = (times.at("p75").get<double>() - times.at("p25").get<double>()) / 2;
     if (const json& share = cell.at("computed_share"); share.is_number()) {
       row.work = formatted(", %.3g %% of the distances", 100 * share.get<double>());
@@ -65,17 +71,35 @@ std::string title_of(const json& cell) {
          cell.at("precision").get<std::string>();
 }
 
+/// "3 processes with 9 samples each", or of each side where they differ.
+std::string basis_of(const Line& fast, const Line& slow) {
+  const auto side = [](const Line& line) {
+    return counted(line.processes, "process", "processes") + " with " +
+           counted(line.samples, "sample", "samples");
+  };
+  if (side(fast) != side(slow)) return side(fast) + " against " + side(slow);
+  return side(fast) + (fast.samples == 1 ? " each" : " on each side");
+}
+
 std::string sentence(const Line& fast, const Line& slow) {
   const double ratio = slow.median / fast.median;
+  const std::string basis = basis_of(fast, slow);
+  // One process may differ from the next by more than its samples from each other.
+  if (fast.processes < 2 || slow.processes < 2) {
+    return slow.variant + formatted(" took %.2f times as long as ", ratio) + fast.variant +
+           ", by " + basis + ": too few to say how much of that is chance (--processes 3)";
+  }
   const double relative = std::hypot(slow.error / slow.median, fast.error / fast.median);
   if (ratio * (1 - relative) <= 1) {
-    return fast.variant + " and " + slow.variant + " take the same time as far as can be told";
+    return fast.variant + " and " + slow.variant + " take the same time as far as " + basis +
+           " can tell";
   }
   std::array<char, 64> numbers{};
   const double error = ratio * relative;
   const int digits = error >= 1 ? 0 : error >= 0.1 ? 1 : 2;
   std::snprintf(numbers.data(), numbers.size(), "%.*f ± %.*f", digits, ratio, digits, error);
-  return fast.variant + " is " + numbers.data() + " times faster than " + slow.variant;
+  return fast.variant + " is " + numbers.data() + " times faster than " + slow.variant + " (" +
+         basis + ")";
 }
 
 std::string lines_of(const std::vector<Line>& rows) {

@@ -301,7 +301,8 @@ def test_a_run_ends_with_its_times_sorted(bench, write, experiment, tmp_path: Pa
     unit = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
     times = [float(value) * unit[name] for _, value, name in rows]
     assert times == sorted(times)
-    assert re.search(r"times faster than|take the same time", done.stdout)
+    assert re.search(r"times faster than|take the same time|times as long as", done.stdout)
+    assert re.search(r"by 1 process |[0-9] process(es)? with [0-9]+ sample", done.stdout)
 
 
 def test_axes_and_variants_can_be_given_by_options(

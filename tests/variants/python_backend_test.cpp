@@ -100,20 +100,20 @@ struct Sample {
 };
 
 template <class T>
-struct Outcome {
+struct Answered {
   std::vector<T> centroids;
   std::vector<std::int32_t> labels;
 };
 
 template <class T>
-Outcome<T> fetch(Variant<T>& variant) {
-  Outcome<T> outcome{std::vector<T>(Sample<T>::kK * Sample<T>::kD),
+Answered<T> fetch(Variant<T>& variant) {
+  Answered<T> outcome{std::vector<T>(Sample<T>::kK * Sample<T>::kD),
                      std::vector<std::int32_t>(Sample<T>::kN, -1)};
   variant.fetch(outcome.centroids.data(), outcome.labels.data());
   return outcome;
 }
 
-Outcome<float> reference_outcome(std::int64_t iterations) {
+Answered<float> reference_outcome(std::int64_t iterations) {
   const Sample<float> sample;
   const auto reference = require_variant("reference").factory.make_float(Precision::f32);
   reference->setup(sample.problem(Precision::f32));
