@@ -19,7 +19,9 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/mapped_file.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/parallel.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {
@@ -391,8 +393,8 @@ std::shared_ptr<void> allocate_bytes(std::int64_t bytes) {
   const auto rounded = (static_cast<std::size_t>(bytes) + kAlignment - 1) / kAlignment * kAlignment;
   void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
   if (memory == nullptr) {
-    throw EnvironmentError("not enough memory: " + std::to_string(bytes) +
-                           " bytes are needed for the points");
+    throw EnvironmentError("not enough memory: the points need " +
+                           format_bytes(static_cast<double>(bytes)) + ", has " + memory_left());
   }
   return {memory, [](void* owned) { std::free(owned); }};
 }

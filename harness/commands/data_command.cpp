@@ -251,7 +251,9 @@ void add_data_command(CLI::App& app, Action& action) {
 
   auto* inspector = command->add_subcommand(
       "inspect", "Check a file of points and print its shape, range and SHA-256.");
-  inspector->add_option("file", options->inspected, "npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow")
+  inspector
+      ->add_option("file", options->inspected,
+                   "npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow")
       ->required()
       ->type_name("FILE");
   add_csv_options(*inspector, options->csv);

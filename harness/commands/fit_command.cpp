@@ -24,6 +24,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/granted.h"
 #include "harness/support/json_file.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
@@ -157,8 +158,11 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
   const auto* blocks = find_variant(kOfLittleMemory);
   if (options.variant_is_chosen || process_ranks().size() > 1 || blocks == nullptr) return chosen;
   if (!chosen.traits.memory_bytes || !takes(blocks->traits, shape.precision)) return chosen;
-  const double need = chosen.traits.memory_bytes(shape, threads) + 12 * Sizes(shape).n;
-  if (need <= available) return chosen;
+  const Sizes s = shape;
+  const double need = chosen.traits.memory_bytes(shape, threads) + 12 * s.n;
+  // Of a limit on addresses a mapping takes its part.
+  const double mapped = address_space_left() ? s.scalar * s.n * s.d : 0;
+  if (need + mapped <= available) return chosen;
   std::fprintf(stderr,
                "kmeans-bench: note: %s needs %s of memory beside the points, has %s: %s takes the "
                "points from where they lie, block by block, in every iteration\n",
@@ -333,6 +337,49 @@ int fit_session(const FitOptions& options, Session<T>& session) {
   return kExitCellsFailed;
 }
 
+/// Of what the variant is known to take, and of what there was before the points were read.
+std::string out_of_memory(const RegisteredVariant& registered, const Shape& shape, int threads,
+                          double available) {
+  std::string text = "out of memory: " + registered.traits.name + " and the points need about " +
+                     format_bytes(memory_need(registered, shape, threads)) + ", has " +
+                     format_bytes(available);
+  if (address_space_left()) text += " (ulimit -v), of which threads take addresses, too";
+  const auto* blocks = find_variant(kOfLittleMemory);
+  if (registered.traits.streams || blocks == nullptr || !takes(blocks->traits, shape.precision)) {
+    return text;
+  }
+  return text + "; --variant " + kOfLittleMemory + " takes the points block by block";
+}
+
+/// `available`: bytes of memory before the points were read.
+template <class T>
+int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
+                const Points& points, Problem<T>& problem, const InitSpec& init, double available) {
+  // Where addresses are what is short (`ulimit -v`), buffers to read into would take more of them, and the
+  // mapping is there already.
+  if (registered.traits.streams && process_ranks().size() == 1 && !address_space_left() &&
+      memory_need(registered, problem.shape, problem.threads) > available &&
+      is_npy_of(options.file, points)) {
+    problem.points_file = std::filesystem::absolute(options.file).string();
+    problem.beyond_memory = true;
+  }
+  if (const Support support = supports(registered, problem.shape); !support.ok) {
+    throw InputError(support.reason);
+  }
+  check_range(problem, registered.traits);
+  const Points initial = initial_centroids(points, options.k, init);
+  try {
+    Session<T> session(registered, problem, initial.data<T>());
+    return fit_session(options, session);
+  } catch (const UserError&) {
+    throw;
+  } catch (const std::runtime_error& error) {
+    // Who reads the file in every iteration finds out what became of it.
+    if (problem.beyond_memory) throw InputError(error.what());
+    throw;
+  }
+}
+
 template <class T>
 int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precision precision) {
   // Before the file is read: what the system keeps of it may count as taken, and can be taken back.
@@ -361,29 +408,11 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   const Shape shape{points.n(), points.d(), options.k, precision};
   const RegisteredVariant& registered =
       that_fits_gpu(that_fits(options, chosen, shape, threads, available), shape);
-  auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
-  // Where addresses are what is short (`ulimit -v`), buffers to read into would take more of them, and the
-  // mapping is there already.
-  if (registered.traits.streams && process_ranks().size() == 1 && !address_space_left() &&
-      memory_need(registered, problem.shape, threads) > available &&
-      is_npy_of(options.file, points)) {
-    problem.points_file = std::filesystem::absolute(options.file).string();
-    problem.beyond_memory = true;
-  }
-  if (const Support support = supports(registered, problem.shape); !support.ok) {
-    throw InputError(support.reason);
-  }
-  check_range(problem, registered.traits);
-  const Points initial = initial_centroids(points, options.k, init);
   try {
-    Session<T> session(registered, problem, initial.data<T>());
-    return fit_session(options, session);
-  } catch (const UserError&) {
-    throw;
-  } catch (const std::runtime_error& error) {
-    // Who reads the file in every iteration finds out what became of it.
-    if (problem.beyond_memory) throw InputError(error.what());
-    throw;
+    auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
+    return fit_problem(options, registered, points, problem, init, available);
+  } catch (const std::bad_alloc&) {
+    throw EnvironmentError(out_of_memory(registered, shape, threads, available));
   }
 }
 
@@ -415,8 +444,9 @@ void add_fit_command(CLI::App& app, Action& action) {
       "summary.json says whether it settled (no label changed in the last iteration); where not,\n"
       "labels_of says which centroids the labels are nearest to: 'returned' ones are those of\n"
       "centroids.npy, 'starting' ones those before the last iteration.");
-  fit->add_option("file", options->file,
-                  "Points: npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow\n(docs/datasets.md)")
+  fit->add_option(
+         "file", options->file,
+         "Points: npy, csv, fvecs, bvecs, fbin, IDX, LIBSVM, Parquet or Arrow\n(docs/datasets.md)")
       ->required();
   fit->add_option("-k,--clusters", options->k, "Number of clusters, 1 to n")
       ->required()

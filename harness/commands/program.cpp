@@ -31,6 +31,7 @@
 #include "harness/run/trace_job.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/stack_size.h"
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
@@ -213,7 +214,7 @@ int exit_code_of(const Work& work) {
     say(kmeans::printable(error.what()));
     return error.code();
   } catch (const std::bad_alloc&) {
-    say("out of memory");
+    say("out of memory: needs more than the " + kmeans::memory_left() + " that are left");
     return kmeans::kExitUnusableEnvironment;
   } catch (const std::exception& error) {
     say("unexpected: " + kmeans::printable(error.what()));

@@ -19,6 +19,7 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/granted.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
 

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <gnu/libc-version.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -33,6 +32,7 @@
 #include "harness/support/formatted.h"
 #include "harness/support/granted.h"
 #include "harness/support/machine_process.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/or_null.h"
 #include "harness/support/text.h"
 
@@ -633,17 +633,6 @@ int usable_threads() {
     threads = std::min(threads, static_cast<int>(std::min(*granted, 1e6)));
   }
   return std::max(threads, 1);
-}
-
-std::optional<std::int64_t> address_space_left() {
-  // A worker is this program again, and takes as much before it holds any points.
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const auto granted = static_cast<std::int64_t>(
-      std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<std::int64_t>::max()));
-  return std::max<std::int64_t>(granted - pages * ::sysconf(_SC_PAGESIZE), 0);
 }
 
 std::int64_t available_memory() {

@@ -49,22 +49,19 @@ std::vector<CgroupFolder> cgroup_folders(const std::string& root = "");
 /// Reads version 1 and version 2 control groups. `root` is put before every absolute path.
 CgroupLimits cgroup_limits(const std::string& root = "");
 
-/// Bytes of addresses that `ulimit -v` leaves to this process, or to another of this program; absent: no
-/// limit.
-std::optional<std::int64_t> address_space_left();
-
 /// Bytes that can still be allocated without swapping: MemAvailable, or what the control group or
 /// the limit on address space (`ulimit -v`) has left if that is less; at most $KMEANS_BENCH_MEMORY. Throws
 /// InputError where that is not an amount.
 std::int64_t available_memory();
 
 /// Size of the largest data cache that an allowed CPU sees, and of its level 2 cache divided by the
-/// number of threads that share it; absent if unknown.
+/// number of threads that share it; absent if the system says nothing, or 0, of their size. `root` is put before
+/// every absolute path.
 struct DataCaches {
   std::optional<std::int64_t> last_level_bytes;
   std::optional<std::int64_t> level2_bytes_per_thread;
 };
-DataCaches data_caches();
+DataCaches data_caches(const std::string& root = "");
 
 /// CPUs that this process was given when it started, in ascending order.
 std::vector<int> allowed_cpus();

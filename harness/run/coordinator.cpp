@@ -18,6 +18,7 @@
 #include "harness/run/workers.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/process.h"
 #include "harness/support/sha256.h"
 
@@ -110,7 +111,7 @@ class Run {
       } catch (const EnvironmentError& error) {
         state_.stop(state, data_not_made(error.what()));
       } catch (const std::bad_alloc&) {
-        state_.stop(state, data_not_made("out of host memory"));
+        state_.stop(state, data_not_made("out of host memory: needs more than " + memory_left()));
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "harness/run/coordinator.h"
 #include "harness/run/reproduce_parts.h"
 #include "harness/support/errors.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
 
@@ -131,7 +132,8 @@ Judgement RecordedData::judge(const std::string& label, Known& found) const {
   } catch (const InputError& error) {
     return {Reproduced::not_run, std::string("the data are not at hand: ") + error.what()};
   } catch (const std::bad_alloc&) {
-    return {Reproduced::not_run, "the data could not be made: out of host memory"};
+    return {Reproduced::not_run,
+            "the data could not be made: out of host memory: needs more than " + memory_left()};
   }
 }
 

@@ -17,6 +17,7 @@
 #include "harness/support/formatted.h"
 #include "harness/support/granted.h"
 #include "harness/support/json_file.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/process.h"
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
@@ -328,7 +329,7 @@ JobResult run_job(const Job& job) {
     return job.precision == Precision::f64 ? run_typed<double>(job, registered)
                                            : run_typed<float>(job, registered);
   } catch (const std::bad_alloc&) {
-    failed.reason = "out of host memory";
+    failed.reason = "out of host memory: needs more than " + memory_left();
   } catch (const std::exception& error) {
     failed.reason = readable_tail(error.what(), kLongestReason);
   } catch (...) {

@@ -14,6 +14,7 @@
 #include "datasets/points.h"
 #include "harness/exact_step.h"
 #include "harness/support/errors.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/parallel.h"
 #include "harness/support/precision.h"
 
@@ -62,7 +63,7 @@ void together(Communicator& ranks, const Work& work) {
     } catch (const UserError& error) {
       return std::to_string(error.code()) + ":" + error.what();
     } catch (const std::bad_alloc&) {
-      return "0:out of host memory";
+      return "0:out of host memory: needs more than " + memory_left();
     } catch (const std::exception& error) {
       return std::string("0:") + error.what();
     }
@@ -87,7 +88,7 @@ void or_abort(Communicator& ranks, const Work& work) {
   try {
     work();
   } catch (const std::bad_alloc&) {
-    ranks.abort("out of host memory", kExitUnusableEnvironment);
+    ranks.abort("out of host memory: needs more than " + memory_left(), kExitUnusableEnvironment);
   } catch (const std::exception& error) {
     ranks.abort(error.what(), kExitUnusableEnvironment);
   }
