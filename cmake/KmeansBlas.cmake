@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# OpenBLAS::OpenBLAS with the CBLAS interface, if it is installed. It is known by a header of its own:
+# OpenBLAS::OpenBLAS: the headers of its CBLAS interface, if it is installed. The library is loaded by the
+# variants that use it (harness/machine/openblas_library.h); nothing links with it. It is known by a header of its own:
 # cblas.h may be that of Netlib or of another library. tools/setup.sh looks in the same places.
 if(OPENBLAS_INCLUDE_DIR AND NOT EXISTS ${OPENBLAS_INCLUDE_DIR}/openblas_config.h)
   unset(OPENBLAS_INCLUDE_DIR CACHE)  # found by cblas.h, by an older state of this file
@@ -22,9 +23,8 @@ elseif(NOT OPENBLAS_LIBRARY)
   set(missing "OpenBLAS's library (libopenblas)")
 else()
   set(missing "")
-  add_library(OpenBLAS::OpenBLAS UNKNOWN IMPORTED)
+  add_library(OpenBLAS::OpenBLAS INTERFACE IMPORTED)
   set_target_properties(OpenBLAS::OpenBLAS PROPERTIES
-    IMPORTED_LOCATION ${OPENBLAS_LIBRARY}
     INTERFACE_INCLUDE_DIRECTORIES ${OPENBLAS_INCLUDE_DIR})
 endif()
 if(missing)

@@ -31,6 +31,7 @@
 #include "harness/machine/gpu.h"
 #include "harness/machine/kept_ceilings.h"
 #include "harness/machine/machine.h"
+#include "harness/machine/openblas_library.h"
 #include "harness/support/build_info.h"
 #include "harness/support/formatted.h"
 #include "harness/support/machine_process.h"
@@ -581,13 +582,14 @@ nlohmann::json openblas_info() {
 
 int run_openblas_worker(const std::string& mode) {
   json answer;
-  void* library = nullptr;
-  for (const char* name : {"libopenblas.so.0", "libopenblas.so"}) {
-    if (library == nullptr) library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  }
-  if (library == nullptr) {
-    answer["problem"] = "OpenBLAS (libopenblas.so.0) is not installed";
+  // Else it would not end: its threads wait for addresses as soon as it is loaded.
+  const std::string lacking = openblas_lacks_addresses(usable_threads());
+  const OpenBlasLibrary loaded =
+      lacking.empty() ? load_openblas() : OpenBlasLibrary{nullptr, lacking};
+  if (loaded.handle == nullptr) {
+    answer["problem"] = loaded.problem;
   } else {
+    void* library = loaded.handle;
     answer = openblas_worker_info(library);
     void* sgemm = dlsym(library, "cblas_sgemm");
     void* dgemm = dlsym(library, "cblas_dgemm");

@@ -3,9 +3,9 @@
 // Products of points and centroids by BLAS, on the calling thread alone.
 #pragma once
 
-#include <cblas.h>
-
 #include <cstdint>
+
+#include "implementations/blas/_openblas.h"
 
 namespace kmeans::blas {
 
@@ -13,30 +13,18 @@ namespace kmeans::blas {
 /// row-major.
 inline void negated_products(std::int64_t rows, std::int64_t columns, std::int64_t d,
                              const float* points, const float* centroids, float* products) {
-  cblas_sgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
-              static_cast<blasint>(columns), static_cast<blasint>(d), -1.0F, points,
-              static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0F, products,
-              static_cast<blasint>(rows));
+  openblas().sgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
+                   static_cast<blasint>(columns), static_cast<blasint>(d), -1.0F, points,
+                   static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0F, products,
+                   static_cast<blasint>(rows));
 }
 
 inline void negated_products(std::int64_t rows, std::int64_t columns, std::int64_t d,
                              const double* points, const double* centroids, double* products) {
-  cblas_dgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
-              static_cast<blasint>(columns), static_cast<blasint>(d), -1.0, points,
-              static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0, products,
-              static_cast<blasint>(rows));
+  openblas().dgemm(CblasColMajor, CblasTrans, CblasNoTrans, static_cast<blasint>(rows),
+                   static_cast<blasint>(columns), static_cast<blasint>(d), -1.0, points,
+                   static_cast<blasint>(d), centroids, static_cast<blasint>(d), 0.0, products,
+                   static_cast<blasint>(rows));
 }
-
-/// OpenBLAS keeps one thread count for the whole program: borrow it, then give it back.
-class SingleThreadedBlas {
- public:
-  SingleThreadedBlas() : before_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
-  ~SingleThreadedBlas() { openblas_set_num_threads(before_); }
-  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
-  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
-
- private:
-  int before_;
-};
 
 }  // namespace kmeans::blas

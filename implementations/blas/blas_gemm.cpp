@@ -59,6 +59,7 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
   void setup(const kmeans::Problem<T>& problem) override {
     Base::setup(problem);
     const auto [n, d, k, precision] = problem.shape;
+    kmeans::blas::require_openblas(useful_threads(problem.shape, problem.threads));
     team_.resize(useful_threads(problem.shape, problem.threads));
     block_points_ = block_points(problem.shape);
     own_.resize(team_.size());
@@ -69,11 +70,6 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
     }
   }
 
-  void step(std::int64_t iterations) override {
-    const kmeans::blas::SingleThreadedBlas single;
-    Base::step(iterations);
-  }
-
   kmeans::Progress progress() override {
     double movement = 0;
     for (const auto& own : own_) movement += own.movement;
@@ -81,8 +77,8 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
   }
 
   std::vector<std::pair<std::string, std::string>> library_info() const override {
-    return {{"blas", openblas_get_config()},
-            {"blas_core", openblas_get_corename()},
+    return {{"blas", kmeans::blas::openblas().get_config()},
+            {"blas_core", kmeans::blas::openblas().get_corename()},
             {"blas_threads_per_call", "1"},
             {"threads", std::to_string(team_.size())}};
   }
@@ -150,7 +146,10 @@ class BlasGemm final : public kmeans::plain::PlainLloyd<T> {
 };
 
 /// Sizes are handed to BLAS as its integers.
-kmeans::Support blas_integers_fit(const kmeans::Shape& s) {
+kmeans::Support blas_takes(const kmeans::Shape& s) {
+  if (const auto& problem = kmeans::blas::openblas().problem; !problem.empty()) {
+    return kmeans::Support::no(problem);
+  }
   constexpr std::int64_t kMax = std::numeric_limits<blasint>::max();
   if (s.d > kMax) {
     return kmeans::Support::no("d = " + std::to_string(s.d) + " exceeds this BLAS's largest " +
@@ -165,7 +164,7 @@ KMEANS_VARIANT(
     BlasGemm, .name = "blas_gemm",
     .summary = "expanded distances through OpenBLAS, block by block, scanned in cache",
     .source = "", .precisions = {Precision::f32, Precision::f64}, .parallel = true,
-    .distance = Distance::expanded, .sums = Sums::wide, .supports = blas_integers_fit,
+    .distance = Distance::expanded, .sums = Sums::wide, .supports = blas_takes,
     .memory_bytes =
         [](const Shape& shape, int threads) {
           const Sizes s = shape;

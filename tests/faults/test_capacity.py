@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -38,11 +39,11 @@ def _memory_where_8_gb_are_too_much(planned: Any) -> float:
 
 def test_products_beyond_64_bits_are_refused(bench, write, experiment, tmp_path: Path) -> None:
     description = _sweep(experiment(), (TRILLION, 10**6, 8))
-    message = bench.refusal("run", write(description), "--dry-run", timeout=20)
+    message = bench.refusal("run", write(description), "--dry-run")
     assert "/data/n: n * d coordinates need more than 2^62 bytes" in message
     points = tmp_path / "x.npy"
     words = ["uniform", "--n", str(TRILLION), "--d", "1000000", "--out", points]
-    assert "more than 2^62 bytes" in bench.refusal("data", *words, timeout=20)
+    assert "more than 2^62 bytes" in bench.refusal("data", *words)
     assert not points.exists()
 
 
@@ -89,6 +90,34 @@ def test_the_memory_of_a_control_group_counts(bench, write, experiment, control_
     assert 2**28 < have < 2**30
 
 
+def test_every_command_ends_where_there_are_few_addresses(bench, tmp_path: Path) -> None:
+    """Each thread of OpenBLAS asks for 128 MiB as it is loaded, again and again: it never ends."""
+    if shutil.which("prlimit") is None:
+        pytest.skip("no prlimit here (util-linux)")
+    file = tmp_path / "points.npy"
+    np.save(file, np.random.default_rng(1).normal(size=(500, 3)).astype(np.float32))
+    limited = ("prlimit", f"--as={150_000 << 10}")
+    for words in (
+        ("--version",),
+        ("data", "inspect", file),
+        ("fit", file, "-k", "3", "--variant", "cpu_naive"),
+    ):
+        run = bench(*words, before=limited, timeout=60)
+        assert run.returncode == 0, run.stderr
+    listed = bench("list", "--json").stdout
+    if not any(
+        one["name"] == "blas_gemm" and one["available"] for one in json.loads(listed)["variants"]
+    ):
+        return
+    words = ("fit", file, "-k", "3", "--variant", "blas_gemm", "--threads", "8")
+    message = bench.refusal(*words, code=3, before=limited, timeout=60)
+    assert re.search(
+        r"OpenBLAS needs [\d.]+ MiB of addresses for 1 thread, has [\d.]+ MiB \(ulimit -v\)",
+        message,
+    ), message
+    assert bench(*words).returncode == 0
+
+
 def test_running_out_of_memory_ends_with_a_message(bench, tmp_path: Path) -> None:
     if shutil.which("prlimit") is None:
         pytest.skip("no prlimit here (util-linux)")
@@ -100,7 +129,19 @@ def test_running_out_of_memory_ends_with_a_message(bench, tmp_path: Path) -> Non
     limited = ("prlimit", f"--as={3 << 29}")
     message = bench.refusal("fit", file, "-k", "2", "--precision", "f64", "--variant",
                             "cpu_naive", code=3, before=limited)  # fmt: skip
-    assert "memory" in message
+    assert re.search(r"not enough memory: the points need 2 GiB, has [\d.]+ [MG]iB", message), (
+        message
+    )
+    # Read as it lies, it fits; a copy of it besides does not.
+    message = bench.refusal("fit", file, "-k", "2", "--variant", "openmp_exact", code=3,
+                            before=limited)  # fmt: skip
+    said = re.search(
+        r"out of memory: openmp_exact and the points need about ([\d.]+) GiB, has [\d.]+ [MG]iB",
+        message,
+    )
+    assert said, message
+    assert float(said[1]) > 1
+    assert "--variant openmp_blocks takes the points block by block" in message
 
 
 def test_more_than_2_31_pairs_of_points_and_clusters_are_counted_right(
