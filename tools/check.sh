@@ -49,7 +49,7 @@ step 'ruff format' "${ruff[@]}" format --quiet --check .
 step shellcheck .venv/bin/shellcheck --severity warning tools/*.sh .ci/run
 # The schema is part of the package, so no network is asked.
 step workflows .venv/bin/check-jsonschema --builtin-schema vendor.github-workflows \
-  .github/workflows/*.yml
+  .github/workflows/*.yml examples/plugins/library/.github/workflows/*.yml
 step clang-tidy check_tidy "$1"
 
 if [ ${#failed[@]} -gt 0 ]; then

@@ -46,6 +46,7 @@ struct CompareOptions {
   std::uint64_t order_seed = 1;
   int threads = 0;
   bool run = false;
+  bool plugin = false;
   bool machines = false;
   bool same_commit = false;
   bool resume = false;
@@ -105,8 +106,16 @@ int exit_status(GateOutcome outcome, const std::string& undecided) {
 /// False when interrupted.
 bool measured_in_turns(const CompareOptions& options, const CompareSettings& settings) {
   InterleaveSettings turns;
-  turns.base_program = options.base;
-  turns.new_program = options.changed;
+  if (options.plugin) {
+    const std::string here = std::filesystem::read_symlink("/proc/self/exe").string();
+    turns.base_program = here;
+    turns.new_program = here;
+    turns.base_plugin = options.base;
+    turns.new_plugin = options.changed;
+  } else {
+    turns.base_program = options.base;
+    turns.new_program = options.changed;
+  }
   turns.experiment = options.experiment;
   turns.scale = options.scale;
   turns.only = options.only;
@@ -188,6 +197,10 @@ int compare_machine_results(const CompareOptions& options) {
 }
 
 int compare_files(const CompareOptions& options) {
+  if (options.plugin && !options.run) {
+    throw InputError(
+        "--plugin compares two plugins in turns: compare --run --plugin OLD NEW EXPERIMENT");
+  }
   if (options.machines) return compare_machine_results(options);
   if (options.same_commit || !options.others.empty()) {
     throw InputError(options.same_commit ? "--same-commit is for compare --machines"
@@ -254,7 +267,7 @@ void add_compare_command(CLI::App& app, Action& action) {
       "compare", "Compare results cell by cell: slower, faster, same or unclear; wrong answers");
   command
       ->add_option("base", options->base,
-                   "Result file, or folder results/<machine>; with --run a program")
+                   "Result file, or folder results/<machine>; with --run a program, or a\nplugin")
       ->required();
   command->add_option("new", options->changed, "The same, of what is to be judged")->required();
   command->add_option("experiment", options->experiment,
@@ -269,6 +282,9 @@ void add_compare_command(CLI::App& app, Action& action) {
   command->add_flag("--run", options->run,
                     "base and new are two builds of kmeans-bench: measure them in\nturns, process "
                     "by process, until every cell is decided");
+  command->add_flag("--plugin", options->plugin,
+                    "With --run: base and new are two plugins for this program\n(docs/plugins.md); "
+                    "without --only, their variants alone are measured");
   command->add_option("--minutes", options->minutes, "With --run: time limit")
       ->check(CLI::Range(0.01, 10000.0))
       ->capture_default_str();

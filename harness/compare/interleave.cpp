@@ -19,12 +19,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <set>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
+#include "harness/support/machine_process.h"
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
 #include "harness/support/text.h"
@@ -56,9 +58,12 @@ struct CellOnSide {
 /// A program that runs one process at a time when told to.
 class Side {
  public:
-  Side(const char* name, std::string program, const InterleaveSettings& settings,
-       const std::string& session)
-      : name_(name), program_(std::move(program)), log_(settings.out / (name_ + ".log")) {
+  Side(const char* name, std::string program, std::string plugin,
+       const InterleaveSettings& settings, const std::string& session)
+      : name_(name),
+        program_(std::move(program)),
+        plugin_(std::move(plugin)),
+        log_(settings.out / (name_ + ".log")) {
     if (!std::filesystem::is_regular_file(program_)) {
       throw InputError("--run: there is no program " + valid_utf8(program_) + " for " + name_ +
                        "; name two builds of kmeans-bench and an experiment");
@@ -116,6 +121,7 @@ class Side {
                                   std::to_string(kMaxRounds),
                                   "--out",
                                   (settings.out / name_).string()};
+    if (!plugin_.empty()) list.insert(list.end(), {"--plugin", plugin_});
     if (!settings.only.empty()) list.insert(list.end(), {"--only", settings.only});
     if (settings.threads > 0) {
       list.insert(list.end(), {"--threads", std::to_string(settings.threads)});
@@ -231,7 +237,8 @@ class Side {
   [[noreturn]] void fail(const std::string& what) const {
     std::ifstream stream(log_, std::ios::binary);
     const std::string log{std::istreambuf_iterator<char>(stream), {}};
-    std::string sentence = "--run: " + valid_utf8(program_) + " (" + name_ + ") " + what;
+    std::string sentence =
+        "--run: " + valid_utf8(plugin_.empty() ? program_ : plugin_) + " (" + name_ + ") " + what;
     if (log.find("--turns") != std::string::npos) {
       sentence +=
           ": it knows no --turns, so it is older than this way to compare; measure the two "
@@ -244,6 +251,7 @@ class Side {
 
   std::string name_;
   std::string program_;
+  std::string plugin_;  // empty: none
   std::filesystem::path log_;
   pid_t process_ = -1;
   int to_ = -1;
@@ -265,8 +273,8 @@ class Session {
       : settings_(settings),
         order_(settings.order_seed),
         name_(new_name()),
-        base_("base", settings.base_program, settings, name_),
-        changed_("new", settings.new_program, settings, name_),
+        base_("base", settings.base_program, settings.base_plugin, settings, name_),
+        changed_("new", settings.new_program, settings.new_plugin, settings, name_),
         end_(Clock::now() + std::chrono::duration_cast<Clock::duration>(
                                 std::chrono::duration<double>(60 * settings.minutes))) {
     for (const auto& [key, cell] : base_.cells()) {
@@ -381,6 +389,54 @@ class Session {
   ProgressLine progress_{stderr};
 };
 
+/// Names of the variants that the program finds in a plugin.
+std::set<std::string> variants_of(const std::string& program, const std::string& plugin) {
+  constexpr double kTimeoutSeconds = 120;  // of `list`, which asks Python variants too
+  if (!std::filesystem::is_regular_file(plugin)) {
+    throw InputError("--plugin: there is no file " + valid_utf8(plugin) +
+                     "; name two plugins and an experiment");
+  }
+  const ProcessOutput listed = capture_output({program, "list", "--json", "--plugin", plugin},
+                                              changed_environment({}), kTimeoutSeconds);
+  const json all = json::parse(listed.text, nullptr, false);
+  std::set<std::string> names;
+  if (!all.is_object()) {
+    throw InputError("--plugin: " + valid_utf8(plugin) + " cannot be listed; `kmeans-bench list " +
+                     "--plugin` says why");
+  }
+  for (const auto& variant : all.at("variants")) {
+    if (variant.at("backend") != "plugin") continue;
+    if (!variant.at("available").get<bool>()) {
+      throw InputError("--plugin: " + valid_utf8(plugin) +
+                       " is unavailable: " + variant.at("reason").get<std::string>());
+    }
+    names.insert(variant.at("name").get<std::string>());
+  }
+  return names;
+}
+
+/// A pattern for the cells of the variants that both plugins have.
+std::string cells_of_plugins(const InterleaveSettings& settings) {
+  const auto before = variants_of(settings.base_program, settings.base_plugin);
+  const auto after = variants_of(settings.new_program, settings.new_plugin);
+  const auto listed = [](const std::set<std::string>& names) {
+    std::string text;
+    for (const auto& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text;
+  };
+  std::string common;
+  for (const auto& name : before) {
+    if (after.contains(name)) common += (common.empty() ? "" : "|") + name;
+  }
+  if (common.empty()) {
+    throw InputError("--plugin: the two have no variant in common: base has " + listed(before) +
+                     ", new has " + listed(after) +
+                     "; a file that is no shared library gives its variant its own name, so two "
+                     "versions of it belong in two folders");
+  }
+  return "^(" + common + ")/";
+}
+
 void refuse_to_overwrite(const InterleaveSettings& settings) {
   for (const char* side : {"base", "new"}) {
     const auto folder = settings.out / side;
@@ -419,7 +475,10 @@ bool measure_in_turns(const InterleaveSettings& settings) {
   if (error) {
     throw OutputError("cannot create the folder " + settings.out.string() + ": " + error.message());
   }
-  return Session(settings).run();
+  if (settings.base_plugin.empty() || !settings.only.empty()) return Session(settings).run();
+  InterleaveSettings of_plugins = settings;
+  of_plugins.only = cells_of_plugins(settings);
+  return Session(of_plugins).run();
 }
 
 }  // namespace kmeans

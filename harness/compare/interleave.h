@@ -33,6 +33,10 @@ class Looks {
 struct InterleaveSettings {
   std::string base_program;
   std::string new_program;
+  /// Both or neither: what the same program takes as its plugin on either side (docs/plugins.md). Without
+  /// `only`, their variants alone are measured.
+  std::string base_plugin{};
+  std::string new_plugin{};
   std::string experiment;
   std::string scale = "quick";
   std::string only;

@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from tests.support import PROGRAM, ROOT, set_times
+from tests.support import PROGRAM, ROOT, lend_ceilings, needs_program, set_times
 
+#: A repository of somebody else's.
+EXAMPLE = ROOT / "examples" / "plugins" / "library"
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+WORKFLOWS += sorted((EXAMPLE / ".github" / "workflows").glob("*.yml"))
 RECIPES = sorted((ROOT / "containers").glob("*.Dockerfile"))
 
 
@@ -26,7 +29,7 @@ def test_what_is_called_exists(file: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     # Variables and options are not targets; a recipe names its command as a list.
     commands = re.findall(
-        r"(?:^|[\s;&|])make ([a-z][^\n|;&]*)", re.sub(r"#.*|\$\{\{.*?\}\}", "", text)
+        r"(?:^|[\s;&|])make (?:-C \w+ )?([a-z][^\n|;&]*)", re.sub(r"#.*|\$\{\{.*?\}\}", "", text)
     )
     commands += [" ".join(json.loads(c)[1:]) for c in re.findall(r"^CMD (\[.*\])$", text, re.M)]
     targets = {word for command in commands for word in command.split() if word.islower()}
@@ -49,6 +52,62 @@ def test_workflows_trust_nobody(workflow: Path) -> None:
     for line in text.splitlines():
         others = re.search(r"\$\{\{[^}]*(github\.(event\.|head_ref)|inputs)", line)
         assert not others or re.match(r"\s+(?!run:)\w+: ", line), line
+
+
+def _run(step: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """As GitHub runs a step."""
+    return subprocess.run(
+        ["bash", "-e", "-c", step],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@needs_program
+def test_the_job_for_another_repository_fails_for_a_slower_plugin(tmp_path: Path) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(EXAMPLE, mine)
+    lists = mine / "CMakeLists.txt"
+    lists.write_text(lists.read_text(encoding="utf-8").split("include(CheckLanguage)")[0])
+    git = "git -c user.name=a -c user.email=a@example.org -c commit.gpgsign=false"
+    made = f"git init --quiet --initial-branch main && git add . && {git} commit --quiet -m base"
+    assert _run(made, mine, {}).returncode == 0
+    assert _run("git clone --quiet mine change", tmp_path, {}).returncode == 0
+    change = tmp_path / "change"
+    source = change / "my_lloyd.cpp"
+    text = source.read_text(encoding="utf-8")
+    slower = text.replace("      assign();", "      for (int i = 0; i < 4; ++i) assign();")
+    assert slower != text
+    source.write_text(slower, encoding="utf-8")
+    # What comes from the cache of an earlier run: a suite that is built.
+    (change / "suite").mkdir()
+    (change / "suite" / "build").symlink_to(Path(PROGRAM).parent)
+    (change / "suite" / "Makefile").write_text("program:\n", encoding="utf-8")
+
+    (file,) = (EXAMPLE / ".github" / "workflows").glob("*.yml")
+    workflow = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+    summary = tmp_path / "summary.md"
+    environment = {name: str(value) for name, value in workflow["env"].items()} | {
+        "GITHUB_BASE_REF": "main",
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "KMEANS_BENCH_CACHE": str(lend_ceilings(tmp_path / "cache")),
+    }
+    *before, gate_step = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
+    for step in before:
+        done = _run(step, change, environment)
+        assert done.returncode == 0, step + done.stdout + done.stderr
+    done = _run(gate_step, change, environment)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "Gate: failed" in done.stdout
+    files = sorted((change / "compared").glob("*/*.json"))
+    assert [file.parent.name for file in files] == ["base", "new"]
+    cells = [cell["key"] for file in files for cell in json.loads(file.read_text("utf-8"))["cells"]]
+    assert len(cells) == 4
+    assert all(key.startswith("my_lloyd/") for key in cells)
+    assert "slower" in summary.read_text(encoding="utf-8")
 
 
 # In place of a second measurement, results that the test prepared.
