@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -122,3 +123,17 @@ def test_variant_table_of_the_docs_is_what_the_program_lists() -> None:
     readme = (ROOT / update_readme.VARIANTS).read_text(encoding="utf-8")
     table = update_readme.render_table(json.loads(listing.stdout), readme)
     assert update_readme.replace_table(readme, table) == readme, "run tools/update_readme.py"
+
+
+def test_make_help_says_how_long_measuring_takes() -> None:
+    said = subprocess.run(["make", "help"], cwd=ROOT, check=True, capture_output=True, text=True)
+    least, most = map(int, re.search(r"(\d+) to (\d+) minutes", said.stdout).groups())
+    took = {}
+    for folder in (ROOT / "results").glob("reference-*"):
+        contexts = [json.loads(file.read_text())["context"] for file in folder.glob("*.json")]
+        spans = [
+            datetime.fromisoformat(context["finished"]) - datetime.fromisoformat(context["started"])
+            for context in contexts
+        ]
+        took[folder.name] = sum(span.total_seconds() for span in spans) / 60
+    assert any(least <= minutes <= most for minutes in took.values()), took
