@@ -3,8 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
+#include <ctime>
 #include <numeric>
 #include <set>
 
@@ -199,9 +199,9 @@ TEST(Generators, GlobularCentresFarApartTakeNoTime) {
   // operations. The first coordinate tells nearly all of them apart, so it takes a moment.
   const auto spec =
       spec_of(R"({"generator": "globular", "n": 1, "d": 334, "k": 20000, "sigma": 1})");
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // of the processor: others do not count
   EXPECT_EQ(generate(spec, ScalarType::f64).d(), 334);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT((std::clock() - start) / CLOCKS_PER_SEC, 10);
 }
 
 TEST(Generators, GlobularRefusesWhatWouldTakeForEver) {

@@ -51,7 +51,7 @@ def test_an_output_that_is_not_a_regular_file_is_written_through(
     read: list[str] = []
     reader = threading.Thread(target=lambda: read.append(fifo.read_text(encoding="utf-8")))
     reader.start()
-    assert bench("export", recorded, "--format", "csv", "--out", fifo, timeout=20).returncode == 0
+    assert bench("export", recorded, "--format", "csv", "--out", fifo).returncode == 0
     reader.join(20)
     assert read == [plain]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
@@ -197,7 +197,7 @@ def test_fit_says_where_it_cannot_write(bench, points: Path) -> None:
     ],
 )
 def test_numbers_that_mean_nothing_are_refused(bench, points: Path, words, said: str) -> None:
-    message = bench.refusal(*(points if word == "POINTS" else word for word in words), timeout=20)
+    message = bench.refusal(*(points if word == "POINTS" else word for word in words))
     assert said in message
     assert not re.search(r"\d{30}", message)
 
@@ -227,9 +227,9 @@ def test_megabytes_of_values_are_refused_cheaply(bench, tmp_path: Path, value: s
     )
     # A tenth of what either took before it was refused by the number of its values.
     limit = ("prlimit", f"--as={2 << 30}")
-    message = bench.refusal("run", experiment, "--dry-run", timeout=20, before=limit)
+    message = bench.refusal("run", experiment, "--dry-run", before=limit)
     assert "demo.json: holds more than 250 000 values, the most that are read" in message
-    message = bench.refusal("compare", results / "demo.json", results / "demo.json", timeout=60)
+    message = bench.refusal("compare", results / "demo.json", results / "demo.json")
     assert "demo.json: holds more than 5 000 000 values, the most that are read" in message
 
 

@@ -77,9 +77,9 @@ def _inspected(bench, file: Path, *options: str) -> dict[str, str]:
 
 def _refused(bench, file: Path, **options: Any) -> str:
     """Why `data inspect` and `fit` refuse a file; both must, alike."""
-    reason = bench.refusal("data", "inspect", file, timeout=20, **options)
+    reason = bench.refusal("data", "inspect", file, **options)
     assert reason.startswith(f"kmeans-bench: {file}: ")
-    assert bench.refusal("fit", file, "-k", "1", timeout=20, **options) == reason
+    assert bench.refusal("fit", file, "-k", "1", **options) == reason
     return reason
 
 
@@ -196,14 +196,14 @@ def test_only_regular_files_are_read(bench, put, write, experiment, tmp_path: Pa
     }.items():
         file = tmp_path / f"{name}.npy"
         assert why in _refused(bench, file)
-        assert why in bench.refusal("fit", good, "-k", "2", "--init", file, timeout=20)
+        assert why in bench.refusal("fit", good, "-k", "2", "--init", file)
         described = write(_from_file(experiment, file))
-        assert why in bench.refusal("run", described, "--dry-run", timeout=20)
+        assert why in bench.refusal("run", described, "--dry-run")
     (tmp_path / "link.npy").symlink_to(good)  # a link to a regular file is one
     assert _inspected(bench, tmp_path / "link.npy")["n"] == "6"
     for name in ("pipe.npy", "folder.npy", "device.npy"):  # and as an experiment
         file = (tmp_path / name).rename(tmp_path / f"{name}.json")
-        assert f"{file}: not a regular file" in bench.refusal("run", file, timeout=20)
+        assert f"{file}: not a regular file" in bench.refusal("run", file)
 
 
 def test_a_damaged_cache_is_made_again(bench, write, experiment, tmp_path: Path) -> None:

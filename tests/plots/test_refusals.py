@@ -186,9 +186,7 @@ def test_what_is_not_a_file_is_refused_at_once(
         odd.mkdir()
     else:
         odd.symlink_to("/dev/zero" if kind == "device" else tmp_path / "nothing")
-    begun = time.monotonic()
-    assert main(["report", str(tmp_path)]) == EXIT_BAD_INPUT
-    assert time.monotonic() - begun < 30
+    assert main(["report", str(tmp_path)]) == EXIT_BAD_INPUT  # else it would read for ever
     assert "z.json: " in capsys.readouterr().err
 
 
@@ -218,11 +216,11 @@ def test_a_pattern_that_may_never_end_is_refused(tmp_path: Path, data: Json, pat
 
 
 def test_the_slowest_pattern_that_is_taken_ends_soon() -> None:
-    begun = time.monotonic()
+    begun = time.process_time()  # what others take of the processor is not its work
     for pattern in (".*.*.*.*x", "a*a*a*a*b", "[^!]+[^!]+[^!]+[^!]+!"):
         assert fault(pattern) is None
         assert not matches(pattern, "a" * 100)  # a name has 100 letters at most
-    assert time.monotonic() - begun < 20
+    assert time.process_time() - begun < 20
 
 
 def test_shipped_patterns_work() -> None:

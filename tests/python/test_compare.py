@@ -371,7 +371,7 @@ def test_the_neighbour_is_busy_about_half_of_the_time_and_says_so() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert re.fullmatch(
         r"neighbour: seed 3, \d+ bursts, busy \d+ s of \d+ s \(\d+ %\)\n", ended.stderr

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -80,7 +80,7 @@ TEST(Pattern, IsBoundedInSizeAndDepth) {
 
 /// Each of these keeps a matcher busy that tries one way after the other, some for ever.
 TEST(Pattern, TakesNoLongForHostileExpressions) {
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // of the processor: others do not count
   std::string nested = "a";
   for (int i = 0; i < 49; ++i) nested = "(" + nested + "|b?)*";
   std::string optional;
@@ -93,7 +93,7 @@ TEST(Pattern, TakesNoLongForHostileExpressions) {
     }
   }
   // All of them take a tenth of a second; a slow machine under a sanitizer a hundred times that.
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 30);
 }
 
 }  // namespace
