@@ -138,9 +138,10 @@ int checked_threads(int threads) {
   return threads > 0 ? threads : std::min(kMaxThreads, kmeans::usable_processors());
 }
 
-/// Iterations to make at once, about a tenth of a second: so often a caller can end the call.
+/// Iterations to make at once, some tenths of a second: so often a caller can end the call. By the shape and
+/// not by the clock: the engine's choices depend on how many iterations it is asked for.
 std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
-  constexpr double kProducts = 1e9;  // of a thread
+  constexpr double kProducts = 4e9;  // of a thread
   const double products =
       static_cast<double>(shape.n) * static_cast<double>(shape.d) * static_cast<double>(shape.k);
   return static_cast<std::int64_t>(std::clamp(kProducts * threads / products, 1.0, 1e6));

@@ -41,13 +41,13 @@ struct Result {
 ///   between    called between iterations, several of which are made at once where they are short, on
 ///              the calling thread. What it throws ends the call, and nothing is written
 ///
-/// Needs 1 <= k <= n, and memory for up to five copies of the points beside the caller's. With
-/// Stop::labels an engine may need one iteration more to know that nothing changes. Throws
-/// std::invalid_argument, saying what is wrong and where, for NaN or infinity and for points that the
-/// exact step refuses, with Device::gpu std::runtime_error, with the reason, where no GPU takes the
-/// problem, and std::bad_alloc that says how much memory is needed and how much there is; nothing is
-/// written then. The caller's floating-point modes change no bit. It may be called in a forked process,
-/// where every call starts threads of its own, and in a parallel region.
+/// Needs 1 <= k <= n, and memory for some copies of the points (docs/library.md). With Stop::labels an
+/// engine may need one iteration more to know that nothing changes. Throws std::invalid_argument, saying
+/// what is wrong and where, for NaN or infinity and for points that the exact step refuses; with
+/// Device::gpu std::runtime_error, with the reason, where no GPU takes the problem; and std::bad_alloc that
+/// says how much memory is needed and how much there is. Nothing is written then. The caller's
+/// floating-point modes change no bit. It may be called in a forked process, where every call starts
+/// threads of its own, and in a parallel region.
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
              std::int32_t* labels, std::int64_t iterations, Stop stop = Stop::never,
              int threads = 0, Device device = Device::cpu,

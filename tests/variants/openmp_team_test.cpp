@@ -107,7 +107,7 @@ class TeamRun {
 const std::vector<TeamCase>& team_cases() {
   static const std::vector<TeamCase> cases = {
       {"boxes", {80000, 3, 40, Precision::f32}, 0, 0.2},
-      {"boxes, long lists", {80000, 3, 400, Precision::f32}, 0, 0.6},
+      {"boxes, long lists", {80000, 3, 300, Precision::f32}, 0, 0.6},
       {"clusters", {12000, 24, 30, Precision::f32}, 0, 0.3},
       {"open to bytes", {8000, 48, 70, Precision::f32}, 0, 4},
       {"bytes paused", {20000, 12, 90, Precision::f32}, 0, 4},
@@ -123,7 +123,7 @@ TEST(OpenmpTeam, AnyTeamHasTheAnswersOfOneThread) {
                    << threads;
     }
   }
-  const int teams[] = {4, 1, 4, 3, 2, 4, 4, 1, 2, 3, 4, 4, 2, 4};
+  const int teams[] = {4, 1, 4, 3, 2, 4, 1, 2, 3, 4};
   int looked_at = 0;
   for (const auto& variant : all_variants()) {
     const std::string& name = variant.traits.name;
@@ -138,8 +138,8 @@ TEST(OpenmpTeam, AnyTeamHasTheAnswersOfOneThread) {
         const TeamAnswer right = alone.step();
         TeamAnswer found;
         in_a_team_of(threads, [&] { found = changing.step(); });
-        ASSERT_EQ(found.labels, right.labels);
-        ASSERT_EQ(found.centroids, right.centroids);
+        ASSERT_TRUE(found.labels == right.labels) << "other labels";
+        ASSERT_TRUE(found.centroids == right.centroids) << "other centroids";
         ASSERT_EQ(found.changed, right.changed);
       }
     }
@@ -153,6 +153,7 @@ TEST(OpenmpTeam, ACallerMayHaveAParallelRegionOfItsOwn) {
     if (name.rfind("openmp_", 0) != 0) continue;
     for (const TeamCase& test : team_cases()) {
       if (variant.traits.supports && !variant.traits.supports(test.shape).ok) continue;
+      if (test.shape.k > 100) continue;  // nothing that the others do not show
       for (const int threads : {1, kThreads}) {
         SCOPED_TRACE(name + ", " + test.name + ", threads " + std::to_string(threads));
         TeamRun alone(name, test, 1);
@@ -161,8 +162,8 @@ TEST(OpenmpTeam, ACallerMayHaveAParallelRegionOfItsOwn) {
 #pragma omp parallel num_threads(kThreads)
 #pragma omp master
         found = TeamRun(name, test, threads).step();
-        ASSERT_EQ(found.labels, right.labels);
-        ASSERT_EQ(found.centroids, right.centroids);
+        ASSERT_TRUE(found.labels == right.labels) << "other labels";
+        ASSERT_TRUE(found.centroids == right.centroids) << "other centroids";
       }
     }
   }

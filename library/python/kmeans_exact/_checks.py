@@ -39,6 +39,8 @@ def rows(
     _refuse_kind(name, given)
     matrix = _array(name, given)
     _refuse_kind(name, matrix)
+    if matrix.ndim == 0 and matrix.dtype == object:
+        raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; a table of numbers is needed")
     if matrix.dtype == object:
         matrix = _numbers(name, matrix)
     if validate is not None:

@@ -150,7 +150,10 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             first = _checks.seed("random_state", self.random_state)
             seeds = [(first + run) % 2**64 for run in range(runs)]
         else:
-            random = check_random_state(self.random_state)
+            try:
+                random = check_random_state(self.random_state)
+            except ValueError as error:
+                raise ValueError(f"kmeans_exact: random_state: {error}") from error
             seeds = [int(random.randint(2**31)) for _ in range(runs)]
         return [kmeans_plusplus(X, k, seed) for seed in seeds]
 
