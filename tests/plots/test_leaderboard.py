@@ -24,7 +24,7 @@ from plots.words import TIMES
 from tests.support import ROOT, find_program, told_to_skip
 
 MEGABYTES = 3.0
-SECONDS = 1.0
+MULTIPLICATIONS = 1e7  # until the first answer
 EXPERIMENT: Json = {
     "name": "grid",
     "title": "A grid",
@@ -431,13 +431,18 @@ def test_the_index_of_the_committed_results_is_small_and_opens_at_once(
     folders = {f: load_folder(f) for f in machine_folders(root)}
     path = write_page(tmp_path / "index.html", index.render(folders))
     assert path.stat().st_size <= MEGABYTES * 1e6
-    took = []
-    for _ in range(3):  # other work may hold up one of them
-        page.visit(path.as_uri())
-        took.append(page.run("performance.getEntriesByName('answered')[0].startTime / 1000"))
-        assert page.run(SAID)
-        assert page.complaints == []
-    assert min(took) < SECONDS
+    page.visit(path.as_uri())
+    assert page.run(SAID)
+    assert page.complaints == []
+    # Work, since a time would be that of the machine: the models of what is shown alone were
+    # decomposed, each by a third of the cube of its problems in multiplications.
+    answered = "performance.getEntriesByName('answered')[0]"
+    models = page.run(f"{answered}.detail")
+    assert len({machine for machine, _ in models}) == 1
+    steps = sum(problems**3 / 3 for _, problems in models)
+    seconds = page.run(f"{answered}.startTime / 1000")
+    print(f"{steps:.3g} multiplications until the first answer, {seconds:.2f} s")
+    assert 0 < steps < MULTIPLICATIONS
     for width in (390, 1280):
         page.visit(path.as_uri(), width, 844)
         assert page.run("document.scrollingElement.scrollWidth") <= width
