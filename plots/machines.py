@@ -54,6 +54,7 @@ class Shared:
     verdict: str
     speedup: Interval  # not `confident` without an interval: then low and high are mid
     confidence: float | None
+    changed: bool = False  # commits differ, and its stages or bytes too
 
     @property
     def on_gpu(self) -> bool:
@@ -103,6 +104,7 @@ class Pair:
     counts: dict[str, int] = field(default_factory=dict)
     groups: tuple[Group, ...] = ()
     cells: tuple[Shared, ...] = field(default=(), repr=False)
+    notes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     differences: tuple[str, ...] = field(default=(), repr=False)
 
@@ -142,6 +144,7 @@ def _cell(entry: dict[str, Any]) -> Shared:
         **{name: entry[name] for name in same},
         **{name: tuple(entry[name]) for name in pairs},
         speedup=_speedup(entry),
+        changed=entry.get("changed", False),
     )
 
 
@@ -164,6 +167,7 @@ def _pair(entry: dict[str, Any]) -> Pair:
         counts=entry["counts"],
         groups=tuple(_group(group) for group in entry["groups"]),
         cells=tuple(_cell(cell) for cell in entry["cells"]),
+        notes=tuple(entry.get("notes", ())),
         left_out=tuple(entry["left_out"]),
         differences=tuple(entry["differences"]),
     )

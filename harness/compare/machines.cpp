@@ -21,6 +21,8 @@ using nlohmann::json;
 
 // An iteration that takes more than so many times its limit on both machines is not bound by it.
 constexpr double kNearLimit = 4;
+// A rate times a time is the bytes again, up to rounding.
+constexpr double kSameBytes = 1e-6;
 
 json member_of(const json& object, const char* key) {
   return object.is_object() && object.contains(key) ? object.at(key) : json();
@@ -173,6 +175,29 @@ WorkKind kind_of(const MachineCell& cell) {
   return near ? kind : WorkKind::other;
 }
 
+/// Result files hold no hash of a variant's source, but the names of its stages and the bytes that
+/// it declares to move. Those follow from the shape, and from the number of threads of some.
+bool other_work(const CellResult& first, const CellResult& second) {
+  const auto stages_of = [](const CellResult& cell) {
+    std::set<std::string> names;
+    const json stages = member_of(cell.data, "stages");
+    if (stages.is_object()) {
+      for (const auto& stage : stages.items()) names.insert(stage.key());
+    }
+    return names;
+  };
+  if (stages_of(first) != stages_of(second)) return true;
+  const auto bytes_of = [](const CellResult& cell) -> std::optional<double> {
+    const json rate = member_of(member_of(cell.data, "gbytes_per_second"), "as_written");
+    if (!rate.is_number() || !cell.median) return std::nullopt;
+    return rate.get<double>() * *cell.median;
+  };
+  const auto bytes = bytes_of(first);
+  const auto others = bytes_of(second);
+  if (!bytes || !others || first.key.threads != second.key.threads) return false;
+  return std::abs(*bytes - *others) > kSameBytes * std::max(*bytes, *others);
+}
+
 // --- Ratios ---
 
 /// At the confidence asked for; where processes are too few for that, between the smallest and the
@@ -281,14 +306,14 @@ void sort_machine_cells(std::vector<MachineCell>& cells) {
                    [&](const auto& a, const auto& b) { return place(a) < place(b); });
 }
 
-/// Marks the fastest cell of each shape, an exact one where there is one, by the geometric mean of
-/// both machines' times, and puts those of one kind together.
+/// Marks the fastest cell of each shape, an exact one where there is one, and of those one of the
+/// same program, by the geometric mean of both machines' times; puts those of one kind together.
 void judge_shapes(MachinePair& pair, const std::map<CellPlace, Stratum>& processes,
                   const MachinesSettings& settings) {
   std::map<std::string, std::size_t> best;
   const auto rank = [&](std::size_t i) {
     const MachineCell& cell = pair.cells[i];
-    return std::pair{!cell.exact, cell.seconds.first * cell.seconds.second};
+    return std::tuple{!cell.exact, cell.changed, cell.seconds.first * cell.seconds.second};
   };
   for (std::size_t i = 0; i < pair.cells.size(); ++i) {
     const auto [found, added] = best.emplace(problem_of(pair.cells[i]), i);
@@ -310,28 +335,15 @@ void judge_shapes(MachinePair& pair, const std::map<CellPlace, Stratum>& process
 
 // --- Two machines ---
 
-/// Files of one experiment and scale whose results mean the same; the others are named.
-std::vector<ResultFile> comparable_files(const std::vector<ResultFile>& own,
-                                         const std::vector<ResultFile>& others,
-                                         std::vector<std::string>* left_out) {
-  std::vector<ResultFile> kept;
-  for (const auto& file : own) {
-    const auto partner = std::find_if(others.begin(), others.end(), [&](const ResultFile& other) {
-      return other.experiment == file.experiment && other.scale == file.scale;
-    });
-    if (partner != others.end() && partner->schema_version != file.schema_version) {
-      if (left_out != nullptr) {
-        left_out->push_back(formatted(
-            "%s: the files have versions %lld and %lld of the result schema; measure both with "
-            "one version of the suite",
-            valid_utf8(file.experiment).c_str(), static_cast<long long>(file.schema_version),
-            static_cast<long long>(partner->schema_version)));
-      }
-      continue;
-    }
-    kept.push_back(file);
-  }
-  return kept;
+/// Of one experiment in both; experiments of one scale alone are compared.
+bool same_experiment(const ResultFile& first, const ResultFile& second) {
+  return first.experiment == second.experiment && first.scale == second.scale;
+}
+
+std::string commit_of(const ResultFile& file) {
+  const json& suite = file.context.at("suite");
+  return text_in(suite, "git_commit").substr(0, 12) +
+         (member_of(suite, "git_dirty") == true ? " with local changes" : "");
 }
 
 /// Commits of the experiments in both that were measured by two; none of a machine stands twice.
@@ -342,21 +354,53 @@ std::pair<json, json> differing_commits(const std::vector<ResultFile>& first,
   const auto add = [](json& list, const std::string& commit) {
     if (std::find(list.begin(), list.end(), commit) == list.end()) list.push_back(commit);
   };
-  const auto commit_of = [](const ResultFile& file) {
-    const json& suite = file.context.at("suite");
-    return text_in(suite, "git_commit").substr(0, 12) +
-           (member_of(suite, "git_dirty") == true ? " with local changes" : "");
-  };
   for (const auto& file : first) {
     for (const auto& other : second) {
-      const bool same = file.experiment == other.experiment && file.scale == other.scale;
-      if (!same || !shared.contains(file.experiment)) continue;
+      if (!same_experiment(file, other) || !shared.contains(file.experiment)) continue;
       if (commit_of(file) == commit_of(other)) continue;
       add(commits.first, commit_of(file));
       add(commits.second, commit_of(other));
     }
   }
   return commits;
+}
+
+/// Version 1 gives the median of all samples; ratios are of medians by process in both versions.
+std::string first_version_note(const MachineResults& first, const MachineResults& second,
+                               const std::set<std::string>& shared) {
+  std::string text;
+  for (const auto* machine : {&first, &second}) {
+    std::string names;
+    for (const auto& file : machine->files) {
+      if (file.schema_version != 1 || !shared.contains(file.experiment)) continue;
+      names += (names.empty() ? "" : ", ") + valid_utf8(file.experiment);
+    }
+    if (names.empty()) continue;
+    text += (text.empty() ? "" : "; ") + names + " of " + machine->label;
+  }
+  if (text.empty()) return text;
+  return "Of result schema version 1: " + text + "; times of both versions are medians by process";
+}
+
+std::string changed_note(const MachinePair& pair) {
+  std::map<std::string, std::size_t> changed;
+  for (const auto& cell : pair.cells) {
+    if (cell.changed) ++changed[cell.key.variant];
+  }
+  if (changed.empty()) return "";
+  std::string names;
+  for (const auto& [variant, cells] : changed) {
+    names += (names.empty() ? "" : ", ") + variant + " (" + counted(cells, "cell", "cells") + ")";
+  }
+  return "Changed between the commits, by stages or bytes on file: " + names +
+         "; a shape counts by another cell that is as exact, where there is one";
+}
+
+std::string unseen_note(const MachinePair& pair) {
+  if (pair.commits.first.empty()) return "";
+  return "A variant that changed between the commits with the same stages and bytes cannot be told "
+         "from the machines: the files have no hash of its source. Measure both by one commit "
+         "(docs/comparing.md)";
 }
 
 std::string refusal_of_commits(const MachinePair& pair) {
@@ -433,7 +477,7 @@ void refuse_nothing_shared(const MachineResults& first, const MachineResults& se
   };
   for (const auto& file : first.files) {
     for (const auto& other : second.files) {
-      if (file.experiment == other.experiment && file.scale == other.scale) return;
+      if (same_experiment(file, other)) return;
     }
   }
   throw InputError("nothing to compare: " + named(first) + "; " + named(second) +
@@ -447,22 +491,15 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
   pair.first = first_json;
   pair.second = second_json;
   refuse_nothing_shared(first, second);
-  const auto before = comparable_files(first.files, second.files, &pair.left_out);
-  const auto after = comparable_files(second.files, first.files, nullptr);
-  std::string refused;
-  for (const auto& sentence : pair.left_out) refused += "\n  " + sentence;
-  if (before.empty() || after.empty()) {
-    throw InputError("nothing to compare in " + first.label + " and " + second.label + ":" +
-                     refused);
-  }
   CompareSettings rules;
   rules.effect = settings.effect;
   rules.confidence = settings.confidence;
   rules.cross_hardware = true;
   rules.only = settings.only;
-  const Comparison comparison = compare_results(before, first.label, after, second.label, rules);
-  const auto on_first = cells_by_place(before);
-  const auto on_second = cells_by_place(after);
+  const Comparison comparison =
+      compare_results(first.files, first.label, second.files, second.label, rules);
+  const auto on_first = cells_by_place(first.files);
+  const auto on_second = cells_by_place(second.files);
 
   std::map<CellPlace, Stratum> processes;
   std::set<std::string> shared;
@@ -482,6 +519,7 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
     cell.exact = one->exact;
     cell.on_gpu = member_of(one->data, "gpu").is_object();
     cell.unsteady = compared.unsteady();
+    cell.changed = commit_of(*file) != commit_of(*other_file) && other_work(*one, *other);
     cell.seconds = {*compared.base.seconds, *compared.changed.seconds};
     cell.processes = {one->samples.size(), other->samples.size()};
     cell.limits = {limit_of(*file, *one, cell.on_gpu), limit_of(*other_file, *other, cell.on_gpu)};
@@ -494,9 +532,9 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
   }
   if (pair.cells.empty()) {
     throw InputError("no cell has a time both in " + first.label + " and in " + second.label +
-                     (settings.only ? " among those of --only" : "") + refused);
+                     (settings.only ? " among those of --only" : ""));
   }
-  pair.commits = differing_commits(before, after, shared);
+  pair.commits = differing_commits(first.files, second.files, shared);
   if (!pair.commits.first.empty() && settings.same_commit) {
     throw InputError(refusal_of_commits(pair));
   }
@@ -518,6 +556,8 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
     pair.differences.push_back(with_names(sentence, pair));
   }
   judge_shapes(pair, processes, settings);
+  pair.notes = {first_version_note(first, second, shared), changed_note(pair), unseen_note(pair)};
+  std::erase(pair.notes, "");
   pair.sentences = machine_sentences(pair);
   return pair;
 }
@@ -542,6 +582,7 @@ json cell_json(const MachineCell& cell) {
                  {"gpus", cell.on_gpu ? gpus_of(cell.key, true) : 0},
                  {"exact", cell.exact},
                  {"unsteady", cell.unsteady},
+                 {"changed", cell.changed},
                  {"fastest", cell.fastest},
                  {"kind", to_string(cell.kind)},
                  {"seconds", {cell.seconds.first, cell.seconds.second}},
@@ -650,6 +691,7 @@ json machines_to_json(const std::vector<MachinePair>& pairs, const MachinesSetti
                       {"second_alone", pair.second_alone}}},
                     {"groups", groups},
                     {"cells", cells},
+                    {"notes", pair.notes},
                     {"left_out", pair.left_out},
                     {"differences", pair.differences}});
   }

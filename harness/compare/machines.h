@@ -50,6 +50,8 @@ struct MachineCell {
   bool exact = false;
   bool on_gpu = false;
   bool unsteady = false;  ///< Its processes disagree on one machine or both.
+  /// Commits differ, and so does the work that the files have for it: another program.
+  bool changed = false;
   WorkKind kind = WorkKind::other;
   std::pair<double, double> seconds;  ///< Medians per iteration.
   std::pair<std::size_t, std::size_t> processes;
@@ -57,7 +59,7 @@ struct MachineCell {
   SpeedRatio speed;
   MachineVerdict verdict = MachineVerdict::undecided;
   /// The fastest one that both machines have at this shape, of a CPU or of so many GPUs; an exact
-  /// one where there is one.
+  /// one where there is one, and of those one that is not `changed`.
   bool fastest = false;
 };
 
@@ -89,7 +91,8 @@ struct MachinePair {
   std::size_t untimed = 0;                 ///< On both, with a time on one alone.
   std::size_t first_alone = 0;
   std::size_t second_alone = 0;
-  std::vector<std::string> left_out;     ///< Experiments, or cells, that are other work.
+  std::vector<std::string> notes;        ///< Schema version 1; variants that changed.
+  std::vector<std::string> left_out;     ///< Cells that are other work.
   std::vector<std::string> differences;  ///< Of machines, builds and settings.
 };
 

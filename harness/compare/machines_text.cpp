@@ -99,6 +99,8 @@ std::string clause(const MachinePair& pair, const MachineGroup& group) {
       return "slower " + where + " (" + times + (alone ? ")" : "; " + range + " by shape)");
     case MachineVerdict::equal:
       if (group.equal == group.shapes) return "equal " + where;
+      // The rest is undecided alone, equal together.
+      if (group.faster + group.slower == 0) return "equal " + where + " (" + range + " by shape)";
       return "equal at " + std::to_string(group.equal) + of + where + " (" + range + ")";
     case MachineVerdict::mixed:
       return counts_text(group) + of + where + " (from " + factor(least(pair, group).speed.ratio) +
@@ -162,7 +164,7 @@ std::string variant_text(const MachineCell& cell) {
   if (cell.key.threads != cell.other_threads) {
     text += formatted(" (%d and %d threads)", cell.key.threads, cell.other_threads);
   }
-  return text + (cell.unsteady ? " ?" : "");
+  return text + (cell.changed ? " (changed)" : "") + (cell.unsteady ? " ?" : "");
 }
 
 using TextRow = std::array<std::string, 8>;
@@ -336,6 +338,7 @@ std::string machines_to_text(const std::vector<MachinePair>& pairs, bool all) {
     const auto rows = cell_rows(pair, all);
     if (rows.size() > 1) text += "\n" + printable(aligned(rows));
     text += "\n" + printable(rule_line(pair)) + ".\n";
+    for (const auto& note : pair.notes) text += printable(note) + ".\n";
     if (!pair.left_out.empty()) {
       text += "Not compared:\n" + list_text(pair.left_out, "  ", all, printable);
     }
@@ -370,6 +373,7 @@ std::string machines_to_markdown(const std::vector<MachinePair>& pairs, bool all
           "\n<details><summary>By shape</summary>\n\n" + markdown_table(rows) + "\n</details>\n";
     }
     text += "\n" + safe(rule_line(pair)) + ".\n";
+    for (const auto& note : pair.notes) text += "\n" + safe(note) + ".\n";
     if (!pair.left_out.empty()) {
       text += "\nNot compared:\n\n" + list_text(pair.left_out, "- ", all, safe);
     }

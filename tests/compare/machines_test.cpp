@@ -253,19 +253,93 @@ TEST(CompareMachines, SayInTheFirstSentenceThatCommitsDiffer) {
   EXPECT_NO_THROW(compared_machines(first, h200({reading(0.0004)}), settings));
 }
 
-TEST(CompareMachines, LeaveOutFilesOfAnotherSchemaVersion) {
-  const auto old = machine("results/b", "NVIDIA H200", 4000, {reading(0.0004)}, "abc", 1);
-  EXPECT_THROW(compared_machines(h100({reading(0.0006)}), old), InputError);
-  MachineResults both = h200({reading(0.0004)});
-  both.files.push_back(old.files.front());
-  both.files.back().experiment = "other";
-  MachineResults first = h100({reading(0.0006)});
-  first.files.push_back(first.files.front());
-  first.files.back().experiment = "other";
-  const auto pair = compared_machines(first, both);
-  EXPECT_EQ(pair.cells.size(), 1U);
-  ASSERT_EQ(pair.left_out.size(), 1U);
-  EXPECT_THAT(pair.left_out.front(), HasSubstr("other: the files have versions 2 and 1"));
+TEST(CompareMachines, CompareBothSchemaVersionsByTheSamplesOfEachProcess) {
+  json cell = reading(0.0004);
+  const std::vector<std::vector<double>> samples{
+      {0.0003, 0.0003, 0.0003, 0.0003}, {0.0004, 0.0004}, {0.00041, 0.00041}};
+  cell["samples_seconds_per_iteration"] = samples;
+  cell["seconds_per_iteration"] = summarise_processes(samples);
+  json first = cell;
+  first["seconds_per_iteration"] =
+      summarise({0.0003, 0.0003, 0.0003, 0.0003, 0.0004, 0.0004, 0.00041, 0.00041});
+  ASSERT_NE(first["seconds_per_iteration"]["median"], cell["seconds_per_iteration"]["median"]);
+  const auto old = machine("results/b", "NVIDIA H200", 4000, {first}, "abc", 1);
+  const auto pair = compared_machines(h100({reading(0.0006)}), old);
+  const auto same = compared_machines(h100({reading(0.0006)}), h200({cell}));
+  ASSERT_EQ(pair.cells.size(), 1U);
+  EXPECT_EQ(pair.cells.front().seconds, same.cells.front().seconds);
+  EXPECT_EQ(pair.cells.front().speed.ratio, same.cells.front().speed.ratio);
+  EXPECT_EQ(pair.cells.front().speed.low, same.cells.front().speed.low);
+  EXPECT_EQ(pair.cells.front().speed.high, same.cells.front().speed.high);
+  EXPECT_THAT(pair.left_out, IsEmpty());
+  EXPECT_THAT(pair.notes, ElementsAre(HasSubstr("schema version 1: e of results/b;")));
+  EXPECT_THAT(same.notes, IsEmpty());
+  EXPECT_THAT(machines_to_text({pair}, false), HasSubstr("schema version 1: e of results/b"));
+}
+
+TEST(CompareMachines, MarkCellsThatAreAnotherProgramAtAnotherCommit) {
+  const auto with_bytes = [](const std::string& variant, double seconds, double bytes) {
+    json cell = gpu_cell(variant, kMany, 100, 2, seconds);
+    const double median = cell["seconds_per_iteration"]["median"];
+    cell["gbytes_per_second"] = {{"as_written", bytes / median * 1e-9}};
+    return cell;
+  };
+  const auto first = h100({with_bytes("cuda_a", 0.0006, 2e9), with_bytes("cuda_b", 0.0009, 2e9)});
+  // cuda_a is the fastest, but moves other bytes.
+  const std::vector<json> cells{with_bytes("cuda_a", 0.0003, 1e9),
+                                with_bytes("cuda_b", 0.0006, 2e9)};
+  const auto pair = compared_machines(first, h200(cells, "def"));
+  ASSERT_EQ(pair.cells.size(), 2U);
+  EXPECT_EQ(pair.cells[0].key.variant, "cuda_b");
+  EXPECT_TRUE(pair.cells[0].fastest);
+  EXPECT_FALSE(pair.cells[0].changed);
+  EXPECT_TRUE(pair.cells[1].changed);
+  ASSERT_EQ(pair.groups.size(), 1U);
+  EXPECT_NEAR(pair.groups.front().speed.ratio, 1.5, 1e-9);
+  EXPECT_THAT(pair.notes,
+              ElementsAre(HasSubstr("on file: cuda_a (1 cell);"), HasSubstr("no hash")));
+  EXPECT_THAT(machines_to_text({pair}, true), HasSubstr("cuda_a f32 (changed)"));
+  EXPECT_THAT(machines_to_markdown({pair}, true), HasSubstr("a f32 (changed)"));
+  const json written = machines_to_json({pair}, {}).at("pairs").at(0);
+  EXPECT_EQ(written.at("cells").at(1).at("changed"), true);
+  EXPECT_EQ(written.at("notes"), pair.notes);
+  // By one commit it is the machine.
+  const auto same = compared_machines(first, h200(cells));
+  EXPECT_EQ(same.cells[0].key.variant, "cuda_a");
+  EXPECT_FALSE(same.cells[0].changed);
+  EXPECT_THAT(same.notes, IsEmpty());
+}
+
+TEST(CompareMachines, MarkCellsOfOtherStagesAtAnotherCommit) {
+  json one = reading(0.0006);
+  json other = reading(0.0004);
+  one["stages"] = json::object();
+  other["stages"] = {{"assign", 0.0003}};
+  other["stage_samples_seconds_per_iteration"] = {{"assign", {0.0003, 0.0003, 0.0003}}};
+  const auto pair = compared_machines(h100({one}), h200({other}, "def"));
+  EXPECT_TRUE(pair.cells.front().changed);
+  EXPECT_TRUE(pair.cells.front().fastest) << "the shape has no other cell";
+  EXPECT_FALSE(compared_machines(h100({one}), h200({one}, "def")).cells.front().changed);
+}
+
+TEST(CompareMachines, CallAGroupEqualThatIsSoTogether) {
+  const auto cells = [] {
+    std::vector<json> wide;
+    for (int i = 0; i < 6; ++i) {
+      json cell = gpu_cell("cuda_a", kMany, 100 + i, 2, 0.0006);
+      const std::vector<std::vector<double>> samples{{0.00057}, {0.0006}, {0.00062}};
+      cell["samples_seconds_per_iteration"] = samples;
+      cell["seconds_per_iteration"] = summarise_processes(samples);
+      wide.push_back(cell);
+    }
+    return wide;
+  }();
+  const auto pair = compared_machines(h100(cells), h200(cells));
+  ASSERT_EQ(pair.groups.size(), 1U);
+  EXPECT_EQ(pair.groups.front().equal, 0U);
+  EXPECT_EQ(pair.groups.front().verdict, MachineVerdict::equal);
+  EXPECT_THAT(pair.sentences.front(),
+              HasSubstr("is equal where points are read from memory (1.00 by shape)"));
 }
 
 TEST(CompareMachines, AreLoudWhereExactAnswersDisagree) {

@@ -62,6 +62,7 @@ def cell(n: int, speedup: float, kind: str = "memory", **changes: Any) -> Json:
         "gpus": 1,
         "exact": True,
         "unsteady": False,
+        "changed": False,
         "fastest": True,
         "kind": kind,
         "seconds": [seconds * speedup, seconds],
@@ -112,6 +113,7 @@ def machines(cells: list[Json], **changes: Any) -> Json:
         "counts": {"timed": len(cells), "untimed": 0, "first_alone": 3, "second_alone": 4},
         "groups": groups,
         "cells": cells,
+        "notes": [],
         "left_out": [],
         "differences": ["machine: a on One, b on Two"],
     }

@@ -98,6 +98,28 @@ def test_the_answer_comes_first_and_there_is_no_gate(tmp_path: Path, data: Json)
     assert "4 000 GB/s" in page  # the limits of both, next to the times
 
 
+def test_what_changed_between_commits_is_marked(tmp_path: Path, data: Json) -> None:
+    pair = data["pairs"][0]
+    plain = page_of(write(tmp_path / "plain", data))
+    assert '<span class="tag warning">changed</span>' not in plain
+    pair["cells"][0]["changed"] = True
+    pair["notes"] = ["Of result schema version 1: e", "Changed between the commits: cuda_<a>"]
+    page = page_of(write(tmp_path / "other", data))
+    # In the table of shapes and in that of all cells.
+    assert page.count('<span class="tag warning">changed</span>') == 2
+    assert '<p class="facts">Of result schema version 1: e.</p>' in page
+    assert "Changed between the commits: cuda_&lt;a&gt;." in page
+
+
+def test_files_of_before_there_were_notes_are_read(tmp_path: Path, data: Json) -> None:
+    del data["pairs"][0]["notes"]
+    for cell in data["pairs"][0]["cells"]:
+        del cell["changed"]
+    pair = load_machines(write(tmp_path, data)).pairs[0]
+    assert pair.notes == ()
+    assert not any(cell.changed for cell in pair.cells)
+
+
 def test_disagreeing_answers_are_loud(tmp_path: Path, data: Json) -> None:
     pair = data["pairs"][0]
     pair["answers"] |= {"agree": False, "disagreements": ["e: cuda_a: other labels"]}
