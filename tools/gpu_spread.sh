@@ -10,8 +10,10 @@
 # A lane for each GPU takes one part after the other (`kmeans-bench run --shard`), in the order of
 # the arguments; 'tests' among them runs all conformance tests. Parts that were broken off are
 # resumed by another `start`. The machine's limits are measured first, with nothing beside them.
-# BUILD names the build (build), WORK the folder of the parts (build/spread), RUN_OPTIONS options of
-# the runs. Lanes share the host's memory, and CPU rows with it; docs/ci.md.
+# A program built with local changes is refused, since its results would not name their source;
+# LOCAL_CHANGES=1 measures all the same. BUILD names the build (build), WORK the folder of the parts
+# (build/spread), RUN_OPTIONS options of the runs. Lanes share the host's memory, and CPU rows with
+# it; docs/ci.md.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -60,6 +62,13 @@ lane() {
 }
 
 start() {
+  local version
+  version=$("$program" --version) || exit
+  if [[ $version == *'with local changes'* && -z ${LOCAL_CHANGES:-} ]]; then
+    echo "$version: commit the changes, or write .source-manifest again (tools/source_manifest.sh)," \
+      'and build; LOCAL_CHANGES=1 measures all the same' >&2
+    exit 2
+  fi
   rm -rf "$work/taken" "$work/done"
   mkdir -p "$work/taken"
   local one part
