@@ -20,7 +20,7 @@ export BUILD
 
 help:
 	@echo 'make run-experiments   set up, build, measure, draw; then open results/<machine>/report.html'
-	@echo '       SCALE=quick|paper   10 to 20 minutes of measuring on two idle cores beside the build (default), or the sizes of the sources'
+	@echo '       SCALE=quick|paper   10 to 20 minutes of measuring on two idle cores, besides the build (default), or the sizes of the sources'
 	@echo '       ONLY=regex          only the cells whose experiment/key matches: ONLY=^zechner2009 measures one source'
 	@echo '       RESUME=1            continue an interrupted run'
 	@echo 'make test              set up, build, and run all tests'

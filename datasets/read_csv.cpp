@@ -245,14 +245,14 @@ class CsvReader {
   }
 
   // Row names stand in a first column without a name (pandas, R's write.csv), or before the first name where
-  // the header has a cell less than the points (R's write.table).
+  // the header has one cell fewer than the points (R's write.table).
   void find_row_names(const std::vector<std::string_view>& names, bool one_less) {
     if (options_.csv.chosen() || columns_ < 2) return;
     const bool unnamed = !names.empty() && names[0].empty() && names.size() > 1 && !one_less;
     if (!unnamed && !one_less) return;
     row_names_ = 1;
     note(std::string(unnamed ? "column 1 has no name in the header"
-                             : "the header has a name less than there are columns") +
+                             : "the header has one name fewer than there are columns") +
          ": column 1 is taken for row names and left out (--columns 1-" + std::to_string(columns_) +
          " reads all columns)");
   }

@@ -195,7 +195,7 @@ struct Traits {
   std::string wrong_because{};
   /// Shapes the technique admits; the reason of a "no" is shown to users. Default: all.
   std::function<Support(const Shape&)> supports{};
-  /// Host bytes needed beside the points, for the check before allocation: a function of the shape,
+  /// Host bytes needed besides the points, for the check before allocation: a function of the shape,
   /// or of shape and CPU threads. Default: n labels.
   MemoryModel memory_bytes{};
   /// GPU variants: bytes of device memory needed, points included, for the check before allocation.

@@ -34,7 +34,7 @@ inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iteration
              : kmeans::openmp::brute_family(shape, bytes);
 }
 
-/// To be deleted by the caller. `bytes`: of memory that it takes at most, beside the points.
+/// To be deleted by the caller. `bytes`: of memory that it takes at most, besides the points.
 inline Engine* make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
                            double& bytes) {
   const auto variant = kmeans::registered_variant(engine_for(shape, iterations));

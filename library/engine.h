@@ -16,7 +16,7 @@ using Engine = kmeans::Variant<float>;
 
 extern "C" {
 // The engine for a call of so many iterations on so many threads, to be deleted by the caller, and the bytes
-// that it takes at most beside the points; one function for each level that is built.
+// that it takes at most besides the points; one function for each level that is built.
 kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
                                                  std::int64_t iterations, int threads,
                                                  double& bytes);

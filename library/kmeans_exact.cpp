@@ -85,12 +85,12 @@ float largest_of(const char* what, const float* values, std::int64_t rows, std::
   return std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
 }
 
-/// With both sides of what lacks.
+/// Says how much memory is needed and how much is free.
 class OutOfMemory final : public std::bad_alloc {
  public:
   OutOfMemory(const kmeans::Shape& shape, double needed)
       : what_("kmeans_exact: out of memory: " + sizes(shape) + " needs up to " + megabytes(needed) +
-              " beside the points, and " + megabytes(kmeans_exact_surroundings::free_memory()) +
+              " besides the points, and " + megabytes(kmeans_exact_surroundings::free_memory()) +
               " are free") {}
   [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
 
@@ -106,7 +106,7 @@ class OutOfMemory final : public std::bad_alloc {
   std::string what_;
 };
 
-/// `bytes`: what it takes at most beside the points.
+/// `bytes`: what it takes at most besides the points.
 std::unique_ptr<Engine> make_engine(const kmeans::Shape& shape, std::int64_t iterations,
                                     int threads, Device device, double& bytes) {
   if (device != Device::cpu) {

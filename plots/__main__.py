@@ -161,7 +161,7 @@ def _print_pictures(page: Path, pictures: Sequence[Picture]) -> None:
 def _machines(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m plots machines",
-        description="Draws figures and machines.html beside a file of kmeans-bench compare "
+        description="Draws figures and machines.html next to a file of kmeans-bench compare "
         "--machines --json.",
     )
     parser.add_argument("file", metavar="FILE", type=Path)

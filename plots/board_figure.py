@@ -85,7 +85,7 @@ def _panel(
             ax.scatter([value], [place], color=color, marker=mark, s=34, zorder=3)
         cell = here.get(EXACT)
         text = f"{cell.variant}, {seconds(cell.seconds.mid)}" if cell and cell.seconds else ""
-        # Where no mark is: beside the row, or above it.
+        # Where no mark is: right of the row, or above it.
         at = (0.0, place - 0.43) if narrow else (1.01, place)
         look: dict[str, Any] = {
             "xycoords": ("axes fraction", "data"),

@@ -15,7 +15,7 @@ PAGE = "machines.html"
 FILE = "machines.json"
 SCHEMA_FILE = ROOT / "results" / "machines.schema.json"
 
-# Of the second machine: a sign beside each word, so that nothing rests on colour.
+# Of the second machine: a sign next to each word, so that nothing rests on colour.
 SIGNS = {"faster": "▲", "slower": "▼", "equal": "=", "mixed": "↕", "undecided": "?"}
 VERDICTS = tuple(SIGNS)
 KINDS = {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many times as fast the second machine is, shape by shape, beside what the limits of the two
-would give."""
+"""How many times as fast the second machine is, shape by shape, next to what the limits of the
+two would give."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def _side(side: dict[str, Any], place: Path | None, folder: Path) -> dict[str, A
 def _view(
     number: int, pair: Pair, effect: float, places: Mapping[str, Path | None], folder: Path
 ) -> dict[str, Any]:
-    """What the template shows of a pair; its pictures are written beside the page."""
+    """What the template shows of a pair; its pictures are written next to the page."""
     found = [places.get(side["label"]) for side in pair.sides]
     read = [_results(side, place) for side, place in zip(pair.sides, found, strict=True)]
     sources = sources_of(*(results for results, _ in read))
@@ -220,7 +220,7 @@ def _view(
 
 
 def write(machines: Machines, places: Mapping[str, Path | None]) -> tuple[Path, list[Picture]]:
-    """Figures and page beside the comparison. `places` are the folders or files that were
+    """Figures and page next to the comparison. `places` are the folders or files that were
     compared, by their labels, as far as they are at hand."""
     folder = machines.path.parent.resolve()
     (folder / "figures").mkdir(parents=True, exist_ok=True)

@@ -209,7 +209,7 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
 
 
 def peers(machines: Machines, block: dict[str, Any]) -> str:
-    """The fastest exact variant beside the fastest library, or beside each of `libraries`: a row
+    """The fastest exact variant and the fastest library, or each of `libraries`: a row
     for each shape of the run."""
     result = machines.result(block["machine"], block["experiment"])
     exact, wanted = _exact_times(result), block.get("libraries")
@@ -380,7 +380,7 @@ def _with_source(used: Sequence[Result]) -> str:
 def tally(machines: Machines, block: dict[str, Any]) -> str:
     """How many statements of sources came out as what, or of `"of": "ours"` how many of our own
     questions, on every machine that has some, of those that `machines` fits: who has measured here
-    has results of their own beside the repository's."""
+    has results of their own besides the repository's."""
     ours = block.get("of", "source") == "ours"
     rows = []
     patterns = block.get("machines", ["*"])

@@ -70,7 +70,7 @@ std::vector<std::int32_t> load_labels(const std::string& file, std::int64_t n) {
     try {
       values = load_points(file, options);
       std::fprintf(stderr,
-                   "kmeans-bench: note: %s: line 1 reads 0, and there is a line too many for "
+                   "kmeans-bench: note: %s: line 1 reads 0, and there is one line too many for "
                    "%lld points: it is taken for a header\n",
                    printable(file).c_str(), static_cast<long long>(n));
     } catch (const InputError&) {

@@ -185,8 +185,8 @@ void refuse_unknown(const CLI::App& command, const CLI::App& inspector) {
   if (unknown.empty()) unknown = command.remaining();
   if (unknown.empty()) return;
   if (unknown.front().rfind('-', 0) != 0) {
-    throw InputError("data inspect: looks into one file, '" + valid_utf8(unknown.front()) +
-                     "' is another argument");
+    throw InputError("data inspect: takes one file; '" + valid_utf8(unknown.front()) +
+                     "' is one argument too many");
   }
   std::vector<std::string> known;
   for (const CLI::Option* option : inspector.get_options()) {

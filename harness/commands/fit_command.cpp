@@ -164,7 +164,7 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
   const double mapped = address_space_left() ? s.scalar * s.n * s.d : 0;
   if (need + mapped <= available) return chosen;
   std::fprintf(stderr,
-               "kmeans-bench: note: %s needs %s of memory beside the points, has %s: %s takes the "
+               "kmeans-bench: note: %s needs %s of memory besides the points, has %s: %s takes the "
                "points from where they lie, block by block, in every iteration\n",
                chosen.traits.name.c_str(), format_bytes(need).c_str(),
                format_bytes(available).c_str(), kOfLittleMemory);

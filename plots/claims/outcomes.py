@@ -178,7 +178,7 @@ def tally_text(found: Sequence[Verdict]) -> str:
 
 
 def _counted(counts: dict[str, int], whose: str) -> str:
-    """What could not be decided is told where there is any."""
+    """What could not be decided is named where there is any."""
     left_open = {
         UNDECIDED: "undecided",
         TOO_FEW: "without enough samples",

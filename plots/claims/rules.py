@@ -199,7 +199,7 @@ def _each(
     whether: str = "",
     whole: Sample | None = None,
 ) -> Outcome:
-    """Every value must meet the expectation; `kinds` tells of each whether it holds, fails or is
+    """Every value must meet the expectation; `kinds` says of each whether it holds, fails or is
     undecided, `whether` what of those is undecided, `whole` is what the values were made of, if
     that is more."""
     counted = [i for i, value in enumerate(sample.values) if not value.few]

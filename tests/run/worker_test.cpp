@@ -352,7 +352,7 @@ TEST_F(WorkerTest, DistancesAreThoseOfATimedStepOfAllIterations) {
 TEST_F(WorkerTest, HarnessCostsLessThanOnePercentOfTenMilliseconds) {
   Job work = job("tests_spin", {1, 3}, 1, {2});
   work.repetitions = 9;
-  // Beside its own clock, which counts as well what others take from it, a step costs what the harness adds;
+  // Besides its own clock, which counts as well what others take from it, a step costs what the harness adds;
   // another process would have to step between the two clocks every time.
   const JobResult result = run_job(work);
   ASSERT_EQ(result.status, "ok") << result.reason;

@@ -72,7 +72,7 @@ double heap_bytes() {
   return static_cast<double>(info.uordblks) + static_cast<double>(info.hblkhd);
 }
 
-/// What a variant holds after a step, beside the points.
+/// What a variant holds after a step, besides the points.
 template <class T>
 double bytes_held(const RegisteredVariant& variant, const Shape& shape, int threads) {
   std::vector<T> points(shape.n * shape.d);
