@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# OpenBLAS::OpenBLAS: the headers of its CBLAS interface, if it is installed. The library is loaded by the
-# variants that use it (harness/machine/openblas_library.h); nothing links with it. It is known by a header of its own:
-# cblas.h may be that of Netlib or of another library. tools/setup.sh looks in the same places.
+# OpenBLAS::OpenBLAS: the headers of its CBLAS interface, if it is installed. The library is loaded by
+# the variants that use it (harness/machine/openblas_library.h); nothing links with it. It is known by
+# a header of its own: cblas.h may be that of Netlib or of another library. tools/setup.sh looks in
+# the same places.
 if(OPENBLAS_INCLUDE_DIR AND NOT EXISTS ${OPENBLAS_INCLUDE_DIR}/openblas_config.h)
   unset(OPENBLAS_INCLUDE_DIR CACHE)  # found by cblas.h, by an older state of this file
 endif()

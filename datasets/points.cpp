@@ -394,7 +394,8 @@ std::shared_ptr<void> allocate_bytes(std::int64_t bytes) {
   void* memory = std::aligned_alloc(kAlignment, std::max(rounded, kAlignment));
   if (memory == nullptr) {
     throw EnvironmentError("not enough memory: the points need " +
-                           format_bytes(static_cast<double>(bytes)) + ", has " + memory_left());
+                           format_bytes(static_cast<double>(bytes)) + ", but only " +
+                           memory_left() + " are left");
   }
   return {memory, [](void* owned) { std::free(owned); }};
 }

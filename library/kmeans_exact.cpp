@@ -85,19 +85,21 @@ float largest_of(const char* what, const float* values, std::int64_t rows, std::
   return std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
 }
 
-/// Says how much memory is needed and how much is free.
+/// Says how much memory is needed, if that is known, and how much is free.
 class OutOfMemory final : public std::bad_alloc {
  public:
   OutOfMemory(const kmeans::Shape& shape, double needed)
-      : what_("kmeans_exact: out of memory: " + sizes(shape) + " needs up to " + megabytes(needed) +
-              " besides the points, and " + megabytes(kmeans_exact_surroundings::free_memory()) +
-              " are free") {}
+      : what_("kmeans_exact: out of memory: " + sizes(shape) + need(needed) + "; " +
+              megabytes(kmeans_exact_surroundings::free_memory()) + " are free") {}
   [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
 
  private:
   static std::string sizes(const kmeans::Shape& shape) {
     return "n = " + std::to_string(shape.n) + ", d = " + std::to_string(shape.d) +
            ", k = " + std::to_string(shape.k);
+  }
+  static std::string need(double bytes) {
+    return bytes > 0 ? " needs up to " + megabytes(bytes) + " besides the points" : "";
   }
   static std::string megabytes(double bytes) {
     return std::to_string(static_cast<std::int64_t>(std::min(bytes, 1e18) / 1e6) + 1) + " MB";

@@ -27,10 +27,11 @@ class DefaultModes {
   std::fenv_t before_{};
 };
 
-/// Calls `work` where OpenMP gives it threads in the default modes: on this thread if its own serve, else on a
-/// new one, since OpenMP has a team for each thread that asks. Of a forked process, OpenMP believes that it
-/// still has those of its parent, and would wait for them for ever. `work` is given what it shall call
-/// between its parts, from whichever thread: `between`, which is called on this thread alone and may throw.
+/// Calls `work` where OpenMP gives it threads in the default modes: on this thread if they are in
+/// these, else on a new one, since OpenMP has a team for each thread that asks. In a forked process
+/// OpenMP would wait for the threads of the parent, which are not there. `work` gets a function to call
+/// between its parts, from whichever thread; `between` itself is called on this thread alone and may
+/// throw.
 void with_a_team(int threads, const Between& between,
                  const std::function<void(const Between&)>& work);
 

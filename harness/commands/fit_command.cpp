@@ -341,9 +341,9 @@ int fit_session(const FitOptions& options, Session<T>& session) {
 std::string out_of_memory(const RegisteredVariant& registered, const Shape& shape, int threads,
                           double available) {
   std::string text = "out of memory: " + registered.traits.name + " and the points need about " +
-                     format_bytes(memory_need(registered, shape, threads)) + ", has " +
-                     format_bytes(available);
-  if (address_space_left()) text += " (ulimit -v), of which threads take addresses, too";
+                     format_bytes(memory_need(registered, shape, threads)) + ", but only " +
+                     format_bytes(available) + " were free";
+  if (address_space_left()) text += " (ulimit -v, of which threads take addresses, too)";
   const auto* blocks = find_variant(kOfLittleMemory);
   if (registered.traits.streams || blocks == nullptr || !takes(blocks->traits, shape.precision)) {
     return text;

@@ -43,9 +43,10 @@ nlohmann::json ceilings_at_hand(double effort, double seconds);
 std::string kept_ceilings_file();
 
 /// What must be measured in a fresh process runs as `<program> machine --openblas-worker MODE` or
-/// `<program> machine --gpu-worker EFFORT`: OpenBLAS reads its environment once, as it is loaded, and keeps its
-/// threads; and a GPU's memory and context are to be free again before any cell runs. add_machine_command() names the running program; without
-/// one, and in other programs, neither the matrix product nor the GPU is measured.
+/// `<program> machine --gpu-worker EFFORT`: OpenBLAS reads its environment once, as it is loaded, and
+/// keeps its threads; and a GPU's memory and context are to be free again before any cell runs.
+/// add_machine_command() names the running program; without one, and in other programs, neither the
+/// matrix product nor the GPU is measured.
 void set_worker_program(const std::string& program);
 
 /// {version, config, core, threads, file}: OpenBLAS as a library variant meets it. null without it.

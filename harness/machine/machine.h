@@ -55,8 +55,8 @@ CgroupLimits cgroup_limits(const std::string& root = "");
 std::int64_t available_memory();
 
 /// Size of the largest data cache that an allowed CPU sees, and of its level 2 cache divided by the
-/// number of threads that share it; absent if the system says nothing, or 0, of their size. `root` is put before
-/// every absolute path.
+/// number of threads that share it; absent if the system says nothing, or 0, of their size. `root`
+/// is put before every absolute path.
 struct DataCaches {
   std::optional<std::int64_t> last_level_bytes;
   std::optional<std::int64_t> level2_bytes_per_thread;

@@ -34,7 +34,7 @@ void require_same_columns(const Matrix& points, const Matrix& centroids) {
                               std::to_string(centroids.shape(1)));
 }
 
-/// Ctrl-C and other signals that Python has taken note of; ends the call by the exception that comes of them.
+/// Handles Ctrl-C and other signals that Python has noted; an exception that a handler raises ends the call.
 void look_for_signals() {
   const nb::gil_scoped_acquire acquired;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();

@@ -129,14 +129,15 @@ def test_running_out_of_memory_ends_with_a_message(bench, tmp_path: Path) -> Non
     limited = ("prlimit", f"--as={3 << 29}")
     message = bench.refusal("fit", file, "-k", "2", "--precision", "f64", "--variant",
                             "cpu_naive", code=3, before=limited)  # fmt: skip
-    assert re.search(r"not enough memory: the points need 2 GiB, has [\d.]+ [MG]iB", message), (
-        message
-    )
+    assert re.search(
+        r"not enough memory: the points need 2 GiB, but only [\d.]+ [MG]iB", message
+    ), message
     # Read as it lies, it fits; a copy of it besides does not.
     message = bench.refusal("fit", file, "-k", "2", "--variant", "openmp_exact", code=3,
                             before=limited)  # fmt: skip
     said = re.search(
-        r"out of memory: openmp_exact and the points need about ([\d.]+) GiB, has [\d.]+ [MG]iB",
+        r"out of memory: openmp_exact and the points need about ([\d.]+) GiB, "
+        r"but only [\d.]+ [MG]iB were free",
         message,
     )
     assert said, message

@@ -209,5 +209,5 @@ except MemoryError as error:
     )
     need = "kmeans_exact: out of memory: n = 4000000, d = 8, k = 200 needs up to "
     assert run.stdout.startswith(need), run.stdout + run.stderr
-    assert " MB besides the points, and " in run.stdout
+    assert " MB besides the points; " in run.stdout
     assert run.stdout.strip().endswith(" MB are free")
