@@ -13,6 +13,8 @@ import numpy as np
 
 #: Rows that rounding is judged by, evenly spaced.
 _SAMPLED = 4096
+#: Columns that are judged at once, so that wide tables need little memory for it.
+_AT_ONCE = 512
 #: Rounding by more than this share of a column's spread may change who is near whom.
 _SHARE = 1 / 256
 #: So does a column of whose different values more than this share become equal.
@@ -140,25 +142,34 @@ def _as_float32(name: str, matrix: np.ndarray) -> np.ndarray:
 def _lost(matrix: np.ndarray, rounded: np.ndarray) -> str:
     """Of the first column in which rows differ by little more than rounding; empty: of none."""
     sample = np.unique(np.linspace(0, len(matrix) - 1, min(len(matrix), _SAMPLED)).astype(int))
-    # Holds every int64 as well, where it is longer than float64.
-    before, after = (part[sample].astype(np.longdouble) for part in (matrix, rounded))
-    with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
-        moved = np.abs(after - before)
-    for column in np.flatnonzero(moved.any(axis=0)):
-        values = before[:, column]
-        different, left = (len(np.unique(part[:, column])) for part in (before, after))
-        if left < different * (1 - _MERGED):
-            return f"which makes {left} of {different} different values in column {column}"
-        # Outliers are judged by how far off they are.
-        with np.errstate(invalid="ignore"):
-            distances = np.abs(values - np.sort(values)[len(values) // 2])
-        spread = _typical(distances)
-        much = moved[:, column] > _SHARE * np.maximum(distances, spread)
-        if spread > 0 and much.any():
-            return (
-                f"which moves column {column} by up to {float(moved[much, column].max()):.3g}, "
-                f"where rows differ by about {float(spread):.3g}"
-            )
+    for first in range(0, matrix.shape[1], _AT_ONCE):
+        columns = slice(first, first + _AT_ONCE)
+        # Holds every int64 as well, where it is longer than float64.
+        before, after = (part[sample, columns].astype(np.longdouble) for part in (matrix, rounded))
+        with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
+            moved = np.abs(after - before)
+        for column in np.flatnonzero(moved.any(axis=0)):
+            lost = _lost_in(before[:, column], after[:, column], moved[:, column], first + column)
+            if lost:
+                return lost
+    return ""
+
+
+def _lost_in(before: np.ndarray, after: np.ndarray, moved: np.ndarray, column: int) -> str:
+    """The same of one column."""
+    different, left = (len(np.unique(values)) for values in (before, after))
+    if left < different * (1 - _MERGED):
+        return f"which makes {left} of {different} different values in column {column}"
+    # Outliers are judged by how far off they are.
+    with np.errstate(invalid="ignore"):
+        distances = np.abs(before - np.sort(before)[len(before) // 2])
+    spread = _typical(distances)
+    much = moved > _SHARE * np.maximum(distances, spread)
+    if spread > 0 and much.any():
+        return (
+            f"which moves column {column} by up to {float(moved[much].max()):.3g}, "
+            f"where rows differ by about {float(spread):.3g}"
+        )
     return ""
 
 
