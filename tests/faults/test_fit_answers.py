@@ -112,7 +112,7 @@ def test_data_inspect_refuses_what_it_does_not_know(bench, tmp_path: Path) -> No
     assert "unknown option '--nonsense'" in bench.refusal(
         "data", "inspect", file, "--nonsense", "1"
     )
-    assert "looks into one file" in bench.refusal("data", "inspect", file, file)
+    assert "takes one file" in bench.refusal("data", "inspect", file, file)
 
 
 def test_labels_below_a_header_of_pandas_are_taken(bench, points: Path, tmp_path: Path) -> None:
