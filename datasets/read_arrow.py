@@ -11,11 +11,13 @@ import sys
 
 
 def refuse(what: str) -> int:
+    """Says why, on standard error; returns the exit status."""
     print(f"refused: {what}", file=sys.stderr)
     return 2
 
 
 def read_table(path: str):  # -> pyarrow.Table
+    """Of Parquet by the name's ending, else of Arrow's file or stream format."""
     from pyarrow import feather, ipc, parquet
 
     if path.lower().endswith(".parquet"):

@@ -153,11 +153,13 @@ def _interval(entry: Any) -> str:
 
 
 def shape_of(cell: Shared) -> str:
+    """'500k × 3, k = 10'."""
     n, d, k = (words.rounded_count(value) for value in (cell.n, cell.d, cell.k))
     return f"{n} {words.TIMES} {d}, k = {k}"
 
 
 def variant_of(cell: Shared) -> str:
+    """With its precision, and GPUs or threads where there are several."""
     text = f"{cell.variant} {cell.precision}"
     if cell.gpus > 1:
         text += f", {cell.gpus} GPUs"

@@ -20,6 +20,7 @@ class OnlyError(Exception):
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
+    """Raises OnlyError where it is not an expression."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -27,6 +28,7 @@ def pattern_of(text: str) -> re.Pattern[str]:
 
 
 def names_of(results: Iterable[Result]) -> list[str]:
+    """Of all figures, as experiment/figure."""
     return [f"{r.experiment}/{figure['id']}" for r in results for figure in r.figures]
 
 

@@ -76,6 +76,7 @@ def kinds_of(tallies: Iterable[Mapping[str, int]]) -> list[str]:
 
 
 def anchor_of(experiment: str, verdict: Verdict) -> str:
+    """The id of a claim's row in a report."""
     return f"claim-{experiment}-{verdict.claim['id']}"
 
 

@@ -224,14 +224,17 @@ def whole(name: str, given: object, least: int, most: int | None = None, hint: s
 
 
 def threads(name: str, given: object) -> int:
+    """0 is allowed: the engine takes it as all."""
     return whole(name, given, 0, _MAX_THREADS, " (0: all that this process may use)")
 
 
 def iterations(name: str, given: object) -> int:
+    """At least one."""
     return whole(name, given, 1, 2**62)
 
 
 def seed(name: str, given: object) -> int:
+    """Of 64 bits, without a sign."""
     return whole(name, given, 0, 2**64 - 1)
 
 
