@@ -153,7 +153,7 @@ def _interval(entry: Any) -> str:
 
 
 def shape_of(cell: Shared) -> str:
-    """'500k × 3, k = 10'."""
+    """With rounded counts: 500k by 3, k = 10."""
     n, d, k = (words.rounded_count(value) for value in (cell.n, cell.d, cell.k))
     return f"{n} {words.TIMES} {d}, k = {k}"
 
