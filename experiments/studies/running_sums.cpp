@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Question:  what if sums and counts are never cleared, because `cudaMemset` got the pointer's
-//            address, as in the listing and in a public program with the same functions?
+// Question:  what if sums and counts are never cleared? The sequential listings do not try;
+//            `cudaMemset` got the pointer's address, in print and in a public program with the same
+//            functions
 // Method:    over many seeds of the source's generator, both loops from the same first centroids to
 //            a tolerance of the movement: one that clears, one whose centroids are running means
 //            over all iterations so far. Inertia at the end over that of the loop that clears
-// Source:    marinai2023, figure 7
+// Source:    marinai2023, figures 3 to 5 and 7
 #include "experiments/studies/_common.h"
 
 namespace kmeans::studies::running_sums {
@@ -96,8 +97,9 @@ StudyOutput run(const StudyInput& input) {
   }
   output.findings = {{"largest_inertia_ratio", worst}, {"largest_iterations_ratio", longest}};
   output.notes = {
-      "In the listing `cudaMemset` gets the address of the pointer and returns an error, but the "
-      "& may be a hint of the editor that it is a picture of; what was measured is not known."};
+      "The sequential listings never clear sums and counts. In the CUDA listing `cudaMemset` gets "
+      "the address of the pointer and returns an error, but the & may be a hint of the editor that "
+      "it is a picture of; what was measured is not known."};
   return output;
 }
 

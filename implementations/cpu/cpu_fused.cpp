@@ -8,7 +8,8 @@
 //            summed in float64
 // Source:    marinai2023, sequential version, with its sum of squared movements for the stop rule.
 //            Corrected: the source leaves the "old" centroid of an empty cluster as it was when the
-//            cluster last had points, so its movement never falls to 0 and the loop never stops
+//            cluster last had points, so its movement never falls to 0 and the loop never stops;
+//            sums and counts are cleared in every iteration (printed: never)
 #include <limits>
 
 #include "implementations/_limits.h"
