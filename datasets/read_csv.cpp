@@ -196,6 +196,7 @@ class CsvReader {
       find_row_names(names, one_less);
       note_what_is_no_coordinate(names);
     }
+    note_quoted_names(text);
     choose_columns();
   }
 
@@ -231,11 +232,20 @@ class CsvReader {
     if (!more) return false;
     // ",0,1,2" stands above an index, whose name is empty.
     if (names.size() > 1 && names[0].empty()) return counts_up(std::span(names).subspan(1));
-    if (names.size() < 2 || !counts_up(names)) return false;
+    if (!counts_up(names)) return false;
     const auto below = cells_of(second, find_separator(second));
     const bool fractions = std::any_of(below.begin(), below.end(), [](std::string_view cell) {
       return is_number(cell) && !is_whole(cell);
     });
+    if (names.size() == 1) {
+      // 0 is a likely point, too, and labels begin with it.
+      if (fractions) {
+        note(
+            "line 1 reads 0, as pandas numbers a column without a name, and numbers with fractions "
+            "follow; it is taken for a point (--header yes: it is a header)");
+      }
+      return false;
+    }
     note("line 1 reads 0 to " + std::to_string(names.size() - 1) +
          ", as pandas numbers columns without names; " +
          (fractions ? "it is taken for a header, since numbers with fractions follow (--header no: "
@@ -267,6 +277,17 @@ class CsvReader {
     };
     hint(0, "--drop-first 1");
     hint(names.size() - 1, "--drop-last 1");
+  }
+
+  // R quotes row names, not numbers: without a header only the quotes tell "1" from a coordinate.
+  void note_quoted_names(std::string_view text) {
+    if (options_.csv.chosen() || row_names_ > 0 || columns_ < 2) return;
+    const std::string_view line = trimmed(take_line(text));
+    if (!line.starts_with('"') || std::count(line.begin(), line.end(), '"') != 2) return;
+    if (!is_number(cells_of(line, separator_).front())) return;  // which is refused
+    note(
+        "column 1 alone stands in quotes, as R writes row names, and is read as a coordinate "
+        "(--drop-first 1 leaves it out)");
   }
 
   // place_: for each column of the file where its value goes in a point, or -1.
