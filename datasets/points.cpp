@@ -379,7 +379,8 @@ std::string rounded_sentence(const FileBytes& file, const std::string& holds, st
                        ? ", rounded to %.0f"
                        : ", rounded to %.9g",
                    double{rounded}) +
-         "; exact answers are exact for the rounded points (--precision f64 rounds none)";
+         "; exact answers are exact for the rounded points (--precision f64, with a variant that "
+         "takes it, rounds none)";
 }
 
 std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {

@@ -299,11 +299,19 @@ TEST_F(Readers, CsvAsPandasAndRWriteIt) {
   EXPECT_THAT(read("0,1\n.5,1\n"), ElementsAre(0, 1, .5, 1));
   EXPECT_THAT(notes, ElementsAre());
   options.csv.header = CsvColumns::Header::automatic;
+  // One column: 0 stays a point, with a note only where it looks like a header.
+  EXPECT_THAT(read("0\n.5\n9\n"), ElementsAre(0, .5, 9));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("line 1 reads 0, as pandas")));
+  EXPECT_THAT(read("0\n0\n1\n"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(notes, ElementsAre());
   // R: write.csv, write.csv2's separator, write.table.
   EXPECT_THAT(read("\"\",\"x\",\"y\"\n\"1\",5.1,3\n\"b\",4,2\n"), ElementsAre(5.1, 3, 4, 2));
   EXPECT_THAT(read("\"\";\"x\"\n\"1\";5.1\n"), ElementsAre(5.1));
   EXPECT_THAT(read("\"x\" \"y\"\n\"1\" 5.1 3\n\"2\" 4 2\n", "a.txt"), ElementsAre(5.1, 3, 4, 2));
   EXPECT_THAT(read("\"1\",\"2.5\"\n\"3\",4\n"), ElementsAre(1, 2.5, 3, 4));
+  EXPECT_THAT(notes, ElementsAre());
+  EXPECT_THAT(read("\"1\",5.1,3\n\"2\",4,2\n"), ElementsAre(1, 5.1, 3, 2, 4, 2));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("column 1 alone stands in quotes")));
   EXPECT_THAT(read("# one two three\n1 2 3 4 5\n", "a.txt"), ElementsAre(1, 2, 3, 4, 5));
   // Who says which columns are coordinates gets those.
   options.csv.kept = parse_columns("1-3");
@@ -354,7 +362,8 @@ TEST_F(Readers, WhatFloat32RoundsIsSaid) {
   EXPECT_EQ(
       said("a.npy", npy("<i4", "(2, 1)", bytes_of<std::int32_t>({1, kOdd}))),
       "a.npy holds int32, and is read as float32: point 1 has 16777217 in column 0, rounded to "
-      "16777216; exact answers are exact for the rounded points (--precision f64 rounds none)");
+      "16777216; exact answers are exact for the rounded points (--precision f64, with a "
+      "variant that takes it, rounds none)");
   EXPECT_THAT(said("a.npy", npy("<u4", "(1, 2)", bytes_of<std::uint32_t>({1, kOdd}))),
               HasSubstr("holds uint32, and is read as float32: point 0 has 16777217 in column 1"));
   EXPECT_THAT(said("a.npy", npy("<i8", "(1, 1)", bytes_of<std::int64_t>({-kOdd}))),
