@@ -11,6 +11,8 @@
 #include <system_error>
 
 #include "harness/support/errors.h"
+#include "harness/support/memory_left.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 namespace {
@@ -56,6 +58,11 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
   const int error = errno;
   close(descriptor);
   if (address == MAP_FAILED) {
+    if (error == ENOMEM) {
+      throw EnvironmentError(file.string() + ": not enough memory: the file takes " +
+                             format_bytes(static_cast<double>(size)) + " of addresses, but only " +
+                             memory_left() + " are left");
+    }
     refuse(file, "cannot be mapped into memory: " + std::generic_category().message(error));
   }
   memory_ = std::shared_ptr<const void>(

@@ -143,6 +143,12 @@ def test_running_out_of_memory_ends_with_a_message(bench, tmp_path: Path) -> Non
     assert said, message
     assert float(said[1]) > 1
     assert "--variant openmp_blocks takes the points block by block" in message
+    message = bench.refusal("data", "inspect", file, code=3,
+                            before=("prlimit", f"--as={1 << 29}"))  # fmt: skip
+    assert re.search(
+        r"not enough memory: the file takes 1 GiB of addresses, but only [\d.]+ MiB \(ulimit -v\)",
+        message,
+    ), message
 
 
 def test_more_than_2_31_pairs_of_points_and_clusters_are_counted_right(
