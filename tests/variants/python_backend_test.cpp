@@ -108,7 +108,7 @@ struct Answered {
 template <class T>
 Answered<T> fetch(Variant<T>& variant) {
   Answered<T> outcome{std::vector<T>(Sample<T>::kK * Sample<T>::kD),
-                     std::vector<std::int32_t>(Sample<T>::kN, -1)};
+                      std::vector<std::int32_t>(Sample<T>::kN, -1)};
   variant.fetch(outcome.centroids.data(), outcome.labels.data());
   return outcome;
 }
