@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/commands/commands.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -91,8 +92,9 @@ std::vector<std::int32_t> load_labels(const std::string& file, std::int64_t n) {
                        formatted("%g", value) +
                        ", not a whole number; were files given in another order?");
     }
-    const bool fits = std::abs(value) <= std::numeric_limits<std::int32_t>::max();
-    labels[i] = fits ? static_cast<std::int32_t>(value) : -1;
+    // Beyond int32 a label is beyond k too, on the same side.
+    constexpr double kMost = std::numeric_limits<std::int32_t>::max();
+    labels[i] = static_cast<std::int32_t>(std::clamp(value, -kMost, kMost));
   }
   return labels;
 }

@@ -473,7 +473,10 @@ void add_fit_command(CLI::App& app, Action& action) {
   add_plugin_option(*fit);
   add_gpus_option(*fit);
   add_csv_options(*fit, options->csv);
-  fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here");
+  fit->add_option("--out", options->out, "Write centroids.npy, labels.npy, summary.json here")
+      ->check([](const std::string& folder) {
+        return std::string(folder.empty() ? "it is empty; name a folder, or leave --out away" : "");
+      });
   fit->add_flag("--json", options->json, "JSON lines: one per iteration, then a summary");
   fit->add_flag("--quiet", options->quiet,
                 "The end alone: no line per iteration, nor the time that its sums take");

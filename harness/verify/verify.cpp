@@ -671,9 +671,51 @@ bool has_moved(const StepEvidence<T>& step, std::int64_t j) {
   const std::int64_t d = step.shape.d;
   const T* before = step.starting + j * d;
   const T* after = step.returned + j * d;
-  if (step.starting_error == 0) return std::memcmp(before, after, d * sizeof(T)) != 0;
-  return !(std::sqrt(exact::squared_distance(before, after, d)) <= step.starting_error);
+  const double unknown = std::max(step.starting_error, step.kept_error);
+  if (unknown == 0) return std::memcmp(before, after, d * sizeof(T)) != 0;
+  return !(std::sqrt(exact::squared_distance(before, after, d)) <= unknown);
 }
+
+// The same where the centroids before were found in another run.
+template <class T>
+bool has_moved_since_another_run(const Traits& traits, const StepEvidence<T>& step,
+                                 std::int64_t j) {
+  const std::int64_t d = step.shape.d;
+  double largest = step.max_abs;
+  for (std::int64_t t = 0; t < d; ++t) {
+    largest = std::max(largest, std::abs(static_cast<double>(step.starting[j * d + t])));
+  }
+  StepEvidence<T> other = step;
+  other.kept_error =
+      std::max(step.kept_error, kept_error_of(traits, step.shape, scalar_of<T>, largest));
+  return has_moved(other, j);
+}
+
+// May this centroid be a mean of some of these points? No coordinate of one is beyond all of theirs.
+template <class T>
+bool may_be_mean_of(const StepEvidence<T>& step, const std::vector<std::int64_t>& points,
+                    std::int64_t j) {
+  if (points.empty()) return false;
+  const std::int64_t d = step.shape.d;
+  const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
+  const double rounding =
+      (gamma(2 * static_cast<double>(points.size()) + 8, storage) + 8 * storage) *
+      static_cast<double>(step.max_abs);
+  for (std::int64_t t = 0; t < d; ++t) {
+    double low = std::numeric_limits<double>::infinity();
+    double high = -low;
+    for (const std::int64_t i : points) {
+      const double coordinate = step.points[i * d + t];
+      low = std::min(low, coordinate);
+      high = std::max(high, coordinate);
+    }
+    const double value = step.returned[j * d + t];
+    if (!(value >= low - rounding && value <= high + rounding)) return false;
+  }
+  return true;
+}
+
+constexpr const char* kEmptyKept = "empty clusters keep their centroid";
 
 // Of an empty cluster that did not keep its centroid.
 template <class T>
@@ -739,7 +781,7 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
     }
   }
   certificate.centroid_error_of_bound = worst;
-  certificate.add("empty clusters keep their centroid", bad_empty < 0,
+  certificate.add(kEmptyKept, bad_empty < 0,
                   bad_empty < 0 ? "no empty cluster moved" : what_became_of(step, bad_empty));
   certificate.add(traits.exact ? "centroids exact" : "centroids are the means of their points",
                   bad_value < 0,
@@ -779,13 +821,22 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
   const double storage = std::is_same_v<T, float> ? 0x1p-24 : 0x1p-53;
   double worst = 0;
   std::int64_t bad = -1;
+  std::int64_t bad_empty = -1;
   for (std::int64_t j = 0; j < k; ++j) {
+    if (in_full && means.counts[j] <= static_cast<std::int64_t>(starting->open[j].size())) {
+      // Nothing is certain about this cluster: it was empty, or had some of the open points.
+      if (traits.empty_clusters == EmptyClusters::keep &&
+          has_moved_since_another_run(traits, step, j) &&
+          !may_be_mean_of(step, starting->open[j], j) && bad_empty < 0) {
+        bad_empty = j;
+      }
+      continue;
+    }
     if (means.counts[j] == 0) continue;
     const auto count = static_cast<double>(means.counts[j]);
     double hidden = 0;  // how far labels that rounding leaves open can move the mean
     if (in_full) {
       const auto open = static_cast<std::int64_t>(starting->open[j].size());
-      if (open >= means.counts[j]) continue;  // nothing is certain about this cluster
       for (const std::int64_t i : starting->open[j]) {
         hidden +=
             std::sqrt(exact::squared_distance(step.points + i * d, means.mean.data() + j * d, d));
@@ -806,6 +857,8 @@ void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
     }
   }
   certificate.centroid_error_of_bound = worst;
+  certificate.add(kEmptyKept, bad_empty < 0,
+                  bad_empty < 0 ? "no empty cluster moved" : what_became_of(step, bad_empty));
   certificate.add(kName, bad < 0,
                   bad < 0 ? "largest error " + formatted("%.3g", worst) + " of its bound"
                           : place(bad / d, bad % d) + " is beyond its bound, " +
@@ -862,6 +915,13 @@ nlohmann::json to_json(const Certificate& certificate) {
                                           ? number(*certificate.inertia_relative_difference)
                                           : nlohmann::json(nullptr)},
   };
+}
+
+double kept_error_of(const Traits& traits, const Shape& shape, ScalarType scalar, double largest) {
+  const double storage = scalar == ScalarType::f32 ? 0x1p-24 : kUnit64;
+  const double additions = traits.sums == Sums::working ? static_cast<double>(shape.n) : 0;
+  const double share = std::min(0.5, 2 * (additions + 8) * storage);
+  return share * largest * std::sqrt(static_cast<double>(shape.d));
 }
 
 Rounding rounding_of(Precision precision) {

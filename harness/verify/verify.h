@@ -73,7 +73,13 @@ struct StepEvidence {
   const std::int32_t* exact_labels = nullptr;
   /// How far the variant's own starting centroids may be from `starting`, each by this distance.
   double starting_error = 0;
+  /// The same of a cluster without points, which still has what earlier iterations left it.
+  double kept_error = 0;
 };
+
+/// How far two runs may be apart in a centroid that a cluster without points has kept: it was a mean of
+/// up to n points once. `largest`: of the coordinates of points and centroids.
+double kept_error_of(const Traits& traits, const Shape& shape, ScalarType scalar, double largest);
 
 struct VerifyOptions {
   double budget = 2e9;     ///< multiply-adds for the label check; a random sample beyond

@@ -172,3 +172,24 @@ def test_files_in_another_order_or_shape_are_refused(check, problem) -> None:
     assert "shape 599 x 1" in check(labels=labels[:-1], centroids=centroids, code=2)
     np.save(problem["folder"] / "init.npy", problem["points"][:, :3])
     assert "is not k x 5, d of the points" in check(labels=labels, centroids=centroids, code=2)
+
+
+@pytest.mark.parametrize("labels_of", ["starting", "returned"])
+@pytest.mark.parametrize("iterations", [2, 3])
+def test_a_centroid_without_points_is_looked_at(bench, tmp_path, labels_of, iterations) -> None:
+    """An empty cluster keeps its centroid; how far it is off is no measure for the others."""
+    points = np.array([[0], [0], [9], [9]], dtype="<f4")
+    init = np.array([[0], [9], [0]], dtype="<f4")
+    np.save(tmp_path / "points.npy", points)
+    np.save(tmp_path / "init.npy", init)
+    np.save(tmp_path / "labels.npy", np.array([0, 0, 1, 1], dtype="<i4"))
+    words = ["--points", tmp_path / "points.npy", "--init", tmp_path / "init.npy"]
+    words += ["--labels", tmp_path / "labels.npy", "-T", iterations, "--labels-of", labels_of]
+    for kept, passes in ((0, True), (0.5, False), (1000, False), (1e30, False)):
+        answer = init.copy()
+        answer[2] = kept
+        np.save(tmp_path / "centroids.npy", answer)
+        run = bench("check", *words, "--centroids", tmp_path / "centroids.npy", "--json")
+        verdict = json.loads(run.stdout)["verdict"]
+        assert (verdict in ("exact", "certified", "rounded")) == passes, (kept, verdict)
+        assert (run.returncode == 0) == passes

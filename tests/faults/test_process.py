@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import random
 import re
 import shutil
