@@ -16,9 +16,10 @@ from plots.load import Interval, Result
 from plots.metrics import trace_runs, trace_seconds
 from plots.patterns import matches
 from plots.select import DIMENSIONS, NothingToDraw
-from plots.words import compact_seconds, count, listed, many, seconds, span
+from plots.words import compact_seconds, count, listed, many, seconds, span, wrapped
 
 Trace = dict[str, Any]
+_TITLE_LETTERS = 40  # of a line above one of several panels
 _ENOUGH = 6  # samples for a confidence interval
 
 
@@ -99,7 +100,8 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     any_gap = False
     for index, (ax, facet) in enumerate(zip(axes.flat, facets, strict=False)):
         chosen = [t for t in traces if _facet(t, x) == facet]
-        ax.set_title(_title(chosen[0], facets, x), loc="left")
+        title = _title(chosen[0], facets, x)
+        ax.set_title(title if single else wrapped(title, _TITLE_LETTERS), loc="left")
         panels.numeric_x(ax, x, [t[x] for t in chosen])
         gaps: list[tuple[float, style.Color]] = []
         for name in series:
