@@ -188,7 +188,7 @@ def machine_of(folder: Path, results: Sequence[Result]) -> Machine:
 
 
 def _anchor(experiment: str, verdict: Verdict) -> str:
-    """Of what is not tested a report has no row."""
+    """What is not tested leads to its experiment, where a closed fold lists it."""
     tested = verdict.kind != claims.UNTESTED
     return standing.anchor_of(experiment, verdict) if tested else experiment
 
