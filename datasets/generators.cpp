@@ -163,9 +163,9 @@ FillRows blobs(const json& spec) {
                  equal_shares(base, k));
 }
 
-/// Points at pairwise squared distances above `separation`, but for neighbours in the order of
-/// placing where the last placed is not tested. Whatever is nearer than that lies in a strip about
-/// the first coordinate, so that only few are looked at.
+/// Points at pairwise squared distances above `separation`. Without `test_last` a point is not
+/// compared with the one placed just before it. A point that is too near differs little in its first
+/// coordinate, so only those few are compared.
 class SeparatedPoints {
  public:
   /// `room` is overwritten by the points placed.
@@ -216,7 +216,7 @@ class SeparatedPoints {
 
 // marinai2023, section 2: centres in [0, sigma^2 k]^d, each kept when its squared distance from all
 // earlier ones exceeds 100 sigma^2. Its figure 1 counts the comparison with the last one as passed,
-// whatever the distance: as printed, from all but that one. The source tries for ever; here the
+// whatever the distance: as printed, from all but that one. The source never stops trying; here the
 // tries are bounded, and so is the work of them all.
 std::vector<double> separated_centres(const Base& base, std::int64_t k, double sigma,
                                       const std::string& generator) {

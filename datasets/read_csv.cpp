@@ -279,7 +279,7 @@ class CsvReader {
     hint(names.size() - 1, "--drop-last 1");
   }
 
-  // R quotes row names, not numbers: without a header only the quotes tell "1" from a coordinate.
+  // R quotes row names, not numbers: without a header, only quotes show that "1" is no coordinate.
   void note_quoted_names(std::string_view text) {
     if (options_.csv.chosen() || row_names_ > 0 || columns_ < 2) return;
     const std::string_view line = trimmed(take_line(text));

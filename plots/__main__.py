@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 try:
@@ -133,29 +133,34 @@ def _compare(argv: list[str]) -> int:
             help=f"the {side} result's folder or file (default: where the comparison names it)",
         )
     options = parser.parse_args(argv)
-    try:
+
+    def write() -> tuple[Path, Sequence[Picture]]:
         comparison = load_comparison(options.file)
-        page, pictures = compare_page.write(
+        return compare_page.write(
             comparison,
             options.base or _place(comparison.base["label"]),
             options.new or _place(comparison.new["label"]),
         )
+
+    return _written(write)
+
+
+def _written(write: Callable[[], tuple[Path, Sequence[Picture]]]) -> int:
+    """Names the page and its pictures, or says why there are none; the exit status."""
+    try:
+        page, pictures = write()
     except ResultError as error:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return EXIT_OUTPUT_FAILED
-    _print_pictures(page, pictures)
-    return EXIT_OK
-
-
-def _print_pictures(page: Path, pictures: Sequence[Picture]) -> None:
     for picture in pictures:
         place = page.parent / "figures" / picture.name
         absent = picture.absent
         print(f"{picture.name}: not drawn, {absent}" if absent else f"{place}.svg .png")
     print(page)
+    return EXIT_OK
 
 
 def _machines(argv: list[str]) -> int:
@@ -174,23 +179,17 @@ def _machines(argv: list[str]) -> int:
         "say)",
     )
     options = parser.parse_args(argv)
-    try:
+
+    def write() -> tuple[Path, Sequence[Picture]]:
         machines = load_machines(options.file)
         labels = [machines.pairs[0].first["label"]]
         labels += [pair.second["label"] for pair in machines.pairs]
         if options.places and len(options.places) != len(labels):
-            print(f"error: {len(labels)} machines, {len(options.places)} places", file=sys.stderr)
-            return EXIT_BAD_INPUT
+            raise ResultError(f"{len(labels)} machines, {len(options.places)} places")
         places = options.places or [_place(label) for label in labels]
-        page, pictures = machines_page.write(machines, dict(zip(labels, places, strict=True)))
-    except ResultError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return EXIT_BAD_INPUT
-    except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
-        return EXIT_OUTPUT_FAILED
-    _print_pictures(page, pictures)
-    return EXIT_OK
+        return machines_page.write(machines, dict(zip(labels, places, strict=True)))
+
+    return _written(write)
 
 
 def main(argv: list[str] | None = None) -> int:

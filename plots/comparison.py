@@ -213,10 +213,7 @@ def _contradiction(data: dict[str, Any]) -> str | None:
 
 def load_comparison(path: Path) -> Comparison:
     """Reads and checks a comparison; raises ResultError."""
-    data = read_checked(path, SCHEMA_FILE, "comparison_version", COMPARISON_VERSION)
-    contradiction = _contradiction(data)
-    if contradiction:
-        raise ResultError(f"{path}: {contradiction}")
+    data = read_checked(path, SCHEMA_FILE, "comparison_version", COMPARISON_VERSION, _contradiction)
     return Comparison(
         path=path,
         base=data["base"],

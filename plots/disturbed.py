@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from plots.load import Cell
 from plots.words import count, digits, many
 
-# Of each sign of other work the number that a note gives (harness/run/noted.cpp writes them).
+# Each sign of other work, and the number in its note. harness/run/noted.cpp writes the notes, and
+# result files keep them, so these are its words.
 _SLOWER = re.compile(r"a fixed computation beside it take ([\d.]+) times as long")
 _WITHHELD = re.compile(r"withheld ([\d.]+) % of the processor time")
 _OTHERS = re.compile(r"other processes used ([\d.]+) of")

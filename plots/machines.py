@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plots.load import ROOT, Interval, ResultError, read_checked
+from plots.load import ROOT, Interval, read_checked
 
 MACHINES_VERSION = 1
 PAGE = "machines.html"
@@ -200,8 +200,5 @@ def _contradiction(data: dict[str, Any]) -> str | None:
 
 def load_machines(path: Path) -> Machines:
     """Reads and checks a comparison of machines; raises ResultError."""
-    data = read_checked(path, SCHEMA_FILE, "machines_version", MACHINES_VERSION)
-    contradiction = _contradiction(data)
-    if contradiction:
-        raise ResultError(f"{path}: {contradiction}")
+    data = read_checked(path, SCHEMA_FILE, "machines_version", MACHINES_VERSION, _contradiction)
     return Machines(path, data["settings"]["effect"], tuple(_pair(pair) for pair in data["pairs"]))

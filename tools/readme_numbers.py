@@ -482,7 +482,7 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     share, cell = shares[shape]
     here = board_figure.best_of(result)[shape]
     others = [here[kind] for kind in (leaderboard.LIBRARY, leaderboard.CERTIFIED) if kind in here]
-    beside = listed(
+    aside = listed(
         [f"`{c.variant}`, certified, {seconds(c.seconds.mid)}" for c in others if c.seconds]
     )
     n, d, k = shape
@@ -492,7 +492,7 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
         f"**Nor on a GPU.** On {machine}{_beside_libraries(result)} the "
         f"exact variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
         f"{count(d)}, k = {count(k)}: {_time(cell, seconds)} an iteration, "
-        f"{percent(share)} of it" + (f" ({beside})." if beside else ".") + _after(_shown(result))
+        f"{percent(share)} of it" + (f" ({aside})." if aside else ".") + _after(_shown(result))
     )
 
 

@@ -13,6 +13,7 @@
 #include "harness/record/measures.h"
 #include "harness/run/results.h"
 #include "harness/support/errors.h"
+#include "tests/support/result_cell.h"
 
 namespace kmeans {
 namespace {
@@ -232,32 +233,7 @@ json cell(const std::string& variant, double seconds, int processes = 6, int thr
     samples.push_back({seconds * (1 + 0.001 * p), seconds * (1.0005 + 0.001 * p)});
   }
   const bool exact = variant == "reference" || variant == "openmp_exact";
-  return {{"key", variant + "/f32/blobs/k4/T5/t" + std::to_string(threads)},
-          {"experiment", "e"},
-          {"variant", variant},
-          {"backend", "cpu"},
-          {"dataset", "blobs"},
-          {"n", 100},
-          {"d", 2},
-          {"k", 4},
-          {"precision", "f32"},
-          {"exact", exact},
-          {"threads", threads},
-          {"init", "random:1"},
-          {"iterations", 5},
-          {"status", "ok"},
-          {"reason", nullptr},
-          {"samples_seconds_per_iteration", samples},
-          {"seconds_per_iteration", summarise_processes(samples)},
-          {"unsteady", json::array()},
-          {"noted", json::array()},
-          {"inertia", 12.5},
-          {"label_hash", "0123456789abcdef"},
-          {"centroid_hash", "fedcba9876543210"},
-          {"empty_clusters", 0},
-          {"bit_equal_across_processes", true},
-          {"library", json::object()},
-          {"verification", {{"passed", true}}}};
+  return timed_cell(variant, "cpu", "blobs", 100, 2, 4, exact, threads, samples);
 }
 
 void fail_cell(json& one, const char* status, const char* reason) {
@@ -270,29 +246,7 @@ void fail_cell(json& one, const char* status, const char* reason) {
   }
 }
 
-json result(const std::vector<json>& cells) {
-  json file = json::parse(R"({
- "schema_version": 2, "experiment": "e", "scale": "quick", "complete": true,
- "context": {
-  "suite": {"version": "0.1.0", "git_commit": "abc", "git_dirty": false, "build_type": "Release",
-            "sanitizers": "", "compiler": "GNU 12", "variant_flags": "", "march": "native",
-            "cuda": ""},
-  "command_line": "kmeans-bench run e", "started": "2026-01-01T00:00:00Z", "finished": null,
-  "machine": {"id": "m",
-              "cpu": {"model": "A", "logical_cores": 2, "usable_threads": 2, "governor": null},
-              "memory": {"total_bytes": 1000}, "gpus": [], "os": {"kernel": "6"},
-              "libraries": {"eigen": "3.4.0"}},
-  "ceilings": null,
-  "environment": {"variables": {}, "neutralised": [], "warnings": []},
-  "threads": 2,
-  "datasets": {"blobs": {"spec": {}, "scalar": "f32", "sha256": "aaaaaaaaaaaaaaaa", "n": 100,
-                         "d": 2}},
-  "seeds": {}, "run_order": []},
- "spec": {"name": "e", "title": "t"}, "traces": [], "studies": []})");
-  file["cells"] = cells;
-  file["planned_cells"] = cells.size();
-  return file;
-}
+json result(const std::vector<json>& cells) { return result_file_of(cells); }
 
 Comparison compared(const json& base, const json& changed, const CompareSettings& settings = {}) {
   return compare_results({parse_result_file(base.dump(), "base.json")}, "results/a",

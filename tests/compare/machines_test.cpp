@@ -8,6 +8,7 @@
 
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
+#include "tests/support/result_cell.h"
 
 namespace kmeans {
 namespace {
@@ -26,33 +27,9 @@ json gpu_cell(const std::string& variant, std::int64_t n, std::int64_t d, std::i
     samples.push_back({seconds * (1 + 0.001 * p), seconds * (1 + 0.001 * p)});
   }
   const std::string dataset = "blobs" + std::to_string(n) + "x" + std::to_string(d);
-  return {{"key", variant + "/f32/" + dataset + "/k" + std::to_string(k) + "/T5/t1"},
-          {"experiment", "e"},
-          {"variant", variant},
-          {"backend", "cuda"},
-          {"dataset", dataset},
-          {"n", n},
-          {"d", d},
-          {"k", k},
-          {"precision", "f32"},
-          {"exact", exact},
-          {"threads", 1},
-          {"init", "random:1"},
-          {"iterations", 5},
-          {"status", "ok"},
-          {"reason", nullptr},
-          {"samples_seconds_per_iteration", samples},
-          {"seconds_per_iteration", summarise_processes(samples)},
-          {"unsteady", json::array()},
-          {"noted", json::array()},
-          {"inertia", 12.5},
-          {"label_hash", "0123456789abcdef"},
-          {"centroid_hash", "fedcba9876543210"},
-          {"empty_clusters", 0},
-          {"bit_equal_across_processes", true},
-          {"library", json::object()},
-          {"gpu", {{"name", "a GPU"}}},
-          {"verification", {{"passed", true}}}};
+  json cell = timed_cell(variant, "cuda", dataset, n, d, k, exact, 1, samples);
+  cell["gpu"] = {{"name", "a GPU"}};
+  return cell;
 }
 
 // Points of 1 GB: an iteration reads them in 0.5 ms at 2 000 GB/s, in 0.25 ms at 4 000.
@@ -65,25 +42,14 @@ json tiny(double seconds) { return gpu_cell("cuda_a", 100, 2, 4, seconds); }
 MachineResults machine(const std::string& label, const std::string& gpu, double gbytes,
                        const std::vector<json>& cells, const std::string& commit = "abc",
                        int schema = 2) {
-  json file = json::parse(R"({
- "experiment": "e", "scale": "quick", "complete": true,
- "context": {
-  "suite": {"version": "0.1.0", "git_dirty": false, "build_type": "Release", "sanitizers": "",
-            "compiler": "GNU 12", "variant_flags": "", "march": "native", "cuda": ""},
-  "command_line": "kmeans-bench run e", "started": "2026-01-01T00:00:00Z", "finished": null,
-  "machine": {"id": "m",
-              "cpu": {"model": "A", "logical_cores": 2, "usable_threads": 2, "governor": null},
-              "memory": {"total_bytes": 1000}, "os": {"kernel": "6"}, "libraries": {}},
-  "ceilings": {"gpu": {"fma_gflops": {"f32": 50000}, "gemm_gflops": {"int8": 200000},
-                       "read_gbytes_per_second_l2": 8000, "grid_barrier_seconds": 1e-6,
-                       "details": {"bytes": {"l2": 20000000}}}},
-  "environment": {"variables": {}, "neutralised": [], "warnings": []},
-  "threads": 2, "seeds": {}, "run_order": []},
- "spec": {"name": "e", "title": "t"}, "traces": [], "studies": []})");
+  json file = result_file_of(cells);
   file["schema_version"] = schema;
   file["context"]["suite"]["git_commit"] = commit;
-  file["context"]["ceilings"]["gpu"]["read_gbytes_per_second"] = gbytes;
-  file["context"]["machine"]["gpus"] = json::array();
+  file["context"]["ceilings"]["gpu"] = {
+      {"fma_gflops", {{"f32", 50000}}},   {"gemm_gflops", {{"int8", 200000}}},
+      {"read_gbytes_per_second", gbytes}, {"read_gbytes_per_second_l2", 8000},
+      {"grid_barrier_seconds", 1e-6},     {"details", {{"bytes", {{"l2", 20000000}}}}}};
+  file["context"]["datasets"] = json::object();
   if (!gpu.empty()) file["context"]["machine"]["gpus"].push_back({{"name", gpu}});
   for (const auto& cell : cells) {
     file["context"]["datasets"][cell.at("dataset").get<std::string>()] = {
@@ -93,8 +59,6 @@ MachineResults machine(const std::string& label, const std::string& gpu, double 
         {"n", cell.at("n")},
         {"d", cell.at("d")}};
   }
-  file["cells"] = cells;
-  file["planned_cells"] = cells.size();
   if (schema == 1) {
     for (auto& cell : file["cells"]) {
       cell.erase("unsteady");

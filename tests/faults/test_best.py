@@ -23,7 +23,7 @@ from tests.support import ROOT
 # Variants of one thread are asked for where one must have a steady time: on a busy machine those of
 # two wait for each other.
 BLOCKS = {"Exact": "exact", "Certified": "certified", "Approximate": "approximate"}
-# Of a processor, beside the budget: the start, with a look at what Python has, and the table.
+# Processor seconds outside the budget: the start, a look at Python's packages, and the table.
 MARGIN_SECONDS = 10.0
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 

@@ -186,7 +186,7 @@ def test_what_is_not_a_file_is_refused_at_once(
         odd.mkdir()
     else:
         odd.symlink_to("/dev/zero" if kind == "device" else tmp_path / "nothing")
-    assert main(["report", str(tmp_path)]) == EXIT_BAD_INPUT  # else it would read for ever
+    assert main(["report", str(tmp_path)]) == EXIT_BAD_INPUT  # else reading would not end
     assert "z.json: " in capsys.readouterr().err
 
 

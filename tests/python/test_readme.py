@@ -474,7 +474,7 @@ def test_a_board_for_phones_is_a_picture_of_its_own(place: Callable[..., Machine
         for name in ("board.svg", "narrow.svg")
     )
     assert narrow < wide / 2
-    assert b": openmp_exact, 2.00 ms -->" in drawn["narrow.svg"]  # beside its problem
+    assert b": openmp_exact, 2.00 ms -->" in drawn["narrow.svg"]  # next to its problem
 
 
 # --- The command -----------------------------------------------------------------------------
