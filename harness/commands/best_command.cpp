@@ -261,7 +261,7 @@ std::vector<Absent> absent_variants(const PlannedBest& planned, const nlohmann::
   }
   for (const auto& variant : all_variants()) {
     if (!variant.traits.wrong_because.empty()) {
-      add({variant.traits.name}, "kept although its answers are wrong, so it is not a candidate");
+      add({variant.traits.name}, "kept as its source prints it: the answers are wrong");
     }
   }
   return absent;
