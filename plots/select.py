@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,14 +36,20 @@ def drawn_of(result: Result, figure: dict[str, Any]) -> list[Cell]:
     """The cells that a picture shows: without variants that were skipped wherever the figure looks,
     e.g. for want of a GPU. The caption names those too. Raises NothingToDraw."""
     cells = cells_of(result, figure)
-    if not any(c.ok for c in cells):
-        statuses = [status_of(c) for c in cells]
-        counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
-        reasons = list(dict.fromkeys(text for c in cells if (text := reason_of(c))))
-        text = f"none of the {len(cells)} cells has a time ({', '.join(counts)})"
-        raise NothingToDraw(text + (f": {'; '.join(reasons[:2])}" if reasons else ""))
+    require_a_time(cells)
     tried = {(c.variant, c.precision) for c in cells if c.status != "skipped"}
     return [c for c in cells if (c.variant, c.precision) in tried]
+
+
+def require_a_time(cells: Sequence[Cell], what: str = "cells") -> None:
+    """Raises NothingToDraw, with the reasons, where none of them has one."""
+    if any(c.ok for c in cells):
+        return
+    statuses = [status_of(c) for c in cells]
+    counts = [f"{statuses.count(s)} {s}" for s in dict.fromkeys(statuses)]
+    reasons = list(dict.fromkeys(text for c in cells if (text := reason_of(c))))
+    text = f"none of the {len(cells)} {what} has a time ({', '.join(counts)})"
+    raise NothingToDraw(text + (f": {'; '.join(reasons[:2])}" if reasons else ""))
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from plots.select import (
     cells_of,
     drawn_of,
     facet_grid,
+    require_a_time,
     series_of,
     short_shape,
 )
@@ -42,6 +43,8 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     base = {c.shape: c for c in named(result.cells, baseline_of(result, figure))}
     if not any(cell.ok for cell in base.values()):
         raise NothingToDraw("the baseline has no time in this run")
+    if others := [c for c in cells_of(result, figure) if base.get(c.shape) is not c]:
+        require_a_time(others, "cells besides the baseline's")
 
     def value(cell: Cell) -> Interval | None:
         return speedup(base[cell.shape], cell) if cell.shape in base else None

@@ -154,6 +154,21 @@ def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: Json) -> N
     assert draw(result, figure).absent == "the baseline has no time in this run"
 
 
+def test_a_baseline_alone_is_no_speedup(tmp_path: Path, data: Json) -> None:
+    """As on a machine without the GPU that a figure is about."""
+    for cell in data["cells"]:
+        if (cell["variant"], cell["precision"]) != ("cpu_a", "f32"):
+            synthetic.fail(cell)
+    result = _load(tmp_path, data)
+    figure = next(f for f in result.figures if f["kind"] == "speedup")
+    absent = draw(result, figure).absent
+    assert absent is not None
+    assert re.fullmatch(
+        r"none of the \d+ cells besides the baseline's has a time .*: the reason of the test",
+        absent,
+    )
+
+
 def test_lines_never_join_different_problems(tmp_path: Path, data: Json) -> None:
     """k varies and is not a facet here: it must become one by itself."""
     result = _load(tmp_path, data)
