@@ -1,78 +1,183 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// The game that k-means++ is here; docs/seeding.md shows that its law is that of k-means++.
 #include "datasets/plus_plus.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
+#include <numeric>
+#include <type_traits>
 
 #include "datasets/random.h"
-#include "harness/support/parallel.h"
+#include "harness/exact_step.h"
 
 namespace kmeans {
 namespace {
 
 // A stream apart from those of the generators, so that a seed used for both gives unrelated numbers.
-constexpr std::uint64_t kPlusPlus = 101;
+constexpr std::uint64_t kPlusPlus = 102;
+
+// How long a round goes on with the distances that it began with, by the number of seeds then. A pass
+// costs a look at all points, a dart one at the round's own seeds; what was hit often is missed often.
+constexpr std::int64_t most_hits(std::int64_t seeds) {
+  return std::max<std::int64_t>(3 * seeds, 15);
+}
+constexpr std::int64_t most_misses(std::int64_t seeds) {
+  return std::max<std::int64_t>(2 * seeds, 32);
+}
+
+/// Dart number 0, 1, 2, ...: where they come down on so much width.
+class Darts {
+ public:
+  explicit Darts(std::uint64_t seed) : random_(seed, kPlusPlus) {}
+
+  /// floor(u * width / 2^128), u of 128 bits: each place has its chance to within 2^-64 of it.
+  std::uint64_t next(std::uint64_t width) {
+    const auto high = static_cast<unsigned __int128>(random_.bits(2 * number_)) * width;
+    const auto low = static_cast<unsigned __int128>(random_.bits(2 * number_ + 1)) * width;
+    ++number_;
+    return static_cast<std::uint64_t>((high + (low >> 64)) >> 64);
+  }
+
+ private:
+  CounterRandom random_;
+  std::uint64_t number_ = 0;
+};
+
+/// 2^s with a sum of bars below 2^62: `largest` times the weights' sum, both rounded up to powers of two.
+double bar_scale(double largest, std::int64_t total_weight) {
+  int exponent = 0;
+  std::frexp(largest, &exponent);  // largest < 2^exponent
+  const int width = std::bit_width(static_cast<std::uint64_t>(total_weight) - 1);
+  return exact::power_of_two(std::min(62 - width - exponent, 1000));
+}
+
+template <class T>
+void append_unused(const SeedingProblem<T>& problem, std::int64_t k,
+                   std::vector<std::int64_t>& rows) {
+  std::vector<bool> taken(static_cast<std::size_t>(problem.n));
+  for (const auto row : rows) taken[static_cast<std::size_t>(row)] = true;
+  for (const bool weighty : {true, false}) {
+    for (std::int64_t i = 0; i < problem.n && static_cast<std::int64_t>(rows.size()) < k; ++i) {
+      const bool has_weight = problem.weights == nullptr || problem.weights[i] > 0;
+      if (!taken[static_cast<std::size_t>(i)] && has_weight == weighty) rows.push_back(i);
+    }
+  }
+}
+
+/// In float64 coordinates are multiplied by a power of two first, so that no square overflows.
+template <class T>
+class PlainSeedDistances final : public SeedDistances<T> {
+ public:
+  explicit PlainSeedDistances(const SeedingProblem<T>& problem) : SeedDistances<T>(problem) {
+    if (std::is_same_v<T, double> && problem.max_abs > 0) {
+      factor_ = std::ldexp(1.0, -std::clamp(std::ilogb(problem.max_abs), -1000, 1000));
+    }
+  }
+
+ private:
+  [[nodiscard]] double squared(const T* point, const T* seed) const {
+    const std::int64_t d = this->problem_.d;
+    if constexpr (std::is_same_v<T, float>) {
+      return exact::squared_distance(point, seed, d);
+    } else {
+      double sum = 0;
+      for (std::int64_t t = 0; t < d; ++t) {
+        const double difference = point[t] * factor_ - seed[t] * factor_;
+        sum += difference * difference;
+      }
+      return sum;
+    }
+  }
+
+  void lower(const T* seeds, std::int64_t count, std::int64_t begin, std::int64_t end) override {
+    for (std::int64_t i = begin; i < end; ++i) {
+      double& least = this->stale_[i];
+      for (std::int64_t j = 0; j < count; ++j) {
+        least = std::min(least, squared(this->row(i), seeds + j * this->problem_.d));
+      }
+    }
+  }
+
+  [[nodiscard]] double from_recent(const T* point) const override {
+    double least = std::numeric_limits<double>::infinity();
+    for (std::int64_t j = 0; j < this->recent(); ++j) {
+      least = std::min(least, squared(point, this->seeds_.data() + j * this->problem_.d));
+    }
+    return least;
+  }
+
+  double factor_ = 1;
+};
 
 }  // namespace
 
 template <class T>
-std::vector<std::int64_t> plus_plus_rows(const T* x, std::int64_t n, std::int64_t d, std::int64_t k,
-                                         std::uint64_t seed, const std::function<void()>& between) {
-  const CounterRandom random(seed, kPlusPlus);
-  std::vector<double> nearest(static_cast<std::size_t>(n), std::numeric_limits<double>::infinity());
-  std::vector<std::int64_t> rows{random.below(0, n)};
-  std::vector<double> block_sums(static_cast<std::size_t>(block_count(n)));
-  for (std::int64_t j = 1; j < k; ++j) {
-    if (between) between();
-    const T* chosen = x + rows.back() * d;
-    parallel_ranges(n, kBlock, [&](std::int64_t begin, std::int64_t end) {
-      double sum = 0;
-      for (std::int64_t i = begin; i < end; ++i) {
-        double& distance = nearest[static_cast<std::size_t>(i)];
-        distance = std::min(distance, squared_distance(x + i * d, chosen, d));
-        sum += distance;
-      }
-      block_sums[static_cast<std::size_t>(begin / kBlock)] = sum;
-    });
-    double total = 0;
-    for (const double sum : block_sums) total += sum;
-    if (!(total > 0)) {  // fewer distinct points than k: the first rows not yet taken
-      std::vector<bool> taken(static_cast<std::size_t>(n));
-      for (const auto row : rows) taken[static_cast<std::size_t>(row)] = true;
-      for (std::int64_t i = 0; static_cast<std::int64_t>(rows.size()) < k; ++i) {
-        if (!taken[static_cast<std::size_t>(i)]) rows.push_back(i);
-      }
+std::unique_ptr<SeedDistances<T>> plain_seed_distances(const SeedingProblem<T>& problem) {
+  return std::make_unique<PlainSeedDistances<T>>(problem);
+}
+
+template <class T>
+std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
+                                         std::uint64_t seed, SeedDistances<T>& distances,
+                                         const std::function<void()>& between) {
+  const std::int64_t total_weight =
+      problem.weights == nullptr
+          ? problem.n
+          : std::accumulate(problem.weights, problem.weights + problem.n, std::int64_t{0});
+  Darts darts(seed);
+  // Before the first pass all squared distances are 1, and the bars as high as the weights.
+  const std::uint64_t first = darts.next(distances.weigh(1));
+  std::vector<std::int64_t> rows{distances.locate(first).row};
+  distances.add(rows.back());
+  while (static_cast<std::int64_t>(rows.size()) < k) {
+    const double largest = distances.pass(between);
+    const std::uint64_t width = largest > 0 ? distances.weigh(bar_scale(largest, total_weight)) : 0;
+    if (width == 0) {  // every point with a weight is a seed, or like one
+      append_unused(problem, k, rows);
       break;
     }
-    double remaining = random.uniform(static_cast<std::uint64_t>(j)) * total;
-    std::size_t block = 0;
-    while (block + 1 < block_sums.size() && remaining >= block_sums[block]) {
-      remaining -= block_sums[block++];
+    const auto seeds = static_cast<std::int64_t>(rows.size());
+    const std::int64_t until = std::min(k, seeds + most_hits(seeds));
+    std::int64_t misses = 0;
+    while (static_cast<std::int64_t>(rows.size()) < until && misses < most_misses(seeds)) {
+      const Dart dart = distances.locate(darts.next(width));
+      if (!distances.hits(dart)) {
+        ++misses;
+        continue;
+      }
+      rows.push_back(dart.row);
+      distances.add(dart.row);
+      if (between && rows.size() % 256 == 0) between();
     }
-    const auto begin = static_cast<std::int64_t>(block) * kBlock;
-    const std::int64_t end = std::min(n, begin + kBlock);
-    // Rounding may leave a rest after the last row: the last row with a chance at all gets it.
-    std::int64_t pick = -1;
-    for (std::int64_t i = begin; i < end; ++i) {
-      const double distance = nearest[static_cast<std::size_t>(i)];
-      if (!(distance > 0)) continue;
-      pick = i;
-      if (remaining < distance) break;
-      remaining -= distance;
-    }
-    if (pick < 0) {  // such a rest pointed at a block that has no such row
-      pick = std::max_element(nearest.begin(), nearest.end()) - nearest.begin();
-    }
-    rows.push_back(pick);
   }
   return rows;
 }
 
-template std::vector<std::int64_t> plus_plus_rows(const float*, std::int64_t, std::int64_t,
-                                                  std::int64_t, std::uint64_t,
+template <class T>
+std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
+                                         std::uint64_t seed, const std::function<void()>& between) {
+  std::unique_ptr<SeedDistances<T>> distances;
+  if constexpr (std::is_same_v<T, float>) {
+    if (const auto faster = faster_seed_distances()) distances = faster(problem);
+  }
+  if (distances == nullptr) distances = plain_seed_distances(problem);
+  return plus_plus_rows(problem, k, seed, *distances, between);
+}
+
+template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, std::int64_t,
+                                                  std::uint64_t, const std::function<void()>&);
+template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<double>&, std::int64_t,
+                                                  std::uint64_t, const std::function<void()>&);
+template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, std::int64_t,
+                                                  std::uint64_t, SeedDistances<float>&,
                                                   const std::function<void()>&);
-template std::vector<std::int64_t> plus_plus_rows(const double*, std::int64_t, std::int64_t,
-                                                  std::int64_t, std::uint64_t,
+template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<double>&, std::int64_t,
+                                                  std::uint64_t, SeedDistances<double>&,
                                                   const std::function<void()>&);
+template std::unique_ptr<SeedDistances<float>> plain_seed_distances(const SeedingProblem<float>&);
+template std::unique_ptr<SeedDistances<double>> plain_seed_distances(const SeedingProblem<double>&);
 
 }  // namespace kmeans

@@ -14,6 +14,7 @@
 #include "datasets/random.h"
 #include "datasets/readers.h"
 #include "harness/support/errors.h"
+#include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
 #include "harness/support/text.h"
 
@@ -25,7 +26,7 @@ constexpr const char* kForms =
     "threshold-as-printed:T, or the path of a file";
 
 // A stream apart from those of the generators, so that a seed used for both gives unrelated numbers;
-// 101 is that of plus_plus_rows().
+// 102 is that of plus_plus_rows().
 constexpr std::uint64_t kRandomRows = 100;
 
 template <class T>
@@ -100,6 +101,17 @@ std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k,
 }
 
 template <class T>
+SeedingProblem<T> seeding_problem(const Points& points) {
+  const int threads = usable_processors();
+  const T* x = points.data<T>();
+  return {.points = x,
+          .n = points.n(),
+          .d = points.d(),
+          .max_abs = largest_abs(x, points.n() * points.d(), threads),
+          .threads = threads};
+}
+
+template <class T>
 Points gather(const Points& points, const std::vector<std::int64_t>& rows) {
   const std::int64_t d = points.d();
   std::vector<T> centroids;
@@ -139,8 +151,7 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init) {
       return gather<T>(points, init.rows);
     }
     case InitSpec::Method::kmeans_plus_plus:
-      return gather<T>(points,
-                       plus_plus_rows(points.data<T>(), points.n(), points.d(), k, init.seed));
+      return gather<T>(points, plus_plus_rows(seeding_problem<T>(points), k, init.seed));
     case InitSpec::Method::threshold:
     case InitSpec::Method::threshold_as_printed:
       return gather<T>(points, threshold_rows<T>(points, k, init));

@@ -25,6 +25,7 @@
 #include "implementations/openmp/openmp_tree.cpp"
 #include "implementations/openmp/openmp_yinyang.cpp"
 // After those that it has at work.
+#include "implementations/openmp/_seed_distances.h"
 #include "implementations/openmp/openmp_best.cpp"
 // NOLINTEND(bugprone-suspicious-include)
 
@@ -41,4 +42,9 @@ kmeans::Registration kmeans::registered_variant(const std::string& name) {
 kmeans_exact::Engine* KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations,
                                           int threads, double& bytes) {
   return kmeans_exact::make_engine(shape, iterations, threads, bytes);
+}
+
+kmeans_exact::SeedDistances* KMEANS_EXACT_SEED_DISTANCES(
+    const kmeans_exact::SeedingProblem& problem) {
+  return new kmeans::openmp::FilteredSeedDistances(problem);
 }

@@ -9,3 +9,8 @@ kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
                                                  double& bytes) {
   return kmeans_exact::make_engine(shape, iterations, threads, bytes);
 }
+
+kmeans_exact::SeedDistances* kmeans_exact_seed_distances_native(
+    const kmeans_exact::SeedingProblem& problem) {
+  return kmeans::faster_seed_distances()(problem).release();
+}

@@ -30,6 +30,7 @@ constexpr std::int64_t kUntilSettled = 50;
 struct Level {
   const char* name;
   Engine* (*make)(const kmeans::Shape&, std::int64_t iterations, int threads, double& bytes);
+  SeedDistances* (*seed_distances)(const SeedingProblem&);
   bool (*runs_here)();
 };
 
@@ -140,6 +141,18 @@ int checked_threads(int threads) {
   return threads > 0 ? threads : std::min(kMaxThreads, kmeans::usable_processors());
 }
 
+void check_weights(const std::int64_t* weights, std::int64_t n) {
+  std::int64_t total = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    require(weights[i] >= 0, "weight " + std::to_string(i) + " is " + std::to_string(weights[i]) +
+                                 "; none may be negative");
+    require(weights[i] <= kmeans::kMostSeedingWeight - total,
+            "the weights' sum exceeds 2^53 at weight " + std::to_string(i));
+    total += weights[i];
+  }
+  require(total > 0, "all weights are 0, so no point can be chosen");
+}
+
 /// Iterations to make at once, some tenths of a second: so often a caller can end the call. By the shape and
 /// not by the clock: the engine's choices depend on how many iterations it is asked for.
 std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
@@ -244,13 +257,24 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 }
 
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-                    std::uint64_t seed, float* centroids, const std::function<void()>& between) {
+                    std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
+                    const std::function<void()>& between) {
   check_sizes(n, d, k);
   require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
+  if (weights != nullptr) check_weights(weights, n);
   const kmeans_exact_surroundings::DefaultModes modes;
-  largest_of("point", points, n, d, kmeans::usable_processors());
-  for (const std::int64_t row : kmeans::plus_plus_rows(points, n, d, k, seed, between)) {
-    centroids = std::copy_n(points + row * d, d, centroids);
+  SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
+  problem.threads = checked_threads(threads);
+  problem.max_abs = largest_of("point", points, n, d, problem.threads);
+  try {
+    const std::unique_ptr<SeedDistances> distances(
+        level_of_this_processor().seed_distances(problem));
+    for (const std::int64_t row : kmeans::plus_plus_rows(problem, k, seed, *distances, between)) {
+      centroids = std::copy_n(points + row * d, d, centroids);
+    }
+  } catch (const std::bad_alloc&) {
+    // A squared distance a point, sums of some, and the points that threads look at.
+    throw OutOfMemory({n, d, k, kmeans::Precision::f32}, 8.1 * static_cast<double>(n));
   }
 }
 

@@ -63,12 +63,13 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 /// the library that knows GPUs (docs/library.md).
 std::string problem_with_gpu();
 
-/// k-means++ (Arthur and Vassilvitskii 2007): writes k x d centroids, which are rows of the points. The
-/// same rows everywhere for the same points, k and seed: those of the suite's `kmeans++:SEED`. Uses all
-/// processors that this process may use. `between` is called between two choices. Throws as lloyd() does.
+/// k-means++ (Arthur and Vassilvitskii 2007, one draw a seed): writes k x d centroids, which are rows of the
+/// points. The same rows everywhere for the same points, weights, k and seed: those of the suite's
+/// `kmeans++:SEED` (docs/seeding.md). `weights`, n integers of at least 0 that sum to at most 2^53, not all 0,
+/// count a row so many times; null: all are 1. `between` is called now and then. Throws as lloyd() does.
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-                    std::uint64_t seed, float* centroids,
-                    const std::function<void()>& between = {});
+                    std::uint64_t seed, float* centroids, const std::int64_t* weights = nullptr,
+                    int threads = 0, const std::function<void()>& between = {});
 
 /// The instructions that lloyd() uses here: "native" for the processor that it was built on, else the
 /// best of the levels that were built, "x86-64-v4", "x86-64-v3", "x86-64".

@@ -7,7 +7,7 @@
 
 #include "harness/exact_step.h"
 #include "harness/support/formatted.h"
-#include "harness/verify/largest_abs.h"
+#include "harness/support/largest_abs.h"
 
 namespace kmeans {
 namespace {

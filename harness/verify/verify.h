@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "datasets/points.h"
+#include "harness/support/largest_abs.h"
 #include "harness/variant.h"
-#include "harness/verify/largest_abs.h"
 
 namespace kmeans {
 

@@ -4,11 +4,13 @@
 // checked and converted by kmeans_exact/_checks.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 
 #include "kmeans_exact.h"
@@ -18,6 +20,7 @@ namespace nb = nanobind;
 namespace {
 
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// An array that owns its memory.
 template <class T, class... Shape>
@@ -76,13 +79,15 @@ nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& points, const Matrix&
 }
 
 nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t k,
-                                             std::uint64_t seed) {
+                                             std::uint64_t seed,
+                                             const std::optional<Weights>& weights, int threads) {
   const auto n = static_cast<std::int64_t>(points.shape(0));
   const auto d = static_cast<std::int64_t>(points.shape(1));
   std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * points.shape(1)]);
   {
     const nb::gil_scoped_release released;
-    kmeans_exact::seed_plus_plus(points.data(), n, d, k, seed, centroids.get(), look_for_signals);
+    kmeans_exact::seed_plus_plus(points.data(), n, d, k, seed, centroids.get(),
+                                 weights ? weights->data() : nullptr, threads, look_for_signals);
   }
   return owned(std::move(centroids), k, d);
 }
@@ -92,7 +97,8 @@ nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t 
 NB_MODULE(_engine, module) {
   module.def("lloyd", &lloyd);
   module.def("nearest", &nearest);
-  module.def("seed_plus_plus", &seed_plus_plus);
+  module.def("seed_plus_plus", &seed_plus_plus, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
+             nb::arg());
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);
   module.def("version", &kmeans_exact::version);

@@ -113,11 +113,24 @@ def nearest(x: object, centroids: object, *, threads: int = 0, device: str = "cp
     )
 
 
-def kmeans_plusplus(x: object, k: int, seed: int = 0) -> np.ndarray:
-    """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``."""
+def kmeans_plusplus(
+    x: object, k: int, seed: int = 0, *, weights: object = None, threads: int = 0
+) -> np.ndarray:
+    """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``.
+
+    One draw a seed, as the algorithm was published; scikit-learn's function of this name draws
+    2 + ln k candidates and keeps the best. ``weights``, n integers of at least 0, count a row so
+    many times. Raises as `lloyd` does.
+    """
     points = _checks.rows("x", x)
     k = _checks.clusters("k", k, len(points))
-    return _engine.seed_plus_plus(points, k, _checks.seed("seed", seed))
+    return _engine.seed_plus_plus(
+        points,
+        k,
+        _checks.seed("seed", seed),
+        _checks.weights("weights", weights, len(points)),
+        _checks.threads("threads", threads),
+    )
 
 
 def __getattr__(name: str) -> object:

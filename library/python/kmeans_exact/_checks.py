@@ -238,6 +238,21 @@ def seed(name: str, given: object) -> int:
     return whole(name, given, 0, 2**64 - 1)
 
 
+def weights(name: str, given: object, n: int) -> np.ndarray | None:
+    """One integer a row, or None; what they add up to is left to the engine."""
+    if given is None:
+        return None
+    array = _array(name, given)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must be "
+            f"{n} integers, one for each row"
+        )
+    if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"kmeans_exact: {name} has {array.max()}; their sum is at most 2**53")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
 def clusters(name: str, given: object, n: int) -> int:
     """No more than there are points."""
     return whole(name, given, 1, n, f"; there are {n} points")

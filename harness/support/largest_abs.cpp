@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "harness/verify/largest_abs.h"
+#include "harness/support/largest_abs.h"
 
 #include <algorithm>
 #include <cmath>

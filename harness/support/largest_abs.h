@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Apart from the rest of the verifier, since the library has it too (library/).
+// By blocks, on several threads.
 #pragma once
 
 #include <cstdint>
