@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <type_traits>
 
 #include "datasets/random.h"
@@ -47,10 +46,10 @@ class Darts {
 };
 
 /// 2^s with a sum of bars below 2^62: `largest` times the weights' sum, both rounded up to powers of two.
-double bar_scale(double largest, std::int64_t total_weight) {
+double bar_scale(double largest, std::uint64_t total_weight) {
   int exponent = 0;
   std::frexp(largest, &exponent);  // largest < 2^exponent
-  const int width = std::bit_width(static_cast<std::uint64_t>(total_weight) - 1);
+  const int width = std::bit_width(total_weight - 1);
   return exact::power_of_two(std::min(62 - width - exponent, 1000));
 }
 
@@ -120,21 +119,29 @@ std::unique_ptr<SeedDistances<T>> plain_seed_distances(const SeedingProblem<T>& 
 }
 
 template <class T>
+std::unique_ptr<SeedDistances<T>> seed_distances(const SeedingProblem<T>& problem) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (const auto faster = faster_seed_distances()) return faster(problem);
+  }
+  return plain_seed_distances(problem);
+}
+
+template <class T>
 std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
-                                         std::uint64_t seed, SeedDistances<T>& distances,
+                                         std::uint64_t seed, SeedingBoard<T>& board,
                                          const std::function<void()>& between) {
-  const std::int64_t total_weight =
-      problem.weights == nullptr
-          ? problem.n
-          : std::accumulate(problem.weights, problem.weights + problem.n, std::int64_t{0});
   Darts darts(seed);
+  std::vector<std::int64_t> rows;
+  const auto take = [&](const Dart<T>& dart) {
+    rows.push_back(dart.row);
+    board.add(dart);
+  };
   // Before the first pass all squared distances are 1, and the bars as high as the weights.
-  const std::uint64_t first = darts.next(distances.weigh(1));
-  std::vector<std::int64_t> rows{distances.locate(first).row};
-  distances.add(rows.back());
+  const std::uint64_t total_weight = board.weigh(1);
+  take(board.locate(darts.next(total_weight)));
   while (static_cast<std::int64_t>(rows.size()) < k) {
-    const double largest = distances.pass(between);
-    const std::uint64_t width = largest > 0 ? distances.weigh(bar_scale(largest, total_weight)) : 0;
+    const double largest = board.pass(between);
+    const std::uint64_t width = largest > 0 ? board.weigh(bar_scale(largest, total_weight)) : 0;
     if (width == 0) {  // every point with a weight is a seed, or like one
       append_unused(problem, k, rows);
       break;
@@ -143,13 +150,12 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
     const std::int64_t until = std::min(k, seeds + most_hits(seeds));
     std::int64_t misses = 0;
     while (static_cast<std::int64_t>(rows.size()) < until && misses < most_misses(seeds)) {
-      const Dart dart = distances.locate(darts.next(width));
-      if (!distances.hits(dart)) {
+      const Dart<T> dart = board.locate(darts.next(width));
+      if (!board.hits(dart)) {
         ++misses;
         continue;
       }
-      rows.push_back(dart.row);
-      distances.add(dart.row);
+      take(dart);
       if (between && rows.size() % 256 == 0) between();
     }
   }
@@ -159,12 +165,7 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
 template <class T>
 std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
                                          std::uint64_t seed, const std::function<void()>& between) {
-  std::unique_ptr<SeedDistances<T>> distances;
-  if constexpr (std::is_same_v<T, float>) {
-    if (const auto faster = faster_seed_distances()) distances = faster(problem);
-  }
-  if (distances == nullptr) distances = plain_seed_distances(problem);
-  return plus_plus_rows(problem, k, seed, *distances, between);
+  return plus_plus_rows(problem, k, seed, *seed_distances(problem), between);
 }
 
 template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, std::int64_t,
@@ -172,11 +173,13 @@ template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, 
 template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<double>&, std::int64_t,
                                                   std::uint64_t, const std::function<void()>&);
 template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, std::int64_t,
-                                                  std::uint64_t, SeedDistances<float>&,
+                                                  std::uint64_t, SeedingBoard<float>&,
                                                   const std::function<void()>&);
 template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<double>&, std::int64_t,
-                                                  std::uint64_t, SeedDistances<double>&,
+                                                  std::uint64_t, SeedingBoard<double>&,
                                                   const std::function<void()>&);
+template std::unique_ptr<SeedDistances<float>> seed_distances(const SeedingProblem<float>&);
+template std::unique_ptr<SeedDistances<double>> seed_distances(const SeedingProblem<double>&);
 template std::unique_ptr<SeedDistances<float>> plain_seed_distances(const SeedingProblem<float>&);
 template std::unique_ptr<SeedDistances<double>> plain_seed_distances(const SeedingProblem<double>&);
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "harness/support/seed_distances.h"
@@ -46,11 +47,15 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
                                          std::uint64_t seed,
                                          const std::function<void()>& between = {});
 
-/// The same with distances from `distances`, which is new.
+/// The same on a board of these points, which is new.
 template <class T>
 std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
-                                         std::uint64_t seed, SeedDistances<T>& distances,
+                                         std::uint64_t seed, SeedingBoard<T>& board,
                                          const std::function<void()>& between = {});
+
+/// The fastest board of this program.
+template <class T>
+std::unique_ptr<SeedDistances<T>> seed_distances(const SeedingProblem<T>& problem);
 
 /// Distances as the definition reads: every point from every seed.
 template <class T>

@@ -29,6 +29,7 @@
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
+#include "harness/verify/ranked_variant.h"
 #include "harness/verify/resolution.h"
 #include "harness/verify/session.h"
 
@@ -351,6 +352,19 @@ std::string out_of_memory(const RegisteredVariant& registered, const Shape& shap
   return text + "; --variant " + kOfLittleMemory + " takes the points block by block";
 }
 
+/// Seeds that ranks choose together, where each of them can read its rows: they are rows by number then.
+template <class T>
+InitSpec chosen_by_ranks(const Problem<T>& problem, const InitSpec& init) {
+  Communicator& ranks = process_ranks();
+  if (ranks.size() == 1 || problem.points_file.empty()) return init;
+  if (init.method != InitSpec::Method::kmeans_plus_plus) return init;
+  InitSpec rows{};
+  rows.method = InitSpec::Method::rows;
+  rows.rows = seed_by_ranks(ranks, problem.points_file, problem.shape.k, init.seed, problem.max_abs,
+                            problem.threads);
+  return rows;
+}
+
 /// `available`: bytes of memory before the points were read.
 template <class T>
 int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
@@ -367,7 +381,7 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
-  const Points initial = initial_centroids(points, options.k, init);
+  const Points initial = initial_centroids(points, options.k, chosen_by_ranks(problem, init));
   try {
     Session<T> session(registered, problem, initial.data<T>());
     return fit_session(options, session);

@@ -20,7 +20,7 @@ namespace kmeans {
 template <class T>
 struct SeedingProblem {
   const T* points = nullptr;              ///< n x d, row-major, finite.
-  std::int64_t n = 0;                     ///< At least 1.
+  std::int64_t n = 0;                     ///< Of a rank's part it may be 0.
   std::int64_t d = 0;                     ///< At least 1.
   const std::int64_t* weights = nullptr;  ///< n, each at least 0; null: all are 1.
   T max_abs = 0;                          ///< Largest |coordinate|.
@@ -28,27 +28,51 @@ struct SeedingProblem {
 };
 
 /// Where a dart has come down.
+template <class T>
 struct Dart {
   std::int64_t row = 0;
+  std::int64_t weight = 1;
   std::uint64_t height = 0;  ///< Below which the row's bar must still reach.
   double stale = 0;          ///< The row's S.
+  const T* point = nullptr;  ///< d; until the next dart is located.
 };
 
-/// S, a squared distance a point: from the nearest of the seeds that there were at the last pass. Seeds
-/// added since are the recent ones.
+/// What the game of k-means++ is played on. S is a squared distance a point: from the nearest of the seeds
+/// that there were at the last pass. Seeds added since are the recent ones.
 template <class T>
-class SeedDistances {
+class SeedingBoard {
  public:
-  explicit SeedDistances(const SeedingProblem<T>& problem)
-      : problem_(problem), stale_(problem.n, 1.0), sums_((problem.n + kSlice - 1) / kSlice + 1) {}
-  virtual ~SeedDistances() = default;
-  SeedDistances(const SeedDistances&) = delete;
-  SeedDistances& operator=(const SeedDistances&) = delete;
+  SeedingBoard() = default;
+  virtual ~SeedingBoard() = default;
+  SeedingBoard(const SeedingBoard&) = delete;
+  SeedingBoard& operator=(const SeedingBoard&) = delete;
 
   /// A pass: S takes the recent seeds into account, which then are recent no more. At least one seed has
   /// been added. `between` is called now and then, and may throw. Returns the largest S of the points
-  /// that have a weight.
-  double pass(const std::function<void()>& between) {
+  /// that have a weight. Before the first pass every S is 1.
+  virtual double pass(const std::function<void()>& between) = 0;
+
+  /// From now on a row's bar is w * floor(S * scale) high. Returns the sum of all bars, below 2^63.
+  virtual std::uint64_t weigh(double scale) = 0;
+
+  /// The dart at `position` of all bars laid end to end; position < weigh().
+  virtual Dart<T> locate(std::uint64_t position) = 0;
+
+  /// Does the dart hit what is left of its row's bar, all seeds considered?
+  [[nodiscard]] virtual bool hits(const Dart<T>& dart) const = 0;
+
+  /// The dart's row is a seed.
+  virtual void add(const Dart<T>& dart) = 0;
+};
+
+/// The board of points in memory; how distances are formed is left to others.
+template <class T>
+class SeedDistances : public SeedingBoard<T> {
+ public:
+  explicit SeedDistances(const SeedingProblem<T>& problem)
+      : problem_(problem), stale_(problem.n, 1.0), sums_((problem.n + kSlice - 1) / kSlice + 1) {}
+
+  double pass(const std::function<void()>& between) final {
     const std::int64_t count = recent();
     double largest = 0;
     for (std::int64_t begin = 0; begin < count; begin += kAtOnce) {
@@ -59,15 +83,14 @@ class SeedDistances {
     return largest;
   }
 
-  /// From now on a row's bar is w * floor(S * scale) high. Returns the sum of all bars, which is below 2^63.
-  std::uint64_t weigh(double scale) {
+  std::uint64_t weigh(double scale) final {
     scale_ = scale;
     for_blocks(problem_.n, problem_.threads,
                [&](std::int64_t, std::int64_t begin, std::int64_t end) {
                  for (std::int64_t slice = begin; slice < end; slice += kSlice) {
                    std::uint64_t sum = 0;
                    const std::int64_t last = std::min(end, slice + kSlice);
-                   for (std::int64_t i = slice; i < last; ++i) sum += bar(i, stale_[i]);
+                   for (std::int64_t i = slice; i < last; ++i) sum += bar(weight(i), stale_[i]);
                    sums_[slice / kSlice + 1] = sum;
                  }
                });
@@ -76,27 +99,24 @@ class SeedDistances {
     return sums_.back();
   }
 
-  /// The dart at `position` of all bars laid end to end; position < weigh().
-  [[nodiscard]] Dart locate(std::uint64_t position) const {
+  Dart<T> locate(std::uint64_t position) final {
     const auto after = std::upper_bound(sums_.begin(), sums_.end(), position);
     const auto slice = static_cast<std::int64_t>(after - sums_.begin()) - 1;
     position -= sums_[slice];
     for (std::int64_t i = slice * kSlice;; ++i) {
-      const std::uint64_t height = bar(i, stale_[i]);
-      if (position < height) return {i, position, stale_[i]};
+      const std::uint64_t height = bar(weight(i), stale_[i]);
+      if (position < height) return {i, weight(i), position, stale_[i], row(i)};
       position -= height;
     }
   }
 
-  /// Does the dart hit what is left of its row's bar, all seeds considered?
-  [[nodiscard]] bool hits(const Dart& dart) const {
-    return dart.height < bar(dart.row, std::min(dart.stale, from_recent(row(dart.row))));
+  [[nodiscard]] bool hits(const Dart<T>& dart) const final {
+    return dart.height < bar(dart.weight, std::min(dart.stale, from_recent(dart.point)));
   }
 
-  void add(std::int64_t row_of_seed) {
-    const T* seed = row(row_of_seed);
-    seeds_.insert(seeds_.end(), seed, seed + problem_.d);
-    added(seed);
+  void add(const Dart<T>& dart) final {
+    seeds_.insert(seeds_.end(), dart.point, dart.point + problem_.d);
+    added(dart.point);
   }
 
  protected:
@@ -126,10 +146,13 @@ class SeedDistances {
   static constexpr std::int64_t kSlice = 256;   // points that share a sum; kBlock is a multiple
   static constexpr std::int64_t kAtOnce = 512;  // seeds that a cache holds
 
-  [[nodiscard]] std::uint64_t bar(std::int64_t i, double squared) const {
-    const auto height = static_cast<std::uint64_t>(static_cast<std::int64_t>(squared * scale_));
-    return problem_.weights == nullptr ? height
-                                       : height * static_cast<std::uint64_t>(problem_.weights[i]);
+  [[nodiscard]] std::int64_t weight(std::int64_t i) const {
+    return problem_.weights == nullptr ? 1 : problem_.weights[i];
+  }
+
+  [[nodiscard]] std::uint64_t bar(std::int64_t weight, double squared) const {
+    const auto height = static_cast<std::int64_t>(squared * scale_);
+    return static_cast<std::uint64_t>(height) * static_cast<std::uint64_t>(weight);
   }
 
   double lower_all(const T* seeds, std::int64_t count) {
@@ -145,13 +168,12 @@ class SeedDistances {
                  lower(seeds, count, begin, end);
                  double most = 0;
                  for (std::int64_t i = begin; i < end; ++i) {
-                   if (problem_.weights != nullptr && problem_.weights[i] == 0) continue;
-                   most = std::max(most, stale_[i]);
+                   if (weight(i) > 0) most = std::max(most, stale_[i]);
                  }
                  largest[block] = most;
                });
     passed_ = true;
-    return *std::max_element(largest.begin(), largest.end());
+    return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
   }
 
   std::vector<std::uint64_t> sums_;  // of the bars before each slice

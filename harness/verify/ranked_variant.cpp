@@ -17,12 +17,14 @@
 #include "harness/support/memory_left.h"
 #include "harness/support/parallel.h"
 #include "harness/support/precision.h"
+#include "harness/verify/ranked_seeding.h"
 
 namespace kmeans {
 namespace {
 
 enum class Task : std::int32_t {
   survey,
+  seed,
   setup,
   reset,
   step,
@@ -166,6 +168,16 @@ T survey_own_rows(Communicator& ranks, const std::string& file, int threads) {
                     (options.checked_end - options.checked_begin) * points.d(), threads));
   });
   return static_cast<T>(ranks.all_reduce_max(largest));
+}
+
+/// What seed_by_ranks() tells of, on this rank.
+template <class T>
+std::vector<std::int64_t> seed_with_others(Communicator& ranks, const nlohmann::json& description) {
+  const double max_abs = description.at("max_abs");
+  return plus_plus_rows_of_ranks(ranks, description.at("file").get<std::string>(),
+                                 description.at("k").get<std::int64_t>(),
+                                 description.at("seed").get<std::uint64_t>(),
+                                 static_cast<T>(max_abs), description.at("threads").get<int>());
 }
 
 /// The inertia and loss of a whole are added up in blocks of kBlock rows, as quality_of() does. A rank
@@ -595,6 +607,25 @@ T survey_rows(Communicator& ranks, const std::string& file, int threads) {
 template float survey_rows(Communicator&, const std::string&, int);
 template double survey_rows(Communicator&, const std::string&, int);
 
+template <class T>
+std::vector<std::int64_t> seed_by_ranks(Communicator& ranks, const std::string& file,
+                                        std::int64_t k, std::uint64_t seed, T max_abs,
+                                        int threads) {
+  const Precision precision = sizeof(T) == 8 ? Precision::f64 : Precision::f32;
+  const nlohmann::json description{
+      {"file", file}, {"precision", to_string(precision)},       {"k", k},
+      {"seed", seed}, {"max_abs", static_cast<double>(max_abs)}, {"threads", threads}};
+  give(ranks, Task::seed, 0, description);
+  std::vector<std::int64_t> rows;
+  or_abort(ranks, [&] { rows = seed_with_others<T>(ranks, description); });
+  return rows;
+}
+
+template std::vector<std::int64_t> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
+                                                 std::uint64_t, float, int);
+template std::vector<std::int64_t> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
+                                                 std::uint64_t, double, int);
+
 void dismiss_ranks(Communicator& ranks, int exit_code) { give(ranks, {Task::end, 0, exit_code}); }
 
 // ---- the other ranks
@@ -621,6 +652,7 @@ class Server {
  private:
   void obey(const Order& order) {
     if (order.task == Task::survey) return survey(order);
+    if (order.task == Task::seed) return seed(order);
     if (order.task == Task::setup) return setup(order);
     if (order.task == Task::drop) {
       parts_.erase(order.variant);
@@ -635,6 +667,7 @@ class Server {
       case Task::facts: part.facts(); return;
       case Task::times: part.times(); return;
       case Task::survey:
+      case Task::seed:
       case Task::setup:
       case Task::drop:
       case Task::end: break;
@@ -661,6 +694,15 @@ class Server {
       throw;
     } catch (const std::exception&) {
       return;  // rank 0 has been told
+    }
+  }
+
+  void seed(const Order& order) {
+    const auto description = receive(order);
+    if (description.at("precision") == to_string(Precision::f64)) {
+      seed_with_others<double>(ranks_, description);
+    } else {
+      seed_with_others<float>(ranks_, description);
     }
   }
 

@@ -13,6 +13,8 @@
 
 #include "datasets/plus_plus.h"
 #include "harness/support/random.h"
+#include "harness/verify/ranked_seeding.h"
+#include "tests/variants/thread_ranks.h"
 
 namespace kmeans {
 namespace {
@@ -72,6 +74,28 @@ TEST(SeedDistancesTest, FastPassesGiveTheSeedsOfPlainOnes) {
       const auto fast = faster_seed_distances()(seeding.problem);
       ASSERT_EQ(plus_plus_rows(seeding.problem, seeding.k, number, *fast), right)
           << seeding.what << ", " << threads << " threads";
+    }
+  }
+}
+
+TEST(SeedDistancesTest, RanksChooseTheSameSeeds) {
+  for (std::uint64_t number = 0; number < 60; ++number) {
+    const RandomSeeding seeding(number);
+    const auto& whole = seeding.problem;
+    const auto right = plus_plus_rows(whole, seeding.k, number);
+    for (const int size : {1, 2, 3, 7}) {
+      ThreadRanks all(size);
+      all.run([&](Communicator& ranks) {
+        const std::int64_t first = first_row(whole.n, ranks.rank(), size);
+        SeedingProblem<float> own = whole;
+        own.points += first * whole.d;
+        own.n = first_row(whole.n, ranks.rank() + 1, size) - first;
+        if (own.weights != nullptr) own.weights += first;
+        const auto own_board = seed_distances(own);
+        RankedBoard<float> board(ranks, *own_board, first, whole.d);
+        EXPECT_EQ(plus_plus_rows(whole, seeding.k, number, board), right)
+            << seeding.what << ", rank " << ranks.rank() << " of " << size;
+      });
     }
   }
 }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// k-means++ on points that ranks share (docs/seeding.md). Every rank plays the whole game, on a board of which
+// it holds its own rows: what it needs of the others are sums and darts, so all come to the same seeds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "harness/communicator.h"
+#include "harness/support/seed_distances.h"
+
+namespace kmeans {
+
+/// The board of all ranks' rows, one after another; `own` are this rank's, from row `first` on. All ranks
+/// make the same calls.
+template <class T>
+class RankedBoard final : public SeedingBoard<T> {
+ public:
+  RankedBoard(Communicator& ranks, SeedingBoard<T>& own, std::int64_t first, std::int64_t d)
+      : ranks_(ranks), own_(own), first_(first), ends_(ranks.size()), point_(d) {}
+
+  double pass(const std::function<void()>& between) override {
+    return ranks_.all_reduce_max(own_.pass(between));
+  }
+  std::uint64_t weigh(double scale) override;
+  Dart<T> locate(std::uint64_t position) override;
+  [[nodiscard]] bool hits(const Dart<T>& dart) const override { return own_.hits(dart); }
+  void add(const Dart<T>& dart) override { own_.add(dart); }
+
+ private:
+  Communicator& ranks_;
+  SeedingBoard<T>& own_;
+  std::int64_t first_;
+  std::vector<std::uint64_t> ends_;  // of each rank's bars
+  std::vector<T> point_;             // of the last dart
+};
+
+/// All ranks, on the rows that each of them reads from this npy file; `max_abs` is that of all rows.
+template <class T>
+std::vector<std::int64_t> plus_plus_rows_of_ranks(Communicator& ranks, const std::string& file,
+                                                  std::int64_t k, std::uint64_t seed, T max_abs,
+                                                  int threads);
+
+}  // namespace kmeans
