@@ -21,7 +21,14 @@
 namespace kmeans {
 namespace {
 
-// Spins for a fixed time per iteration: what the harness reports beyond that is the harness.
+using Clock = std::chrono::steady_clock;
+
+void spin_for(Clock::duration span) {
+  const auto end = Clock::now() + span;
+  while (Clock::now() < end) continue;
+}
+
+// Spins for a fixed time per iteration.
 class SpinTenMilliseconds final : public Variant<float> {
  public:
   void setup(const Problem<float>& problem) override { problem_ = problem; }
@@ -29,17 +36,7 @@ class SpinTenMilliseconds final : public Variant<float> {
     centroids_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
   }
   void step(std::int64_t iterations) override {
-    const auto begin = std::chrono::steady_clock::now();
-    const auto end = begin + iterations * std::chrono::milliseconds(10);
-    while (std::chrono::steady_clock::now() < end) {
-    }
-    const std::chrono::duration<double> own = std::chrono::steady_clock::now() - begin;
-    own_seconds().push_back(own.count());
-  }
-  /// What its steps took by its own clock.
-  static std::vector<double>& own_seconds() {
-    static std::vector<double> seconds;
-    return seconds;
+    spin_for(iterations * std::chrono::milliseconds(10));
   }
   void fetch(float* centroids, std::int32_t* labels) override {
     // One cluster whose centroid starts as the mean: a right answer without any work.
@@ -50,6 +47,44 @@ class SpinTenMilliseconds final : public Variant<float> {
  private:
   Problem<float> problem_;
   std::vector<float> centroids_;
+};
+
+// Spins in every call, and writes down when each began and ended.
+class NotesItsCalls final : public Variant<float> {
+ public:
+  enum class What { setup, reset, step, fetch };
+  struct Call {
+    What what;
+    Clock::time_point begin;
+    Clock::time_point end;
+  };
+  static std::vector<Call>& calls() {
+    static std::vector<Call> all;
+    return all;
+  }
+
+  void setup(const Problem<float>& problem) override {
+    note(What::setup, [&] { inner_.setup(problem); });
+  }
+  void reset(const float* centroids) override {
+    note(What::reset, [&] { inner_.reset(centroids); });
+  }
+  void step(std::int64_t /*iterations*/) override {
+    note(What::step, [] {});
+  }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    note(What::fetch, [&] { inner_.fetch(centroids, labels); });
+  }
+
+ private:
+  template <class F>
+  static void note(What what, F&& work) {
+    const auto begin = Clock::now();
+    work();
+    spin_for(std::chrono::milliseconds(5));
+    calls().push_back({what, begin, Clock::now()});
+  }
+  SpinTenMilliseconds inner_;  // of which nothing spins here
 };
 
 class Throws final : public Variant<float> {
@@ -197,6 +232,8 @@ bool registered(Traits traits) {
     registered<CountsDistances>({.name = "tests_counts", .summary = "counts distances"}) &&
     registered<SpinTenMilliseconds>(
         {.name = "tests_spin", .summary = "spins 10 ms an iteration"}) &&
+    registered<NotesItsCalls>(
+        {.name = "tests_notes_its_calls", .summary = "spins 5 ms a call and notes it"}) &&
     registered<Throws>({.name = "tests_throws", .summary = "throws in setup"}) &&
     registered<TiresWhenTimed>(
         {.name = "tests_tires", .summary = "wrong only when timed", .exact = true});
@@ -253,10 +290,7 @@ TEST_F(WorkerTest, TimesAndCertifiesTheReference) {
   const JobResult result = run_job(work);
   EXPECT_EQ(result.status, "ok") << result.reason;
   ASSERT_EQ(result.samples.size(), 3U);
-  for (const double sample : result.samples) {
-    EXPECT_GT(sample, 0);
-    EXPECT_LT(sample, 0.01);
-  }
+  for (const double sample : result.samples) EXPECT_GT(sample, 0);
   // Iteration 2 starts from centroids 0 and 7.2 and labels 0 0 0 1 1 1.
   EXPECT_NEAR(result.inertia, 0 + 1 + 4 + 2.8 * 2.8 + 3.8 * 3.8 + 4.8 * 4.8, 1e-5);
   EXPECT_EQ(result.empty_clusters, 0);
@@ -349,21 +383,43 @@ TEST_F(WorkerTest, DistancesAreThoseOfATimedStepOfAllIterations) {
   EXPECT_FALSE(run_job(job("tests_spin", {1, 3}, 1, {2})).computed_distances.has_value());
 }
 
-TEST_F(WorkerTest, HarnessCostsLessThanOnePercentOfTenMilliseconds) {
-  Job work = job("tests_spin", {1, 3}, 1, {2});
-  work.repetitions = 9;
-  // Besides its own clock, which counts as well what others take from it, a step costs what the harness adds;
-  // another process would have to step between the two clocks every time.
+// However slow or disturbed the machine: a sample lies between what its step took by its own clock and
+// the time from the call before that step to the call after it.
+TEST_F(WorkerTest, ASampleIsTheTimeOfItsStepAlone) {
+  using What = NotesItsCalls::What;
+  constexpr std::size_t kSamples = 9;
+  constexpr int kIterations = 2;
+  auto& calls = NotesItsCalls::calls();
+  calls.clear();
+  Job work = job("tests_notes_its_calls", {1, 3}, 1, {2});
+  work.iterations = kIterations;
+  work.repetitions = kSamples;
+  work.min_seconds = 0.001;  // less than a step
   const JobResult result = run_job(work);
   ASSERT_EQ(result.status, "ok") << result.reason;
+  ASSERT_EQ(result.samples.size(), kSamples);
+  EXPECT_EQ(std::count_if(calls.begin(), calls.end(),
+                          [](const auto& call) { return call.what == What::setup; }),
+            1);
+  // The timed part ends where its answer is fetched.
+  ASSERT_GT(calls.size(), 2 * kSamples);
+  ASSERT_EQ(calls.back().what, What::fetch);
+  const auto seconds = [](Clock::duration span) {
+    return std::chrono::duration<double>(span).count();
+  };
   double least = 1;
-  for (const double sample : result.samples) {
-    EXPECT_GE(sample, 0.010);
-    for (const double own : SpinTenMilliseconds::own_seconds()) {
-      if (own <= sample) least = std::min(least, sample - own);
-    }
+  for (std::size_t i = 0; i < kSamples; ++i) {
+    const std::size_t step = calls.size() - 2 * (kSamples - i);
+    ASSERT_EQ(calls[step - 1].what, What::reset) << i;
+    ASSERT_EQ(calls[step].what, What::step) << i;
+    const double sample = result.samples[i] * kIterations;
+    const double own = seconds(calls[step].end - calls[step].begin);
+    EXPECT_GE(sample, own) << i;
+    EXPECT_LE(sample, seconds(calls[step + 1].begin - calls[step - 1].end)) << i;
+    least = std::min(least, sample - own);
   }
-  EXPECT_LE(least, 0.0001);
+  // Shown and not asserted: other processes may step between the two clocks.
+  RecordProperty("least_nanoseconds_of_the_harness_in_a_sample", std::to_string(least * 1e9));
 }
 
 TEST_F(WorkerTest, WaitsForAQuietMomentNoLongerThanItsPatience) {
@@ -371,12 +427,12 @@ TEST_F(WorkerTest, WaitsForAQuietMomentNoLongerThanItsPatience) {
   work.repetitions = 3;
   work.best_pace = 1e-9;  // no moment is as quiet as that
   work.patience = 0.3;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const JobResult result = run_job(work);
   EXPECT_EQ(result.status, "ok") << result.reason;
   EXPECT_EQ(result.samples.size(), 3U);
   EXPECT_EQ(result.pace.size(), 2U);
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(300));
+  EXPECT_GE(Clock::now() - begin, std::chrono::milliseconds(300));
 }
 
 TEST_F(WorkerTest, JobsAndResultsSurviveJson) {
