@@ -42,7 +42,7 @@ class Bench:
         cwd: Path | None = None,
         environment: Mapping[str, str] | None = None,
         before: tuple[str, ...] = (),
-        timeout: float = 300,  # after which it hangs, however busy the machine
+        timeout: float = 900,  # after which it hangs, however busy the machine
     ) -> subprocess.CompletedProcess[str]:
         """Its outcome; `before` are words ahead of the command, such as prlimit's."""
         return subprocess.run(

@@ -102,7 +102,7 @@ def test_every_command_ends_where_there_are_few_addresses(bench, tmp_path: Path)
         ("data", "inspect", file),
         ("fit", file, "-k", "3", "--variant", "cpu_naive"),
     ):
-        run = bench(*words, before=limited, timeout=60)
+        run = bench(*words, before=limited, timeout=900)
         assert run.returncode == 0, run.stderr
     listed = bench("list", "--json").stdout
     if not any(
@@ -110,7 +110,7 @@ def test_every_command_ends_where_there_are_few_addresses(bench, tmp_path: Path)
     ):
         return
     words = ("fit", file, "-k", "3", "--variant", "blas_gemm", "--threads", "8")
-    message = bench.refusal(*words, code=3, before=limited, timeout=60)
+    message = bench.refusal(*words, code=3, before=limited, timeout=900)
     assert re.search(
         r"OpenBLAS needs [\d.]+ MiB of addresses for 1 thread, has [\d.]+ MiB \(ulimit -v\)",
         message,

@@ -257,7 +257,7 @@ def test_links_to_themselves_and_folders_in_the_cache_make_way(
 
     def measured(number: int) -> tuple[str, str]:
         out = tmp_path / f"out{number}"
-        run = bench("run", described, "--out", out, environment=own, timeout=120)
+        run = bench("run", described, "--out", out, environment=own, timeout=900)
         assert run.returncode == 0, run.stderr
         cell = json.loads((out / "demo.json").read_text(encoding="utf-8"))["cells"][0]
         return cell["label_hash"], run.stderr
@@ -306,7 +306,7 @@ def awkward(bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[d
             "scales": {"quick": {"sweep": sweep, "iterations": 4, **sampling}},
         }
         files[-1].write_text(json.dumps(description), encoding="utf-8")
-    run = bench("run", *files, "--out", folder / "out", timeout=400)
+    run = bench("run", *files, "--out", folder / "out", timeout=900)
     assert run.returncode == 0, run.stdout + run.stderr
     return {
         file.stem: json.loads((folder / "out" / file.name).read_text(encoding="utf-8"))["cells"]
@@ -654,7 +654,7 @@ def _cells(bench, folder: Path, data: dict[str, Any], variants: list[Any], k: in
         },
     }
     file.write_text(json.dumps(description), encoding="utf-8")
-    run = bench("run", file, "--out", folder / "out", timeout=400)
+    run = bench("run", file, "--out", folder / "out", timeout=900)
     assert run.returncode in (0, 4), run.stdout + run.stderr
     written = json.loads((folder / "out" / "range.json").read_text(encoding="utf-8"))
     cells: list[Any] = written["cells"]
@@ -715,7 +715,7 @@ def test_cells_of_points_beyond_float32_are_skipped_and_float64_ones_run(
     # Every reader of the file takes it.
     for command in (("export", result, "--format", "csv", "--out", tmp_path / "x.csv"),
                     ("compare", result, result), ("reproduce", result)):  # fmt: skip
-        run = bench(*command, timeout=400)
+        run = bench(*command, timeout=900)
         assert run.returncode == 0, run.stdout + run.stderr
     assert load_result(result).cells
 

@@ -304,10 +304,10 @@ def test_a_wall_clock_that_goes_backwards_changes_no_duration(bench, tiny, tmp_p
     for cell in result["cells"]:
         assert cell["status"] == "ok", cell["reason"]
         samples = cell["samples_seconds_per_iteration"]
-        assert all(0 < sample < 60 for process in samples for sample in process)
+        assert all(0 < sample < 3600 for process in samples for sample in process)
     journal = (tmp_path / "out" / "demo.journal.jsonl").read_text().splitlines()
     seconds = [line["wall_seconds"] for line in map(json.loads, journal) if "cell" in line]
-    assert all(0 < value < 120 for value in seconds)
+    assert all(0 < value < 3600 for value in seconds)
 
 
 # --- Names, environment ---------------------------------------------------------------------------

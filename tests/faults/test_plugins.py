@@ -69,10 +69,16 @@ def test_the_templates_are_verified(bench, lloyd: Path, tmp_path: Path) -> None:
 
 def test_verify_ends_a_program_that_hangs(bench, lloyd: Path, program) -> None:
     hangs = program("hangs", before='[ $(wc -c <"$1") -lt 300 ] || sleep 1000')
-    words = ("--at-most", "800", "--timeout", "4", "--plugin", hangs, "--plugin", lloyd)
-    run = bench("verify", *words)
+    words = ("--at-most", "800", "--plugin", hangs, "--plugin", lloyd)
+    for limit in (4, 20, 100):  # the good one may need longer, where others have the processors
+        run = bench("verify", *words, "--timeout", str(limit))
+        if "lloyd" not in re.findall(r"^(\w+) +f32 took longer", run.stdout, re.M):
+            break
     assert run.returncode == 4, run.stdout + run.stderr
-    row = r"^hangs +f32 took longer than 4 s \(--timeout\), after \d+ problems? of \d+ on '.+'$"
+    row = (
+        rf"^hangs +f32 took longer than {limit} s \(--timeout\), "
+        r"after \d+ problems? of \d+ on '.+'$"
+    )
     assert re.search(row, run.stdout, re.M), run.stdout
     assert re.search(r"^lloyd +f32 +\d+ +0 +0$", run.stdout, re.M)  # the next one's turn
     assert "\n1 of 2 variants failed" in run.stdout
@@ -84,10 +90,16 @@ def test_verify_ends_a_library_of_pythons_that_hangs(bench, tmp_path: Path) -> N
     interpreter.write_text(f'#!/bin/sh\n{hangs}\nexec "{sys.executable}" "$@"\n')
     interpreter.chmod(0o755)
     python = {"KMEANS_BENCH_PYTHON": str(interpreter)}
-    words = ("--at-most", "800", "--timeout", "2", "--only", "^(python_numpy|cpu_naive)$")
-    run = bench("verify", *words, environment=python)
+    words = ("--at-most", "800", "--only", "^(python_numpy|cpu_naive)$")
+    for limit in (2, 10, 50):
+        run = bench("verify", *words, "--timeout", str(limit), environment=python)
+        if "cpu_naive" not in re.findall(r"^(\w+) +f\d\d took longer", run.stdout, re.M):
+            break
     assert run.returncode == 4, run.stdout + run.stderr
-    row = r"^python_numpy +f\d\d took longer than 2 s \(--timeout\), after 0 problems of \d+ on '"
+    row = (
+        rf"^python_numpy +f\d\d took longer than {limit} s \(--timeout\), "
+        r"after 0 problems of \d+ on '"
+    )
     assert re.search(row, run.stdout, re.M), run.stdout
     assert "\n1 of 2 variants failed" in run.stdout
 
@@ -156,10 +168,12 @@ def test_a_program_that_hangs_costs_no_more_than_the_budget(bench, program) -> N
     """It says nothing of itself, and its calls never end: neither the one on four points."""
     pause = "97531.25"
     slow = program("slow", before=f"sleep {pause}")
-    budget = 9
     size = ("--n", "2000", "--d", "3", "-k", "4", "--only", "^(reference|slow)$")
-    run = bench("best", *size, "--seconds", str(budget), "--plugin", slow)
-    given_up = r"^  slow: given up after [0-9.]+ s(, at the end)? of --seconds 9$"
+    for budget in (9, 45, 225):  # the first may not do, where others have the processors
+        run = bench("best", *size, "--seconds", str(budget), "--plugin", slow)
+        given_up = rf"^  slow: given up after [0-9.]+ s(, at the end)? of --seconds {budget}$"
+        if re.search(given_up, run.stdout, re.M):
+            break
     assert re.search(given_up, run.stdout, re.M), run.stdout
     assert "cannot be described" not in run.stdout + run.stderr
     left = [file for file in Path("/proc").glob("[0-9]*/cmdline") if pause in _text(file)]

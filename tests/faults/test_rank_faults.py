@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 #: Seconds after which a rank that has not ended hangs, however busy the machine.
-SOON = 300
+SOON = 900
 
 ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",

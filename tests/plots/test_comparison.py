@@ -498,7 +498,7 @@ def _compare(root: Path, *words: str, **variables: str) -> subprocess.CompletedP
         [str(root / "tools" / "compare.sh"), *words],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         env=os.environ | {"BUILD": str(build)} | variables,
     )
 

@@ -1520,7 +1520,7 @@ def test_figures_need_no_display_and_results_stay_as_they_are(tmp_path: Path, da
             env=environment | more,
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=900,
         )
         assert done.returncode == 0, done.stderr
         assert (path.parent / "figures" / "small-bars.png").stat().st_size > 1000
@@ -1540,7 +1540,7 @@ def test_without_matplotlib_results_stay_as_they_are(tmp_path: Path, data: Json)
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=900,
     )
     assert done.returncode == 3
     assert "matplotlib" in done.stderr

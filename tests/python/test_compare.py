@@ -184,21 +184,23 @@ def test_what_cannot_be_written_is_said(pair: Pair, tmp_path: Path) -> None:
 
 def test_more_processes_get_more_time(tmp_path: Path) -> None:
     """Without it the budget would drop those that were asked for."""
-    sampling = {"iterations": 2, "processes": 2, "min_seconds": 0.1, "max_seconds": 0.4}
+    sampling = {"iterations": 2, "processes": 2, "min_seconds": 0.1, "max_seconds": 10}
     quick = {"sweep": [{"n": 300, "d": 4, "k": 3}]} | sampling
     experiment = small_experiment("budget", ["cpu_naive"], quick)
     (tmp_path / "budget.json").write_text(json.dumps(experiment), encoding="utf-8")
 
-    def measured_cell(*options: str) -> dict:
+    def measured(*options: str) -> tuple[dict, dict]:
         run("run", tmp_path / "budget.json", "--out", tmp_path / "out", *options)
-        text = (tmp_path / "out" / "budget.json").read_text(encoding="utf-8")
-        return json.loads(text)["cells"][0]
+        result = json.loads((tmp_path / "out" / "budget.json").read_text(encoding="utf-8"))
+        return result["context"]["sampling"], result["cells"][0]
 
-    cell = measured_cell("--processes", "16")
-    assert len(cell["samples_seconds_per_iteration"]) >= 16  # more where they disagree
-    assert cell["stopping"] != "time budget"
-    cell = measured_cell("--processes", "16", "--max-seconds", "0.4")
-    assert len(cell["samples_seconds_per_iteration"]) < 16  # four, and those that settle a quarrel
+    sampling, cell = measured("--processes", "5")
+    assert sampling["max_seconds"] == 25
+    assert len(cell["samples_seconds_per_iteration"]) >= 5  # more where they disagree
+    sampling, cell = measured("--processes", "16", "--max-seconds", "0.4")
+    assert sampling["max_seconds"] == 0.4
+    # A sample takes 0.1 s or more: four, and those that settle a quarrel.
+    assert len(cell["samples_seconds_per_iteration"]) < 16
     assert cell["stopping"] == "time budget"
     # What a run will take, said beforehand, knows how long the processes may wait.
     plain, _ = run("run", tmp_path / "budget.json", "--dry-run", "--processes", "8")
@@ -228,9 +230,7 @@ def test_a_planted_slowdown_is_measured_and_stays_on_file(tmp_path: Path) -> Non
         run("run", experiment, "--out", tmp_path / name, *options, **variables)
         file = tmp_path / name / "calibration.json"
         results[name] = json.loads(file.read_text(encoding="utf-8"))
-    seconds = {n: r["cells"][0]["seconds_per_iteration"]["min"] for n, r in results.items()}
-    # Ten times as long; what is left below leaves room for a busy machine.
-    assert seconds["slower"] > 4 * seconds["plain"]
+    # That it is in the times: WorkerTest.APlantedSlowdownIsInEverySample.
     environment = results["slower"]["context"]["environment"]
     assert environment["variables"]["KMEANS_BENCH_PLANT_SLOWDOWN"] == "9"
     assert any("on purpose" in warning for warning in environment["warnings"])
@@ -283,12 +283,22 @@ def test_two_programs_take_turns_until_a_slowdown_is_shown(tmp_path: Path, tiny:
 
 
 def test_turns_end_with_the_time_and_go_on_when_resumed(tmp_path: Path, tiny: Path) -> None:
-    options = ["--out", tmp_path / "out", "--effect", "0.01%"]
-    run("compare", "--run", PROGRAM, PROGRAM, tiny, *options, "--minutes", "0.02")
     file = tmp_path / "out" / "new" / "tiny.json"
-    first = len(json.loads(file.read_text())["cells"][0]["samples_seconds_per_iteration"])
-    run("compare", "--run", PROGRAM, PROGRAM, tiny, *options, "--minutes", "0.02", "--resume")
-    assert len(json.loads(file.read_text())["cells"][0]["samples_seconds_per_iteration"]) > first
+
+    def processes_beyond(before: int, *more: str) -> int:
+        """So little time may suffice for none, where others have the processors."""
+        options = ["--out", tmp_path / "out", "--effect", "0.01%", *more]
+        for minutes in ("0.02", "0.2", "2", "20"):
+            run("compare", "--run", PROGRAM, PROGRAM, tiny, *options, "--minutes", minutes)
+            cells = json.loads(file.read_text())["cells"]
+            count = len(cells[0]["samples_seconds_per_iteration"]) if cells else 0
+            if count > before:
+                break
+            options = [*options, "--resume"]
+        assert count > before
+        return count
+
+    processes_beyond(processes_beyond(0), "--resume")
 
 
 def test_programs_that_take_no_turns_are_refused(tmp_path: Path, tiny: Path) -> None:
@@ -371,7 +381,7 @@ def test_the_neighbour_is_busy_about_half_of_the_time_and_says_so() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=300,
+        timeout=900,
     )
     assert re.fullmatch(
         r"neighbour: seed 3, \d+ bursts, busy \d+ s of \d+ s \(\d+ %\)\n", ended.stderr

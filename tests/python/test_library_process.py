@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-LONG = 120  # seconds: no test waits so long, unless something hangs
+LONG = 900  # seconds: no test waits so long, unless something hangs
 
 HEAD = """
 import os, sys, numpy as np, kmeans_exact as ke

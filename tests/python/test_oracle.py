@@ -187,7 +187,7 @@ def _fit(
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=900,
     )
     assert run.returncode == 0, f"{variant}: {run.stderr}"
     summary = json.loads(run.stdout.splitlines()[-1])

@@ -29,7 +29,7 @@ ENVIRONMENT = {
 
 
 def on_ranks(
-    size: int, *arguments: str | Path, timeout: float = 300, **environment: str
+    size: int, *arguments: str | Path, timeout: float = 900, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """With 0 ranks, without a launcher."""
     launcher = ["mpirun", "-n", str(size)] if size else []

@@ -66,7 +66,7 @@ def soak(tmp_path: Path, harm: str = "") -> tuple[subprocess.CompletedProcess, d
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     summary = tmp_path / "out" / "soak.json"
     return done, json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <string>
 #include <vector>
 
@@ -78,9 +77,9 @@ TEST(Pattern, IsBoundedInSizeAndDepth) {
   EXPECT_FALSE(list.found_in("cpu_simd/f32/uniform-900x8/k2/t1"));
 }
 
-/// Each of these keeps a matcher busy that tries one way after the other, some for ever.
+/// Each of these keeps a matcher busy that tries one way after the other, some for ever: then the
+/// time limit of CTest ends it. All of them take a tenth of a second.
 TEST(Pattern, TakesNoLongForHostileExpressions) {
-  const std::clock_t begin = std::clock();  // of the processor: others do not count
   std::string nested = "a";
   for (int i = 0; i < 49; ++i) nested = "(" + nested + "|b?)*";
   std::string optional;
@@ -92,8 +91,6 @@ TEST(Pattern, TakesNoLongForHostileExpressions) {
       EXPECT_FALSE(Pattern(text).found_in(kKey + std::string(100, 'a'))) << text;
     }
   }
-  // All of them take a tenth of a second; a slow machine under a sanitizer a hundred times that.
-  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 30);
 }
 
 }  // namespace

@@ -141,7 +141,9 @@ void expect_agreement(const RegisteredVariant& registered, Precision precision, 
   }
   variant->setup(problem);
   variant->reset(sample.centroids.data());
+  const auto begin = std::chrono::steady_clock::now();
   variant->step(4);
+  const std::chrono::duration<double> call = std::chrono::steady_clock::now() - begin;
   // Far from ties and converged: labels agree whichever centroids they belong to.
   const auto expected = reference_outcome(4);
   const auto outcome = fetch(*variant);
@@ -153,7 +155,7 @@ void expect_agreement(const RegisteredVariant& registered, Precision precision, 
   }
   ASSERT_TRUE(variant->remote_step_seconds().has_value());
   EXPECT_GT(*variant->remote_step_seconds(), 0);
-  EXPECT_LT(*variant->remote_step_seconds(), 60);
+  EXPECT_LE(*variant->remote_step_seconds(), call.count());
 
   variant->reset(sample.centroids.data());
   variant->step(4);
