@@ -123,7 +123,7 @@ ChildProcess::~ChildProcess() {
 std::string ChildProcess::wait_for_end() {
   int status = 0;
   pid_t got = waitpid(id_, &status, WNOHANG);
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (got == 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     got = waitpid(id_, &status, WNOHANG);
