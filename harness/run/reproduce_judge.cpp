@@ -71,17 +71,22 @@ bool is_a_limit(const std::string& problem) {
          problem.find("out of memory") != std::string::npos;
 }
 
-// Rows of a study that its own arithmetic made, and the variants of the suite that made others.
-std::vector<json> own_rows(const json& study, std::set<std::string>& variants) {
+// Rows of a study that its own arithmetic made, without what `varying` names, and the variants of the
+// suite and libraries that made others.
+std::vector<json> own_rows(const json& study, const json& varying, std::set<std::string>& others) {
   std::vector<json> rows;
   const json all = member(study, "rows");
   if (!all.is_array()) return rows;
   for (const auto& row : all) {
     const std::string by = text_of(member(row, "by"));
+    const std::string library = text_of(member(row, "library"));
     if (!by.empty() && is_variant(by)) {
-      variants.insert(by);
+      others.insert(by);
+    } else if (!library.empty()) {
+      others.insert(library);
     } else {
       rows.push_back(row);
+      for (const auto& key : varying) rows.back().erase(text_of(key));
     }
   }
   return rows;
@@ -237,9 +242,10 @@ Judgement judge_trace(const json& recorded, const json& here, bool promised,
 }
 
 Judgement judge_study(const json& recorded, const json& here) {
-  std::set<std::string> variants;
-  const auto before = own_rows(recorded, variants);
-  const auto now = own_rows(here, variants);
+  std::set<std::string> others;
+  const json varying = member(recorded, "varying");
+  const auto before = own_rows(recorded, varying, others);
+  const auto now = own_rows(here, varying, others);
   if (member(here, "status") != "ok") {
     return {Reproduced::differs, "ok on record, here " + shown(member(here, "status")) + ": " +
                                      shown(member(here, "reason"))};
@@ -259,9 +265,14 @@ Judgement judge_study(const json& recorded, const json& here) {
   if (findings != findings_here) {
     return {Reproduced::differs, "findings: " + object_difference(findings, findings_here)};
   }
-  if (variants.empty()) return {Reproduced::equal, ""};
-  return {Reproduced::equal,
-          "without the rows of " + joined({variants.begin(), variants.end()}, ", ")};
+  std::vector<std::string> left_out;
+  if (!others.empty()) {
+    left_out.push_back("the rows of " + joined({others.begin(), others.end()}, ", "));
+  }
+  if (varying.is_array() && !varying.empty()) {
+    left_out.emplace_back("times and what rests on a library's answer");
+  }
+  return {Reproduced::equal, left_out.empty() ? "" : "without " + joined(left_out, ", and ")};
 }
 
 }  // namespace kmeans

@@ -363,6 +363,7 @@ json assemble_study(const PlannedStudy& study, const json& recorded) {
               {"rows", json::array()},
               {"findings", json::object()},
               {"notes", json::array()},
+              {"varying", json::array()},
               {"seconds", nullptr}};
   if (study.task) {
     result["dataset"] = study.task->label;
@@ -371,7 +372,7 @@ json assemble_study(const PlannedStudy& study, const json& recorded) {
     result["k"] = study.task->shape.k;
     result["init"] = study.task->init;
   }
-  for (const char* key : {"status", "reason", "rows", "findings", "notes", "seconds"}) {
+  for (const char* key : {"status", "reason", "rows", "findings", "notes", "varying", "seconds"}) {
     if (recorded.contains(key)) result[key] = recorded.at(key);
   }
   return result;

@@ -103,6 +103,7 @@ nlohmann::json run_study(const StudyJob& job) {
           {"rows", output.rows},
           {"findings", output.findings},
           {"notes", output.notes},
+          {"varying", output.varying},
           {"seconds", taken.count()}};
 }
 

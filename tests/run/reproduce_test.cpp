@@ -185,6 +185,25 @@ TEST(Reproduce, RowsOfVariantsAreNotPartOfAStudysPromise) {
   EXPECT_THAT(judgement.detail, HasSubstr("cpu_naive"));
 }
 
+TEST(Reproduce, StudiesWithoutTimesAndRowsOfLibraries) {
+  const json own{{"way", "random"}, {"library", nullptr}, {"inertia", 5}, {"seconds", 0.1}};
+  const json theirs{{"way", "greedy"}, {"library", "scikit-learn"}, {"inertia", 4}, {"seconds", 9}};
+  json recorded = study_of({own, theirs}, {});
+  recorded["varying"] = {"seconds"};
+  json here = recorded;
+  here["rows"][0]["seconds"] = 0.2;
+  here["rows"][1]["inertia"] = nullptr;
+  const auto judgement = judge_study(recorded, here);
+  EXPECT_EQ(judgement.verdict, Reproduced::equal) << judgement.detail;
+  EXPECT_THAT(judgement.detail, HasSubstr("without the rows of scikit-learn"));
+  here["rows"][0]["inertia"] = 6;
+  EXPECT_EQ(judge_study(recorded, here).detail, "row 1 of 1: inertia: 5 on record, 6 here");
+  recorded.erase("varying");  // then a time is compared as every other number
+  here = recorded;
+  here["rows"][0]["seconds"] = 0.2;
+  EXPECT_EQ(judge_study(recorded, here).verdict, Reproduced::differs);
+}
+
 TEST(Reproduce, BuildAndMachineAreNamedWhereTheyDiffer) {
   const BuildInfo& build = build_info();
   json context{{"suite",
