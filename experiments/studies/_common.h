@@ -60,6 +60,13 @@ class Parameters {
     return list(key, known, [&](const JsonReader& one) { return one.one_of(known); });
   }
 
+  /// A list of names that the study looks at itself.
+  [[nodiscard]] std::vector<std::string> names(const std::string& key,
+                                               std::vector<std::string> fallback) {
+    return list(key, std::move(fallback),
+                [](const JsonReader& one) { return one.nonempty_text(); });
+  }
+
   void finish() const { given_.allow_only(asked_); }
 
  private:
