@@ -54,8 +54,8 @@ bool is_in_cache(const DatasetSpec& spec, ScalarType scalar, const std::filesyst
 /// Generates into memory, without the cache. Throws InputError for "file" and scikit-learn sets.
 Points generate(const DatasetSpec& spec, ScalarType scalar);
 
-/// How the first centroids are chosen: "first", "random:SEED", "rows:1,3,6,8", "kmeans++:SEED",
-/// "threshold:T" and "threshold-as-printed:T" (marinai2023: squared distance), or the path of a file
+/// How the first centroids are chosen: "first", "random:SEED", "rows:1,3,6,8", "kmeans++:SEED", "ward:SEED",
+/// "ward:SEED", "threshold:T" and "threshold-as-printed:T" (marinai2023: squared distance), or the path of a file
 /// with k x d coordinates.
 struct InitSpec {
   enum class Method {
@@ -63,6 +63,7 @@ struct InitSpec {
     random,
     rows,
     kmeans_plus_plus,
+    ward,
     threshold,
     threshold_as_printed,
     file

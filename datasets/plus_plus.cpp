@@ -11,6 +11,7 @@
 
 #include "datasets/random.h"
 #include "harness/exact_step.h"
+#include "harness/support/faster_seeding.h"
 
 namespace kmeans {
 namespace {
@@ -93,9 +94,8 @@ class PlainSeedDistances final : public SeedDistances<T> {
 
   void lower(const T* seeds, std::int64_t count, std::int64_t begin, std::int64_t end) override {
     for (std::int64_t i = begin; i < end; ++i) {
-      double& least = this->stale_[i];
       for (std::int64_t j = 0; j < count; ++j) {
-        least = std::min(least, squared(this->row(i), seeds + j * this->problem_.d));
+        this->offer(i, squared(this->row(i), seeds + j * this->problem_.d), j);
       }
     }
   }
@@ -121,7 +121,7 @@ std::unique_ptr<SeedDistances<T>> plain_seed_distances(const SeedingProblem<T>& 
 template <class T>
 std::unique_ptr<SeedDistances<T>> seed_distances(const SeedingProblem<T>& problem) {
   if constexpr (std::is_same_v<T, float>) {
-    if (const auto faster = faster_seed_distances()) return faster(problem);
+    if (const auto faster = faster_seeding().distances) return faster(problem);
   }
   return plain_seed_distances(problem);
 }

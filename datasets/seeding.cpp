@@ -13,6 +13,7 @@
 #include "datasets/plus_plus.h"
 #include "datasets/random.h"
 #include "datasets/readers.h"
+#include "datasets/ward.h"
 #include "harness/support/errors.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
@@ -22,7 +23,7 @@ namespace kmeans {
 namespace {
 
 constexpr const char* kForms =
-    "admitted: first, random:SEED, rows:1,3,6,8, kmeans++:SEED, threshold:T, "
+    "admitted: first, random:SEED, rows:1,3,6,8, kmeans++:SEED, ward:SEED, threshold:T, "
     "threshold-as-printed:T, or the path of a file";
 
 // A stream apart from those of the generators, so that a seed used for both gives unrelated numbers;
@@ -152,6 +153,10 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init) {
     }
     case InitSpec::Method::kmeans_plus_plus:
       return gather<T>(points, plus_plus_rows(seeding_problem<T>(points), k, init.seed));
+    case InitSpec::Method::ward: {
+      const auto centroids = ward_centroids(seeding_problem<T>(points), k, init.seed);
+      return make_points(centroids.data(), k, points.d());
+    }
     case InitSpec::Method::threshold:
     case InitSpec::Method::threshold_as_printed:
       return gather<T>(points, threshold_rows<T>(points, k, init));
@@ -173,9 +178,10 @@ InitSpec parse_init(const std::string& text) {
     init.method = InitSpec::Method::first;
     return init;
   }
-  if (method == "random" || method == "kmeans++") {
-    init.method =
-        method == "random" ? InitSpec::Method::random : InitSpec::Method::kmeans_plus_plus;
+  if (method == "random" || method == "kmeans++" || method == "ward") {
+    init.method = method == "random" ? InitSpec::Method::random
+                  : method == "ward" ? InitSpec::Method::ward
+                                     : InitSpec::Method::kmeans_plus_plus;
     if (has_argument && !parse_whole(argument, init.seed)) {
       throw InputError("initial centroids: '" + excerpt(argument) +
                        "' is not a seed; an integer in [0, 2^64) is needed, as in " + method +
@@ -203,8 +209,8 @@ InitSpec parse_init(const std::string& text) {
   if (text.empty() || (!path && !std::filesystem::exists(text, ignored))) {
     throw InputError("initial centroids: '" + valid_utf8(text) +
                      "' is neither a method nor a file; " +
-                     closest_names(method, {"first", "random", "rows", "kmeans++", "threshold",
-                                            "threshold-as-printed"}) +
+                     closest_names(method, {"first", "random", "rows", "kmeans++", "ward",
+                                            "threshold", "threshold-as-printed"}) +
                      " (" + kForms + ")");
   }
   init.method = InitSpec::Method::file;

@@ -44,7 +44,4 @@ kmeans_exact::Engine* KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64
   return kmeans_exact::make_engine(shape, iterations, threads, bytes);
 }
 
-kmeans_exact::SeedDistances* KMEANS_EXACT_SEED_DISTANCES(
-    const kmeans_exact::SeedingProblem& problem) {
-  return new kmeans::openmp::FilteredSeedDistances(problem);
-}
+kmeans::FasterSeeding KMEANS_EXACT_SEEDING() { return kmeans::openmp::seeding(); }

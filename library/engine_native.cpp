@@ -10,7 +10,4 @@ kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
   return kmeans_exact::make_engine(shape, iterations, threads, bytes);
 }
 
-kmeans_exact::SeedDistances* kmeans_exact_seed_distances_native(
-    const kmeans_exact::SeedingProblem& problem) {
-  return kmeans::faster_seed_distances()(problem).release();
-}
+kmeans::FasterSeeding kmeans_exact_seeding_native() { return kmeans::faster_seeding(); }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "datasets/plus_plus.h"
+#include "datasets/ward.h"
 #include "harness/support/parallel.h"
 #include "harness/verify/resolution.h"
 #include "library/engine.h"
@@ -22,6 +23,7 @@ namespace kmeans_exact {
 namespace {
 
 using kmeans_exact_surroundings::Between;
+using SeedingProblem = kmeans::SeedingProblem<float>;
 
 constexpr int kMaxThreads = 4096;
 // Iterations that a call is expected to take where it stops by itself.
@@ -30,7 +32,7 @@ constexpr std::int64_t kUntilSettled = 50;
 struct Level {
   const char* name;
   Engine* (*make)(const kmeans::Shape&, std::int64_t iterations, int threads, double& bytes);
-  SeedDistances* (*seed_distances)(const SeedingProblem&);
+  kmeans::FasterSeeding (*seeding)();
   bool (*runs_here)();
 };
 
@@ -42,7 +44,9 @@ const Level kLevels[] = {
 const Level& level_of_this_processor() {
   static const Level* const chosen = [] {
     for (const Level& level : kLevels) {
-      if (level.runs_here()) return &level;
+      if (!level.runs_here()) continue;
+      kmeans::faster_seeding() = level.seeding();
+      return &level;
     }
     throw std::runtime_error("kmeans_exact was not built for this processor");
   }();
@@ -187,6 +191,26 @@ Result run_until_settled(Engine& engine, std::int64_t iterations, std::int64_t a
   return result;
 }
 
+/// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
+template <class Choose>
+void choose(const float* points, const kmeans::Shape& shape, const std::int64_t* weights,
+            int threads, double bytes, const Choose& chosen_from) {
+  const auto [n, d, k, precision] = shape;
+  check_sizes(n, d, k);
+  require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
+  if (weights != nullptr) check_weights(weights, n);
+  const kmeans_exact_surroundings::DefaultModes modes;
+  level_of_this_processor();
+  SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
+  problem.threads = checked_threads(threads);
+  problem.max_abs = largest_of("point", points, n, d, problem.threads);
+  try {
+    chosen_from(problem);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory(shape, bytes);
+  }
+}
+
 }  // namespace
 
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
@@ -259,23 +283,25 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                     std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
                     const std::function<void()>& between) {
-  check_sizes(n, d, k);
-  require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
-  if (weights != nullptr) check_weights(weights, n);
-  const kmeans_exact_surroundings::DefaultModes modes;
-  SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
-  problem.threads = checked_threads(threads);
-  problem.max_abs = largest_of("point", points, n, d, problem.threads);
-  try {
-    const std::unique_ptr<SeedDistances> distances(
-        level_of_this_processor().seed_distances(problem));
-    for (const std::int64_t row : kmeans::plus_plus_rows(problem, k, seed, *distances, between)) {
+  // A squared distance a point, sums of some, and the points that threads look at.
+  const double bytes = 8.1 * static_cast<double>(n);
+  choose(points, {n, d, k}, weights, threads, bytes, [&](const SeedingProblem& problem) {
+    for (const std::int64_t row : kmeans::plus_plus_rows(problem, k, seed, between)) {
       centroids = std::copy_n(points + row * d, d, centroids);
     }
-  } catch (const std::bad_alloc&) {
-    // A squared distance a point, sums of some, and the points that threads look at.
-    throw OutOfMemory({n, d, k, kmeans::Precision::f32}, 8.1 * static_cast<double>(n));
-  }
+  });
+}
+
+void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
+               const std::function<void()>& between) {
+  // A label a point as well, and cells.
+  const double bytes = 12.1 * static_cast<double>(n) +
+                       40 * static_cast<double>(d) * static_cast<double>(kmeans::ward_seeds(n, k));
+  choose(points, {n, d, k}, weights, threads, bytes, [&](const SeedingProblem& problem) {
+    const auto chosen = kmeans::ward_centroids(problem, k, seed, between);
+    std::copy(chosen.begin(), chosen.end(), centroids);
+  });
 }
 
 std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }

@@ -71,6 +71,12 @@ void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::in
                     std::uint64_t seed, float* centroids, const std::int64_t* weights = nullptr,
                     int threads = 0, const std::function<void()>& between = {});
 
+/// A better start than k-means++, of Ward's merged cells (docs/seeding.md): writes k x d centroids, those of the
+/// suite's `ward:SEED`. All else is as for seed_plus_plus().
+void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               std::uint64_t seed, float* centroids, const std::int64_t* weights = nullptr,
+               int threads = 0, const std::function<void()>& between = {});
+
 /// The instructions that lloyd() uses here: "native" for the processor that it was built on, else the
 /// best of the levels that were built, "x86-64-v4", "x86-64-v3", "x86-64".
 const char* instructions();

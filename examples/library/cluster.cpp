@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
   std::ifstream(argv[1], std::ios::binary)
       .read(reinterpret_cast<char*>(points.data()), n * d * sizeof(float));
   try {
-    kmeans_exact::seed_plus_plus(points.data(), n, d, k, 1, centroids.data());
+    kmeans_exact::seed_ward(points.data(), n, d, k, 1, centroids.data());
     const kmeans_exact::Result result = kmeans_exact::lloyd(
         points.data(), n, d, k, centroids.data(), labels.data(), 300, kmeans_exact::Stop::labels);
     std::printf("%s: %lld iterations, %s\n", kmeans_exact::instructions(),

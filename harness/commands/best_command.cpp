@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "datasets/ward.h"
 #include "harness/commands/best_table.h"
 #include "harness/commands/csv_options.h"
 #include "harness/commands/surroundings.h"
@@ -53,7 +54,7 @@ constexpr double kShareOfLook = 0.1;  // of the budget: for others at work; twic
 constexpr double kToFinish = 0.3;     // seconds: for the table
 // Coordinates and multiply-adds in a second of one thread: a little slower than they are.
 constexpr double kGenerationRate = 2e7;
-constexpr double kSeedingRate = 2e9;
+constexpr double kSeedingRate = 4e9;
 constexpr double kShareOfSeeding = 0.05;
 constexpr double kShareOfPlugins = 0.5;  // until they have said what they are
 
@@ -107,10 +108,14 @@ std::pair<std::int64_t, std::int64_t> size_of(const BestOptions& options,
   return {n, d};
 }
 
-/// k-means++ as `fit` has it, unless that alone would take much of the budget.
-std::string suitable_init(const BestOptions& options, double n, double d, int threads) {
-  const double seeding = n * d * static_cast<double>(options.problem.k) / (kSeedingRate * threads);
-  return seeding <= kShareOfSeeding * options.seconds ? "kmeans++:1" : "random:1";
+/// The start that `fit` has, unless that alone would take much of the budget.
+std::string suitable_init(const BestOptions& options, std::int64_t n, double d, int threads) {
+  const auto seeds = static_cast<double>(ward_seeds(n, options.problem.k));
+  // Every point from every seed, and three times every seed from every other in float64.
+  const double products = d * seeds * (static_cast<double>(n) + 18 * seeds);
+  const bool short_enough =
+      products <= kShareOfSeeding * options.seconds * kSeedingRate * threads;
+  return short_enough ? "ward:1" : "random:1";
 }
 
 std::vector<Precision> precisions_of(const BestOptions& options) {
@@ -407,7 +412,7 @@ int run_best(BestOptions options) {
   const auto [n, d] = size_of(options, plan_options);
   if (options.problem.init.empty()) {
     options.problem.init =
-        suitable_init(options, static_cast<double>(n), static_cast<double>(d), threads);
+        suitable_init(options, n, static_cast<double>(d), threads);
   }
   PlannedBest planned = plan_within_budget(options, variants, plan_options);
   refuse_hopeless(planned, options, threads);
@@ -457,7 +462,7 @@ void add_problem_options(CLI::App& command, BestProblem& problem) {
       ->capture_default_str();
   add_csv_options(command, problem.csv);
   command.add_option("--init", problem.init,
-                     "First centroids, as for `fit` [kmeans++:1, or random:1\nwhere seeding would "
+                     "First centroids, as for `fit` [ward:1, or random:1 where\nthat would "
                      "take much of the budget]");
 }
 

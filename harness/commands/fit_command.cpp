@@ -29,6 +29,7 @@
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
 #include "harness/variants/plugins.h"
+#include "harness/verify/ranked_seeding.h"
 #include "harness/verify/ranked_variant.h"
 #include "harness/verify/resolution.h"
 #include "harness/verify/session.h"
@@ -55,7 +56,7 @@ struct FitOptions {
   std::string variant = default_variant();
   bool variant_is_chosen = false;
   std::string precision;
-  std::string init = "kmeans++:1";
+  std::string init = "ward:1";
   std::int64_t iterations = 0;
   std::string stop;
   int threads = 0;
@@ -352,17 +353,17 @@ std::string out_of_memory(const RegisteredVariant& registered, const Shape& shap
   return text + "; --variant " + kOfLittleMemory + " takes the points block by block";
 }
 
-/// Seeds that ranks choose together, where each of them can read its rows: they are rows by number then.
+/// Those of ranks are chosen by all of them, where each can read its rows.
 template <class T>
-InitSpec chosen_by_ranks(const Problem<T>& problem, const InitSpec& init) {
+Points first_centroids(const FitOptions& options, const Problem<T>& problem, const Points& points,
+                       const InitSpec& init) {
   Communicator& ranks = process_ranks();
-  if (ranks.size() == 1 || problem.points_file.empty()) return init;
-  if (init.method != InitSpec::Method::kmeans_plus_plus) return init;
-  InitSpec rows{};
-  rows.method = InitSpec::Method::rows;
-  rows.rows = seed_by_ranks(ranks, problem.points_file, problem.shape.k, init.seed, problem.max_abs,
-                            problem.threads);
-  return rows;
+  if (ranks.size() == 1 || problem.points_file.empty() || !ranks_choose<T>(init)) {
+    return initial_centroids(points, options.k, init);
+  }
+  const auto centroids = seed_by_ranks(ranks, problem.points_file, options.k, options.init,
+                                       problem.max_abs, problem.threads);
+  return make_points(centroids.data(), options.k, points.d());
 }
 
 /// `available`: bytes of memory before the points were read.
@@ -381,7 +382,7 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
-  const Points initial = initial_centroids(points, options.k, chosen_by_ranks(problem, init));
+  const Points initial = first_centroids(options, problem, points, init);
   try {
     Session<T> session(registered, problem, initial.data<T>());
     return fit_session(options, session);
@@ -469,10 +470,10 @@ void add_fit_command(CLI::App& app, Action& action) {
       fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
           ->capture_default_str();
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
-  fit->add_option(
-         "--init", options->init,
-         "first, random:SEED, rows:I,J,..., kmeans++:SEED, threshold:T, threshold-as-printed:T, or "
-         "a file of k x d")
+  fit->add_option("--init", options->init,
+                  "first, random:SEED, rows:I,J,..., kmeans++:SEED, ward:SEED, threshold:T, "
+                  "threshold-as-printed:T, or "
+                  "a file of k x d")
       ->capture_default_str();
   fit->add_option("--iterations", options->iterations,
                   "Exactly this many (at most this many with --stop); default: until no label "

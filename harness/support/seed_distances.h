@@ -2,7 +2,7 @@
 //
 // What k-means++ (docs/seeding.md, datasets/plus_plus.h) asks of all points at once: squared distances from
 // the seeds, and the bars that darts are thrown at. Header-only. A backend that forms distances faster
-// derives from SeedDistances and says so to faster_seed_distances(); the bits are the same.
+// derives from SeedDistances (harness/support/faster_seeding.h).
 #pragma once
 
 #include <algorithm>
@@ -27,12 +27,16 @@ struct SeedingProblem {
   int threads = 1;
 };
 
+template <class T>
+std::int64_t weight_of(const SeedingProblem<T>& problem, std::int64_t i) {
+  return problem.weights == nullptr ? 1 : problem.weights[i];
+}
+
 /// Where a dart has come down.
 template <class T>
 struct Dart {
   std::int64_t row = 0;
-  std::int64_t weight = 1;
-  std::uint64_t height = 0;  ///< Below which the row's bar must still reach.
+  std::uint64_t height = 0;  ///< In one of its row's w equal bars.
   double stale = 0;          ///< The row's S.
   const T* point = nullptr;  ///< d; until the next dart is located.
 };
@@ -52,13 +56,16 @@ class SeedingBoard {
   /// that have a weight. Before the first pass every S is 1.
   virtual double pass(const std::function<void()>& between) = 0;
 
-  /// From now on a row's bar is w * floor(S * scale) high. Returns the sum of all bars, below 2^63.
+  /// Before the first pass: passes are to know, too, which seed is the nearest.
+  virtual void keep_nearest() = 0;
+
+  /// From now on a row has w bars of floor(S * scale). Returns the sum of all bars, below 2^63.
   virtual std::uint64_t weigh(double scale) = 0;
 
   /// The dart at `position` of all bars laid end to end; position < weigh().
   virtual Dart<T> locate(std::uint64_t position) = 0;
 
-  /// Does the dart hit what is left of its row's bar, all seeds considered?
+  /// Does the dart hit what is left of its bar, all seeds considered?
   [[nodiscard]] virtual bool hits(const Dart<T>& dart) const = 0;
 
   /// The dart's row is a seed.
@@ -83,6 +90,11 @@ class SeedDistances : public SeedingBoard<T> {
     return largest;
   }
 
+  void keep_nearest() final { nearest_.resize(problem_.n); }
+  /// Only after keep_nearest() and a pass: the number of the nearest seed, in the order in which they were
+  /// added; the lowest on a tie.
+  [[nodiscard]] const std::vector<std::int32_t>& nearest() const { return nearest_; }
+
   std::uint64_t weigh(double scale) final {
     scale_ = scale;
     for_blocks(problem_.n, problem_.threads,
@@ -90,7 +102,7 @@ class SeedDistances : public SeedingBoard<T> {
                  for (std::int64_t slice = begin; slice < end; slice += kSlice) {
                    std::uint64_t sum = 0;
                    const std::int64_t last = std::min(end, slice + kSlice);
-                   for (std::int64_t i = slice; i < last; ++i) sum += bar(weight(i), stale_[i]);
+                   for (std::int64_t i = slice; i < last; ++i) sum += weight(i) * bar(stale_[i]);
                    sums_[slice / kSlice + 1] = sum;
                  }
                });
@@ -104,14 +116,15 @@ class SeedDistances : public SeedingBoard<T> {
     const auto slice = static_cast<std::int64_t>(after - sums_.begin()) - 1;
     position -= sums_[slice];
     for (std::int64_t i = slice * kSlice;; ++i) {
-      const std::uint64_t height = bar(weight(i), stale_[i]);
-      if (position < height) return {i, weight(i), position, stale_[i], row(i)};
-      position -= height;
+      const std::uint64_t height = bar(stale_[i]);
+      const std::uint64_t all = weight(i) * height;
+      if (position < all) return {i, position % height, stale_[i], row(i)};
+      position -= all;
     }
   }
 
   [[nodiscard]] bool hits(const Dart<T>& dart) const final {
-    return dart.height < bar(dart.weight, std::min(dart.stale, from_recent(dart.point)));
+    return dart.height < bar(std::min(dart.stale, from_recent(dart.point)));
   }
 
   void add(const Dart<T>& dart) final {
@@ -123,9 +136,15 @@ class SeedDistances : public SeedingBoard<T> {
   /// Before lower() is called, on many threads, for all points: these are the seeds (count x d).
   virtual void begin_pass(const T* /*seeds*/, std::int64_t /*count*/) {}
 
-  /// A range of at most kBlock points: S becomes the squared distance from the nearest of these seeds, where
-  /// that is less.
+  /// A range of at most kBlock points: offers each its nearest of these seeds, unless that is no nearer than S.
   virtual void lower(const T* seeds, std::int64_t count, std::int64_t begin, std::int64_t end) = 0;
+
+  /// Of seed `number` of those of lower(); of several at one distance the lowest first.
+  void offer(std::int64_t i, double squared, std::int64_t number) {
+    if (!(squared < stale_[i])) return;
+    stale_[i] = squared;
+    if (!nearest_.empty()) nearest_[i] = static_cast<std::int32_t>(passed_ + number);
+  }
 
   /// A recent seed more.
   virtual void added(const T* /*seed*/) {}
@@ -146,19 +165,18 @@ class SeedDistances : public SeedingBoard<T> {
   static constexpr std::int64_t kSlice = 256;   // points that share a sum; kBlock is a multiple
   static constexpr std::int64_t kAtOnce = 512;  // seeds that a cache holds
 
-  [[nodiscard]] std::int64_t weight(std::int64_t i) const {
-    return problem_.weights == nullptr ? 1 : problem_.weights[i];
+  [[nodiscard]] std::uint64_t weight(std::int64_t i) const {
+    return static_cast<std::uint64_t>(weight_of(problem_, i));
   }
 
-  [[nodiscard]] std::uint64_t bar(std::int64_t weight, double squared) const {
-    const auto height = static_cast<std::int64_t>(squared * scale_);
-    return static_cast<std::uint64_t>(height) * static_cast<std::uint64_t>(weight);
+  [[nodiscard]] std::uint64_t bar(double squared) const {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(squared * scale_));
   }
 
   double lower_all(const T* seeds, std::int64_t count) {
     begin_pass(seeds, count);
     std::vector<double> largest(block_count(problem_.n));
-    const bool first = !passed_;
+    const bool first = passed_ == 0;
     for_blocks(problem_.n, problem_.threads,
                [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
                  if (first) {
@@ -172,23 +190,18 @@ class SeedDistances : public SeedingBoard<T> {
                  }
                  largest[block] = most;
                });
-    passed_ = true;
+    passed_ += count;
     return largest.empty() ? 0 : *std::max_element(largest.begin(), largest.end());
   }
 
   std::vector<std::uint64_t> sums_;  // of the bars before each slice
   double scale_ = 1;
-  bool passed_ = false;
+  std::int64_t passed_ = 0;  // seeds that passes have taken into account
+  std::vector<std::int32_t> nearest_;
 };
 
-/// Makes the fastest of this program, on float32 points.
+/// On float32 points.
 using SeedDistancesFactory =
     std::unique_ptr<SeedDistances<float>> (*)(const SeedingProblem<float>& problem);
-
-/// Set by a backend before main() begins; null: there is none but the plain one.
-inline SeedDistancesFactory& faster_seed_distances() {
-  static SeedDistancesFactory factory = nullptr;
-  return factory;
-}
 
 }  // namespace kmeans

@@ -8,6 +8,7 @@
 
 #include "datasets/plus_plus.h"
 #include "datasets/points.h"
+#include "datasets/ward.h"
 
 namespace kmeans {
 
@@ -42,9 +43,17 @@ template class RankedBoard<float>;
 template class RankedBoard<double>;
 
 template <class T>
-std::vector<std::int64_t> plus_plus_rows_of_ranks(Communicator& ranks, const std::string& file,
-                                                  std::int64_t k, std::uint64_t seed, T max_abs,
-                                                  int threads) {
+bool ranks_choose(const InitSpec& init) {
+  return init.method == InitSpec::Method::kmeans_plus_plus ||
+         (init.method == InitSpec::Method::ward && std::is_same_v<T, float>);
+}
+
+template bool ranks_choose<float>(const InitSpec&);
+template bool ranks_choose<double>(const InitSpec&);
+
+template <class T>
+std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
+                                  const InitSpec& init, T max_abs, int threads) {
   LoadOptions as_stored;
   as_stored.format = FileFormat::npy;
   as_stored.scalar = scalar_of<T>;
@@ -57,15 +66,30 @@ std::vector<std::int64_t> plus_plus_rows_of_ranks(Communicator& ranks, const std
   SeedingProblem<T> own = whole;
   own.points += first * own.d;
   own.n = first_row(whole.n, ranks.rank() + 1, ranks.size()) - first;
-  const auto own_board = seed_distances(own);
-  RankedBoard<T> board(ranks, *own_board, first, own.d);
-  return plus_plus_rows(whole, k, seed, board);
+  if constexpr (std::is_same_v<T, float>) {
+    if (init.method == InitSpec::Method::ward) {
+      const auto distances = seed_distances(own);
+      RankedBoard<float> board(ranks, *distances, first, own.d);
+      WardPart part{whole, own, *distances, board, [&](std::int64_t* values, std::int64_t count) {
+                      ranks.all_reduce_sum(values, count);
+                    }};
+      auto centroids = ward_centroids(part, k, init.seed);
+      if (!centroids.empty()) return centroids;
+    }
+  }
+  const auto distances = seed_distances(own);
+  RankedBoard<T> board(ranks, *distances, first, own.d);
+  std::vector<T> centroids;
+  for (const auto row : plus_plus_rows(whole, k, init.seed, board)) {
+    const T* point = whole.points + row * whole.d;
+    centroids.insert(centroids.end(), point, point + whole.d);
+  }
+  return centroids;
 }
 
-template std::vector<std::int64_t> plus_plus_rows_of_ranks(Communicator&, const std::string&,
-                                                           std::int64_t, std::uint64_t, float, int);
-template std::vector<std::int64_t> plus_plus_rows_of_ranks(Communicator&, const std::string&,
-                                                           std::int64_t, std::uint64_t, double,
-                                                           int);
+template std::vector<float> centroids_by_ranks(Communicator&, const std::string&, std::int64_t,
+                                               const InitSpec&, float, int);
+template std::vector<double> centroids_by_ranks(Communicator&, const std::string&, std::int64_t,
+                                                const InitSpec&, double, int);
 
 }  // namespace kmeans

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// k-means++ on points that ranks share (docs/seeding.md). Every rank plays the whole game, on a board of which
-// it holds its own rows: what it needs of the others are sums and darts, so all come to the same seeds.
+// Seeds of points that ranks share (docs/seeding.md). Every rank plays the whole game, on a board of which it
+// holds its own rows: what it needs of the others are sums and darts, so all come to the same seeds.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
+#include "datasets/dataset.h"
 #include "harness/communicator.h"
 #include "harness/support/seed_distances.h"
 
@@ -24,6 +26,7 @@ class RankedBoard final : public SeedingBoard<T> {
   double pass(const std::function<void()>& between) override {
     return ranks_.all_reduce_max(own_.pass(between));
   }
+  void keep_nearest() override { own_.keep_nearest(); }
   std::uint64_t weigh(double scale) override;
   Dart<T> locate(std::uint64_t position) override;
   [[nodiscard]] bool hits(const Dart<T>& dart) const override { return own_.hits(dart); }
@@ -37,10 +40,14 @@ class RankedBoard final : public SeedingBoard<T> {
   std::vector<T> point_;             // of the last dart
 };
 
-/// All ranks, on the rows that each of them reads from this npy file; `max_abs` is that of all rows.
+/// What ranks can choose together: kmeans++, and ward of float32 points.
 template <class T>
-std::vector<std::int64_t> plus_plus_rows_of_ranks(Communicator& ranks, const std::string& file,
-                                                  std::int64_t k, std::uint64_t seed, T max_abs,
-                                                  int threads);
+bool ranks_choose(const InitSpec& init);
+
+/// All ranks, on the rows that each of them reads from this npy file: k x d centroids, as
+/// initial_centroids() gives them. ranks_choose(init); `max_abs` is that of all rows.
+template <class T>
+std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
+                                  const InitSpec& init, T max_abs, int threads);
 
 }  // namespace kmeans

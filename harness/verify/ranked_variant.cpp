@@ -172,12 +172,12 @@ T survey_own_rows(Communicator& ranks, const std::string& file, int threads) {
 
 /// What seed_by_ranks() tells of, on this rank.
 template <class T>
-std::vector<std::int64_t> seed_with_others(Communicator& ranks, const nlohmann::json& description) {
+std::vector<T> seed_with_others(Communicator& ranks, const nlohmann::json& description) {
   const double max_abs = description.at("max_abs");
-  return plus_plus_rows_of_ranks(ranks, description.at("file").get<std::string>(),
-                                 description.at("k").get<std::int64_t>(),
-                                 description.at("seed").get<std::uint64_t>(),
-                                 static_cast<T>(max_abs), description.at("threads").get<int>());
+  return centroids_by_ranks(ranks, description.at("file").get<std::string>(),
+                            description.at("k").get<std::int64_t>(),
+                            parse_init(description.at("init").get<std::string>()),
+                            static_cast<T>(max_abs), description.at("threads").get<int>());
 }
 
 /// The inertia and loss of a whole are added up in blocks of kBlock rows, as quality_of() does. A rank
@@ -608,23 +608,22 @@ template float survey_rows(Communicator&, const std::string&, int);
 template double survey_rows(Communicator&, const std::string&, int);
 
 template <class T>
-std::vector<std::int64_t> seed_by_ranks(Communicator& ranks, const std::string& file,
-                                        std::int64_t k, std::uint64_t seed, T max_abs,
-                                        int threads) {
+std::vector<T> seed_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
+                             const std::string& init, T max_abs, int threads) {
   const Precision precision = sizeof(T) == 8 ? Precision::f64 : Precision::f32;
   const nlohmann::json description{
       {"file", file}, {"precision", to_string(precision)},       {"k", k},
-      {"seed", seed}, {"max_abs", static_cast<double>(max_abs)}, {"threads", threads}};
+      {"init", init}, {"max_abs", static_cast<double>(max_abs)}, {"threads", threads}};
   give(ranks, Task::seed, 0, description);
-  std::vector<std::int64_t> rows;
-  or_abort(ranks, [&] { rows = seed_with_others<T>(ranks, description); });
-  return rows;
+  std::vector<T> centroids;
+  or_abort(ranks, [&] { centroids = seed_with_others<T>(ranks, description); });
+  return centroids;
 }
 
-template std::vector<std::int64_t> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
-                                                 std::uint64_t, float, int);
-template std::vector<std::int64_t> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
-                                                 std::uint64_t, double, int);
+template std::vector<float> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
+                                          const std::string&, float, int);
+template std::vector<double> seed_by_ranks(Communicator&, const std::string&, std::int64_t,
+                                           const std::string&, double, int);
 
 void dismiss_ranks(Communicator& ranks, int exit_code) { give(ranks, {Task::end, 0, exit_code}); }
 

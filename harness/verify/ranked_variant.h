@@ -83,11 +83,12 @@ extern template class RankedVariant<double>;
 template <class T>
 T survey_rows(Communicator& ranks, const std::string& file, int threads);
 
-/// Rank 0: the rows of kmeans++:SEED, by all ranks on their rows of a npy file that survey_rows() has looked
-/// through. A rank that cannot read it, or has too little memory, ends all.
+/// Rank 0: k x d initial centroids by a method that ranks_choose() (harness/verify/ranked_seeding.h), of all
+/// ranks on their rows of a npy file that survey_rows() has looked through. A rank that cannot read it, or has
+/// too little memory, ends all.
 template <class T>
-std::vector<std::int64_t> seed_by_ranks(Communicator& ranks, const std::string& file,
-                                        std::int64_t k, std::uint64_t seed, T max_abs, int threads);
+std::vector<T> seed_by_ranks(Communicator& ranks, const std::string& file, std::int64_t k,
+                             const std::string& init, T max_abs, int threads);
 
 /// All ranks: were they started with the same words? Throws InputError, on every rank.
 void expect_same_start(Communicator& ranks, const std::string& words);

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "harness/exact_step.h"
+#include "harness/support/faster_seeding.h"
 #include "harness/support/seed_distances.h"
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
@@ -89,19 +90,19 @@ class GrowingSeeds {
 /// A point and the seed that may have come nearest to it.
 struct NearSeed {
   std::int64_t row;
-  const float* seed;
+  std::int64_t seed;
 };
 
 /// Squared distances of kCount pairs by the exact step's formula: the sums, whose order is fixed, do not wait
 /// for each other.
 template <int kCount>
-inline void squared_distances(const float* points, const NearSeed* pairs, std::int64_t d,
-                              double* out) {
+inline void squared_distances(const float* points, const float* seeds, const NearSeed* pairs,
+                              std::int64_t d, double* out) {
   double sums[kCount] = {};
   for (std::int64_t t = 0; t < d; ++t) {
     unrolled<kCount>([&](auto p) __attribute__((always_inline)) {
-      const double difference =
-          static_cast<double>(points[pairs[p].row * d + t]) - static_cast<double>(pairs[p].seed[t]);
+      const double difference = static_cast<double>(points[pairs[p].row * d + t]) -
+                                static_cast<double>(seeds[pairs[p].seed * d + t]);
       const double product = difference * difference;
       sums[p] = sums[p] + product;
     });
@@ -158,19 +159,19 @@ class FilteredSeedDistances final : public SeedDistances<float> {
     pairs.reserve(kBlock * (count <= kFew ? count : 1));
     if (count <= kFew) {
       for (std::int64_t i = begin; i < end; ++i) {
-        for (std::int64_t j = 0; j < count; ++j) pairs.push_back({i, seeds + j * problem_.d});
+        for (std::int64_t j = 0; j < count; ++j) pairs.push_back({i, j});
       }
     } else {
       AlignedArray<float> framed(kPoints * problem_.d);
       for (std::int64_t i = begin; i < end; i += kPoints) {
-        filter(seeds, i, std::min<std::int64_t>(kPoints, end - i), framed.data(), pairs);
+        filter(i, std::min<std::int64_t>(kPoints, end - i), framed.data(), pairs);
       }
     }
-    lower_by(pairs);
+    lower_by(seeds, pairs);
   }
 
   /// Appends the points from `first` on to which one of the seeds may be nearer than all before.
-  void filter(const float* seeds, std::int64_t first, std::int64_t count, float* framed,
+  void filter(std::int64_t first, std::int64_t count, float* framed,
               std::vector<NearSeed>& pairs) const {
     const std::int64_t d = problem_.d;
     std::array<const float*, kPoints> points;
@@ -197,7 +198,7 @@ class FilteredSeedDistances final : public SeedDistances<float> {
       if (result.nearest + squares[p] - margin > before) continue;
       const bool decided = margin < static_cast<double>(result.second) - result.nearest;
       const std::int32_t label = decided ? result.label : float64_seeds_.nearest(row(first + p));
-      pairs.push_back({first + p, seeds + label * d});
+      pairs.push_back({first + p, label});
     }
   }
 
@@ -213,23 +214,24 @@ class FilteredSeedDistances final : public SeedDistances<float> {
     return std::accumulate(sums.begin(), sums.end(), 0.0);
   }
 
-  void lower_by(const std::vector<NearSeed>& pairs) {
+  void lower_by(const float* seeds, const std::vector<NearSeed>& pairs) {
     constexpr int kPairs = 8;
     const auto count = static_cast<std::int64_t>(pairs.size());
     std::array<double, kPairs> distances;
     std::int64_t first = 0;
     for (; first + kPairs <= count; first += kPairs) {
-      squared_distances<kPairs>(problem_.points, pairs.data() + first, problem_.d,
+      squared_distances<kPairs>(problem_.points, seeds, pairs.data() + first, problem_.d,
                                 distances.data());
-      for (int p = 0; p < kPairs; ++p) lower_one(pairs[first + p].row, distances[p]);
+      for (int p = 0; p < kPairs; ++p) {
+        offer(pairs[first + p].row, distances[p], pairs[first + p].seed);
+      }
     }
     for (; first < count; ++first) {
-      squared_distances<1>(problem_.points, pairs.data() + first, problem_.d, distances.data());
-      lower_one(pairs[first].row, distances[0]);
+      squared_distances<1>(problem_.points, seeds, pairs.data() + first, problem_.d,
+                           distances.data());
+      offer(pairs[first].row, distances[0], pairs[first].seed);
     }
   }
-
-  void lower_one(std::int64_t i, double squared) { stale_[i] = std::min(stale_[i], squared); }
 
   Frame<float> frame_;
   Panels panels_;
@@ -238,4 +240,19 @@ class FilteredSeedDistances final : public SeedDistances<float> {
   GrowingSeeds growing_;
 };
 
+/// Unnamed on purpose: compiled with different options.
+namespace {
+
+struct OwnRegisters;
+
+inline FasterSeeding seeding() {
+  return {.distances =
+              [](const SeedingProblem<float>& problem) {
+                return std::unique_ptr<SeedDistances<float>>(
+                    std::make_unique<FilteredSeedDistances>(problem));
+              },
+          .merge_costs = BlockedMergeCosts<OwnRegisters>::make};
+}
+
+}  // namespace
 }  // namespace kmeans::openmp

@@ -78,16 +78,17 @@ nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& points, const Matrix&
   return owned(std::move(labels), n);
 }
 
-nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t k,
-                                             std::uint64_t seed,
-                                             const std::optional<Weights>& weights, int threads) {
+/// By one of the two functions of this form.
+template <auto seed_by>
+nb::ndarray<nb::numpy, float> seeds(const Matrix& points, std::int64_t k, std::uint64_t seed,
+                                    const std::optional<Weights>& weights, int threads) {
   const auto n = static_cast<std::int64_t>(points.shape(0));
   const auto d = static_cast<std::int64_t>(points.shape(1));
   std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * points.shape(1)]);
   {
     const nb::gil_scoped_release released;
-    kmeans_exact::seed_plus_plus(points.data(), n, d, k, seed, centroids.get(),
-                                 weights ? weights->data() : nullptr, threads, look_for_signals);
+    seed_by(points.data(), n, d, k, seed, centroids.get(), weights ? weights->data() : nullptr,
+            threads, look_for_signals);
   }
   return owned(std::move(centroids), k, d);
 }
@@ -97,8 +98,10 @@ nb::ndarray<nb::numpy, float> seed_plus_plus(const Matrix& points, std::int64_t 
 NB_MODULE(_engine, module) {
   module.def("lloyd", &lloyd);
   module.def("nearest", &nearest);
-  module.def("seed_plus_plus", &seed_plus_plus, nb::arg(), nb::arg(), nb::arg(), nb::arg().none(),
-             nb::arg());
+  module.def("seed_plus_plus", &seeds<&kmeans_exact::seed_plus_plus>, nb::arg(), nb::arg(),
+             nb::arg(), nb::arg().none(), nb::arg());
+  module.def("seed_ward", &seeds<&kmeans_exact::seed_ward>, nb::arg(), nb::arg(), nb::arg(),
+             nb::arg().none(), nb::arg());
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);
   module.def("version", &kmeans_exact::version);

@@ -88,7 +88,7 @@ class Planted final : public SeedDistances<float> {
   void lower(const float* seeds, std::int64_t count, std::int64_t begin,
              std::int64_t end) override {
     for (std::int64_t i = begin; i < end; ++i) {
-      stale_[i] = std::min(stale_[i], least(row(i), seeds, count));
+      offer(i, least(row(i), seeds, count), 0);
       if (error_ == Error::stale_too_low && i % 2 == 0) stale_[i] *= 0.75;
     }
   }

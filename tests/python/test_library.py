@@ -63,7 +63,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     # Only the public names can be seen.
     (archive,) = prefix.rglob("libkmeans_exact.a")
     names = [line for line in run("nm", "-C", "--defined-only", "-g", archive).splitlines() if line]
-    assert len(names) == 7  # the object, and six functions
+    assert len(names) == 8  # the object, and seven functions
     assert all("kmeans_exact" in name for name in names)
 
     release = "-DCMAKE_BUILD_TYPE=Release"
@@ -78,7 +78,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     refused = subprocess.run([*map(str, words)], capture_output=True, text=True)
     assert refused.returncode == 2
     assert "is not a file of exactly N x D x 4 bytes; it has" in refused.stderr
-    right = fit(points, 12, "kmeans++:1")
+    right = fit(points, 12, "ward:1")
     assert f": {right['iterations']} iterations, converged" in said
     assert (np.fromfile(tmp_path / "labels", "<i4") == right["labels"]).all()
 
@@ -195,7 +195,7 @@ def test_the_estimator_gives_labels_of_its_centroids(package) -> None:
     points = _points()
     model = package.KMeans(12, random_state=4, max_iter=3).fit(points)
     assert (model.predict(points) == model.labels_).all()
-    seeded = package.lloyd(points, package.kmeans_plusplus(points, 12, 4), iterations=3)
+    seeded = package.lloyd(points, package.ward_start(points, 12, 4), iterations=3)
     assert model.cluster_centers_.tobytes() == seeded.centroids.tobytes()
     assert (model.predict(points[:5]) == model.labels_[:5]).all()  # fewer points than clusters
     several = package.KMeans(12, random_state=4, n_init=4).fit(points)

@@ -18,6 +18,7 @@ def _paths(package) -> dict[str, Callable[[object], object]]:
         "lloyd": lambda x: package.lloyd(x, POINTS[:2]),
         "init": lambda x: package.lloyd(POINTS, x),
         "kmeans_plusplus": lambda x: package.kmeans_plusplus(x, 1),
+        "ward_start": lambda x: package.ward_start(x, 1),
         "nearest": lambda x: package.nearest(x, POINTS[:2]),
         "centroids": lambda x: package.nearest(POINTS, x),
     }
@@ -47,7 +48,10 @@ REFUSED = {
     "dates": (lambda: POINTS[:2].astype("M8[s]"), "is of dtype datetime64"),
     "text as objects": (lambda: np.array([[1, "1.5"]] * 2, dtype=object), r"\[0, 1\] is '1.5'"),
     "nothing": (lambda: np.array([[1, 2], [None, 0]], dtype=object), r"\[1, 0\] is None"),
-    "no table": (lambda: None, "is None; a table of numbers is needed|init must be 'k-means"),
+    "no table": (
+        lambda: None,
+        "is None; a table of numbers is needed|init must be 'ward', 'k-means",
+    ),
     "ragged": (lambda: [[1.0, 2], [3]], "inhomogeneous"),
     "one dimension": (lambda: POINTS[0], "2 dimensions|2D array|2-dim"),
     "three dimensions": (lambda: POINTS[None], "2 dimensions|dim 3"),
@@ -68,7 +72,7 @@ REFUSED = {
 def test_every_path_refuses_by_name(package, kind: str) -> None:
     make, reason = REFUSED[kind]
     for name, call in _paths(package).items():
-        if kind == "other columns" and name in ("kmeans_plusplus", "fit"):
+        if kind == "other columns" and name in ("kmeans_plusplus", "ward_start", "fit"):
             continue  # which have nothing to compare with
         with pytest.raises((TypeError, ValueError, OverflowError), match=reason):
             pytest.fail(f"{name} took what is {kind}: {call(make())}")
@@ -179,8 +183,8 @@ def test_arguments_of_functions_are_refused_by_name(package) -> None:
         ({"init": POINTS[:3]}, "init is 3 x 2; with n_clusters=2 and 2 features it must be 2 x 2"),
         ({"init": POINTS[:2, :1]}, "init is 2 x 1; with n_clusters=2 and 2 features it must be 2"),
         ({"init": 2}, "init is 2; it must be the first centroids"),
-        ({"init": "random"}, r"init must be 'k-means\+\+' or an array, not 'random'"),
-        ({"init": None}, r"init must be 'k-means\+\+' or an array, not None"),
+        ({"init": "random"}, r"init must be 'ward', 'k-means\+\+' or an array, not 'random'"),
+        ({"init": None}, r"init must be 'ward', 'k-means\+\+' or an array, not None"),
         ({"n_clusters": 3.5}, "n_clusters is 3.5; it must be an integer"),
         ({"n_clusters": POINTS}, r"n_clusters is array\(\["),
         ({"n_clusters": 0}, "n_clusters is 0; it must be at least 1"),

@@ -20,6 +20,7 @@ PROGRAM = find_program()
 BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
 MASK = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
+LEAST_SEEDS = 200
 
 
 def mixed(word: int) -> int:
@@ -74,13 +75,14 @@ def rows_of(
             rows += sorted(unused, key=lambda i: w[i] == 0)[: k - len(rows)]
             break
         scale = 2.0 ** (62 - (sum(w) - 1).bit_length() - math.frexp(largest)[1])
-        bars = [weight * math.floor(s * scale) for s, weight in zip(stale, w, strict=True)]
+        heights = [math.floor(s * scale) for s in stale]
+        bars = [weight * height for weight, height in zip(w, heights, strict=True)]
         seeds, misses = len(rows), 0
         until = min(k, seeds + max(3 * seeds, 15))
         left = stale
         while len(rows) < until and misses < max(2 * seeds, 32):
             row, height = thrown(bars)
-            if height < w[row] * math.floor(left[row] * scale) or planted == "all hit":
+            if height % heights[row] < math.floor(left[row] * scale) or planted == "all hit":
                 rows.append(row)
                 left = np.minimum(left, squared_distances(x, x[row]))
             else:
@@ -129,6 +131,81 @@ def test_seeds_are_those_of_the_definition() -> None:
         right = x[rows_of(x, k, seed, weights)]
         seeds = package.kmeans_plusplus(x, k, seed, weights=weights)
         assert np.array_equal(seeds, right), (x.shape, k, seed)
+
+
+def ward_of(x: np.ndarray, k: int, seed: int, weights: np.ndarray | None = None) -> np.ndarray:
+    """The start `ward:SEED`: the cheapest pair of cells is merged, again and again."""
+    n, d = x.shape
+    w = np.ones(n, dtype=np.int64) if weights is None else weights
+    seeds = x[rows_of(x, min(n, max(3 * k, LEAST_SEEDS)), seed, weights)]
+    distances = np.stack([squared_distances(x, c) for c in seeds])
+    nearest = distances.argmin(axis=0)
+    largest = distances.min(axis=0)[w > 0].max()
+    places = 61 - (int(w.sum()) - 1).bit_length() - math.frexp(math.sqrt(largest))[1]
+    scale = 2.0**places if largest > 0 else 1.0
+    cells = []  # weight, mean, numbers of the cells that it is made of
+    for j, c in enumerate(seeds):
+        members = np.flatnonzero((nearest == j) & (w > 0))
+        if len(members):
+            weight = int(w[members].sum())
+            differences = x[members].astype(np.float64) - c.astype(np.float64)
+            sums = [
+                sum(int(v) * int(u) for v, u in zip(np.rint(column * scale), w[members]))
+                for column in differences.T
+            ]
+            mean = c.astype(np.float64) + np.array(sums, dtype=np.float64) / weight / scale
+            cells.append((weight, mean, [len(cells)]))
+    if len(cells) < k:
+        return x[rows_of(x, k, seed, weights)]
+    made = list(cells)
+    while len(made) > k:
+        a, b = min(itertools.combinations(range(len(made)), 2), key=lambda pair: cost(made, *pair))
+        weight = made[a][0] + made[b][0]
+        mean = (made[a][0] * made[a][1] + made[b][0] * made[b][1]) / weight
+        made[a] = (weight, mean, sorted(made[a][2] + made[b][2]))
+        del made[b]
+    centroids = []
+    for _, _, members in sorted(made, key=lambda cluster: cluster[2][0]):
+        total, weight = np.zeros(d), 0.0
+        for member in members:
+            total = total + cells[member][0] * cells[member][1]
+            weight += cells[member][0]
+        centroids.append(total / weight)
+    return np.array(centroids).astype(np.float32)
+
+
+def cost(clusters: list, a: int, b: int) -> float:
+    """Of merging two clusters."""
+    (weight, mean, _), (its, other, _) = clusters[a], clusters[b]
+    squared = 0.0
+    for difference in mean - other:
+        squared += difference * difference
+    return weight * its / (weight + its) * squared
+
+
+def test_the_default_start_is_that_of_its_definition() -> None:
+    package = _package()
+    random = np.random.default_rng(6)
+    for number in range(12):
+        n, d, k = int(random.integers(2, 160)), int(random.integers(1, 6)), 1 + number
+        x = random.normal(size=(n, d)) + 7 * random.integers(0, 3, size=(n, 1))
+        x = x.astype(np.float32)
+        weights = random.integers(0, 9, size=n) if number % 2 else None
+        start = package.ward_start(x, min(k, n), number, weights=weights)
+        assert np.array_equal(start, ward_of(x, min(k, n), number, weights)), (n, d, k)
+
+
+def test_the_estimator_begins_with_the_default_start() -> None:
+    package = _package()
+    x = np.random.default_rng(8).normal(size=(4000, 3)).astype(np.float32)
+    fitted = package.KMeans(6, random_state=3).fit(x)
+    run = package.lloyd(x, package.ward_start(x, 6, 3))
+    assert np.array_equal(fitted.cluster_centers_, run.centroids)
+    plain = package.KMeans(6, init="k-means++", random_state=3).fit(x)
+    run = package.lloyd(x, package.kmeans_plusplus(x, 6, 3))
+    assert np.array_equal(plain.cluster_centers_, run.centroids)
+    with pytest.raises(ValueError, match="must be 'ward', 'k-means\\+\\+' or an array"):
+        package.KMeans(6, init="k-means").fit(x)
 
 
 @pytest.mark.parametrize(

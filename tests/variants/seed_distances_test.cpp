@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "datasets/plus_plus.h"
+#include "datasets/ward.h"
+#include "harness/support/faster_seeding.h"
 #include "harness/support/random.h"
 #include "harness/verify/ranked_seeding.h"
 #include "tests/variants/thread_ranks.h"
@@ -63,7 +65,7 @@ struct RandomSeeding {
 };
 
 TEST(SeedDistancesTest, FastPassesGiveTheSeedsOfPlainOnes) {
-  if (faster_seed_distances() == nullptr) GTEST_SKIP() << "this build has plain passes alone";
+  if (faster_seeding().distances == nullptr) GTEST_SKIP() << "this build has plain passes alone";
   for (std::uint64_t number = 0; number < 500; ++number) {
     RandomSeeding seeding(number);
     const auto plain = plain_seed_distances(seeding.problem);
@@ -71,7 +73,7 @@ TEST(SeedDistancesTest, FastPassesGiveTheSeedsOfPlainOnes) {
     for (const int threads : {1, 2, 7}) {
       if (threads > 1 && number % 10 != 0) continue;  // below 4096 points one thread does it all
       seeding.problem.threads = threads;
-      const auto fast = faster_seed_distances()(seeding.problem);
+      const auto fast = faster_seeding().distances(seeding.problem);
       ASSERT_EQ(plus_plus_rows(seeding.problem, seeding.k, number, *fast), right)
           << seeding.what << ", " << threads << " threads";
     }
@@ -79,10 +81,11 @@ TEST(SeedDistancesTest, FastPassesGiveTheSeedsOfPlainOnes) {
 }
 
 TEST(SeedDistancesTest, RanksChooseTheSameSeeds) {
-  for (std::uint64_t number = 0; number < 60; ++number) {
+  for (std::uint64_t number = 0; number < 40; ++number) {
     const RandomSeeding seeding(number);
     const auto& whole = seeding.problem;
     const auto right = plus_plus_rows(whole, seeding.k, number);
+    const auto merged = ward_centroids(whole, seeding.k, number);
     for (const int size : {1, 2, 3, 7}) {
       ThreadRanks all(size);
       all.run([&](Communicator& ranks) {
@@ -95,6 +98,14 @@ TEST(SeedDistancesTest, RanksChooseTheSameSeeds) {
         RankedBoard<float> board(ranks, *own_board, first, whole.d);
         EXPECT_EQ(plus_plus_rows(whole, seeding.k, number, board), right)
             << seeding.what << ", rank " << ranks.rank() << " of " << size;
+        if (seeding.k > 200) return;  // each rank merges all cells
+        const auto again = seed_distances(own);
+        RankedBoard<float> second(ranks, *again, first, whole.d);
+        WardPart part{whole, own, *again, second, [&](std::int64_t* values, std::int64_t count) {
+                        ranks.all_reduce_sum(values, count);
+                      }};
+        const auto centroids = ward_centroids(part, seeding.k, number);
+        EXPECT_TRUE(centroids.empty() || centroids == merged) << seeding.what;
       });
     }
   }

@@ -46,6 +46,7 @@ __all__ = [
     "lloyd",
     "nearest",
     "problem_with_gpu",
+    "ward_start",
 ]
 __version__ = _engine.version()
 
@@ -113,20 +114,35 @@ def nearest(x: object, centroids: object, *, threads: int = 0, device: str = "cp
     )
 
 
+def ward_start(
+    x: object, k: int, seed: int = 0, *, weights: object = None, threads: int = 0
+) -> np.ndarray:
+    """k x d first centroids that leave little to do, the default start of `KMeans`.
+
+    k-means++ chooses some times k seeds; Ward's method merges their cells to k, whose means these
+    are. The same on every machine: the suite's ``ward:SEED``. ``weights``, n integers of at least
+    0, count a row so many times. Raises as `lloyd` does.
+    """
+    return _engine.seed_ward(*_seeding(x, k, seed, weights, threads))
+
+
 def kmeans_plusplus(
     x: object, k: int, seed: int = 0, *, weights: object = None, threads: int = 0
 ) -> np.ndarray:
     """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``.
 
     One draw a seed, as the algorithm was published; scikit-learn's function of this name draws
-    2 + ln k candidates and keeps the best. ``weights``, n integers of at least 0, count a row so
-    many times. Raises as `lloyd` does.
+    2 + ln k candidates and keeps the best. Otherwise as `ward_start`.
     """
+    return _engine.seed_plus_plus(*_seeding(x, k, seed, weights, threads))
+
+
+def _seeding(x: object, k: int, seed: int, weights: object, threads: int) -> tuple:
+    """Checked, as the engine takes it."""
     points = _checks.rows("x", x)
-    k = _checks.clusters("k", k, len(points))
-    return _engine.seed_plus_plus(
+    return (
         points,
-        k,
+        _checks.clusters("k", k, len(points)),
         _checks.seed("seed", seed),
         _checks.weights("weights", weights, len(points)),
         _checks.threads("threads", threads),

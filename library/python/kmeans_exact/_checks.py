@@ -245,8 +245,8 @@ def weights(name: str, given: object, n: int) -> np.ndarray | None:
     array = _array(name, given)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
-            f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must be "
-            f"{n} integers, one for each row"
+            f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must "
+            f"be {n} integers, one for each row"
         )
     if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
         raise ValueError(f"kmeans_exact: {name} has {array.max()}; their sum is at most 2**53")
