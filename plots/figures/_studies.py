@@ -81,14 +81,17 @@ def title_of(key: str) -> str:
     return key.replace("_", " ")
 
 
-def sentences_of(result: Result, figure: dict[str, Any]) -> list[str]:
-    """Figure's words, machine, then of each study its question, problem, findings and notes."""
+def sentences_of(
+    result: Result, figure: dict[str, Any], own: Sequence[str] = (), *, problems: bool = True
+) -> list[str]:
+    """Figure's words, machine, `own`, then of each study its question, problem, findings, notes."""
     studies = studies_of(result, figure)
-    sentences = captions.opening(result, figure)
+    sentences = [*captions.opening(result, figure), *own]
+    several = len({study["summary"] for study in studies}) > 1  # questions
     for study in studies:
         named = f"{study['name']}: " if len(studies) > 1 else ""
-        sentences.append(named + _sentence(study["summary"]))
-        problem = _problem(study)
+        sentences.append((named if several else "") + _sentence(study["summary"]))
+        problem = _problem(study) if problems else None
         if problem:
             sentences.append(f"{named}{problem}.")
         if study["status"] != "ok":

@@ -84,7 +84,7 @@ def test_figures_find_what_they_name(experiment: Json) -> None:
         assert set(figure.get("where", {}).get("variant", [])) <= variants_in_the_tree()
         for pattern in figure.get("traces", []):
             assert any(re.search(pattern, name) for name in traces), pattern
-        if figure["kind"] not in ("lines", "rows"):
+        if figure["kind"] not in ("lines", "rows", "trade-off"):
             for axis in set("ndk") & set(figure.get("where", {})):
                 assert set(figure["where"][axis]) <= _values(experiment, axis), figure["id"]
 

@@ -33,7 +33,8 @@ from plots.panels import spread
 from plots.render import Drawing, draw, encode, settle, with_caption
 from plots.words import factor, listed, seconds
 
-_NOT_CELLS = ("table", "convergence", "scatter", "lines", "rows", "trace-time", "claims")
+_OF_STUDIES = ("lines", "rows", "trade-off")
+_NOT_CELLS = ("table", "convergence", "scatter", *_OF_STUDIES, "trace-time", "claims")
 
 
 def _load(folder: Path, data: Json) -> Result:
@@ -670,6 +671,69 @@ def test_ticks_of_a_linear_axis_have_no_needless_digits(
     labels = [t.get_text() for t in picture.axes[0].get_yticklabels()]
     assert expected in labels
     assert not [label for label in labels if label.endswith("00") and "." in label]
+
+
+def _ways() -> list[Json]:
+    ways = [
+        ("own", None, {"seconds": 0.01, "seconds_min": 0.005, "seconds_max": 0.04}, 1.5, 2.0),
+        (
+            "theirs",
+            "a library",
+            {"seconds": 1.0, "seconds_min": 1.0, "seconds_max": 1.0},
+            1.0,
+            1.01,
+        ),
+        ("absent", "another", dict.fromkeys(("seconds", "seconds_min", "seconds_max")), None, None),
+    ]
+    return [
+        {"way": way, "library": library, **times, "end": end, "end_min": end, "end_max": worst}
+        for way, library, times, end, worst in ways
+    ]
+
+
+_WAYS: Json = {"study": "spacing", "x": "seconds", "y": "end", "series": "way", "log": ["x", "y"]}
+
+
+def test_a_trade_off_has_bars_to_least_and_largest_and_hollow_marks_for_libraries(
+    tmp_path: Path, data: Json
+) -> None:
+    result = _load(tmp_path, _with_rows(data, _ways()))
+    drawing = draw(result, _figure(result, "trade-off", **_WAYS))
+    (ax,) = drawing.picture.axes
+    own, theirs = (container for container in ax.containers)
+    ends = [lines.get_segments()[0].tolist() for lines in own.lines[2]]
+    expected = [[[0.005, 1.5], [0.04, 1.5]], [[0.01, 1.5], [0.01, 2.0]]]
+    for segment, wanted in zip(ends, expected, strict=True):
+        assert segment == [pytest.approx(point) for point in wanted]
+    assert own.lines[0].get_markerfacecolor() == own.lines[0].get_color()
+    assert theirs.lines[0].get_markerfacecolor() == "white"
+    names = [t.get_text() for t in drawing.picture.legends[0].texts]
+    assert names == ["own", "theirs", "absent (left out)"]
+    caption = " ".join(drawing.caption)
+    assert "Marks are medians, bars go from the least to the largest." in caption
+    assert "Hollow marks are libraries." in caption
+    FigureCanvasAgg(drawing.picture).draw()
+    assert "10 ms" in [t.get_text() for t in ax.get_xticklabels()]
+
+
+def test_a_trade_off_makes_nothing_of_a_difference_below_its_span(
+    tmp_path: Path, data: Json
+) -> None:
+    rows = [row | {"end": 1.001, "end_min": 1.0, "end_max": 1.002} for row in _ways()]
+    result = _load(tmp_path, _with_rows(data, rows))
+    (ax,) = draw(result, _figure(result, "trade-off", **_WAYS)).picture.axes
+    low, high = ax.get_ylim()
+    assert low < 1 < 1.05 <= high
+    FigureCanvasAgg(ax.figure).draw()
+    shown = [t.get_text() for t in ax.get_yticklabels() if t.get_text()]
+    assert "1" in shown
+    assert len(shown) >= 3
+
+
+def test_a_trade_off_without_a_number_says_why(tmp_path: Path, data: Json) -> None:
+    result = _load(tmp_path, _with_rows(data, _ways()[2:]))
+    absent = draw(result, _figure(result, "trade-off", **_WAYS)).absent
+    assert absent == "no row of the study has numbers for seconds and end"
 
 
 def test_headings_of_a_table_keep_apart(tmp_path: Path, data: Json) -> None:
