@@ -105,7 +105,7 @@ def _cuvs(threads: int) -> Way:
 
 # Package of the library, and what prepares the way on so many threads.
 WAYS: dict[str, tuple[str, Callable[[int], Way]]] = {
-    "scikit-learn": ("scikit-learn", _scikit_learn),
+    "scikit-learn-greedy": ("scikit-learn", _scikit_learn),
     "faiss-kmeans++": ("faiss-cpu", partial(_faiss, "KMEANS_PLUS_PLUS")),
     "faiss-afk-mc2": ("faiss-cpu", partial(_faiss, "AFK_MC2")),
     "cuvs-kmeans||": ("cuvs-cu13", _cuvs),

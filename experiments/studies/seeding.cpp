@@ -29,7 +29,7 @@
 namespace kmeans::studies::seeding {
 namespace {
 
-constexpr const char* kGreedy = "scikit-learn";  // what times are compared with
+constexpr const char* kGreedy = "scikit-learn-greedy";  // what times are compared with
 
 struct Plan {
   std::vector<std::string> inits;
@@ -188,9 +188,9 @@ void add(json& row, const std::string& key, const std::vector<double>& values, d
   row[key + "_max"] = value(largest);
 }
 
-/// Values over the least inertia, which is 0 where k centroids hold all points.
-std::vector<double> over(std::vector<double> values, double least) {
-  for (double& value : values) value = value == least ? 1 : value / least;
+/// Values over an inertia, which is 0 where k centroids hold all points.
+std::vector<double> over(std::vector<double> values, double inertia) {
+  for (double& value : values) value = value == inertia ? 1 : value / inertia;
   return values;
 }
 
@@ -246,6 +246,10 @@ StudyOutput run(const StudyInput& input) {
     add(row, "iterations", ends[way].iterations);
     add(row, "inertia", ends[way].inertia);
     add(row, "inertia_over_best", over(ends[way].inertia, least));
+    row["inertia_over_greedy"] =
+        compared && !ends[way].inertia.empty()
+            ? number_or_null(over({median(ends[way].inertia)}, median(ends[greedy].inertia))[0])
+            : json(nullptr);
     output.rows.push_back(std::move(row));
   }
 
@@ -278,7 +282,8 @@ StudyOutput run(const StudyInput& input) {
   for (const char* key : {"potential_over_best", "inertia_over_best"}) {
     for (const char* end : {"", "_min", "_max"}) output.varying.push_back(std::string(key) + end);
   }
-  for (const char* key : {"seconds", "seconds_min", "seconds_max", "seconds_over_greedy"}) {
+  for (const char* key :
+       {"seconds", "seconds_min", "seconds_max", "seconds_over_greedy", "inertia_over_greedy"}) {
     output.varying.emplace_back(key);
   }
   return output;

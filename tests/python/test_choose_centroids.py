@@ -41,7 +41,7 @@ def choose(folder: Path, points: np.ndarray, way: str, **environment: str) -> An
 @pytest.mark.parametrize(
     ("way", "library"),
     [
-        ("scikit-learn", "scikit-learn"),
+        ("scikit-learn-greedy", "scikit-learn"),
         ("faiss-kmeans++", "faiss-cpu"),
         ("faiss-afk-mc2", "faiss-cpu"),
     ],
@@ -70,7 +70,7 @@ def test_a_library_chooses_rows_and_says_how_long_it_took(
 @pytest.mark.parametrize(
     ("way", "module"),
     [
-        ("scikit-learn", "sklearn"),
+        ("scikit-learn-greedy", "sklearn"),
         ("faiss-kmeans++", "faiss"),
         ("faiss-afk-mc2", "faiss"),
         ("cuvs-kmeans||", "cuvs"),

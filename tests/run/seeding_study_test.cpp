@@ -69,6 +69,7 @@ TEST(SeedingStudy, PotentialIterationsAndEndOfTwoPairs) {
   EXPECT_EQ(row["potential_over_best_max"], potentials.back());
   EXPECT_GT(row["seconds_min"], 0);
   EXPECT_EQ(row["seconds_over_greedy"], nullptr);
+  EXPECT_EQ(row["inertia_over_greedy"], nullptr);
 }
 
 TEST(SeedingStudy, StopsAtTheMostIterationsAndSaysSo) {
@@ -107,24 +108,25 @@ TEST(SeedingStudy, RowsDoNotDependOnThreadsBesidesTimes) {
 
 TEST(SeedingStudy, ALibraryThatIsMissingIsARowWithoutNumbers) {
   const test::ScopedVariable named("KMEANS_BENCH_PYTHON", "/no/such/python");
-  const auto output = seeding_of(
-      two_pairs(), 2, {{"inits", {"kmeans++"}}, {"libraries", {"scikit-learn"}}, {"seeds", 2}});
+  const auto output =
+      seeding_of(two_pairs(), 2,
+                 {{"inits", {"kmeans++"}}, {"libraries", {"scikit-learn-greedy"}}, {"seeds", 2}});
   ASSERT_EQ(output.rows.size(), 2U);
   const json& row = output.rows[1];
-  EXPECT_EQ(row["library"], "scikit-learn");
+  EXPECT_EQ(row["library"], "scikit-learn-greedy");
   for (const auto& [key, value] : row.items()) {
     EXPECT_EQ(value == nullptr, key != "way" && key != "library") << key;
     EXPECT_TRUE(output.rows[0].contains(key)) << key;
   }
   EXPECT_EQ(output.wrong, "");
-  EXPECT_THAT(output.notes, testing::Contains(HasSubstr("Left out: scikit-learn (")));
+  EXPECT_THAT(output.notes, testing::Contains(HasSubstr("Left out: scikit-learn-greedy (")));
 }
 
 TEST(SeedingStudy, RefusesWrongParameters) {
   EXPECT_THROW(seeding_of(two_pairs(), 2, {{"inits", {"kmeans"}}}), InputError);
   EXPECT_THROW(seeding_of(two_pairs(), 2, {{"inits", {"first"}}}), InputError);  // takes no seed
   EXPECT_THROW(seeding_of(two_pairs(), 2, {{"seeds", 0}}), InputError);
-  EXPECT_THROW(seeding_of(two_pairs(), 2, {{"librarys", {"scikit-learn"}}}), InputError);
+  EXPECT_THROW(seeding_of(two_pairs(), 2, {{"librarys", {"scikit-learn-greedy"}}}), InputError);
 }
 
 }  // namespace
