@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -371,16 +372,76 @@ std::string long_name(Element element) {
 }
 
 std::string rounded_sentence(const FileBytes& file, const std::string& holds, std::int64_t point,
-                             std::int64_t column, const std::string& value, float rounded) {
-  return std::filesystem::path(file.name).filename().string() + " " + holds +
-         ", and is read as float32: point " + std::to_string(point) + " has " + value +
-         " in column " + std::to_string(column) +
-         formatted(std::abs(rounded) < 1e15F && rounded == std::floor(rounded)
-                       ? ", rounded to %.0f"
-                       : ", rounded to %.9g",
-                   double{rounded}) +
-         "; exact answers are exact for the rounded points (--precision f64, with a variant that "
-         "takes it, rounds none)";
+                             std::int64_t column, const std::string& value, double rounded,
+                             ScalarType read_as) {
+  const bool narrow = read_as == ScalarType::f32;
+  const bool whole = std::abs(rounded) < (narrow ? 1e15 : 1e21) && rounded == std::floor(rounded);
+  return std::filesystem::path(file.name).filename().string() + " " + holds + ", and is read as " +
+         (narrow ? "float32" : "float64") + ": point " + std::to_string(point) + " has " + value +
+         " in column " + std::to_string(column) + ", rounded to " +
+         formatted(whole    ? "%.0f"
+                   : narrow ? "%.9g"
+                            : "%.17g",
+                   rounded) +
+         "; exact answers are exact for the rounded points" +
+         (narrow ? " (--precision f64, with a variant that takes it, rounds none)" : "");
+}
+
+std::string rounded_in_text(const FileBytes& file, std::int64_t point, std::int64_t column,
+                            std::string_view cell, double rounded, ScalarType read_as) {
+  return rounded_sentence(file,
+                          read_as == ScalarType::f32
+                              ? "holds more digits than float32"
+                              : "holds an integer that float64 cannot hold (beyond 2^53)",
+                          point, column, excerpt(cell), rounded, read_as);
+}
+
+namespace {
+
+/// An integer that float64 cannot hold, by other digits than those by which float64 is written.
+bool is_rounded_integer(std::string_view text, double value) {
+  constexpr double kAllBelow = 0x1p53;
+  value = std::abs(value);
+  if (value < kAllBelow || !std::isfinite(value)) return false;
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  if (text.find_first_not_of("0123456789") != std::string_view::npos) return false;
+  text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+  std::array<char, 400> room{};
+  const auto written = [&](auto... format) {
+    const auto end = std::to_chars(room.data(), room.data() + room.size(), value, format...).ptr;
+    return std::string(room.data(), end);
+  };
+  if (written(std::chars_format::fixed, 0) == text) return false;
+  // The fewest digits that tell it from its neighbours, and zeros.
+  std::string fewest = written(std::chars_format::scientific);
+  fewest.resize(fewest.find('e'));
+  std::erase(fewest, '.');
+  return text.substr(0, text.find_last_not_of('0') + 1) != fewest;
+}
+
+}  // namespace
+
+template <class T>
+bool is_rounded(std::string_view text, double value, T coordinate) {
+  if constexpr (sizeof(T) == 4) {
+    if (value != static_cast<double>(coordinate)) {
+      std::array<char, 32> digits{};
+      const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), coordinate).ptr;
+      double back = 0;
+      return std::from_chars(digits.data(), end, back).ec != std::errc() || back != value;
+    }
+  }
+  return is_rounded_integer(text, value);
+}
+template bool is_rounded(std::string_view, double, float);
+template bool is_rounded(std::string_view, double, double);
+
+void refuse_lines_of_cr(const FileBytes& file, std::string_view text) {
+  if (text.find('\r') == std::string_view::npos || text.find('\n') != std::string_view::npos)
+    return;
+  file.refuse(
+      "lines end in CR alone; they have to end in LF or CR LF (tr '\\r' '\\n' <old >new makes them "
+      "so)");
 }
 
 std::optional<std::int64_t> checked_product(std::int64_t a, std::int64_t b) {
@@ -541,8 +602,13 @@ Points read_points(const FileBytes& file, const LoadOptions& options) {
 
 Points load_points(const std::filesystem::path& file, const LoadOptions& options) {
   if (is_arrow(file)) {
+    if (options.format != FileFormat::automatic) {
+      throw InputError(file.string() +
+                       ": its name is that of a Parquet or Arrow file, and \"format\" asks for "
+                       "another; leave \"format\" out, or name the file as what it is");
+    }
     LoadOptions converted = options;
-    if (converted.format == FileFormat::automatic) converted.format = FileFormat::npy;
+    converted.format = FileFormat::npy;
     return read_points(arrow_as_npy(file), converted);
   }
   if (file == "-") {

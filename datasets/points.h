@@ -95,8 +95,8 @@ struct LoadOptions {
   std::optional<double>* largest_abs = nullptr;
   /// If given: sentences on how the file was understood where it could have been meant otherwise.
   std::vector<std::string>* notes = nullptr;
-  /// If given, and the points become float32: set to a sentence on the first coordinate that float32 rounds
-  /// (of a text, whose digits are not those of a float32). Else left as it is.
+  /// If given: set to a sentence on the first coordinate that float32 rounds (of a text, whose digits are not
+  /// those of a float32), or the first integer of a text that float64 rounds. Else left as it is.
   std::string* rounded = nullptr;
 };
 

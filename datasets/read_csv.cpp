@@ -151,6 +151,7 @@ class CsvReader {
       text.remove_suffix(1);  // empty lines at the end
     }
     if (text.empty()) file_.refuse("has no points");
+    refuse_lines_of_cr(file_, text);
     find_columns(text);
     if (text.empty()) file_.refuse("has a header but no points");
     if (options_.max_points > 0) keep_first_lines(text, options_.max_points);
@@ -352,11 +353,8 @@ class CsvReader {
         refuse_value(number, column, cell, std::isfinite(value));
       }
       if (out != nullptr) out[place] = coordinate;
-      if constexpr (sizeof(T) == 4) {
-        if (std::isfinite(coordinate) && value != static_cast<double>(coordinate) &&
-            !has_the_digits(coordinate, value)) {
-          report_rounded((number - first_line_) * d_ + place);
-        }
+      if (std::isfinite(coordinate) && is_rounded(cell, value, coordinate)) {
+        report_rounded((number - first_line_) * d_ + place);
       }
     }
     if (column < columns_ || cells.more()) {
@@ -423,7 +421,7 @@ class CsvReader {
       }
     });
     if (!plausible) file_.refuse("has lines with missing columns");
-    if constexpr (sizeof(T) == 4) say_rounded(text, coordinates);
+    say_rounded(text, coordinates);
     return {memory, coordinates, n, d_, scalar_of<T>};
   }
 
@@ -433,8 +431,9 @@ class CsvReader {
     }
   }
 
-  // The first coordinate that float32 rounds, with the digits of the file.
-  void say_rounded(std::string_view text, const float* coordinates) const {
+  // The first coordinate that is rounded, with the digits of the file.
+  template <class T>
+  void say_rounded(std::string_view text, const T* coordinates) const {
     const std::int64_t index = first_rounded_;
     if (index == kNone || options_.rounded == nullptr) return;
     std::string_view line;
@@ -442,8 +441,8 @@ class CsvReader {
     const auto cells = cells_of(line, separator_);
     const auto column = std::find(place_.begin(), place_.end(), index % d_) - place_.begin();
     *options_.rounded =
-        rounded_sentence(file_, "holds more digits than float32", index / d_, index % d_,
-                         excerpt(cells[static_cast<std::size_t>(column)]), coordinates[index]);
+        rounded_in_text(file_, index / d_, index % d_, cells[static_cast<std::size_t>(column)],
+                        static_cast<double>(coordinates[index]), scalar_of<T>);
   }
 
   static constexpr std::int64_t kNone = std::numeric_limits<std::int64_t>::max();
@@ -460,13 +459,6 @@ class CsvReader {
 };
 
 }  // namespace
-
-bool has_the_digits(float rounded, double written) {
-  std::array<char, 32> text{};
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), rounded);
-  double back = 0;
-  return std::from_chars(text.data(), end, back).ec == std::errc() && back == written;
-}
 
 std::vector<std::pair<std::int64_t, std::int64_t>> parse_columns(const std::string& text) {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "datasets/readers.h"
-#include "harness/support/formatted.h"
 #include "harness/support/number.h"
 
 namespace kmeans {
@@ -36,9 +35,10 @@ class LibsvmReader {
   template <class T>
   Points read() {
     if (text_.empty()) file_.refuse("has no points");
+    refuse_lines_of_cr(file_, text_);
     std::int64_t d = 0;
-    const std::int64_t n =
-        for_each_entry<T>([&](std::int64_t, std::int64_t t, T, double) { d = std::max(d, t + 1); });
+    const std::int64_t n = for_each_entry<T>(
+        [&](std::int64_t, std::int64_t t, T, double, std::string_view) { d = std::max(d, t + 1); });
     if (d == 0) file_.refuse("has no index:value pair in any line");
     // A sparse file may describe a dense matrix of any size. This bound lets a line in four
     // thousand entries be set, and keeps a few bytes from asking for all memory.
@@ -52,21 +52,21 @@ class LibsvmReader {
     T* coordinates = static_cast<T*>(memory.get());
     std::fill_n(coordinates, *count, T{0});
     bool told = false;
-    for_each_entry<T>([&](std::int64_t i, std::int64_t t, T value, double written) {
-      coordinates[i * d + t] = value;
-      if constexpr (sizeof(T) == 4) {
-        if (told || options_.rounded == nullptr || !std::isfinite(value)) return;
-        if (written == static_cast<double>(value) || has_the_digits(value, written)) return;
-        told = true;
-        *options_.rounded = rounded_sentence(file_, "holds more digits than float32", i, t,
-                                             formatted("%.17g", written), value);
-      }
-    });
+    for_each_entry<T>(
+        [&](std::int64_t i, std::int64_t t, T value, double written, std::string_view text) {
+          coordinates[i * d + t] = value;
+          if (told || options_.rounded == nullptr || !std::isfinite(value)) return;
+          if (!is_rounded(text, written, value)) return;
+          told = true;
+          *options_.rounded =
+              rounded_in_text(file_, i, t, text, static_cast<double>(value), scalar_of<T>);
+        });
     return {memory, coordinates, n, d, scalar_of<T>};
   }
 
  private:
-  // Calls visit(point, coordinate, value, value as written) for every entry; returns the number of points.
+  // Calls visit(point, coordinate, value, its float64, its text) for every entry; returns the number of
+  // points.
   template <class T, class Visit>
   std::int64_t for_each_entry(Visit visit) const {
     std::int64_t i = 0;
@@ -90,7 +90,7 @@ class LibsvmReader {
           if (std::isfinite(value)) file_.refuse_range("line " + std::to_string(i + 1), text);
           refuse(i, text + " is not a finite number that a float64 can hold");
         }
-        visit(i, index - 1, coordinate, value);
+        visit(i, index - 1, coordinate, value, entry.substr(entry.find(':') + 1));
         before = index;
       }
     }

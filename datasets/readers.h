@@ -51,9 +51,18 @@ std::string long_name(Element element);
 
 /// What LoadOptions::rounded becomes; `value` as the file has it. Points and columns count from 0.
 std::string rounded_sentence(const FileBytes& file, const std::string& holds, std::int64_t point,
-                             std::int64_t column, const std::string& value, float rounded);
-/// Are the digits of a number in a text those by which float32 is written? 0.1 is, though no float is 0.1.
-bool has_the_digits(float rounded, double written);
+                             std::int64_t column, const std::string& value, double rounded,
+                             ScalarType read_as = ScalarType::f32);
+/// The same of a text.
+std::string rounded_in_text(const FileBytes& file, std::int64_t point, std::int64_t column,
+                            std::string_view cell, double rounded, ScalarType read_as);
+/// Does a finite coordinate differ from the number in a text, whose nearest float64 is `value`? Digits by
+/// which float32 is written do not: 0.1 is one, though no float is 0.1. Of float64, which text is read as by
+/// default, only integers count.
+template <class T>
+bool is_rounded(std::string_view text, double value, T coordinate);
+/// No line ends with LF, and there are several.
+void refuse_lines_of_cr(const FileBytes& file, std::string_view text);
 
 /// Where the coordinates of an n x d matrix lie in a file: coordinate (i, t) begins at byte
 /// offset + i * row_stride + t * column_stride.

@@ -96,12 +96,14 @@ int inspect(const DataOptions& options) {
   LoadOptions load;
   load.csv = options.csv;
   std::vector<std::string> notes;
+  std::string rounded;
   load.notes = &notes;
+  load.rounded = &rounded;
   load.drop_nonfinite = options.drop_nonfinite;
   std::int64_t dropped = 0;
   load.points_dropped = &dropped;
   const Points points = load_points(options.inspected, load);
-  print_notes(notes, "");
+  print_notes(notes, rounded);
   std::printf("file    %s\n", options.inspected.c_str());
   if (options.drop_nonfinite) std::printf("dropped %s\n", std::to_string(dropped).c_str());
   describe(points);

@@ -378,6 +378,40 @@ TEST_F(Readers, WhatFloat32RoundsIsSaid) {
   EXPECT_EQ(said("a.csv", "0.1,2.5e-3\n"), "");
 }
 
+// Of a text, float64 is taken for all numbers; the integers of binary files that it cannot hold are refused.
+TEST_F(Readers, IntegersOfATextThatFloat64RoundsAreSaid) {
+  const auto said = [&](const std::string& name, const std::string& content,
+                        ScalarType scalar = ScalarType::f64) {
+    std::string rounded;
+    LoadOptions options;
+    options.scalar = scalar;
+    options.rounded = &rounded;
+    static_cast<void>(load(name, content, options));
+    return rounded;
+  };
+  // 2^53 + 1, and what is nearest to it.
+  EXPECT_EQ(
+      said("a.csv", "1,2\n3,-9007199254740993\n"),
+      "a.csv holds an integer that float64 cannot hold (beyond 2^53), and is read as float64: "
+      "point 1 has -9007199254740993 in column 1, rounded to -9007199254740992; exact answers "
+      "are exact for the rounded points");
+  EXPECT_THAT(said("a.svm", "1 2:9007199254740993\n"),
+              HasSubstr("point 0 has 9007199254740993 in column 1, rounded to 9007199254740992"));
+  EXPECT_THAT(
+      said("a.csv", "9007199254740993\n", ScalarType::f32),
+      HasSubstr("is read as float32: point 0 has 9007199254740993 in column 0, rounded to"));
+  EXPECT_THAT(said("a.csv", "1\n+0018446744073709551617\n"),
+              HasSubstr("rounded to 18446744073709551616"));
+  for (const char* held :
+       {"9007199254740992", "9007199254740994", "-9223372036854775808",
+        "1152921504606846976",  // 2^60
+        "1152921504606847000",  // the same in the digits that tell it from its neighbours
+        "100000000000000000000000", "9007199254740993.0", "9007199254740993e0", "0.1"}) {
+    EXPECT_EQ(said("a.csv", std::string(held) + "\n"), "") << held;
+    EXPECT_EQ(said("a.svm", "1 1:" + std::string(held) + "\n"), "") << held;
+  }
+}
+
 TEST_F(Readers, CsvReadsOnlyTheFirstPoints) {
   LoadOptions options;
   options.max_points = 2;
@@ -409,7 +443,9 @@ TEST_F(Readers, CsvRefusals) {
   EXPECT_THAT(refusal("a.csv", "1,0x1A\n"), HasSubstr("'0x1A' is not a number"));
   EXPECT_THAT(refusal("a.csv", "1,2\n\"3\"x,4\n"), HasSubstr("quotes surround a whole cell"));
   EXPECT_THAT(refusal("a.csv", "1,2\n\"3,4\n"), HasSubstr("column 1: '\"3' is not a number"));
-  EXPECT_THAT(refusal("a.csv", "1,2\r3,4\r"), HasSubstr("line 1: "));
+  EXPECT_THAT(refusal("a.csv", "1,2\r3,4\r"), HasSubstr("lines end in CR alone"));
+  EXPECT_THAT(refusal("a.csv", "x,y\r1,2\r3,4\r\n"), HasSubstr("lines end in CR alone"));
+  EXPECT_THAT(refusal("a.svm", "1 1:2\r-1 1:3\r"), HasSubstr("lines end in CR alone"));
   EXPECT_THAT(refusal("a.csv", "x,y\n1,2\n3,4,5\n"),
               HasSubstr("line 3: has 3 columns, line 2 has 2"));
   EXPECT_THAT(refusal("a.csv", "1,2\n\x1b[31m\xff,3\n"),
