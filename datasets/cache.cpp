@@ -9,7 +9,9 @@
 #include <cstdio>
 #include <fstream>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "datasets/arrow.h"
@@ -64,6 +66,23 @@ std::optional<MatrixLayout> plain_layout(const FileBytes& file, ScalarType scala
   return plain ? std::optional(layout) : std::nullopt;
 }
 
+/// What only the making of an entry tells.
+struct Made {
+  std::int64_t points_dropped = 0;
+  std::vector<std::string> notes{};
+  std::string rounded{};
+};
+
+void say_once(const std::vector<std::string>& notes) {
+  static std::mutex mutex;
+  static std::set<std::string> said;
+  const std::lock_guard lock(mutex);
+  for (const auto& note : notes) {
+    if (!said.insert(note).second) continue;
+    std::fprintf(stderr, "kmeans-bench: note: %s\n", printable(note).c_str());
+  }
+}
+
 /// A data file with its record. The data file lies in the cache, or is the user's own npy.
 class CacheEntry {
  public:
@@ -82,8 +101,7 @@ class CacheEntry {
   [[nodiscard]] const fs::path& data() const { return data_; }
 
   /// Holds the lock while making the entry, unless another process has made it meanwhile.
-  /// `make` tells how many points it left out.
-  StoredDataset get(const std::function<std::int64_t()>& make) const {
+  StoredDataset get(const std::function<Made()>& make) const {
     if (auto stored = valid(Reporting::quiet)) return *stored;
     std::error_code error;
     fs::create_directories(record_.parent_path(), error);
@@ -122,6 +140,8 @@ class CacheEntry {
     try {
       json record = json::parse(in);
       if (record.at("key") != key_) return std::nullopt;
+      // Of a file that an earlier program converted nobody knows what there was to say.
+      if (key_.contains("path") && !record.contains("notes")) return std::nullopt;
       const MappedFile file(data_);
       const FileBytes bytes{data_.string(), file.bytes(), file.memory()};
       const auto layout = plain_layout(bytes, scalar_);
@@ -130,7 +150,9 @@ class CacheEntry {
                            record.at("n").get<std::int64_t>(),
                            record.at("d").get<std::int64_t>(),
                            scalar_,
-                           record.value("points_dropped", std::int64_t{0})};
+                           record.value("points_dropped", std::int64_t{0}),
+                           record.value("notes", std::vector<std::string>{}),
+                           record.value("rounded", std::string())};
       if (!layout || layout->n != stored.n || layout->d != stored.d ||
           probe(file) != record.at("probe_sha256").get<std::string>()) {
         throw InputError("size, shape or samples do not fit the record");
@@ -166,19 +188,22 @@ class CacheEntry {
   }
 
   // Hashes the finished data file and writes its record.
-  [[nodiscard]] StoredDataset describe(std::int64_t points_dropped) const {
+  [[nodiscard]] StoredDataset describe(const Made& made) const {
     const MappedFile file(data_);
     const FileBytes bytes{data_.string(), file.bytes(), file.memory()};
     const auto layout = plain_layout(bytes, scalar_);
     if (!layout) bytes.refuse("is not the npy file that was to be made");
     const auto coordinates = coordinates_of(file, *layout);
-    StoredDataset stored{data_,     sha256_hex(coordinates.data(), coordinates.size()),
-                         layout->n, layout->d,
-                         scalar_,   points_dropped};
+    StoredDataset stored{data_,      sha256_hex(coordinates.data(), coordinates.size()),
+                         layout->n,  layout->d,
+                         scalar_,    made.points_dropped,
+                         made.notes, made.rounded};
     write_record({{"key", key_},
                   {"n", stored.n},
                   {"d", stored.d},
-                  {"points_dropped", points_dropped},
+                  {"points_dropped", stored.points_dropped},
+                  {"notes", stored.notes},
+                  {"rounded", stored.rounded},
                   {"bytes", file.bytes().size()},
                   {"sha256", stored.sha256},
                   {"probe_sha256", probe(file)},
@@ -254,19 +279,18 @@ StoredDataset materialise_file(const DatasetSpec& spec, ScalarType scalar, const
   const bool in_place = npy && options.max_points == 0 && options.csv.plain() &&
                         !options.drop_nonfinite && plain_layout(bytes, scalar).has_value();
   if (in_place) entry.use_file_in_place(fs::absolute(file));
-  return entry.get([&] {
-    std::int64_t dropped = 0;
-    options.points_dropped = &dropped;
-    std::vector<std::string> notes;
-    options.notes = &notes;
+  StoredDataset stored = entry.get([&] {
+    Made made;
+    options.points_dropped = &made.points_dropped;
+    options.notes = &made.notes;
+    options.rounded = &made.rounded;
     // Also refuses NaN and infinity.
     const Points points = arrow ? load_points(file, options) : read_points(bytes, options);
-    for (const auto& note : notes) {
-      std::fprintf(stderr, "kmeans-bench: note: %s\n", printable(note).c_str());
-    }
     if (!in_place) write_npy(entry.data(), points);
-    return dropped;
+    return made;
   });
+  say_once(stored.notes);
+  return stored;
 }
 
 }  // namespace
@@ -288,7 +312,7 @@ StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
     } else {
       write_generated(spec, scalar, entry.data());
     }
-    return std::int64_t{0};
+    return Made{};
   });
   if (const auto* known = find_in_catalogue(spec, scalar)) {
     if (stored.sha256 == known->sha256) return stored;

@@ -38,13 +38,15 @@ struct StoredDataset {
   std::int64_t n = 0;
   std::int64_t d = 0;
   ScalarType scalar = ScalarType::f32;
-  std::int64_t points_dropped = 0;  ///< For NaN or infinity, where the description asks for it.
+  std::int64_t points_dropped = 0;   ///< For NaN or infinity, where the description asks for it.
+  std::vector<std::string> notes{};  ///< On how a file was understood (LoadOptions::notes).
+  std::string rounded{};             ///< Of a file (LoadOptions::rounded).
 };
 
 /// Returns the cached data set, or makes it. A cached file whose checksum record does not fit is
 /// discarded and made again; a generated set that the catalogue (datasets/catalogue.json) knows
 /// must have the SHA-256 given there, or EnvironmentError is thrown. float32 is the float64 set
-/// rounded to nearest.
+/// rounded to nearest. What a file leaves open is said on standard error, once by each program.
 StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
                           const std::filesystem::path& cache);
 

@@ -25,6 +25,7 @@ using test::content_of;
 using test::message_of;
 using test::TemporaryFolder;
 using test::values_of;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -240,6 +241,31 @@ TEST_F(Cache, FilesAreConvertedAndFollowTheirSource) {
   folder_.write("points.csv", "1,2\n3,nan\n5,6\n");
   EXPECT_THAT(message_of([&] { materialise(spec, ScalarType::f32, folder_ / "cache"); }),
               HasSubstr("line 2"));
+}
+
+TEST_F(Cache, WhatThereIsToSayOfAFileIsKeptWithIt) {
+  const auto file = folder_.write("people.csv", "age,label\n0.123456789,1\n2,0\n");
+  const auto spec = parse_dataset({{"file", file.string()}});
+  for (int time = 0; time < 2; ++time) {
+    const auto stored = materialise(spec, ScalarType::f32, folder_ / "cache");
+    EXPECT_THAT(stored.notes, ElementsAre(HasSubstr("column 2 is called 'label'")));
+    EXPECT_THAT(stored.rounded, HasSubstr("point 0 has 0.123456789 in column 0"));
+  }
+  EXPECT_EQ(materialise(spec, ScalarType::f64, folder_ / "cache").rounded, "");
+  // A record of an earlier program has none: the file is read again.
+  const auto stored = materialise(spec, ScalarType::f32, folder_ / "cache");
+  json record = json::parse(content_of(record_of(stored)));
+  record.erase("notes");
+  std::ofstream(record_of(stored)) << record;
+  EXPECT_EQ(materialise(spec, ScalarType::f32, folder_ / "cache").notes.size(), 1U);
+}
+
+TEST_F(Cache, AParquetByNameIsNoCsv) {
+  const auto file = folder_.write("points.parquet", "1,2\n3,4\n");
+  const auto spec = parse_dataset({{"file", file.string()}, {"format", "csv"}});
+  EXPECT_THAT(message_of([&] { materialise(spec, ScalarType::f32, folder_ / "cache"); }),
+              AllOf(HasSubstr("points.parquet: its name is that of a Parquet or Arrow file"),
+                    HasSubstr("leave \"format\" out")));
 }
 
 TEST_F(Cache, FittingNpyIsUsedInPlace) {

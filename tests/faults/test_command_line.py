@@ -326,6 +326,20 @@ def test_axes_and_variants_can_be_given_by_options(
     assert "is not a whole number" in bench.refusal("run", file, "--k", "0")
 
 
+def test_what_a_csv_leaves_open_is_said_every_time(
+    bench, write, experiment, tmp_path: Path
+) -> None:
+    """The second run finds the points in the cache."""
+    content = experiment(data={"file": "people.csv"}, init="first")
+    content["scales"]["quick"]["sweep"] = {"k": [2]}
+    file = write(content)
+    (file.parent / "people.csv").write_text("age,label\n1,1\n2,0\n8,1\n", encoding="utf-8")
+    for _ in range(2):
+        planned = bench("run", file, "--dry-run")
+        assert planned.returncode == 0, planned.stderr
+        assert planned.stderr.count("column 2 is called 'label'") == 1, planned.stderr
+
+
 def test_paths_are_relative_to_the_experiment(
     bench, write, experiment, points: Path, tmp_path: Path
 ) -> None:
