@@ -258,10 +258,18 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
   std::vector<std::int32_t> all_labels;
   const std::int64_t wanted = n;
   if (n < k) {  // an engine wants a point a cluster
-    for (; n < k; n += wanted) repeated.insert(repeated.end(), points, points + wanted * d);
-    repeated.insert(repeated.end(), points, points + wanted * d);
+    n = (k + n - 1) / n * n;
+    try {
+      repeated.reserve(n * d);
+      for (std::int64_t i = 0; i < n; i += wanted) {
+        repeated.insert(repeated.end(), points, points + wanted * d);
+      }
+      all_labels.resize(n);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory({wanted, d, k, kmeans::Precision::f32},
+                        4.0 * static_cast<double>(n) * static_cast<double>(d + 1));
+    }
     points = repeated.data();
-    all_labels.resize(n);
   }
   kmeans_exact_surroundings::with_a_team(threads, {}, [&](const Between&) {
     const auto problem = problem_of(points, n, d, k, centroids, threads);

@@ -193,6 +193,25 @@ def test_flushed_denormals_change_no_bit(python, first: str) -> None:
     _right(python(FLUSHED, FIRST=first))
 
 
+def test_out_of_memory_says_so_where_points_are_fewer_than_centroids(python) -> None:
+    """An engine wants a point a cluster, so points are repeated."""
+    run = python(
+        """
+import resource
+centroids = np.zeros((200000, 300), 'f4')
+centroids[:, 0] = np.arange(len(centroids))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 90 * 10**6,) * 2)
+try:
+    ke.nearest(centroids[:2], centroids, threads=1)
+except MemoryError as error:
+    print(error)
+"""
+    )
+    need = "kmeans_exact: out of memory: n = 2, d = 300, k = 200000 needs up to 241 MB besides"
+    assert run.stdout.startswith(need), run.stdout + run.stderr
+
+
 def test_out_of_memory_says_need_and_have(python) -> None:
     run = python(
         """
