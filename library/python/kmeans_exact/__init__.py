@@ -81,11 +81,12 @@ def lloyd(
     """Lloyd iterations on n x d points from k x d initial centroids; neither is changed.
 
     ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes. Both
-    arrays are used as float32, without a copy where they are that; a RoundingWarning says where
-    that loses what rows differ in. ``threads`` 0 means all. ``device`` is "cpu", "gpu", or "any":
-    the GPU where there is one that takes the problem. Raises ValueError for NaN, infinity, and
-    points that the exact step refuses, TypeError for what is no dense table of real numbers,
-    RuntimeError with the reason where "gpu" cannot be had, and MemoryError with what was needed.
+    arrays are used as float32 (bool as 0 and 1), without a copy where they are that; a
+    RoundingWarning says where that loses what rows differ in. ``threads`` 0 means all.
+    ``device`` is "cpu", "gpu", or "any": the GPU where there is one that takes the problem. Raises
+    ValueError for NaN, infinity, and points that the exact step refuses, TypeError for what is no
+    dense table of real numbers, RuntimeError with the reason where "gpu" cannot be had, and
+    MemoryError with what was needed.
     """
     points, centroids = _checks.rows("x", x), _checks.first_centroids("init", init)
     _checks.same_columns("init", centroids, "x", points)
