@@ -66,8 +66,8 @@ def _run(step: str, folder: Path, environment: dict[str, str]) -> subprocess.Com
     )
 
 
-@needs_program
-def test_the_job_for_another_repository_fails_for_a_slower_plugin(tmp_path: Path) -> None:
+def _repositories(tmp_path: Path) -> tuple[Path, Path]:
+    """The example as somebody's repository without CUDA, and a clone of it for a change."""
     mine = tmp_path / "mine"
     shutil.copytree(EXAMPLE, mine)
     lists = mine / "CMakeLists.txt"
@@ -77,25 +77,34 @@ def test_the_job_for_another_repository_fails_for_a_slower_plugin(tmp_path: Path
     assert _run(made, mine, {}).returncode == 0
     assert _run("git clone --quiet mine change", tmp_path, {}).returncode == 0
     change = tmp_path / "change"
+    # What comes from the cache of an earlier run: a suite that is built.
+    (change / "suite").mkdir()
+    (change / "suite" / "build").symlink_to(Path(PROGRAM).parent)
+    (change / "suite" / "Makefile").write_text("program:\n", encoding="utf-8")
+    return mine, change
+
+
+def _steps(tmp_path: Path) -> tuple[list[str], dict[str, str]]:
+    """The steps of the example's job, the gate last, and the environment that they run in."""
+    (file,) = (EXAMPLE / ".github" / "workflows").glob("*.yml")
+    workflow = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+    environment = {name: str(value) for name, value in workflow["env"].items()} | {
+        "GITHUB_BASE_REF": "main",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "KMEANS_BENCH_CACHE": str(lend_ceilings(tmp_path / "cache")),
+    }
+    return [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s], environment
+
+
+@needs_program
+def test_the_job_for_another_repository_fails_for_a_slower_plugin(tmp_path: Path) -> None:
+    _, change = _repositories(tmp_path)
     source = change / "my_lloyd.cpp"
     text = source.read_text(encoding="utf-8")
     slower = text.replace("      assign();", "      for (int i = 0; i < 4; ++i) assign();")
     assert slower != text
     source.write_text(slower, encoding="utf-8")
-    # What comes from the cache of an earlier run: a suite that is built.
-    (change / "suite").mkdir()
-    (change / "suite" / "build").symlink_to(Path(PROGRAM).parent)
-    (change / "suite" / "Makefile").write_text("program:\n", encoding="utf-8")
-
-    (file,) = (EXAMPLE / ".github" / "workflows").glob("*.yml")
-    workflow = YAML(typ="safe").load(file.read_text(encoding="utf-8"))
-    summary = tmp_path / "summary.md"
-    environment = {name: str(value) for name, value in workflow["env"].items()} | {
-        "GITHUB_BASE_REF": "main",
-        "GITHUB_STEP_SUMMARY": str(summary),
-        "KMEANS_BENCH_CACHE": str(lend_ceilings(tmp_path / "cache")),
-    }
-    *before, gate_step = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
+    (*before, gate_step), environment = _steps(tmp_path)
     for step in before:
         done = _run(step, change, environment)
         assert done.returncode == 0, step + done.stdout + done.stderr
@@ -107,7 +116,51 @@ def test_the_job_for_another_repository_fails_for_a_slower_plugin(tmp_path: Path
     cells = [cell["key"] for file in files for cell in json.loads(file.read_text("utf-8"))["cells"]]
     assert len(cells) == 4
     assert all(key.startswith("my_lloyd/") for key in cells)
-    assert "slower" in summary.read_text(encoding="utf-8")
+    assert "slower" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+# A plugin that says by a clock of its own what a call took: whatever this machine does, a tenth of
+# a millisecond, and up to a tenth of that more or less.
+KNOWN_TIMES = """#!/bin/sh
+[ $# = 4 ] || exit 2
+"{lloyd}" "$@" || exit
+echo >>"$0.calls"
+set -- "$4" {times}
+folder=$1
+shift $(($(wc -l <"$0.calls") % 7 + 1))
+echo "$1" >"$folder/seconds.txt"
+"""
+
+
+@needs_program
+def test_the_gate_of_that_job_passes_an_equal_plugin(tmp_path: Path) -> None:
+    """By times that are known: those of a busy machine may look slower by chance."""
+    _, change = _repositories(tmp_path)
+    lloyd = tmp_path / "lloyd"
+    source = ROOT / "examples" / "plugins" / "lloyd.c"
+    subprocess.run(["cc", "-O2", "-o", lloyd, source, "-lm"], check=True)
+    times = [1.00e-4, 1.04e-4, 0.97e-4, 1.09e-4, 0.99e-4, 1.02e-4, 0.96e-4]
+    for side, first in (("base", 0), (".", 3)):  # the same, in another order
+        file = change / side / "build" / "my_lloyd"
+        file.parent.mkdir(parents=True)
+        drawn = " ".join(f"{one:.2e}" for one in times[first:] + times[:first])
+        file.write_text(KNOWN_TIMES.format(lloyd=lloyd, times=drawn), encoding="utf-8")
+        file.chmod(0o755)
+    experiment = json.loads((change / "speed.json").read_text(encoding="utf-8"))
+    experiment["scales"]["quick"] |= {"sweep": [{"n": 300, "d": 4, "k": 3}], "min_seconds": 5e-5}
+    (change / "speed.json").write_text(json.dumps(experiment), encoding="utf-8")
+    (*_, gate_step), environment = _steps(tmp_path)
+    done = _run(gate_step.replace("my_lloyd.so", "my_lloyd"), change, environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Gate: passed" in done.stdout
+    assert "0 of 1 cell undecided" in done.stderr
+    for side in ("base", "new"):
+        (file,) = (change / "compared" / side).glob("*.json")
+        (cell,) = json.loads(file.read_text(encoding="utf-8"))["cells"]
+        assert cell["key"].startswith("my_lloyd/")
+        samples = [s for one in cell["samples_seconds_per_iteration"] for s in one]
+        assert len(samples) >= 15
+        assert min(samples) == pytest.approx(min(times) / 5)
 
 
 # In place of a second measurement, results that the test prepared.
