@@ -10,6 +10,7 @@
 //            of its own, by its own clock
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <memory>
