@@ -228,6 +228,35 @@ TEST(Verify, ExactVariantsAreHeldToBits) {
   EXPECT_TRUE(certify_step(traits, session.evidence(test.centroids, outcome), {}).passed);
 }
 
+// As docs/plugins.md and docs/adding-a-variant.md say.
+TEST(Verify, SumsInFloat32PassUnlessTheyAreDeclaredWide) {
+  const std::int64_t n = 50000;
+  std::vector<float> points(n);
+  float sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    points[i] = static_cast<float>((i * 7919) % 1000) / 7;
+    sum += points[i];
+  }
+  const std::vector<float> centroids{0};
+  Problem<float> problem;
+  problem.shape = {n, 1, 1, Precision::f32};
+  problem.points = points.data();
+  problem.max_abs = 1000;
+  Session<float> session(require_variant("reference"), problem, centroids.data());
+  session.reset();
+  session.step(1);
+  Outcome<float> outcome = session.fetch();
+  const float right = outcome.centroids[0];
+  outcome.centroids[0] = sum / static_cast<float>(n);
+  ASSERT_NE(outcome.centroids[0], right);
+  Traits traits = require_variant("reference").traits;
+  traits.exact = false;
+  traits.sums = Traits{}.sums;
+  EXPECT_TRUE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
+  traits.sums = Sums::wide;
+  EXPECT_FALSE(certify_step(traits, session.evidence(centroids, outcome), {}).passed);
+}
+
 TEST(Verify, SampleSaysSoAndStillSeesADroppedTail) {
   const std::int64_t n = 50000;
   std::vector<float> points(n * 2);
