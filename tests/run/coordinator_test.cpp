@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -105,9 +107,24 @@ void write_text(const std::filesystem::path& file, const std::string& text) {
   std::ofstream(file, std::ios::binary | std::ios::trunc) << text;
 }
 
+constexpr std::array kOfMachine{"other processes used", "the host of this virtual machine withheld",
+                                "CPU quota was used up", "lowered its clock because of heat"};
+
 /// As every command reads a result file.
 void expect_sound(const json& result) {
   EXPECT_NO_THROW(parse_result_file(result.dump(1), "demo.json"));
+}
+
+/// What is noted of a cell but for the real machine's own troubles, which may come at any time.
+std::vector<std::string> noted_of(const json& cell) {
+  std::vector<std::string> noted;
+  for (const std::string sentence : cell.at("noted")) {
+    const bool of_machine =
+        std::any_of(kOfMachine.begin(), kOfMachine.end(),
+                    [&](const char* words) { return sentence.find(words) != std::string::npos; });
+    if (!of_machine) noted.push_back(sentence);
+  }
+  return noted;
 }
 
 class CoordinatorTest : public ::testing::Test {
@@ -200,7 +217,7 @@ TEST_F(CoordinatorTest, MeasuresDisturbedProcessesAgainWithPatience) {
   // Attempts 1 and 3 were disturbed; of the repeated ones, 4 and 5, the second was, too.
   EXPECT_EQ(cell.at("pace"), json::parse(R"({"best_seconds": 1e-6, "ratios": [1, 1, 1],
                                              "retries": 3})"));
-  EXPECT_THAT(cell.at("noted"), IsEmpty());
+  EXPECT_THAT(noted_of(cell), IsEmpty());
   expect_sound(result());
   // The journal has the last word on each process, also for a resumed run.
   settings_.resume = true;
@@ -235,7 +252,8 @@ TEST_F(CoordinatorTest, MeasuresFurtherUntilAMajorityAgrees) {
   use({10, 33});
   const RunSummary summary = run();
   EXPECT_EQ(summary.unsteady, 0U);
-  EXPECT_EQ(summary.noted, 1U);
+  EXPECT_GE(summary.noted, 1U);
+  EXPECT_THAT(noted_of(cell_with(10)), IsEmpty());
   EXPECT_EQ(cell_with(10).at("processes"), 3);
   const json cell = cell_with(33);
   EXPECT_EQ(cell.at("processes"), 5) << "slow processes took turns with fast ones";
@@ -278,8 +296,8 @@ TEST_F(CoordinatorTest, ACellThatMoreProcessesDoNotCureIsUnsteady) {
   const RunSummary summary = run();
   EXPECT_EQ(summary.ok, 2U);  // it, and a trace
   EXPECT_EQ(summary.unsteady, 1U);
-  EXPECT_EQ(summary.noted, 0U);
   const json cell = cell_with(34);
+  EXPECT_THAT(noted_of(cell), IsEmpty());
   EXPECT_EQ(cell.at("status"), "ok");
   EXPECT_EQ(cell.at("processes"), 7) << "three planned: four further at most";
   EXPECT_THAT(cell.at("unsteady").dump(), HasSubstr("its processes disagree: 1 process at 1 s"));
