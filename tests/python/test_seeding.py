@@ -150,7 +150,10 @@ def ward_of(x: np.ndarray, k: int, seed: int, weights: np.ndarray | None = None)
             weight = int(w[members].sum())
             differences = x[members].astype(np.float64) - c.astype(np.float64)
             sums = [
-                sum(int(v) * int(u) for v, u in zip(np.rint(column * scale), w[members]))
+                sum(
+                    int(v) * int(u)
+                    for v, u in zip(np.rint(column * scale), w[members], strict=True)
+                )
                 for column in differences.T
             ]
             mean = c.astype(np.float64) + np.array(sums, dtype=np.float64) / weight / scale
