@@ -16,9 +16,8 @@
 namespace kmeans {
 namespace {
 
-// Enough to find clusters that are fewer than k, and many enough where there are more (docs/seeding.md).
+// Two miss clusters, five are hardly better (docs/seeding.md).
 constexpr std::int64_t kSeedsOfACluster = 3;
-constexpr std::int64_t kLeastSeeds = 200;
 
 struct Registers;
 
@@ -220,7 +219,7 @@ std::vector<float> rows_at(const SeedingProblem<float>& problem,
 }  // namespace
 
 std::int64_t ward_seeds(std::int64_t n, std::int64_t k) {
-  return std::min(n, std::max(kSeedsOfACluster * k, kLeastSeeds));
+  return k > n / kSeedsOfACluster ? n : kSeedsOfACluster * k;
 }
 
 std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int64_t k, int threads,

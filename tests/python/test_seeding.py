@@ -20,7 +20,6 @@ PROGRAM = find_program()
 BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
 MASK = 2**64 - 1
 STEP = 0x9E3779B97F4A7C15
-LEAST_SEEDS = 200
 
 
 def mixed(word: int) -> int:
@@ -137,7 +136,7 @@ def ward_of(x: np.ndarray, k: int, seed: int, weights: np.ndarray | None = None)
     """The start `ward:SEED`: the cheapest pair of cells is merged, again and again."""
     n, d = x.shape
     w = np.ones(n, dtype=np.int64) if weights is None else weights
-    seeds = x[rows_of(x, min(n, max(3 * k, LEAST_SEEDS)), seed, weights)]
+    seeds = x[rows_of(x, min(n, 3 * k), seed, weights)]
     distances = np.stack([squared_distances(x, c) for c in seeds])
     nearest = distances.argmin(axis=0)
     largest = distances.min(axis=0)[w > 0].max()
