@@ -237,23 +237,23 @@ void write_generated(const DatasetSpec& spec, ScalarType scalar, const fs::path&
   out.commit();
 }
 
-constexpr std::int64_t kZhihuPoints = 1'000'000;
-
-void write_zhihu2023(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache,
-                     const fs::path& file) {
-  const auto n = spec.json.at("n").get<std::int64_t>();
-  if (n == kZhihuPoints && scalar == ScalarType::f64) {
+void write_from_scikit_learn(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache,
+                             const fs::path& file) {
+  json description = spec.json;
+  description.erase("n");
+  const DatasetSpec whole = parse_dataset(description);
+  if (spec.json == whole.json && scalar == ScalarType::f64) {
     const fs::path made = file.parent_path() / ("." + file.filename().string() + ".tmp-made");
-    make_zhihu2023(made);
+    make_with_scikit_learn(spec, made);
     write_npy(file, load_points(made, {.format = FileFormat::npy, .scalar = scalar}));
     std::error_code ignored;
     fs::remove(made, ignored);
     return;
   }
   // Everything else is cut or rounded from the whole set.
-  const auto whole =
-      materialise(parse_dataset({{"generator", "zhihu2023"}}), ScalarType::f64, cache);
-  write_npy(file, load_points(whole.file, {.scalar = scalar, .max_points = n}));
+  const StoredDataset stored = materialise(whole, ScalarType::f64, cache);
+  write_npy(file, load_points(stored.file, {.scalar = scalar,
+                                            .max_points = spec.json.at("n").get<std::int64_t>()}));
 }
 
 CacheEntry entry_of_generated(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache) {
@@ -307,8 +307,8 @@ StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
   if (spec.json.contains("file")) return materialise_file(spec, scalar, cache);
   const CacheEntry entry = entry_of_generated(spec, scalar, cache);
   StoredDataset stored = entry.get([&] {
-    if (spec.json.at("generator") == "zhihu2023") {
-      write_zhihu2023(spec, scalar, cache, entry.data());
+    if (!require_generator(spec.json.at("generator")).prepare) {
+      write_from_scikit_learn(spec, scalar, cache, entry.data());
     } else {
       write_generated(spec, scalar, entry.data());
     }

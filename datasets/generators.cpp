@@ -465,6 +465,17 @@ std::vector<Generator> make_table() {
        {integer("n", "number of points", 1e6, 1, 1e6),
         integer("d", "coordinates of a point", 100, 100, 100)},
        nullptr},
+      {"digits",
+       "scikit-learn's load_digits: 8 x 8 pixels of handwritten digits, 0 to 16",
+       {integer("n", "number of points", 1797, 1, 1797),
+        integer("d", "coordinates of a point", 64, 64, 64)},
+       nullptr},
+      {"photograph",
+       "scikit-learn's load_sample_image: colours of pixels, 0 to 255",
+       {integer("n", "number of points", 273280, 1, 273280),
+        integer("d", "coordinates of a point", 3, 3, 3),
+        integer("picture", "1: china.jpg, 2: flower.jpg", 1, 1, 2)},
+       nullptr},
   };
 }
 

@@ -40,7 +40,7 @@ struct DataOptions {
   bool drop_nonfinite = false;
 };
 
-/// Another program makes zhihu2023, in float64; ours make either.
+/// scikit-learn's sets are float64; ours are made in either.
 bool is_made_in_f64(const DataOptions& options) {
   return require_generator(options.generator).prepare == nullptr;
 }
@@ -112,7 +112,9 @@ int inspect(const DataOptions& options) {
 
 // What the entry's set comes out as; throws EnvironmentError when it cannot be made here.
 Points make_entry(const CatalogueEntry& entry) {
-  if (entry.spec.json.at("generator") != "zhihu2023") return generate(entry.spec, entry.scalar);
+  if (require_generator(entry.spec.json.at("generator")).prepare) {
+    return generate(entry.spec, entry.scalar);
+  }
   return load_points(materialise(entry.spec, entry.scalar, cache_root()).file);
 }
 
@@ -240,8 +242,9 @@ void add_data_command(CLI::App& app, Action& action) {
   }
   command
       ->add_option("--precision", options->precision,
-                   "f32 or f64; without it f64 for zhihu2023, whose source is float64 (f32 rounds "
-                   "it), and f32 for the others, which are generated in either")
+                   "f32 or f64; without it f64 for zhihu2023, digits and photograph, which "
+                   "scikit-learn makes (f32 rounds), and f32 for the others, which are generated "
+                   "in either")
       ->check(CLI::IsMember({"f32", "f64"}));
   command->add_option("--out", options->out, "npy file to write; - for standard output")
       ->type_name("FILE");

@@ -289,12 +289,16 @@ TEST_F(Cache, FittingNpyIsUsedInPlace) {
 
 TEST_F(Cache, MissingPythonIsExplained) {
   const test::ScopedVariable named("KMEANS_BENCH_PYTHON", "/no/such/python");
-  EXPECT_THAT(message_of<EnvironmentError>([&] {
-                materialise(parse_dataset({{"generator", "zhihu2023"}}), ScalarType::f64,
-                            folder_ / "cache");
-              }),
-              ::testing::AllOf(HasSubstr("/no/such/python could not: there is no such program"),
-                               HasSubstr("KMEANS_BENCH_PYTHON")));
+  for (const char* name : {"zhihu2023", "digits", "photograph"}) {
+    EXPECT_THAT(
+        message_of<EnvironmentError>([&] {
+          materialise(parse_dataset({{"generator", name}}), ScalarType::f64, folder_ / "cache");
+        }),
+        ::testing::AllOf(
+            HasSubstr(std::string("the ") + name + " data set is made by scikit-learn"),
+            HasSubstr("/no/such/python could not: there is no such program"),
+            HasSubstr("KMEANS_BENCH_PYTHON")));
+  }
 }
 
 TEST(AtomicFiles, AppearWholeOrNotAtAll) {

@@ -54,7 +54,8 @@ TEST(DataCommand, InspectsCsvWithLabels) {
 
 TEST(DataCommand, ListsEveryGeneratorWithItsParameters) {
   EXPECT_THAT(output_of({"data", "--list"}),
-              AllOf(HasSubstr("globular: "), HasSubstr("--sigma"), HasSubstr("zhihu2023: ")));
+              AllOf(HasSubstr("globular: "), HasSubstr("--sigma"), HasSubstr("zhihu2023: "),
+                    HasSubstr("digits: "), HasSubstr("photograph: "), HasSubstr("--picture")));
 }
 
 // A source of float64 that stands in for scikit-learn, and a tree without a catalogue to hold it
@@ -64,7 +65,7 @@ TEST(DataCommand, WritesThePrecisionOfTheSourceOrSaysThatItRounds) {
   const std::vector<double> source{0.1, 0.2, 0.3, 0.4};
   write_npy(folder / "source.npy", make_points(source.data(), 2, 2));
   const auto python =
-      folder.write("python", "#!/bin/sh\ncp '" + (folder / "source.npy").string() + "' \"$3\"\n");
+      folder.write("python", "#!/bin/sh\ncp '" + (folder / "source.npy").string() + "' \"$4\"\n");
   std::filesystem::permissions(python, std::filesystem::perms::owner_all);
   const auto said = [&](const std::string& name, const std::string& options) {
     const std::string command =

@@ -315,6 +315,10 @@ TEST(Descriptions, AreCompletedAndSorted) {
             R"({"d":2,"generator":"uniform","high":1.0,"low":0.0,"n":1000,"seed":1})");
   EXPECT_EQ(spec_of(R"({"generator": "zhihu2023"})").json.dump(),
             R"({"d":100,"generator":"zhihu2023","n":1000000})");
+  EXPECT_EQ(spec_of(R"({"generator": "digits"})").json.dump(),
+            R"({"d":64,"generator":"digits","n":1797})");
+  EXPECT_EQ(spec_of(R"({"generator": "photograph"})").json.dump(),
+            R"({"d":3,"generator":"photograph","n":273280,"picture":1})");
 }
 
 TEST(Descriptions, LabelsAreShortAndTellSetsApart) {
@@ -322,6 +326,9 @@ TEST(Descriptions, LabelsAreShortAndTellSetsApart) {
   EXPECT_EQ(label(R"({"generator": "uniform", "n": 1000, "d": 2})"), "uniform-1000x2-s1");
   EXPECT_EQ(label(R"({"generator": "globular", "n": 10, "d": 2, "k": 5})"), "globular-10x2-k5-s1");
   EXPECT_EQ(label(R"({"generator": "zhihu2023"})"), "zhihu2023-1000000x100");
+  EXPECT_EQ(label(R"({"generator": "photograph"})"), "photograph-273280x3");
+  EXPECT_THAT(label(R"({"generator": "photograph", "picture": 2})"),
+              ::testing::MatchesRegex("photograph-273280x3-[0-9a-f]{6}"));
   const auto low = label(R"({"generator": "uniform", "n": 1000, "d": 2, "low": -1})");
   const auto high = label(R"({"generator": "uniform", "n": 1000, "d": 2, "high": 2})");
   EXPECT_THAT(low, ::testing::MatchesRegex("uniform-1000x2-s1-[0-9a-f]{6}"));
@@ -353,6 +360,8 @@ TEST(Descriptions, Refusals) {
   EXPECT_THAT(refusal(R"({"generator": "uniform", "n": 1000000000000, "d": 1000000})"),
               HasSubstr("more than 2^62 bytes"));
   EXPECT_THAT(refusal(R"({"generator": "zhihu2023", "n": 1000001})"), HasSubstr("1000001 is not"));
+  EXPECT_THAT(refusal(R"({"generator": "digits", "n": 1798})"), HasSubstr("1798 is not"));
+  EXPECT_THAT(refusal(R"({"generator": "photograph", "picture": 3})"), HasSubstr("2: flower.jpg"));
   EXPECT_THAT(refusal(R"({"n": 1})"), HasSubstr("either \"generator\" or \"file\""));
   EXPECT_THAT(refusal(R"([])"), HasSubstr("/datasets/0: must be an object"));
   EXPECT_THAT(refusal(R"({"file": "a.csv", "formt": "csv"})"), HasSubstr("did you mean 'format'"));
@@ -382,8 +391,10 @@ TEST(Catalogue, SmallSetsHaveTheirHashes) {
     ++checked;
   }
   EXPECT_GE(checked, 20);
-  for (const auto& generator : generators())
+  for (const auto& generator : generators()) {
+    if (generator.name == "photograph") continue;  // decoders of JPEG may differ
     EXPECT_EQ(covered.count(generator.name), 1U) << generator.name;
+  }
 }
 
 TEST(Catalogue, LandmarksReplaceTheHashWithinTheirTolerance) {
