@@ -113,8 +113,7 @@ std::string suitable_init(const BestOptions& options, std::int64_t n, double d, 
   const auto seeds = static_cast<double>(ward_seeds(n, options.problem.k));
   // Every point from every seed, and three times every seed from every other in float64.
   const double products = d * seeds * (static_cast<double>(n) + 18 * seeds);
-  const bool short_enough =
-      products <= kShareOfSeeding * options.seconds * kSeedingRate * threads;
+  const bool short_enough = products <= kShareOfSeeding * options.seconds * kSeedingRate * threads;
   return short_enough ? "ward:1" : "random:1";
 }
 
@@ -413,8 +412,7 @@ int run_best(BestOptions options) {
   const PlanOptions plan_options = plan_options_here(threads);
   const auto [n, d] = size_of(options, plan_options);
   if (options.problem.init.empty()) {
-    options.problem.init =
-        suitable_init(options, n, static_cast<double>(d), threads);
+    options.problem.init = suitable_init(options, n, static_cast<double>(d), threads);
   }
   PlannedBest planned = plan_within_budget(options, variants, plan_options);
   refuse_hopeless(planned, options, threads);
