@@ -1,42 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "datasets/arrow.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <string>
 
 #include "datasets/python_script.h"
 #include "harness/support/errors.h"
 #include "harness/support/mapped_file.h"
+#include "harness/support/temporary_folder.h"
 
 namespace kmeans {
-namespace {
-
-/// A name in the folder for temporary files, which is removed in the end.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "kmeans-arrow-XXXXXX").string();
-    const int descriptor = mkstemp(name.data());
-    if (descriptor < 0) throw EnvironmentError(name + ": cannot be created for a converted file");
-    close(descriptor);
-    file_ = name;
-  }
-  ~TemporaryFile() {
-    std::error_code ignored;
-    std::filesystem::remove(file_, ignored);
-  }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  [[nodiscard]] const std::filesystem::path& path() const { return file_; }
-
- private:
-  std::filesystem::path file_;
-};
-
-}  // namespace
-
 bool is_arrow(const std::filesystem::path& file) {
   std::string ending = file.extension().string();
   std::transform(ending.begin(), ending.end(), ending.begin(), [](unsigned char c) {
@@ -47,9 +20,10 @@ bool is_arrow(const std::filesystem::path& file) {
 
 FileBytes arrow_as_npy(const std::filesystem::path& file) {
   const MappedFile given(file);  // what cannot be opened is refused as every other file is
-  const TemporaryFile npy;
+  const TemporaryFolder folder("arrow");
+  const auto npy = folder / "points.npy";
   const ScriptOutcome outcome =
-      run_python_script("read_arrow.py", {file.string(), "--out", npy.path().string()});
+      run_python_script("read_arrow.py", {file.string(), "--out", npy.string()});
   constexpr const char* kRefused = "refused: ";
   if (outcome.failure.rfind(kRefused, 0) == 0) {
     throw InputError(file.string() + ": " + outcome.failure.substr(std::string(kRefused).size()));
@@ -61,7 +35,7 @@ FileBytes arrow_as_npy(const std::filesystem::path& file) {
         ". `.venv/bin/python -m pip install pyarrow` provides it; or save the points by "
         "numpy.save and give the .npy");
   }
-  const MappedFile mapped(npy.path());  // stays, though its name goes
+  const MappedFile mapped(npy);  // stays, though its name goes
   return {file.string(), mapped.bytes(), mapped.memory()};
 }
 

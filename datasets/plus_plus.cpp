@@ -61,7 +61,7 @@ void append_unused(const SeedingProblem<T>& problem, std::int64_t k,
   for (const auto row : rows) taken[static_cast<std::size_t>(row)] = true;
   for (const bool weighted : {true, false}) {
     for (std::int64_t i = 0; i < problem.n && static_cast<std::int64_t>(rows.size()) < k; ++i) {
-      const bool has_weight = problem.weights == nullptr || problem.weights[i] > 0;
+      const bool has_weight = weight_of(problem, i) > 0;
       if (!taken[static_cast<std::size_t>(i)] && has_weight == weighted) rows.push_back(i);
     }
   }

@@ -16,7 +16,7 @@
 namespace kmeans {
 namespace {
 
-// Two miss clusters, five are hardly better (docs/seeding.md).
+// So many miss hardly any cluster (docs/seeding.md).
 constexpr std::int64_t kSeedsOfACluster = 3;
 
 struct Registers;
@@ -266,14 +266,22 @@ std::vector<float> ward_centroids(WardPart& part, std::int64_t k, std::uint64_t 
   return centroids;
 }
 
+namespace {
+
+/// Of all points; empty where there are fewer cells than k.
+std::vector<float> merged_cells(const SeedingProblem<float>& problem, std::int64_t k,
+                                std::uint64_t seed, const std::function<void()>& between) {
+  const auto distances = seed_distances(problem);
+  WardPart all{problem, problem, *distances, *distances, [](std::int64_t*, std::int64_t) {}};
+  return ward_centroids(all, k, seed, between);
+}
+
+}  // namespace
+
 std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int64_t k,
                                   std::uint64_t seed, const std::function<void()>& between) {
-  {
-    const auto distances = seed_distances(problem);
-    WardPart all{problem, problem, *distances, *distances, [](std::int64_t*, std::int64_t) {}};
-    auto centroids = ward_centroids(all, k, seed, between);
-    if (!centroids.empty()) return centroids;
-  }
+  auto centroids = merged_cells(problem, k, seed, between);
+  if (!centroids.empty()) return centroids;
   return rows_at(problem, plus_plus_rows(problem, k, seed, between));
 }
 
@@ -295,13 +303,9 @@ std::vector<double> ward_centroids(const SeedingProblem<double>& problem, std::i
   SeedingProblem<float> scaled{narrow.data(),   problem.n, problem.d,
                                problem.weights, 2,         problem.threads};
   std::vector<double> centroids;
-  {
-    const auto distances = seed_distances(scaled);
-    WardPart all{scaled, scaled, *distances, *distances, [](std::int64_t*, std::int64_t) {}};
-    for (const float value : ward_centroids(all, k, seed, between)) {
-      const auto t = static_cast<std::int64_t>(centroids.size()) % problem.d;
-      centroids.push_back(2 * std::ldexp(static_cast<double>(value), exponent) + first[t]);
-    }
+  for (const float value : merged_cells(scaled, k, seed, between)) {
+    const auto t = static_cast<std::int64_t>(centroids.size()) % problem.d;
+    centroids.push_back(2 * std::ldexp(static_cast<double>(value), exponent) + first[t]);
   }
   if (!centroids.empty()) return centroids;
   for (const auto row : plus_plus_rows(problem, k, seed, between)) {

@@ -35,8 +35,8 @@ struct StudyOutput {
   nlohmann::json findings = nlohmann::json::object();
   /// What a reader has to know beside them: arithmetics left out here and why, for example.
   std::vector<std::string> notes;
-  /// Keys of the rows whose values depend on the run or on programs installed beside the suite: times,
-  /// and what is set against a library's answer. A row with a text under `library` is all that library's.
+  /// Keys of the rows that differ from run to run: times, and ratios to a library's answer. Where a row
+  /// names a `library`, all of its values are that library's.
   std::vector<std::string> varying;
   /// Why the outcome contradicts what must hold (a count off the model's); empty if all is well.
   std::string wrong;

@@ -10,9 +10,7 @@
 //            of its own, by its own clock
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +22,7 @@
 #include "harness/support/json_file.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
+#include "harness/support/temporary_folder.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/session.h"
 
@@ -57,28 +56,6 @@ struct Ends {
   bool settled = true;
 };
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kmeans-study-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      throw EnvironmentError(pattern + ": cannot be created for a library's centroids");
-    }
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] std::filesystem::path operator/(const char* name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
-
 Chosen by_init(const Points& points, std::int64_t k, const std::string& init, const Plan& plan) {
   const auto spec = [&](std::int64_t seed) {
     return parse_init(init + ":" + std::to_string(seed));
@@ -101,7 +78,7 @@ Chosen by_init(const Points& points, std::int64_t k, const std::string& init, co
 
 Chosen by_library(const Points& points, std::int64_t k, const std::string& way, const Plan& plan,
                   const std::string& points_file, int threads) {
-  const TemporaryFolder folder;
+  const TemporaryFolder folder("seeding");
   const auto out = folder / "centroids.npy";
   const auto report = folder / "report.json";
   std::string file = points_file;
@@ -256,8 +233,7 @@ StudyOutput run(const StudyInput& input) {
 
   output.notes = {
       "Seconds are of the call alone, points in memory, after one on a small array; a library's in "
-      "a "
-      "process of its own, by its own clock."};
+      "a process of its own, by its own clock."};
   if (input.threads != usable_processors()) {
     output.notes.push_back("The suite's own ways use all " + std::to_string(usable_processors()) +
                            " processors, libraries " + std::to_string(input.threads) + ".");

@@ -170,7 +170,7 @@ T survey_own_rows(Communicator& ranks, const std::string& file, int threads) {
   return static_cast<T>(ranks.all_reduce_max(largest));
 }
 
-/// What seed_by_ranks() tells of, on this rank.
+/// This rank's part of seed_by_ranks(), which sends the description.
 template <class T>
 std::vector<T> seed_with_others(Communicator& ranks, const nlohmann::json& description) {
   const double max_abs = description.at("max_abs");

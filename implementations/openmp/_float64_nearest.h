@@ -17,6 +17,22 @@
 
 namespace kmeans::openmp {
 
+/// Squared distances of a point from kCount blocks of centroids, each block d x lanes.
+template <int kCount>
+[[gnu::always_inline]] inline void squared_distances_of_blocks(const float* point,
+                                                               const double* blocks, std::int64_t d,
+                                                               Lanes<double>::V* sums) {
+  using L = Lanes<double>;
+  unrolled<kCount>([&](auto b) __attribute__((always_inline)) { sums[b] = L::set(0); });
+  for (std::int64_t t = 0; t < d; ++t) {
+    const L::V x = L::set(point[t]);
+    unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
+      const L::V difference = x - L::load(blocks + (b * d + t) * L::kCount);
+      sums[b] = sums[b] + difference * difference;
+    });
+  }
+}
+
 /// The centroids in float64, in groups of d x W lanes; lanes beyond k are infinitely far away.
 class Float64Centroids {
  public:
@@ -73,16 +89,8 @@ class Float64Centroids {
 
   template <int kCount>
   void visit(const float* point, std::int64_t first, V& best, V& winner) const {
-    const double* centroids = values_.data() + first * d_ * kWidth;
     V sums[kCount];
-    unrolled<kCount>([&](auto b) __attribute__((always_inline)) { sums[b] = L::set(0); });
-    for (std::int64_t t = 0; t < d_; ++t) {
-      const V x = L::set(point[t]);
-      unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
-        const V difference = x - L::load(centroids + (b * d_ + t) * kWidth);
-        sums[b] = sums[b] + difference * difference;
-      });
-    }
+    squared_distances_of_blocks<kCount>(point, values_.data() + first * d_ * kWidth, d_, sums);
     unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
       alignas(64) double indices[kWidth];
       for (int lane = 0; lane < kWidth; ++lane) {

@@ -68,16 +68,8 @@ class GrowingSeeds {
 
   template <int kCount>
   void visit(const float* point, std::int64_t first, V& best) const {
-    const double* seeds = values_.data() + first * d_ * kWidth;
     V sums[kCount];
-    unrolled<kCount>([&](auto b) __attribute__((always_inline)) { sums[b] = L::set(0); });
-    for (std::int64_t t = 0; t < d_; ++t) {
-      const V x = L::set(point[t]);
-      unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
-        const V difference = x - L::load(seeds + (b * d_ + t) * kWidth);
-        sums[b] = sums[b] + difference * difference;
-      });
-    }
+    squared_distances_of_blocks<kCount>(point, values_.data() + first * d_ * kWidth, d_, sums);
     unrolled<kCount>([&](auto b) __attribute__((always_inline)) { best = L::min(best, sums[b]); });
   }
 

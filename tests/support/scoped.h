@@ -12,37 +12,19 @@
 #include <string>
 #include <utility>
 
-#include "harness/support/errors.h"
+#include "harness/support/temporary_folder.h"
 
 namespace kmeans::test {
 
-/// A folder of its own, removed at the end.
-class TemporaryFolder {
+/// With files of a test's own.
+class TemporaryFolder : public kmeans::TemporaryFolder {
  public:
-  TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "kmeans-test-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw OutputError("no temporary folder");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-
-  [[nodiscard]] std::filesystem::path operator/(const std::string& name) const {
-    return path_ / name;
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  TemporaryFolder() : kmeans::TemporaryFolder("test") {}
 
   std::filesystem::path write(const std::string& name, const std::string& content) const {
-    std::ofstream(path_ / name, std::ios::binary) << content;
-    return path_ / name;
+    std::ofstream(path() / name, std::ios::binary) << content;
+    return path() / name;
   }
-
- private:
-  std::filesystem::path path_;
 };
 
 /// Sets or removes a variable, and puts the old state back.
