@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Copies of points and centroids in bytes, centred and scaled, as wgmma reads them from shared memory, and the
-// columns that make their integer products lower bounds (docs/gpu.md).
+// columns that make their integer products lower bounds (docs/gpu-bounds.md).
 #pragma once
 
 #include <cub/block/block_scan.cuh>

@@ -13,7 +13,7 @@ namespace kmeans::cuda {
 
 /// What one centroid counts, beside its index, which is less.
 inline constexpr float kOne = 0x1p22F;
-/// Two different numbers that are compared here differ by more than 2^-80 (docs/gpu.md).
+/// Two different numbers that are compared here differ by more than 2^-80 (docs/gpu-bounds.md).
 inline constexpr float kLarge = 0x1p80F;
 
 /// What is known of the nearest of some centroids: its squared distance, halved and less something that all

@@ -11,7 +11,7 @@
 // Numerics:  bounds of true distances in the frame of the copies, in float32 rounded outwards; the product's
 //            second-lowest bound is that of all other centroids. A point that float32 or float64 has to decide has
 //            no bounds until the next iteration. Equals the reference bit for bit
-// Source:    Hamerly 2010; docs/exact-step.md, docs/gpu.md
+// Source:    Hamerly 2010; docs/exact-step.md, docs/gpu-bounds.md
 #include <cmath>
 #include <cstdint>
 

@@ -12,7 +12,7 @@
 // Numerics:  the integer accumulator is a lower bound of half a squared distance (less ||x||^2 / 2), in the tile's
 //            unit: more columns hold the norm and the bound's two products. Sums are 64-bit integers. Equals the
 //            reference bit for bit
-// Source:    docs/exact-step.md, docs/gpu.md
+// Source:    docs/exact-step.md, docs/gpu-bounds.md
 #include <algorithm>
 #include <cmath>
 #include <string>

@@ -14,7 +14,7 @@
 //            where the label changed
 // Numerics:  products of float16 with a bound on all that they round; then float32 differences, then
 //            float64 as defined. Sums are 64-bit integers. Equals the reference bit for bit
-// Source:    docs/exact-step.md, docs/gpu.md
+// Source:    docs/exact-step.md, docs/gpu-bounds.md
 #include <algorithm>
 #include <string>
 

@@ -13,7 +13,7 @@
 //            rounding bound, by float64 as defined. Sums are 64-bit integers, so that neither the
 //            order of additions nor adding only changes can alter a bit. Equals the reference bit
 //            for bit
-// Source:    docs/exact-step.md, docs/gpu.md
+// Source:    docs/exact-step.md, docs/gpu-bounds.md
 #include <atomic>
 
 #include "implementations/cuda/_exact.cuh"

@@ -13,7 +13,7 @@
 // Numerics:  the accumulator is a lower bound of half a squared distance (less ||x||^2 / 2): four
 //            more columns hold half the centroid's squared norm and the bound's two products. Sums
 //            are 64-bit integers. Equals the reference bit for bit
-// Source:    docs/exact-step.md, docs/gpu.md
+// Source:    docs/exact-step.md, docs/gpu-bounds.md
 #include <cstdint>
 
 #include "implementations/cuda/_centred.cuh"

@@ -13,7 +13,7 @@
 //            the centroid before for all 32 points, rounding included; what is left is decided in
 //            float32, or in float64 as defined where that is too close. Sums are 64-bit integers.
 //            Equals the reference bit for bit
-// Source:    docs/exact-step.md, docs/gpu.md; Hilbert's curve as in J. Skilling, "Programming the
+// Source:    docs/exact-step.md, docs/gpu-bounds.md; Hilbert's curve as in J. Skilling, "Programming the
 //            Hilbert curve", AIP Conference Proceedings 707 (2004)
 #include <cub/device/device_radix_sort.cuh>
 
