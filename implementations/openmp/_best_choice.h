@@ -2,7 +2,7 @@
 //
 // What an iteration of each family of exact variants costs, by shape and by what was counted, and when it
 // pays to change the family. Nanoseconds of one thread and point; only their ratios decide. The constants
-// were measured (docs/openmp.md has where); no clock is read, so the same problem takes the same way.
+// were measured (docs/openmp.md says where); no clock is read, so the same problem takes the same way.
 #pragma once
 
 #include <algorithm>

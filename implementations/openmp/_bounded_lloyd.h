@@ -5,7 +5,7 @@
 // and one for each group of centroids where there are several. Centroids move, and the bounds with them;
 // where the upper one stays below a lower one, no centroid behind that can have become the nearest.
 //
-// Bounds are on true distances, in the units of the frame; docs/openmp.md says why none is ever on the
+// Bounds are on true distances, in the units of the frame; docs/openmp-bounds.md says why none is ever on the
 // wrong side. Where they leave a point open, it is labelled as in openmp_exact.
 #pragma once
 

@@ -4,7 +4,7 @@
 // a lower one on that to every other, and of each pair of centroids a lower bound on half their distance.
 // A centroid is looked at only if neither shows that it is farther than the point's own.
 //
-// Bounds are on true distances, in the units of the frame; docs/openmp.md says why none is ever on the
+// Bounds are on true distances, in the units of the frame; docs/openmp-bounds.md says why none is ever on the
 // wrong side. Include only where -ffp-contract=off.
 #pragma once
 

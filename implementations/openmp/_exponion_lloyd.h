@@ -4,7 +4,7 @@
 // others are nearest to it, in rings that double in number. A point that its two bounds leave open is compared
 // with the first rings around its own centroid alone.
 //
-// Bounds are on true distances, in the units of the frame; docs/openmp.md says why none is ever on the
+// Bounds are on true distances, in the units of the frame; docs/openmp-bounds.md says why none is ever on the
 // wrong side. Include only where -ffp-contract=off.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How far two values of the float32 kernel must lie apart to decide which of their float64
-// distances is lower. The proof stands in docs/openmp.md.
+// distances is lower. The proof stands in docs/openmp-bounds.md.
 #pragma once
 
 #include <cmath>

@@ -3,7 +3,7 @@
 // The stage between bytes and float32: points and centroids as rows of 16-bit integers times a step.
 // A row takes half the memory of a float32 one, so a point that bytes leave open costs half as much to
 // fetch; and a product of integers is exact, so measured residuals bound all that is lost, as for the
-// bytes, 50 to 250 times as closely. The proof stands in docs/openmp.md, "Sixteen bits".
+// bytes, 50 to 250 times as closely. The proof stands in docs/openmp-bounds.md, "Sixteen bits".
 #pragma once
 
 #if defined(__AVX2__)

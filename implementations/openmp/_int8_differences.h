@@ -3,7 +3,7 @@
 // How far what bytes lose of two centroids can be apart. An error that both scores share loses no point its
 // nearest centroid, so lower ends need not lie as far below their scores as upper ends lie above: for
 // centroids of equal norms at right angles 0.4 times as far. Points half-way between centroids are fewer
-// then. Made anew in every iteration; the proof stands in docs/openmp.md, "Lower ends".
+// then. Made anew in every iteration; the proof stands in docs/openmp-bounds.md, "Lower ends".
 #pragma once
 
 #include <algorithm>

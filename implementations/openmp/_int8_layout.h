@@ -2,7 +2,7 @@
 //
 // What the int8 filter works on: blocks of points and groups of centroids as bytes, and the few
 // numbers that turn integer products back into distances and bound their error. The proof stands in
-// docs/openmp.md, "The int8 filter".
+// docs/openmp-bounds.md, "The int8 filter".
 #pragma once
 
 #include <algorithm>

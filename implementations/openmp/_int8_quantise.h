@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Points and centroids as bytes times a step, and what that loses. Every norm and residual here
-// serves as an upper bound and is rounded up; docs/openmp.md, "The int8 filter", says why the limits
+// serves as an upper bound and is rounded up; docs/openmp-bounds.md, "The int8 filter", says why the limits
 // are what they are.
 #pragma once
 

@@ -93,7 +93,7 @@ inline std::int64_t float32_roundings(std::int64_t d) {
 }
 
 /// Of centroids k x d those at `few` (count of them, at least 1): the index of the nearest by the
-/// float64 formula of the exact step, or -1 where float32 does not tell (docs/openmp.md). Tests give
+/// float64 formula of the exact step, or -1 where float32 does not decide (docs/openmp-bounds.md). Tests give
 /// a smaller share of the bound, and expect that wrong answers are found.
 inline std::int32_t nearest_of_few(const float* point, const float* centroids, std::int64_t d,
                                    const std::int32_t* few, std::int32_t count, double share = 1) {

@@ -6,7 +6,7 @@
 // about the mean of the points, so that a large common offset costs no digits; the scale is a power
 // of two that brings all coordinates into [-1, 1], so that neither huge nor denormal data leave the
 // range of T. Both change no comparison of distances; the one rounding is accounted for in
-// docs/openmp.md.
+// docs/openmp-bounds.md.
 #pragma once
 
 #include <algorithm>
@@ -162,7 +162,7 @@ class PackedPoints {
   AlignedArray<T> values_;
 };
 
-/// What a part of the centroids adds to the filter's bound (docs/openmp.md).
+/// What a part of the centroids adds to the filter's bound (docs/openmp-bounds.md).
 struct CentroidRange {
   double largest_norm = 0;  ///< Largest |z| of the centroids that the kernel sees.
   bool any_near = false;    ///< Is a centroid within kNear?

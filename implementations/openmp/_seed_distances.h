@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Distances for k-means++ (docs/seeding.md), fast: the float32 filter of docs/openmp.md, with the seeds in
+// Distances for k-means++ (docs/seeding.md), fast: the float32 filter of docs/openmp-bounds.md, with the seeds in
 // the lanes, says for most points which of the new seeds is nearest, or that none comes nearer than one
 // before; the float64 formula of the exact step then gives the squared distance. Points are read as they
 // lie, so nothing is copied but what a thread looks at. Include only where -ffp-contract=off.

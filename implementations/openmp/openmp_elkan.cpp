@@ -13,7 +13,7 @@
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads: bounds are rounded
 //            to their safe side, and float64 decides among those that they leave open
 // Source:    Elkan, Using the triangle inequality to accelerate k-means, ICML 2003; with Hamerly's
-//            single lower bound before the many. docs/openmp.md has the bounds
+//            single lower bound before the many. docs/openmp-bounds.md has the bounds
 #include <cstdint>
 #include <string>
 

@@ -10,7 +10,7 @@
 //            centroids in float64. The update skips points whose label did not change: integer sums
 //            can be corrected exactly
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads
-// Source:    ours; docs/openmp.md proves the bound
+// Source:    ours; docs/openmp-bounds.md proves the bound
 #include <algorithm>
 #include <vector>
 

@@ -10,8 +10,8 @@
 //            of k others around each of up to 4 096 centroids, found anew in each iteration
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads: bounds are rounded
 //            to their safe side, and float64 decides among those that they leave open
-// Source:    Newling and Fleuret, Fast k-means with accurate bounds, ICML 2016. docs/openmp.md has
-//            the bounds
+// Source:    Newling and Fleuret, Fast k-means with accurate bounds, ICML 2016. docs/openmp-bounds.md
+//            has the bounds
 #include <cstdint>
 #include <string>
 

@@ -12,7 +12,7 @@
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads: bounds are rounded
 //            to their safe side, points that they leave open are labelled as by openmp_exact
 // Source:    Hamerly, Making k-means even faster, SDM 2010; without its test by half the distance
-//            from the centroid to the next one. docs/openmp.md has the bounds
+//            from the centroid to the next one. docs/openmp-bounds.md has the bounds
 #include "implementations/openmp/_bounded_lloyd.h"
 
 namespace {

@@ -12,7 +12,7 @@
 //            open point reads its own row and those of the few centroids in question. The points are
 //            packed in setup: as bytes, as 16-bit integers, and as openmp_exact has them
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads and on any processor
-// Source:    ours; docs/openmp.md proves the bounds
+// Source:    ours; docs/openmp-bounds.md proves the bounds
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

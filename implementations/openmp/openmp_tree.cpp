@@ -15,7 +15,7 @@
 //            out only where a proven bound says that it is further away, and points that float32
 //            leaves open are decided by the float64 formula
 // Source:    Kanungo et al., An efficient k-means clustering algorithm, IEEE TPAMI 24 (2002);
-//            docs/openmp.md has the bounds
+//            docs/openmp-bounds.md has the bounds
 #include <cstdint>
 #include <limits>
 #include <string>

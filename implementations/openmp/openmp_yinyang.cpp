@@ -10,7 +10,7 @@
 //            points only. Points that are open in a group are looked at together
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads, as openmp_hamerly
 // Source:    Ding et al., Yinyang k-means, ICML 2015; groups by halving the first centroids instead
-//            of clustering them, so that all are one register wide. docs/openmp.md has the bounds
+//            of clustering them, so that all are one register wide. docs/openmp-bounds.md has the bounds
 #include <algorithm>
 
 #include "implementations/openmp/_bounded_lloyd.h"
