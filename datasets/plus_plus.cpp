@@ -28,20 +28,30 @@ constexpr std::int64_t most_misses(std::int64_t seeds) {
   return std::max<std::int64_t>(2 * seeds, 32);
 }
 
+// Darts that are located together: what their number changes is time alone.
+constexpr std::int64_t kDartsAtOnce = 1024;
+
 /// Dart number 0, 1, 2, ...: where they come down on so much width.
 class Darts {
  public:
   explicit Darts(std::uint64_t seed) : random_(seed, kPlusPlus) {}
 
+  /// The next ones, of which those that are thrown are counted by thrown().
+  [[nodiscard]] std::vector<std::uint64_t> next(std::int64_t count, std::uint64_t width) const {
+    std::vector<std::uint64_t> positions;
+    for (std::int64_t t = 0; t < count; ++t) positions.push_back(position(number_ + t, width));
+    return positions;
+  }
+  void thrown(std::size_t count) { number_ += count; }
+
+ private:
   /// floor(u * width / 2^128), u of 128 bits: each place has its chance to within 2^-64 of it.
-  std::uint64_t next(std::uint64_t width) {
-    const auto high = static_cast<unsigned __int128>(random_.bits(2 * number_)) * width;
-    const auto low = static_cast<unsigned __int128>(random_.bits(2 * number_ + 1)) * width;
-    ++number_;
+  [[nodiscard]] std::uint64_t position(std::uint64_t number, std::uint64_t width) const {
+    const auto high = static_cast<unsigned __int128>(random_.bits(2 * number)) * width;
+    const auto low = static_cast<unsigned __int128>(random_.bits(2 * number + 1)) * width;
     return static_cast<std::uint64_t>((high + (low >> 64)) >> 64);
   }
 
- private:
   CounterRandom random_;
   std::uint64_t number_ = 0;
 };
@@ -132,13 +142,23 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
                                          const std::function<void()>& between) {
   Darts darts(seed);
   std::vector<std::int64_t> rows;
-  const auto take = [&](const Dart<T>& dart) {
-    rows.push_back(dart.row);
-    board.add(dart);
+  const auto play = [&](std::uint64_t width, std::int64_t hits, std::int64_t misses) {
+    while (hits > 0 && misses > 0) {
+      if (between) between();
+      // Mostly they hit.
+      const std::int64_t wanted = std::min(hits + hits / 8 + 16, hits + misses - 1);
+      const auto some = board.locate(darts.next(std::min(kDartsAtOnce, wanted), width));
+      const auto thrown = board.throw_darts(some, hits, misses);
+      darts.thrown(thrown.size());
+      for (std::size_t t = 0; t < thrown.size(); ++t) {
+        --(thrown[t] ? hits : misses);
+        if (thrown[t]) rows.push_back(some[t].row);
+      }
+    }
   };
   // Before the first pass all squared distances are 1, and the bars as high as the weights.
   const std::uint64_t total_weight = board.weigh(1);
-  take(board.locate(darts.next(total_weight)));
+  play(total_weight, 1, 1);
   while (static_cast<std::int64_t>(rows.size()) < k) {
     const double largest = board.pass(between);
     const std::uint64_t width = largest > 0 ? board.weigh(bar_scale(largest, total_weight)) : 0;
@@ -147,17 +167,7 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
       break;
     }
     const auto seeds = static_cast<std::int64_t>(rows.size());
-    const std::int64_t until = std::min(k, seeds + most_hits(seeds));
-    std::int64_t misses = 0;
-    while (static_cast<std::int64_t>(rows.size()) < until && misses < most_misses(seeds)) {
-      const Dart<T> dart = board.locate(darts.next(width));
-      if (!board.hits(dart)) {
-        ++misses;
-        continue;
-      }
-      take(dart);
-      if (between && rows.size() % 256 == 0) between();
-    }
+    play(width, std::min(k - seeds, most_hits(seeds)), most_misses(seeds));
   }
   return rows;
 }

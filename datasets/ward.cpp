@@ -11,7 +11,6 @@
 #include "datasets/plus_plus.h"
 #include "harness/exact_step.h"
 #include "harness/support/faster_seeding.h"
-#include "harness/support/parallel.h"
 
 namespace kmeans {
 namespace {
@@ -65,18 +64,12 @@ class Agglomeration {
     for (std::int64_t c = 0; c < slots_.count(); ++c) {
       if (alive_[c] && neighbours_[c].cluster < 0) without.push_back(c);
     }
-    constexpr std::int64_t kAtOnce = 1024;  // between two looks at what may end the call
-    constexpr std::int64_t kEach = 8;
-    const auto count = static_cast<std::int64_t>(without.size());
-    for (std::int64_t begin = 0; begin < count; begin += kAtOnce) {
+    constexpr std::ptrdiff_t kAtOnce = 1024;  // between two looks at what may end the call
+    for (auto begin = without.begin(); begin != without.end();) {
       if (between) between();
-      const std::int64_t end = std::min(count, begin + kAtOnce);
-      for_each_part((end - begin + kEach - 1) / kEach, threads_, [&](std::int64_t part) {
-        const std::int64_t last = std::min(end, begin + (part + 1) * kEach);
-        for (std::int64_t w = begin + part * kEach; w < last; ++w) {
-          neighbours_[without[w]] = costs_->nearest(without[w]);
-        }
-      });
+      const auto end = begin + std::min(kAtOnce, without.end() - begin);
+      const auto found = costs_->nearest_of({begin, end}, threads_);
+      for (const auto& neighbour : found) neighbours_[*begin++] = neighbour;
     }
   }
 
@@ -150,51 +143,24 @@ class Agglomeration {
 };
 
 /// The cells of the seeds on a board: those that have points, means and weights; in the order of the seeds.
-WeightedMeans cells_of(const WardPart& part, const std::vector<float>& seeds, double largest) {
-  const std::int64_t d = part.whole.d;
+WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<float>& seeds,
+                       double largest, SeedingBoard<float>& board) {
+  const std::int64_t d = problem.d;
   const std::int64_t m = static_cast<std::int64_t>(seeds.size()) / d;
   // A coordinate lies within sqrt(largest) of its seed's; W times that, and half as much again, below 2^62.
-  std::int64_t total[1] = {0};
-  for (std::int64_t i = 0; i < part.own.n; ++i) total[0] += weight_of(part.own, i);
-  part.add_up(total, 1);
+  std::uint64_t total = 0;
+  for (std::int64_t i = 0; i < problem.n; ++i) {
+    total += static_cast<std::uint64_t>(weight_of(problem, i));
+  }
   int exponent = 0;
   std::frexp(std::sqrt(largest), &exponent);
-  const int width = std::bit_width(static_cast<std::uint64_t>(total[0]) - 1);
-  const int places = largest > 0 ? 61 - width - exponent : 0;
+  const int places = largest > 0 ? 61 - std::bit_width(total - 1) - exponent : 0;
   const double scale = exact::power_of_two(places);
-
-  // Sums and weights, a row a seed: integers, whose order does not matter.
-  const std::int64_t row = d + 1;
-  constexpr std::int64_t kMostBytes = 128 << 20;
-  const auto parts = static_cast<int>(
-      std::clamp<std::int64_t>(kMostBytes / (8 * m * row), 1, std::max(1, part.own.threads)));
-  std::vector<std::vector<std::int64_t>> sums(parts);
-  const auto& nearest = part.distances.nearest();
-  for_each_part(parts, parts, [&](std::int64_t p) {
-    sums[p].resize(m * row);
-    const std::int64_t end = part.own.n * (p + 1) / parts;
-    for (std::int64_t i = part.own.n * p / parts; i < end; ++i) {
-      const std::int64_t weight = weight_of(part.own, i);
-      if (weight == 0) continue;
-      std::int64_t* sum = sums[p].data() + nearest[i] * row;
-      const float* point = part.own.points + i * d;
-      const float* seed = seeds.data() + nearest[i] * d;
-      for (std::int64_t t = 0; t < d; ++t) {
-        const double difference = static_cast<double>(point[t]) - static_cast<double>(seed[t]);
-        sum[t] += weight * static_cast<std::int64_t>(std::nearbyint(difference * scale));
-      }
-      sum[d] += weight;
-    }
-  });
-  for (int p = 1; p < parts; ++p) {
-    for (std::int64_t v = 0; v < m * row; ++v) sums[0][v] += sums[p][v];
-  }
-  part.add_up(sums[0].data(), m * row);
-
+  const auto sums = board.cells(seeds.data(), m, scale);
   WeightedMeans cells;
   cells.d = d;
   for (std::int64_t j = 0; j < m; ++j) {
-    const std::int64_t* sum = sums[0].data() + j * row;
+    const std::int64_t* sum = sums.data() + j * (d + 1);
     if (sum[d] == 0) continue;
     cells.weights.push_back(sum[d]);
     for (std::int64_t t = 0; t < d; ++t) {
@@ -241,16 +207,16 @@ std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int6
   return numbers;
 }
 
-std::vector<float> ward_centroids(WardPart& part, std::int64_t k, std::uint64_t seed,
+std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int64_t k,
+                                  std::uint64_t seed, SeedingBoard<float>& board,
                                   const std::function<void()>& between) {
-  const std::int64_t d = part.whole.d;
-  part.board.keep_nearest();
-  const auto rows =
-      plus_plus_rows(part.whole, ward_seeds(part.whole.n, k), seed, part.board, between);
-  const double largest = part.board.pass(between);
-  const WeightedMeans cells = cells_of(part, rows_at(part.whole, rows), largest);
+  const std::int64_t d = problem.d;
+  board.keep_nearest();
+  const auto rows = plus_plus_rows(problem, ward_seeds(problem.n, k), seed, board, between);
+  const double largest = board.pass(between);
+  const WeightedMeans cells = cells_of(problem, rows_at(problem, rows), largest, board);
   if (cells.count() < k) return {};
-  const auto numbers = ward_clusters(cells, k, part.own.threads, between);
+  const auto numbers = ward_clusters(cells, k, problem.threads, between);
   std::vector<double> sums(k * d);
   std::vector<double> weights(k);
   for (std::int64_t c = 0; c < cells.count(); ++c) {
@@ -271,9 +237,7 @@ namespace {
 /// Of all points; empty where there are fewer cells than k.
 std::vector<float> merged_cells(const SeedingProblem<float>& problem, std::int64_t k,
                                 std::uint64_t seed, const std::function<void()>& between) {
-  const auto distances = seed_distances(problem);
-  WardPart all{problem, problem, *distances, *distances, [](std::int64_t*, std::int64_t) {}};
-  return ward_centroids(all, k, seed, between);
+  return ward_centroids(problem, k, seed, *seed_distances(problem), between);
 }
 
 }  // namespace

@@ -30,18 +30,9 @@ std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int
 std::vector<double> ward_centroids(const SeedingProblem<double>& problem, std::int64_t k,
                                    std::uint64_t seed, const std::function<void()>& between = {});
 
-/// A part of the points, as ranks have them: `own` of `whole`, with distances of its own, and a board of all.
-struct WardPart {
-  SeedingProblem<float> whole;
-  SeedingProblem<float> own;
-  SeedDistances<float>& distances;
-  SeedingBoard<float>& board;
-  /// Adds up what each part gives, in place, in all of them.
-  std::function<void(std::int64_t* values, std::int64_t count)> add_up;
-};
-
-/// The same of all parts together, each of which makes the call; empty where there are fewer cells than k.
-std::vector<float> ward_centroids(WardPart& part, std::int64_t k, std::uint64_t seed,
+/// The same on a board of these points, which is new; empty where the points make fewer than k cells.
+std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int64_t k,
+                                  std::uint64_t seed, SeedingBoard<float>& board,
                                   const std::function<void()>& between = {});
 
 }  // namespace kmeans

@@ -6,10 +6,12 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "harness/support/parallel.h"
@@ -38,7 +40,7 @@ struct Dart {
   std::int64_t row = 0;
   std::uint64_t height = 0;  ///< In one of its row's w equal bars.
   double stale = 0;          ///< The row's S.
-  const T* point = nullptr;  ///< d; until the next dart is located.
+  const T* point = nullptr;  ///< d; until the next darts are located.
 };
 
 /// What the game of k-means++ is played on. S is a squared distance a point: from the nearest of the seeds
@@ -62,14 +64,21 @@ class SeedingBoard {
   /// From now on a row has w bars of floor(S * scale). Returns the sum of all bars, below 2^63.
   virtual std::uint64_t weigh(double scale) = 0;
 
-  /// The dart at `position` of all bars laid end to end; position < weigh().
-  virtual Dart<T> locate(std::uint64_t position) = 0;
+  /// The darts at these positions of all bars laid end to end; each position < weigh().
+  virtual std::vector<Dart<T>> locate(const std::vector<std::uint64_t>& positions) = 0;
 
-  /// Does the dart hit what is left of its bar, all seeds considered?
-  [[nodiscard]] virtual bool hits(const Dart<T>& dart) const = 0;
+  /// Throws these darts one after another, until so many have hit what is left of their bars, all seeds
+  /// considered, or so many have missed. The row of a dart that hits is a seed at once. Returns for each
+  /// dart that was thrown whether it hit.
+  virtual std::vector<bool> throw_darts(const std::vector<Dart<T>>& darts, std::int64_t hits,
+                                        std::int64_t misses) = 0;
 
-  /// The dart's row is a seed.
-  virtual void add(const Dart<T>& dart) = 0;
+  /// Only after keep_nearest(), and a pass since the last seed was added. `seeds`: all (count x d), in the
+  /// order in which they were added. For each the points that are nearest to it, the lowest number on a
+  /// tie: the sum of weight * r((coordinate - seed's) * scale) for each coordinate, r rounding to the
+  /// nearest integer, and the sum of the weights. count x (d + 1); the caller sees to it that no sum
+  /// leaves 63 bits.
+  virtual std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) = 0;
 };
 
 /// The board of points in memory; how distances are formed is left to others.
@@ -91,9 +100,6 @@ class SeedDistances : public SeedingBoard<T> {
   }
 
   void keep_nearest() final { nearest_.resize(problem_.n); }
-  /// Only after keep_nearest() and a pass: the number of the nearest seed, in the order in which they were
-  /// added; the lowest on a tie.
-  [[nodiscard]] const std::vector<std::int32_t>& nearest() const { return nearest_; }
 
   std::uint64_t weigh(double scale) final {
     scale_ = scale;
@@ -111,25 +117,59 @@ class SeedDistances : public SeedingBoard<T> {
     return sums_.back();
   }
 
-  Dart<T> locate(std::uint64_t position) final {
-    const auto after = std::upper_bound(sums_.begin(), sums_.end(), position);
-    const auto slice = static_cast<std::int64_t>(after - sums_.begin()) - 1;
-    position -= sums_[slice];
-    for (std::int64_t i = slice * kSlice;; ++i) {
-      const std::uint64_t height = bar(stale_[i]);
-      const std::uint64_t all = weight(i) * height;
-      if (position < all) return {i, position % height, stale_[i], row(i)};
-      position -= all;
+  std::vector<Dart<T>> locate(const std::vector<std::uint64_t>& positions) final {
+    constexpr std::int64_t kEach = 128;
+    const auto count = static_cast<std::int64_t>(positions.size());
+    std::vector<Dart<T>> darts(positions.size());
+    for_each_part((count + kEach - 1) / kEach, problem_.threads, [&](std::int64_t part) {
+      const std::int64_t end = std::min(count, (part + 1) * kEach);
+      for (std::int64_t t = part * kEach; t < end; ++t) darts[t] = locate(positions[t]);
+    });
+    return darts;
+  }
+
+  std::vector<bool> throw_darts(const std::vector<Dart<T>>& darts, std::int64_t hits,
+                                std::int64_t misses) final {
+    std::vector<bool> thrown;
+    for (const Dart<T>& dart : darts) {
+      if (hits == 0 || misses == 0) break;
+      const bool hit = dart.height < bar(std::min(dart.stale, from_recent(dart.point)));
+      thrown.push_back(hit);
+      --(hit ? hits : misses);
+      if (!hit) continue;
+      seeds_.insert(seeds_.end(), dart.point, dart.point + problem_.d);
+      added(dart.point);
     }
+    return thrown;
   }
 
-  [[nodiscard]] bool hits(const Dart<T>& dart) const final {
-    return dart.height < bar(std::min(dart.stale, from_recent(dart.point)));
-  }
-
-  void add(const Dart<T>& dart) final {
-    seeds_.insert(seeds_.end(), dart.point, dart.point + problem_.d);
-    added(dart.point);
+  std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) final {
+    const std::int64_t d = problem_.d;
+    const std::int64_t length = count * (d + 1);
+    constexpr std::int64_t kMostBytes = 128 << 20;
+    const auto parts = static_cast<int>(
+        std::clamp<std::int64_t>(kMostBytes / (8 * length), 1, std::max(1, problem_.threads)));
+    std::vector<std::vector<std::int64_t>> sums(parts);
+    for_each_part(parts, parts, [&](std::int64_t p) {
+      sums[p].resize(length);
+      const std::int64_t end = problem_.n * (p + 1) / parts;
+      for (std::int64_t i = problem_.n * p / parts; i < end; ++i) {
+        const std::int64_t weight = weight_of(problem_, i);
+        if (weight == 0) continue;
+        std::int64_t* sum = sums[p].data() + nearest_[i] * (d + 1);
+        const T* point = row(i);
+        const T* seed = seeds + nearest_[i] * d;
+        for (std::int64_t t = 0; t < d; ++t) {
+          const double difference = static_cast<double>(point[t]) - static_cast<double>(seed[t]);
+          sum[t] += weight * static_cast<std::int64_t>(std::nearbyint(difference * scale));
+        }
+        sum[d] += weight;
+      }
+    });
+    for (int p = 1; p < parts; ++p) {
+      for (std::int64_t v = 0; v < length; ++v) sums[0][v] += sums[p][v];
+    }
+    return std::move(sums[0]);
   }
 
  protected:
@@ -165,6 +205,18 @@ class SeedDistances : public SeedingBoard<T> {
   static constexpr std::int64_t kSlice = 256;   // points that share a sum; kBlock is a multiple
   static constexpr std::int64_t kAtOnce = 512;  // seeds that a cache holds
 
+  [[nodiscard]] Dart<T> locate(std::uint64_t position) const {
+    const auto after = std::upper_bound(sums_.begin(), sums_.end(), position);
+    const auto slice = static_cast<std::int64_t>(after - sums_.begin()) - 1;
+    position -= sums_[slice];
+    for (std::int64_t i = slice * kSlice;; ++i) {
+      const std::uint64_t height = bar(stale_[i]);
+      const std::uint64_t all = weight(i) * height;
+      if (position < all) return {i, position % height, stale_[i], row(i)};
+      position -= all;
+    }
+  }
+
   [[nodiscard]] std::uint64_t weight(std::int64_t i) const {
     return static_cast<std::uint64_t>(weight_of(problem_, i));
   }
@@ -197,6 +249,7 @@ class SeedDistances : public SeedingBoard<T> {
   std::vector<std::uint64_t> sums_;  // of the bars before each slice
   double scale_ = 1;
   std::int64_t passed_ = 0;  // seeds that passes have taken into account
+  // After keep_nearest(): of each point's nearest seed the number, in the order in which they were added.
   std::vector<std::int32_t> nearest_;
 };
 

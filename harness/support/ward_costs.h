@@ -4,11 +4,14 @@
 // that a backend compiles it for its own registers. Include only where -ffp-contract=off.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
 #include <memory>
 #include <vector>
+
+#include "harness/support/parallel.h"
 
 namespace kmeans {
 
@@ -37,6 +40,18 @@ class MergeCosts {
 
   /// Of all other clusters the one that costs least; the lowest on a tie. On any thread.
   [[nodiscard]] virtual Nearest nearest(std::int64_t cluster) const = 0;
+  /// The same of several.
+  [[nodiscard]] virtual std::vector<Nearest> nearest_of(const std::vector<std::int64_t>& clusters,
+                                                        int threads) const {
+    constexpr std::int64_t kEach = 8;
+    const auto count = static_cast<std::int64_t>(clusters.size());
+    std::vector<Nearest> all(clusters.size());
+    for_each_part((count + kEach - 1) / kEach, threads, [&](std::int64_t part) {
+      const std::int64_t end = std::min(count, (part + 1) * kEach);
+      for (std::int64_t c = part * kEach; c < end; ++c) all[c] = nearest(clusters[c]);
+    });
+    return all;
+  }
   virtual void replace(std::int64_t cluster, const double* mean, std::int64_t weight) = 0;
   virtual void remove(std::int64_t cluster) = 0;
 };

@@ -21,22 +21,52 @@ std::uint64_t RankedBoard<T>::weigh(double scale) {
 }
 
 template <class T>
-Dart<T> RankedBoard<T>::locate(std::uint64_t position) {
-  const auto owner =
-      static_cast<int>(std::upper_bound(ends_.begin(), ends_.end(), position) - ends_.begin());
-  Dart<T> dart;
-  if (owner == ranks_.rank()) {
-    dart = own_.locate(position - (owner == 0 ? 0 : ends_[owner - 1]));
-    dart.row += first_;
-    std::copy_n(dart.point, point_.size(), point_.begin());
+std::vector<Dart<T>> RankedBoard<T>::locate(const std::vector<std::uint64_t>& positions) {
+  // Rank by rank, each its own; then in the order of the positions.
+  std::vector<std::vector<std::size_t>> of_rank(ends_.size());
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    const auto after = std::upper_bound(ends_.begin(), ends_.end(), positions[t]);
+    of_rank[after - ends_.begin()].push_back(t);
   }
-  std::vector<std::int64_t> bytes(ends_.size());
-  bytes[owner] = sizeof(dart);
-  ranks_.all_gather(&dart, bytes);
-  bytes[owner] = static_cast<std::int64_t>(point_.size() * sizeof(T));
-  ranks_.all_gather(point_.data(), bytes);
-  dart.point = point_.data();
-  return dart;
+  std::vector<std::int64_t> bytes;
+  std::size_t before = 0;  // darts of the ranks before this one
+  for (std::size_t r = 0; r < ends_.size(); ++r) {
+    bytes.push_back(static_cast<std::int64_t>(of_rank[r].size() * sizeof(Dart<T>)));
+    if (static_cast<int>(r) < ranks_.rank()) before += of_rank[r].size();
+  }
+  std::vector<std::uint64_t> own_positions;
+  const std::uint64_t own_begin = ranks_.rank() == 0 ? 0 : ends_[ranks_.rank() - 1];
+  for (const auto t : of_rank[ranks_.rank()]) own_positions.push_back(positions[t] - own_begin);
+  std::vector<Dart<T>> gathered(positions.size());
+  points_.resize(positions.size() * d_);
+  T* own_points = points_.data() + static_cast<std::int64_t>(before) * d_;
+  for (Dart<T> dart : own_.locate(own_positions)) {
+    dart.row += first_;
+    own_points = std::copy_n(dart.point, d_, own_points);
+    gathered[before++] = dart;
+  }
+  ranks_.all_gather(gathered.data(), bytes);
+  for (auto& count : bytes) {
+    count = count / static_cast<std::int64_t>(sizeof(Dart<T>)) * d_ *
+            static_cast<std::int64_t>(sizeof(T));
+  }
+  ranks_.all_gather(points_.data(), bytes);
+  std::vector<Dart<T>> darts(positions.size());
+  std::size_t at = 0;
+  for (const auto& its : of_rank) {
+    for (const auto t : its) {
+      darts[t] = gathered[at];
+      darts[t].point = points_.data() + static_cast<std::int64_t>(at++) * d_;
+    }
+  }
+  return darts;
+}
+
+template <class T>
+std::vector<std::int64_t> RankedBoard<T>::cells(const T* seeds, std::int64_t count, double scale) {
+  auto sums = own_.cells(seeds, count, scale);
+  ranks_.all_reduce_sum(sums.data(), static_cast<std::int64_t>(sums.size()));
+  return sums;
 }
 
 template class RankedBoard<float>;
@@ -70,10 +100,7 @@ std::vector<T> centroids_by_ranks(Communicator& ranks, const std::string& file, 
     if (init.method == InitSpec::Method::ward) {
       const auto distances = seed_distances(own);
       RankedBoard<float> board(ranks, *distances, first, own.d);
-      WardPart part{whole, own, *distances, board, [&](std::int64_t* values, std::int64_t count) {
-                      ranks.all_reduce_sum(values, count);
-                    }};
-      auto centroids = ward_centroids(part, k, init.seed);
+      auto centroids = ward_centroids(whole, k, init.seed, board);
       if (!centroids.empty()) return centroids;
     }
   }

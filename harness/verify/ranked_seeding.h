@@ -21,23 +21,27 @@ template <class T>
 class RankedBoard final : public SeedingBoard<T> {
  public:
   RankedBoard(Communicator& ranks, SeedingBoard<T>& own, std::int64_t first, std::int64_t d)
-      : ranks_(ranks), own_(own), first_(first), ends_(ranks.size()), point_(d) {}
+      : ranks_(ranks), own_(own), first_(first), ends_(ranks.size()), d_(d) {}
 
   double pass(const std::function<void()>& between) override {
     return ranks_.all_reduce_max(own_.pass(between));
   }
   void keep_nearest() override { own_.keep_nearest(); }
   std::uint64_t weigh(double scale) override;
-  Dart<T> locate(std::uint64_t position) override;
-  [[nodiscard]] bool hits(const Dart<T>& dart) const override { return own_.hits(dart); }
-  void add(const Dart<T>& dart) override { own_.add(dart); }
+  std::vector<Dart<T>> locate(const std::vector<std::uint64_t>& positions) override;
+  std::vector<bool> throw_darts(const std::vector<Dart<T>>& darts, std::int64_t hits,
+                                std::int64_t misses) override {
+    return own_.throw_darts(darts, hits, misses);
+  }
+  std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) override;
 
  private:
   Communicator& ranks_;
   SeedingBoard<T>& own_;
   std::int64_t first_;
   std::vector<std::uint64_t> ends_;  // of each rank's bars
-  std::vector<T> point_;             // of the last dart
+  std::int64_t d_;
+  std::vector<T> points_;  // of the last darts
 };
 
 /// What ranks can choose together: kmeans++, and ward of float32 points.

@@ -101,10 +101,7 @@ TEST(SeedDistancesTest, RanksChooseTheSameSeeds) {
         if (seeding.k > 200) return;  // each rank merges all cells
         const auto again = seed_distances(own);
         RankedBoard<float> second(ranks, *again, first, whole.d);
-        WardPart part{whole, own, *again, second, [&](std::int64_t* values, std::int64_t count) {
-                        ranks.all_reduce_sum(values, count);
-                      }};
-        const auto centroids = ward_centroids(part, seeding.k, number);
+        const auto centroids = ward_centroids(whole, seeding.k, number, second);
         EXPECT_TRUE(centroids.empty() || centroids == merged) << seeding.what;
       });
     }
