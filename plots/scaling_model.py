@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an iteration takes on many GPUs that share the points, from measured costs of one GPU and of
-two (docs/scaling.md). tools/scaling_table.py prints the tables of that page."""
+two (docs/scaling.md). tools/scaling_table.py prints the table of that page."""
 
 from __future__ import annotations
 

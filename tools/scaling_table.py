@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the tables of docs/scaling.md from the times that the repository holds: what one, two and
-four GPUs took, and the model of plots/scaling_model.py from the times of one.
+"""Prints what one, two and four GPUs took by the times that the repository holds, and the table of
+docs/scaling.md: the model of plots/scaling_model.py from the times of one.
 
     .venv/bin/python tools/scaling_table.py
 """
