@@ -53,17 +53,46 @@ def test_every_source_file_begins_with_its_licence() -> None:
     assert without == []
 
 
+def anchors(page: Path) -> set[str]:
+    """Of the headings of a page, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    found: set[str] = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", plain).replace(" ", "-"))
+    return found
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = []
     for page in repository_files():
         if page.suffix != ".md":
             continue
         for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-            if re.match(r"[a-z]+:|#", target):
+            if re.match(r"[a-z]+:", target):
                 continue
-            if not (page.parent / target.partition("#")[0]).exists():
+            name, _, anchor = target.partition("#")
+            there = page.parent / name if name else page
+            missing = anchor and there.suffix == ".md" and anchor not in anchors(there)
+            if not there.exists() or missing:
                 broken.append(f"{page.relative_to(ROOT)}: {target}")
     assert broken == []
+
+
+# Of what a native engineer would not say.
+ODD_WORDS = re.compile(
+    r"\b(anew|beside|mended|tell|tells|thence|till|told|whence)\b", re.IGNORECASE
+)
+
+
+def test_pages_use_plain_words() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    odd = []
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        typed = re.sub(r"<!-- \w+:begin.*?:end -->", "", text, flags=re.DOTALL)
+        odd += [f"{page.relative_to(ROOT)}: {word}" for word in ODD_WORDS.findall(typed)]
+    assert odd == []
 
 
 def test_requirements_are_pinned_and_hashed() -> None:
