@@ -4,10 +4,34 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.support import find_program, told_to_skip
+
+#: Files of which a test ran or was skipped.
+_ran: set[str] = set()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--ran", metavar="FILE", type=Path, help="append the test files that ran")
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    _ran.add(report.nodeid.partition("::")[0])
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    if report.skipped:  # the whole file
+        _ran.add(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    file = session.config.getoption("--ran")
+    if file is not None and not hasattr(session.config, "workerinput"):
+        with file.open("a", encoding="utf-8") as ran:
+            ran.writelines(f"{name}\n" for name in sorted(_ran))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,8 +3,7 @@
 #
 # Runs the C++ tests (CTest) and the Python tests (pytest), and ends with both runners' own counts.
 # BUILD names the build folder: build, or build-PRESET. A preset knows the environment that its tests
-# need. Under sanitizers the C++ tests alone run. The Python tests run in parts side by side, since some
-# mostly wait.
+# need. Under sanitizers the C++ tests alone run. A Python test file that was not run fails.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
@@ -32,58 +31,31 @@ esac
 ctest --preset "$preset" --no-tests=error --parallel 4 | tee "$logs/ctest.log"
 ctest_status=${PIPESTATUS[0]}
 
-# Ranks of MPI wait by polling, and slow down whatever is beside them: they go first, beside figures,
-# which only take longer then. The others are of about the same length.
-declare -A files=(
-  [ranks]='tests/python/test_ranks.py'
-  [ranks-2]='tests/faults/test_rank_faults.py'
-  [faults]='tests/faults/test_[a-d]*.py'
-  [faults-2]='tests/faults/test_[e-q]*.py tests/faults/test_r[!a]*.py tests/faults/test_[s-z]*.py'
-  [plots]='tests/plots/test_[!cefp]*.py'
-  [plots-2]='tests/plots/test_[ce]*.py'
-  [plots-3]='tests/plots/test_[fp]*.py'
-  [python]='tests/python/test_[a-q]*.py'
-  [python-2]='tests/python/test_r[!a]*.py tests/python/test_[s-z]*.py'
-)
-first=(ranks ranks-2 plots-3)
-then=(faults faults-2 plots plots-2 python python-2)
-parts=("${first[@]}" "${then[@]}")
-shopt -s nullglob # of some patterns there may be no file
-declare -A running
+# pytest-xdist shares the files out. Ranks of MPI wait by polling, and slow down whatever runs with them: they
+# go first, with the figures, which only take longer then. More processes than processors, since each waits
+# for a good part of its time, and threads of OpenMP sleep while they wait where others share the cores.
+first=(tests/python/test_ranks.py tests/faults/test_rank_faults.py tests/plots/test_figures.py)
 pytest_status=0
-# With job control their programs do not ignore SIGINT, as some tests expect, and are ended together.
-set -m
-end_all() {
-  local group
-  for group in "${running[@]}"; do kill -TERM -- "-$group" 2>/dev/null; done
-  exit 130
+run_pytest() {
+  local processes=$1 log=$logs/pytest-$2.log
+  shift 2
+  # A .venv with borrowed packages may lack it: then one after the other.
+  .venv/bin/python -c 'import xdist' 2>/dev/null || processes=
+  .venv/bin/python -m pytest -rs -p no:cacheprovider ${processes:+-n "$processes" --dist loadfile} \
+    --ran="$logs/ran" "$@" 2>&1 | tee "$log"
+  ((pytest_status |= PIPESTATUS[0]))
 }
-trap end_all INT TERM
-run_parts() {
-  local part
-  for part in "$@"; do
-    case $preset in
-      dev | tsan) echo 'not run: the C++ tests alone run under sanitizers' >"$logs/pytest-$part.log" ;;
-      *)
-        # shellcheck disable=SC2086  # patterns
-        .venv/bin/python -m pytest -rs -p no:cacheprovider ${files[$part]} >"$logs/pytest-$part.log" 2>&1 &
-        running[$part]=$!
-        ;;
-    esac
-  done
-  for part in "$@"; do
-    [ -z "${running[$part]:-}" ] || wait "${running[$part]}" || pytest_status=$?
-  done
-  running=()
-}
-# Side by side: each waits for a good part of its time, and threads of OpenMP sleep while they wait where
-# others share the cores.
-echo "pytest: ${first[*]}, then ${then[*]}, side by side; what they say so far is in $logs"
-run_parts "${first[@]}"
-run_parts "${then[@]}"
-for part in "${parts[@]}"; do cat "$logs/pytest-$part.log"; done
-set +m
-trap - INT TERM
+case $preset in
+  dev | tsan) not_run='not run: the C++ tests alone run under sanitizers' ;;
+  *)
+    rm -f "$logs"/pytest-*.log "$logs/ran"
+    run_pytest 3 first "${first[@]}"
+    run_pytest 6 others tests "${first[@]/#/--ignore=}"
+    not_run=$(comm -23 <(find tests -name 'test_*.py' | sort) <(sort -u "$logs/ran"))
+    [ -z "$not_run" ] || pytest_status=1
+    not_run=${not_run:+run by nobody: ${not_run//$'\n'/ }}
+    ;;
+esac
 
 gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' 2>/dev/null |
   sed -n 's/^Total Tests: //p')
@@ -99,9 +71,10 @@ fi
 echo
 echo '== Summary'
 grep -E '% tests passed|tests failed out of' "$logs/ctest.log" | sed 's/^/CTest:     /'
-for part in "${parts[@]}"; do
-  printf 'pytest:    %-8s %s\n' "$part" "$(tail -n 1 "$logs/pytest-$part.log")"
+for part in first others; do
+  [ -f "$logs/pytest-$part.log" ] && printf 'pytest:    %-8s %s\n' "$part" "$(tail -n 1 "$logs/pytest-$part.log")"
 done
+[ -z "$not_run" ] || echo "pytest:    $not_run"
 echo "GPU tests: $gpu_note"
-grep -q "no Chromium here" "$logs/pytest-plots.log" && echo 'Browser:   skipped (no Chromium here)'
+cat "$logs"/pytest-*.log 2>/dev/null | grep -q 'no Chromium here' && echo 'Browser:   skipped (no Chromium here)'
 [ "$ctest_status" -eq 0 ] && [ "$pytest_status" -eq 0 ]

@@ -552,8 +552,11 @@ def test_a_stack_too_small_is_taken_away(bench, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["fit", "verify"])
-def test_waiting_threads_soon_leave_the_cores_to_other_work(bench, tmp_path, command):
+def test_waiting_threads_soon_leave_the_cores_to_other_work(
+    bench, tmp_path, monkeypatch, command
+):
     """OpenMP itself waits for milliseconds, in which others want the cores between two steps."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     points = tmp_path / "points.csv"
     points.write_text("0,0\n1,1\n8,8\n", encoding="utf-8")
     words = {"fit": (points, "-k", "2"), "verify": ("--only", "^cpu_fused$", "--at-most", "100")}

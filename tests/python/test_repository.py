@@ -63,6 +63,19 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
+def test_every_python_test_is_in_a_file_that_pytest_collects() -> None:
+    """tools/test.sh fails when one of these files is not run."""
+    elsewhere = []
+    for file in repository_files():
+        tests = file.suffix == ".py" and re.search(
+            r"^(async )?def test_|^class Test", file.read_text(encoding="utf-8"), re.MULTILINE
+        )
+        name = file.relative_to(ROOT)
+        if tests and not (name.parts[0] == "tests" and name.name.startswith("test_")):
+            elsewhere.append(str(name))
+    assert elsewhere == []
+
+
 def test_links_between_pages_lead_somewhere() -> None:
     broken = []
     for page in repository_files():
