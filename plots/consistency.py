@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
-from plots.formats import whole_calls
 from plots.steady import headline_median, median_rank
 
 _TOLERANCE = 1e-6  # of numbers that are formed from one another
@@ -59,10 +58,9 @@ def _of_times(cell: dict[str, Any]) -> Iterator[str]:
     times = cell["seconds_per_iteration"]
     processes = cell["samples_seconds_per_iteration"]
     samples = [x for process in processes for x in process]
-    # Version 1 took the median of all samples, later ones that of the processes' medians.
-    medians = (headline_median(processes), statistics.median(samples))
-    if all(_apart(times["median"], one) for one in medians):
-        yield f"median {times['median']:g} is not that of the samples, {medians[0]:g}"
+    median = headline_median(processes)
+    if _apart(times["median"], median):
+        yield f"median {times['median']:g} is not that of the samples, {median:g}"
     for name, expected in (
         ("min", min(samples)),
         ("max", max(samples)),
@@ -116,10 +114,12 @@ def _of_stages(cell: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_whole_call(cell: dict[str, Any]) -> Iterator[str]:
-    stated, expected = cell.get("whole_call_seconds") or {}, whole_calls(cell)
-    for steps, value in stated.items():
-        own = expected.get(steps)
-        if value is not None and own is not None and _apart(value, own):
+    setup, median = cell["setup_seconds"], cell["seconds_per_iteration"]["median"]
+    if setup is None:
+        return
+    for steps, value in cell["whole_call_seconds"].items():
+        own = setup + int(steps) * median
+        if value is not None and _apart(value, own):
             yield f"a call of {steps} iterations of {value:g} s; setup and median give {own:g} s"
 
 

@@ -26,11 +26,11 @@ except ImportError:
 
 from plots.consistency import problem
 from plots.experiment import Fault, kind_fault, schema_fault
-from plots.formats import VERSIONS, today
 from plots.steady import median_rank
 
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
 ROOT = Path(__file__).resolve().parent.parent
+SCHEMA_VERSION = 2  # of result files
 SCHEMA_FILE = ROOT / "results" / "schema.json"
 EXPERIMENT_SCHEMA_FILE = ROOT / "experiments" / "schema.json"
 
@@ -108,7 +108,7 @@ class Cell:
     # baseline nor a side of a verdict.
     seconds: Interval | None
     sample_count: int
-    data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file, in today's form
+    data: dict[str, Any] = field(repr=False)  # the cell as it stands in the file
     unsteady: tuple[str, ...] = ()  # why no one number speaks for it
     noted: tuple[str, ...] = ()  # conditions that are worth a footnote
     # Did its variant run with several numbers of threads at its precision? Then its name has them.
@@ -365,10 +365,9 @@ def _cell(data: dict[str, Any]) -> Cell:
 
 
 def _read_result(path: Path) -> dict[str, Any]:
-    """A result file in today's form, whole and without contradictions; raises ResultError."""
+    """A result file, whole and without contradictions; raises ResultError."""
     data = read_json(path)
-    check_version(path, data, "schema_version", VERSIONS)
-    data = today(data)
+    check_version(path, data, "schema_version", (SCHEMA_VERSION,))
     check_schema(path, data, SCHEMA_FILE)
     wrong = spec_fault(data["spec"])
     if wrong is not None:

@@ -7,12 +7,12 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from plots.formats import WHOLE_CALLS as WHOLE_CALLS
 from plots.load import Cell, Interval, Result, median_interval
 from plots.select import NothingToDraw
 
 SCALAR_BYTES = {"f64": 8}  # all other precisions read float32 points
 LABEL_BYTES = 4
+WHOLE_CALLS = (1, 20, 300)  # iterations of the calls that files hold
 # A value of fewer samples (of a trace: whole runs, of a stage: processes) decides no claim, since
 # nothing tells how far from it the next one would lie.
 FEWEST_SAMPLES = 2
@@ -362,7 +362,7 @@ def multiply_add_ceiling(result: Result, cell: Cell, on_gpu: bool) -> float | No
 
 def trace_runs(trace: dict[str, Any]) -> list[float]:
     """Seconds of its whole runs: those that were timed again, warm, in all processes; otherwise the
-    recorded one, which was cold. None of a trace that is not ok, which older files timed too."""
+    recorded one, which was cold. None of a trace that is not ok."""
     if trace.get("status") != "ok":
         return []
     runs = [seconds for process in trace.get("runs_seconds") or [] for seconds in process]

@@ -91,7 +91,7 @@ json machine_json(const MachineResults& machine) {
                      {"complete", file.complete},
                      {"git_commit", suite.at("git_commit")},
                      {"git_dirty", suite.at("git_dirty")},
-                     {"schema_version", file.schema_version},
+                     {"schema_version", kResultSchemaVersion},
                      {"started", file.context.at("started")}});
   }
   return {{"label", machine.label},
@@ -365,23 +365,6 @@ std::pair<json, json> differing_commits(const std::vector<ResultFile>& first,
   return commits;
 }
 
-/// Version 1 gives the median of all samples; ratios are of medians by process in both versions.
-std::string first_version_note(const MachineResults& first, const MachineResults& second,
-                               const std::set<std::string>& shared) {
-  std::string text;
-  for (const auto* machine : {&first, &second}) {
-    std::string names;
-    for (const auto& file : machine->files) {
-      if (file.schema_version != 1 || !shared.contains(file.experiment)) continue;
-      names += (names.empty() ? "" : ", ") + valid_utf8(file.experiment);
-    }
-    if (names.empty()) continue;
-    text += (text.empty() ? "" : "; ") + names + " of " + machine->label;
-  }
-  if (text.empty()) return text;
-  return "Of result schema version 1: " + text + "; times of both versions are medians by process";
-}
-
 std::string changed_note(const MachinePair& pair) {
   std::map<std::string, std::size_t> changed;
   for (const auto& cell : pair.cells) {
@@ -556,7 +539,7 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
     pair.differences.push_back(with_names(sentence, pair));
   }
   judge_shapes(pair, processes, settings);
-  pair.notes = {first_version_note(first, second, shared), changed_note(pair), unseen_note(pair)};
+  pair.notes = {changed_note(pair), unseen_note(pair)};
   std::erase(pair.notes, "");
   pair.sentences = machine_sentences(pair);
   return pair;

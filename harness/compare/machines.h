@@ -91,7 +91,7 @@ struct MachinePair {
   std::size_t untimed = 0;                 ///< On both, with a time on one alone.
   std::size_t first_alone = 0;
   std::size_t second_alone = 0;
-  std::vector<std::string> notes;        ///< Schema version 1; variants that changed.
+  std::vector<std::string> notes;        ///< Variants that changed.
   std::vector<std::string> left_out;     ///< Cells that are other work.
   std::vector<std::string> differences;  ///< Of machines, builds and settings.
 };

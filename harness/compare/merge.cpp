@@ -145,10 +145,6 @@ std::string difference(const std::string& name, const json& one, const json& oth
 
 /// Why a file cannot be a part at all, or "".
 std::string unfit(const ResultFile& part) {
-  if (part.schema_version != kResultSchemaVersion) {
-    return "has schema version " + std::to_string(part.schema_version) +
-           "; only files of version " + std::to_string(kResultSchemaVersion) + " can be joined";
-  }
   if (part.complete) return "is complete: there is nothing to add to it";
   if (!part.planned) {
     return "does not say what the whole experiment has (\"planned\"): a program that knows --shard "

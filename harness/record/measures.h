@@ -13,9 +13,8 @@
 
 namespace kmeans {
 
+/// Of result files (docs/results.md); no other version is read.
 inline constexpr int kResultSchemaVersion = 2;
-/// The oldest that is still read: with `suspect` in place of `unsteady` and `noted`.
-inline constexpr int kOldestResultSchemaVersion = 1;
 
 /// Value below which a share p of the sorted samples lies, linear between neighbours. Not empty.
 double percentile(const std::vector<double>& sorted, double p);

@@ -8,7 +8,6 @@
 #include <set>
 #include <utility>
 
-#include "harness/record/agreement.h"
 #include "harness/record/measures.h"
 #include "harness/record/statistics.h"
 #include "harness/support/errors.h"
@@ -82,10 +81,8 @@ void require_absent(const JsonReader& node, const char* what) {
   if (node) node.fail(std::string(what) + " belong to status \"ok\" alone");
 }
 
-void check_summary(const JsonReader& summary, const CellResult& cell, std::int64_t version) {
-  const bool first_version = version == 1;
-  const json expected =
-      first_version ? summarise(pooled(cell.samples)) : summarise_processes(cell.samples);
+void check_summary(const JsonReader& summary, const CellResult& cell) {
+  const json expected = summarise_processes(cell.samples);
   for (const auto& [name, value] : expected.items()) {
     const auto stated = summary[name];
     if (!value.is_null()) require_number(stated, name_of(cell));
@@ -94,7 +91,7 @@ void check_summary(const JsonReader& summary, const CellResult& cell, std::int64
       stated.fail(name_of(cell) + ": " + shortened(stated.value()) +
                   ", but so few samples bound no median");
     }
-    const std::string of = !first_version && name == "median" ? "processes' medians" : "samples";
+    const std::string of = name == "median" ? "processes' medians" : "samples";
     require_near(stated, value, name_of(cell), "the " + name + " of the " + of);
   }
 }
@@ -194,7 +191,7 @@ void check_statistics(const JsonReader& node, const CellResult& cell) {
   }
 }
 
-void read_times(const JsonReader& node, CellResult& cell, std::int64_t version) {
+void read_times(const JsonReader& node, CellResult& cell) {
   const JsonReader samples = node["samples_seconds_per_iteration"];
   cell.samples = groups_of_times(samples);
   const auto summary = node["seconds_per_iteration"];
@@ -208,7 +205,7 @@ void read_times(const JsonReader& node, CellResult& cell, std::int64_t version) 
   if (cell.samples.empty()) samples.fail("status is \"ok\", but there are no samples");
   if (!summary) node.fail("status is \"ok\", but \"seconds_per_iteration\" is missing or null");
   cell.median = summary["median"].positive();
-  check_summary(summary, cell, version);
+  check_summary(summary, cell);
   if (gflops) cell.gflops = gflops.not_negative();
   if (const auto rates = node["gbytes_per_second"]) {
     if (const auto rate = rates["compulsory"]) {
@@ -242,27 +239,7 @@ std::vector<std::string> sentences(const JsonReader& list) {
   return list.each([](const JsonReader& sentence) { return sentence.text(); });
 }
 
-/// What version 1 calls suspect in one list. Its word on samples that spread makes a cell unsteady
-/// where its processes disagree as those of later versions would.
-void read_suspect(const JsonReader& node, CellResult& cell) {
-  for (auto& sentence : sentences(node["suspect"])) {
-    const bool spread = sentence.rfind("samples spread widely", 0) == 0;
-    const std::string disagree = spread && !cell.samples.empty()
-                                     ? unsteadiness(agreement_of(process_medians(cell.samples)))
-                                     : std::string();
-    if (disagree.empty()) {
-      cell.noted.push_back(std::move(sentence));
-    } else {
-      cell.unsteady.push_back(disagree);
-    }
-  }
-}
-
-void read_doubts(const JsonReader& node, CellResult& cell, std::int64_t version) {
-  if (version == 1) {
-    read_suspect(node, cell);
-    return;
-  }
+void read_doubts(const JsonReader& node, CellResult& cell) {
   cell.unsteady = sentences(node["unsteady"]);
   cell.noted = sentences(node["noted"]);
   if (cell.status != "ok" && !cell.unsteady.empty()) {
@@ -291,7 +268,7 @@ CellKey read_key(const JsonReader& node) {
   return key;
 }
 
-CellResult read_cell(const JsonReader& node, std::int64_t version) {
+CellResult read_cell(const JsonReader& node) {
   CellResult cell;
   cell.key = read_key(node);
   cell.backend = node["backend"].nonempty_text();
@@ -303,7 +280,7 @@ CellResult read_cell(const JsonReader& node, std::int64_t version) {
     node["reason"].fail(cell.status == "ok" ? "a cell that is \"ok\" has no reason"
                                             : "must say why the cell is \"" + cell.status + "\"");
   }
-  read_times(node, cell, version);
+  read_times(node, cell);
   read_paces(node, cell);
   if (const auto inertia = node["inertia"]) cell.inertia = inertia.not_negative();
   if (const auto hash = node["label_hash"]) cell.label_hash = hash_in(hash);
@@ -312,7 +289,7 @@ CellResult read_cell(const JsonReader& node, std::int64_t version) {
     cell.empty_clusters = count.integer(0);
   }
   if (const auto reason = node["wrong_because"]) cell.wrong_because = reason.text();
-  read_doubts(node, cell, version);
+  read_doubts(node, cell);
   check_statistics(node, cell);
   if (const auto verification = node["verification"]) {
     const bool passed = verification["passed"].boolean();
@@ -365,11 +342,10 @@ void check_context(const JsonReader& context) {
 }
 
 /// The time of a trace whose whole runs were timed is their median over its iterations.
-void check_runs(const JsonReader& trace, std::int64_t version) {
+void check_runs(const JsonReader& trace) {
   const auto runs = trace["runs_seconds"];
   const auto seconds = trace["seconds_per_iteration"];
   if (trace["status"].value() != "ok") {
-    if (version == 1) return;  // kept times of wrong traces; readers leave them out
     require_absent(seconds, "times");
     require_absent(runs, "times");
     return;
@@ -411,15 +387,12 @@ PlannedNames read_planned(const JsonReader& node) {
 ResultFile from_document(const JsonDocument& document) {
   const JsonReader root(document);
   const JsonReader version = root["schema_version"];
-  const std::int64_t schema = version.integer(0);
-  if (schema < kOldestResultSchemaVersion || schema > kResultSchemaVersion) {
+  if (version.integer(0) != kResultSchemaVersion) {
     version.fail("this result file has schema version " + shortened(version.value()) +
-                 ", this program reads versions " + std::to_string(kOldestResultSchemaVersion) +
-                 " to " + std::to_string(kResultSchemaVersion));
+                 ", this program reads version " + std::to_string(kResultSchemaVersion));
   }
   ResultFile file;
   file.path = document.source;
-  file.schema_version = schema;
   file.experiment = root["experiment"].nonempty_text();
   file.scale = root["scale"].one_of({"quick", "paper"});
   file.complete = root["complete"].boolean();
@@ -434,7 +407,7 @@ ResultFile from_document(const JsonDocument& document) {
   file.spec = spec.value();
   std::set<std::string> keys;
   for (const JsonReader& node : root["cells"].elements()) {
-    CellResult cell = read_cell(node, schema);
+    CellResult cell = read_cell(node);
     if (!keys.insert(cell.key.text()).second) {
       node["key"].fail(shortened(node["key"].value()) + " appears twice");
     }
@@ -446,7 +419,7 @@ ResultFile from_document(const JsonDocument& document) {
   }
   file.traces = read_list(root, "traces", "name");
   if (const auto traces = root["traces"]) {
-    for (const JsonReader& trace : traces.elements()) check_runs(trace, schema);
+    for (const JsonReader& trace : traces.elements()) check_runs(trace);
   }
   file.studies = read_list(root, "studies", "name");
   return file;

@@ -52,7 +52,6 @@ struct PlannedNames {
 /// One experiment on one machine.
 struct ResultFile {
   std::filesystem::path path;
-  std::int64_t schema_version = 0;
   std::string experiment;
   std::string scale;
   bool complete = false;
@@ -68,7 +67,7 @@ struct ResultFile {
 
 /// Checks everything that the members above hold, and the rules of docs/results.md (keys unique,
 /// times for "ok" alone, finite and positive). Throws InputError with "source:line:column: reason".
-/// A schema version that is not known is refused, with both numbers.
+/// Another schema version is refused, with both numbers.
 ResultFile parse_result_file(std::string text, const std::string& source);
 
 /// The same from a regular file.

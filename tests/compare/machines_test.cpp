@@ -40,10 +40,8 @@ json multiplying(double seconds) { return gpu_cell("cuda_a", 100'000, 1000, 1000
 json tiny(double seconds) { return gpu_cell("cuda_a", 100, 2, 4, seconds); }
 
 MachineResults machine(const std::string& label, const std::string& gpu, double gbytes,
-                       const std::vector<json>& cells, const std::string& commit = "abc",
-                       int schema = 2) {
+                       const std::vector<json>& cells, const std::string& commit = "abc") {
   json file = result_file_of(cells);
-  file["schema_version"] = schema;
   file["context"]["suite"]["git_commit"] = commit;
   file["context"]["ceilings"]["gpu"] = {
       {"fma_gflops", {{"f32", 50000}}},   {"gemm_gflops", {{"int8", 200000}}},
@@ -58,13 +56,6 @@ MachineResults machine(const std::string& label, const std::string& gpu, double 
         {"sha256", "aaaaaaaaaaaaaaaa"},
         {"n", cell.at("n")},
         {"d", cell.at("d")}};
-  }
-  if (schema == 1) {
-    for (auto& cell : file["cells"]) {
-      cell.erase("unsteady");
-      cell.erase("noted");
-      cell["suspect"] = json::array();
-    }
   }
   return {label, {parse_result_file(file.dump(), label + ".json")}};
 }
@@ -215,30 +206,6 @@ TEST(CompareMachines, SayInTheFirstSentenceThatCommitsDiffer) {
   settings.same_commit = true;
   EXPECT_THROW(compared_machines(first, second, settings), InputError);
   EXPECT_NO_THROW(compared_machines(first, h200({reading(0.0004)}), settings));
-}
-
-TEST(CompareMachines, CompareBothSchemaVersionsByTheSamplesOfEachProcess) {
-  json cell = reading(0.0004);
-  const std::vector<std::vector<double>> samples{
-      {0.0003, 0.0003, 0.0003, 0.0003}, {0.0004, 0.0004}, {0.00041, 0.00041}};
-  cell["samples_seconds_per_iteration"] = samples;
-  cell["seconds_per_iteration"] = summarise_processes(samples);
-  json first = cell;
-  first["seconds_per_iteration"] =
-      summarise({0.0003, 0.0003, 0.0003, 0.0003, 0.0004, 0.0004, 0.00041, 0.00041});
-  ASSERT_NE(first["seconds_per_iteration"]["median"], cell["seconds_per_iteration"]["median"]);
-  const auto old = machine("results/b", "NVIDIA H200", 4000, {first}, "abc", 1);
-  const auto pair = compared_machines(h100({reading(0.0006)}), old);
-  const auto same = compared_machines(h100({reading(0.0006)}), h200({cell}));
-  ASSERT_EQ(pair.cells.size(), 1U);
-  EXPECT_EQ(pair.cells.front().seconds, same.cells.front().seconds);
-  EXPECT_EQ(pair.cells.front().speed.ratio, same.cells.front().speed.ratio);
-  EXPECT_EQ(pair.cells.front().speed.low, same.cells.front().speed.low);
-  EXPECT_EQ(pair.cells.front().speed.high, same.cells.front().speed.high);
-  EXPECT_THAT(pair.left_out, IsEmpty());
-  EXPECT_THAT(pair.notes, ElementsAre(HasSubstr("schema version 1: e of results/b;")));
-  EXPECT_THAT(same.notes, IsEmpty());
-  EXPECT_THAT(machines_to_text({pair}, false), HasSubstr("schema version 1: e of results/b"));
 }
 
 TEST(CompareMachines, MarkCellsThatAreAnotherProgramAtAnotherCommit) {

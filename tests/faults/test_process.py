@@ -552,9 +552,7 @@ def test_a_stack_too_small_is_taken_away(bench, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["fit", "verify"])
-def test_waiting_threads_soon_leave_the_cores_to_other_work(
-    bench, tmp_path, monkeypatch, command
-):
+def test_waiting_threads_soon_leave_the_cores_to_other_work(bench, tmp_path, monkeypatch, command):
     """OpenMP itself waits for milliseconds, in which others want the cores between two steps."""
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     points = tmp_path / "points.csv"

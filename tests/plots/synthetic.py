@@ -577,17 +577,6 @@ def agree(record: Json) -> None:
     }
 
 
-def version_1(data: Json) -> Json:
-    """The same file as the first version would hold it, what is noted being suspect."""
-    later = ("unsteady", "noted", "whole_call_seconds", "setup_includes")
-    cells = [
-        {key: value for key, value in c.items() if key not in later}
-        | {"suspect": [*c["unsteady"], *c["noted"]]}
-        for c in data["cells"]
-    ]
-    return data | {"schema_version": 1, "cells": cells}
-
-
 def write(folder: Path, data: Json) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{data['experiment']}.json"

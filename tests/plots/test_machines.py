@@ -103,11 +103,11 @@ def test_what_changed_between_commits_is_marked(tmp_path: Path, data: Json) -> N
     plain = page_of(write(tmp_path / "plain", data))
     assert '<span class="tag warning">changed</span>' not in plain
     pair["cells"][0]["changed"] = True
-    pair["notes"] = ["Of result schema version 1: e", "Changed between the commits: cuda_<a>"]
+    pair["notes"] = ["Seen on one alone: e", "Changed between the commits: cuda_<a>"]
     page = page_of(write(tmp_path / "other", data))
     # In the table of shapes and in that of all cells.
     assert page.count('<span class="tag warning">changed</span>') == 2
-    assert '<p class="facts">Of result schema version 1: e.</p>' in page
+    assert '<p class="facts">Seen on one alone: e.</p>' in page
     assert "Changed between the commits: cuda_&lt;a&gt;." in page
 
 

@@ -152,7 +152,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, data: Json) -> None:
     spec["figures"][0]["title"] = HOSTILE
     spec["figures"][1]["caption"] = HOSTILE
     synthetic.fail(data["cells"][7], "error", HOSTILE)
-    data["cells"][0]["suspect"] = [HOSTILE]
+    data["cells"][0]["noted"] = [HOSTILE]
     text = _render(tmp_path, data)
     page = _Page(text)
     assert sum(tag == "script" for tag, _ in page.elements) == SCRIPTS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both versions of result files give the same records, and an unsteady cell no number."""
+"""An unsteady cell gives no number, and a trace that is not ok no time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from plots.figures.winners import _ranked
 from plots.load import load_result
 from plots.metrics import named, speedup, trace_seconds, whole_call_seconds
 from plots.select import reason_of, status_of
-from plots.steady import disagreement, headline_median
-
-APART = [[1.0, 1.01], [1.5, 1.5], [2.2, 2.3]]  # seconds: no two of the three processes agree
-SPREAD = "samples spread widely: the slowest is 2.30 times the fastest"
+from plots.steady import headline_median
 
 
 @pytest.fixture
@@ -25,53 +22,8 @@ def data(small_experiment: Json) -> Json:
     return synthetic.result(small_experiment)
 
 
-@pytest.mark.parametrize(
-    ("medians", "steady"),
-    [
-        ([1.0], True),  # nothing to disagree with
-        ([1.0, 1.29], True),
-        ([1.0, 1.31], False),
-        ([1.0, 1.2, 9.0], True),  # more than half agree
-        ([1.0, 1.5, 2.2], False),
-        ([1.0, 1.0, 9.0, 9.0], False),  # two clusters of the same size
-        ([1.0, 9.0, 9.0, 9.1], True),
-    ],
-)
-def test_more_than_half_of_the_processes_must_agree(medians: list[float], steady: bool) -> None:
-    assert (disagreement([[m, m, m] for m in medians]) is None) == steady
-
-
-def test_the_sentence_names_the_clusters() -> None:
-    text = disagreement([[90e-6], [91e-6], [10e-3], [10.1e-3]])
-    assert text == "its processes disagree: 2 processes near 90.5 µs, 2 near 10.0 ms"
+def test_the_headline_is_the_median_of_the_processes() -> None:
     assert headline_median([[1.0], [1.1, 50.0, 1.2], [9.0]]) == 1.2
-
-
-def test_a_cell_of_version_1_is_unsteady_where_the_rule_of_today_says_so(
-    tmp_path: Path, data: Json
-) -> None:
-    apart, spread, busy = data["cells"][:3]
-    synthetic.resample(apart, APART)
-    apart["noted"] = [SPREAD, "the host was busy"]
-    spread["noted"], busy["noted"] = [SPREAD], ["load average 9"]
-    cells = load_result(synthetic.write(tmp_path, synthetic.version_1(data))).cells
-    assert cells[0].unsteady == (
-        "its processes disagree: 1 process at 1.00 s, 1 at 1.50 s, 1 at 2.25 s",
-    )
-    assert cells[0].noted == ("the host was busy",)
-    assert (cells[1].unsteady, cells[1].noted) == ((), (SPREAD,))
-    assert (cells[2].unsteady, cells[2].noted) == ((), ("load average 9",))
-
-
-def test_both_versions_give_the_same_cells(tmp_path: Path, data: Json) -> None:
-    first = load_result(synthetic.write(tmp_path / "1", synthetic.version_1(data)))
-    second = load_result(synthetic.write(tmp_path / "2", data))
-    assert [c.seconds for c in first.cells] == [c.seconds for c in second.cells]
-    for one, other in zip(first.cells, second.cells, strict=True):
-        whole = other.data["whole_call_seconds"]
-        assert one.data["whole_call_seconds"] == pytest.approx(whole)
-        if other.ok:
-            assert whole_call_seconds(one, 20) == pytest.approx(whole["20"])
 
 
 def test_an_unsteady_cell_has_no_number_wins_nothing_and_decides_nothing(
@@ -103,12 +55,9 @@ def test_an_unsteady_cell_has_no_number_wins_nothing_and_decides_nothing(
     assert verdict_of(result, claim | {"tests": [right]}).kind == HOLDS  # its answer is right
 
 
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_trace_that_is_not_ok_has_no_time(tmp_path: Path, data: Json, version: int) -> None:
+def test_a_trace_that_is_not_ok_has_no_time(tmp_path: Path, data: Json) -> None:
     trace = next(t for t in data["traces"] if t["runs_seconds"])
     trace |= {"status": "wrong", "reason": "labels differ"}
-    if version == 1:
-        data = synthetic.version_1(data)
     result = load_result(synthetic.write(tmp_path, data))
     found = next(t for t in result.traces if t["name"] == trace["name"])
     assert trace_seconds(found) is None
