@@ -31,8 +31,8 @@ bool wants_stages(const std::vector<const ProcessRecord*>& processes, std::int64
 SamplingDecision decide_sampling(const Sampling& wanted, std::int64_t iterations,
                                  const ProcessRecord& first);
 
-/// Does a cell whose processes disagree get one more, as far as its own budget goes: as many again as planned and one more, and twice their time? `processes`: all so
-/// far, in order; `planned`: how many were.
+/// Does a cell whose processes disagree get one more, as far as its own budget goes: as many again as planned and
+/// one more, and twice their time? `processes`: all so far, in order; `planned`: how many were.
 bool wants_further_process(const std::vector<const ProcessRecord*>& processes, int planned);
 
 /// Seconds of the processes that were planned, and of those beyond.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The verifier: certificates that a Lloyd step is right, for exact variants bit for bit, for all
-// others within the rounding bound of their declared precision. All tolerances of the suite are
-// here; their derivation stands in docs/exact-step.md.
+// others within the rounding bound of their declared precision. The tolerances are in
+// verify.cpp, their derivation in docs/exact-step.md.
 #pragma once
 
 #include <cstdint>

@@ -209,8 +209,8 @@ double tried_seconds(Run run, double least) {
   return best;
 }
 
-/// Seconds of an iteration after the first ten, of which one takes `mean`: the mean of the ten that follow, of very long
-/// ones of three. `run` as above.
+/// Seconds of an iteration after the first ten, of which one takes `mean`: the mean of the ten that follow, of very
+/// long ones of three. `run` as above.
 template <class Run>
 double later_seconds(Run run, double mean) {
   const std::int64_t iterations = mean > kVeryLongIteration ? 3 : kTriedIterations;
@@ -232,8 +232,8 @@ struct Gain {
   [[nodiscard]] bool clear() const { return behind < 0.97 * without; }
 };
 
-/// The first gain that is clear where one looks: after ten iterations, and after twenty, forty and eighty unless getting
-/// there takes long. An iteration takes `mean`; both as `run` above.
+/// The first gain that is clear where one looks: after ten iterations, and after twenty, forty and eighty unless
+/// getting there takes long. An iteration takes `mean`; both as `run` above.
 template <class Run, class Bounded>
 std::optional<Gain> first_gain(Run without, Bounded behind, double mean) {
   constexpr double kPatience = 0.2;  // seconds

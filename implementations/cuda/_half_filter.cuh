@@ -30,8 +30,9 @@ struct Undecided {
   float limit;
   int2 pair;
 };
-/// Up to so many columns of a row the largest of some centroids' widths stand for each's own: then to reduce products takes
-/// longer than the points that this leaves open (measured on one H100 at 64, 128, 200 and 512 coordinates).
+/// Up to so many columns of a row the largest of some centroids' widths stand for each's own: then to reduce
+/// products takes longer than the points that this leaves open (measured on one H100 at 64, 128, 200 and 512
+/// coordinates).
 constexpr int kWidestPadded = 144;
 constexpr int kPending = 32;  // that a warp collects before it makes room for them: a lane each
 constexpr std::int64_t kPendingBytes = kPending * sizeof(Undecided);
@@ -88,8 +89,8 @@ struct KeptBounds {
 enum class Upper {
   own,  ///< The widths of the centroid that has it: exact, but an operation an element says which it is.
   widest,  ///< The largest of the lane's centroids.
-  /// The same, and before the first tile the centroid that was the nearest before: warps of their own fetch those for the
-  /// tiles of points to come, and what a point's bound by its own leaves out is not looked at closer.
+  /// The same, and before the first tile the centroid that was the nearest before: warps of their own fetch those
+  /// for the tiles of points to come, and what a point's bound by its own leaves out is not looked at closer.
   ahead,
 };
 
@@ -195,8 +196,8 @@ struct FindNearest {
     }
     widths[lane] = width;
   }
-  /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first` on, and the centroids
-  /// that were theirs those on the diagonal. The bias is in the last two products at most.
+  /// The upper bounds of the lane's rows: of all products of sixteen rows, the warp's, from `first` on, and the
+  /// centroids that were theirs those on the diagonal. The bias is in the last two products at most.
   __device__ void take_ahead(const Extents& s, const __half* points, const __half* centroids,
                              const float* widths, int first) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -275,8 +276,8 @@ struct FindNearest {
     return __fmaf_rn(fabsf(nearest[row].upper), 0x1p-22F, nearest[row].upper);
   }
 
-  /// Bounds by the least of a row's sums: not the nearest for certain, but its upper bound holds. `first`: the lane's first
-  /// centroid.
+  /// Bounds by the least of a row's sums: not the nearest for certain, but its upper bound holds. `first`: the
+  /// lane's first centroid.
   __device__ __forceinline__ void look(const float (&sums)[kColumns / 2], int row, int first) {
     Least least[2];
 #pragma unroll
@@ -512,10 +513,10 @@ struct ListCandidates {
   __device__ void finish() {}
 };
 
-/// Warps look ahead where there are so many tiles of centroids that what points' bounds by their old centroids save in them
-/// exceeds what those take, more where rows have more products, less where bounds are kept, for which all sums are looked at
-/// once more (times at d = 12, 32, 64, 100 and 128 on one H100, docs/lab/gpu.md); and where three tiles of centroids still have
-/// room, so that groups that wait one after the other need not wait for each other.
+/// Warps look ahead where there are so many tiles of centroids that what points' bounds by their old centroids save
+/// in them exceeds what those take, more where rows have more products, less where bounds are kept, for which all
+/// sums are looked at once more (times at d = 12, 32, 64, 100 and 128 on one H100, docs/lab/gpu.md); and where
+/// three tiles of centroids still have room, so that groups that wait one after the other need not wait for each other.
 inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   const std::int64_t padded = padded_for(shape.d);
   const auto with_bytes = [&](std::int64_t of_block) {

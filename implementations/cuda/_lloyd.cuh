@@ -234,8 +234,8 @@ class CudaLloyd : public Variant<T> {
 
   [[nodiscard]] const Shape& shape() const { return problem_.shape; }
 
-  /// An iteration's end: update(), then divide(add_up()), a stage; where GPUs share the points (`shared`), what add_up()
-  /// tells the others is a stage of its own.
+  /// An iteration's end: update(), then divide(add_up()), a stage; where GPUs share the points (`shared`), what
+  /// add_up() tells the others is a stage of its own.
   template <class Update, class AddUp, class Divide>
   void update_in_stages(bool shared, const Update& update, const AddUp& add_up,
                         const Divide& divide) {

@@ -42,8 +42,8 @@ __host__ __device__ inline int place_in_columns(int steps, int column, int t) {
          t % 2;
 }
 
-/// Four pieces of eight rows of 16 bytes in shared memory, as the instruction takes them: those of rows 0 to 7, and 8 to 15,
-/// and of both the next 16 bytes, lane by lane where they begin.
+/// Four pieces of eight rows of 16 bytes in shared memory, as the instruction takes them: those of rows 0 to 7, and
+/// 8 to 15, and of both the next 16 bytes, lane by lane where they begin.
 __device__ inline uint4 load_pieces(const __half* shared) {
   uint4 pieces;
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

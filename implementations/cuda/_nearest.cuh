@@ -111,8 +111,8 @@ inline constexpr float kKeyError = 0x1p-16F;
 
 inline constexpr unsigned kKeyMask = ~((1U << kIndexBits) - 1);
 
-/// A number with its index, below 32, in its last bits. `mask`: kKeyMask, in a register of which the compiler does not know
-/// that; else it would stand in the instruction, and each index would have to be brought into a register.
+/// A number with its index, below 32, in its last bits. `mask`: kKeyMask, in a register of which the compiler does
+/// not know that; else it would stand in the instruction, and each index would have to be brought into a register.
 __device__ inline float key_of(float number, int index, unsigned mask) {
   return __uint_as_float((__float_as_uint(number) & mask) | static_cast<unsigned>(index));
 }

@@ -165,15 +165,16 @@ constexpr int kCopyThreads = 256;
 constexpr int kWidthBlock = kCopyThreads / 32;  // centroids whose largest widths are kept
 constexpr int kWidestColumns = 128;             // of tiles for which they are
 
-/// Where in such a tile the `own`th centroid of a block is: a block's are those of which a matrix instruction leaves the
-/// products in the same lanes, four blocks a lane of four.
+/// Where in such a tile the `own`th centroid of a block is: a block's are those of which a matrix instruction
+/// leaves the products in the same lanes, four blocks a lane of four.
 __device__ inline int column_in_tile(int block, int own) {
   return (block % 4 * 4 + own / 2) * 8 + block / 4 * 2 + own % 2;
 }
 
 /// A warp a centroid: the mean of its cluster's points by dev_sums (k x (d + 1), the count last), unless
-/// that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row. Those past the end lie too far
-/// away to be nearest. dev_widths: as above; dev_widest: the largest of each block of them. too_far is false before.
+/// that is null or it has none; its copy, in tiles and, unless dev_rows is null, row by row. Those past the end lie
+/// too far away to be nearest. dev_widths: as above; dev_widest: the largest of each block of them. too_far is
+/// false before.
 static __global__ void __launch_bounds__(kCopyThreads)
     divide_and_copy_kernel(const Integer* __restrict__ dev_sums, double inverse_scale,
                            float* __restrict__ dev_centroids, Extents s,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Points times centroids on Hopper's matrix units, a tile of points against all tiles of centroids: two warps
-// of a block feed shared memory (two more where they look ahead), groups of four multiply, and some reduce their products
-// while others multiply.
+// of a block feed shared memory (two more where they look ahead), groups of four multiply, and some reduce their
+// products while others multiply.
 // What is multiplied, float16 or bytes, and what becomes of the products, are the variant's.
 #pragma once
 
@@ -69,8 +69,8 @@ __host__ __device__ constexpr int threads_for(int groups, int ahead_warps = 0) {
   return (groups * kGroupWarps + 2 + ahead_warps) * 32;
 }
 
-/// From row to row of what warps that look ahead leave in shared memory; an odd number of 16 bytes, so that the pieces of
-/// eight rows are in different banks.
+/// From row to row of what warps that look ahead leave in shared memory; an odd number of 16 bytes, so that the
+/// pieces of eight rows are in different banks.
 template <class Element>
 __host__ __device__ std::int64_t ahead_pitch(std::int64_t padded) {
   return padded + kCoreElements<Element>;
@@ -393,8 +393,8 @@ static __global__ void __launch_bounds__(threads_for(kGroups, Pass::kAheadWarps)
 #endif
 }
 
-/// Rows of a copy, one for each of `count` listed points, as tiles of their own; every thread of the grid copies pieces of
-/// 16 bytes, and of each row one calls begun(slot, point).
+/// Rows of a copy, one for each of `count` listed points, as tiles of their own; every thread of the grid copies
+/// pieces of 16 bytes, and of each row one calls begun(slot, point).
 template <class Element, class Begun>
 static __device__ void gather_rows(const Extents& s, std::int64_t count, const Element* dev_copy,
                                    const std::int32_t* dev_list, Element* dev_rows, Begun begun) {
@@ -493,8 +493,8 @@ inline int parts_for(std::int64_t rounds, std::int64_t tiles, std::int64_t block
   return 1;
 }
 
-/// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies, `block_bytes` for what else a block
-/// has. Fewer columns than a tile of 128 have kernels of their own for float16, where points are read fast.
+/// `padded` elements a row, `own_bytes` of shared memory for each warp that multiplies, `block_bytes` for what else
+/// a block has. Fewer columns than a tile of 128 have kernels of their own for float16, where points are read fast.
 template <class Element>
 Plan plan_for(std::int64_t padded, std::int64_t k, std::int64_t shared_bytes,
               std::int64_t own_bytes, std::int64_t block_bytes = 0) {

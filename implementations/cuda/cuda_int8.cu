@@ -41,8 +41,8 @@ constexpr int kBlocks = kRowSums / kBlockSums;
 constexpr int kFound = 8;                  // that a lane writes down for a row
 constexpr std::int64_t kListedAPoint = 8;  // candidates, in the mean
 
-/// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for the roundings here: so
-/// large is no sum of 2 080 columns, more than shared memory holds.
+/// Integers that may be such a number or less in a tile's units; of numbers below 2^25 units, for the roundings
+/// here: so large is no sum of 2 080 columns, more than shared memory holds.
 __device__ inline int limit_of(float upper, const float2& unit) {
   return __float2int_ru(__fmaf_ru(upper, unit.y, 4.0F));
 }

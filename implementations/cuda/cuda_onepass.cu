@@ -204,8 +204,8 @@ __device__ __forceinline__ void multiply_chunk(const Rows<kSteps>& rows,
   }
 }
 
-/// The distances of a chunk of centroids: their least, and how many are within the bound above it. kFirst: nothing is known
-/// of the rows yet, and no chunk is compared with those before.
+/// The distances of a chunk of centroids: their least, and how many are within the bound above it. kFirst: nothing
+/// is known of the rows yet, and no chunk is compared with those before.
 template <bool kFirst, int kBlocks, int kTiles>
 __device__ __forceinline__ void judge_chunk(const float (&sums)[kBlocks][kTiles][4],
                                             const unsigned (&lengths)[2 * kBlocks],
@@ -328,7 +328,8 @@ __device__ __forceinline__ void look_at_all_wide(const Rows<kSteps>& rows,
   }
 }
 
-/// Of four rows that four lanes have looked at, each lane's own, from all four. kAtOnce: all that a lane found came at once.
+/// Of four rows that four lanes have looked at, each lane's own, from all four. kAtOnce: all that a lane found came
+/// at once.
 template <bool kAtOnce>
 __device__ __forceinline__ Nearest own_row(const Nearest (&rows)[4]) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
@@ -707,8 +708,8 @@ __global__ void __launch_bounds__(threads_for(kSteps, kTiles), 1)
   sums.flush(task.dev_sums);
 }
 
-/// A warp a column: the new centroid, if dev_totals (k x (d + 1)) are given, its copies, and what rounding one of them can
-/// have changed.
+/// A warp a column: the new centroid, if dev_totals (k x (d + 1)) are given, its copies, and what rounding one of
+/// them can have changed.
 __global__ void move_centroids_kernel(Task task, const Integer* __restrict__ dev_totals, int steps,
                                       int pitch) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;

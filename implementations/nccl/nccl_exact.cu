@@ -29,8 +29,8 @@ using kmeans::NcclRank;
 using kmeans::Problem;
 using kmeans::Shape;
 
-/// The exact family that takes a part of this shape in the least time, by cuda_best's model alone, of those that fit into a
-/// GPU's memory; tests want another one.
+/// The exact family that takes a part of this shape in the least time, by cuda_best's model alone, of those that
+/// fit into a GPU's memory; tests want another one.
 kmeans::Registration family_for(const Shape& part) {
   const char* wanted = std::getenv("KMEANS_BENCH_GPU_FAMILY");
   const kmeans::GpuDevice* here = kmeans::current_gpu();
@@ -207,9 +207,9 @@ class NcclExact final : public kmeans::Variant<float> {
     rehearse(own, gpus_->rank(member));
   }
 
-  /// Two iterations, since some families' first one is another, that tell the others nothing. CUDA loads a kernel when it
-  /// is first launched, and may wait for the GPU then; it must not while the GPU waits for another one, whose thread loads
-  /// too.
+  /// Two iterations, since some families' first one is another, that tell the others nothing. CUDA loads a kernel
+  /// when it is first launched, and may wait for the GPU then; it must not while the GPU waits for another one,
+  /// whose thread loads too.
   static void rehearse(Part& own, NcclRank& rank) {
     const auto [n, d, k, precision] = own.problem.shape;
     std::vector<float> centroids;

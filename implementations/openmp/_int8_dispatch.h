@@ -2,8 +2,8 @@
 //
 // The int8 filter for every processor: by the instructions that multiply bytes and add up 32-bit
 // integers, in tiles (AMX) or four at a time (AVX512-VNNI, also at half the width, and AVX-VNNI), by those
-// that add two products up in 16 bits (AVX2, points of seven bits), or by ordinary ones that give the same integers. The answers are the same everywhere; only scores may round otherwise,
-// which their margins cover.
+// that add two products up in 16 bits (AVX2, points of seven bits), or by ordinary ones that give the same
+// integers. The answers are the same everywhere; only scores may round otherwise, which their margins cover.
 #pragma once
 
 #include <cstddef>

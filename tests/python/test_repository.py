@@ -53,6 +53,16 @@ def test_every_source_file_begins_with_its_licence() -> None:
     assert without == []
 
 
+def test_no_line_of_cxx_is_longer_than_120_columns() -> None:
+    """clang-format lays code out in 100, and leaves comments as they are."""
+    long = []
+    for file in repository_files():
+        if file.suffix in {".cpp", ".h", ".cu", ".cuh"}:
+            lines = file.read_text(encoding="utf-8").splitlines()
+            long += [f"{file.relative_to(ROOT)}:{i}" for i, x in enumerate(lines, 1) if len(x) > 120]
+    assert long == []
+
+
 def anchors(page: Path) -> set[str]:
     """Of the headings of a page, as GitHub makes them."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)

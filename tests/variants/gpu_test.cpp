@@ -283,8 +283,8 @@ TEST(GpuHybrid, UpdatesAndLayoutsGiveTheSameBits) {
 
 class GpuTensor : public testing::TestWithParam<Shape> {};
 
-/// So many points that a block takes several tiles for each of its groups of warps, which share buffers for them and may
-/// be tiles apart where they take no turns.
+/// So many points that a block takes several tiles for each of its groups of warps, which share buffers for them
+/// and may be tiles apart where they take no turns.
 TEST_P(GpuTensor, GroupsOfABlockThatGetAheadOfOthersTakeTheirOwnPoints) {
   SKIP_WITHOUT_GPU();
   const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bounds behind openmp_tree, openmp_hamerly, openmp_yinyang, openmp_elkan and openmp_exponion: with a margin left out, or a bound on
-// its wrong side, each test finds a wrong answer; as they are, none. Compiled as the variants are.
+// The bounds behind openmp_tree, openmp_hamerly, openmp_yinyang, openmp_elkan and openmp_exponion: with a margin
+// left out, or a bound on its wrong side, each test finds a wrong answer; as they are, none. Compiled as the
+// variants are.
 #if defined(_OPENMP)
 #include <gtest/gtest.h>
 

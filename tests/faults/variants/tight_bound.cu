@@ -2,7 +2,8 @@
 //
 // cuda_tensor, cuda_hamerly, cuda_int8 and cuda_onepass with a planted error: every length that their bounds multiply
 // or add is a thousandth of what it is, so that points count as decided which rounding to float16 or bytes decides, or
-// which centroids that moved have left behind. The verifier has to see that. The variants' own code is compiled, unchanged, in namespaces of its own.
+// which centroids that moved have left behind. The verifier has to see that. The variants' own code is compiled,
+// unchanged, in namespaces of its own.
 #include <cuda_fp16.h>
 
 #include <algorithm>
