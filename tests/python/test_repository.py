@@ -59,7 +59,9 @@ def test_no_line_of_cxx_is_longer_than_120_columns() -> None:
     for file in repository_files():
         if file.suffix in {".cpp", ".h", ".cu", ".cuh"}:
             lines = file.read_text(encoding="utf-8").splitlines()
-            long += [f"{file.relative_to(ROOT)}:{i}" for i, x in enumerate(lines, 1) if len(x) > 120]
+            long += [
+                f"{file.relative_to(ROOT)}:{i}" for i, x in enumerate(lines, 1) if len(x) > 120
+            ]
     assert long == []
 
 
