@@ -32,7 +32,7 @@ help:
 	@echo '       MACHINE=folder      only of this folder under results/'
 	@echo 'make index             results/index.html alone: which k-means for my data; needs no build'
 	@echo 'make variant           NAME=cpu_foo: build the program and verify this one variant'
-	@echo 'make check             formatting and lint of C++ and Python;  make format repairs the former'
+	@echo 'make check             formatting, lint and types of C++ and Python;  make format repairs the former'
 	@echo 'make setup             install what is missing (apt, .venv), nothing else'
 	@echo 'make setup-gpu         also PyTorch and the GPU peers, where there is a GPU (requirements-gpu.txt)'
 	@echo 'make compare           BASE=folder NEW=folder: which cells are faster, slower, wrong; table, figures, page (ARGS: more options, GATE=1)'
@@ -122,4 +122,4 @@ clean:
 	rm -rf build build-ci build-cuda build-dev build-tsan build-fuzz
 
 distclean: clean
-	rm -rf .venv .cache .setup .ruff_cache .pytest_cache
+	rm -rf .venv .cache .setup .ruff_cache .mypy_cache .pytest_cache

@@ -167,7 +167,15 @@ def _ratio(cell: dict[str, Any]) -> Interval | None:
 
 
 def _pair(cell: dict[str, Any]) -> Pair:
-    same = ("experiment", "key", "new_key", "variant", "backend", "precision", "dataset")
+    same: tuple[str, ...] = (
+        "experiment",
+        "key",
+        "new_key",
+        "variant",
+        "backend",
+        "precision",
+        "dataset",
+    )
     same += ("n", "d", "k", "iterations", "threads", "verdict", "why", "p_adjusted", "base", "new")
     same += ("sees", "outcome", "outcome_why")
     return Pair(

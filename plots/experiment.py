@@ -109,8 +109,8 @@ def kind_fault(spec: dict[str, Any]) -> Fault | None:
             )
             return Fault(("figures", index, "kind"), reason)
         for place, pattern in enumerate(figure.get("traces") or []):
-            if reason := pattern_fault(pattern):
-                return Fault(("figures", index, "traces", place), reason)
+            if damage := pattern_fault(pattern):
+                return Fault(("figures", index, "traces", place), damage)
     return None
 
 

@@ -24,7 +24,7 @@ try:
     import itables
     import vl_convert
 except ImportError:  # on a machine without network; all but the first screen is still drawn
-    itables = vl_convert = None
+    itables = vl_convert = None  # type: ignore[assignment]
 
 from plots import advice, words
 from plots.advice import FEWEST_SHAPES, Observation
@@ -411,7 +411,7 @@ def datatables() -> tuple[str, str]:
 @cache
 def vega() -> str:
     """Vega, Vega-Lite and vegaEmbed as vl-convert brings them."""
-    return str(vl_convert.javascript_bundle())
+    return str(vl_convert.javascript_bundle())  # type: ignore[call-arg]
 
 
 _TITLES = {

@@ -22,7 +22,7 @@ except ImportError:  # on a machine without network; the suite's own files are s
 try:
     import jsonschema_rs
 except ImportError:
-    jsonschema_rs = None
+    jsonschema_rs = None  # type: ignore[assignment]
 
 from plots.consistency import problem
 from plots.experiment import Fault, kind_fault, schema_fault

@@ -137,12 +137,22 @@ def _speedup(entry: dict[str, Any]) -> Interval:
 
 
 def _cell(entry: dict[str, Any]) -> Shared:
-    same = ("experiment", "key", "variant", "precision", "dataset", "n", "d", "k", "iterations")
+    same: tuple[str, ...] = (
+        "experiment",
+        "key",
+        "variant",
+        "precision",
+        "dataset",
+        "n",
+        "d",
+        "k",
+        "iterations",
+    )
     same += ("gpus", "exact", "unsteady", "fastest", "kind", "verdict", "confidence")
     pairs = ("threads", "seconds", "processes", "limits")
     return Shared(
         **{name: entry[name] for name in same},
-        **{name: tuple(entry[name]) for name in pairs},
+        **{name: tuple(entry[name]) for name in pairs},  # type: ignore[arg-type]
         speedup=_speedup(entry),
         changed=entry.get("changed", False),
     )

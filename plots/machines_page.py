@@ -126,12 +126,12 @@ _RATES = (
 )
 
 
-def limit_rows(pair: Pair, device: str) -> list[tuple[str, str, str, str]]:
+def limit_rows(pair: Pair, device: str) -> list[tuple[str, ...]]:
     """A limit on both machines, and how many times as fast the second is by it."""
     sides = [side["limits"][device] or {} for side in pair.sides]
     rows = []
     for group, kind, name, unit, size in _RATES:
-        values = []
+        values: list[Any] = []
         for limits in sides:
             value = limits.get(group)
             values.append(value.get(kind) if kind and isinstance(value, dict) else value)

@@ -370,8 +370,8 @@ def gap_strip(ax: Axes, gaps: Gaps, label: str = GAP_LABEL) -> None:
         if row == len(rows):
             rows.append([])
         rows[row].append((place, color))
-    for row, height in zip(rows, _strip(ax, len(rows), label), strict=True):
-        for place, color in row:
+    for marks, height in zip(rows, _strip(ax, len(rows), label), strict=True):
+        for place, color in marks:
             ax.plot(
                 [place], [height], linestyle="none", color=color, clip_on=False, zorder=4, **_CROSS
             )

@@ -223,7 +223,9 @@ def _cells_of(result: Result, entry: dict[str, Any]) -> list[Cell]:
     """Those of its variant at its shape or shapes."""
     wanted = {key: [entry[key]] for key in ("n", "d", "k") if key in entry}
     wanted |= entry.get("shapes") or {}
-    name = {key: entry[key] for key in ("variant", "precision", "threads") if key in entry}
+    name: dict[str, Any] = {
+        key: entry[key] for key in ("variant", "precision", "threads") if key in entry
+    }
     return [
         c
         for c in named(result.cells, name)
@@ -275,7 +277,11 @@ def _compare_iterated(result: Result, entry: dict[str, Any], cells: list[Cell]) 
             samples, found = trace_runs(trace), trace_seconds(trace)
             remark = f"whole runs of trace {trace['name']}, until {trace['stop']}"
             return Comparison(
-                entry, found and found.mid, remark, found, once=len(samples) < FEWEST_SAMPLES
+                entry,
+                found.mid if found else None,
+                remark,
+                found,
+                once=len(samples) < FEWEST_SAMPLES,
             )
     steady = [c for c in timed if not c.may_stop]
     if wanted and len(steady) == 1:
@@ -303,7 +309,7 @@ def _whole_cell(entry: dict[str, Any], cell: Cell) -> Comparison:
     total = cell.seconds and cell.seconds.times(steps)
     remark = f"the {many(steps, 'iteration')} of this run, at the median of one"
     once = cell.sample_count < FEWEST_SAMPLES
-    return Comparison(entry, total and total.mid, remark, total, once=once)
+    return Comparison(entry, total.mid if total else None, remark, total, once=once)
 
 
 def _scaled_cell(entry: dict[str, Any], cell: Cell, wanted: int) -> Comparison:
@@ -311,7 +317,7 @@ def _scaled_cell(entry: dict[str, Any], cell: Cell, wanted: int) -> Comparison:
     length = many(cell.iterations, "iteration")
     remark = f"{count(wanted)} times the median iteration of runs of {length}"
     once = cell.sample_count < FEWEST_SAMPLES
-    return Comparison(entry, total and total.mid, remark, total, once=once)
+    return Comparison(entry, total.mid if total else None, remark, total, once=once)
 
 
 def _is_program(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
@@ -322,7 +328,7 @@ def _is_program(trace: dict[str, Any], entry: dict[str, Any]) -> bool:
 
 def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None, entry: dict[str, Any]) -> str:
     steps, found = len(trace["iterations"]), trace_seconds(trace)
-    whole = _whole_text(found and found.mid, entry)
+    whole = _whole_text(found.mid if found else None, entry)
     return (
         f"trace {trace['name']} ended after {many(steps, 'iteration')}, not "
         f"{count(wanted or steps)}: {whole} in all"
@@ -332,7 +338,7 @@ def _what_the_trace_ran(trace: dict[str, Any], wanted: int | None, entry: dict[s
 def _what_ran(cell: Cell, wanted: int | None, entry: dict[str, Any]) -> str:
     """'stopped after 184 of 300 iterations: 0.144 s for the whole fit'."""
     steps = cell.executed_iterations or cell.iterations
-    whole = _whole_text(cell.seconds and cell.seconds.mid * steps, entry)
+    whole = _whole_text(cell.seconds.mid * steps if cell.seconds else None, entry)
     if cell.stopped_early:
         asked = many(cell.iterations, "iteration")
         return f"stopped after {count(steps)} of {asked}: {whole} for the whole fit"

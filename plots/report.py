@@ -442,7 +442,7 @@ def _answers(result: Result) -> list[dict[str, Any]]:
                 "reason": trace.get("reason"),
                 "error": words.NONE if error is None else f"{error:.1e}",
                 "tolerance": words.NONE if tolerance is None else f"{tolerance:.0e}",
-                "labels": {True: "equal", False: "differ"}.get(
+                "labels": {True: "equal", False: "differ", None: words.NONE}.get(
                     expected.get("labels_begin_equal"), words.NONE
                 ),
             }
@@ -573,7 +573,7 @@ def _by_purpose(result: Result) -> tuple[int, int, str]:
 
 def _idle(result: Result) -> str | None:
     """Why nothing of an experiment ran here; None where something did."""
-    done = [c for c in result.cells if c.status != "skipped"]
+    done: list[Any] = [c for c in result.cells if c.status != "skipped"]
     done += [one for one in (*result.traces, *result.studies) if one.get("status") != "skipped"]
     if done:
         return None

@@ -151,7 +151,7 @@ def over_machines(
         here = [found[machine].get(source) for machine in machines]
         links = [reports[machine] for machine in machines]
         places = [
-            one and Place(one.tally, link and f"{link}#said-{urllib.parse.quote(source)}")
+            Place(one.tally, link and f"{link}#said-{urllib.parse.quote(source)}") if one else None
             for one, link in zip(here, links, strict=True)
         ]
         fullest = max((one for one in here if one), key=lambda one: len(one.entries))

@@ -43,7 +43,7 @@ _BACKENDS = {
 _PLACES: dict[str, list[str]] = read_json(Path(__file__).resolve().parent / "variants.json")
 _MARKERS = "os^DvPX<>*hd8p"
 # Of a precision: line, the part of a marker that is filled, hatching of bars.
-_PRECISIONS = {
+_PRECISIONS: dict[str, tuple[Any, str, str | None]] = {
     "f32": ("-", "full", None),
     "f64": ((0, (5, 2)), "none", "////"),
     "tf32": ((0, (1.5, 1.5)), "left", "...."),

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Format and lint, C++ and Python.
+# Format, lint and types, C++ and Python.
 #   tools/check.sh PRESET     report, change nothing; the preset's compile commands are used
 #   tools/check.sh --repair   format in place
 set -uo pipefail
@@ -46,6 +46,7 @@ check_tidy() {
 step clang-format check_format
 step 'ruff check' "${ruff[@]}" check --quiet .
 step 'ruff format' "${ruff[@]}" format --quiet --check .
+step mypy .venv/bin/python -m mypy
 step shellcheck .venv/bin/shellcheck --severity warning tools/*.sh .ci/run
 # The schema is part of the package, so no network is asked.
 step workflows .venv/bin/check-jsonschema --builtin-schema vendor.github-workflows \

@@ -158,7 +158,7 @@ def _time(cell: Cell, text: Callable[[float], str]) -> str:
 def _total(cell: Cell) -> str:
     """Of all iterations; a library that ended before them has no such time."""
     if cell.stopped_early:
-        return f"stopped after {count(cell.executed_iterations)}"
+        return f"stopped after {count(cell.executed_iterations or 0)}"
     return _time(cell, lambda value: seconds(value * cell.iterations))
 
 
@@ -414,7 +414,7 @@ def duration(machines: Machines, block: dict[str, Any]) -> str:
         ends = [result.context.get(key) for key in ("started", "finished")]
         if not all(ends):
             return f"The files of `results/{folder.name}` do not tell how long they took.\n"
-        first, last = (datetime.fromisoformat(end) for end in ends)
+        first, last = (datetime.fromisoformat(str(end)) for end in ends)
         spent += (last - first).total_seconds()
     return (
         f"On the machine of `results/{folder.name}` ({captions.machine_name(results[0])}, "

@@ -57,7 +57,7 @@ def draw_fields(
         box = (column - 0.48, row - 0.47)
         ax.add_patch(Rectangle(box, 0.96, 0.94, linewidth=0.0, zorder=1, **face))
         paper = None if filled else _GAP_PAPER
-        if filled and field.hatch:
+        if field.color is not None and field.hatch:
             lines = {"facecolor": "none", "edgecolor": style.ink(field.color), "hatch": field.hatch}
             ax.add_patch(Rectangle(box, 0.96, 0.94, linewidth=0.0, zorder=1.5, **lines))
             paper = {"facecolor": field.color, "edgecolor": "none", "pad": 1.2}

@@ -4,7 +4,7 @@ of one stage as written."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -16,7 +16,7 @@ from plots.metrics import ceilings, gpu_ceilings
 from plots.panels import Ceiling
 
 
-def _of(kind: str):
+def _of(kind: str) -> Callable[[Cell], Any]:
     return lambda cell: (cell.data.get("gbytes_per_second") or {}).get(kind)
 
 

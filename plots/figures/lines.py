@@ -168,7 +168,12 @@ def _draw_line(
     logarithmic = "y" in figure.get("log", [])
     heights, absent, zeros = [], [], []
     for place, value in points:
-        drawable = is_number(value) and math.isfinite(value) and (value > 0 or not logarithmic)
+        drawable = (
+            value is not None
+            and is_number(value)
+            and math.isfinite(value)
+            and (value > 0 or not logarithmic)
+        )
         heights.append(value if drawable else math.nan)
         if not drawable:
             (zeros if is_number(value) and value <= 0 else absent).append(place)

@@ -54,6 +54,37 @@ def test_workflows_trust_nobody(workflow: Path) -> None:
         assert not others or re.match(r"\s+(?!run:)\w+: ", line), line
 
 
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda file: file.name)
+def test_steps_of_workflows_are_sound_shell(workflow: Path, tmp_path: Path) -> None:
+    shellcheck = ROOT / ".venv" / "bin" / "shellcheck"
+    if not shellcheck.exists():
+        pytest.skip("shellcheck is not installed")
+    for job in YAML(typ="safe").load(workflow.read_text(encoding="utf-8"))["jobs"].values():
+        for step in job["steps"]:
+            if "run" in step:
+                script = re.sub(r"\$\{\{.*?\}\}", "expression", step["run"])
+                (tmp_path / "step.sh").write_text(f"#!/bin/bash -e\n{script}\n", encoding="utf-8")
+                words = [shellcheck, "--severity", "warning", tmp_path / "step.sh"]
+                done = subprocess.run(words, capture_output=True, text=True)
+                assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda file: file.name)
+def test_jobs_steps_and_inputs_that_expressions_name_exist(workflow: Path) -> None:
+    jobs = YAML(typ="safe").load(workflow.read_text(encoding="utf-8"))["jobs"]
+    for name, job in jobs.items():
+        needs = job.get("needs", [])
+        needs = [needs] if isinstance(needs, str) else needs
+        assert set(needs) <= jobs.keys(), name
+        matrix = job.get("strategy", {}).get("matrix", {})
+        axes = {*matrix, *(key for row in matrix.get("include", []) for key in row)}
+        text = json.dumps(job)
+        assert set(re.findall(r"\bmatrix\.(\w+)", text)) <= axes, name
+        assert set(re.findall(r"\bneeds\.([\w-]+)", text)) <= set(needs), name
+        ids = {step["id"] for step in job["steps"] if "id" in step}
+        assert set(re.findall(r"\bsteps\.([\w-]+)\.", text)) <= ids, name
+
+
 def _run(step: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     """As GitHub runs a step."""
     return subprocess.run(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ._checks import RoundingWarning
 _SPIN_COUNT = "2000"
 
 
-def _load_engine():
+def _load_engine() -> Any:
     """The extension module. OpenMP reads its variables when it is loaded, and never again."""
     ours = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
     if ours:
