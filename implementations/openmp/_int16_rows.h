@@ -14,11 +14,13 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_int8_layout.h"
+#include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
@@ -49,14 +51,20 @@ inline double least_int16_step(double radius) { return radius * 0x1p-30; }
 inline double quantise_int16(const double* coordinates, std::int64_t d, double step,
                              std::int16_t* out) {
   const double inverse = 1 / step;
-  double residual = 0;
-  for (std::int64_t t = 0; t < d; ++t) {
-    const double whole = std::nearbyint(coordinates[t] * inverse);
-    const double rest = coordinates[t] - whole * step;
+  EightDoubles residual{};
+  for (std::int64_t t = 0; t < d; t += 8) {
+    EightDoubles x;
+    load_eight(coordinates + t, d - t, x);
+    EightDoubles whole = x * inverse;
+    round_eight(whole);
+    const EightDoubles rest = x - whole * step;
     residual += rest * rest;
-    out[t] = static_cast<std::int16_t>(whole);
+    typedef std::int16_t EightShorts __attribute__((vector_size(16)));
+    const EightInts integers = __builtin_convertvector(whole, EightInts);
+    const EightShorts eight = __builtin_convertvector(integers, EightShorts);
+    std::memcpy(out + t, &eight, static_cast<std::size_t>(std::min<std::int64_t>(8, d - t)) * 2);
   }
-  return std::sqrt(residual);
+  return std::sqrt(sum_of_eight(residual));
 }
 
 /// What a point's score takes beside its row w; a is its step, p the point.
