@@ -107,6 +107,10 @@ struct FamilyCosts {
     return std::max(15 + compared, 10 + 0.5 * s.d);
   }
 
+  /// What copies of the points take to make.
+  [[nodiscard]] double brute_setup() const { return 2 * s.d; }
+  [[nodiscard]] double bounded_setup() const { return 5 + 1.3 * s.d; }
+
   /// One thread's, for bounds of `points` points that follow the centroids: new layouts of these, their
   /// movement, and the points; and 10 us until all threads are at work again.
   [[nodiscard]] double look(std::int64_t points, double computed, bool groups) const {

@@ -30,13 +30,13 @@ struct BoundsMember : CountingMember {
 template <class OwnMember>
 class BoundsTeam : public Team<float, OwnMember> {
  public:
-  [[nodiscard]] std::optional<Standing<float>> standing() const override {
-    return Standing<float>{labels_.data(), &sums_};
+  [[nodiscard]] std::optional<Standing> standing() const override {
+    return Standing{{labels_.data(), static_cast<std::size_t>(problem_.shape.n)}, sums_.totals()};
   }
 
-  void take_over(const Standing<float>& other) override {
-    std::copy_n(other.labels, problem_.shape.n, labels_.data());
-    sums_.take_over(*other.sums);
+  void take_over(const Standing& other) override {
+    std::copy(other.labels.begin(), other.labels.end(), labels_.data());
+    sums_.take_over(other.sums);
   }
 
  protected:
@@ -51,18 +51,23 @@ class BoundsTeam : public Team<float, OwnMember> {
   void place_points(const Problem<float>& problem, int threads, std::int64_t padded,
                     const Place& place) {
     const auto [n, d, k, precision] = problem.shape;
+    const bool same_points = this->knows_points_of(problem);
     this->form_team(problem, threads);
     seen_ = SeenCentroids(threads);
-    frame_.emplace(problem);
-    rows_ = AlignedArray<float>(n * d);
-    norms_ = AlignedArray<float>(n);
+    if (!same_points) {
+      frame_.emplace(problem);
+      rows_ = AlignedArray<float>(n * d);
+      norms_ = AlignedArray<float>(n);
+    }
     labels_ = AlignedArray<std::int32_t>(padded);
 #pragma omp parallel num_threads(threads)
     {
       const Range points = part_of(problem.shape.n, omp_get_thread_num(), omp_get_num_threads());
       for (std::int64_t i = points.begin; i < points.end; ++i) {
-        norms_[i] = place_in_frame(problem.points + i * problem.shape.d,
-                                   rows_.data() + i * problem.shape.d);
+        if (!same_points) {
+          norms_[i] = place_in_frame(problem.points + i * problem.shape.d,
+                                     rows_.data() + i * problem.shape.d);
+        }
         place(i);
       }
     }

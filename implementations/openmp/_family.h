@@ -5,37 +5,65 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "harness/variant.h"
 
 namespace kmeans::openmp {
 
-template <class T>
-class FixedPointSums;
-
-/// What one family hands to the next: a label a point, and the sums that follow from them.
-template <class T>
+/// What one family hands to the next: a label a point, and the clusters' sums that follow from them, as
+/// FixedPointSums has them.
 struct Standing {
-  const std::int32_t* labels = nullptr;
-  const FixedPointSums<T>* sums = nullptr;
+  std::span<const std::int32_t> labels;
+  std::span<const std::int64_t> sums;
 };
 
+/// When to stop before the iterations that are asked for are made.
+struct Stopping {
+  bool settled = false;  ///< After one that changed no label.
+  std::optional<double>
+      shift{};  ///< After one that moved the centroids by no more (docs/exact-step.md).
+
+  [[nodiscard]] bool looks_at_shift() const { return shift.has_value(); }
+};
+
+/// What was made, and why no more.
+struct Stopped {
+  std::int64_t iterations = 0;
+  bool settled = false;
+  bool within_shift = false;
+};
+
+/// A variant that stops by itself, without a word to its caller in between.
 template <class T>
-class Family : public Variant<T> {
+class Stops {
  public:
+  virtual ~Stops() = default;
+
+  /// As step(), but at most so many.
+  virtual Stopped step_until(const Stopping& when, std::int64_t iterations) = 0;
+
   /// The centroids (k x d) after the last iteration, in place. fetch() also copies n labels, which for
   /// few clusters takes as long as an iteration.
   [[nodiscard]] virtual const T* centroids() const = 0;
+};
 
-  [[nodiscard]] virtual std::optional<Standing<T>> standing() const { return std::nullopt; }
+template <class T>
+class Family : public Variant<T>, public Stops<T> {
+ public:
+  [[nodiscard]] virtual std::optional<Standing> standing() const { return std::nullopt; }
 
   /// After reset(): points need not be summed anew. A family that has no use for it begins without.
-  virtual void take_over(const Standing<T>& /*other*/) {}
+  virtual void take_over(const Standing& /*other*/) {}
 
   /// Of a filter before float32: the share of the points that it left open in the last iteration.
   [[nodiscard]] virtual std::optional<double> open_share() const { return std::nullopt; }
 };
+
+/// The squares of what a centroid moved by, as the exact step forms distances; defined with openmp_exact,
+/// since not all that includes this is compiled without fused multiply-adds.
+double moved_squares(const float* before, const float* after, std::int64_t d);
 
 /// The instructions that openmp_int8 has on this processor for rows of d coordinates; defined with it.
 std::string int8_instructions(std::int64_t d);

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
 
 #include "harness/exact_step.h"
 #include "harness/variant.h"
@@ -65,8 +66,12 @@ class FixedPointSums {
   }
 
   /// After clear(): the sums of others of the same problem, as they were after an update.
-  void take_over(const FixedPointSums& other) {
-    std::copy_n(other.sums_.data() + other.threads_ * other.size_, size_, part(threads_));
+  void take_over(std::span<const std::int64_t> totals) {
+    std::copy(totals.begin(), totals.end(), part(threads_));
+  }
+  /// All that has been gathered.
+  [[nodiscard]] std::span<const std::int64_t> totals() const {
+    return {sums_.data() + threads_ * size_, static_cast<std::size_t>(size_)};
   }
 
   /// Called by `thread`: a point (d coordinates) left cluster `from` (-1: none) for cluster `to`.

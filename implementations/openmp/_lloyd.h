@@ -40,13 +40,20 @@ class TiledLloyd : public Team<T> {
   void setup(const Problem<T>& problem) override {
     const Shape& shape = problem.shape;
     const int group_size = choose_group_size(shape.k);
+    const bool same_points = this->knows_points_of(problem);
+    const bool same_tiles =
+        same_points && packs_in_setup() && points_per_tile_ == tile_points<T>(group_size);
     points_per_tile_ = tile_points<T>(group_size);
     kernel_ = tile_kernel<T, kFiltered>(group_size);
     this->form_team(problem, useful_threads(shape, points_per_tile_, problem.threads));
-    frame_.emplace(problem);
-    points_ = PackedPoints<T>(problem, *frame_, points_per_tile_, kFiltered, threads_);
+    if (!same_points) frame_.emplace(problem);
+    if (!same_tiles) {
+      points_ = PackedPoints<T>(round_up(shape.n, points_per_tile_) / points_per_tile_, shape.d,
+                                points_per_tile_, kFiltered);
+      if (packs_in_setup()) points_.pack(problem, *frame_, threads_);
+    }
     centroids_ = PackedCentroids<T>(shape.k, shape.d, group_size);
-    prepare();
+    prepare(same_points);
     sums_ = FixedPointSums<T>(problem, threads_);
     labels_.resize(points_.tiles() * points_per_tile_);
   }
@@ -58,18 +65,22 @@ class TiledLloyd : public Team<T> {
     sums_.clear();
   }
 
-  [[nodiscard]] std::optional<Standing<T>> standing() const override {
-    return Standing<T>{labels_.data(), &sums_};
+  [[nodiscard]] std::optional<Standing> standing() const override {
+    return Standing{{labels_.data(), static_cast<std::size_t>(problem_.shape.n)}, sums_.totals()};
   }
 
-  void take_over(const Standing<T>& other) override {
-    std::copy_n(other.labels, problem_.shape.n, labels_.data());
-    sums_.take_over(*other.sums);
+  void take_over(const Standing& other) override {
+    std::copy(other.labels.begin(), other.labels.end(), labels_.data());
+    sums_.take_over(other.sums);
   }
 
  protected:
-  /// Allocates what the variant needs beside points, centroids, sums and labels.
-  virtual void prepare() {}
+  /// Or does the variant pack tiles itself, when it first needs them?
+  [[nodiscard]] virtual bool packs_in_setup() const { return true; }
+
+  /// Allocates what the variant needs beside points, centroids, sums and labels. Of the same points as
+  /// before, it may keep its own copies.
+  virtual void prepare(bool /*same_points*/) {}
 
   /// Labels a range of tiles: label_tiles() with what the variant makes of a tile.
   virtual void assign(int thread, int threads, Range tiles) = 0;

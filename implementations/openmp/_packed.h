@@ -71,30 +71,29 @@ template <class T>
 class PackedPoints {
  public:
   PackedPoints() = default;
-  PackedPoints(const Problem<T>& problem, const Frame<T>& frame, int points_per_tile,
-               bool with_norms, int threads)
-      : PackedPoints(round_up(problem.shape.n, points_per_tile) / points_per_tile, problem.shape.d,
-                     points_per_tile, with_norms) {
-#pragma omp parallel num_threads(threads)
-    {
-      // The partition of step(): each thread reads later what it wrote here.
-#pragma omp for schedule(static)
-      for (int part = 0; part < threads; ++part) {
-        const Range range = part_of(tiles_, part, threads);
-        for (std::int64_t tile = range.begin; tile < range.end; ++tile) {
-          pack_tile(problem, frame, tile);
-        }
-      }
-    }
-  }
 
-  /// Room for so many tiles, which pack() fills.
+  /// Room for so many tiles, which pack() fills. Memory that is never filled is never taken.
   PackedPoints(std::int64_t tiles, std::int64_t d, int points_per_tile, bool with_norms)
       : points_per_tile_(points_per_tile),
         with_norms_(with_norms),
         tile_size_((d + (with_norms ? 1 : 0)) * points_per_tile),
         tiles_(tiles),
         values_(tiles_ * tile_size_) {}
+
+  /// By several threads, in the partition of step(): each reads later what it wrote here.
+  void pack(const Problem<T>& problem, const Frame<T>& frame, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int part = 0; part < threads; ++part) {
+      pack(problem, frame, part_of(tiles_, part, threads));
+    }
+  }
+
+  /// A range of tiles.
+  void pack(const Problem<T>& problem, const Frame<T>& frame, Range tiles) {
+    for (std::int64_t tile = tiles.begin; tile < tiles.end; ++tile) {
+      pack_tile(problem, frame, tile);
+    }
+  }
 
   /// Points in place of those that were there; not more of them than the tiles hold.
   void pack(const Problem<T>& problem, const Frame<T>& frame) {

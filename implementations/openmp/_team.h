@@ -16,7 +16,9 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_barrier.h"
 #include "implementations/openmp/_family.h"
+#include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
 
@@ -32,11 +34,22 @@ struct CountingMember : Member {
 template <class T, class OwnMember = Member>
 class Team : public Family<T> {
  public:
-  void step(std::int64_t iterations) override {
+  void step(std::int64_t iterations) override { step_until({}, iterations); }
+
+  Stopped step_until(const Stopping& when, std::int64_t iterations) override {
     begin_step();
-    if (threads_ == 1) return iterate(0, 1, iterations);  // without a team's start
+    stopped_ = {};
+    if (when.looks_at_shift()) {
+      before_.resize(means_.size());
+      shifts_.resize(problem_.shape.k);
+    }
+    if (threads_ == 1) {  // without a team's start
+      iterate(0, 1, when, iterations);
+    } else {
 #pragma omp parallel num_threads(threads_)
-    iterate(omp_get_thread_num(), omp_get_num_threads(), iterations);
+      iterate(omp_get_thread_num(), omp_get_num_threads(), when, iterations);
+    }
+    return stopped_;
   }
 
   void fetch(T* centroids, std::int32_t* labels) override {
@@ -46,11 +59,7 @@ class Team : public Family<T> {
 
   [[nodiscard]] const T* centroids() const override { return means_.data(); }
 
-  Progress progress() override {
-    std::int64_t changed = 0;
-    for (const auto& member : team_) changed += member.value.changed;
-    return {.movement = {}, .changed = changed, .loss = {}};
-  }
+  Progress progress() override { return {.movement = {}, .changed = changed(), .loss = {}}; }
 
   std::optional<std::int64_t> computed_distances() const override {
     if constexpr (kCounts) {
@@ -79,6 +88,13 @@ class Team : public Family<T> {
     }
   }
 
+  /// Is this another k for the same points? Then copies of them that do not depend on k are still good.
+  [[nodiscard]] bool knows_points_of(const Problem<T>& problem) const {
+    return problem_.points == problem.points && problem_.points != nullptr &&
+           problem_.shape.n == problem.shape.n && problem_.shape.d == problem.shape.d &&
+           problem_.max_abs == problem.max_abs;
+  }
+
   void form_team(const Problem<T>& problem, int threads) {
     problem_ = problem;
     threads_ = threads;
@@ -86,10 +102,7 @@ class Team : public Family<T> {
   }
 
   /// Until all threads are here; what they wrote is then seen.
-  static void wait(int threads) {
-    if (threads == 1) return;
-#pragma omp barrier
-  }
+  void wait(int threads) { barrier_.wait(threads); }
 
   Problem<T> problem_;
   int threads_ = 1;
@@ -99,18 +112,56 @@ class Team : public Family<T> {
  private:
   static constexpr bool kCounts = requires(OwnMember member) { member.distances; };
 
-  void iterate(int thread, int threads, std::int64_t iterations) {
+  Barrier barrier_;
+  Stopped stopped_;
+  std::vector<T> before_;       // the means before they moved; only where that is looked at
+  std::vector<double> shifts_;  // k, the squares by which a cluster's has
+
+  void iterate(int thread, int threads, const Stopping& when, std::int64_t iterations) {
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) {
       {
         const auto timed = stage_of(thread, "assign");
+        if (when.looks_at_shift()) remember_means(part_of(means_size(), thread, threads));
         label(thread, threads);
         if (thread == 0) forget_absent(threads);
         wait(threads);
       }
       const auto timed = stage_of(thread, "update");
+      // Of all members, who begin to count again once they have waited twice.
+      const bool settled = when.settled && changed() == 0;
       move(thread, threads);
       wait(threads);
+      const bool near = when.looks_at_shift() && shift(thread, threads) <= *when.shift;
+      if (thread == 0) stopped_ = {iteration + 1, settled, near};
+      if (settled || near) return;
     }
+  }
+
+  [[nodiscard]] std::int64_t means_size() const { return problem_.shape.k * problem_.shape.d; }
+
+  void remember_means(Range part) {
+    std::copy(means_.begin() + part.begin, means_.begin() + part.end, before_.begin() + part.begin);
+  }
+
+  /// By which the centroids have moved: a cluster's squares by one thread, their sum by each in one order.
+  double shift(int thread, int threads) {
+    const auto [n, d, k, precision] = problem_.shape;
+    const Range clusters = part_of(k, thread, threads);
+    for (std::int64_t j = clusters.begin; j < clusters.end; ++j) {
+      if constexpr (sizeof(T) == 4) {  // all families are of float32 points
+        shifts_[j] = moved_squares(before_.data() + j * d, means_.data() + j * d, d);
+      }
+    }
+    wait(threads);
+    double sum = 0;
+    for (const double squares : shifts_) sum += squares;
+    return sum;
+  }
+
+  [[nodiscard]] std::int64_t changed() const {
+    std::int64_t changed = 0;
+    for (const auto& member : team_) changed += member.value.changed;
+    return changed;
   }
 
   /// OpenMP may give fewer threads than were asked for, and another number for every step. What a thread

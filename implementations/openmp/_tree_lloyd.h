@@ -43,11 +43,12 @@ class TreeLloyd : public Team<float, Walker> {
  public:
   void setup(const Problem<float>& problem) override {
     const auto [n, d, k, precision] = problem.shape;
-    tree_ = BoxTree(problem, problem.threads);
+    if (!knows_points_of(problem)) tree_ = BoxTree(problem, problem.threads);
     kernels_ = TreeKernels::of(d);
     margins_ = Margins::of(d);
     form_team(problem, threads_for(n, problem.threads));
     seen_ = SeenCentroids(threads_);
+    part_level_ = 0;
     while (threads_ > 1 && part_level_ + 1 < tree_.levels() && parts() < std::int64_t{8} * threads_)
       ++part_level_;
     taken_ = std::make_unique<std::atomic<std::int64_t>[]>(parts());

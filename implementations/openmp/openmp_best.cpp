@@ -4,10 +4,11 @@
 //
 // Idea:      the exact variants of this folder as families, of which one is at work: chosen by
 //            shape and instructions; for 5 to 8 coordinates by what boxes tell in neighbourhoods of
-//            some points; and changed where a sample of points, which follows the centroids behind
+//            some points, in setup; and changed where a sample of points, which follows the centroids behind
 //            bounds, shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is shared by the threads as well
-// Memory:    that of every family that may come to work: the points up to four times
+// Memory:    that of the family at work, which is set up when it begins; one that was left is kept
+//            where both together are no more than twice the points
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does
 // Source:    ours; docs/openmp.md has the choice
 #include <omp.h>
@@ -62,6 +63,17 @@ struct Families {
   }
 };
 
+double bytes_of(const std::string& family, const Shape& shape, int threads) {
+  if (family.empty()) return 0;
+  return kmeans::registered_variant(family).traits.memory_bytes(shape, threads);
+}
+
+/// May a family that was left stay in memory beside the one at work?
+bool keeps_both(const Families& families, const Shape& shape, int threads) {
+  return bytes_of(families.brute, shape, threads) + bytes_of(families.bounded, shape, threads) <=
+         2.0 * sizeof(float) * static_cast<double>(shape.n) * static_cast<double>(shape.d);
+}
+
 /// Some points behind bounds, whose centroids go where those of all points go.
 class Scout final : public BoundedLloyd<BoundRules> {
  public:
@@ -76,64 +88,73 @@ class Scout final : public BoundedLloyd<BoundRules> {
   bool in_groups_;
 };
 
-class OpenmpBest final : public kmeans::Variant<float> {
+class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
  public:
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
     const Shape& shape = problem.shape;
     // A rank without points has none to choose by.
     names_ = shape.n > 0 ? Families::of(shape, problem.threads) : Families{.brute = "openmp_exact"};
-    const auto begin = [&](std::unique_ptr<Family<float>>& family, const std::string& name) {
-      if (name.empty()) return;
-      family = make_family(name);
-      family->setup(problem);
-    };
-    begin(brute_, names_.brute);
-    begin(tree_, names_.tree);
-    begin(bounded_, names_.bounded);
     brute_cost_ = FamilyCosts(shape).brute(names_.int8);
-    if (tree_ && brute_) prepare_neighbourhoods();
-    if (bounded_) prepare_scout();
+    if (!names_.tree.empty() && !names_.brute.empty()) choose_by_neighbourhoods();
+    const std::string name = names_.tree.empty() ? names_.brute : names_.tree;
+    bounded_.reset();
+    if (first_ && name == first_name_) {
+      first_->setup(problem);
+    } else {
+      begin_with(first_, name);
+    }
+    first_name_ = name;
+    scout_.reset();
+    if (!names_.bounded.empty()) prepare_scout();
   }
 
   void reset(const float* centroids) override {
-    const std::int64_t kd = problem_.shape.k * problem_.shape.d;
-    at_work_ = brute_ ? brute_.get() : tree_.get();
+    if (!first_) {
+      bounded_.reset();
+      begin_with(first_, names_.brute);
+    }
+    at_work_ = first_.get();
     at_work_->reset(centroids);
     open_ = 1;
     earlier_ = 0;
     scouting_ = scout_ != nullptr;
-    choosing_ = neighbourhoods_ != nullptr;
     iterations_ = 0;
     looks_ = Looks(iteration_time(), FamilyCosts(problem_.shape).grouping(in_groups()));
     share_before_ = 0;
     wait_until_ = 0;
     changed_now_ = false;
+    began_ = false;
     if (scouting_) scout_->reset(centroids);
-    if (choosing_) centroids_.assign(centroids, centroids + kd);
   }
 
   void step(std::int64_t iterations) override {
     distances_ = 0;
     earlier_ = iterations_;
-    if (choosing_) choose_by_neighbourhoods();
     looks_.begin(iterations);
-    while (iterations > 0) {
-      consider(iterations);
-      const std::int64_t now = until_looked_at(iterations);
-      at_work_->step(now);
-      changed_now_ = began_ && now == 1;
-      began_ = false;
-      count(now);
-      iterations -= now;
-      iterations_ += now;
-      if (scouting_) scout(now, iterations);
+    while (iterations > 0) iterations -= go_on({}, iterations, iterations).iterations;
+  }
+
+  /// How many there will be is not known: as many again as there have been, it is assumed.
+  Stopped step_until(const Stopping& when, std::int64_t most) override {
+    distances_ = 0;
+    Stopped all;
+    while (all.iterations < most && !all.settled && !all.within_shift) {
+      earlier_ = iterations_;
+      const std::int64_t left = most - all.iterations;
+      const std::int64_t asked = std::clamp<std::int64_t>(iterations_, 1, left);
+      looks_.begin(1);
+      const Stopped now = go_on(when, asked, left);
+      all = {all.iterations + now.iterations, now.settled, now.within_shift};
     }
+    return all;
   }
 
   void fetch(float* centroids, std::int32_t* labels) override {
     at_work_->fetch(centroids, labels);
   }
+
+  [[nodiscard]] const float* centroids() const override { return at_work_->centroids(); }
 
   Progress progress() override { return at_work_->progress(); }
 
@@ -174,10 +195,10 @@ class OpenmpBest final : public kmeans::Variant<float> {
            (static_cast<double>(points) * static_cast<double>(problem_.shape.k));
   }
 
-  void prepare_neighbourhoods() {
-    neighbours_ = neighbourhoods(problem_);
-    neighbourhoods_ = make_family("openmp_tree");
-    neighbourhoods_->setup(part_of_problem(neighbours_, 1));
+  void begin_with(std::unique_ptr<Family<float>>& family, const std::string& name) {
+    family.reset();  // before another takes memory
+    family = make_family(name);
+    family->setup(problem_);
   }
 
   void prepare_scout() {
@@ -197,17 +218,30 @@ class OpenmpBest final : public kmeans::Variant<float> {
     return part;
   }
 
-  /// In the first iteration: what boxes leave of the first centroids in some neighbourhoods.
+  /// Tree or brute force? By what boxes leave in some neighbourhoods, of centroids that are points.
   void choose_by_neighbourhoods() {
-    choosing_ = false;
-    neighbourhoods_->reset(centroids_.data());
-    neighbourhoods_->step(1);
-    const std::int64_t distances = *neighbourhoods_->computed_distances();
-    distances_ += distances;
-    const auto points = static_cast<std::int64_t>(neighbours_.size()) / problem_.shape.d;
-    if (!prefers_tree(FamilyCosts(problem_.shape), brute_cost_, share(distances, points))) return;
-    at_work_ = tree_.get();
-    at_work_->reset(centroids_.data());
+    const std::vector<float> neighbours = neighbourhoods(problem_);
+    const std::vector<float> centroids = evenly_spaced(problem_, problem_.shape.k);
+    const auto boxes = make_family(names_.tree);
+    boxes->setup(part_of_problem(neighbours, 1));
+    boxes->reset(centroids.data());
+    boxes->step(1);
+    const auto points = static_cast<std::int64_t>(neighbours.size()) / problem_.shape.d;
+    const double computed = share(*boxes->computed_distances(), points);
+    const bool tree = prefers_tree(FamilyCosts(problem_.shape), brute_cost_, computed);
+    (tree ? names_.brute : names_.tree).clear();
+  }
+
+  /// Some of the iterations asked for, at most `most`, until the next look.
+  Stopped go_on(const Stopping& when, std::int64_t asked, std::int64_t most) {
+    consider(asked);
+    const Stopped now = at_work_->step_until(when, std::min(most, until_looked_at(asked)));
+    changed_now_ = began_ && now.iterations == 1;
+    began_ = false;
+    count(now.iterations);
+    iterations_ += now.iterations;
+    if (scouting_) scout(now.iterations, asked - now.iterations);
+    return now;
   }
 
   void count(std::int64_t iterations) {
@@ -226,10 +260,10 @@ class OpenmpBest final : public kmeans::Variant<float> {
     return bounds_pay(settled_cost(), bounded_start(), bounded_cost(0), to_come(asked - 1));
   }
 
-  /// All distances are formed, for the groups too.
+  /// The points are copied; all distances are formed, for the groups too.
   [[nodiscard]] double bounded_start() const {
     const FamilyCosts costs(problem_.shape);
-    return costs.bounded_first(in_groups()) +
+    return (bounded_ ? 0 : costs.bounded_setup()) + costs.bounded_first(in_groups()) +
            costs.grouping(in_groups()) * problem_.threads / static_cast<double>(problem_.shape.n);
   }
 
@@ -238,7 +272,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
 
   /// Iterations to make at once.
   [[nodiscard]] std::int64_t until_looked_at(std::int64_t asked) const {
-    if (at_work_ == bounded_.get()) return 1;
+    if (bounded_ && at_work_ == bounded_.get()) return 1;
     if (!scouting_ || (looks_.in_a_row() == 0 && !bounds_may_pay(asked))) return asked;
     if (waits()) return std::min(asked, wait_until_ - 1 - iterations_);
     return std::min(asked, looks_.next(2 * look_time(1)));
@@ -269,21 +303,35 @@ class OpenmpBest final : public kmeans::Variant<float> {
       const double last = share(*scout_->computed_distances(), scouted());
       const double before = std::exchange(share_before_, last);
       const double then = bounded_cost(looks_.in_a_row() > 2 ? (last + before) / 2 : last);
-      if (bounds_pay(settled_cost(), bounded_start(), then, left)) go_on_with(*bounded_);
-    } else if (at_work_ == bounded_.get() && !began_ && !changed_now_) {
+      if (!bounds_pay(settled_cost(), bounded_start(), then, left)) return;
+      go_on_with(bounded_, names_.bounded);
+      scouting_ = false;
+    } else if (bounded_ && at_work_ == bounded_.get() && !began_ && !changed_now_) {
+      const FamilyCosts costs(problem_.shape);
       const double now = bounded_cost(share(*counted_, problem_.shape.n));
       lost_ = std::max(0.0, lost_ + now - settled_cost());
-      const double there_and_back = bounded_start() - bounded_cost(0);
-      if (lost_ < there_and_back) return;
-      if (change_pays(now, settled_cost(), settled_cost(), left)) go_back();
+      const double there = first_ ? 0 : costs.brute_setup();
+      const double back = first_ ? 0 : costs.bounded_setup();
+      if (lost_ < there + back + bounded_start() - bounded_cost(0)) return;
+      if (change_pays(now, there + settled_cost(), settled_cost(), left)) go_back();
     }
   }
 
-  void go_on_with(Family<float>& family) {
-    family.reset(at_work_->centroids());
-    if (const auto standing = at_work_->standing()) family.take_over(*standing);
-    at_work_ = &family;
-    scouting_ = false;
+  /// With a family that is set up for it if it is not there: from where the one at work is, which then goes
+  /// where memory is to hold but one.
+  void go_on_with(std::unique_ptr<Family<float>>& family, const std::string& name) {
+    const std::int64_t kd = problem_.shape.k * problem_.shape.d;
+    const std::vector<float> centroids(at_work_->centroids(), at_work_->centroids() + kd);
+    const Standing standing = at_work_->standing().value();
+    const std::vector<std::int32_t> labels(standing.labels.begin(), standing.labels.end());
+    const std::vector<std::int64_t> sums(standing.sums.begin(), standing.sums.end());
+    if (!keeps_both(names_, problem_.shape, problem_.threads)) {
+      (at_work_ == first_.get() ? first_ : bounded_).reset();
+    }
+    if (!family) begin_with(family, name);
+    family->reset(centroids.data());
+    family->take_over({labels, sums});
+    at_work_ = family.get();
     lost_ = 0;
     began_ = true;
   }
@@ -291,7 +339,7 @@ class OpenmpBest final : public kmeans::Variant<float> {
   /// To brute force. Bounds are tried again when it has made as many iterations as there have been: if the
   /// sample is misleading, each time costs a smaller part of all.
   void go_back() {
-    go_on_with(*brute_);
+    go_on_with(first_, names_.brute);
     scouting_ = true;
     looks_ = Looks(iteration_time(), 0);
     wait_until_ = 2 * iterations_ + 16;
@@ -299,16 +347,13 @@ class OpenmpBest final : public kmeans::Variant<float> {
 
   Problem<float> problem_;
   Families names_;
-  std::unique_ptr<Family<float>> brute_;
-  std::unique_ptr<Family<float>> tree_;
-  std::unique_ptr<Family<float>> bounded_;
+  std::unique_ptr<Family<float>> first_;  // brute force, or the tree
+  std::string first_name_;
+  std::unique_ptr<Family<float>> bounded_;  // from when it first pays
   Family<float>* at_work_ = nullptr;
   double brute_cost_ = 0;
-  std::unique_ptr<Family<float>> neighbourhoods_;  // a tree over neighbours_
-  std::vector<float> neighbours_;                  // points
-  std::unique_ptr<Scout> scout_;                   // bounds of scouted_
-  std::vector<float> scouted_;                     // points
-  bool choosing_ = false;                          // the neighbourhoods are still to be looked at
+  std::unique_ptr<Scout> scout_;  // bounds of scouted_
+  std::vector<float> scouted_;    // points
   bool scouting_ = false;
   Looks looks_;                          // of the scout, since reset
   bool began_ = false;                   // the family at work has made no iteration
@@ -317,11 +362,10 @@ class OpenmpBest final : public kmeans::Variant<float> {
   std::int64_t earlier_ = 0;             // before this step
   std::int64_t distances_ = 0;           // in this step
   std::optional<std::int64_t> counted_;  // by the family, in its last step
-  double open_ = 1;               // of points, the share that bytes left so when last at work
-  double share_before_ = 0;       // of distances, at the look before the last
-  double lost_ = 0;               // that brute force would have saved, a point
-  std::int64_t wait_until_ = 0;   // so many iterations, before bounds are tried again
-  std::vector<float> centroids_;  // the first ones, for the neighbourhoods
+  double open_ = 1;              // of points, the share that bytes left so when last at work
+  double share_before_ = 0;      // of distances, at the look before the last
+  double lost_ = 0;              // that brute force would have saved, a point
+  std::int64_t wait_until_ = 0;  // so many iterations, before bounds are tried again
 };
 
 }  // namespace
@@ -332,13 +376,13 @@ KMEANS_VARIANT(
         "the exact Lloyd step by the family of exact variants that suits the shape, changed on the "
         "way where a sample shows that bounds would save more",
     .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
-    .setup_note = "sets up every family that may come to work", .supports = openmp::tiled_supports,
-    .memory_bytes = [](const Shape& s, int threads) {
+    .setup_note = "sets up the family that begins; the next one is set up on the way",
+    .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
-      // For a while the order of all points by distance; centroids.
-      double bytes = 12.0 * static_cast<double>(s.n) + 4.0 * static_cast<double>(s.k * s.d);
-      for (const std::string& name : {families.brute, families.tree, families.bounded}) {
-        if (!name.empty()) bytes += registered_variant(name).traits.memory_bytes(s, threads);
-      }
-      return bytes;
+      const double brute = bytes_of(families.brute, s, threads);
+      const double bounded = bytes_of(families.bounded, s, threads);
+      const double one = std::max({brute, bounded, bytes_of(families.tree, s, threads)});
+      // What is handed over; the order of all points by distance goes before there are families.
+      return 12.0 * static_cast<double>(s.n) + 12.0 * static_cast<double>(s.k * s.d) +
+             (keeps_both(families, s, threads) ? std::max(one, brute + bounded) : one);
     })

@@ -12,8 +12,10 @@
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads
 // Source:    ours; docs/openmp-bounds.md proves the bound
 #include <algorithm>
+#include <cstdint>
 #include <vector>
 
+#include "harness/exact_step.h"
 #include "implementations/openmp/_decide.h"
 #include "implementations/openmp/_filter_bound.h"
 #include "implementations/openmp/_float64_nearest.h"
@@ -31,7 +33,7 @@ class OpenmpExact final : public TiledLloyd<float, true> {
   }
 
  private:
-  void prepare() override {
+  void prepare(bool /*same_points*/) override {
     float64_centroids_ = Float64Centroids(problem_.shape.k, problem_.shape.d);
     seen_ = SeenCentroids(threads_);
   }
@@ -54,6 +56,10 @@ class OpenmpExact final : public TiledLloyd<float, true> {
 };
 
 }  // namespace
+
+double kmeans::openmp::moved_squares(const float* before, const float* after, std::int64_t d) {
+  return exact::squared_distance(before, after, d);
+}
 
 KMEANS_VARIANT(
     OpenmpExact, .name = "openmp_exact",

@@ -10,7 +10,8 @@
 // Parallel:  a thread owns a contiguous range of blocks of 48 points; then a range of centroids
 // Memory:    reads the points as bytes once and all centroids as bytes (cached) once a block; an
 //            open point reads its own row and those of the few centroids in question. The points are
-//            packed in setup: as bytes, as 16-bit integers, and as openmp_exact has them
+//            packed in setup as bytes and as 16-bit integers; as openmp_exact has them, only where and
+//            when its filter first takes over
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads and on any processor
 // Source:    ours; docs/openmp-bounds.md proves the bounds
 #include <algorithm>
@@ -69,7 +70,7 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
   }
 
  private:
-  void prepare() override {
+  void prepare(bool same_points) override {
     const std::int64_t d = problem_.shape.d;
     const std::int64_t k = problem_.shape.k;
     filter_ = choose_int8_filter(d);
@@ -77,11 +78,12 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     all_.resize(k);
     std::iota(all_.begin(), all_.end(), 0);
     seen_ = SeenCentroids(threads_);
-    byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
+    if (!same_points) byte_points_ = Int8Points(problem_, *frame_, threads_, filter_.most);
     byte_centroids_ =
         Int8Centroids(k, d, byte_points_.radius(), threads_, filter_.most,
                       filter_.open_tiles != nullptr, Int8Differences::pay(problem_.shape));
     room_ = int16_room(d, byte_points_.radius());
+    packed_.assign(round_up(problem_.shape.n, stretch_points()) / stretch_points(), 0);
     workers_ = std::vector<Padded<Worker>>(threads_);
     for (auto& worker : workers_) {
       worker.value.scratch = Int8Scratch(byte_centroids_.most_groups());
@@ -102,11 +104,11 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       if (!worker.pause.skips() && bytes_usable_) {
         changed += label_blocks(thread, worker, part_of_points(index, stretch, kInt8Points));
       } else {
-        label_tiles(thread, part_of_points(index, stretch, points_per_tile_),
-                    [&](std::int64_t tile, TileResult<float>& result) {
-                      decide_tile(problem_, points_, points_per_tile_, bound, float64_centroids_,
-                                  tile, result);
-                    });
+        const Range tiles = part_of_points(index, stretch, points_per_tile_);
+        if (!std::exchange(packed_[index], 1)) points_.pack(problem_, *frame_, tiles);
+        label_tiles(thread, tiles, [&](std::int64_t tile, TileResult<float>& result) {
+          decide_tile(problem_, points_, points_per_tile_, bound, float64_centroids_, tile, result);
+        });
         changed += team_[thread].value.changed;
         worker.open += stretch;
       }
@@ -261,7 +263,10 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 
+  [[nodiscard]] bool packs_in_setup() const override { return false; }
+
   Int8Choice filter_;
+  std::vector<char> packed_;  // of a stretch: its tiles are there
   Int8Points byte_points_;
   double room_ = 0;  // of a 16-bit score
   Int8Centroids byte_centroids_;

@@ -167,6 +167,13 @@ std::vector<State> run(const std::string& name, const Case& data, int threads, i
   return states;
 }
 
+bool available(const std::string& name, const Case& data) {
+  const auto* variant = find_variant(name);
+  if (variant == nullptr) return false;
+  const Shape shape{data.n, data.d, data.k, Precision::f32};
+  return !variant->traits.supports || variant->traits.supports(shape).ok;
+}
+
 std::string describe(const Case& data) {
   return data.name + " n=" + std::to_string(data.n) + " d=" + std::to_string(data.d) +
          " k=" + std::to_string(data.k);
@@ -399,6 +406,91 @@ TEST(OpenmpBest, ChangesToBoundsOnClustersAndKeepsTheBits) {
     instance->step(kSteps);  // knows how many are to come, so it may change earlier
     EXPECT_EQ(fetch(*instance, data).centroids, expected.back().centroids);
     EXPECT_LT(*instance->computed_distances(), data.n * data.k * kSteps / 2);
+  }
+}
+
+/// The families and openmp_best, which are asked for some iterations at once.
+TEST(Openmp, StopsByLabelsOrByMovementWhereSingleIterationsDo) {
+  Random random(41);
+  for (const std::int64_t d : {3, 7, 24}) {
+    const Case data = make_case("stops", 20011, d, 19, [&](std::int64_t i, std::int64_t t) {
+      return 1.5 * static_cast<double>(i % 19 >> (t % 5) & 1) + random.bell();
+    });
+    constexpr int kMost = 200;
+    const std::vector<State> states = run("openmp_exact", data, 1, kMost);
+    int settled = 0;  // the first iteration that changes no label
+    while (++settled < kMost && states[settled].labels != states[settled - 1].labels) {
+    }
+    ASSERT_LT(settled, kMost - 1);
+    std::vector<double> shifts;
+    for (int iteration = 0; iteration <= settled; ++iteration) {
+      const auto& before = iteration == 0 ? data.centroids : states[iteration - 1].centroids;
+      double sum = 0;
+      for (std::int64_t j = 0; j < data.k; ++j) {
+        sum += exact::squared_distance(before.data() + j * d,
+                                       states[iteration].centroids.data() + j * d, d);
+      }
+      shifts.push_back(sum);
+    }
+    const int half = settled / 2;
+    int first = 0;  // that moves the centroids by no more
+    while (shifts[first] > shifts[half]) ++first;
+    for (const char* name : kExact) {
+      if (!available(name, data)) continue;
+      for (const int threads : {1, 3}) {
+        auto instance = find_variant(name)->factory.make_float(Precision::f32);
+        auto* stops = dynamic_cast<openmp::Stops<float>*>(instance.get());
+        ASSERT_NE(stops, nullptr) << name;
+        instance->setup(problem_of(data, threads));
+        const auto expect = [&](const openmp::Stopping& when, int iterations, bool by_labels,
+                                bool by_shift) {
+          instance->reset(data.centroids.data());
+          openmp::Stopped all;
+          while (!all.settled && !all.within_shift && all.iterations < kMost) {
+            const auto part = stops->step_until(when, 7);  // as where a caller looks for signals
+            all = {all.iterations + part.iterations, part.settled, part.within_shift};
+          }
+          EXPECT_EQ(all.iterations, iterations) << name << ' ' << describe(data);
+          EXPECT_EQ(all.settled, by_labels) << name;
+          EXPECT_EQ(all.within_shift, by_shift) << name;
+          const State state = fetch(*instance, data);
+          EXPECT_EQ(state.labels, states[iterations - 1].labels) << name;
+          EXPECT_EQ(state.centroids, states[iterations - 1].centroids) << name;
+        };
+        expect({.settled = true}, settled + 1, true, false);
+        expect({.settled = true, .shift = shifts[half]}, first + 1, first == settled, true);
+        expect({.settled = true, .shift = 0.0}, settled + 1, true, true);
+        expect({.settled = true, .shift = std::nextafter(shifts[0], 1e30)}, 1, false, true);
+      }
+    }
+  }
+}
+
+/// An instance that is set up again for the same points keeps copies of them.
+TEST(Openmp, AnotherKForTheSamePointsGivesTheSameBits) {
+  Random random(43);
+  for (const std::int64_t d : {2, 6, 40}) {
+    const auto coordinate = [&](std::int64_t i, std::int64_t t) {
+      return 2.0 * static_cast<double>(i % 50 >> (t % 6) & 1) + random.bell();
+    };
+    Case data = make_case("first", 20011, d, 50, coordinate);
+    const std::vector<float> all = data.points;
+    for (const char* name : {"openmp_exact", "openmp_hamerly", "openmp_yinyang", "openmp_elkan",
+                             "openmp_exponion", "openmp_tree", "openmp_best", "openmp_int8"}) {
+      if (!available(name, data)) continue;
+      auto instance = find_variant(name)->factory.make_float(Precision::f32);
+      for (const std::int64_t k : {50, 4, 130, 1, 50}) {
+        data.k = k;
+        data.centroids.assign(all.begin() + 7 * d, all.begin() + (7 + k) * d);
+        instance->setup(problem_of(data, 2));
+        instance->reset(data.centroids.data());
+        instance->step(4);
+        const State state = fetch(*instance, data);
+        const State expected = run("openmp_exact", data, 1, 4).back();
+        ASSERT_EQ(state.labels, expected.labels) << name << ' ' << describe(data);
+        ASSERT_EQ(state.centroids, expected.centroids) << name << ' ' << describe(data);
+      }
+    }
   }
 }
 

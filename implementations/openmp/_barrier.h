@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where the threads of a team wait for each other. OpenMP's own barrier spins for some milliseconds by
+// default: right where every thread has a core, since a thread that sleeps is late, and wrong where
+// other work shares the cores, since it keeps one from the thread that is waited for. This one finds out
+// which is the case.
+#pragma once
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace kmeans::openmp {
+
+/// How long to spin, by what became of earlier waits. Nanoseconds of a clock that its caller reads.
+class Patience {
+ public:
+  static constexpr std::int64_t kLong = 2'000'000;  ///< While cores seem to be the team's own.
+  static constexpr std::int64_t kShort = 20'000;  ///< Else: what falling asleep and waking up take.
+  /// Between two looks at the clock this passes only where the waiting thread itself has lost its core.
+  static constexpr std::int64_t kGap = 100'000;
+  static constexpr int kShortest = 64;
+  static constexpr int kLongest = 4096;
+
+  /// For the coming wait.
+  [[nodiscard]] std::int64_t nanoseconds() const { return left_ > 0 ? kShort : kLong; }
+
+  /// A wait was over before the thread had to sleep.
+  void spun() {
+    if (left_ > 0) {
+      --left_;
+    } else if (++good_ >= stretch_) {
+      stretch_ = kShortest;
+    }
+  }
+
+  /// It slept, or lost its core. A long one: so many waits to come are short, and twice as many the next
+  /// time, unless as many long ones have been good meanwhile.
+  void failed() {
+    if (left_ > 0) {
+      --left_;
+      return;
+    }
+    left_ = stretch_;
+    stretch_ = std::min(2 * stretch_, kLongest);
+    good_ = 0;
+  }
+
+ private:
+  int left_ = 0;  // short waits to come
+  int stretch_ = kShortest;
+  int good_ = 0;  // long waits since one failed
+};
+
+/// For teams whose size may differ from one parallel region to the next.
+class Barrier {
+ public:
+  Barrier() = default;
+  Barrier(const Barrier&) = delete;
+  Barrier& operator=(const Barrier&) = delete;
+
+  /// Until so many threads are here; what they wrote is then seen.
+  void wait(int threads) {
+    if (threads == 1) return;
+    static thread_local Patience patience;  // what a thread has learnt serves the next problem, too
+    const std::uint32_t round = round_.load(std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads) {
+      arrived_.store(0, std::memory_order_relaxed);
+      round_.store(round + 1, std::memory_order_seq_cst);
+      if (asleep_.load(std::memory_order_seq_cst) > 0) futex(FUTEX_WAKE_PRIVATE, INT32_MAX);
+      return;
+    }
+    if (spin(round, patience)) return patience.spun();
+    patience.failed();
+    asleep_.fetch_add(1, std::memory_order_seq_cst);
+    while (round_.load(std::memory_order_seq_cst) == round) futex(FUTEX_WAIT_PRIVATE, round);
+    asleep_.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+ private:
+  /// Is the round over, without a loss of the core?
+  bool spin(std::uint32_t round, const Patience& patience) const {
+    constexpr int kBetweenLooks = 16;
+    const std::int64_t begin = now();
+    std::int64_t last = begin;
+    while (true) {
+      for (int turn = 0; turn < kBetweenLooks; ++turn) {
+        if (round_.load(std::memory_order_acquire) != round) return true;
+        pause();
+      }
+      const std::int64_t time = now();
+      if (time - begin > patience.nanoseconds() || time - last > Patience::kGap) return false;
+      last = time;
+    }
+  }
+
+  static std::int64_t now() {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
+  static void pause() {
+#if defined(__SSE2__)
+    _mm_pause();
+#endif
+  }
+  void futex(int operation, std::uint32_t value) {
+    static_assert(sizeof round_ == 4);
+    syscall(SYS_futex, &round_, operation, value, nullptr, nullptr, 0);
+  }
+
+  alignas(64) std::atomic<std::uint32_t> round_{0};
+  std::atomic<std::int32_t> asleep_{0};
+  alignas(64) std::atomic<std::int32_t> arrived_{0};
+};
+
+}  // namespace kmeans::openmp

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// How the threads of a team wait for each other: nobody passes alone, and whoever waits for long sleeps.
+#include <gtest/gtest.h>
+
+#include <time.h>
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+#include "implementations/openmp/_barrier.h"
+
+namespace kmeans::openmp {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Nanoseconds of a processor that the calling thread has had.
+std::int64_t own_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
+}
+
+TEST(Patience, IsLongUntilItFailsAndThenShortForTwiceAsManyWaitsEachTime) {
+  Patience patience;
+  for (int wait = 0; wait < 1000; ++wait) {
+    ASSERT_EQ(patience.nanoseconds(), Patience::kLong);
+    patience.spun();
+  }
+  for (int stretch = Patience::kShortest; stretch <= Patience::kLongest; stretch *= 2) {
+    ASSERT_EQ(patience.nanoseconds(), Patience::kLong);
+    patience.failed();
+    for (int wait = 0; wait < stretch; ++wait) {
+      ASSERT_EQ(patience.nanoseconds(), Patience::kShort) << stretch << ' ' << wait;
+      wait % 2 == 0 ? patience.spun() : patience.failed();
+    }
+  }
+}
+
+TEST(Patience, ForgetsOnceAsManyLongWaitsHaveBeenGood) {
+  Patience patience;
+  const auto pass = [&](int waits) {
+    for (int wait = 0; wait < waits; ++wait) patience.spun();
+  };
+  patience.failed();
+  pass(Patience::kShortest);
+  patience.failed();
+  pass(2 * Patience::kShortest);
+  pass(4 * Patience::kShortest - 1);  // one too few
+  patience.failed();
+  pass(4 * Patience::kShortest - 1);
+  EXPECT_EQ(patience.nanoseconds(), Patience::kShort);
+  pass(1 + 8 * Patience::kShortest);
+  patience.failed();
+  pass(Patience::kShortest);
+  EXPECT_EQ(patience.nanoseconds(), Patience::kLong);
+}
+
+/// Beside a neighbour on every core each wait may be one that fails.
+TEST(Patience, OfWaitsThatAllFailFewAreLong) {
+  Patience patience;
+  int many = 0;
+  for (int wait = 0; wait < 20000; ++wait) {
+    many += patience.nanoseconds() == Patience::kLong ? 1 : 0;
+    patience.failed();
+  }
+  EXPECT_LE(many, 10);
+}
+
+TEST(Barrier, NobodyPassesBeforeAllAreThere) {
+  Barrier barrier;
+  for (const int threads : {1, 2, 5, 3}) {
+    constexpr int kRounds = 2000;
+    std::vector<int> rounds(threads, 0);  // written before a wait, read after it
+    std::vector<int> wrong(threads, 0);
+    const auto work = [&](int thread) {
+      for (int round = 1; round <= kRounds; ++round) {
+        rounds[thread] = round;
+        barrier.wait(threads);
+        for (const int other : rounds) wrong[thread] += other != round ? 1 : 0;
+        barrier.wait(threads);
+      }
+    };
+    std::vector<std::thread> others;
+    for (int thread = 1; thread < threads; ++thread) others.emplace_back(work, thread);
+    work(0);
+    for (auto& other : others) other.join();
+    for (int thread = 0; thread < threads; ++thread) EXPECT_EQ(wrong[thread], 0) << threads;
+  }
+}
+
+/// By the waiting thread's own clock, which a neighbour does not move.
+TEST(Barrier, WhoWaitsForLongSleeps) {
+  constexpr int kWaits = 5;
+  Barrier barrier;
+  std::int64_t spent = 0;
+  std::thread waits([&] {
+    const std::int64_t begin = own_time();
+    for (int wait = 0; wait < kWaits; ++wait) barrier.wait(2);
+    spent = own_time() - begin;
+  });
+  for (int wait = 0; wait < kWaits; ++wait) {
+    std::this_thread::sleep_for(milliseconds(60));
+    barrier.wait(2);
+  }
+  waits.join();
+  // One wait is long, the others are short; a system may count in ticks of some milliseconds.
+  EXPECT_LE(spent, 10 * Patience::kLong) << "of 300 ms";
+}
+
+}  // namespace
+}  // namespace kmeans::openmp
