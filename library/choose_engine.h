@@ -17,29 +17,27 @@ namespace kmeans_exact {
 namespace {
 
 /// Nanoseconds of one thread and point, as all of FamilyCosts: how much longer openmp_best takes to set up
-/// than its brute force, sorting points into boxes or copying them with their bounds. Measured on a
-/// processor with AVX-512.
+/// than its brute force, sorting points into boxes. Measured on a processor with AVX-512.
 inline double dearer_setup(const kmeans::Shape& shape) {
-  const auto d = static_cast<double>(shape.d);
-  return shape.d <= 8 ? 350 + 45 * d : 100 + 10 * d;
+  return shape.d <= 8 ? 350 + 45 * static_cast<double>(shape.d) : 0;
 }
 
 inline std::string engine_for(const kmeans::Shape& shape, std::int64_t iterations) {
   const std::string bytes = kmeans::openmp::int8_instructions(shape.d);
   const double iteration = kmeans::openmp::FamilyCosts(shape).brute(bytes);
-  // Boxes save nearly everything from the first iteration on, bounds as soon as the centroids slow down.
-  const double saved = shape.d <= 8 ? 1.0 : 0.5;
-  return static_cast<double>(iterations) * saved * iteration > dearer_setup(shape)
+  // Boxes save nearly everything from the first iteration on; a single one is no time for a change.
+  return iterations > 1 && static_cast<double>(iterations) * iteration > dearer_setup(shape)
              ? "openmp_best"
              : kmeans::openmp::brute_family(shape, bytes);
 }
 
-/// To be deleted by the caller. `bytes`: of memory that it takes at most, besides the points.
-inline Engine* make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
-                           double& bytes) {
+inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads) {
   const auto variant = kmeans::registered_variant(engine_for(shape, iterations));
-  bytes = variant.traits.memory_bytes(shape, threads);
-  return variant.factory.make_float(kmeans::Precision::f32).release();
+  MadeEngine made;
+  made.bytes = variant.traits.memory_bytes(shape, threads);
+  made.engine = variant.factory.make_float(kmeans::Precision::f32).release();
+  made.stops = dynamic_cast<kmeans::openmp::Stops<float>*>(made.engine);
+  return made;
 }
 
 }  // namespace

@@ -8,10 +8,18 @@
 
 #include "harness/support/faster_seeding.h"
 #include "harness/variant.h"
+#include "implementations/openmp/_family.h"
 
 namespace kmeans_exact {
 
 using Engine = kmeans::Variant<float>;
+
+/// An engine, to be deleted by the caller.
+struct MadeEngine {
+  Engine* engine = nullptr;
+  kmeans::openmp::Stops<float>* stops = nullptr;  ///< The same, where it can stop by itself.
+  double bytes = 0;                               ///< That it takes at most besides the points.
+};
 
 }  // namespace kmeans_exact
 
@@ -21,18 +29,13 @@ kmeans::FasterSeeding kmeans_exact_seeding_native();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64_v3();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64_v4();
-// The engine for a call of so many iterations on so many threads, to be deleted by the caller, and the bytes
-// that it takes at most besides the points; one function for each level that is built.
-kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
-                                                 std::int64_t iterations, int threads,
-                                                 double& bytes);
-kmeans_exact::Engine* kmeans_exact_engine_x86_64(const kmeans::Shape& shape,
-                                                 std::int64_t iterations, int threads,
-                                                 double& bytes);
-kmeans_exact::Engine* kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape,
-                                                    std::int64_t iterations, int threads,
-                                                    double& bytes);
-kmeans_exact::Engine* kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape,
-                                                    std::int64_t iterations, int threads,
-                                                    double& bytes);
+// The engine for a call of so many iterations on so many threads; one function for each level that is built.
+void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                                kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_x86_64(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                                kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_x86_64_v3(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                                   kmeans_exact::MadeEngine& made);
+void kmeans_exact_engine_x86_64_v4(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                                   kmeans_exact::MadeEngine& made);
 }

@@ -39,9 +39,9 @@ kmeans::Registration kmeans::registered_variant(const std::string& name) {
   throw std::logic_error("no variant '" + name + "' is in this library");
 }
 
-kmeans_exact::Engine* KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations,
-                                          int threads, double& bytes) {
-  return kmeans_exact::make_engine(shape, iterations, threads, bytes);
+void KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                         kmeans_exact::MadeEngine& made) {
+  made = kmeans_exact::make_engine(shape, iterations, threads);
 }
 
 kmeans::FasterSeeding KMEANS_EXACT_SEEDING() { return kmeans::openmp::seeding(); }

@@ -4,10 +4,9 @@
 #include "library/choose_engine.h"
 #include "library/engine.h"
 
-kmeans_exact::Engine* kmeans_exact_engine_native(const kmeans::Shape& shape,
-                                                 std::int64_t iterations, int threads,
-                                                 double& bytes) {
-  return kmeans_exact::make_engine(shape, iterations, threads, bytes);
+void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                                kmeans_exact::MadeEngine& made) {
+  made = kmeans_exact::make_engine(shape, iterations, threads);
 }
 
 kmeans::FasterSeeding kmeans_exact_seeding_native() { return kmeans::faster_seeding(); }

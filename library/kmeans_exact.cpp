@@ -7,12 +7,18 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
+#include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include "datasets/plus_plus.h"
 #include "datasets/ward.h"
+#include "harness/exact_step.h"
+#include "harness/support/mean_variance.h"
 #include "harness/support/parallel.h"
 #include "harness/verify/resolution.h"
 #include "library/engine.h"
@@ -31,7 +37,7 @@ constexpr std::int64_t kUntilSettled = 50;
 
 struct Level {
   const char* name;
-  Engine* (*make)(const kmeans::Shape&, std::int64_t iterations, int threads, double& bytes);
+  void (*make)(const kmeans::Shape&, std::int64_t iterations, int threads, MadeEngine& made);
   kmeans::FasterSeeding (*seeding)();
   bool (*runs_here)();
 };
@@ -67,26 +73,40 @@ void check_sizes(std::int64_t n, std::int64_t d, std::int64_t k) {
                                       " is more than memory can hold");
 }
 
+/// Of threads that have to be started: so many coordinates are read in the time that one takes to start.
+int worth_a_thread(std::int64_t coordinates, int threads) {
+  constexpr std::int64_t kCoordinates = std::int64_t{1} << 18;
+  return static_cast<int>(std::clamp<std::int64_t>(coordinates / kCoordinates, 1, threads));
+}
+
+/// Of threads that OpenMP has: they sleep between calls, and to wake one takes as long as so many products.
+int worth_a_team(const kmeans::Shape& shape, int threads) {
+  constexpr double kProducts = 0x1p18;
+  const kmeans::Sizes s = shape;
+  return static_cast<int>(std::clamp(s.n * s.d * (s.k + 8) / kProducts, 1.0, 1.0 * threads));
+}
+
 /// The largest |coordinate|; refuses what is not finite.
 float largest_of(const char* what, const float* values, std::int64_t rows, std::int64_t d,
                  int threads) {
   std::vector<std::int32_t> largest(kmeans::block_count(rows * d));
-  kmeans::for_blocks(
-      rows * d, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-        // By their bits, which are in the order of the sizes, infinity and NaN last: comparisons of
-        // floats that may be NaN are not vectorised.
-        std::int32_t most = 0;
-        for (std::int64_t c = begin; c < end; ++c) {
-          most = std::max(most, std::bit_cast<std::int32_t>(values[c]) & INT32_MAX);
-        }
-        const bool finite = std::isfinite(std::bit_cast<float>(most));
-        for (std::int64_t c = begin; !finite && c < end; ++c) {
-          require(std::isfinite(values[c]), std::string(what) + " " + std::to_string(c / d) +
-                                                ", coordinate " + std::to_string(c % d) + " is " +
-                                                std::to_string(values[c]) + "; all must be finite");
-        }
-        largest[block] = most;
-      });
+  kmeans::for_blocks(rows * d, worth_a_thread(rows * d, threads),
+                     [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+                       // By their bits, which are in the order of the sizes, infinity and NaN last: comparisons of
+                       // floats that may be NaN are not vectorised.
+                       std::int32_t most = 0;
+                       for (std::int64_t c = begin; c < end; ++c) {
+                         most = std::max(most, std::bit_cast<std::int32_t>(values[c]) & INT32_MAX);
+                       }
+                       const bool finite = std::isfinite(std::bit_cast<float>(most));
+                       for (std::int64_t c = begin; !finite && c < end; ++c) {
+                         require(std::isfinite(values[c]),
+                                 std::string(what) + " " + std::to_string(c / d) + ", coordinate " +
+                                     std::to_string(c % d) + " is " + std::to_string(values[c]) +
+                                     "; all must be finite");
+                       }
+                       largest[block] = most;
+                     });
   return std::bit_cast<float>(*std::max_element(largest.begin(), largest.end()));
 }
 
@@ -113,29 +133,25 @@ class OutOfMemory final : public std::bad_alloc {
   std::string what_;
 };
 
-/// `bytes`: what it takes at most besides the points.
-std::unique_ptr<Engine> make_engine(const kmeans::Shape& shape, std::int64_t iterations,
-                                    int threads, Device device, double& bytes) {
+/// With what is known of it; `stops` is null on a GPU.
+struct KeptEngine {
+  std::unique_ptr<Engine> engine;
+  kmeans::openmp::Stops<float>* stops = nullptr;
+  double bytes = 0;
+};
+
+KeptEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
+                       Device device) {
   if (device != Device::cpu) {
     std::string problem;
-    if (auto engine = kmeans_exact_gpu::make_engine(shape, problem)) return engine;
+    if (auto engine = kmeans_exact_gpu::make_engine(shape, problem)) return {std::move(engine)};
     if (device == Device::gpu) {
       throw std::runtime_error("kmeans_exact: no GPU can be used: " + problem);
     }
   }
-  return std::unique_ptr<Engine>(level_of_this_processor().make(shape, iterations, threads, bytes));
-}
-
-/// Finite points and the rest of the problem that an engine is set up with.
-kmeans::Problem<float> problem_of(const float* points, std::int64_t n, std::int64_t d,
-                                  std::int64_t k, const float* centroids, int threads) {
-  kmeans::Problem<float> problem;
-  problem.shape = {n, d, k, kmeans::Precision::f32};
-  problem.points = points;
-  problem.threads = threads;
-  problem.max_abs = largest_of("point", points, n, d, threads);
-  largest_of("centroid", centroids, k, d, threads);
-  return problem;
+  MadeEngine made;
+  level_of_this_processor().make(shape, iterations, threads, made);
+  return {std::unique_ptr<Engine>(made.engine), made.stops, made.bytes};
 }
 
 int checked_threads(int threads) {
@@ -166,150 +182,315 @@ std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   return static_cast<std::int64_t>(std::clamp(kProducts * threads / products, 1.0, 1e6));
 }
 
-void run_all(Engine& engine, std::int64_t iterations, std::int64_t at_once,
-             const Between& between) {
-  while (iterations > 0) {
-    const std::int64_t now = between ? std::min(iterations, at_once) : iterations;
-    engine.step(now);
-    iterations -= now;
-    if (between) between();
+/// Of all centroids the squares by which they moved.
+double shift_between(const std::vector<float>& before, const std::vector<float>& after,
+                     std::int64_t d) {
+  double sum = 0;
+  for (std::size_t j = 0; j < before.size(); j += d) {
+    sum += kmeans::exact::squared_distance(before.data() + j, after.data() + j, d);
   }
+  return sum;
 }
 
-/// Runs at most so many iterations, until one of them changes no label.
-Result run_until_settled(Engine& engine, std::int64_t iterations, std::int64_t at_once,
-                         const Between& between) {
+/// Runs at most so many iterations, until one of them is the last as `when` says.
+Result run_until(const KeptEngine& kept, const kmeans::openmp::Stopping& when,
+                 const kmeans::Shape& shape, const float* first, std::int64_t iterations,
+                 std::int64_t at_once, const Between& between) {
   Result result;
-  while (result.iterations < iterations && !result.converged) {
-    engine.step(1);
-    ++result.iterations;
-    // An engine that has just changed its method does not know, and tells after one more; that of a GPU
-    // compares its labels because it is asked after every iteration.
-    result.converged = engine.progress().changed == 0;
-    if (between && result.iterations % at_once == 0) between();
+  Engine& engine = *kept.engine;
+  std::vector<float> before;
+  std::vector<float> after;
+  std::vector<std::int32_t> labels;
+  if (kept.stops == nullptr && when.looks_at_shift()) {
+    before.assign(first, first + shape.k * shape.d);
+    after.resize(shape.k * shape.d);
+    labels.resize(shape.n);
+  }
+  while (result.iterations < iterations && !result.converged && !result.within_tolerance) {
+    const std::int64_t left = iterations - result.iterations;
+    const std::int64_t now = between ? std::min(left, at_once) : left;
+    if (!when.settled) {
+      engine.step(now);
+      result.iterations += now;
+    } else if (kept.stops != nullptr) {
+      const kmeans::openmp::Stopped stopped = kept.stops->step_until(when, now);
+      result.iterations += stopped.iterations;
+      result.converged = stopped.settled;
+      result.within_tolerance = stopped.within_shift;
+    } else {
+      engine.step(1);
+      ++result.iterations;
+      result.converged = engine.progress().changed == 0;
+      if (when.looks_at_shift()) {
+        engine.fetch(after.data(), labels.data());
+        result.within_tolerance = shift_between(before, after, shape.d) <= *when.shift;
+        before.swap(after);
+      }
+    }
+    if (between) between();
   }
   return result;
 }
 
-/// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
-template <class Choose>
-void choose(const float* points, const kmeans::Shape& shape, const std::int64_t* weights,
-            int threads, double bytes, const Choose& chosen_from) {
-  const auto [n, d, k, precision] = shape;
-  check_sizes(n, d, k);
+void check_clusters(std::int64_t k, std::int64_t n) {
   require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
-  if (weights != nullptr) check_weights(weights, n);
-  const kmeans_exact_surroundings::DefaultModes modes;
-  level_of_this_processor();
-  SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
-  problem.threads = checked_threads(threads);
-  problem.max_abs = largest_of("point", points, n, d, problem.threads);
-  try {
-    chosen_from(problem);
-  } catch (const std::bad_alloc&) {
-    throw OutOfMemory(shape, bytes);
-  }
+}
+
+void check_options(const Options& options) {
+  require(options.iterations >= 1,
+          "iterations is " + std::to_string(options.iterations) + "; at least one is needed");
+  require(options.stop != Stop::tolerance ||
+              (options.tolerance >= 0 && std::isfinite(options.tolerance)),
+          "tolerance is " + std::to_string(options.tolerance) + "; it must be at least 0");
 }
 
 }  // namespace
 
+struct Points::Impl {
+  Impl(const float* given, std::int64_t rows, std::int64_t columns, int most_threads, Device where)
+      : points(given), n(rows), d(columns), device(where) {
+    check_sizes(n, d, 1);
+    threads = checked_threads(most_threads);
+    max_abs = largest_of("point", points, n, d, threads);
+  }
+
+  [[nodiscard]] kmeans::Problem<float> problem_of(std::int64_t k) const {
+    kmeans::Problem<float> problem;
+    problem.shape = {n, d, k, kmeans::Precision::f32};
+    problem.points = points;
+    problem.threads = device == Device::cpu ? worth_a_team(problem.shape, threads) : threads;
+    problem.max_abs = max_abs;
+    return problem;
+  }
+
+  /// Set up for this k and for so many iterations, unless it is already.
+  void make_ready(const kmeans::Problem<float>& problem, std::int64_t iterations) {
+    const bool same_k = k == problem.shape.k;
+    if (same_k && (iterations <= expected || kept.stops == nullptr)) return;
+    expected = std::max(iterations, expected);
+    KeptEngine made = make_engine(problem.shape, expected, problem.threads, device);
+    // Of the same kind, it keeps its copies.
+    const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
+                           typeid(*kept.stops) == typeid(*made.stops);
+    if (same_kind && same_k) return;
+    k = 0;
+    if (same_kind) {
+      kept.bytes = made.bytes;
+    } else {
+      kept = {};  // before another takes memory
+      kept = std::move(made);
+      ++engines;
+    }
+    kept.engine->setup(problem);
+    k = problem.shape.k;
+  }
+
+  /// After an error, with what it takes at most.
+  double forget_engine() {
+    k = 0;
+    return std::exchange(kept, {}).bytes;
+  }
+
+  Result lloyd(const kmeans::Problem<float>& problem, float* centroids, std::int32_t* labels,
+               const Options& options, const Between& alive) {
+    const bool stops = options.stop != Stop::never;
+    make_ready(problem, stops ? std::min(options.iterations, kUntilSettled) : options.iterations);
+    kmeans::openmp::Stopping when{.settled = stops};
+    if (options.stop == Stop::tolerance) when.shift = options.tolerance * variance();
+    kept.engine->reset(centroids);
+    if (alive) alive();
+    const Result result = run_until(kept, when, problem.shape, centroids, options.iterations,
+                                    uninterrupted(problem.shape, problem.threads), alive);
+    if (options.labels_of == LabelsOf::starting || result.converged) {
+      kept.engine->fetch(centroids, labels);
+      return result;
+    }
+    std::vector<float> means(problem.shape.k * d);
+    std::vector<float> unwanted(problem.shape.k * d);
+    kept.engine->fetch(means.data(), labels);
+    kept.engine->step(1);
+    kept.engine->fetch(unwanted.data(), labels);
+    std::copy(means.begin(), means.end(), centroids);
+    return result;
+  }
+
+  void nearest(const kmeans::Problem<float>& problem, const float* centroids,
+               std::int32_t* labels) {
+    make_ready(problem, 1);
+    kept.engine->reset(centroids);
+    kept.engine->step(1);
+    std::vector<float> means(problem.shape.k * d);  // nobody wants them
+    kept.engine->fetch(means.data(), labels);
+  }
+
+  double variance() {
+    if (!mean_variance) {
+      mean_variance = kmeans::mean_variance(points, n, d, worth_a_thread(n * d, threads));
+    }
+    return *mean_variance;
+  }
+
+  /// Why the exact step cannot sum them; empty: it can.
+  const std::string& lost() {
+    if (!lost_by_sums) lost_by_sums = kmeans::lost_by_fixed_point_at(points, n, d, max_abs);
+    return *lost_by_sums;
+  }
+
+  /// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
+  template <class Choose>
+  void choose(std::int64_t clusters, const std::int64_t* weights, double bytes,
+              const Choose& chosen_from) const {
+    check_sizes(n, d, clusters);
+    check_clusters(clusters, n);
+    if (weights != nullptr) check_weights(weights, n);
+    const kmeans_exact_surroundings::DefaultModes modes;
+    level_of_this_processor();
+    SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
+    problem.threads = threads;
+    problem.max_abs = max_abs;
+    try {
+      chosen_from(problem);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory({n, d, clusters}, bytes);
+    }
+  }
+
+  const float* points;
+  std::int64_t n;
+  std::int64_t d;
+  int threads = 1;
+  Device device;
+  float max_abs = 0;
+  std::optional<double> mean_variance{};
+  std::optional<std::string> lost_by_sums{};
+  KeptEngine kept{};
+  std::int64_t k = 0;         // that it is set up for
+  std::int64_t expected = 0;  // iterations, the most so far
+  std::int64_t engines = 0;
+};
+
+Points::Points(const float* points, std::int64_t n, std::int64_t d, int threads, Device device)
+    : impl_(std::make_unique<Impl>(points, n, d, threads, device)) {}
+Points::~Points() = default;
+Points::Points(Points&&) noexcept = default;
+Points& Points::operator=(Points&&) noexcept = default;
+
+std::int64_t Points::engines() const { return impl_->engines; }
+
+Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
+                     const Options& options) {
+  check_sizes(impl_->n, impl_->d, k);
+  check_clusters(k, impl_->n);
+  check_options(options);
+  const auto problem = impl_->problem_of(k);
+  Result result;
+  kmeans_exact_surroundings::with_a_team(
+      problem.threads, options.between, [&](const Between& alive) {
+        largest_of("centroid", centroids, k, impl_->d, 1);
+        require(impl_->lost().empty(), impl_->lost());
+        try {
+          result = impl_->lloyd(problem, centroids, labels, options, alive);
+        } catch (const std::bad_alloc&) {
+          throw OutOfMemory(problem.shape, impl_->forget_engine());
+        }
+      });
+  return result;
+}
+
+void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* labels) {
+  const auto [points, n, d] = std::tie(impl_->points, impl_->n, impl_->d);
+  check_sizes(n, d, k);
+  if (n < k) {  // an engine wants a point a cluster
+    const std::int64_t rows = (k + n - 1) / n * n;
+    std::vector<float> repeated;
+    std::vector<std::int32_t> all_labels;
+    try {
+      repeated.reserve(rows * d);
+      for (std::int64_t i = 0; i < rows; i += n) {
+        repeated.insert(repeated.end(), points, points + n * d);
+      }
+      all_labels.resize(rows);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory({n, d, k, kmeans::Precision::f32},
+                        4.0 * static_cast<double>(rows) * static_cast<double>(d + 1));
+    }
+    Points(repeated.data(), rows, d, impl_->threads, impl_->device)
+        .nearest(k, centroids, all_labels.data());
+    std::copy_n(all_labels.begin(), n, labels);
+    return;
+  }
+  const auto problem = impl_->problem_of(k);
+  kmeans_exact_surroundings::with_a_team(problem.threads, {}, [&](const Between&) {
+    largest_of("centroid", centroids, k, impl_->d, 1);
+    try {
+      impl_->nearest(problem, centroids, labels);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(problem.shape, impl_->forget_engine());
+    }
+  });
+}
+
+void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
+                            const std::int64_t* weights, const std::function<void()>& between) {
+  // A squared distance a point, sums of some, and the points that threads look at.
+  const double bytes = 8.1 * static_cast<double>(impl_->n);
+  impl_->choose(k, weights, bytes, [&](const SeedingProblem& problem) {
+    for (const std::int64_t row : kmeans::plus_plus_rows(problem, k, seed, between)) {
+      centroids = std::copy_n(problem.points + row * problem.d, problem.d, centroids);
+    }
+  });
+}
+
+void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
+                       const std::int64_t* weights, const std::function<void()>& between) {
+  // A label a point as well, and cells.
+  const double bytes =
+      12.1 * static_cast<double>(impl_->n) +
+      40 * static_cast<double>(impl_->d) * static_cast<double>(kmeans::ward_seeds(impl_->n, k));
+  impl_->choose(k, weights, bytes, [&](const SeedingProblem& problem) {
+    const auto chosen = kmeans::ward_centroids(problem, k, seed, between);
+    std::copy(chosen.begin(), chosen.end(), centroids);
+  });
+}
+
+Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
+             std::int32_t* labels, const Options& options, int threads, Device device) {
+  check_sizes(n, d, k);
+  check_clusters(k, n);
+  check_options(options);
+  return Points(points, n, d, threads, device).lloyd(k, centroids, labels, options);
+}
+
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
              std::int32_t* labels, std::int64_t iterations, Stop stop, int threads, Device device,
              const std::function<void()>& between) {
-  check_sizes(n, d, k);
-  require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
-  require(iterations >= 1,
-          "iterations is " + std::to_string(iterations) + "; at least one is needed");
-  threads = checked_threads(threads);
-  const bool settles = stop == Stop::labels;
-  Result result;
-  kmeans_exact_surroundings::with_a_team(threads, between, [&](const Between& alive) {
-    const auto problem = problem_of(points, n, d, k, centroids, threads);
-    const std::string lost = kmeans::lost_by_fixed_point_at(points, n, d, problem.max_abs);
-    require(lost.empty(), lost);
-    const std::int64_t at_once = uninterrupted(problem.shape, threads);
-    double bytes = 0;
-    try {
-      const auto engine =
-          make_engine(problem.shape, settles ? std::min(iterations, kUntilSettled) : iterations,
-                      threads, device, bytes);
-      engine->setup(problem);
-      engine->reset(centroids);
-      if (alive) alive();
-      if (settles) {
-        result = run_until_settled(*engine, iterations, at_once, alive);
-      } else {
-        run_all(*engine, iterations, at_once, alive);
-        result.iterations = iterations;
-      }
-      engine->fetch(centroids, labels);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory(problem.shape, bytes);
-    }
-  });
-  return result;
+  Options options;
+  options.iterations = iterations;
+  options.stop = stop;
+  options.between = between;
+  return lloyd(points, n, d, k, centroids, labels, options, threads, device);
 }
 
 void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
              const float* centroids, std::int32_t* labels, int threads, Device device) {
   check_sizes(n, d, k);
-  threads = checked_threads(threads);
-  std::vector<float> repeated;
-  std::vector<std::int32_t> all_labels;
-  const std::int64_t wanted = n;
-  if (n < k) {  // an engine wants a point a cluster
-    n = (k + n - 1) / n * n;
-    try {
-      repeated.reserve(n * d);
-      for (std::int64_t i = 0; i < n; i += wanted) {
-        repeated.insert(repeated.end(), points, points + wanted * d);
-      }
-      all_labels.resize(n);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory({wanted, d, k, kmeans::Precision::f32},
-                        4.0 * static_cast<double>(n) * static_cast<double>(d + 1));
-    }
-    points = repeated.data();
-  }
-  kmeans_exact_surroundings::with_a_team(threads, {}, [&](const Between&) {
-    const auto problem = problem_of(points, n, d, k, centroids, threads);
-    double bytes = 0;
-    try {
-      const auto engine = make_engine(problem.shape, 1, threads, device, bytes);
-      engine->setup(problem);
-      engine->reset(centroids);
-      engine->step(1);
-      std::vector<float> means(k * d);  // nobody wants them
-      engine->fetch(means.data(), all_labels.empty() ? labels : all_labels.data());
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory(problem.shape, bytes);
-    }
-  });
-  if (!all_labels.empty()) std::copy_n(all_labels.begin(), wanted, labels);
+  Points(points, n, d, threads, device).nearest(k, centroids, labels);
 }
 
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                     std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
                     const std::function<void()>& between) {
-  // A squared distance a point, sums of some, and the points that threads look at.
-  const double bytes = 8.1 * static_cast<double>(n);
-  choose(points, {n, d, k}, weights, threads, bytes, [&](const SeedingProblem& problem) {
-    for (const std::int64_t row : kmeans::plus_plus_rows(problem, k, seed, between)) {
-      centroids = std::copy_n(points + row * d, d, centroids);
-    }
-  });
+  check_sizes(n, d, k);
+  check_clusters(k, n);
+  Points(points, n, d, threads).seed_plus_plus(k, seed, centroids, weights, between);
 }
 
 void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
                const std::function<void()>& between) {
-  // A label a point as well, and cells.
-  const double bytes = 12.1 * static_cast<double>(n) +
-                       40 * static_cast<double>(d) * static_cast<double>(kmeans::ward_seeds(n, k));
-  choose(points, {n, d, k}, weights, threads, bytes, [&](const SeedingProblem& problem) {
-    const auto chosen = kmeans::ward_centroids(problem, k, seed, between);
-    std::copy(chosen.begin(), chosen.end(), centroids);
-  });
+  check_sizes(n, d, k);
+  check_clusters(k, n);
+  Points(points, n, d, threads).seed_ward(k, seed, centroids, weights, between);
 }
 
 std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace kmeans_exact {
@@ -14,7 +15,14 @@ namespace kmeans_exact {
 /// When to stop before the given number of iterations.
 enum class Stop {
   never,
-  labels,  ///< After an iteration in which no label changed.
+  labels,     ///< After an iteration in which no label changed.
+  tolerance,  ///< Or, before that, after one that moved the centroids by Options::tolerance at most.
+};
+
+/// To which centroids labels belong.
+enum class LabelsOf {
+  starting,  ///< Those that the last iteration started from.
+  returned,  ///< Those that are handed back, as nearest() gives them.
 };
 
 /// What computes. Labels and centroids have the same bits everywhere.
@@ -26,7 +34,52 @@ enum class Device {
 
 struct Result {
   std::int64_t iterations = 0;  ///< That were run.
-  bool converged = false;       ///< The last of them changed no label. Only with Stop::labels.
+  bool converged = false;       ///< The last of them changed no label. Not with Stop::never.
+  bool within_tolerance =
+      false;  ///< The last of them moved the centroids by no more. Only if asked.
+};
+
+/// What a run does beside iterations.
+struct Options {
+  std::int64_t iterations = 300;  ///< At most, with Stop::never exactly; at least 1.
+  Stop stop = Stop::labels;
+  /// As scikit-learn's tol: of the mean variance of the columns, the share that the squares by which the
+  /// centroids move have to add up to at most (docs/exact-step.md). At least 0.
+  double tolerance = 1e-4;
+  LabelsOf labels_of = LabelsOf::starting;
+  /// Called between iterations, several of which are made at once where they are short, on the calling
+  /// thread. What it throws ends the call, and nothing is written.
+  std::function<void()> between{};
+};
+
+/// Points that many runs are made on: from several seeds, with several k, from where another run ended. They
+/// are checked once; copies that engines work on are kept from run to run and, where k differs, as far as they
+/// do not depend on it. Answers are those of single calls.
+class Points {
+ public:
+  /// n x d, row-major, finite. They are not copied here, and must outlive this and stay as they are.
+  /// `threads` and `device` as for lloyd(), which also says what is thrown.
+  Points(const float* points, std::int64_t n, std::int64_t d, int threads = 0,
+         Device device = Device::cpu);
+  ~Points();
+  Points(Points&&) noexcept;
+  Points& operator=(Points&&) noexcept;
+
+  // Each as the function of its name. One at a time: a call is at work with what all of them share.
+  Result lloyd(std::int64_t k, float* centroids, std::int32_t* labels, const Options& options = {});
+  void nearest(std::int64_t k, const float* centroids, std::int32_t* labels);
+  void seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
+                      const std::int64_t* weights = nullptr,
+                      const std::function<void()>& between = {});
+  void seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
+                 const std::int64_t* weights = nullptr, const std::function<void()>& between = {});
+
+  /// How many engines have been set up so far: for runs with one k, one.
+  [[nodiscard]] std::int64_t engines() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Runs Lloyd iterations.
@@ -41,8 +94,7 @@ struct Result {
 ///   between    called between iterations, several of which are made at once where they are short, on
 ///              the calling thread. What it throws ends the call, and nothing is written
 ///
-/// Needs 1 <= k <= n, and memory for some copies of the points (docs/library.md). With Stop::labels an
-/// engine may need one iteration more to know that nothing changes. Throws std::invalid_argument, saying
+/// Needs 1 <= k <= n, and memory beside the points (docs/library.md). Throws std::invalid_argument, saying
 /// what is wrong and where, for NaN or infinity and for points that the exact step refuses; with
 /// Device::gpu std::runtime_error, with the reason, where no GPU takes the problem; and std::bad_alloc that
 /// says how much memory is needed and how much there is. Nothing is written then. The caller's
@@ -52,6 +104,11 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
              std::int32_t* labels, std::int64_t iterations, Stop stop = Stop::never,
              int threads = 0, Device device = Device::cpu,
              const std::function<void()>& between = {});
+
+/// The same with all that can be asked for.
+Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
+             std::int32_t* labels, const Options& options, int threads = 0,
+             Device device = Device::cpu);
 
 /// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels. k may
 /// exceed n, and no finite points are refused, since nothing is added up. Throws as lloyd() does.

@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "kmeans_exact.h"
 
@@ -30,78 +33,113 @@ nb::ndarray<nb::numpy, T> owned(std::unique_ptr<T[]> values, Shape... shape) {
   return nb::ndarray<nb::numpy, T>(data, {static_cast<std::size_t>(shape)...}, owner);
 }
 
-void require_same_columns(const Matrix& points, const Matrix& centroids) {
-  if (points.shape(1) == centroids.shape(1)) return;
-  throw std::invalid_argument("kmeans_exact: points have " + std::to_string(points.shape(1)) +
-                              " coordinates, initial centroids " +
-                              std::to_string(centroids.shape(1)));
-}
-
 /// Handles Ctrl-C and other signals that Python has noted; an exception that a handler raises ends the call.
 void look_for_signals() {
   const nb::gil_scoped_acquire acquired;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-nb::tuple lloyd(const Matrix& points, const Matrix& init, std::int64_t iterations, bool stop,
-                int threads, int device) {
-  require_same_columns(points, init);
-  const auto n = static_cast<std::int64_t>(points.shape(0));
-  const auto d = static_cast<std::int64_t>(points.shape(1));
-  const auto k = static_cast<std::int64_t>(init.shape(0));
-  std::unique_ptr<float[]> centroids(new float[init.size()]);
-  std::copy_n(init.data(), init.size(), centroids.get());
-  std::unique_ptr<std::int32_t[]> labels(new std::int32_t[points.shape(0)]);
-  kmeans_exact::Result result;
-  {
+/// Points in memory of Python, which lives as long as this.
+class Points {
+ public:
+  Points(const Matrix& rows, int threads, int device) : rows_(rows) {
     const nb::gil_scoped_release released;
-    result =
-        kmeans_exact::lloyd(points.data(), n, d, k, centroids.get(), labels.get(), iterations,
-                            stop ? kmeans_exact::Stop::labels : kmeans_exact::Stop::never, threads,
-                            static_cast<kmeans_exact::Device>(device), look_for_signals);
+    points_.emplace(rows.data(), n(), d(), threads, static_cast<kmeans_exact::Device>(device));
   }
-  return nb::make_tuple(owned(std::move(centroids), k, d), owned(std::move(labels), n),
-                        result.iterations, result.converged);
-}
 
-nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& points, const Matrix& centroids,
-                                             int threads, int device) {
-  require_same_columns(points, centroids);
-  const auto n = static_cast<std::int64_t>(points.shape(0));
-  std::unique_ptr<std::int32_t[]> labels(new std::int32_t[points.shape(0)]);
-  {
-    const nb::gil_scoped_release released;
-    kmeans_exact::nearest(points.data(), n, static_cast<std::int64_t>(points.shape(1)),
-                          static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
-                          labels.get(), threads, static_cast<kmeans_exact::Device>(device));
+  nb::tuple lloyd(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
+                  int labels_of) {
+    require_same_columns(init);
+    const auto k = static_cast<std::int64_t>(init.shape(0));
+    std::unique_ptr<float[]> centroids(new float[init.size()]);
+    std::copy_n(init.data(), init.size(), centroids.get());
+    std::unique_ptr<std::int32_t[]> labels(new std::int32_t[rows_.shape(0)]);
+    kmeans_exact::Options options;
+    options.iterations = iterations;
+    options.stop = static_cast<kmeans_exact::Stop>(stop);
+    options.tolerance = tolerance;
+    options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+    options.between = look_for_signals;
+    kmeans_exact::Result result;
+    {
+      const nb::gil_scoped_release released;
+      const std::lock_guard one_at_a_time(mutex_);
+      result = points_->lloyd(k, centroids.get(), labels.get(), options);
+    }
+    return nb::make_tuple(owned(std::move(centroids), k, d()), owned(std::move(labels), n()),
+                          result.iterations, result.converged || result.within_tolerance);
   }
-  return owned(std::move(labels), n);
-}
 
-/// By one of the two functions of this form.
-template <auto seed_by>
-nb::ndarray<nb::numpy, float> seeds(const Matrix& points, std::int64_t k, std::uint64_t seed,
-                                    const std::optional<Weights>& weights, int threads) {
-  const auto n = static_cast<std::int64_t>(points.shape(0));
-  const auto d = static_cast<std::int64_t>(points.shape(1));
-  std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * points.shape(1)]);
-  {
-    const nb::gil_scoped_release released;
-    seed_by(points.data(), n, d, k, seed, centroids.get(), weights ? weights->data() : nullptr,
-            threads, look_for_signals);
+  nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& centroids) {
+    require_same_columns(centroids);
+    std::unique_ptr<std::int32_t[]> labels(new std::int32_t[rows_.shape(0)]);
+    {
+      const nb::gil_scoped_release released;
+      const std::lock_guard one_at_a_time(mutex_);
+      points_->nearest(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
+                       labels.get());
+    }
+    return owned(std::move(labels), n());
   }
-  return owned(std::move(centroids), k, d);
-}
+
+  /// By one of the two functions of this form.
+  template <auto seed_by>
+  nb::ndarray<nb::numpy, float> seeds(std::int64_t k, std::uint64_t seed,
+                                      const std::optional<Weights>& weights) {
+    std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * rows_.shape(1)]);
+    {
+      const nb::gil_scoped_release released;
+      const std::lock_guard one_at_a_time(mutex_);
+      ((*points_).*seed_by)(k, seed, centroids.get(), weights ? weights->data() : nullptr,
+                            look_for_signals);
+    }
+    return owned(std::move(centroids), k, d());
+  }
+
+  std::int64_t engines() { return points_->engines(); }
+
+ private:
+  [[nodiscard]] std::int64_t n() const { return static_cast<std::int64_t>(rows_.shape(0)); }
+  [[nodiscard]] std::int64_t d() const { return static_cast<std::int64_t>(rows_.shape(1)); }
+
+  void require_same_columns(const Matrix& centroids) const {
+    if (rows_.shape(1) == centroids.shape(1)) return;
+    throw std::invalid_argument("kmeans_exact: points have " + std::to_string(rows_.shape(1)) +
+                                " coordinates, centroids " + std::to_string(centroids.shape(1)));
+  }
+
+  Matrix rows_;
+  std::optional<kmeans_exact::Points> points_;
+  std::mutex mutex_;
+};
+
+/// A member as a function of the capsule.
+template <auto member>
+struct Call;
+template <class R, class... Args, R (Points::*member)(Args...)>
+struct Call<member> {
+  static R of(const nb::capsule& points, Args... args) {
+    return (static_cast<Points*>(points.data())->*member)(args...);
+  }
+};
+template <auto member>
+constexpr auto call = Call<member>::of;
 
 }  // namespace
 
 NB_MODULE(_engine, module) {
-  module.def("lloyd", &lloyd);
-  module.def("nearest", &nearest);
-  module.def("seed_plus_plus", &seeds<&kmeans_exact::seed_plus_plus>, nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none(), nb::arg());
-  module.def("seed_ward", &seeds<&kmeans_exact::seed_ward>, nb::arg(), nb::arg(), nb::arg(),
-             nb::arg().none(), nb::arg());
+  // Points are a capsule and no class: nanobind would not register one again where the module is loaded twice.
+  module.def("points", [](const Matrix& rows, int threads, int device) {
+    return nb::capsule(new Points(rows, threads, device),
+                       [](void* points) noexcept { delete static_cast<Points*>(points); });
+  });
+  module.def("lloyd", call<&Points::lloyd>);
+  module.def("nearest", call<&Points::nearest>);
+  module.def("seed_plus_plus", call<&Points::seeds<&kmeans_exact::Points::seed_plus_plus>>,
+             nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
+  module.def("seed_ward", call<&Points::seeds<&kmeans_exact::Points::seed_ward>>, nb::arg(),
+             nb::arg(), nb::arg(), nb::arg().none());
+  module.def("engines", call<&Points::engines>);
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);
   module.def("version", &kmeans_exact::version);

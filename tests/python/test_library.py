@@ -62,9 +62,14 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     run("cmake", "--install", BUILD, "--prefix", prefix, "--component", "library")
     # Only the public names can be seen.
     (archive,) = prefix.rglob("libkmeans_exact.a")
-    names = [line for line in run("nm", "-C", "--defined-only", "-g", archive).splitlines() if line]
-    assert len(names) == 8  # the object, and seven functions
-    assert all("kmeans_exact" in name for name in names)
+    listed = run("nm", "-C", "--defined-only", "-g", archive).splitlines()
+    names = {name for line in listed for name in re.findall(r" [TW] ([^(\[]+)", line)}
+    functions = ["lloyd", "nearest", "seed_plus_plus", "seed_ward"]
+    members = [*functions, "Points", "~Points", "operator=", "engines"]
+    others = ["instructions", "problem_with_gpu", "version"]
+    expected = {f"kmeans_exact::{name}" for name in functions + others}
+    expected |= {f"kmeans_exact::Points::{name}" for name in members}
+    assert {name for name in names if "::Points::Impl::" not in name} == expected
 
     release = "-DCMAKE_BUILD_TYPE=Release"
     found = f"-DCMAKE_PREFIX_PATH={prefix}"
@@ -105,6 +110,125 @@ def test_it_stops_when_no_label_changes(package, fit) -> None:
     assert (run.iterations, run.converged) == (right["iterations"], True)
     assert run.centroids.tobytes() == right["centroids"].tobytes()
     assert not package.lloyd(points, points[:12], iterations=2).converged
+
+
+def _mean_variance(points: np.ndarray) -> float:
+    """By the definition: rows in blocks of 4096, one column after the other."""
+    rows = points.astype(np.float64)
+
+    def mean(values: np.ndarray) -> np.ndarray:
+        total = np.zeros(values.shape[1])
+        for begin in range(0, len(values), 4096):
+            part = np.zeros(values.shape[1])
+            for row in values[begin : begin + 4096]:
+                part += row
+            total += part
+        return total / len(values)
+
+    total = 0.0
+    for variance in mean((rows - mean(rows)) ** 2):
+        total += variance
+    return total / rows.shape[1]
+
+
+def _shift(before: np.ndarray, after: np.ndarray) -> float:
+    total = 0.0
+    for one, other in zip(before.astype(np.float64), after.astype(np.float64), strict=True):
+        squares = 0.0
+        for difference in one - other:
+            squares += difference * difference
+        total += squares
+    return total
+
+
+def test_it_stops_within_a_tolerance_of_the_mean_variance(package) -> None:
+    points = _points(9000)
+    scale = _mean_variance(points)
+    settled = package.lloyd(points, points[:12])
+    at = settled.iterations // 2
+    before, after = (
+        package.lloyd(points, points[:12], iterations=i, stop=None) for i in (at, at + 1)
+    )
+    tol = _shift(before.centroids, after.centroids) / scale
+    while tol * scale < _shift(before.centroids, after.centroids):
+        tol = np.nextafter(tol, 1)
+    for threads in (1, 2, 3):
+        run = package.lloyd(points, points[:12], tol=tol, threads=threads)
+        assert (run.iterations, run.converged) == (at + 1, True)
+        assert run.centroids.tobytes() == after.centroids.tobytes()
+        assert run.labels.tobytes() == after.labels.tobytes()
+        # The next lower number is not reached there.
+        less = float(np.nextafter(tol, 0))
+        while less * scale >= _shift(before.centroids, after.centroids):
+            less = float(np.nextafter(less, 0))
+        assert package.lloyd(points, points[:12], tol=less, threads=threads).iterations > at + 1
+    # With 0 it stops where nothing moves, which no label that changes can bring about.
+    assert package.lloyd(points, points[:12], tol=0.0).iterations == settled.iterations
+    for wrong in (-1e-9, np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"tol is .*; it must be a number, at least 0"):
+            package.lloyd(points, points[:12], tol=wrong)
+    with pytest.raises(TypeError, match="tol is True"):
+        package.lloyd(points, points[:12], tol=True)
+    with pytest.raises(ValueError, match="tol stops iterations, and stop is None"):
+        package.lloyd(points, points[:12], tol=1e-4, stop=None)
+
+
+def test_it_stops_where_scikit_learn_does(package) -> None:
+    cluster = pytest.importorskip("sklearn.cluster")
+    points = _points(5000, 6, 9)
+    for tol in (1e-2, 1e-3, 1e-4):
+        theirs = cluster.KMeans(9, init=points[:9], n_init=1, tol=tol, algorithm="lloyd").fit(
+            points
+        )
+        model = package.KMeans(9, init=points[:9], tol=tol).fit(points)
+        assert model.n_iter_ == theirs.n_iter_
+        assert (model.labels_ == theirs.labels_).all()
+        assert np.allclose(model.cluster_centers_, theirs.cluster_centers_, atol=1e-4)
+
+
+def test_labels_are_those_of_the_returned_centroids_where_asked(package) -> None:
+    for points in (_points(), _points(d=2), _points(20000, 40, 30)):
+        for iterations, stop, tol in ((1, None, None), (4, None, None), (300, "labels", 1e-3)):
+            how = {"iterations": iterations, "stop": stop, "tol": tol}
+            plain = package.lloyd(points, points[:12], **how)
+            run = package.lloyd(points, points[:12], labels_of="returned", **how)
+            assert run.centroids.tobytes() == plain.centroids.tobytes()
+            assert run.iterations == plain.iterations
+            assert (run.labels == package.nearest(points, run.centroids)).all()
+            assert (run.labels != plain.labels).any()
+        settled = package.lloyd(points, points[:12], labels_of="returned")
+        assert (settled.labels == package.lloyd(points, points[:12]).labels).all()
+    with pytest.raises(ValueError, match="labels_of must be 'starting' or 'returned', not 'both'"):
+        package.lloyd(points, points[:12], labels_of="both")
+
+
+@pytest.mark.parametrize("d", [2, 7, 9, 40])
+def test_kept_points_give_the_bits_of_single_calls(package, d: int) -> None:
+    points = _points(20000, d)
+    kept = package.Points(points, threads=2)
+    assert kept.engines == 0
+    for seed in range(3):
+        init = kept.ward_start(12, seed)
+        assert init.tobytes() == package.ward_start(points, 12, seed).tobytes()
+        run, single = kept.lloyd(init), package.lloyd(points, init)
+        assert run.centroids.tobytes() == single.centroids.tobytes()
+        assert run.labels.tobytes() == single.labels.tobytes()
+        assert run[2:] == single[2:]
+        again = kept.lloyd(run.centroids)  # from where that ended
+        assert again.centroids.tobytes() == run.centroids.tobytes()
+        assert (kept.nearest(init) == package.nearest(points, init)).all()
+    assert kept.engines == 1
+    for k in (5, 130, 1):
+        init = kept.kmeans_plusplus(k, 1)
+        assert init.tobytes() == package.kmeans_plusplus(points, k, 1).tobytes()
+        run, single = (
+            where.lloyd(*given, iterations=9, stop=None)
+            for where, given in ((kept, (init,)), (package, (points, init)))
+        )
+        assert run.centroids.tobytes() == single.centroids.tobytes()
+        assert run.labels.tobytes() == single.labels.tobytes()
+    with pytest.raises(ValueError, match=r"x has \d+ columns, init 1"):
+        kept.lloyd(points[:3, :1])
 
 
 def test_what_the_exact_step_cannot_answer_is_refused(package) -> None:

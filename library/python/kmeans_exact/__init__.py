@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KMeans",
     "LloydResult",
+    "Points",
     "RoundingWarning",
     "instructions",
     "kmeans_plusplus",
@@ -61,12 +62,73 @@ class LloydResult(NamedTuple):
 
     #: k x d float32: where the last iteration led.
     centroids: np.ndarray
-    #: n int32, of the last iteration: by the centroids that it started from.
+    #: n int32, of the last iteration: by the centroids that it started from, unless ``labels_of``
+    #: says otherwise.
     labels: np.ndarray
     #: Iterations that were run.
     iterations: int
-    #: With ``stop="labels"``: the last iteration changed no label.
+    #: With ``stop="labels"``: the last iteration changed no label or, with ``tol``, moved the
+    #: centroids by no more.
     converged: bool
+
+
+class Points:
+    """Points that many runs are made on: from several seeds, with several k, from where one ended.
+
+    They are checked once, and what engines make of them is kept from run to run. Answers are those
+    of the functions of the same names, which have the arguments explained. ``x`` is used in place
+    where it is float32 in C order, and must stay as it is.
+    """
+
+    def __init__(self, x: object, *, threads: int = 0, device: str = "cpu") -> None:
+        self._rows = _checks.rows("x", x)
+        self._points = _engine.points(
+            self._rows, _checks.threads("threads", threads), _checks.device(device)
+        )
+
+    def lloyd(
+        self,
+        init: object,
+        *,
+        iterations: int = 300,
+        stop: str | None = "labels",
+        tol: float | None = None,
+        labels_of: str = "starting",
+    ) -> LloydResult:
+        """As the function `lloyd`."""
+        centroids = self._centroids("init", init)
+        how = _checks.run(iterations, stop, tol, labels_of)
+        return LloydResult(*_engine.lloyd(self._points, centroids, *how))
+
+    def nearest(self, centroids: object) -> np.ndarray:
+        """As the function `nearest`."""
+        return _engine.nearest(self._points, self._centroids("centroids", centroids))
+
+    def ward_start(self, k: int, seed: int = 0, *, weights: object = None) -> np.ndarray:
+        """As the function `ward_start`."""
+        return _engine.seed_ward(self._points, *self._seeding(k, seed, weights))
+
+    def kmeans_plusplus(self, k: int, seed: int = 0, *, weights: object = None) -> np.ndarray:
+        """As the function `kmeans_plusplus`."""
+        return _engine.seed_plus_plus(self._points, *self._seeding(k, seed, weights))
+
+    @property
+    def engines(self) -> int:
+        """How many engines have been set up so far: for runs with one k, one."""
+        return _engine.engines(self._points)
+
+    def _centroids(self, name: str, given: object) -> np.ndarray:
+        centroids = _checks.first_centroids(name, given)
+        _checks.same_columns(name, centroids, "x", self._rows)
+        return centroids
+
+    def _seeding(self, k: int, seed: int, weights: object) -> tuple:
+        n = len(self._rows)
+        return (
+            _checks.clusters("k", k, n),
+            _checks.seed("seed", seed),
+            _checks.weights("weights", weights, n),
+        )
 
 
 def lloyd(
@@ -75,30 +137,28 @@ def lloyd(
     *,
     iterations: int = 300,
     stop: str | None = "labels",
+    tol: float | None = None,
+    labels_of: str = "starting",
     threads: int = 0,
     device: str = "cpu",
 ) -> LloydResult:
     """Lloyd iterations on n x d points from k x d initial centroids; neither is changed.
 
-    ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes. Both
-    arrays are used as float32 (bool as 0 and 1), without a copy where they are that; a
-    RoundingWarning says where that loses what rows differ in. ``threads`` 0 means all.
-    ``device`` is "cpu", "gpu", or "any": the GPU where there is one that takes the problem. Raises
-    ValueError for NaN, infinity, and points that the exact step refuses, TypeError for what is no
-    dense table of real numbers, RuntimeError with the reason where "gpu" cannot be had, and
-    MemoryError with what was needed.
+    ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes; with
+    ``tol``, as scikit-learn's, also once the squares by which the centroids move add up to no more
+    than this share of the mean variance of the columns. ``labels_of`` "returned" gives labels of
+    the centroids that are returned, as `nearest` does. Both arrays are used as float32 (bool as 0
+    and 1), without a copy where they are that; a RoundingWarning says where that loses what rows
+    differ in. ``threads`` 0 means all. ``device`` is "cpu", "gpu", or "any": the GPU where there is
+    one that takes the problem. Raises ValueError for NaN, infinity, and points that the exact step
+    refuses, TypeError for what is no dense table of real numbers, RuntimeError with the reason
+    where "gpu" cannot be had, and MemoryError with what was needed.
     """
     points, centroids = _checks.rows("x", x), _checks.first_centroids("init", init)
     _checks.same_columns("init", centroids, "x", points)
-    return LloydResult(
-        *_engine.lloyd(
-            points,
-            centroids,
-            _checks.iterations("iterations", iterations),
-            _checks.stop(stop),
-            _checks.threads("threads", threads),
-            _checks.device(device),
-        )
+    _checks.run(iterations, stop, tol, labels_of)
+    return Points(points, threads=threads, device=device).lloyd(
+        centroids, iterations=iterations, stop=stop, tol=tol, labels_of=labels_of
     )
 
 
@@ -110,9 +170,7 @@ def nearest(x: object, centroids: object, *, threads: int = 0, device: str = "cp
     points = _checks.rows("x", x)
     given = _checks.first_centroids("centroids", centroids)
     _checks.same_columns("centroids", given, "x", points)
-    return _engine.nearest(
-        points, given, _checks.threads("threads", threads), _checks.device(device)
-    )
+    return Points(points, threads=threads, device=device).nearest(given)
 
 
 def ward_start(
@@ -124,7 +182,7 @@ def ward_start(
     are. The same on every machine: the suite's ``ward:SEED``. ``weights``, n integers of at least
     0, count a row so many times. Raises as `lloyd` does.
     """
-    return _engine.seed_ward(*_seeding(x, k, seed, weights, threads))
+    return Points(x, threads=threads).ward_start(k, seed, weights=weights)
 
 
 def kmeans_plusplus(
@@ -135,19 +193,7 @@ def kmeans_plusplus(
     One draw a seed, as the algorithm was published; scikit-learn's function of this name draws
     2 + ln k candidates and keeps the best. Otherwise as `ward_start`.
     """
-    return _engine.seed_plus_plus(*_seeding(x, k, seed, weights, threads))
-
-
-def _seeding(x: object, k: int, seed: int, weights: object, threads: int) -> tuple:
-    """Checked, as the engine takes it."""
-    points = _checks.rows("x", x)
-    return (
-        points,
-        _checks.clusters("k", k, len(points)),
-        _checks.seed("seed", seed),
-        _checks.weights("weights", weights, len(points)),
-        _checks.threads("threads", threads),
-    )
+    return Points(x, threads=threads).kmeans_plusplus(k, seed, weights=weights)
 
 
 def __getattr__(name: str) -> object:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ _SHARE = 1 / 256
 #: So does a column of whose different values more than this share become equal.
 _MERGED = 1 / 8
 _DEVICES = ("cpu", "gpu", "any")
+_LABELS_OF = ("starting", "returned")
 _MAX_THREADS = 4096
 
 
@@ -265,8 +266,28 @@ def device(given: object) -> int:
     return _DEVICES.index(given)
 
 
-def stop(given: object) -> bool:
-    """At the first iteration that changes no label?"""
-    if given is not None and not (isinstance(given, str) and given == "labels"):
-        raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {given!r:.60}")
-    return given is not None
+def run(iterations_: object, stop: object, tol: object, labels_of: object) -> tuple:
+    """What `lloyd` does beside iterations, as the engine counts it."""
+    most = iterations("iterations", iterations_)
+    if stop is not None and not (isinstance(stop, str) and stop == "labels"):
+        raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {stop!r:.60}")
+    share = tolerance("tol", tol)
+    if stop is None and share is not None:
+        raise ValueError("kmeans_exact: tol stops iterations, and stop is None; leave one out")
+    if not isinstance(labels_of, str) or labels_of not in _LABELS_OF:
+        raise ValueError(
+            f"kmeans_exact: labels_of must be 'starting' or 'returned', not {labels_of!r:.60}"
+        )
+    how = 0 if stop is None else 1 if share is None else 2
+    return most, how, share or 0.0, _LABELS_OF.index(labels_of)
+
+
+def tolerance(name: str, given: object) -> float | None:
+    """A share of at least 0, or None."""
+    if given is None:
+        return None
+    if isinstance(given, (bool, np.bool_)) or not isinstance(given, Real):
+        raise TypeError(f"kmeans_exact: {name} is {given!r:.60}; it must be a number, at least 0")
+    if not 0 <= given < np.inf:
+        raise ValueError(f"kmeans_exact: {name} is {given}; it must be a number, at least 0")
+    return float(given)

@@ -17,9 +17,9 @@ from sklearn.base import (
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import LloydResult, _checks, kmeans_plusplus, lloyd, nearest, ward_start
+from . import Points, _checks, nearest
 
-_STARTS = {"ward": ward_start, "k-means++": kmeans_plusplus}
+_STARTS = {"ward": Points.ward_start, "k-means++": Points.kmeans_plusplus}
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
@@ -38,6 +38,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         ``init`` is run once.
     max_iter : int, default=300
         A run ends earlier once no label changes.
+    tol : float or None, default=None
+        A run also ends once the centroids move by no more, as scikit-learn's ``tol``.
     random_state : int, RandomState instance or None, default=None
         An int is the seed of the first run, as in the suite's ``ward:SEED`` and
         ``kmeans++:SEED``.
@@ -64,6 +66,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         init: Any = "ward",
         n_init: int = 1,
         max_iter: int = 300,
+        tol: float | None = None,
         random_state: Any = None,
         n_threads: int = 0,
         device: str = "cpu",
@@ -72,6 +75,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.tol = tol
         self.random_state = random_state
         self.n_threads = n_threads
         self.device = device
@@ -82,17 +86,18 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         k = _checks.whole("n_clusters", self.n_clusters, 1)
         if X.shape[0] < k:
             raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
-        how = {"threads": _checks.threads("n_threads", self.n_threads), "device": self.device}
+        threads = _checks.threads("n_threads", self.n_threads)
         iterations = _checks.iterations("max_iter", self.max_iter)
+        points = Points(X, threads=threads, device=self.device)
         best = None
-        for init in self._initial_centroids(X, k):
-            run = lloyd(X, init, iterations=iterations, **how)
-            labels = run.labels if run.converged else nearest(X, run.centroids, **how)
-            inertia = _inertia(X, run.centroids, labels)
+        for start in self._starts(X, k):
+            init = start if isinstance(start, np.ndarray) else _STARTS[self.init](points, k, start)
+            run = points.lloyd(init, iterations=iterations, tol=self.tol, labels_of="returned")
+            inertia = _inertia(X, run.centroids, run.labels)
             if best is None or inertia < best[0]:
-                best = (inertia, labels, run)
-        run: LloydResult
-        self.inertia_, self.labels_, run = best
+                best = (inertia, run)
+        self.inertia_, run = best
+        self.labels_ = run.labels
         self.cluster_centers_ = run.centroids
         self.n_iter_ = run.iterations
         return self
@@ -135,7 +140,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         threads = _checks.threads("n_threads", self.n_threads)
         return nearest(X, self.cluster_centers_, threads=threads, device=self.device)
 
-    def _initial_centroids(self, X: np.ndarray, k: int) -> list[np.ndarray]:
+    def _starts(self, X: np.ndarray, k: int) -> list[np.ndarray] | list[int]:
+        """The first centroids, or the seeds of several."""
         hint = "; scikit-learn's 'auto' would be 1" if isinstance(self.n_init, str) else ""
         runs = _checks.whole("n_init", self.n_init, 1, hint=hint)
         if isinstance(self.init, str) or self.init is None:
@@ -153,15 +159,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return [init]
         if isinstance(self.random_state, Integral):
             first = _checks.seed("random_state", self.random_state)
-            seeds = [(first + run) % 2**64 for run in range(runs)]
-        else:
-            try:
-                random = check_random_state(self.random_state)
-            except ValueError as error:
-                raise ValueError(f"kmeans_exact: random_state: {error}") from error
-            seeds = [int(random.randint(2**31)) for _ in range(runs)]
-        threads = _checks.threads("n_threads", self.n_threads)
-        return [_STARTS[self.init](X, k, seed, threads=threads) for seed in seeds]
+            return [(first + run) % 2**64 for run in range(runs)]
+        try:
+            random = check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(f"kmeans_exact: random_state: {error}") from error
+        return [int(random.randint(2**31)) for _ in range(runs)]
 
 
 def _inertia(X: np.ndarray, centroids: np.ndarray, labels: np.ndarray) -> float:
