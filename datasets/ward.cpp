@@ -11,6 +11,7 @@
 #include "datasets/plus_plus.h"
 #include "harness/exact_step.h"
 #include "harness/support/faster_seeding.h"
+#include "harness/support/parallel.h"
 
 namespace kmeans {
 namespace {
@@ -30,16 +31,24 @@ struct Merge {
 /// Clusters on their way to a single one, in slots; the order of the slots is that of their lowest members.
 class Agglomeration {
  public:
-  Agglomeration(WeightedMeans clusters, int threads)
+  Agglomeration(WeightedMeans clusters, int threads, const MakeMergeCosts& make)
       : slots_(std::move(clusters)),
         threads_(threads),
+        make_(make),
         ids_(slots_.count()),
         heights_(slots_.count()),
-        neighbours_(slots_.count()),
-        alive_(slots_.count(), true),
+        neighbours_(slots_.count(), kNobody),
+        near_(slots_.count()),
         left_(slots_.count()) {
     std::iota(ids_.begin(), ids_.end(), 0);
-    costs_ = make_costs();
+    start_over();
+    double largest = 0;
+    for (const double value : slots_.means) largest = std::max(largest, std::abs(value));
+    double weight = 0;
+    for (const auto its : slots_.weights) weight += static_cast<double>(its);
+    const auto d = static_cast<double>(slots_.d);
+    rounding_ = (d + 16) * 0x1p-51;
+    drift_ = static_cast<double>(left_) * std::sqrt(weight * d) * largest * 0x1p-49;
   }
 
   /// All merges, in an order in which a cluster is made before it is merged.
@@ -53,46 +62,98 @@ class Agglomeration {
   }
 
  private:
-  [[nodiscard]] std::unique_ptr<MergeCosts> make_costs() const {
+  using Neighbour = MergeCosts::Neighbour;
+  static constexpr std::int64_t kNobody = -1;
+  static constexpr std::size_t kMostNear = 48;
+
+  /// With no slot that is empty.
+  void start_over() {
     const auto faster = faster_seeding().merge_costs;
-    return faster != nullptr ? faster(slots_) : BlockedMergeCosts<Registers>::make(slots_);
+    costs_ = make_               ? make_(slots_)
+             : faster != nullptr ? faster(slots_)
+                                 : BlockedMergeCosts<Registers>::make(slots_);
+    into_.resize(slots_.count());
+    std::iota(into_.begin(), into_.end(), 0);
+  }
+
+  [[nodiscard]] bool alive(std::int64_t c) const { return into_[c] == c; }
+
+  /// The one that a cluster has become part of.
+  [[nodiscard]] std::int64_t now(std::int64_t c) const {
+    while (into_[c] != c) c = into_[c];
+    return c;
   }
 
   /// For those that have none.
   void look_for_neighbours(const std::function<void()>& between) {
     std::vector<std::int64_t> without;
     for (std::int64_t c = 0; c < slots_.count(); ++c) {
-      if (alive_[c] && neighbours_[c].cluster < 0) without.push_back(c);
+      if (alive(c) && neighbours_[c] == kNobody) without.push_back(c);
     }
+    constexpr std::int64_t kEach = 64;
+    const auto count = static_cast<std::int64_t>(without.size());
+    for_each_part((count + kEach - 1) / kEach, threads_, [&](std::int64_t part) {
+      const std::int64_t end = std::min(count, (part + 1) * kEach);
+      for (std::int64_t w = part * kEach; w < end; ++w) choose_from_near(without[w]);
+    });
+    std::erase_if(without, [&](std::int64_t c) { return neighbours_[c] != kNobody; });
     constexpr std::ptrdiff_t kAtOnce = 1024;  // between two looks at what may end the call
     for (auto begin = without.begin(); begin != without.end();) {
       if (between) between();
       const auto end = begin + std::min(kAtOnce, without.end() - begin);
-      const auto found = costs_->nearest_of({begin, end}, threads_);
-      for (const auto& neighbour : found) neighbours_[*begin++] = neighbour;
+      auto found = costs_->near({begin, end}, threads_);
+      for (auto& near : found) {
+        const std::int64_t c = *begin++;
+        near_[c] = std::move(near);
+        neighbours_[c] = near_[c].some.front().cluster;
+      }
+    }
+  }
+
+  /// The nearest of those that were near when all were last looked at, if it is certain that nobody else is nearer.
+  /// Merging brings no one nearer than both parts were, but for rounding: of a cost, and of the means of each merge.
+  void choose_from_near(std::int64_t c) {
+    MergeCosts::Near& near = near_[c];
+    for (Neighbour& one : near.some) {
+      one.cluster = now(one.cluster);
+      one.cost = costs_->cost(c, one.cluster);
+    }
+    std::sort(near.some.begin(), near.some.end());
+    const auto same = [](const Neighbour& a, const Neighbour& b) { return a.cluster == b.cluster; };
+    near.some.erase(std::unique(near.some.begin(), near.some.end(), same), near.some.end());
+    if (near.some.size() > kMostNear) {
+      near.beyond = std::min(near.beyond, near.some[kMostNear].cost);
+      near.some.resize(kMostNear);
+    }
+    if (near.some.empty()) return;
+    const Neighbour& nearest = near.some.front();
+    if (std::sqrt(nearest.cost) * (1 + rounding_) + drift_ <
+        std::sqrt(near.beyond) * (1 - rounding_)) {
+      neighbours_[c] = nearest.cluster;
     }
   }
 
   /// All pairs that are each other's nearest. What they become is no nearer to anyone than they were
   /// (Bruynooghe 1977), so who had another neighbour keeps it.
   void merge_reciprocal() {
-    std::vector<bool> merged(alive_.size());
+    std::vector<bool> merged(into_.size());
     bool any = false;
     for (std::int64_t a = 0; a < slots_.count(); ++a) {
-      if (!alive_[a]) continue;
-      const auto [b, cost] = neighbours_[a];
-      if (b <= a || neighbours_[b].cluster != a) continue;
-      merge(a, b, cost);
+      if (!alive(a)) continue;
+      const std::int64_t b = neighbours_[a];
+      if (b <= a || neighbours_[b] != a) continue;
+      merge(a, b);
       merged[a] = merged[b] = any = true;
     }
     for (std::int64_t c = 0; c < slots_.count(); ++c) {
       // None at all: rounding has made a cluster nearer to someone than those that it was made of.
-      if (!any || merged[c] || (alive_[c] && merged[neighbours_[c].cluster])) neighbours_[c] = {};
+      if (!any || merged[c] || (alive(c) && merged[neighbours_[c]])) neighbours_[c] = kNobody;
+      if (!any) near_[c] = {};
     }
   }
 
-  void merge(std::int64_t a, std::int64_t b, double cost) {
-    heights_[a] = std::max({cost, heights_[a], heights_[b]});
+  void merge(std::int64_t a, std::int64_t b) {
+    heights_[a] = std::max({costs_->cost(a, b), heights_[a], heights_[b]});
     merges_.push_back({ids_[a], ids_[b], heights_[a]});
     double* mean = slots_.means.data() + a * slots_.d;
     const double* other = slots_.means.data() + b * slots_.d;
@@ -104,40 +165,54 @@ class Agglomeration {
     slots_.weights[a] += slots_.weights[b];
     costs_->replace(a, mean, slots_.weights[a]);
     costs_->remove(b);
-    alive_[b] = false;
+    into_[b] = a;
     --left_;
+    // Near both together are those that were near one of them.
+    MergeCosts::Near& near = near_[a];
+    near.some.insert(near.some.end(), near_[b].some.begin(), near_[b].some.end());
+    near.beyond = std::min(near.beyond, near_[b].beyond);
+    std::erase_if(near.some, [&](const Neighbour& n) { return now(n.cluster) == a; });
+    near_[b] = {};
   }
 
   void close_gaps() {
-    std::vector<std::int64_t> now(alive_.size(), -1);
+    std::vector<std::int64_t> slot(into_.size(), kNobody);
     std::int64_t next = 0;
     for (std::int64_t c = 0; c < slots_.count(); ++c) {
-      if (!alive_[c]) continue;
+      if (!alive(c)) continue;
       std::copy_n(slots_.means.data() + c * slots_.d, slots_.d,
                   slots_.means.data() + next * slots_.d);
       slots_.weights[next] = slots_.weights[c];
       ids_[next] = ids_[c];
       heights_[next] = heights_[c];
       neighbours_[next] = neighbours_[c];
-      now[c] = next++;
+      near_[next] = std::move(near_[c]);
+      slot[c] = next++;
     }
     slots_.means.resize(next * slots_.d);
     slots_.weights.resize(next);
     neighbours_.resize(next);
-    alive_.assign(next, true);
+    near_.resize(next);
     for (auto& neighbour : neighbours_) {
-      if (neighbour.cluster >= 0) neighbour.cluster = now[neighbour.cluster];
+      if (neighbour != kNobody) neighbour = slot[neighbour];
     }
-    costs_ = make_costs();
+    for (auto& near : near_) {
+      for (Neighbour& one : near.some) one.cluster = slot[now(one.cluster)];
+    }
+    start_over();
   }
 
   WeightedMeans slots_;
   int threads_;
+  const MakeMergeCosts& make_;
   std::vector<std::int64_t> ids_;  // the lowest member
   std::vector<double> heights_;    // at which it was made; 0: it is a single one
-  std::vector<MergeCosts::Nearest> neighbours_;
-  std::vector<bool> alive_;
+  std::vector<std::int64_t> neighbours_;
+  std::vector<MergeCosts::Near> near_;  // of what they were when they were looked at
+  std::vector<std::int64_t> into_;      // what a cluster was merged into; itself if it was not
   std::int64_t left_;
+  double rounding_ = 0;  // of the root of a cost, as a share
+  double drift_ = 0;     // by all merges' roundings of means
   std::unique_ptr<MergeCosts> costs_;
   std::vector<Merge> merges_;
 };
@@ -189,8 +264,9 @@ std::int64_t ward_seeds(std::int64_t n, std::int64_t k) {
 }
 
 std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int64_t k, int threads,
-                                        const std::function<void()>& between) {
-  auto merges = Agglomeration(clusters, threads).run(between);
+                                        const std::function<void()>& between,
+                                        const MakeMergeCosts& make) {
+  auto merges = Agglomeration(clusters, threads, make).run(between);
   // The lowest ones; of equal ones those that were made first, so none before what it is made of.
   std::stable_sort(merges.begin(), merges.end(),
                    [](const Merge& a, const Merge& b) { return a.height < b.height; });

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "harness/support/seed_distances.h"
@@ -16,11 +17,15 @@ namespace kmeans {
 /// Seeds whose cells are merged to k clusters of n points.
 std::int64_t ward_seeds(std::int64_t n, std::int64_t k);
 
+/// Null: the fastest of this program.
+using MakeMergeCosts = std::function<std::unique_ptr<MergeCosts>(const WeightedMeans& clusters)>;
+
 /// Ward 1963: from every cluster alone, the two that cost least are merged until k are left. By reciprocal
 /// nearest neighbours, which merge to the same tree. For each cluster the number of the one that it ends up
 /// in, from 0 to k - 1, by their lowest members. 1 <= k <= count. `between` as below.
 std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int64_t k, int threads,
-                                        const std::function<void()>& between = {});
+                                        const std::function<void()>& between = {},
+                                        const MakeMergeCosts& make = {});
 
 /// k x d centroids. 1 <= k <= n; the weights as for plus_plus_rows(). Where the points make fewer than k
 /// cells, they are those of plus_plus_rows(). `between` is called now and then, and may throw.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <vector>
@@ -28,9 +29,18 @@ struct WeightedMeans {
 /// operation rounded on its own.
 class MergeCosts {
  public:
-  struct Nearest {
+  struct Neighbour {
     std::int64_t cluster = -1;
     double cost = std::numeric_limits<double>::infinity();
+
+    friend bool operator<(const Neighbour& a, const Neighbour& b) {
+      return a.cost < b.cost || (a.cost == b.cost && a.cluster < b.cluster);
+    }
+  };
+  /// Those that cost least, in ascending order; every other cluster costs at least `beyond`.
+  struct Near {
+    std::vector<Neighbour> some;
+    double beyond = std::numeric_limits<double>::infinity();
   };
 
   MergeCosts() = default;
@@ -38,20 +48,11 @@ class MergeCosts {
   MergeCosts(const MergeCosts&) = delete;
   MergeCosts& operator=(const MergeCosts&) = delete;
 
-  /// Of all other clusters the one that costs least; the lowest on a tie. On any thread.
-  [[nodiscard]] virtual Nearest nearest(std::int64_t cluster) const = 0;
-  /// The same of several.
-  [[nodiscard]] virtual std::vector<Nearest> nearest_of(const std::vector<std::int64_t>& clusters,
-                                                        int threads) const {
-    constexpr std::int64_t kEach = 8;
-    const auto count = static_cast<std::int64_t>(clusters.size());
-    std::vector<Nearest> all(clusters.size());
-    for_each_part((count + kEach - 1) / kEach, threads, [&](std::int64_t part) {
-      const std::int64_t end = std::min(count, (part + 1) * kEach);
-      for (std::int64_t c = part * kEach; c < end; ++c) all[c] = nearest(clusters[c]);
-    });
-    return all;
-  }
+  /// For each of these clusters what is near it: all others, or so many that something is left out.
+  [[nodiscard]] virtual std::vector<Near> near(const std::vector<std::int64_t>& clusters,
+                                               int threads) const = 0;
+  /// On any thread.
+  [[nodiscard]] virtual double cost(std::int64_t a, std::int64_t b) const = 0;
   virtual void replace(std::int64_t cluster, const double* mean, std::int64_t weight) = 0;
   virtual void remove(std::int64_t cluster) = 0;
 };
@@ -87,46 +88,86 @@ class BlockedMergeCosts final : public MergeCosts {
     }
   }
 
-  [[nodiscard]] Nearest nearest(std::int64_t cluster) const override {
-    std::vector<double> own(d_);
-    for (std::int64_t t = 0; t < d_; ++t) own[t] = means_[place(cluster, t)];
-    Nearest nearest;
-    std::int64_t block = 0;
-    for (; block + kAtOnce <= blocks_; block += kAtOnce) {
-      look<kAtOnce>(own.data(), cluster, block, nearest);
+  [[nodiscard]] std::vector<Near> near(const std::vector<std::int64_t>& clusters,
+                                       int threads) const override {
+    constexpr std::int64_t kEach = 8;
+    const auto count = static_cast<std::int64_t>(clusters.size());
+    std::vector<Near> all(clusters.size());
+    for_each_part((count + kEach - 1) / kEach, threads, [&](std::int64_t part) {
+      const std::int64_t end = std::min(count, (part + 1) * kEach);
+      for (std::int64_t c = part * kEach; c < end; ++c) all[c] = near(clusters[c]);
+    });
+    return all;
+  }
+
+  [[nodiscard]] double cost(std::int64_t a, std::int64_t b) const override {
+    double sum = 0;
+    for (std::int64_t t = 0; t < d_; ++t) {
+      const double difference = means_[place(a, t)] - means_[place(b, t)];
+      const double product = difference * difference;
+      sum = sum + product;
     }
-    for (; block < blocks_; ++block) look<1>(own.data(), cluster, block, nearest);
-    return nearest;
+    return cost_of(weights_[a], weights_[b], sum);
   }
 
  private:
   static constexpr std::int64_t kLanes = 8;
   static constexpr std::int64_t kAtOnce = 4;  // the order of a sum is fixed, so it waits for itself
+  static constexpr std::size_t kKept = 24;    // near a cluster
 
   [[nodiscard]] std::int64_t place(std::int64_t cluster, std::int64_t t) const {
     return (cluster / kLanes * d_ + t) * kLanes + cluster % kLanes;
   }
 
+  static double cost_of(double weight, double its, double squared) {
+    return weight * its / (weight + its) * squared;
+  }
+
+  [[nodiscard]] Near near(std::int64_t cluster) const {
+    std::vector<double> own(d_);
+    for (std::int64_t t = 0; t < d_; ++t) own[t] = means_[place(cluster, t)];
+    Near near;
+    near.some.reserve(kKept + 1);
+    std::int64_t block = 0;
+    for (; block + kAtOnce <= blocks_; block += kAtOnce) {
+      look<kAtOnce>(own.data(), cluster, block, near);
+    }
+    for (; block < blocks_; ++block) look<1>(own.data(), cluster, block, near);
+    return near;
+  }
+
   template <std::int64_t kBlocks>
-  void look(const double* own, std::int64_t cluster, std::int64_t first, Nearest& nearest) const {
-    std::array<double, kBlocks * kLanes> sums{};
+  void look(const double* own, std::int64_t cluster, std::int64_t first, Near& near) const {
+    using Lanes = double __attribute__((vector_size(kLanes * sizeof(double))));
+    std::array<Lanes, kBlocks> in_lanes{};
     const double* values = means_.data() + first * d_ * kLanes;
     for (std::int64_t t = 0; t < d_; ++t) {
       for (std::int64_t b = 0; b < kBlocks; ++b) {
-        for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-          const double difference = own[t] - values[(b * d_ + t) * kLanes + lane];
-          const double product = difference * difference;
-          sums[b * kLanes + lane] = sums[b * kLanes + lane] + product;
-        }
+        Lanes its;
+        std::memcpy(&its, values + (b * d_ + t) * kLanes, sizeof(its));
+        const Lanes difference = own[t] - its;
+        const Lanes product = difference * difference;
+        in_lanes[b] = in_lanes[b] + product;
       }
     }
-    const double weight = weights_[cluster];
+    std::array<double, kBlocks * kLanes> sums;
+    std::memcpy(sums.data(), in_lanes.data(), sizeof(sums));
+    std::array<double, kBlocks * kLanes> costs;
     for (std::int64_t c = 0; c < kBlocks * kLanes; ++c) {
-      const std::int64_t other = first * kLanes + c;
-      const double its = weights_[other];
-      const double cost = weight * its / (weight + its) * sums[c];
-      if (cost < nearest.cost && other != cluster) nearest = {other, cost};
+      costs[c] = cost_of(weights_[cluster], weights_[first * kLanes + c], sums[c]);
     }
+    for (std::int64_t c = 0; c < kBlocks * kLanes; ++c) {
+      if (costs[c] < near.beyond && first * kLanes + c != cluster) {
+        insert({first * kLanes + c, costs[c]}, near);
+      }
+    }
+  }
+
+  static void insert(const Neighbour& neighbour, Near& near) {
+    near.some.insert(std::upper_bound(near.some.begin(), near.some.end(), neighbour), neighbour);
+    if (near.some.size() <= kKept) return;
+    near.beyond = near.some.back().cost;
+    near.some.pop_back();
   }
 
   std::int64_t d_;

@@ -108,6 +108,58 @@ TEST(Ward, EqualCostsEnd) {
 
 struct Plain;
 
+/// Costs that name a cluster's nearest and nobody else, so that who loses it looks at all again.
+class NearestAlone final : public MergeCosts {
+ public:
+  explicit NearestAlone(const WeightedMeans& clusters)
+      : costs_(BlockedMergeCosts<Plain>::make(clusters)) {}
+
+  [[nodiscard]] std::vector<Near> near(const std::vector<std::int64_t>& clusters,
+                                       int threads) const override {
+    auto all = costs_->near(clusters, threads);
+    for (auto& near : all) {
+      near.some.resize(1);
+      near.beyond = near.some[0].cost;
+    }
+    looks_ += static_cast<std::int64_t>(all.size());
+    return all;
+  }
+  [[nodiscard]] double cost(std::int64_t a, std::int64_t b) const override {
+    return costs_->cost(a, b);
+  }
+  void replace(std::int64_t cluster, const double* mean, std::int64_t weight) override {
+    costs_->replace(cluster, mean, weight);
+  }
+  void remove(std::int64_t cluster) override { costs_->remove(cluster); }
+
+  static std::int64_t& looks() { return looks_; }
+
+ private:
+  static inline std::int64_t looks_ = 0;
+  std::unique_ptr<MergeCosts> costs_;
+};
+
+TEST(Ward, WhoRemembersWhatWasNearMergesTheSame) {
+  NearestAlone::looks() = 0;
+  for (std::uint64_t number = 0; number < 80; ++number) {
+    WeightedMeans clusters = random_clusters(number);
+    for (double& mean : clusters.means) {
+      if (number % 4 == 1) mean = std::round(mean);    // equal costs, and costs of 0
+      if (number % 4 == 2) mean = 1e9 + mean;          // rounding of means is near the costs
+      if (number % 4 == 3) mean = mean * mean * mean;  // some far out
+    }
+    if (number % 8 == 3) clusters.means[0] = 1e30;
+    const auto looks_at_all = [](const WeightedMeans& of) -> std::unique_ptr<MergeCosts> {
+      return std::make_unique<NearestAlone>(of);
+    };
+    for (const std::int64_t k : {std::int64_t{1}, clusters.count() / 3 + 1}) {
+      EXPECT_EQ(ward_clusters(clusters, k, 2), ward_clusters(clusters, k, 1, {}, looks_at_all))
+          << number << ", k = " << k;
+    }
+  }
+  EXPECT_GT(NearestAlone::looks(), 0);
+}
+
 TEST(Ward, AFasterBackendHasTheSameCosts) {
   const auto faster = faster_seeding().merge_costs;
   if (faster == nullptr) GTEST_SKIP() << "this build has the plain costs alone";
@@ -120,10 +172,15 @@ TEST(Ward, AFasterBackendHasTheSameCosts) {
         plain_costs->remove(c - 3);
         fast_costs->remove(c - 3);
       }
-      const auto plain = plain_costs->nearest(c);
-      const auto fast = fast_costs->nearest(c);
-      EXPECT_EQ(fast.cluster, plain.cluster) << number;
-      EXPECT_EQ(fast.cost, plain.cost) << number;
+      const auto plain = plain_costs->near({c}, 1).front();
+      const auto fast = fast_costs->near({c}, 1).front();
+      EXPECT_EQ(fast.beyond, plain.beyond) << number;
+      ASSERT_EQ(fast.some.size(), plain.some.size()) << number;
+      for (std::size_t one = 0; one < plain.some.size(); ++one) {
+        EXPECT_EQ(fast.some[one].cluster, plain.some[one].cluster) << number;
+        EXPECT_EQ(fast.some[one].cost, plain.some[one].cost) << number;
+        EXPECT_EQ(fast_costs->cost(c, plain.some[one].cluster), plain.some[one].cost) << number;
+      }
     }
   }
 }
