@@ -3,9 +3,10 @@
 // A balanced kd-tree over the points: the points in its order, and of every node the box and the
 // fixed-point sums of its points. Made once; boxes are of points, so no iteration changes them.
 //
-// The points are halved again and again, and nodes numbered as in a heap: the root is 1, the halves of i
-// are 2i and 2i + 1. All leaves lie at one depth and hold at most kLeafPoints points; missing ones repeat
-// the leaf's last point. Users go down several halvings at once, from level to level: up to kFanOut
+// The points are split again and again, and nodes numbered as in a heap: the root is 1, the parts of i
+// are 2i and 2i + 1. All leaves lie at one depth. All but the last that has points hold kLeafPoints of them;
+// what that one lacks repeats its last point. Nodes behind it are empty: they have no memory of points, and
+// a box that is none. Users go down several halvings at once, from level to level: up to kFanOut
 // children, which lie side by side, so that they can be tested in the lanes of a register.
 #pragma once
 
@@ -47,33 +48,26 @@ class BoxTree {
   BoxTree(const Problem<float>& problem, int threads)
       : n_(problem.shape.n), d_(problem.shape.d), scale_(unit_scale(problem.max_abs)) {
     while ((n_ + leaves() - 1) / leaves() > kLeafPoints) ++depth_;
-    std::vector<std::int32_t> order(n_);
-    for (std::int64_t i = 0; i < n_; ++i) order[i] = static_cast<std::int32_t>(i);
-    std::vector<Key> keys(n_);
-#pragma omp parallel num_threads(threads)
-#pragma omp single
-    sort(problem, order.data(), keys.data(), 1, 0);
-    order_ = AlignedArray<std::int32_t>(leaves() * kLeafPoints);
-    tiles_ = AlignedArray<float>(leaves() * d_ * kLeafPoints);
-    rows_ = AlignedArray<float>(leaves() * d_ * kLeafPoints);
+    order_ = AlignedArray<std::int32_t>(full_leaves() * kLeafPoints);
+    sort_points(problem, threads);
+    tiles_ = AlignedArray<float>(full_leaves() * d_ * kLeafPoints);
     boxes_ = AlignedArray<float>((2 * d_ + 1) * box_stride());
-    sums_ = AlignedArray<std::int64_t>(2 * leaves() * d_);
+    sums_ = AlignedArray<std::int64_t>((leaves() + full_leaves()) * d_);
     const double sum_scale =
         exact::power_of_two(exact::sum_exponent(problem.whole_n(), problem.max_abs));
-    std::vector<Corners> corners(2 * leaves());
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (std::int64_t leaf = 0; leaf < leaves(); ++leaf) {
-      pack_leaf(problem, order.data(), leaf, sum_scale, corners[leaves() + leaf]);
-    }
     std::fill_n(boxes_.data(), (2 * d_ + 1) * box_stride(), 0.0F);
-    for (std::int64_t node = 2 * leaves() - 1; node >= 1; --node) {
-      if (node < leaves()) join_children(node, corners);
-      pack_box(node, corners[node]);
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (std::int64_t leaf = 0; leaf < full_leaves(); ++leaf) pack_leaf(problem, leaf, sum_scale);
+    for (std::int64_t node = leaves() - 1; node >= 1; --node) join_children(node);
+    for (std::int64_t node = leaves() + full_leaves() - 1; node >= 1; --node) {
+      if (count(node) > 0) pack_box(node);
     }
   }
 
   [[nodiscard]] int depth() const { return depth_; }
   [[nodiscard]] std::int64_t leaves() const { return std::int64_t{1} << depth_; }
+  /// Those that have points.
+  [[nodiscard]] std::int64_t full_leaves() const { return (n_ + kLeafPoints - 1) / kLeafPoints; }
   [[nodiscard]] bool is_leaf(std::int64_t node) const { return node >= leaves(); }
   [[nodiscard]] double scale() const { return scale_; }
 
@@ -87,11 +81,17 @@ class BoxTree {
     const Range range = points(node);
     return range.end - range.begin;
   }
-  /// The leaves below a node, or the node itself.
+  /// The first node of the same level, behind or at a node, that has no points.
+  [[nodiscard]] std::int64_t first_empty(std::int64_t node) const {
+    const int level = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(node))) - 1;
+    const std::int64_t leaves_of_one = std::int64_t{1} << (depth_ - level);
+    return (std::int64_t{1} << level) + (full_leaves() + leaves_of_one - 1) / leaves_of_one;
+  }
+  /// The leaves below a node, or the node itself; of those that have points.
   [[nodiscard]] Range leaves_of(std::int64_t node) const {
     std::int64_t last = node;
     for (; !is_leaf(node); node *= 2) last = 2 * last + 1;
-    return {node - leaves(), last - leaves() + 1};
+    return {std::min(full_leaves(), node - leaves()), std::min(full_leaves(), last - leaves() + 1)};
   }
 
   /// Levels of users, the root's included, and how many nodes one has.
@@ -108,7 +108,7 @@ class BoxTree {
   /// Of a node and the kFanOut behind it: rows of box_stride() floats, d of centres of the boxes, d of
   /// whole extents, and one of squared half diagonals.
   [[nodiscard]] const float* boxes(std::int64_t node) const { return boxes_.data() + node; }
-  [[nodiscard]] std::int64_t box_stride() const { return 2 * leaves() + kFanOut; }
+  [[nodiscard]] std::int64_t box_stride() const { return leaves() + full_leaves() + 2 * kFanOut; }
   /// d fixed-point sums of the node's points.
   [[nodiscard]] const std::int64_t* sums(std::int64_t node) const {
     return sums_.data() + node * d_;
@@ -117,9 +117,13 @@ class BoxTree {
   [[nodiscard]] const float* tile(std::int64_t leaf) const {
     return tiles_.data() + leaf * d_ * kLeafPoints;
   }
-  /// The coordinates of a leaf as they were given, kLeafPoints x d.
-  [[nodiscard]] const float* rows(std::int64_t leaf) const {
-    return rows_.data() + leaf * d_ * kLeafPoints;
+  /// A point of a leaf as it was given, d coordinates; but those that underflow in the frame are 0, as they
+  /// are in fixed point.
+  void row(std::int64_t leaf, std::int64_t p, float* out) const {
+    const float* scaled = tile(leaf) + p;
+    for (std::int64_t t = 0; t < d_; ++t) {
+      out[t] = static_cast<float>(scaled[t * kLeafPoints] / scale_);
+    }
   }
   /// Which points these are.
   [[nodiscard]] const std::int32_t* order(std::int64_t leaf) const {
@@ -127,9 +131,10 @@ class BoxTree {
   }
 
   static double bytes(const Sizes& s) {
-    const double slots = 2 * s.n + kLeafPoints;  // leaves are at least half full
-    return slots * (4 + 8 * s.d) + 12 * s.n +
-           slots / kLeafPoints * 2 * (4 * (2 * s.d + 1) + 8 * s.d + 8 * kTreeMaxDimension);
+    const double slots = s.n + kLeafPoints;
+    const double nodes =
+        3 * slots / kLeafPoints + 2 * kFanOut;  // at most twice as many leaves as are full
+    return slots * 4 + std::max(8 * s.n, slots * 4 * s.d + nodes * (4 * (2 * s.d + 1) + 8 * s.d));
   }
 
  private:
@@ -139,14 +144,26 @@ class BoxTree {
     float value;
     std::int32_t point;
   };
-  struct Corners {
-    std::array<float, kTreeMaxDimension> low;
-    std::array<float, kTreeMaxDimension> high;
-  };
 
   [[nodiscard]] std::int64_t begin_of(std::int64_t place, int level) const {
-    return static_cast<std::int64_t>(
-        (static_cast<unsigned __int128>(n_) * static_cast<unsigned __int128>(place)) >> level);
+    return std::min(n_, (place << (depth_ - level)) * kLeafPoints);
+  }
+
+  /// Places of a node's corners, until its box takes theirs.
+  [[nodiscard]] float& low(std::int64_t node, std::int64_t t) {
+    return boxes_[t * box_stride() + node];
+  }
+  [[nodiscard]] float& high(std::int64_t node, std::int64_t t) {
+    return boxes_[(d_ + t) * box_stride() + node];
+  }
+
+  void sort_points(const Problem<float>& problem, int threads) {
+    std::int32_t* order = order_.data();
+    for (std::int64_t i = 0; i < n_; ++i) order[i] = static_cast<std::int32_t>(i);
+    std::vector<Key> keys(n_);
+#pragma omp parallel num_threads(threads)
+#pragma omp single
+    sort(problem, order, keys.data(), 1, 0);
   }
 
   /// The coordinate in which a sample of a range is widest.
@@ -179,6 +196,10 @@ class BoxTree {
     if (level == depth_) return;
     const Range range = points(node);
     const std::int64_t middle = points(2 * node).end;
+    if (middle == range.end) {  // nothing for the other part
+      if (range.begin < range.end) sort(problem, order, keys, 2 * node, level + 1);
+      return;
+    }
     const std::int64_t t = widest(problem, order, range);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       keys[i] = {problem.points[order[i] * d_ + t], order[i]};
@@ -193,57 +214,54 @@ class BoxTree {
 #pragma omp taskwait
   }
 
-  void pack_leaf(const Problem<float>& problem, const std::int32_t* order, std::int64_t leaf,
-                 double sum_scale, Corners& corners) {
+  void pack_leaf(const Problem<float>& problem, std::int64_t leaf, double sum_scale) {
     const Range range = points(leaves() + leaf);
     std::int64_t* sums = sums_.data() + (leaves() + leaf) * d_;
-    const bool any = range.begin < range.end;  // a shard may have no points
+    for (std::int64_t place = range.end; place < (leaf + 1) * kLeafPoints; ++place) {
+      order_[place] = order_[range.end - 1];
+    }
     for (std::int64_t t = 0; t < d_; ++t) {
-      float low = std::numeric_limits<float>::infinity();
-      float high = -low;
+      float lowest = std::numeric_limits<float>::infinity();
+      float highest = -lowest;
       sums[t] = 0;
       for (std::int64_t p = 0; p < kLeafPoints; ++p) {
-        const std::int64_t place = std::min(range.begin + p, range.end - 1);
-        const std::int32_t point = any ? order[place] : 0;
-        const float given = any ? problem.points[point * d_ + t] : 0.0F;
+        const float given = problem.points[order_[leaf * kLeafPoints + p] * d_ + t];
         const float value = scaled_coordinate(given, scale_);
-        const std::int64_t slot = leaf * kLeafPoints + p;
-        order_[slot] = point;
-        rows_[slot * d_ + t] = given;
         tiles_[(leaf * d_ + t) * kLeafPoints + p] = value;
-        low = std::min(low, value);
-        high = std::max(high, value);
+        lowest = std::min(lowest, value);
+        highest = std::max(highest, value);
         if (range.begin + p < range.end) sums[t] += exact::to_fixed_point(given, sum_scale);
       }
-      corners.low[t] = low;
-      corners.high[t] = high;
+      low(leaves() + leaf, t) = lowest;
+      high(leaves() + leaf, t) = highest;
     }
   }
 
-  void join_children(std::int64_t node, std::vector<Corners>& corners) {
-    const Corners& left = corners[2 * node];
-    const Corners& right = corners[2 * node + 1];
+  void join_children(std::int64_t node) {
+    const std::int64_t left = 2 * node;
+    const std::int64_t right = left + 1;
+    if (count(left) == 0) return;
+    const bool both = count(right) > 0;
     for (std::int64_t t = 0; t < d_; ++t) {
-      corners[node].low[t] = std::min(left.low[t], right.low[t]);
-      corners[node].high[t] = std::max(left.high[t], right.high[t]);
-      sums_[node * d_ + t] = sums_[2 * node * d_ + t] + sums_[(2 * node + 1) * d_ + t];
+      low(node, t) = both ? std::min(low(left, t), low(right, t)) : low(left, t);
+      high(node, t) = both ? std::max(high(left, t), high(right, t)) : high(left, t);
+      sums_[node * d_ + t] = sums_[left * d_ + t] + (both ? sums_[right * d_ + t] : 0);
     }
   }
 
   /// Any centre will do as long as the extents, rounded up, reach both corners from it.
-  void pack_box(std::int64_t node, const Corners& corners) {
-    float* box = boxes_.data() + node;
+  void pack_box(std::int64_t node) {
     double half_diagonal = 0;
     for (std::int64_t t = 0; t < d_; ++t) {
-      const double low = corners.low[t];
-      const double high = corners.high[t];
-      const auto centre = static_cast<float>((low + high) / 2);
-      const double half = std::max(high - centre, centre - low) * 1.000001;
-      box[t * box_stride()] = centre;
-      box[(d_ + t) * box_stride()] = static_cast<float>(2 * half);
+      const double lowest = low(node, t);
+      const double highest = high(node, t);
+      const auto centre = static_cast<float>((lowest + highest) / 2);
+      const double half = std::max(highest - centre, centre - lowest) * 1.000001;
+      boxes_[t * box_stride() + node] = centre;
+      boxes_[(d_ + t) * box_stride() + node] = static_cast<float>(2 * half);
       half_diagonal += half * half;
     }
-    box[2 * d_ * box_stride()] = static_cast<float>(half_diagonal * 1.000001);
+    boxes_[2 * d_ * box_stride() + node] = static_cast<float>(half_diagonal * 1.000001);
   }
 
   std::int64_t n_ = 0;
@@ -252,7 +270,6 @@ class BoxTree {
   int depth_ = 0;
   AlignedArray<std::int32_t> order_;
   AlignedArray<float> tiles_;
-  AlignedArray<float> rows_;
   AlignedArray<float> boxes_;
   AlignedArray<std::int64_t> sums_;
 };

@@ -26,12 +26,12 @@ class TreeLabels {
   TreeLabels(const Problem<float>& problem, const BoxTree& tree, int threads)
       : d_(problem.shape.d),
         owners_(2 * tree.leaves()),
-        labels_(tree.leaves() * kLeafPoints),
+        labels_(tree.full_leaves() * kLeafPoints),
         sums_(problem, threads) {}
 
   /// No point is in any cluster.
   void clear(const BoxTree& tree) {
-    std::fill_n(labels_.data(), tree.leaves() * kLeafPoints, kNobody);
+    std::fill_n(labels_.data(), tree.full_leaves() * kLeafPoints, kNobody);
     std::fill(owners_.begin(), owners_.end(), kNobody);
     sums_.clear();
   }
@@ -50,7 +50,8 @@ class TreeLabels {
     owners_[node] = kMixed;
   }
 
-  /// Called by `thread`: all points of a node go to one cluster. Returns how many were not there.
+  /// Called by `thread`: all points of a node, which has some, go to one cluster. Returns how many were not
+  /// there.
   std::int64_t give(int thread, const BoxTree& tree, std::int64_t node, int level,
                     std::int32_t cluster) {
     const std::int32_t owner = owners_[node];
@@ -72,6 +73,7 @@ class TreeLabels {
     std::int64_t changed = 0;
     const Range children = tree.children(node, level);
     for (std::int64_t child = children.begin; child < children.end; ++child) {
+      if (tree.count(child) == 0) break;
       changed += give(thread, tree, child, level + 1, cluster);
     }
     return changed;
@@ -89,7 +91,9 @@ class TreeLabels {
       total += std::popcount(changed);
       for (; changed != 0; changed &= changed - 1) {
         const int p = begin + std::countr_zero(changed);
-        sums_.move(thread, tree.rows(leaf) + p * d_, old_labels[p], labels[p]);
+        float row[kTreeMaxDimension];
+        tree.row(leaf, p, row);
+        sums_.move(thread, row, old_labels[p], labels[p]);
         old_labels[p] = labels[p];
       }
     }
@@ -111,7 +115,7 @@ class TreeLabels {
 
   /// All labels in the caller's order.
   void write(const BoxTree& tree, std::int32_t* labels) const {
-    for (std::int64_t leaf = 0; leaf < tree.leaves(); ++leaf) {
+    for (std::int64_t leaf = 0; leaf < tree.full_leaves(); ++leaf) {
       const std::int64_t count = tree.count(tree.leaves() + leaf);
       for (std::int64_t p = 0; p < count; ++p) {
         labels[tree.order(leaf)[p]] = labels_[leaf * kLeafPoints + p];
@@ -120,7 +124,7 @@ class TreeLabels {
   }
 
   static double bytes(const Sizes& s, int threads) {
-    return 4 * 2 * s.n + 4 * s.n / 8 +
+    return 4 * (s.n + kLeafPoints) + 4 * (s.n / 8 + 2) +
            8 * (threads + 1) * s.k * (round_up(kTreeMaxDimension, 8) + 1);
   }
 

@@ -67,6 +67,8 @@ class TreeLloyd : public Team<float, Walker> {
     means_.assign(centroids, centroids + problem_.shape.k * problem_.shape.d);
     labels_.clear(tree_);
     std::fill_n(reach_.data(), 2 * tree_.leaves(), kUnknown);
+    const std::int64_t full = tree_.leaves() + tree_.full_leaves();
+    std::fill(reach_.data() + full, reach_.data() + 2 * tree_.leaves(), 0.0F);
     std::fill_n(roots_.data(), Candidates::size(problem_.shape.d, problem_.shape.k),
                 Candidates::kFarAway);
     seen_.clear();
@@ -120,6 +122,7 @@ class TreeLloyd : public Team<float, Walker> {
     for (std::int64_t i = 0; i < parts(); ++i) {
       const std::int64_t part = (first + i) % parts();
       if (threads > 1 && taken_[part].exchange(iteration_) == iteration_) continue;
+      if (tree_.count(parts() + part) == 0) continue;
       if (any_near) {
         visit(walker, enter(walker, parts() + part));
       } else {
@@ -152,6 +155,7 @@ class TreeLloyd : public Team<float, Walker> {
   }
 
   void visit(Walker& walker, const TreePlace& place) {
+    if (tree_.count(place.node) == 0) return;
     if (place.list.count == 1) {
       return give(walker, place.node, place.level, place.list.index(problem_.shape.d, 0));
     }
@@ -172,6 +176,7 @@ class TreeLloyd : public Team<float, Walker> {
     const std::int64_t middle = (children.begin + children.end) / 2;
     for (const Range part : {Range{children.begin, middle}, Range{middle, children.end}}) {
       half = part.begin == middle ? half + 1 : 2 * half;
+      if (tree_.count(half) == 0) return;
       TreePlace below = at_box(place, half);
       below.node = place.node;
       below.level = place.level;
@@ -184,7 +189,8 @@ class TreeLloyd : public Team<float, Walker> {
     BoxesFound found;
     kernels_.prune_boxes(place.list, tree_.boxes(children.begin), tree_.box_stride(), margins_,
                          found);
-    const auto count = static_cast<int>(children.end - children.begin);
+    const std::int64_t end = std::min(children.end, tree_.first_empty(children.begin));
+    const auto count = static_cast<int>(end - children.begin);
     const std::uint32_t all = (1U << count) - 1;
     std::uint32_t owned =
         labels_.elsewhere(children.begin, found.index.data(), count) & found.owned;
@@ -246,7 +252,7 @@ class TreeLloyd : public Team<float, Walker> {
     const std::int64_t d = problem_.shape.d;
     for (; open != 0; open &= open - 1) {
       const int p = std::countr_zero(open);
-      labels[p] = decide(tree_.rows(leaf) + p * d, list.count,
+      labels[p] = decide(problem_.points + tree_.order(leaf)[p] * d, list.count,
                          [&](std::int64_t at) { return list.index(d, at); });
     }
     walker.changed += labels_.relabel(walker.thread, tree_, leaf, labels);
@@ -271,6 +277,7 @@ class TreeLloyd : public Team<float, Walker> {
 
   /// For centroids that float32 cannot compare with the points: all are looked at.
   void visit_all(Walker& walker, std::int64_t node, int level) {
+    if (tree_.count(node) == 0) return;
     const Range children = children_of(node, level);
     labels_.share(node, children);
     for (std::int64_t child = children.begin; child < children.end; ++child) {
@@ -281,7 +288,8 @@ class TreeLloyd : public Team<float, Walker> {
     reach_[node] = kUnknown;
     std::int32_t labels[kLeafPoints];
     for (int p = 0; p < kLeafPoints; ++p) {
-      labels[p] = decide(tree_.rows(node - tree_.leaves()) + p * problem_.shape.d, problem_.shape.k,
+      const std::int32_t point = tree_.order(node - tree_.leaves())[p];
+      labels[p] = decide(problem_.points + point * problem_.shape.d, problem_.shape.k,
                          [](std::int64_t j) { return static_cast<std::int32_t>(j); });
     }
     walker.changed += labels_.relabel(walker.thread, tree_, node - tree_.leaves(), labels);

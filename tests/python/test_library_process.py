@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 LONG = 900  # seconds: no test waits so long, unless something hangs
@@ -85,6 +86,59 @@ print("right" if os.wait()[1] == 0 else "wrong")
 """
         )
     )
+
+
+MEMORY = """
+def field(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name)) * 1024
+
+n, d, k, iterations = map(int, sys.argv[2:])
+def peak(call):
+    with open("/proc/self/clear_refs", "w") as file:
+        file.write("5")  # the highest so far is that of now
+    before = field("VmRSS")
+    result = call()
+    return field("VmHWM") - before, result
+
+x = np.fromfile(sys.argv[1], "f4").reshape(n, d)  # nothing was freed that could be used again
+init = x[:k].copy()
+kept = ke.Points(x, threads=2)
+runs = [peak(lambda: kept.lloyd(init, iterations=iterations, labels_of="returned"))
+        for _ in range(2)]
+print(runs[0][0], runs[1][0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("d", "k"),
+    [(1, 20), (2, 20), (3, 200), (4, 5), (7, 40), (12, 40), (32, 64), (64, 100), (300, 9)],
+)
+@pytest.mark.parametrize("apart", [0.0, 4.0])
+def test_memory_at_the_peak_of_a_call(
+    package, tmp_path: Path, d: int, k: int, apart: float
+) -> None:
+    """At most three times points and labels, the caller's own included; kept points copy once."""
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("this system does not forget a process's highest memory")
+    n = 32 * 2**20 // (4 * d + 4)
+    random = np.random.default_rng(3)
+    centres = random.normal(scale=apart, size=(k, d))
+    points = centres[random.integers(k, size=n)] + random.normal(size=(n, d))
+    points.astype("<f4").tofile(tmp_path / "points")
+    run = subprocess.run(
+        [sys.executable, "-c", HEAD + MEMORY, tmp_path / "points", *map(str, (n, d, k, 40))],
+        env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, again = map(int, run.stdout.split())
+    of_caller = n * (4 * d + 4)
+    margin = 6 * 2**20 + 4 * 8 * k * d  # the allocator's, huge pages that are half used, sums
+    assert first + 4 * n * d <= 3 * of_caller + margin
+    if d <= 8:  # else one family may make place for another
+        assert again <= 8 * n + margin
 
 
 @pytest.mark.parametrize("forked", [False, True])
