@@ -22,6 +22,7 @@
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
+#include "harness/support/json_member.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/pattern.h"
 #include "harness/support/precision.h"
@@ -53,11 +54,6 @@ struct Advised {
   std::optional<double> share;
 };
 
-double number_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : 0;
-}
-
 /// Why a variant would not run at a shape there; empty if it would, or if this build does not know it.
 /// Whether it can run here is of no interest.
 std::string reason_against(const AdviceSeries& series, const Shape& shape, const json& machine) {
@@ -67,13 +63,13 @@ std::string reason_against(const AdviceSeries& series, const Shape& shape, const
     if (const Support support = variant->traits.supports(shape); !support.ok) return support.reason;
   }
   const double need = memory_need(*variant, shape, series.threads);
-  const double memory = number_at(machine.value("memory", json::object()), "total_bytes");
+  const double memory = number_in(member(machine, "memory"), "total_bytes").value_or(0);
   if (memory > 0 && need > memory) {
     return "needs " + format_bytes(need) + " of memory, that machine has " + format_bytes(memory);
   }
   const double device_need = device_memory_need(*variant, shape);
   const json gpus = machine.value("gpus", json::array());
-  const double device = gpus.empty() ? 0 : number_at(gpus.front(), "memory_bytes");
+  const double device = gpus.empty() ? 0 : number_in(gpus.front(), "memory_bytes").value_or(0);
   if (series.gpu && device > 0 && device_need > device) {
     return "needs " + format_bytes(device_need) + " of GPU memory, that machine has " +
            format_bytes(device);
@@ -84,7 +80,7 @@ std::string reason_against(const AdviceSeries& series, const Shape& shape, const
 std::optional<double> last_level_cache(const json& machine) {
   double largest = 0;
   for (const auto& cache : machine.value("cpu", json::object()).value("caches", json::array())) {
-    largest = std::max(largest, number_at(cache, "bytes"));
+    largest = std::max(largest, number_in(cache, "bytes").value_or(0));
   }
   return largest > 0 ? std::optional(largest) : std::nullopt;
 }

@@ -289,8 +289,8 @@ int run(const RunOptions& options) {
   settings.force = options.force;
   settings.keep_environment = options.keep_environment;
   settings.patience = options.patience;
-  settings.turns = !options.turns.empty();
-  if (settings.turns && planned.size() != 1) {
+  settings.turns = options.turns;
+  if (!settings.turns.empty() && planned.size() != 1) {
     throw InputError("--turns is of one experiment; this names " + std::to_string(planned.size()));
   }
   check_results(planned, settings.out);
@@ -307,11 +307,12 @@ int run(const RunOptions& options) {
     const RunSummary& summary = summaries.back().second;
     failed = failed || summary.wrong > summary.wrong_as_expected || summary.failed > 0;
   }
-  if (!settings.turns && !summaries.empty()) note_last_measured(settings.cache, settings.out);
-  if (settings.turns && !summaries.empty() && summaries.front().second.interrupted) {
+  if (settings.turns.empty() && !summaries.empty())
+    note_last_measured(settings.cache, settings.out);
+  if (!settings.turns.empty() && !summaries.empty() && summaries.front().second.interrupted) {
     return kExitInterrupted;
   }
-  if (!settings.turns) {
+  if (settings.turns.empty()) {
     for (const auto& [name, summary] : summaries) print_table(name, summary.file);
     print_summary(summaries);
     print_doubts(summaries);

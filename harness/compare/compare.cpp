@@ -17,6 +17,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
+#include "harness/support/json_member.h"
 #include "harness/support/only.h"
 #include "harness/support/text.h"
 #include "harness/variants/registry.h"
@@ -207,16 +208,6 @@ std::map<std::string, json> flat(const json& value) {
   return result;
 }
 
-json part(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found == object.end() ? json() : *found;
-}
-
-std::string text_at(const json& object, const char* key) {
-  const json value = part(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
-
 std::string spoken(const std::string& what, const json& base, const json& changed) {
   return what + ": " + shown(base) + " in base, " + shown(changed) + " in new";
 }
@@ -267,16 +258,16 @@ bool is_hardware_of_cpu(const std::string& key) {
 
 std::string cache_text(const json& cpu) {
   std::string text;
-  const json caches = part(cpu, "caches");
+  const json caches = member(cpu, "caches");
   if (!caches.is_array()) return text;
   for (const auto& cache : caches) {
     if (!cache.is_object()) continue;
-    const json bytes = part(cache, "bytes");
+    const json bytes = member(cache, "bytes");
     text += (text.empty() ? "" : ", ") +
-            formatted("L%s %s ", to_line(part(cache, "level")).c_str(),
-                      to_line(part(cache, "type")).c_str()) +
+            formatted("L%s %s ", to_line(member(cache, "level")).c_str(),
+                      to_line(member(cache, "type")).c_str()) +
             (bytes.is_number() ? format_bytes(bytes.get<double>()) : shown(bytes)) + " x " +
-            to_line(part(cache, "instances"));
+            to_line(member(cache, "instances"));
   }
   text.erase(std::remove(text.begin(), text.end(), '"'), text.end());
   return text;
@@ -297,7 +288,7 @@ std::string spec_difference(const ResultFile& base, const ResultFile& changed) {
                           : "other " + key);
   };
   const auto scale_of = [](const ResultFile& file) {
-    const json scale = part(part(file.spec, "scales"), file.scale.c_str());
+    const json scale = member(member(file.spec, "scales"), file.scale.c_str());
     return scale.is_object() ? scale : json::object();
   };
   const json before = scale_of(base);
@@ -307,9 +298,10 @@ std::string spec_difference(const ResultFile& base, const ResultFile& changed) {
     for (const auto& item : scale->items()) keys.insert(item.key());
   }
   for (const auto& key : keys) {
-    compare(valid_utf8(key), part(before, key.c_str()), part(after, key.c_str()));
+    compare(valid_utf8(key), member(before, key.c_str()), member(after, key.c_str()));
   }
-  for (const char* key : kKeysOfSpec) compare(key, part(base.spec, key), part(changed.spec, key));
+  for (const char* key : kKeysOfSpec)
+    compare(key, member(base.spec, key), member(changed.spec, key));
   std::string text;
   for (std::size_t i = 0; i < std::min(found.size(), kSpecKeysShown); ++i) {
     text += (text.empty() ? "" : "; ") + found[i];
@@ -327,7 +319,7 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
   for (const auto* file : {&base, &changed}) {
     const json& suite = file->context.at("suite");
     const std::string side = file == &base ? "base" : "new";
-    const std::string sanitizers = text_at(suite, "sanitizers");
+    const std::string sanitizers = text_in(suite, "sanitizers");
     if (suite.at("git_dirty") == true) sentences.add(side + " was built from a changed tree");
     if (suite.at("build_type") != "Release") {
       sentences.add(side + " is a " + suite.at("build_type").get<std::string>() +
@@ -342,10 +334,10 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
                               static_cast<long long>(file->planned_cells)));
     }
     std::string doubtful;
-    const json conditions = part(file->context, "conditions");
+    const json conditions = member(file->context, "conditions");
     for (const auto& condition : conditions) {
-      if (!condition.is_object() || part(condition, "state") != "doubtful") continue;
-      doubtful += (doubtful.empty() ? "" : ", ") + shown(part(condition, "check"));
+      if (!condition.is_object() || member(condition, "state") != "doubtful") continue;
+      doubtful += (doubtful.empty() ? "" : ", ") + shown(member(condition, "check"));
     }
     if (!doubtful.empty()) {
       sentences.add(side + " was measured under doubtful conditions: " + doubtful);
@@ -363,7 +355,7 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
   for (const auto& sentence : hardware_differences(before, after)) sentences.add(sentence);
   for (const char* key : {"version", "git_commit", "build_type", "sanitizers", "compiler",
                           "variant_flags", "march", "cuda"}) {
-    sentences.compare(key, part(before.at("suite"), key), part(after.at("suite"), key));
+    sentences.compare(key, member(before.at("suite"), key), member(after.at("suite"), key));
   }
   sentences.compare("threads", before.at("threads"), after.at("threads"));
   const auto soft = [](const json& machine) {
@@ -376,8 +368,8 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
     return cpu;
   };
   sentences.compare_flat("cpu", soft(machine_before), soft(machine_after));
-  sentences.compare("cpu flags", part(machine_before.at("cpu"), "flags"),
-                    part(machine_after.at("cpu"), "flags"));
+  sentences.compare("cpu flags", member(machine_before.at("cpu"), "flags"),
+                    member(machine_after.at("cpu"), "flags"));
   const json& gpus_before = machine_before.at("gpus");
   const json& gpus_after = machine_after.at("gpus");
   if (gpus_before.size() == gpus_after.size()) {
@@ -394,10 +386,10 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
   sentences.compare_flat("os", machine_before.at("os"), machine_after.at("os"));
   sentences.compare_flat("library", machine_before.at("libraries"), machine_after.at("libraries"));
   sentences.compare("transparent huge pages",
-                    part(machine_before.at("memory"), "transparent_huge_pages"),
-                    part(machine_after.at("memory"), "transparent_huge_pages"));
+                    member(machine_before.at("memory"), "transparent_huge_pages"),
+                    member(machine_after.at("memory"), "transparent_huge_pages"));
   const auto variables = [](const json& context) {
-    json result = part(context.at("environment"), "variables");
+    json result = member(context.at("environment"), "variables");
     if (result.is_object()) result.erase("KMEANS_BENCH_CACHE");
     return result;
   };
@@ -405,8 +397,8 @@ void list_differences(const ResultFile& base, const ResultFile& changed, Sentenc
   sentences.compare("environment variables overridden for workers",
                     before.at("environment").at("neutralised"),
                     after.at("environment").at("neutralised"));
-  sentences.compare("how OpenMP threads wait", part(before.at("environment"), "openmp_waiting"),
-                    part(after.at("environment"), "openmp_waiting"));
+  sentences.compare("how OpenMP threads wait", member(before.at("environment"), "openmp_waiting"),
+                    member(after.at("environment"), "openmp_waiting"));
 }
 
 /// The differences of all experiments; those that not all of them share say whose they are.
@@ -482,7 +474,7 @@ std::string incomparable(const ResultFile& base_file, const CellResult& base,
 
 /// Are a cell's times relative to a pace worth something? A GPU has a clock of its own.
 bool goes_with_pace(const CellResult& cell) {
-  return !cell.paces.empty() && !part(cell.data, "gpu").is_object();
+  return !cell.paces.empty() && !member(cell.data, "gpu").is_object();
 }
 
 /// A cell's times as they would be at a pace (harness/machine/pace.h), if the whole of each went with it.
@@ -506,10 +498,10 @@ ComparedSide side_of(const CellResult& cell) {
   for (const auto& process : cell.samples) side.samples += process.size();
   side.unsteady = cell.unsteady;
   side.noted = cell.noted;
-  const json summary = part(cell.data, "seconds_per_iteration");
+  const json summary = member(cell.data, "seconds_per_iteration");
   if (summary.is_object()) {
-    const json low = part(summary, "ci95_low");
-    const json high = part(summary, "ci95_high");
+    const json low = member(summary, "ci95_low");
+    const json high = member(summary, "ci95_high");
     if (low.is_number() && high.is_number()) {
       side.low = low.get<double>();
       side.high = high.get<double>();
@@ -536,7 +528,7 @@ void compare_status(const std::string& base, const std::string& changed, const s
 
 /// Do the bits of a cell differ from process to process?
 bool varies(const CellResult& cell) {
-  return part(cell.data, "bit_equal_across_processes") == false;
+  return member(cell.data, "bit_equal_across_processes") == false;
 }
 
 /// Does a variant that promises no bits give others in each process, so that those of two runs
@@ -548,14 +540,14 @@ bool bits_vary(const CellResult& base, const CellResult& changed) {
 /// Names of the checks that did not pass, of a cell that says it is right.
 std::vector<std::string> failed_checks(const CellResult& cell) {
   std::vector<std::string> names;
-  const json verification = part(cell.data, "verification");
+  const json verification = member(cell.data, "verification");
   if (!verification.is_object()) return names;
-  if (part(verification, "passed") == false) names.emplace_back("the verification as a whole");
-  const json checks = part(verification, "checks");
+  if (member(verification, "passed") == false) names.emplace_back("the verification as a whole");
+  const json checks = member(verification, "checks");
   if (!checks.is_array()) return names;
   for (const auto& check : checks) {
-    if (!check.is_object() || part(check, "passed") != false) continue;
-    const std::string name = text_at(check, "name");
+    if (!check.is_object() || member(check, "passed") != false) continue;
+    const std::string name = text_in(check, "name");
     names.push_back(name.empty() ? "one without a name" : valid_utf8(name));
   }
   return names;
@@ -618,7 +610,7 @@ void compare_answers(const CellResult& base, const CellResult& changed, Compared
   if (empty_clusters != differences.end() && !uncounted) {
     add(spoken("empty clusters", empty_clusters->before, empty_clusters->after), base.exact);
   }
-  if (part(base.data, "bit_equal_across_processes") == true && varies(changed)) {
+  if (member(base.data, "bit_equal_across_processes") == true && varies(changed)) {
     add("its processes no longer agree bit for bit", base.exact);
   }
 }
@@ -656,7 +648,7 @@ struct MatchedCell {
 std::string key_by_content(const ResultFile& file, const CellResult& cell) {
   const json hash = dataset_hash(file, cell);
   if (!hash.is_string()) return "";
-  const json spec = part(file.context.at("datasets").at(cell.key.points()), "spec");
+  const json spec = member(file.context.at("datasets").at(cell.key.points()), "spec");
   if (!spec.is_object() || !spec.contains("file")) return "";
   CellKey key = cell.key;
   key.dataset = hash.get<std::string>();
@@ -738,16 +730,16 @@ bool is_exact_variant(const std::string& name, const ResultFile& file) {
 void compare_trace(const ResultFile& file, const json& base, const json& changed,
                    ComparedRecord& record) {
   for (const char* key : {"variant", "precision", "dataset", "n", "d", "k", "init", "stop"}) {
-    if (part(base, key) != part(changed, key)) {
+    if (member(base, key) != member(changed, key)) {
       record.correctness.push_back("not compared, being other work: " +
-                                   spoken(key, part(base, key), part(changed, key)));
+                                   spoken(key, member(base, key), member(changed, key)));
       return;
     }
   }
-  compare_status(text_at(base, "status"), text_at(changed, "status"), text_at(changed, "reason"),
+  compare_status(text_in(base, "status"), text_in(changed, "status"), text_in(changed, "reason"),
                  record.correctness, record.correctness_regression, record.lost);
-  if (text_at(base, "status") != "ok" || text_at(changed, "status") != "ok") return;
-  const bool exact = is_exact_variant(text_at(base, "variant"), file);
+  if (text_in(base, "status") != "ok" || text_in(changed, "status") != "ok") return;
+  const bool exact = is_exact_variant(text_in(base, "variant"), file);
   const auto add = [&](const std::string& sentence) {
     record.correctness.push_back(sentence);
     record.correctness_regression = record.correctness_regression || exact;
@@ -771,13 +763,13 @@ void compare_records(const ResultFile& base, const ResultFile& changed,
   };
   const auto compare_list = [&](const char* kind, const json& before, const json& after) {
     std::map<std::string, const json*> by_name;
-    for (const auto& record : after) by_name.emplace(text_at(record, "name"), &record);
+    for (const auto& record : after) by_name.emplace(text_in(record, "name"), &record);
     for (const auto& record : before) {
-      const std::string name = text_at(record, "name");
+      const std::string name = text_in(record, "name");
       if (!selected(name)) continue;
       const auto found = by_name.find(name);
       if (found == by_name.end()) {
-        if (text_at(record, "status") != "skipped") {
+        if (text_in(record, "status") != "skipped") {
           comparison.missing.push_back(
               {base.experiment, std::string(kind) + " " + name, "not in new", true});
         }
@@ -787,8 +779,8 @@ void compare_records(const ResultFile& base, const ResultFile& changed,
       if (std::string_view(kind) == "trace") {
         compare_trace(base, record, *found->second, compared);
       } else {
-        compare_status(text_at(record, "status"), text_at(*found->second, "status"),
-                       text_at(*found->second, "reason"), compared.correctness,
+        compare_status(text_in(record, "status"), text_in(*found->second, "status"),
+                       text_in(*found->second, "reason"), compared.correctness,
                        compared.correctness_regression, compared.lost);
       }
       if (!compared.correctness.empty()) comparison.records.push_back(std::move(compared));
@@ -814,7 +806,7 @@ json side_json(const std::vector<ResultFile>& files, const std::string& label) {
   const json& machine = files.front().context.at("machine");
   json gpus;
   for (const auto& gpu : machine.at("gpus")) {
-    const std::string name = text_at(gpu, "name");
+    const std::string name = text_in(gpu, "name");
     gpus = gpus.is_null() ? json(name) : json(gpus.get<std::string>() + ", " + name);
   }
   json list = json::array();
@@ -823,14 +815,14 @@ json side_json(const std::vector<ResultFile>& files, const std::string& label) {
     list.push_back({{"experiment", file.experiment},
                     {"scale", file.scale},
                     {"complete", file.complete},
-                    {"ended", !part(file.context, "finished").is_null()},
+                    {"ended", !member(file.context, "finished").is_null()},
                     {"git_commit", suite.at("git_commit")},
                     {"git_dirty", suite.at("git_dirty")},
                     {"started", file.context.at("started")}});
   }
   return {{"label", label},
           {"machine", files.front().machine},
-          {"cpu", part(machine.at("cpu"), "model")},
+          {"cpu", member(machine.at("cpu"), "model")},
           {"gpu", gpus},
           {"files", list}};
 }
@@ -867,17 +859,10 @@ void sort_cells(std::vector<ComparedCell>& cells) {
   });
 }
 
-/// The two were measured by `compare --run`, which names the session in both command lines.
+/// The two were measured by one session of `compare --run`.
 bool took_turns(const ResultFile& base, const ResultFile& changed) {
-  const auto session = [](const ResultFile& file) {
-    const std::string line = text_at(file.context, "command_line");
-    static constexpr std::string_view kTurns = " --turns ";
-    const auto found = line.find(kTurns);
-    if (found == std::string::npos) return std::string();
-    const std::string name = line.substr(found + kTurns.size());
-    return name.substr(0, name.find(' '));
-  };
-  return !session(base).empty() && session(base) == session(changed);
+  const std::string session = text_in(base.context, "turns");
+  return !session.empty() && session == text_in(changed.context, "turns");
 }
 
 }  // namespace
@@ -932,15 +917,15 @@ std::vector<std::string> hardware_differences(const json& base, const json& chan
   const json& before = base.at("machine");
   const json& after = changed.at("machine");
   for (const char* key : kHardwareOfCpu) {
-    sentences.compare(plain_name("cpu ", key), part(before.at("cpu"), key),
-                      part(after.at("cpu"), key));
+    sentences.compare(plain_name("cpu ", key), member(before.at("cpu"), key),
+                      member(after.at("cpu"), key));
   }
   sentences.compare("cpu caches", cache_text(before.at("cpu")), cache_text(after.at("cpu")));
   const auto gpus = [](const json& machine) {
     json list = json::array();
     for (const auto& gpu : machine.at("gpus")) {
       json one = json::array();
-      for (const char* key : kHardwareOfGpu) one.push_back(part(gpu, key));
+      for (const char* key : kHardwareOfGpu) one.push_back(member(gpu, key));
       list.push_back(one);
     }
     return list;
@@ -951,8 +936,8 @@ std::vector<std::string> hardware_differences(const json& base, const json& chan
     const auto listed = [](const json& list) { return list.empty() ? json("none") : list; };
     sentences.add(spoken("GPUs", listed(gpus_before), listed(gpus_after)));
   }
-  const json memory_before = part(before.at("memory"), "total_bytes");
-  const json memory_after = part(after.at("memory"), "total_bytes");
+  const json memory_before = member(before.at("memory"), "total_bytes");
+  const json memory_after = member(after.at("memory"), "total_bytes");
   if (memory_before.is_number() && memory_after.is_number()) {
     const double one = memory_before.get<double>();
     const double other = memory_after.get<double>();
@@ -1064,8 +1049,8 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
         times.push_back({base_cell->samples, new_cell->samples, took_turns(*base_file, *new_file)});
       }
       Sentences libraries;
-      libraries.compare_flat("", part(match.base->data, "library"),
-                             part(match.changed->data, "library"));
+      libraries.compare_flat("", member(match.base->data, "library"),
+                             member(match.changed->data, "library"));
       if (cell.base.seconds && cell.changed.seconds) {
         for (const auto& sentence : libraries.take()) {
           library_changes[sentence].insert(cell.key.variant);

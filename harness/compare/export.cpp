@@ -8,6 +8,7 @@
 
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
+#include "harness/support/json_member.h"
 #include "harness/support/only.h"
 #include "harness/support/text.h"
 
@@ -118,22 +119,12 @@ void require_unique_names(const std::vector<Chosen>& chosen) {
 }
 
 // A member of nested objects, or null.
-json at_path(const json& value, std::initializer_list<const char*> keys) {
-  const json* current = &value;
-  for (const char* key : keys) {
-    const auto found = current->is_object() ? current->find(key) : current->end();
-    if (!current->is_object() || found == current->end()) return nullptr;
-    current = &*found;
-  }
-  return *current;
-}
-
 // The one value that all files have, or all that there are.
 json common_or_all(const std::vector<const ResultFile*>& files,
                    std::initializer_list<const char*> keys) {
   json values = json::array();
   for (const auto* file : files) {
-    json value = at_path(file->context, keys);
+    json value = member(file->context, keys);
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   }
   return values.size() == 1 ? values.front() : values;
@@ -147,14 +138,14 @@ Unfit unfit_for_publication(const std::vector<Chosen>& chosen) {
     if (!seen.insert(&file).second) continue;
     std::vector<std::string> faults;
     const auto is_planted = [](const CellResult& cell) {
-      return !at_path(cell.data, {"library", "planted slowdown"}).is_null();
+      return !member(cell.data, {"library", "planted slowdown"}).is_null();
     };
-    if (!at_path(file.context, {"environment", "variables", "KMEANS_BENCH_PLANT_SLOWDOWN"})
+    if (!member(file.context, {"environment", "variables", "KMEANS_BENCH_PLANT_SLOWDOWN"})
              .is_null() ||
         std::any_of(file.cells.begin(), file.cells.end(), is_planted)) {
       faults.emplace_back("measured with a planted slowdown");
     }
-    if (at_path(file.context, {"suite", "git_dirty"}) == true) {
+    if (member(file.context, {"suite", "git_dirty"}) == true) {
       faults.emplace_back("built from a modified tree");
     }
     if (!faults.empty()) unfit.emplace_back(file.experiment, std::move(faults));
@@ -172,7 +163,7 @@ json google_context(const std::vector<Chosen>& chosen) {
     if (std::find(files.begin(), files.end(), one.file) != files.end()) continue;
     files.push_back(one.file);
     experiments.push_back(one.file->experiment);
-    const json started = at_path(one.file->context, {"started"});
+    const json started = member(one.file->context, "started");
     if (started.is_string() && (date.empty() || started.get<std::string>() < date)) {
       date = started.get<std::string>();
     }
@@ -185,7 +176,7 @@ json google_context(const std::vector<Chosen>& chosen) {
                {"caches", json::array()},
                {"load_avg", json::array()},
                {"library_build_type",
-                at_path(first, {"suite", "build_type"}) == "Debug" ? "debug" : "release"},
+                member(first, {"suite", "build_type"}) == "Debug" ? "debug" : "release"},
                {"cpu_time", "not measured: repeats real_time"},
                {"experiments", std::move(experiments)},
                {"kmeans_bench_version", common_or_all(files, {"suite", "version"})},
@@ -197,23 +188,23 @@ json google_context(const std::vector<Chosen>& chosen) {
     for (const auto& fault : faults) unfit.push_back(experiment + ": " + fault);
   }
   if (!unfit.empty()) context["not_for_publication"] = std::move(unfit);
-  const json cpu = at_path(first, {"machine", "cpu"});
-  const json cores = at_path(cpu, {"logical_cores"});
+  const json cpu = member(first, {"machine", "cpu"});
+  const json cores = member(cpu, "logical_cores");
   if (cores.is_number()) context["num_cpus"] = cores;
   for (const char* clock : {"max_mhz", "base_mhz", "current_mhz"}) {
-    const json mhz = at_path(cpu, {clock});
+    const json mhz = member(cpu, clock);
     if (mhz.is_number()) {
       context["mhz_per_cpu"] = mhz;
       break;
     }
   }
-  const json governor = at_path(cpu, {"governor"});
+  const json governor = member(cpu, "governor");
   if (governor.is_string()) context["cpu_scaling_enabled"] = governor != "performance";
-  for (const auto& cache : at_path(cpu, {"caches"})) {
-    const json type = at_path(cache, {"type"});
-    const json level = at_path(cache, {"level"});
-    const json bytes = at_path(cache, {"bytes"});
-    const json shared = at_path(cache, {"shared_by_threads"});
+  for (const auto& cache : member(cpu, "caches")) {
+    const json type = member(cache, "type");
+    const json level = member(cache, "level");
+    const json bytes = member(cache, "bytes");
+    const json shared = member(cache, "shared_by_threads");
     if (!type.is_string() || !level.is_number() || !bytes.is_number()) continue;
     std::string name = type.get<std::string>();
     if (!name.empty() && name.front() >= 'a' && name.front() <= 'z') {
@@ -283,7 +274,7 @@ std::string csv(const std::vector<Chosen>& chosen) {
       {"machine", [](const Chosen& one) { return one.file->machine; }},
       {"git_commit",
        [](const Chosen& one) {
-         const json commit = at_path(one.file->context, {"suite", "git_commit"});
+         const json commit = member(one.file->context, {"suite", "git_commit"});
          return commit.is_string() ? commit.get<std::string>() : std::string();
        }},
       {"key", [](const Chosen& one) { return one.cell->key.text(); }},
@@ -305,11 +296,11 @@ std::string csv(const std::vector<Chosen>& chosen) {
        [](const Chosen& one) { return optional_number(headline(*one.cell)); }},
       {"ci95_low",
        [](const Chosen& one) {
-         return when_steady(one, at_path(one.cell->data, {"seconds_per_iteration", "ci95_low"}));
+         return when_steady(one, member(one.cell->data, {"seconds_per_iteration", "ci95_low"}));
        }},
       {"ci95_high",
        [](const Chosen& one) {
-         return when_steady(one, at_path(one.cell->data, {"seconds_per_iteration", "ci95_high"}));
+         return when_steady(one, member(one.cell->data, {"seconds_per_iteration", "ci95_high"}));
        }},
       {"processes", [](const Chosen& one) { return std::to_string(one.cell->samples.size()); }},
       {"samples", [](const Chosen& one) { return std::to_string(sample_count(*one.cell)); }},
@@ -328,18 +319,18 @@ std::string csv(const std::vector<Chosen>& chosen) {
       {"label_hash", [](const Chosen& one) { return one.cell->label_hash.value_or(""); }},
       {"centroid_hash", [](const Chosen& one) { return one.cell->centroid_hash.value_or(""); }},
       {"setup_seconds",
-       [](const Chosen& one) { return number(at_path(one.cell->data, {"setup_seconds"})); }},
+       [](const Chosen& one) { return number(member(one.cell->data, "setup_seconds")); }},
       {"whole_call_seconds_1",
        [](const Chosen& one) {
-         return number(at_path(one.cell->data, {"whole_call_seconds", "1"}));
+         return number(member(one.cell->data, {"whole_call_seconds", "1"}));
        }},
       {"whole_call_seconds_20",
        [](const Chosen& one) {
-         return number(at_path(one.cell->data, {"whole_call_seconds", "20"}));
+         return number(member(one.cell->data, {"whole_call_seconds", "20"}));
        }},
       {"whole_call_seconds_300",
        [](const Chosen& one) {
-         return number(at_path(one.cell->data, {"whole_call_seconds", "300"}));
+         return number(member(one.cell->data, {"whole_call_seconds", "300"}));
        }},
       {"unsteady", [](const Chosen& one) { return joined(one.cell->unsteady); }},
       {"noted", [](const Chosen& one) { return joined(one.cell->noted); }}};

@@ -12,6 +12,7 @@
 #include "harness/record/statistics.h"
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
+#include "harness/support/json_member.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -24,23 +25,13 @@ constexpr double kNearLimit = 4;
 // A rate times a time is the bytes again, up to rounding.
 constexpr double kSameBytes = 1e-6;
 
-json member_of(const json& object, const char* key) {
-  return object.is_object() && object.contains(key) ? object.at(key) : json();
-}
-
-std::string text_in(const json& object, const char* key) {
-  const json value = member_of(object, key);
-  return value.is_string() ? value.get<std::string>() : std::string();
-}
-
 // --- One machine ---
 
 const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& files) {
   const auto rank = [](const ResultFile& file) {
-    const json ceilings = member_of(file.context, "ceilings");
-    return std::tuple{member_of(ceilings, "gpu").is_object(),
-                      member_of(ceilings, "fma_gflops").is_object(),
-                      text_in(file.context, "started")};
+    const json ceilings = member(file.context, "ceilings");
+    return std::tuple{member(ceilings, "gpu").is_object(),
+                      member(ceilings, "fma_gflops").is_object(), text_in(file.context, "started")};
   };
   return *std::max_element(files.begin(), files.end(),
                            [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -52,7 +43,7 @@ json limits_of(const json& ceilings) {
   for (const char* key :
        {"read_gbytes_per_second", "read_gbytes_per_second_l2", "read_gbytes_per_second_cache",
         "fma_gflops", "gemm_gflops", "launch_seconds", "grid_barrier_seconds"}) {
-    json value = member_of(ceilings, key);
+    json value = member(ceilings, key);
     if (value.is_object()) {
       for (auto it = value.begin(); it != value.end();) {
         it = it->is_number() ? std::next(it) : value.erase(it);
@@ -60,7 +51,7 @@ json limits_of(const json& ceilings) {
     }
     if (value.is_number() || value.is_object()) limits[key] = value;
   }
-  const json link = member_of(member_of(ceilings, "host_to_device_gbytes_per_second"), "pinned");
+  const json link = member(member(ceilings, "host_to_device_gbytes_per_second"), "pinned");
   if (link.is_number()) limits["host_to_device_gbytes_per_second"] = link;
   return limits.empty() ? json() : limits;
 }
@@ -79,8 +70,8 @@ json machine_json(const MachineResults& machine) {
   const ResultFile& newest = with_newest_ceilings(machine.files);
   const json& context = newest.context;
   const json& hardware = context.at("machine");
-  const json gpus = member_of(hardware, "gpus");
-  const json ceilings = member_of(context, "ceilings");
+  const json gpus = member(hardware, "gpus");
+  const json ceilings = member(context, "ceilings");
   json gpu;
   if (gpus.is_array() && !gpus.empty()) gpu = valid_utf8(text_in(gpus.front(), "name"));
   json files = json::array();
@@ -97,13 +88,13 @@ json machine_json(const MachineResults& machine) {
   return {{"label", machine.label},
           {"name", machine.label},
           {"machine", newest.machine},
-          {"cpu", valid_utf8(text_in(member_of(hardware, "cpu"), "model"))},
-          {"threads", member_of(member_of(hardware, "cpu"), "usable_threads")},
+          {"cpu", valid_utf8(text_in(member(hardware, "cpu"), "model"))},
+          {"threads", member(member(hardware, "cpu"), "usable_threads")},
           {"gpu", gpu},
           {"gpus", gpus.is_array() ? gpus.size() : 0},
           {"limits",
            {{"file", newest.experiment},
-            {"gpu", limits_of(member_of(ceilings, "gpu"))},
+            {"gpu", limits_of(member(ceilings, "gpu"))},
             {"cpu", limits_of(ceilings)}}},
           {"files", files}};
 }
@@ -138,8 +129,8 @@ std::map<CellPlace, Found> cells_by_place(const std::vector<ResultFile>& files) 
 
 std::optional<double> last_level_cache(const json& context) {
   std::optional<double> largest;
-  for (const auto& cache : member_of(member_of(member_of(context, "machine"), "cpu"), "caches")) {
-    const json bytes = member_of(cache, "bytes");
+  for (const auto& cache : member(member(member(context, "machine"), "cpu"), "caches")) {
+    const json bytes = member(cache, "bytes");
     if (bytes.is_number()) largest = std::max(largest.value_or(0), bytes.get<double>());
   }
   return largest;
@@ -152,8 +143,8 @@ std::optional<Limit> limit_of(const ResultFile& file, const CellResult& cell, bo
   Shape shape = cell.key.shape;
   const int parts = gpus_of(cell.key, on_gpu);
   shape.n = (shape.n + parts - 1) / parts;
-  return machine_limit(member_of(file.context, "ceilings"), last_level_cache(file.context), shape,
-                       cell.key.threads, on_gpu, member_of(cell.data, "streamed"));
+  return machine_limit(member(file.context, "ceilings"), last_level_cache(file.context), shape,
+                       cell.key.threads, on_gpu, member(cell.data, "streamed"));
 }
 
 WorkKind kind_by(const Limit& limit) {
@@ -180,7 +171,7 @@ WorkKind kind_of(const MachineCell& cell) {
 bool other_work(const CellResult& first, const CellResult& second) {
   const auto stages_of = [](const CellResult& cell) {
     std::set<std::string> names;
-    const json stages = member_of(cell.data, "stages");
+    const json stages = member(cell.data, "stages");
     if (stages.is_object()) {
       for (const auto& stage : stages.items()) names.insert(stage.key());
     }
@@ -188,7 +179,7 @@ bool other_work(const CellResult& first, const CellResult& second) {
   };
   if (stages_of(first) != stages_of(second)) return true;
   const auto bytes_of = [](const CellResult& cell) -> std::optional<double> {
-    const json rate = member_of(member_of(cell.data, "gbytes_per_second"), "as_written");
+    const json rate = member(member(cell.data, "gbytes_per_second"), "as_written");
     if (!rate.is_number() || !cell.median) return std::nullopt;
     return rate.get<double>() * *cell.median;
   };
@@ -343,7 +334,7 @@ bool same_experiment(const ResultFile& first, const ResultFile& second) {
 std::string commit_of(const ResultFile& file) {
   const json& suite = file.context.at("suite");
   return text_in(suite, "git_commit").substr(0, 12) +
-         (member_of(suite, "git_dirty") == true ? " with local changes" : "");
+         (member(suite, "git_dirty") == true ? " with local changes" : "");
 }
 
 /// Commits of the experiments in both that were measured by two; none of a machine stands twice.
@@ -500,7 +491,7 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
     cell.other_threads = compared.new_key.threads;
     cell.backend = compared.backend;
     cell.exact = one->exact;
-    cell.on_gpu = member_of(one->data, "gpu").is_object();
+    cell.on_gpu = member(one->data, "gpu").is_object();
     cell.unsteady = compared.unsteady();
     cell.changed = commit_of(*file) != commit_of(*other_file) && other_work(*one, *other);
     cell.seconds = {*compared.base.seconds, *compared.changed.seconds};

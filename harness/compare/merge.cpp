@@ -12,6 +12,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
+#include "harness/support/json_member.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -24,11 +25,6 @@ constexpr double kUnlikeRates = 1.10;
 constexpr std::size_t kNamesShown = 3;
 
 std::string name_of(const ResultFile& part) { return printable(part.path.string()); }
-
-json member(const json& object, const char* key) {
-  const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() ? *found : json();
-}
 
 /// What is the same for machines of one kind: hardware, without the marks of the single piece and
 /// what changes from hour to hour.

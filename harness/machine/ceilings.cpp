@@ -34,6 +34,7 @@
 #include "harness/machine/openblas_library.h"
 #include "harness/support/build_info.h"
 #include "harness/support/formatted.h"
+#include "harness/support/json_member.h"
 #include "harness/support/machine_process.h"
 #include "harness/support/text.h"
 
@@ -516,8 +517,8 @@ std::string build_key() {
 
 /// A kept object, or null.
 json kept_object(const json& parent, const std::string& key) {
-  if (!parent.is_object() || !parent.contains(key) || !parent[key].is_object()) return nullptr;
-  return parent[key];
+  const json& found = member(parent, key);
+  return found.is_object() ? found : json();
 }
 
 bool disturbed(const json& ceilings) { return ceilings.at("details").value("disturbed", false); }

@@ -17,6 +17,7 @@
 #include <optional>
 
 #include "harness/support/formatted.h"
+#include "harness/support/json_member.h"
 #include "harness/support/or_null.h"
 
 namespace kmeans {
@@ -252,24 +253,24 @@ std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
 
   // Only a GPU that is still busy, and whose clock nobody set and nothing above explains.
   const auto reasons = detail::throttle_reasons_in(after);
-  const auto clock = detail::number_in(after, "sm_mhz");
-  const auto highest = detail::number_in(after, "max_sm_mhz");
-  const bool busy = detail::number_in(after, "utilisation_percent").value_or(0) >= kBusyPercent;
+  const auto clock = number_in(after, "sm_mhz");
+  const auto highest = number_in(after, "max_sm_mhz");
+  const bool busy = number_in(after, "utilisation_percent").value_or(0) >= kBusyPercent;
   if (busy && reasons.empty() && clock && highest && *clock < kLowClock * *highest) {
     doubts.push_back("the GPU's clock was " + std::to_string(std::lround(*clock)) + " of " +
                      std::to_string(std::lround(*highest)) + " MHz under load, for no told reason");
   }
 
   const auto others =
-      static_cast<std::int64_t>(std::max(detail::number_in(before, "other_processes").value_or(0),
-                                         detail::number_in(after, "other_processes").value_or(0)));
+      static_cast<std::int64_t>(std::max(number_in(before, "other_processes").value_or(0),
+                                         number_in(after, "other_processes").value_or(0)));
   if (others > 0) {
     doubts.push_back(std::to_string(others) +
                      (others == 1 ? " other process" : " other processes") + " used the GPU");
   }
 
-  const auto errors_before = detail::number_in(before, "ecc_uncorrected");
-  const auto errors_after = detail::number_in(after, "ecc_uncorrected");
+  const auto errors_before = number_in(before, "ecc_uncorrected");
+  const auto errors_after = number_in(after, "ecc_uncorrected");
   if (errors_before && errors_after && *errors_after > *errors_before) {
     doubts.push_back("the GPU's memory had " +
                      std::to_string(std::llround(*errors_after - *errors_before)) +
@@ -279,13 +280,6 @@ std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
 }
 
 namespace detail {
-
-std::optional<double> number_in(const json& object, const char* key) {
-  if (!object.is_object() || !object.contains(key) || !object.at(key).is_number()) {
-    return std::nullopt;
-  }
-  return object.at(key).get<double>();
-}
 
 std::vector<std::string> throttle_reasons_in(const json& state) {
   std::vector<std::string> reasons;

@@ -30,8 +30,6 @@ namespace detail {
 nlohmann::json gpu_settings(const std::string& uuid);
 /// The names that nvidia-smi gives to NVML's clock event reasons; an unknown bit becomes "0x200".
 std::vector<std::string> clock_event_names(unsigned long long reasons);
-/// A number under this key; nothing where it is absent or no number.
-std::optional<double> number_in(const nlohmann::json& object, const char* key);
 /// The names under throttle_reasons of a state.
 std::vector<std::string> throttle_reasons_in(const nlohmann::json& state);
 /// Does one of these names mean that clocks are lower under load than they would be?

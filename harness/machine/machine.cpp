@@ -31,6 +31,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
 #include "harness/support/granted.h"
+#include "harness/support/hash.h"
 #include "harness/support/machine_process.h"
 #include "harness/support/memory_left.h"
 #include "harness/support/or_null.h"
@@ -555,12 +556,6 @@ void lower_to(std::optional<double>& limit, std::optional<double> other) {
   if (other && (!limit || *other < *limit)) limit = other;
 }
 
-std::uint64_t fnv1a(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
-
 }  // namespace
 
 std::vector<CgroupFolder> cgroup_folders(const std::string& root) {
@@ -842,7 +837,8 @@ std::string fingerprint_hash(const nlohmann::json& fingerprint) {
     }
   }
   stable.erase("floating_point");  // a state of the asking thread
-  return formatted("%016llx", static_cast<unsigned long long>(fnv1a(stable.dump())));
+  const std::string text = stable.dump();
+  return fnv1a_hex(text.data(), text.size());
 }
 
 }  // namespace kmeans

@@ -24,6 +24,7 @@
 #include "harness/machine/kernel_files.h"
 #include "harness/machine/machine.h"
 #include "harness/support/formatted.h"
+#include "harness/support/json_member.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/or_null.h"
 #include "harness/support/process.h"
@@ -631,11 +632,11 @@ std::vector<std::string> activity_doubts(const std::vector<json>& activities) {
   Worst quota;
   double heat = 0;
   for (const auto& activity : activities) {
-    const double seconds = detail::number_in(activity, "seconds").value_or(0);
+    const double seconds = number_in(activity, "seconds").value_or(0);
     if (seconds <= 0) continue;
-    const double threads = detail::number_in(activity, "threads").value_or(1);
-    const double cpus = detail::number_in(activity, "cpus").value_or(1);
-    const double foreign = detail::number_in(activity, "others_cpus").value_or(0);
+    const double threads = number_in(activity, "threads").value_or(1);
+    const double cpus = number_in(activity, "cpus").value_or(1);
+    const double foreign = number_in(activity, "others_cpus").value_or(0);
     // Work on CPUs that the cell leaves free takes none away from it.
     const double excess = foreign + std::min(threads, cpus) - cpus;
     if (seconds >= kShortestMetered && excess > foreign_limit(static_cast<std::size_t>(cpus))) {
@@ -643,21 +644,21 @@ std::vector<std::string> activity_doubts(const std::vector<json>& activities) {
                                     "%.0f %s",
                                     foreign, cpus, threads, threads == 1 ? "thread" : "threads"));
     }
-    const double share = detail::number_in(activity, "stolen_share").value_or(0);
+    const double share = number_in(activity, "stolen_share").value_or(0);
     if (share > kStolen &&
-        detail::number_in(activity, "stolen_seconds").value_or(0) >= kLeastStolenSeconds) {
+        number_in(activity, "stolen_seconds").value_or(0) >= kLeastStolenSeconds) {
       stolen.take(share, formatted("the host of this virtual machine withheld %.0f %% of the "
                                    "processor time that was wanted",
                                    100 * share));
     }
-    const double stops = detail::number_in(activity, "quota_throttles").value_or(0);
-    const double stopped = detail::number_in(activity, "quota_seconds").value_or(seconds);
+    const double stops = number_in(activity, "quota_throttles").value_or(0);
+    const double stopped = number_in(activity, "quota_seconds").value_or(seconds);
     if (stops > 0 && stopped >= kQuotaStop * seconds) {
       quota.take(stops, formatted("the control group's CPU quota was used up %.0f times while it "
                                   "ran",
                                   stops));
     }
-    heat += detail::number_in(activity, "heat_throttles").value_or(0);
+    heat += number_in(activity, "heat_throttles").value_or(0);
   }
   std::vector<std::string> sentences;
   for (const Worst* worst : {&others, &stolen, &quota}) {
@@ -805,7 +806,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
     add(list, "gpu", State::unknown, "the driver's management library tells nothing of the GPU");
     return list;
   }
-  if (const auto others = detail::number_in(state, "other_processes")) {
+  if (const auto others = number_in(state, "other_processes")) {
     add(list, "gpu_processes", judged(*others > 0),
         *others > 0 ? counted(static_cast<std::int64_t>(*others), "other process has",
                               "other processes have") +
@@ -815,7 +816,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
     add(list, "gpu_processes", State::unknown,
         std::string(kNotTold) + ", as in a container; gpu_use may show them");
   }
-  if (const auto use = detail::number_in(state, "utilisation_percent")) {
+  if (const auto use = number_in(state, "utilisation_percent")) {
     const bool busy = *use >= kGpuBusyPercent;
     add(list, "gpu_use", judged(busy),
         formatted("busy for %.0f %% of the last second", *use) +
@@ -824,8 +825,8 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
     add(list, "gpu_use", State::unknown, kNotTold);
   }
   check_gpu_clocks(state, list);
-  const auto limit = detail::number_in(state, "power_limit_watts");
-  const auto usual = detail::number_in(settings, "default_power_limit_watts");
+  const auto limit = number_in(state, "power_limit_watts");
+  const auto usual = number_in(settings, "default_power_limit_watts");
   if (limit && usual && *usual > 0) {
     const bool low = *limit < kFullPower * *usual;
     add(list, "gpu_power_limit", judged(low),
@@ -834,8 +835,8 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
   } else {
     add(list, "gpu_power_limit", State::unknown, kNotTold);
   }
-  const auto temperature = detail::number_in(state, "temperature_celsius");
-  const auto slowdown = detail::number_in(settings, "slowdown_celsius");
+  const auto temperature = number_in(state, "temperature_celsius");
+  const auto slowdown = number_in(settings, "slowdown_celsius");
   if (temperature && slowdown) {
     const bool hot = *temperature > *slowdown - kGpuMarginCelsius;
     add(list, "gpu_temperature", judged(hot),
@@ -847,7 +848,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
                           "the driver does not tell at which it slows down"
                     : std::string(kNotTold));
   }
-  if (const auto errors = detail::number_in(state, "ecc_uncorrected")) {
+  if (const auto errors = number_in(state, "ecc_uncorrected")) {
     add(list, "gpu_ecc", judged(*errors > 0),
         *errors > 0 ? counted(static_cast<std::int64_t>(*errors), "uncorrectable memory error",
                               "uncorrectable memory errors") +
@@ -856,7 +857,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
   } else {
     add(list, "gpu_ecc", State::unknown, kNotTold);
   }
-  if (const auto persistence = detail::number_in(settings, "persistence_mode")) {
+  if (const auto persistence = number_in(settings, "persistence_mode")) {
     add(list, "gpu_persistence", judged(*persistence == 0),
         *persistence == 0 ? "off: the driver may unload between processes, and start-up is slow; "
                             "'nvidia-smi --persistence-mode=1' keeps it"

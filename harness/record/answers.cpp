@@ -4,18 +4,14 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "harness/support/json_member.h"
+
 namespace kmeans {
 namespace {
 
 using nlohmann::json;
 
 constexpr std::size_t kEnoughDifferences = 2;  // of a trace: later ones follow from them
-
-json member(const json& value, const char* key) {
-  if (!value.is_object()) return nullptr;
-  const auto found = value.find(key);
-  return found == value.end() ? json(nullptr) : *found;
-}
 
 /// The first value in which an iteration differs. Traces may be kept without centroids.
 void add_iteration(std::size_t i, const json& before, const json& after,

@@ -4,21 +4,15 @@
 #include <algorithm>
 
 #include "harness/record/measures.h"
+#include "harness/support/json_member.h"
 
 namespace kmeans {
 namespace {
 
 using nlohmann::json;
 
-json part(const json& object, const char* key) {
-  return object.is_object() && object.contains(key) ? object.at(key) : json();
-}
-
 /// 0 where there is no such number.
-double number(const json& object, const char* key) {
-  const json found = part(object, key);
-  return found.is_number() ? found.get<double>() : 0;
-}
+double number(const json& object, const char* key) { return number_in(object, key).value_or(0); }
 
 double point_bytes(const Shape& shape) {
   const Sizes sizes(shape);
@@ -32,7 +26,7 @@ struct Bandwidth {
 
 Bandwidth gpu_bandwidth(const json& ceilings, const Shape& shape) {
   // The array that the cache's bandwidth is measured on is half as large as the cache.
-  const double cache = 2 * number(part(part(ceilings, "details"), "bytes"), "l2");
+  const double cache = 2 * number(member(member(ceilings, "details"), "bytes"), "l2");
   const double cached = number(ceilings, "read_gbytes_per_second_l2");
   if (cached > 0 && point_bytes(shape) <= cache) return {cached, true};
   return {number(ceilings, "read_gbytes_per_second"), false};
@@ -49,7 +43,7 @@ double cpu_arithmetic(const json& ceilings, Precision precision, int threads) {
   const bool wide = precision == Precision::f64;
   const char* one = wide ? "f64_one_thread" : "f32_one_thread";
   const char* all = wide ? "f64_all_threads" : "f32_all_threads";
-  return number(part(ceilings, "fma_gflops"), threads == 1 ? one : all);
+  return number(member(ceilings, "fma_gflops"), threads == 1 ? one : all);
 }
 
 }  // namespace
@@ -57,7 +51,7 @@ double cpu_arithmetic(const json& ceilings, Precision precision, int threads) {
 double fastest_of_gpu(const json& ceilings, Precision precision) {
   double fastest = 0;
   for (const char* group : {"fma_gflops", "gemm_gflops"}) {
-    const json rates = part(ceilings, group);
+    const json rates = member(ceilings, group);
     for (const auto& [kind, rate] : rates.items()) {
       if (rate.is_number() && (kind == "f64") == (precision == Precision::f64)) {
         fastest = std::max(fastest, rate.get<double>());
@@ -70,7 +64,7 @@ double fastest_of_gpu(const json& ceilings, Precision precision) {
 std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> cache_bytes,
                                    const Shape& shape, int threads, bool gpu,
                                    const json& streamed) {
-  const json own = gpu ? part(ceilings, "gpu") : ceilings;
+  const json own = gpu ? member(ceilings, "gpu") : ceilings;
   const auto [bandwidth, from_cache] =
       gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
   const double arithmetic =
@@ -85,7 +79,7 @@ std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> c
   if (arithmetic > 0) bound(operations_2nkd(shape) / (arithmetic * 1e9), "arithmetic");
   const double sent = number(streamed, "bytes_per_iteration");
   const double disk = number(streamed, "disk_gbytes_per_second");
-  const double link = number(part(own, "host_to_device_gbytes_per_second"), "pinned");
+  const double link = number(member(own, "host_to_device_gbytes_per_second"), "pinned");
   if (disk > 0) bound(sent / (disk * 1e9), "the disk");
   if (gpu && link > 0) bound(sent / (link * 1e9), "the link to the GPU");
   if (gpu) bound(number(own, "grid_barrier_seconds"), "a grid barrier");

@@ -60,8 +60,9 @@ struct RunSettings {
   bool resume = false;
   bool force = false;
   bool keep_environment = false;
-  bool turns =
-      false;  ///< Processes one by one, as standard input asks (harness/compare/interleave.h).
+  /// Not empty: processes one by one, as standard input asks (harness/compare/interleave.h), in a session
+  /// of this name.
+  std::string turns;
   /// Says before every process what is measured next, in place of rounds; empty: rounds. Cells get as
   /// many processes as it asks for, and no stage times, which cost another repetition.
   Chooser choose{};

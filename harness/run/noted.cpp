@@ -14,6 +14,7 @@
 #include "harness/record/measures.h"
 #include "harness/record/statistics.h"
 #include "harness/support/formatted.h"
+#include "harness/support/json_member.h"
 
 namespace kmeans {
 namespace {
@@ -34,15 +35,11 @@ constexpr double kClockTolerance = 0.10;
 constexpr double kLongStepSeconds = 5e-3;
 constexpr std::size_t kFewestForSpread = 3;
 
-double number_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
-}
-
 double largest_number(const json& object, const std::vector<const char*>& keys) {
   double largest = std::nan("");
   if (!object.is_object()) return largest;
-  for (const char* key : keys) largest = std::fmax(largest, number_at(object, key));
+  for (const char* key : keys)
+    largest = std::fmax(largest, number_in(object, key).value_or(std::nan("")));
   return largest;
 }
 

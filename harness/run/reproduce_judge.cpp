@@ -114,12 +114,6 @@ bool is_variant(const std::string& name) {
   return find_variant(name) != nullptr || missing_backend_of(name) != nullptr;
 }
 
-json member(const json& value, const char* key) {
-  if (!value.is_object()) return nullptr;
-  const auto found = value.find(key);
-  return found == value.end() ? json(nullptr) : *found;
-}
-
 std::string text_of(const json& value) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }

@@ -17,11 +17,10 @@
 #include "harness/run/reproduce.h"
 #include "harness/run/sweep.h"
 #include "harness/run/workers.h"
+#include "harness/support/json_member.h"
 
 namespace kmeans::reproduce_parts {
 
-/// Null where there is none.
-nlohmann::json member(const nlohmann::json& value, const char* key);
 /// Empty for what is not a text.
 std::string text_of(const nlohmann::json& value);
 std::string was_and_is(const std::string& what, const nlohmann::json& recorded,

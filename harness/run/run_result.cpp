@@ -92,7 +92,7 @@ json context_of(const RunTold& told, bool ended) {
   }
   const auto changes =
       worker_environment(told.environment, told.settings.threads, told.settings.keep_environment);
-  return {
+  json context{
       {"suite",
        {{"version", build.version},
         {"git_commit", build.git_commit},
@@ -117,6 +117,8 @@ json context_of(const RunTold& told, bool ended) {
       {"seeds",
        {{"order", told.settings.order_seed}, {"data", data_seeds}, {"init", told.experiment.init}}},
       {"run_order", told.journal.run_order}};
+  if (!told.settings.turns.empty()) context["turns"] = valid_utf8(told.settings.turns);
+  return context;
 }
 
 }  // namespace

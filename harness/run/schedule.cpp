@@ -221,7 +221,7 @@ void measure_chosen(RunState& run, Measuring& measuring) {
 
 bool measure_cells(RunState& run, Measuring& measuring) {
   const RunSettings& settings = run.asked().settings;
-  if (settings.turns) return take_turns(run, measuring);
+  if (!settings.turns.empty()) return take_turns(run, measuring);
   if (settings.choose) {
     measure_chosen(run, measuring);
   } else {

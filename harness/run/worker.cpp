@@ -16,6 +16,7 @@
 #include "harness/run/timed_checks.h"
 #include "harness/support/formatted.h"
 #include "harness/support/granted.h"
+#include "harness/support/hash.h"
 #include "harness/support/json_file.h"
 #include "harness/support/memory_left.h"
 #include "harness/support/process.h"

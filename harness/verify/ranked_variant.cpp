@@ -14,6 +14,7 @@
 #include "datasets/points.h"
 #include "harness/exact_step.h"
 #include "harness/support/errors.h"
+#include "harness/support/hash.h"
 #include "harness/support/memory_left.h"
 #include "harness/support/parallel.h"
 #include "harness/support/precision.h"

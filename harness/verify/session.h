@@ -13,6 +13,7 @@
 
 #include "datasets/points.h"
 #include "harness/machine/gpu.h"
+#include "harness/support/hash.h"
 #include "harness/variants/registry.h"
 #include "harness/verify/ranked_variant.h"
 #include "harness/verify/verify.h"

@@ -1150,16 +1150,6 @@ Quality quality_of(const T* points, const T* centroids, const std::int32_t* labe
   return quality;
 }
 
-std::string fnv1a_hex(const void* data, std::size_t bytes) {
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  const auto* byte = static_cast<const unsigned char*>(data);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    hash ^= byte[i];
-    hash *= 0x100000001B3u;
-  }
-  return formatted("%016llx", static_cast<unsigned long long>(hash));
-}
-
 template Certificate certify_step<float>(const Traits&, const StepEvidence<float>&,
                                          const VerifyOptions&);
 template Certificate certify_step<double>(const Traits&, const StepEvidence<double>&,

@@ -145,7 +145,4 @@ template <class T>
 Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
                    const Shape& shape, int threads);
 
-/// 64-bit FNV-1a as 16 hexadecimal digits.
-std::string fnv1a_hex(const void* data, std::size_t bytes);
-
 }  // namespace kmeans

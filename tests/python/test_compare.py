@@ -309,7 +309,7 @@ def test_programs_that_take_no_turns_are_refused(tmp_path: Path, tiny: Path) -> 
     old = script(tmp_path / "old", "echo 'The following argument was not expected: --turns' >&2")
     assert "it knows no --turns" in refused(old)
     other = script(tmp_path / "other", """echo '{"turns": 99, "cells": []}'; read line""")
-    assert "takes turns by version 99, this program by 1" in refused(other)
+    assert "takes turns by version 99, this program by 2" in refused(other)
     silent = script(tmp_path / "silent", "echo hello")
     assert "does not take turns" in refused(silent)
     assert "there is no program" in refused(tmp_path / "nothing")

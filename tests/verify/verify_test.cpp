@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/exact_step.h"
+#include "harness/support/hash.h"
 #include "harness/verify/battery.h"
 #include "harness/verify/session.h"
 
