@@ -124,7 +124,7 @@ def other_schema(result: dict) -> None:
         (lost, "--gate --allow-missing", 0, "not in new"),
         (other_processor, "", 2, "--cross-hardware"),
         (other_processor, "--cross-hardware --gate", 0, "Another CPU"),
-        (other_schema, "", 2, "schema version 7, this program reads versions 1 to 2"),
+        (other_schema, "", 2, "schema version 7, this program reads version 2"),
         (slower(0.01), "--effect much", 2, "give a share such as 5%"),
         (slower(0.01), "--effect 0", 2, "above 0"),
         (slower(0.01), "--effect nan", 2, "give a share"),
