@@ -2,7 +2,7 @@
 # Writes OUTPUT with the commit of SOURCE_DIR, and whether the tree differs from it. The build compiles
 # what lies in its folders (KmeansBackend.cmake), and the program loads what lies there, so a file that
 # the commit does not know makes the tree another one just as a changed file does. Files that git
-# ignores do not count. A copy of the tree without its .git, or beside that of another commit, may
+# ignores do not count. A copy of the tree without its .git, or next to that of another commit, may
 # carry a file .source-manifest (tools/source_manifest.sh): the commit, then a SHA-256 sum and path of
 # every tracked file. The sums are checked here, and the folders are searched for files that it does
 # not name, so that a copy that was changed since does not pass for the commit.

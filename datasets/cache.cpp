@@ -66,7 +66,7 @@ std::optional<MatrixLayout> plain_layout(const FileBytes& file, ScalarType scala
   return plain ? std::optional(layout) : std::nullopt;
 }
 
-/// What only the making of an entry tells.
+/// What only the making of an entry shows.
 struct Made {
   std::int64_t points_dropped = 0;
   std::vector<std::string> notes{};

@@ -313,7 +313,7 @@ Format format_by_content(const FileBytes& file) {
   return {line.find(':') != std::string_view::npos ? FileFormat::libsvm : FileFormat::csv};
 }
 
-// The name also tells fbin's relatives apart when the format is given.
+// The name also distinguishes fbin's relatives when the format is given.
 Format decide_format(const FileBytes& file, FileFormat asked) {
   if (asked == FileFormat::automatic) {
     const auto named = format_by_name(file);
@@ -412,7 +412,7 @@ bool is_rounded_integer(std::string_view text, double value) {
     return std::string(room.data(), end);
   };
   if (written(std::chars_format::fixed, 0) == text) return false;
-  // The fewest digits that tell it from its neighbours, and zeros.
+  // The fewest digits that distinguish it from its neighbours, and zeros.
   std::string fewest = written(std::chars_format::scientific);
   fewest.resize(fewest.find('e'));
   std::erase(fewest, '.');

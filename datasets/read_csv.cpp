@@ -387,7 +387,7 @@ class CsvReader {
 
   template <class T>
   Points parse(std::string_view text) const {
-    // Ranges of whole lines; the lines before a range tell where its first row goes.
+    // Ranges of whole lines; the lines before a range say where its first row goes.
     std::vector<std::string_view> ranges;
     for (std::string_view rest = text; !rest.empty();) {
       auto length = std::min(rest.size(), static_cast<std::size_t>(kBytesPerRange));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the ranks of one clustering tell each other. A rank holds a contiguous part of the points (Shard,
+// What the ranks of one clustering exchange. A rank holds a contiguous part of the points (Shard,
 // harness/variant.h); what it needs of the others are sums of integers, which do not depend on their
 // order. So labels and centroids have the same bits for every number of ranks (docs/scaling.md).
 //
@@ -85,7 +85,7 @@ class Communicator {
   }
 };
 
-/// What the GPUs of one clustering tell each other, each of which holds a part of the points: the calls
+/// What the GPUs of one clustering exchange, each of which holds a part of the points: the calls
 /// that an iteration makes, on addresses of the rank's own GPU. They are enqueued on `stream`, a
 /// cudaStream_t, in the same order on every rank, and wait for nothing; a graph may record them.
 class DeviceCommunicator {
@@ -109,7 +109,7 @@ class DeviceCommunicator {
   [[nodiscard]] virtual bool muted() const { return false; }
 };
 
-/// One rank alone: nobody to tell.
+/// One rank alone: nobody to exchange with.
 class SingleRank final : public Communicator {
  public:
   [[nodiscard]] int rank() const override { return 0; }

@@ -33,7 +33,7 @@ struct StudyOutput {
   std::vector<nlohmann::json> rows;
   /// One flat object: the few numbers that answer the question, by name.
   nlohmann::json findings = nlohmann::json::object();
-  /// What a reader has to know beside them: arithmetics left out here and why, for example.
+  /// What else a reader has to know: arithmetics left out here and why, for example.
   std::vector<std::string> notes;
   /// Keys of the rows that differ from run to run: times, and ratios to a library's answer. Where a row
   /// names a `library`, all of its values are that library's.

@@ -293,7 +293,7 @@ struct Factory {
   std::function<std::unique_ptr<Variant<double>>(Precision)> make_double;
 };
 
-/// Adds a variant to the registry. `file` tells the backend: the folder under implementations/.
+/// Adds a variant to the registry. `file` says which backend: the folder under implementations/.
 /// Ends the program with a message if the name is taken or malformed.
 bool register_variant(Traits traits, Factory factory, const char* file);
 

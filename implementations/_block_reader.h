@@ -89,7 +89,7 @@ class BlockReader {
     for (int reader = 0; reader < readers_; ++reader) threads_.emplace_back([this] { read_on(); });
   }
 
-  /// The next block's rows, until release(); null after a failure, which finish() tells.
+  /// The next block's rows, until release(); null after a failure, which finish() reports.
   const float* next() {
     const std::int64_t block = taken_++;
     Buffer& buffer = buffer_of(block);

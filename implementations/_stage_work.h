@@ -32,7 +32,7 @@ namespace {
 
 /// Labelling point by point and comparing each label with its predecessor, then the update.
 [[maybe_unused]] inline std::vector<StageWork> label_and_update_work(const Sizes& s) {
-  // Every point beside every centroid, old and new labels.
+  // Every point for every centroid, old and new labels.
   const double distances = 2 * s.scalar * s.n * s.d * s.k;
   return {assign_work(s, {.read_bytes = distances + 4 * s.n, .written_bytes = 4 * s.n}),
           update_work(s, update_traffic(s))};

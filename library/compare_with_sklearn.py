@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole calls of kmeans_exact.lloyd beside scikit-learn's fit: same points, start and iterations.
+"""Whole calls of kmeans_exact.lloyd next to scikit-learn's fit: same points, start and iterations.
 
     library/compare_with_sklearn.py [--runs 3] [--iterations 10] [--threads N] [--json FILE]
 
@@ -50,7 +50,7 @@ def timed(call: Callable[[], int]) -> tuple[float, int]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="kmeans_exact beside scikit-learn")
+    parser = argparse.ArgumentParser(description="kmeans_exact next to scikit-learn")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=10)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))

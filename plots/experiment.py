@@ -95,7 +95,7 @@ def _reason(error: Any) -> Fault:
             (key, one) for key, needs in rule.items() if key in value for one in needs
             if one not in value
         )  # fmt: skip
-        return Fault(path, f"{key!r} needs {needed!r} beside it")
+        return Fault(path, f"{key!r} needs {needed!r} next to it")
     found = _alternatives(error) if error.validator == "anyOf" else None
     return found or Fault(path, error.message[:300])
 

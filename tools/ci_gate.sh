@@ -7,7 +7,7 @@
 # now, and count only if they are slower again; a changed answer or a missing cell gets no second
 # chance. OUT gets comparison and Markdown, which also goes to the step summary of GitHub.
 #
-#   WARN_ONLY=1   slower and undecided cells are told, and do not fail
+#   WARN_ONLY=1   slower and undecided cells are reported, and do not fail
 #   SCALE, ONLY   those of the run (default quick, everything)
 #   COMPARE_ARGS  further options of compare, such as --effect 10%
 #   BUILD         the build folder
@@ -49,7 +49,7 @@ compare compared "$base" "$new" ${ONLY:+--only "$ONLY"} ${more[@]+"${more[@]}"}
 status=$?
 publish compared 'Comparison'
 if [ $status -eq 6 ]; then
-  echo 'ci_gate: undecided: not every cell could be told; measure in turns (compare --run), or longer'
+  echo 'ci_gate: undecided: not every cell is decided; measure in turns (compare --run), or longer'
   if [ "${WARN_ONLY:-}" = 1 ]; then
     echo '::warning title=kmeans-bench::the gate is undecided'
     exit 0
@@ -101,6 +101,6 @@ publish compared-again 'Slower cells, measured again'
 case $status in
   0) echo 'ci_gate: passed: none was slower both times' ;;
   1) echo 'ci_gate: failed: slower both times' ;;
-  6) echo 'ci_gate: undecided: slower once, and the second time could not tell' ;;
+  6) echo 'ci_gate: undecided: slower once, and the second time decided nothing' ;;
 esac
 exit $status

@@ -54,7 +54,7 @@ folder=$new
 [ -d "$new" ] || folder=$(dirname "$new")
 out=${OUT:-$folder/compare-$name}
 
-# Beside the folder to write to, so that moving is renaming, and as an absolute path, which the
+# Next to the folder to write to, so that moving is renaming, and as an absolute path, which the
 # program shortens where it names its file.
 beside=$(dirname "$out")
 while [ ! -d "$beside" ] && [ ! -e "$beside" ]; do beside=$(dirname "$beside"); done

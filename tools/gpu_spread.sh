@@ -9,7 +9,7 @@
 #
 # A lane for each GPU takes one part after the other (`kmeans-bench run --shard`), in the order of
 # the arguments; 'tests' among them runs all conformance tests. Parts that were broken off are
-# resumed by another `start`. The machine's limits are measured first, with nothing beside them.
+# resumed by another `start`. The machine's limits are measured first, with nothing next to them.
 # A program built with local changes is refused, since its results would not name their source;
 # LOCAL_CHANGES=1 measures all the same. BUILD names the build (build), WORK the folder of the parts
 # (build/spread), RUN_OPTIONS options of the runs. Lanes share the host's memory, and CPU rows with

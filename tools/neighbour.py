@@ -2,7 +2,7 @@
 """A neighbour who can be had again: burns one core half of the time, in bursts from a seed.
 
 Bursts and pauses are drawn alike, log-uniform from 20 ms to 5 s: from a timer's work to a
-compiler's. Ends when it is told to (SIGTERM, Ctrl-C) or after --seconds, and says what it did.
+compiler's. Ends when it is asked to (SIGTERM, Ctrl-C) or after --seconds, and says what it did.
 """
 
 from __future__ import annotations

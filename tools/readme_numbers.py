@@ -322,7 +322,7 @@ def _rows_of_source(names: Sequence[str], rows: Sequence[list[str]]) -> list[lis
 
 
 def numbers(machines: Machines, block: dict[str, Any]) -> str:
-    """Published numbers beside ours, both as plots/published.py forms them."""
+    """Published numbers next to ours, both as plots/published.py forms them."""
     rows, used = [], []
     for row in block["rows"]:
         entry = _chosen(machines, row)
@@ -440,7 +440,7 @@ def picture(_: Machines, block: dict[str, Any]) -> str:
 
 
 def findings(machines: Machines, block: dict[str, Any]) -> str:
-    """Three sentences: exact beside a baseline, exact beside the limit, claims of the sources."""
+    """Three sentences: exact next to a baseline, exact next to the limit, claims of the sources."""
     parts = [_against_baseline, _beside_the_limit, _of_the_sources]
     return "".join(f"- {part(machines, block)}\n" for part in parts)
 

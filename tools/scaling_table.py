@@ -48,7 +48,7 @@ def _shapes(times: Times) -> list[tuple[int, int, int]]:
 
 def measured_rows(times: Times, *, weak: bool) -> list[str]:
     """Milliseconds on one, two and four GPUs, of the same points or of n on each GPU, and
-    efficiencies beside the model's."""
+    efficiencies next to the model's."""
     modelled = model.weak_efficiency if weak else model.strong_efficiency
     rows = []
     for n, d, k in _shapes(times):

@@ -6,9 +6,9 @@
 # cells are called different, or slower cells are not found, too often.
 #   EXPERIMENT a file of experiments/selftest, without its ending (default: calibration; for the CUDA
 #              variants: calibration-gpu)
-#   OUT        folder of the results (default: selftest in the build folder); made anew
+#   OUT        folder of the results (default: selftest in the build folder); replaced
 #   MINUTES    of each of the three comparisons, at most (default: 10)
-#   NEIGHBOUR  1: a neighbour burns a core half of the time beside them (tools/neighbour.py)
+#   NEIGHBOUR  1: a neighbour burns a core half of the time next to them (tools/neighbour.py)
 #   ONLY       regular expression: only these cells, then without the least number of cells
 #   BUILD      the build folder
 set -euo pipefail

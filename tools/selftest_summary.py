@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument(
         "--gates", type=int, nargs=2, default=[1, 1], help="exit status of the gate, 10 and 30 %%"
     )
-    parser.add_argument("--neighbour", action="store_true", help="one was beside it")
+    parser.add_argument("--neighbour", action="store_true", help="one was running next to it")
     parser.add_argument("--part", action="store_true", help="only some cells were measured")
     arguments = parser.parse_args()
     if arguments.keys:

@@ -110,7 +110,7 @@ have_browser() {
 # As tests/python/test_export.py looks for it.
 have_compare_py() { [ -f "${COMPARE_PY:-/usr/share/benchmark/compare.py}" ]; }
 
-# Sanitizers and libFuzzer; what tells the thread sanitizer about OpenMP.
+# Sanitizers and libFuzzer; what informs the thread sanitizer about OpenMP.
 have_clang_runtimes() {
   has_tool clang++ && compgen -G "$(clang++ -print-resource-dir)/lib/*/libclang_rt.fuzzer*" >/dev/null
 }

@@ -4,7 +4,7 @@
 //            of its blocks are idle, and how many points does a thread get at most?
 // Method:    b blocks of t threads walk through n points, t b at a time: from the printed first
 //            index, and from t block.id + thread.id. Idle blocks and points a thread are counted on
-//            the latter and set beside what the text says of them
+//            the latter and compared with what the text says of them
 // Source:    zechner2009, section V-B
 #include "experiments/studies/_common.h"
 

@@ -4,7 +4,7 @@
 //            instead of staying where it is?
 // Method:    many small sets of blobs, near the origin and away from it. First centroids are points
 //            drawn with replacement, as the listings in NumPy and C++ draw them: where one is drawn
-//            twice, ties leave a cluster empty. Beside it, points drawn without replacement.
+//            twice, ties leave a cluster empty. Next to it, points drawn without replacement.
 //            Lloyd's algorithm to its end with each of three rules
 // Source:    goldsborough2017, plain C++, NumPy and CUDA (origin); minnaar2019, zhihu2023 CPU
 //            (NaN); zhihu2023 GPU (origin)

@@ -11,7 +11,7 @@
 //            change below the threshold. `cpu` with one float is the article's CPU program, a `gpu`
 //            with two steps is its GPU program. There the means are added atomically, in no order
 //            that anybody knows: tried are the points' order, windows of points in an order that a
-//            seed shuffles anew in each iteration, and exact sums that are rounded once. The
+//            seed shuffles again in each iteration, and exact sums that are rounded once. The
 //            printed losses and final centroids, if given, are held against each iteration's
 // Source:    zhihu2023, sections 3.3 to 3.5, 3.7 and 4.2 to 4.5; threshold and most iterations:
 //            appendix

@@ -6,7 +6,7 @@
 // How:       Lloyd's algorithm from the same first centroids in each arithmetic (_precision.h),
 //            beside the exact step (docs/exact-step.md). Only the distances differ: sums and means
 //            are the exact step's, so that nothing else moves a centroid. Variants that take these
-//            precisions run beside their emulation, with their own sums, where they can run
+//            precisions run next to their emulation, with their own sums, where they can run
 // Rows:      docs/precision.md
 // Source:    zechner2009, sections VI and VII
 #include "experiments/studies/_precision.h"
@@ -381,7 +381,7 @@ class Registered final : public Walker {
   std::unique_ptr<Session<T>> session_;
 };
 
-/// A variant to run beside an emulation.
+/// A variant to run next to an emulation.
 struct Companion {
   std::string variant;
   Precision precision = Precision::f32;
@@ -733,7 +733,7 @@ struct Part {
   }
 };
 
-/// What the source left open: the multiply-add beside float32 without one, at its worst over the
+/// What the source left open: the multiply-add against float32 without one, at its worst over the
 /// sizes and offsets, after all iterations.
 json findings_of(const std::vector<json>& rows) {
   json findings = json::object();

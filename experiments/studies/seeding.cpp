@@ -5,7 +5,7 @@
 //            Lloyd's algorithm has left, and the inertia where it ends
 // Method:    each way over several seeds: the suite's own by their --init name, those of libraries
 //            by datasets/choose_centroids.py. Lloyd's iterations by an exact engine until no label
-//            changes, so that nothing but the start tells the ways apart; inertia in float64
+//            changes, so that nothing but the start distinguishes the ways; inertia in float64
 // Time:      the call alone, points in memory, after one on a small array; a library's in a process
 //            of its own, by its own clock
 #include <algorithm>

@@ -179,7 +179,7 @@ void print_back_test(const std::vector<AdviceSeries>& series) {
           static_cast<double>(std::max<std::size_t>(1, test.groups)));
 }
 
-/// When a run began, "" where that is not told.
+/// When a run began, "" where that is not known.
 std::string started(const ResultFile& file) {
   const json when = file.context.value("started", json());
   return when.is_string() ? when.get<std::string>() : "";

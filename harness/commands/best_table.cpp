@@ -24,7 +24,7 @@ namespace {
 
 using nlohmann::json;
 
-// Iterations that `fit` makes at the most, unless told otherwise.
+// Iterations that `fit` makes at the most by default.
 constexpr double kLongestCall = 300;
 // Of one reason; `list` has all.
 constexpr std::size_t kNamesOfReason = 4;

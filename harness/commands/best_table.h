@@ -33,7 +33,7 @@ struct BestTable {
       winner;  ///< Of the exact ones, else of the certified, else of the rest.
 };
 
-/// What the result file does not tell.
+/// What the result file does not hold.
 struct BestAsked {
   std::int64_t call = 10;               ///< Iterations of the whole call that is ranked.
   std::optional<double> cache_bytes{};  ///< Of the processor's last-level cache.

@@ -78,7 +78,7 @@ std::string stand_in(const BundledVariant& variant) {
   if (variant.plugin_sha256.empty()) return "";
   for (const auto& [key, value] : plugin_info(variant.name)) {
     if (key != "plugin sha256" || value == variant.plugin_sha256) continue;
-    // Compiled anew, or changed: its answers are checked either way.
+    // Recompiled, or changed: its answers are checked either way.
     std::printf("%-26s another file than the one that was measured\n", variant.name.c_str());
   }
   return "";

@@ -230,7 +230,7 @@ int compare_files(const CompareOptions& options) {
     }
     base_place = (std::filesystem::path(options.out) / "base").string();
     new_place = (std::filesystem::path(options.out) / "new").string();
-    // What both were told to leave out is in neither.
+    // What both were asked to leave out is in neither.
     settings.only.reset();
   }
   const auto base = load_results(base_place);
@@ -319,7 +319,7 @@ void add_compare_command(CLI::App& app, Action& action) {
                    "Share of false alarms among the findings, on average")
       ->capture_default_str();
   command->add_flag("--steady-clock", options->steady_clock,
-                    "Times relative to a fixed computation beside them: a clock that changed in "
+                    "Times relative to a fixed computation next to them: a clock that changed in "
                     "between is not a difference");
   command->add_flag("--cross-hardware", options->cross_hardware,
                     "Allow other hardware; parallel cells then match without their threads");

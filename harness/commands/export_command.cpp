@@ -31,7 +31,7 @@ void write_out(const std::string& out, const std::string& text) {
     write_file_atomically(out, text);
     return;
   }
-  // A reader that has gone is told by the exit status, not by a signal.
+  // A reader that has gone is reported by the exit status, not by a signal.
   std::signal(SIGPIPE, SIG_IGN);
   const bool written =
       std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
@@ -106,7 +106,7 @@ void add_export_command(CLI::App& app, Action& action) {
       "Regular expression, found in a cell's key, an experiment's name or experiment/key");
   command->footer(
       "Cells that are not ok have no time and are left out, and counted on standard error; csv\n"
-      "keeps them, with status and reason. docs/exports.md tells what each form leaves out.");
+      "keeps them, with status and reason. docs/exports.md says what each form leaves out.");
   command->callback([options, &action] { action = [options] { return run_export(*options); }; });
 }
 

@@ -227,7 +227,7 @@ bool is_command(int argc, char** argv, std::initializer_list<std::string_view> n
   return argc > 1 && std::find(names.begin(), names.end(), argv[1]) != names.end();
 }
 
-/// Commands that measure in processes of their own start the ranks of a cell anew, as many as it says.
+/// Commands that measure in processes of their own start the ranks of a cell themselves, as many as it says.
 int run_once(kmeans::Communicator& ranks, char** argv) {
   if (ranks.rank() == 0) {
     std::fprintf(stderr,
@@ -298,7 +298,7 @@ int kmeans::run_program(int argc, char** argv) {
   // Between two steps they have work of their own for the cores that waiting threads would keep.
   if (is_command(argc, argv, {"fit", "verify"})) wait_briefly(argv);
   open_standard_streams();
-  // A limit on the size of files is then an error of writing, which can be told.
+  // A limit on the size of files is then an error of writing, which can be reported.
   std::signal(SIGXFSZ, SIG_IGN);
   std::signal(SIGBUS, say_that_a_file_was_cut);
   honour_denormals_from_the_start();

@@ -215,7 +215,7 @@ void print_summary(const std::vector<std::pair<std::string, RunSummary>>& summar
   std::fflush(stdout);
 }
 
-/// What the counts of cells that are ok do not tell.
+/// What the counts of cells that are ok do not show.
 void print_doubts(const std::vector<std::pair<std::string, RunSummary>>& summaries) {
   std::size_t unsteady = 0;
   std::size_t noted = 0;

@@ -155,7 +155,7 @@ void decide(const TimePair& pair, const CompareSettings& settings, std::size_t f
   }
   result.verdict = CellVerdict::unclear;
   if (std::min(m, n) < 2) {
-    result.why = by + "; one process on a side tells nothing of how processes differ";
+    result.why = by + "; one process on a side cannot show how processes differ";
   } else if (!result.p_adjusted) {
     result.why = formatted("%s; p cannot be below %.2g with %s", by.c_str(), least_p(pair),
                            processes.c_str());
@@ -1068,7 +1068,7 @@ Comparison compare_results(const std::vector<ResultFile>& base, const std::strin
     differences.add("library behind " + names + ":" + sentence);
   }
   if (settings.steady_clock) {
-    differences.add("times are relative to a fixed computation beside them, as asked for, in " +
+    differences.add("times are relative to a fixed computation next to them, as asked for, in " +
                     counted(at_one_pace, "cell", "cells") + " of " +
                     std::to_string(comparison.cells.size()));
   }

@@ -25,7 +25,7 @@ struct CompareSettings {
   double effect = 0.05;                ///< Smaller relative differences do not matter.
   double confidence = 0.95;            ///< Of the interval of a ratio.
   double false_discovery_rate = 0.05;  ///< Of the corrected test, over all cells.
-  bool steady_clock = false;           ///< Times relative to the pace beside them.
+  bool steady_clock = false;           ///< Times relative to the pace next to them.
   bool cross_hardware = false;         ///< Other hardware is allowed.
   bool allow_missing = false;          ///< Missing cells do not fail the gate.
   bool geometric_mean = false;         ///< Also summarise all ratios in one.
@@ -141,7 +141,7 @@ struct MissingCell {
 struct GateResult {
   GateOutcome outcome = GateOutcome::passed;
   std::vector<std::string> reasons;    ///< Why it failed.
-  std::vector<std::string> undecided;  ///< What could not be told.
+  std::vector<std::string> undecided;  ///< What could not be decided.
   std::vector<std::string> notes;
 };
 

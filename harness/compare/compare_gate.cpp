@@ -204,8 +204,7 @@ class Gate {
                 " slower by a doubtful measurement: " + names(doubtful));
     }
     if (!unclear.empty()) {
-      undecided(counted(unclear.size(), "cell could", "cells could") +
-                " not be told: " + names(unclear));
+      undecided(counted(unclear.size(), "cell is", "cells are") + " undecided: " + names(unclear));
     }
   }
 
@@ -221,7 +220,7 @@ class Gate {
     std::set<std::string> told;
     for (const auto& group : comparison_.groups) {
       if (group.verdict != CellVerdict::slower) continue;
-      // All cells together are slower where some are: that is told once.
+      // All cells together are slower where some are: that is reported once.
       if (group.variant.empty() && (!told.empty() || slower_alone_ > 0)) continue;
       told.insert(group.variant);
       const std::string sentence = formatted("%s take %.4g times as long (corrected p = %.2g)",

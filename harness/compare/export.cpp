@@ -153,7 +153,7 @@ Unfit unfit_for_publication(const std::vector<Chosen>& chosen) {
   return unfit;
 }
 
-// What Google Benchmark tells about machine and run, as far as a result file knows it; facts that
+// What Google Benchmark reports about machine and run, as far as a result file knows it; facts that
 // it does not know are left out.
 json google_context(const std::vector<Chosen>& chosen) {
   std::vector<const ResultFile*> files;

@@ -37,7 +37,7 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-// Fewer cannot tell anything, by any of the tests.
+// Fewer cannot show anything, by any of the tests.
 constexpr int kFirstRounds = 5;
 constexpr double kLooksGrow = 1.4;
 // The most that `run --processes` takes.
@@ -186,7 +186,7 @@ class Side {
     while (written < text.size()) {
       const auto count = ::write(to_, text.data() + written, text.size() - written);
       if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return;  // it is gone, which the answer tells
+      if (count <= 0) return;  // it is gone, which the answer shows
       written += static_cast<std::size_t>(count);
     }
   }
@@ -320,7 +320,7 @@ class Session {
   }
 
   /// What was broken off between the two processes of a pair left one side behind; the processes
-  /// to come have to stand beside their partners.
+  /// to come have to stand next to their partners.
   bool catch_up() {
     for (const auto& cell : cells_) {
       while (wants_more(cell)) {

@@ -99,7 +99,7 @@ json machine_json(const MachineResults& machine) {
           {"files", files}};
 }
 
-/// Machines go by their GPU, else by their processor, where that tells them apart.
+/// Machines go by their GPU, else by their processor, where that distinguishes them.
 void name_machines(std::vector<json>& machines) {
   const auto try_names = [&](const auto& name_of) {
     std::set<std::string> names;
@@ -372,8 +372,8 @@ std::string changed_note(const MachinePair& pair) {
 
 std::string unseen_note(const MachinePair& pair) {
   if (pair.commits.first.empty()) return "";
-  return "A variant that changed between the commits with the same stages and bytes cannot be told "
-         "from the machines: the files have no hash of its source. Measure both by one commit "
+  return "A variant that changed between the commits with the same stages and bytes looks like a "
+         "change of machine: the files have no hash of its source. Measure both by one commit "
          "(docs/comparing.md)";
 }
 

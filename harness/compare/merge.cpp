@@ -96,7 +96,7 @@ std::map<std::string, json> shared_by_parts(const ResultFile& part, bool waiting
   const json& context = part.context;
   const json environment = member(context, "environment");
   json variables = member(environment, "variables");
-  // Which of several equal GPUs a part took tells nothing: the machine's fingerprint says what they
+  // Which of several equal GPUs a part took says nothing: the machine's fingerprint says what they
   // are, its cells which one ran them.
   if (variables.is_object()) {
     variables.erase("CUDA_VISIBLE_DEVICES");
@@ -327,8 +327,8 @@ std::vector<std::string> unlike_waiting(const std::vector<ResultFile>& parts) {
   for (const auto& part : parts) {
     const json own = waiting_of(part);
     if (own == first) continue;
-    return {"OpenMP threads were told to wait as " + shortly(first) + " in one part and as " +
-            shortly(own) + " in another; no cell has more than one."};
+    return {"OpenMP threads waited as " + shortly(first) + " in one part and as " + shortly(own) +
+            " in another; no cell has more than one."};
   }
   return {};
 }
@@ -423,8 +423,8 @@ Merged merge_results(const std::vector<ResultFile>& parts) {
   Merged merged;
   if (member(first.context.at("suite"), "git_dirty") == json(true)) {
     merged.warnings.emplace_back(
-        "the parts were measured with local changes of the source; that these were the same cannot "
-        "be told");
+        "the parts were measured with local changes of the source; nothing shows that these were "
+        "the same");
   }
   json all_cells = cells.in_order(planned.cells, merged.missing);
   mark_wrong_elsewhere(all_cells);

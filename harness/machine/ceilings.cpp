@@ -539,7 +539,7 @@ json measure_gpu_apart(double effort) {
   constexpr double kTimeoutSeconds = 180;
   auto answer = ask_worker({"--gpu-worker", std::to_string(effort)}, "the GPU", kTimeoutSeconds);
   if (!answer.contains("problem") && !kept_object(answer, "details").is_object()) {
-    return {{"problem", "the process that looks at the GPU told no ceilings"}};
+    return {{"problem", "the GPU probe returned no ceilings"}};
   }
   return answer;
 }
@@ -705,7 +705,7 @@ nlohmann::json measure_ceilings(double effort, bool matrix_product, double secon
     share = std::min(share, blas.value("cpu_share", 1.0));
   } else {
     notes.push_back("no matrix product: " +
-                    blas.value("problem", std::string("OpenBLAS told no rate")));
+                    blas.value("problem", std::string("OpenBLAS gave no rate")));
   }
   if (blas.contains("version") && blas["version"].is_string()) {
     gemm["library"] = "OpenBLAS " + blas["version"].get<std::string>() +

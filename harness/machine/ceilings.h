@@ -27,7 +27,7 @@ namespace kmeans {
 nlohmann::json measure_ceilings(double effort = 1, bool matrix_product = true,
                                 double seconds = std::numeric_limits<double>::infinity());
 
-/// The `context.ceilings` of a result file: the same, and `gpu`, what measure_gpu_ceilings() tells
+/// The `context.ceilings` of a result file: the same, and `gpu`, what measure_gpu_ceilings() returns
 /// of the GPU in use, or null. Both are kept in <cache_root()>/machine/ for this fingerprint and
 /// build, and the latter for the GPU and its driver; measured again when forced or when any of
 /// these has changed, or when what is kept is damaged or beyond reason (harness/machine/kept_ceilings.h). A
@@ -55,7 +55,7 @@ nlohmann::json openblas_info();
 /// What the fresh process does. MODE is "info" or "gemm"; prints one JSON object.
 int run_openblas_worker(const std::string& mode);
 
-/// Prints what measure_gpu_ceilings() tells, or {"problem": "..."}.
+/// Prints what measure_gpu_ceilings() returns, or {"problem": "..."}.
 int run_gpu_worker(double effort);
 
 namespace detail {

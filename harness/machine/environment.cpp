@@ -91,7 +91,7 @@ bool is_recorded(std::string_view name) {
       });
 }
 
-/// "/home/somebody/lib/x.so:/usr/y.so" -> "x.so:y.so": a path can tell a user's or project's name.
+/// "/home/somebody/lib/x.so:/usr/y.so" -> "x.so:y.so": a path can reveal a user's or project's name.
 std::string without_folders(std::string_view value) {
   std::string result;
   std::size_t begin = 0;
@@ -246,7 +246,7 @@ Judgement judge(std::string_view name, std::string_view value, int usable) {
   }
   if (name == "CUDA_CACHE_DISABLE") {
     if (is_off(value)) return {};
-    return {"compiles kernels anew in every process", false};
+    return {"recompiles kernels in every process", false};
   }
   if (name == "NVIDIA_TF32_OVERRIDE" || name == "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE") {
     return {"decides over TensorFloat-32 in place of the program, which changes results and speed",

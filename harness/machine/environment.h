@@ -31,8 +31,8 @@ std::string suitable_waiting(const EnvironmentReport& report, bool cores_are_sha
 void start_again(char** arguments);
 
 /// Lets OpenMP threads of this process spin for about 0.05 ms at a barrier before they sleep, unless a
-/// variable says how they wait. The runtime reads that as it is loaded, so the program begins anew with
-/// the same arguments; call it first in main(). Where it cannot begin anew, it goes on as it is.
+/// variable says how they wait. The runtime reads that as it is loaded, so the program restarts with
+/// the same arguments; call it first in main(). Where it cannot restart, it goes on as it is.
 void wait_briefly(char** arguments);
 
 /// Looks at this process's environment. Paths inside values are shortened to their last part.

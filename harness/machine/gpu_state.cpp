@@ -58,7 +58,7 @@ class Nvml {
     return nvml.started_ ? &nvml : nullptr;
   }
 
-  /// One number of a device: null where the library or the device does not tell it.
+  /// One number of a device: null where the library or the device does not report it.
   template <class Value, class... Selector>
   [[nodiscard]] std::optional<Value> ask(const char* function, NvmlDevice device,
                                          Selector... selector) const {
@@ -258,7 +258,8 @@ std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
   const bool busy = number_in(after, "utilisation_percent").value_or(0) >= kBusyPercent;
   if (busy && reasons.empty() && clock && highest && *clock < kLowClock * *highest) {
     doubts.push_back("the GPU's clock was " + std::to_string(std::lround(*clock)) + " of " +
-                     std::to_string(std::lround(*highest)) + " MHz under load, for no told reason");
+                     std::to_string(std::lround(*highest)) +
+                     " MHz under load, and the driver gives no reason");
   }
 
   const auto others =

@@ -15,7 +15,7 @@ namespace kmeans {
 /// The state now of the GPU with this UUID, as nvidia-smi prints it (docs/machine.md):
 ///   {sm_mhz, memory_mhz, max_sm_mhz, power_watts, power_limit_watts, temperature_celsius,
 ///    throttle_reasons, throttled, utilisation_percent, other_processes, ecc_uncorrected}
-/// each null where it cannot be told. null without NVML and without such a GPU. Never throws. The
+/// each null where it is not known. null without NVML and without such a GPU. Never throws. The
 /// first call of a process also loads and starts NVML.
 nlohmann::json gpu_state(const std::string& uuid);
 
@@ -25,7 +25,7 @@ std::vector<std::string> gpu_state_doubts(const nlohmann::json& before,
                                           const nlohmann::json& after);
 
 namespace detail {
-/// Settings that the state does not hold, each null where it cannot be told:
+/// Settings that the state does not hold, each null where it is not known:
 /// {default_power_limit_watts, persistence_mode, slowdown_celsius}; null without NVML.
 nlohmann::json gpu_settings(const std::string& uuid);
 /// The names that nvidia-smi gives to NVML's clock event reasons; an unknown bit becomes "0x200".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files in which the kernel tells of the machine: /proc and /sys.
+// Files in which the kernel describes the machine: /proc and /sys.
 #pragma once
 
 #include <cstdint>

@@ -49,7 +49,7 @@ using nlohmann::json;
 
 // Which CPUs this process was given, read before any library is initialised: with OMP_PROC_BIND or
 // GOMP_CPU_AFFINITY an OpenMP runtime binds the first thread as it is loaded, and afterwards nobody
-// can tell what the process was allowed before.
+// knows what the process was allowed before.
 constexpr std::size_t kAffinityWords = 1024;
 
 struct Affinity {
@@ -739,7 +739,7 @@ namespace detail {
 std::string compose_machine_id(const std::string& cpu_model, int cores,
                                const std::string& instructions,
                                const std::vector<std::string>& gpu_names) {
-  // Words that tell nothing apart.
+  // Words that distinguish nothing.
   static const std::set<std::string> kNoise{"intel",   "amd",     "cpu",       "processor", "gen",
                                             "with",    "radeon",  "graphics",  "nvidia",    "tesla",
                                             "geforce", "genuine", "authentic", "the"};

@@ -13,7 +13,7 @@
 namespace kmeans {
 
 /// The `context.machine` of a result file (docs/machine.md): id, cpu, memory, gpus, os, libraries,
-/// floating_point. Facts that the machine does not tell are null.
+/// floating_point. Facts that the machine does not report are null.
 nlohmann::json machine_fingerprint();
 
 /// Hash of those parts of a fingerprint that stay the same on an unchanged machine: available

@@ -36,7 +36,7 @@ namespace {
 using nlohmann::json;
 using State = Condition::State;
 
-// Thresholds; docs/machine.md tells why they are what they are.
+// Thresholds; docs/machine.md has most of them.
 constexpr double kShortestWatch = 0.1;
 constexpr double kForeignCpus = 0.1;
 constexpr double kForeignShareOfCpus = 0.005;
@@ -247,7 +247,7 @@ void add(Conditions& list, const char* check, State state, std::string detail) {
 
 State judged(bool bad) { return bad ? State::doubtful : State::good; }
 
-constexpr const char* kNotWatched = "not watched for long enough to tell";
+constexpr const char* kNotWatched = "not watched for long enough to judge";
 
 void check_governor(const CheckScope& scope, Conditions& list) {
   std::map<std::string, int> governors;
@@ -282,7 +282,7 @@ std::optional<bool> boost_is_on(const CheckScope& scope) {
 void check_clocks(const CheckScope& scope, Conditions& list) {
   const auto boost = boost_is_on(scope);
   if (!boost) {
-    add(list, "boost", State::unknown, "the system does not tell whether clocks are boosted");
+    add(list, "boost", State::unknown, "the system does not report whether clocks are boosted");
   } else {
     add(list, "boost", State::good,
         *boost ? "on: the clock depends on temperature and on how many cores work; off would vary "
@@ -303,7 +303,7 @@ void check_clocks(const CheckScope& scope, Conditions& list) {
     if (share < kFullClock) ++limited;
   }
   if (known == 0) {
-    add(list, "clock_limit", State::unknown, "the system does not tell the limits of the clock");
+    add(list, "clock_limit", State::unknown, "the system does not report the limits of the clock");
   } else if (limited > 0 && boost.value_or(true)) {
     add(list, "clock_limit", State::doubtful,
         counted(limited, "CPU is", "CPUs are") +
@@ -333,7 +333,7 @@ void check_siblings(const CheckScope& scope, Conditions& list) {
     }
   }
   if (cores.empty()) {
-    return add(list, "smt", State::unknown, "the system does not tell which CPUs share a core");
+    return add(list, "smt", State::unknown, "the system does not report which CPUs share a core");
   }
   if (widest == 1) return add(list, "smt", State::good, "no two CPUs share a core");
   const auto count = static_cast<int>(cores.size());
@@ -363,7 +363,7 @@ void check_memory_settings(const CheckScope& scope, Conditions& list) {
     add(list, "numa_balancing", State::good, nodes == 1 ? "one memory node" : "off");
   } else if (!balancing) {
     add(list, "numa_balancing", State::unknown,
-        "the system does not tell whether it moves pages between memory nodes");
+        "the system does not report whether it moves pages between memory nodes");
   } else {
     add(list, "numa_balancing", State::doubtful,
         "on, with " + counted(nodes, "memory node", "memory nodes") +
@@ -372,7 +372,7 @@ void check_memory_settings(const CheckScope& scope, Conditions& list) {
   }
   const auto line = first_line(scope.root + "/sys/kernel/mm/transparent_hugepage/enabled");
   if (!line) {
-    add(list, "huge_pages", State::unknown, "the system does not tell");
+    add(list, "huge_pages", State::unknown, "the system does not report it");
   } else {
     const bool never = line->find("[never]") != std::string::npos;
     const auto begin = line->find('[');
@@ -390,7 +390,7 @@ void check_memory_settings(const CheckScope& scope, Conditions& list) {
 void check_clock_source(const CheckScope& scope, Conditions& list) {
   const auto source =
       first_line(scope.root + "/sys/devices/system/clocksource/clocksource0/current_clocksource");
-  if (!source) return add(list, "clock_source", State::unknown, "the system does not tell");
+  if (!source) return add(list, "clock_source", State::unknown, "the system does not report it");
   static const std::set<std::string> kSlow{"hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies"};
   const bool slow = kSlow.count(*source) != 0;
   add(list, "clock_source", judged(slow),
@@ -408,7 +408,7 @@ void check_scarce_memory(const CheckScope& scope, std::optional<double> stall,
   const auto available = kilobytes("MemAvailable:");
   const auto swap = difference(kilobytes("SwapTotal:"), kilobytes("SwapFree:"));
   if (!total || !available) {
-    return add(list, "memory", State::unknown, "the system does not tell");
+    return add(list, "memory", State::unknown, "the system does not report it");
   }
   const double left = static_cast<double>(*available) / static_cast<double>(*total);
   const std::string in_use = swap.value_or(0) > 0
@@ -444,7 +444,7 @@ void check_stall(const char* check, const char* what, const char* remedy,
 
 void check_steal(const Activity& before, const Activity& after, bool watched, Conditions& list) {
   if (!after.stolen_seconds || !after.busy_seconds) {
-    return add(list, "steal", State::unknown, "the system does not tell");
+    return add(list, "steal", State::unknown, "the system does not report it");
   }
   const double now = stolen_share(before, after).value_or(0);
   const double seconds = difference(after.stolen_seconds, before.stolen_seconds).value_or(0);
@@ -483,7 +483,7 @@ void check_quota(const CheckScope& scope, const Activity& before, const Activity
   if (watched && now > 0) {
     return add(list, "cpu_quota", State::doubtful,
                "the control group's CPU quota was used up " + counted(now, "time", "times") +
-                   " meanwhile: raise it, or end what runs beside in the same group");
+                   " meanwhile: raise it, or stop other processes of the same group");
   }
   if (!quota) return add(list, "cpu_quota", State::good, "no quota");
   const bool too_many = scope.threads > *quota;
@@ -501,7 +501,7 @@ void check_use(const CheckScope& scope, const Activity& before, const Activity& 
   if (!watched) {
     add(list, "cpu_use", State::unknown, kNotWatched);
   } else if (!foreign) {
-    add(list, "cpu_use", State::unknown, "the system does not tell");
+    add(list, "cpu_use", State::unknown, "the system does not report it");
   } else {
     busy = *foreign > foreign_limit(cpus);
     std::string text = formatted("others used %.2f of %zu CPUs", *foreign, cpus);
@@ -515,7 +515,7 @@ void check_use(const CheckScope& scope, const Activity& before, const Activity& 
   const auto line = first_line(scope.root + "/proc/loadavg");
   double load = 0;
   if (!line || std::sscanf(line->c_str(), "%lf", &load) != 1) {
-    return add(list, "load", State::unknown, "the system does not tell");
+    return add(list, "load", State::unknown, "the system does not report it");
   }
   // The average looks a minute back: a build that has just ended is in it, and disturbs no more.
   const bool high = load > static_cast<double>(cpus);
@@ -528,7 +528,7 @@ void check_use(const CheckScope& scope, const Activity& before, const Activity& 
 
 // --- GPU ---------------------------------------------------------------------------------------
 
-constexpr const char* kNotTold = "the driver does not tell";
+constexpr const char* kNotReported = "the driver does not report it";
 
 void check_gpu_clocks(const json& state, Conditions& list) {
   const auto reasons = detail::throttle_reasons_in(state);
@@ -539,7 +539,7 @@ void check_gpu_clocks(const json& state, Conditions& list) {
     chosen = chosen || reason == "applications_clocks_setting";
   }
   if (!state.is_object() || !state.contains("throttled") || state.at("throttled").is_null()) {
-    add(list, "gpu_throttle", State::unknown, kNotTold);
+    add(list, "gpu_throttle", State::unknown, kNotReported);
   } else {
     add(list, "gpu_throttle", judged(!throttles.empty()),
         throttles.empty() ? "not throttled"
@@ -548,7 +548,7 @@ void check_gpu_clocks(const json& state, Conditions& list) {
   }
   // What `nvidia-smi --lock-gpu-clocks` set cannot be asked for, so this informs and no more.
   add(list, "gpu_clocks", state.is_object() ? State::good : State::unknown,
-      !state.is_object() ? kNotTold
+      !state.is_object() ? kNotReported
       : chosen           ? "held to the application clocks that somebody set"
                          : "not known to be locked: they follow load and temperature; 'nvidia-smi "
                            "--lock-gpu-clocks' would vary least");
@@ -699,7 +699,7 @@ std::vector<Condition> MachineWatch::conditions(double seconds) const {
   }
   Conditions list;
   check_use(scope_, before_.activity, after.activity, busy_processes, seconds, watched, list);
-  check_stall("cpu_pressure", "a CPU", ": end what runs beside",
+  check_stall("cpu_pressure", "a CPU", ": stop other processes",
               difference(after.cpu_stall_seconds, before_.cpu_stall_seconds), seconds, kCpuStall,
               watched, list);
   check_steal(before_.activity, after.activity, watched, list);
@@ -803,7 +803,7 @@ Condition gpu_code(const GpuStatus& build, const GpuDevice& gpu) {
 std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
   Conditions list;
   if (!state.is_object() && !settings.is_object()) {
-    add(list, "gpu", State::unknown, "the driver's management library tells nothing of the GPU");
+    add(list, "gpu", State::unknown, "the driver's management library reports nothing on the GPU");
     return list;
   }
   if (const auto others = number_in(state, "other_processes")) {
@@ -814,7 +814,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
                     : "none but its own");
   } else {
     add(list, "gpu_processes", State::unknown,
-        std::string(kNotTold) + ", as in a container; gpu_use may show them");
+        std::string(kNotReported) + ", as in a container; gpu_use may show them");
   }
   if (const auto use = number_in(state, "utilisation_percent")) {
     const bool busy = *use >= kGpuBusyPercent;
@@ -822,7 +822,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
         formatted("busy for %.0f %% of the last second", *use) +
             (busy ? " with work of others: wait for its end" : ""));
   } else {
-    add(list, "gpu_use", State::unknown, kNotTold);
+    add(list, "gpu_use", State::unknown, kNotReported);
   }
   check_gpu_clocks(state, list);
   const auto limit = number_in(state, "power_limit_watts");
@@ -833,7 +833,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
         formatted("%.0f of %.0f W", *limit, *usual) +
             (low ? formatted(": 'nvidia-smi --power-limit=%.0f' lifts it", *usual) : ""));
   } else {
-    add(list, "gpu_power_limit", State::unknown, kNotTold);
+    add(list, "gpu_power_limit", State::unknown, kNotReported);
   }
   const auto temperature = number_in(state, "temperature_celsius");
   const auto slowdown = number_in(settings, "slowdown_celsius");
@@ -845,8 +845,8 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
   } else {
     add(list, "gpu_temperature", State::unknown,
         temperature ? formatted("%.0f degrees Celsius; ", *temperature) +
-                          "the driver does not tell at which it slows down"
-                    : std::string(kNotTold));
+                          "the driver does not report at which it slows down"
+                    : std::string(kNotReported));
   }
   if (const auto errors = number_in(state, "ecc_uncorrected")) {
     add(list, "gpu_ecc", judged(*errors > 0),
@@ -855,7 +855,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
                           " since the driver was loaded: reset or replace the GPU"
                     : "no uncorrectable memory errors");
   } else {
-    add(list, "gpu_ecc", State::unknown, kNotTold);
+    add(list, "gpu_ecc", State::unknown, kNotReported);
   }
   if (const auto persistence = number_in(settings, "persistence_mode")) {
     add(list, "gpu_persistence", judged(*persistence == 0),
@@ -863,7 +863,7 @@ std::vector<Condition> gpu_conditions(const json& state, const json& settings) {
                             "'nvidia-smi --persistence-mode=1' keeps it"
                           : "on");
   } else {
-    add(list, "gpu_persistence", State::unknown, kNotTold);
+    add(list, "gpu_persistence", State::unknown, kNotReported);
   }
   return list;
 }

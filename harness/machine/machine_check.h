@@ -55,7 +55,7 @@ struct Activity {
 Activity read_activity(const CheckScope& scope);
 
 /// What happened between two readings, `seconds` apart, while `threads` threads were to work: an
-/// object for the journal. What cannot be told is null.
+/// object for the journal. What is not known is null.
 nlohmann::json activity_between(const Activity& before, const Activity& after, double seconds,
                                 int threads, std::size_t cpus);
 

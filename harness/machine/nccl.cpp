@@ -95,7 +95,7 @@ void find_functions(void* handle, NcclLibrary& library) {
 void check_version(NcclLibrary& library) {
   int version = 0;
   if (library.get_version(&version) != kSuccess) {
-    library.problem = "the NCCL found here does not tell its version";
+    library.problem = "the NCCL found here does not report its version";
     return;
   }
   // Until 2.8 the minor version had three digits: 2804.

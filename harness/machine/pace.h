@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How fast a core is at this moment. On a shared host the other hardware thread of the core may
-// belong to a stranger, and the clock follows what strangers do: neither is told by any counter
+// belong to a stranger, and the clock follows what strangers do: neither shows in any counter
 // that a guest can read, and both make everything slower, a fixed computation too.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace kmeans {
 /// steps of the clock stay below it; a neighbour on the same core costs 15 % and more.
 constexpr double kDisturbedPace = 1.10;
 /// From here on a cell's times are noted. A clock that follows others and a neighbour on the same
-/// core make up to 1.3 on a machine of which that is all the news; beside a sixth of the cells of
+/// core make up to 1.3 on a machine of which that is all the news; next to a sixth of the cells of
 /// the reference machine's committed results it was more than this, and something ran there.
 constexpr double kNotedPace = 1.5;
 
@@ -22,7 +22,7 @@ constexpr double kNotedPace = 1.5;
 /// lasts for less than that, does not count.
 double measure_pace(int threads);
 
-/// Waits for moments in which the cores are as fast as they can be, and tells whether they were.
+/// Waits for moments in which the cores are as fast as they can be, and returns whether they were.
 class QuietMoments {
  public:
   /// `best` is the best pace known; with 0 there is nothing to compare with, and no waiting.
@@ -37,7 +37,7 @@ class QuietMoments {
   void wait();
 
   /// Was a step of so many seconds disturbed, and is there patience to do it again? If not, it
-  /// counts, and so do the paces beside it.
+  /// counts, and so do the paces next to it.
   bool should_repeat(double seconds);
 
   /// After all that was timed: a last look, unless the last step had its own.

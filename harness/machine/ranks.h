@@ -26,7 +26,7 @@ void finish_ranks();
 /// were on this one. No variable that results record: they name no hosts.
 inline constexpr const char* kHostsOfRanks = "KMEANS_RANK_HOSTS";
 
-/// For a program that starts processes, and ranks, of its own: rank 0 begins anew, as if it had been
+/// For a program that starts processes, and ranks, of its own: rank 0 restarts, as if it had been
 /// started once, on the processors of all ranks of its host. Returns on the others, which have nothing
 /// to do. Throws EnvironmentError.
 void go_on_alone(Communicator& ranks, char** arguments);

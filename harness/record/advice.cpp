@@ -92,7 +92,7 @@ NormalEquations normal_equations(const std::vector<Terms>& rows,
 }
 
 /// Least squares over the terms of `chosen` (bits), others 0; absent where a factor would be
-/// negative or the terms do not tell them apart.
+/// negative or the terms do not separate them.
 std::optional<Terms> fit_chosen(const NormalEquations& sums, unsigned chosen) {
   std::vector<std::size_t> columns;
   for (std::size_t c = 0; c < kTerms; ++c) {

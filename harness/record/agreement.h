@@ -11,7 +11,7 @@
 namespace kmeans {
 
 /// Process medians agree when the largest is at most this times the smallest. A fixed computation
-/// (harness/machine/pace.h) takes up to 1.30 times its best beside three quarters of the cells of the
+/// (harness/machine/pace.h) takes up to 1.30 times its best next to three quarters of the cells of the
 /// reference machine's committed results: processes that differ by less differ no more than the
 /// cores did.
 inline constexpr double kAgreeingProcesses = 1.30;

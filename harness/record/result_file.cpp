@@ -425,7 +425,7 @@ ResultFile from_document(const JsonDocument& document) {
   return file;
 }
 
-/// Other JSON may lie beside result files: exports, comparisons.
+/// Other JSON may lie next to result files: exports, comparisons.
 bool is_other_json(const json& value) {
   return !value.is_object() || (!value.contains("schema_version") && !value.contains("experiment"));
 }
@@ -473,7 +473,7 @@ std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder
     const auto [before, is_new] = seen.emplace(std::pair{result.experiment, result.scale}, file);
     if (!is_new) {
       throw InputError(valid_utf8(file.string()) + ": holds " + result.experiment + " (" +
-                       result.scale + ") a second time, beside " +
+                       result.scale + ") a second time, next to " +
                        valid_utf8(before->second.filename().string()) +
                        "; give one of the files, or a folder for each");
     }

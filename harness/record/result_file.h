@@ -26,7 +26,7 @@ struct CellResult : Answer {
   std::string status;                        ///< "ok", "wrong", "skipped" or "error"
   std::string reason;                        ///< Empty for "ok".
   std::vector<std::vector<double>> samples;  ///< By process; empty unless "ok".
-  /// Seconds of the fixed computation beside each process (harness/machine/pace.h); empty unless known for
+  /// Seconds of the fixed computation next to each process (harness/machine/pace.h); empty unless known for
   /// all of them.
   std::vector<double> paces;
   std::optional<double> median;

@@ -70,7 +70,7 @@ struct Stratum {
 
 /// What several cells say together of a factor that they have in common. Processes are compared
 /// within their cell only: van Elteren's (1960) sum of Mann-Whitney statistics, whose chances are
-/// those of dealing out every cell's processes to the two sides anew. A cell counts with ranks, so
+/// those of dealing out every cell's processes to the two sides at random. A cell counts with ranks, so
 /// one whose processes lie far apart cannot outshout the others.
 struct StratifiedTest {
   double p = 1;      ///< Two-sided.

@@ -70,7 +70,7 @@ AnswerKind kind_of(const CellNews& news) {
   return answer_kind(news.cell->exact, news.cell->key.shape.precision);
 }
 
-/// So few processes, or so discordant ones, that another would tell more.
+/// So few processes, or so discordant ones, that another would show more.
 bool wants_more(const CellNews& news) {
   const auto count = static_cast<int>(news.processes.size());
   if (count < kProcesses) return true;
@@ -245,7 +245,7 @@ std::optional<Choice> BudgetChooser::next(const std::vector<CellNews>& news) {
     const auto one = std::find_if(news.begin(), news.end(),
                                   [&](const CellNews& known) { return known.cell == cell; });
     if (one == news.end() || !one->processes.empty() || one->stopped) continue;
-    // Certainty about the front first, where it costs little beside a look at another.
+    // Certainty about the front first, where it costs little compared with a look at another.
     if (more && seconds <= kCheap * expected_.at(cell)) break;
     return first_of(*cell);
   }

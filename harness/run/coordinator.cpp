@@ -116,7 +116,7 @@ class Run {
     }
   }
 
-  /// `task`: null for a unit that takes no data. A unit without data is done with: the journal is told why.
+  /// `task`: null for a unit that takes no data. A unit without data is done with: the journal records why.
   template <class PlannedUnit>
   void prepare_unit(const PlannedUnit& unit, const Task* task, ScalarType scalar,
                     std::function<json(const TaskFiles*)> run) {
@@ -209,7 +209,7 @@ RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
     if (!settings.resume) throw;
     throw InputError("the journal of " + file.string() +
                      " holds what this program does not write (" + error.what() +
-                     "); start anew without --resume");
+                     "); start over without --resume");
   }
 }
 

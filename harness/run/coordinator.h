@@ -90,7 +90,7 @@ struct RunSummary {
 RunSummary run_experiment(const Experiment& experiment, const Plan& plan,
                           const RunSurroundings& surroundings, const RunSettings& settings);
 
-/// What tells this build apart: its commit, or the program's hash where the tree was changed.
+/// What identifies this build: its commit, or the program's hash where the tree was changed.
 std::string build_identity();
 
 }  // namespace kmeans

@@ -76,7 +76,7 @@ std::string found_file(const std::string& name, const std::filesystem::path& fol
     return beside.string();
   }
   std::fprintf(stderr,
-               "note: %s is not beside the experiment; that of the current folder is read\n",
+               "note: %s is not next to the experiment; that of the current folder is read\n",
                printable(name).c_str());
   return name;
 }

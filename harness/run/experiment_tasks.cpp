@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an experiment file wants beside its sweeps: traces and studies.
+// What an experiment file wants besides its sweeps: traces and studies.
 #include <algorithm>
 #include <set>
 

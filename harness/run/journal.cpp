@@ -263,7 +263,7 @@ void Journal::load() {
       read_line(text.substr(begin, line_break - begin), content_);
     } catch (const InputError& error) {
       throw InputError(file_.string() + ":" + std::to_string(number) + ": " + error.what() +
-                       "; start anew without --resume");
+                       "; start over without --resume");
     } catch (const Damage& error) {
       if (last) {
         drop(error.what());
@@ -271,7 +271,7 @@ void Journal::load() {
       }
       throw InputError(file_.string() + ":" + std::to_string(number) +
                        ": this line of the journal is damaged (" + error.what() +
-                       "); start anew without --resume");
+                       "); start over without --resume");
     }
     begin = line_break + 1;
   }

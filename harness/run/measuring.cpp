@@ -68,7 +68,7 @@ Job Measuring::job_for(const CellState& state, int process) {
   return job;
 }
 
-/// Of two attempts at one process, the one to keep: a failure in any case, else the one beside
+/// Of two attempts at one process, the one to keep: a failure in any case, else the one next to
 /// which the cores were faster.
 void Measuring::keep_better(const CellState& state, const ProcessRecord& earlier,
                             ProcessRecord& again) const {
@@ -108,7 +108,7 @@ void Measuring::run_process(CellState& state, int process, const Choice* choice)
   const auto begin = Clock::now();
   auto answer = workers_.run(
       job, choice != nullptr ? choice->timeout_seconds : cell.sampling.timeout_seconds);
-  if (answer.interrupted) return;  // abandoned: a resumed run begins this process anew
+  if (answer.interrupted) return;  // abandoned: a resumed run repeats this process
   if (answer.timed_out && choice != nullptr) {
     if (process == 0) run_.stop(state, unreported("skipped", choice->reason));
     return;

@@ -16,7 +16,7 @@
 
 namespace kmeans {
 
-/// What tells that a file was written to, without reading it.
+/// What shows that a file was written to, without reading it.
 struct FileStamp {
   std::uintmax_t bytes = 0;
   std::filesystem::file_time_type modified;

@@ -23,14 +23,14 @@ using nlohmann::json;
 
 constexpr double kCeilingTolerance = 1.05;
 // Samples of one process that are farther apart are noted. On a shared machine one process in ten
-// is above 1.6 without more to be told than its interval tells.
+// is above 1.6 without more to be said than its interval says.
 constexpr double kWideSpread = 2;
 // The profiling pass does what the timed part does, once more: farther apart than this, one of the
 // two was disturbed (docs/metrics.md).
 constexpr double kStagesApart = 2;
 // Processes of a GPU's cell agree up to this factor; what a comparison calls the same by default.
 constexpr double kAgreement = 1.05;
-// Device events and the host's clock must agree on steps that are long beside a launch.
+// Device events and the host's clock must agree on steps that are long compared with a launch.
 constexpr double kClockTolerance = 0.10;
 constexpr double kLongStepSeconds = 5e-3;
 constexpr std::size_t kFewestForSpread = 3;
@@ -101,7 +101,7 @@ std::optional<double> pace_ratio(const ProcessRecord& process, const CellEvidenc
 }
 
 /// Do a GPU's times follow the pace of its host's cores? Most do not, so processes that agree with
-/// one another are believed; fewer than three tell nothing.
+/// one another are believed; fewer than three say nothing.
 bool follows_pace(const CellEvidence& evidence) {
   if (evidence.processes.size() < kFewestForSpread) return true;
   std::vector<double> medians;
@@ -126,9 +126,9 @@ void note_spread(const CellEvidence& evidence, json& noted) {
   }
 }
 
-/// Where a single sample was disturbed, nothing but the profiling pass can tell.
+/// Where a single sample was disturbed, nothing but the profiling pass can show it.
 void note_stages(const Cell& cell, double seconds, const json& stages, json& noted) {
-  // Every stage on a GPU waits at both ends, which tells little of short iterations.
+  // Every stage on a GPU waits at both ends, which says little about short iterations.
   if (stages.empty() || (cell.gpu && seconds < kLongStepSeconds)) return;
   double sum = 0;
   for (const auto& stage : stages) sum += stage.get<double>();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a reader should know beside a cell's times: its `noted` of docs/results.md, as far as a number or the
+// What a reader should know besides a cell's times: its `noted` of docs/results.md, as far as a number or the
 // machine's state casts doubt on them.
 #pragma once
 
@@ -35,7 +35,7 @@ std::vector<double> paces_of(const ProcessRecord& process);
 /// The slower one of them; empty if there is none.
 std::optional<double> pace_of(const ProcessRecord& process);
 
-/// How much slower than at best the cores were beside each process, as docs/results.md has it; null where
+/// How much slower than at best the cores were next to each process, as docs/results.md has it; null where
 /// nobody knows.
 nlohmann::json paces(const CellEvidence& evidence);
 

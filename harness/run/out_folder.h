@@ -19,7 +19,7 @@ void remove_abandoned_files(const std::filesystem::path& folder);
 /// there. What was measured does not depend on it, so a failure is no error.
 void note_last_measured(const std::filesystem::path& cache, const std::filesystem::path& folder);
 
-/// Is this an experiment, beside which its result is asked for?
+/// Is this an experiment, next to which its result is asked for?
 bool is_experiment(const std::filesystem::path& file);
 
 /// Gives an earlier result file another name, which no reader takes for a result: NAME.before-STAMP.

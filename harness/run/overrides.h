@@ -13,7 +13,7 @@ namespace kmeans {
 
 /// Empty lists change nothing.
 struct Overrides {
-  std::vector<std::string> add_variants;  ///< Beside those of the experiment.
+  std::vector<std::string> add_variants;  ///< Besides those of the experiment.
   std::vector<std::string> variants;      ///< In their place.
   std::vector<std::int64_t> n, d, k;      ///< In place of these axes of the sweep.
 

@@ -52,7 +52,7 @@ void create_folder(const std::filesystem::path& folder) {
   if (error) throw OutputError("cannot create " + folder.string() + ": " + error.message());
 }
 
-/// As far as can be told without a CUDA context: the others follow where it does not.
+/// As far as is known without a CUDA context: the others follow where it does not.
 bool fits_gpu(const RegisteredVariant& engine, const Shape& shape) {
   const GpuDevice* gpu = current_gpu();
   return gpu != nullptr &&
@@ -74,7 +74,7 @@ std::string engine_for(const Shape& shape, double work) {
   return "";
 }
 
-/// Stands beside a kept file of initial centroids: a changed byte there would change every answer.
+/// Stands next to a kept file of initial centroids: a changed byte there would change every answer.
 std::filesystem::path hash_file(const std::filesystem::path& file) {
   return std::filesystem::path(file).replace_extension(".sha256");
 }

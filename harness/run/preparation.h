@@ -59,7 +59,7 @@ struct ExactTrajectory {
 
 class Preparation {
  public:
-  /// `build`: what tells builds apart; answers of another build are not trusted.
+  /// `build`: what identifies a build; answers of another build are not trusted.
   Preparation(std::filesystem::path cache, std::string build);
 
   /// Makes or finds the files. Throws what materialise throws, and NotMeasurable.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The plan of a run that a result file tells of, made anew from its spec.
+// The plan of a run that a result file records, made again from its spec.
 #include <algorithm>
 #include <filesystem>
 #include <set>

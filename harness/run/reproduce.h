@@ -64,7 +64,7 @@ struct ReproduceSettings {
 /// How far it is: done of total, what is next, seconds left by the estimates.
 using ReproduceProgress = std::function<void(std::size_t, std::size_t, const std::string&, double)>;
 
-/// The plan that a result file was measured by, made anew from its `spec` by the planner of `run`. Of every
+/// The plan that a result file was measured by, made again from its `spec` by the planner of `run`. Of every
 /// shape: the variants of its cells, with their threads, and `further` ones. Throws InputError for a spec
 /// that is not an experiment.
 Plan plan_of_record(const ResultFile& file, const std::vector<VariantChoice>& further,

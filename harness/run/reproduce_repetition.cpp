@@ -33,7 +33,7 @@ TaskFiles Repetition::files(const std::string& label, const Task& task) {
   return *found;
 }
 
-// The exact variant that answers for others is planned beside those on record.
+// The exact variant that answers for others is planned next to those on record.
 Plan Repetition::planned(const ResultFile& file) {
   std::vector<VariantChoice> further;
   if (!fast_exact().empty()) {

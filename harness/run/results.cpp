@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-// Iterations of the whole calls that are told: one, as many as a clustering of well-placed seeds
+// Iterations of the whole calls that are reported: one, as many as a clustering of well-placed seeds
 // takes, and scikit-learn's default limit.
 constexpr std::array kWholeCalls{1, 20, 300};
 json number_or_null(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -244,7 +244,7 @@ void add_notes(const Cell& cell, const CellEvidence& evidence, const Gathered& a
     noted.push_back(std::move(sentence));
   }
   if (all.samples.size() == 1) {
-    noted.push_back("measured in one process: nothing tells whether another would agree");
+    noted.push_back("measured in one process: nothing shows whether another would agree");
   }
   if (result["inertia"].is_null()) noted.push_back("the inertia is not finite");
   if (all.stopped_after.size() > 1) {

@@ -26,7 +26,7 @@ struct RunRequest {
   const RunSettings& settings;
 };
 
-/// What a result file tells; what it refers to outlives it.
+/// What a result file is made of; what it refers to outlives it.
 struct RunTold : RunRequest {
   const JournalContent& journal;
   const EnvironmentReport& environment;  ///< Of the workers.

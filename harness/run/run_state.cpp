@@ -95,7 +95,7 @@ void RunState::begin() {
     }
     if (!text.empty() && !asked_.settings.force) {
       throw InputError("the run in " + asked_.settings.out.string() + " cannot be resumed:" + text +
-                       "\nRun without --resume to start anew, or with --force to mix the two");
+                       "\nRun without --resume to start over, or with --force to mix the two");
     }
     if (!text.empty()) {
       progress_.note("warning: resuming a run although" + text);

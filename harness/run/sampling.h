@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often a cell is measured, once its processes tell how long things take and whether they agree. Every
+// How often a cell is measured, once its processes show how long things take and whether they agree. Every
 // function depends on nothing but its arguments, so that a resumed run decides alike.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace kmeans {
 
-/// How a cell is sampled once its first process has told how long things take.
+/// How a cell is sampled once its first process has shown how long things take.
 struct SamplingDecision {
   int processes = 1;    ///< In all, the first one included.
   int repetitions = 1;  ///< In each of the others.

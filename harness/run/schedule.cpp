@@ -75,7 +75,7 @@ class Rounds {
     }
   }
 
-  /// One more attempt at every process beside which the cores were slow. What is measured again is
+  /// One more attempt at every process next to which the cores were slow. What is measured again is
   /// chosen by a computation that knows nothing of the variant, so the choice favours none. False
   /// when there is nothing to do any more.
   bool measure_disturbed_again() {

@@ -164,7 +164,7 @@ class Planner {
     return seconds * static_cast<double>(variants.size());
   }
 
-  /// The data set of a shape. `pointer` tells where its description stands in the file.
+  /// The data set of a shape. `pointer` says where its description stands in the file.
   Task task_for(const json& data, const std::string& init, const SweepShape& shape,
                 const std::string& pointer) {
     Task task;
@@ -279,7 +279,7 @@ class Planner {
     }
     const auto [first, added] = keys_.emplace(cell.key.text(), variant.from_star);
     if (!added) {
-      // "*" beside a named variant is a wish for all, not a slip.
+      // "*" next to a named variant is a wish for all, not a slip.
       if (!variant.from_star && !first->second) {
         plan_.warnings.push_back("cell " + cell.key.text() + " is asked for twice; it runs once");
       }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker checks of a variant beside its certificate, before and after it is timed.
+// What a worker checks of a variant besides its certificate, before and after it is timed.
 #pragma once
 
 #include "harness/run/job.h"

@@ -83,7 +83,7 @@ void TraceRecorder::check_trajectory(const PlannedTrace& trace, json& result) {
 json TraceRecorder::record(const PlannedTrace& trace, const TaskFiles& files) {
   TraceJob job = job_of(trace, files, threads_);
   // A trace that ends by a rule stands for a program whose time is asked for; one cold run of it
-  // tells little, so it is run again, in several processes as a cell is.
+  // says little, so it is run again, in several processes as a cell is.
   const Sampling& sampling = plan_.sampling;
   if (!job.stop.empty()) {
     job.runs = sampling.processes * sampling.repetitions > 1 ? kRunsOfTrace : 1;

@@ -28,7 +28,7 @@ nlohmann::json nested_rows(const T* values, std::int64_t rows, std::int64_t colu
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
-// Infinite beside a known zero, and where what was found is not a number: neither may pass for small.
+// Infinite next to a known zero, and where what was found is not a number: neither may pass for small.
 double relative_error(double found, double known) {
   const double difference = std::abs(found - known);
   if (difference == 0) return 0;

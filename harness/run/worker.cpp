@@ -146,7 +146,7 @@ void tell_answer(const CertifiedRun<T>& run, const Shape& shape, JobResult& resu
   result.status = "ok";
 }
 
-/// Of points that are read or sent anew in every iteration. The rate of the disk that they come from, right
+/// For points that are read or sent again in every iteration. The rate of the disk that they come from, right
 /// before and right after the timed part: what a disk that others use gives changes.
 class StreamedPoints {
  public:
@@ -239,7 +239,7 @@ void measure(Session<T>& session, const Job& job, const VerifyOptions& options,
     result.samples.clear();
   }
   // The profiling pass costs another repetition, too much for cells of that length; of a file's points it
-  // alone tells whether disk or cores bind.
+  // alone shows whether disk or cores bind.
   if (job.profile && (run.seconds <= kLongestProfiledSeconds || job.beyond_memory)) {
     result.stages = time_stages(session, job.iterations);
   }

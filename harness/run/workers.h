@@ -17,7 +17,7 @@
 namespace kmeans {
 
 /// A folder for job and result files that goes when its owner does. Those of owners that were
-/// killed go when the next one is made: a lock that the owner holds tells them from living ones.
+/// killed go when the next one is made: a lock that the owner holds distinguishes them from living ones.
 class ScratchFolder {
  public:
   /// Throws OutputError.

@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Walks over the text and tells how far it came: the parser's callbacks carry no position.
+/// Walks over the text and reports how far it came: the parser's callbacks carry no position.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;
@@ -115,7 +115,7 @@ class Builder : public nlohmann::json_sax<json> {
     std::set<std::string> keys{};
   };
 
-  /// Where the current token begins. The parser tells only how far it has read: the last character
+  /// Where the current token begins. The parser reports only how far it has read: the last character
   /// of the token, or, for a number, the one after it.
   std::size_t token() {
     const std::size_t begin = document_.text.find_first_not_of(" \t\r\n,:", after_last_);

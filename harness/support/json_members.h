@@ -25,7 +25,7 @@ namespace kmeans {
 template <class M, class Message>
 concept IsA = std::same_as<std::remove_const_t<M>, Message>;
 
-// What the C++ type of a member becomes. Types with members of their own have overloads beside them.
+// What the C++ type of a member becomes. Types with members of their own have overloads next to them.
 template <class T>
 nlohmann::json member_to_json(const T& value) {
   return value;

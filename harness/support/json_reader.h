@@ -27,7 +27,7 @@ class JsonReader {
  public:
   explicit JsonReader(const JsonDocument& document)
       : document_(&document), value_(&document.value) {}
-  /// `place` begins messages. With a document, they tell what stands there in the file.
+  /// `place` begins messages. With a document, they show what stands there in the file.
   JsonReader(const nlohmann::json& value, std::string place, const JsonDocument* document = nullptr)
       : document_(document), pointer_(std::move(place)), value_(&value) {}
 
@@ -82,7 +82,7 @@ class JsonReader {
     return !present() && fallback ? *fallback : static_cast<T>(whole_number(least, most));
   }
   std::string one_of(const std::vector<std::string>& known) const;
-  /// What `parse` makes of the text; its InputError is told with the place.
+  /// What `parse` makes of the text; its InputError is reported with the place.
   template <class Parse>
   auto parsed(const Parse& parse) const -> decltype(parse(std::string())) {
     const std::string own = text();

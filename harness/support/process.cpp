@@ -33,7 +33,7 @@ using Clock = std::chrono::steady_clock;
 
 // How long a program may tidy up after SIGTERM before SIGKILL.
 constexpr double kGraceSeconds = 2;
-// Wake-ups disturb what is being measured, so there are none when the kernel can tell of the end.
+// Wake-ups disturb what is being measured, so there are none when the kernel can report the end.
 constexpr int kPollMilliseconds = 50;
 // How often somebody who watches the output is asked whether it goes on; nothing is timed then.
 constexpr double kAskedSeconds = 0.5;

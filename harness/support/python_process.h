@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What starting a Python interpreter beside this process takes: descriptors that close themselves,
+// What starting a Python interpreter next to this process takes: descriptors that close themselves,
 // memory that two processes share, and a child that never outlives its parent.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Threads of OpenMP get the stack that the environment asks for when the program starts: nothing
-// can be mended later in this process, unlike in those that it starts (harness/machine/environment.h).
+// can be corrected later in this process, unlike in those that it starts (harness/machine/environment.h).
 #pragma once
 
 namespace kmeans {

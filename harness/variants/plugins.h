@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, std::string>> plugin_info(const std::string& 
 enum class FirstLoad { by_another_process, here };
 
 /// Each plugin is to say within so many seconds what it is, here and in processes that this one starts;
-/// never more than plugin_seconds() unless told.
+/// never more than plugin_seconds() unless asked.
 void give_plugins(double seconds);
 double plugin_seconds();
 

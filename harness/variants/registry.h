@@ -32,7 +32,7 @@ const std::vector<RegisteredVariant>& all_variants();
 /// The variant of that name, or null.
 const RegisteredVariant* find_variant(std::string_view name);
 
-/// Where an exact engine computes. Its traits tell: gpu, parallel, or neither.
+/// Where an exact engine computes. By its traits: gpu, parallel, or neither.
 enum class EngineOn { one_thread, threads, gpu };
 
 /// The variant that the harness asks for the exact Lloyd step: Traits::engine says which of the exact

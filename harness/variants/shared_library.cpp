@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 constexpr const char* kProbed = "\nplugin: can be loaded\n";
 constexpr const char* kRefused = "\nplugin: ";
 
-// By file. Hashed before it is loaded: a file that is replaced meanwhile is then told from this one.
+// By file. Hashed before it is loaded: a file that is replaced meanwhile then differs from this one.
 std::map<std::string, std::vector<std::pair<std::string, std::string>>>& loaded_libraries() {
   static std::map<std::string, std::vector<std::pair<std::string, std::string>>> loaded;
   return loaded;

@@ -118,7 +118,7 @@ BatteryCase late_tie_of_many(std::string name, std::int64_t d) {
 // A grid of integers, `side` places along each coordinate, and first centroids that differ in the
 // first coordinate alone. Every cluster is then a stretch of whole slices of the grid in every
 // iteration, so every mean is a whole number or a half, and where two of them are an even number of
-// halves apart the slice between them is tied: anew in each iteration, in favour of a lower or a
+// halves apart the slice between them is tied: again in each iteration, in favour of a lower or a
 // higher index as it comes. No operation rounds.
 BatteryCase grid_ties(std::string name, std::int64_t side, std::int64_t d, std::int64_t k,
                       std::int64_t iterations, std::uint64_t seed) {

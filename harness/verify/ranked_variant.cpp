@@ -114,7 +114,7 @@ std::string mark_of(const T* points, std::int64_t n, std::int64_t d) {
   return fnv1a_hex(hashes.data(), hashes.size());
 }
 
-/// What the other ranks are told of a problem.
+/// What the other ranks get of a problem.
 template <class T>
 nlohmann::json description_of(const std::string& variant, const Problem<T>& whole) {
   return {{"variant", variant},
@@ -693,7 +693,7 @@ class Server {
     } catch (const CommunicationError&) {
       throw;
     } catch (const std::exception&) {
-      return;  // rank 0 has been told
+      return;  // rank 0 knows
     }
   }
 
@@ -725,7 +725,7 @@ class Server {
     } catch (const CommunicationError&) {
       throw;
     } catch (const std::exception&) {
-      return;  // rank 0 has been told, and drops the variant
+      return;  // rank 0 knows, and drops the variant
     }
     parts_[number] = std::move(part);
   }

@@ -54,10 +54,11 @@ std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::i
       std::find_if(points, points + n * d,
                    [&](float value) { return std::abs(static_cast<double>(value)) == max_abs; }) -
       points;
-  return "the exact step cannot resolve these points: beside the value " + number(points[largest]) +
-         " (point " + std::to_string(largest / d) + ", coordinate " + std::to_string(largest % d) +
-         ", counted from 0), its integer sums round coordinate " + std::to_string(column) +
-         " by up to " + number(error) + ", where points differ by about " + number(spread) +
+  return "the exact step cannot resolve these points: next to the value " +
+         number(points[largest]) + " (point " + std::to_string(largest / d) + ", coordinate " +
+         std::to_string(largest % d) + ", counted from 0), its integer sums round coordinate " +
+         std::to_string(column) + " by up to " + number(error) + ", where points differ by about " +
+         number(spread) +
          "; remove that point if it is an outlier or stands for a missing value, rescale the "
          "columns to like sizes, or use a variant that is not exact";
 }

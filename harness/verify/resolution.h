@@ -8,7 +8,7 @@
 
 namespace kmeans {
 
-/// Empty where every column keeps its digits. Else a sentence: beside which value the coordinates
+/// Empty where every column keeps its digits. Else a sentence: next to which value the coordinates
 /// of which column are rounded too coarsely, and what would be right. Judges a sample of up to 4096
 /// rows, the same for the same points.
 std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads);

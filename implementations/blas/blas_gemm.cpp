@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::int64_t kBlockCentroids = 256;
 
-/// Points in a block. Large enough that packing the operands costs little beside the product, small
+/// Points in a block. Large enough that packing the operands costs little next to the product, small
 /// enough that the block of products stays in a core's own cache. With few, short centroids packing
 /// would dominate all the same; there blocks shrink to what BLAS multiplies without packing.
 std::int64_t block_points(const kmeans::Shape& s) {

@@ -97,7 +97,7 @@ KMEANS_VARIANT(
     .traffic =
         [](const Sizes& s) {
           const double points = s.scalar * s.n * s.d;
-          // Assignment: every point beside every centroid, one distance read back.
+          // Assignment: every point for every centroid, one distance read back.
           // Update: all labels once per cluster; each point and the sum it is added to.
           return Traffic{
               .read_bytes = 2 * points * s.k + s.scalar * s.n + 4 * s.n * s.k + 2 * points,

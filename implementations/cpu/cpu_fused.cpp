@@ -3,7 +3,7 @@
 // Idea:      cpu_naive in one pass: a point is added to its cluster's sum as soon as its label is
 //            known, while its coordinates are still at hand
 // Parallel:  none
-// Memory:    reads every point once an iteration; k x d sums live in cache beside the centroids
+// Memory:    reads every point once an iteration; k x d sums live in cache next to the centroids
 // Numerics:  everything in the points' scalar, t and i ascending; deterministic. The movement is
 //            summed in float64
 // Source:    marinai2023, sequential version, with its sum of squared movements for the stop rule.
@@ -75,7 +75,7 @@ KMEANS_VARIANT(
     .traffic =
         [](const Sizes& s) {
           const double points = s.scalar * s.n * s.d;
-          // Every point beside every centroid, then the sum that it is added to.
+          // Every point for every centroid, then the sum that it is added to.
           return Traffic{.read_bytes = 2 * points * s.k + points,
                          .written_bytes = 4 * s.n + points};
         })

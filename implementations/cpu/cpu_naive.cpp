@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      Lloyd's algorithm as it is told, for any d: assign every point, then recompute every
+// Idea:      Lloyd's algorithm by the book, for any d: assign every point, then recompute every
 //            mean. The file to copy for a new variant: it shows the whole contract
 // Parallel:  none
 // Memory:    reads every point once for the assignment and once more for the update; centroids and
@@ -103,7 +103,7 @@ KMEANS_VARIANT(
         [](const Sizes& s) {
           const double points = s.scalar * s.n * s.d;
           const double labels = 4 * s.n;
-          // Assignment: every point beside every centroid. Update: points and labels,
+          // Assignment: every point for every centroid. Update: points and labels,
           // and the sums that they are added to.
           return Traffic{.read_bytes = 2 * points * s.k + 2 * points + labels,
                          .written_bytes = labels + points};

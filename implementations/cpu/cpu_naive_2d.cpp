@@ -6,7 +6,7 @@
 // Parallel:  none
 // Memory:    setup copies the points into an array of structures. An iteration reads every point
 //            once for the assignment and once more for the update; it writes and reads a label of
-//            64 bits a point, and makes its sums and counts anew
+//            64 bits a point, and allocates its sums and counts again
 // Numerics:  everything in the points' scalar, x before y, i ascending; deterministic
 // Source:    goldsborough2017, plain C++, there in double. Corrected: an empty cluster's centroid
 //            was set to the origin (0/1); here it stays
@@ -132,7 +132,7 @@ KMEANS_VARIANT(
         [](const Sizes& s) {
           const double points = 2 * s.scalar * s.n;
           const double labels = 8 * s.n;
-          // Assignment: every point once, every centroid beside each. Update: points and labels,
+          // Assignment: every point once, every centroid for each. Update: points and labels,
           // and the sums and counts that they are added to.
           return Traffic{.read_bytes = points + points * s.k + 2 * points + 2 * labels,
                          .written_bytes = labels + points + 8 * s.n};

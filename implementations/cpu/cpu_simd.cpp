@@ -162,7 +162,7 @@ class CpuSimd final : public kmeans::plain::PlainLloyd<T> {
 std::vector<kmeans::StageWork> stage_work(const kmeans::Sizes& s) {
   const double points = s.scalar * s.n * s.d;
   const double lanes = 128 * 4 / s.scalar;  // a block of AVX-512
-  // Labelling: every block once, and all centroids beside it.
+  // Labelling: every block once, and all centroids for it.
   return {kmeans::assign_work(
               s, {.read_bytes = points + points * s.k / lanes, .written_bytes = 4 * s.n}),
           kmeans::update_work(s, kmeans::update_traffic(s))};

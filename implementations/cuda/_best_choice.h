@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an iteration of each exact family on a GPU takes, by shape, from what the GPU's units do in a clock, and
-// which families are near enough to the cheapest for the model not to tell. Points without structure, the mean of
+// which families are near enough to the cheapest for the model not to decide. Points without structure, the mean of
 // ten iterations. docs/gpu.md has where the constants come from.
 #pragma once
 

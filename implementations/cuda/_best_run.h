@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The family at work, and one that keeps bounds: it goes on from the centroids of the first when the iterations to come
-// are enough for that to pay. Every family has the same bits, so that no bit tells when.
+// are enough for that to pay. Every family has the same bits, so that no bit shows when.
 #pragma once
 
 #include <algorithm>

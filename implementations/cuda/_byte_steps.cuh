@@ -19,7 +19,7 @@ namespace kmeans::cuda {
 using Byte = std::int8_t;
 
 constexpr int kMost = 127;  // of a byte
-// Columns beside the coordinates: the norm's last digit; the lengths of points and of their rests, each in parts,
+// Columns next to the coordinates: the norm's last digit; the lengths of points and of their rests, each in parts,
 // times those of the centroids; the rest of a row holds the norm's first digit, in parts.
 constexpr int kLengthParts = 2;    // of a point's
 constexpr int kRestParts = 2;      // the same
@@ -127,7 +127,7 @@ inline ByteSteps byte_steps(const DeviceBuffer<float>& dev_points, std::int64_t 
     dev_sums.download(&sums);
     return sums;
   };
-  // Few rows that are far longer than the others would make steps of all that tell little of the others. Such rows
+  // Few rows that are far longer than the others would make steps of all that resolve little of the others. Such rows
   // count in the mean at first, and less each time.
   constexpr double kFarLonger = 4;
   double most = std::numeric_limits<double>::infinity();

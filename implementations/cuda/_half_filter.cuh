@@ -297,7 +297,7 @@ struct FindNearest {
       look(sums, row, near, width_of(row, widest));
     }
   }
-  /// The least is `near`, as far as its key tells if it has one.
+  /// The least is `near`, as far as its key shows if it has one.
   __device__ __forceinline__ void look(const float (&sums)[kColumns / 2], int row, float near,
                                        float width) {
     float lower = near;
@@ -526,7 +526,7 @@ inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   const std::int64_t products = padded * static_cast<std::int64_t>(sizeof(__half)) / kStepBytes;
   const std::int64_t tiles = plan.columns > 0 ? ceil_div(shape.k, plan.columns) : 0;
   if (plan.groups != 4 || plan.columns != kWidestColumns || plan.streams) return plan;
-  // Few tiles that are a stage each: where turns would begin and end anew for a few, they cost 1 to 4 %.
+  // Few tiles that are a stage each: where ordering would begin and end again for a few, they cost 1 to 4 %.
   if (plan.steps == products && tiles <= (keeps ? 8 : 4)) plan.turn = 0;
   if (tiles < (keeps ? 5 + products * products / 8 : 9 + products * products / 5)) return plan;
   Plan looking = with_bytes(ahead_bytes<__half>(padded));
@@ -541,7 +541,7 @@ inline Plan half_plan_of(const Shape& shape, const GpuDevice& gpu, bool keeps) {
   return looking;
 }
 
-/// Of device memory, beside what is copied and mapped of the points.
+/// Bytes of device memory, without what is copied and mapped of the points.
 inline double half_filter_bytes(const Shape& s, double rows) {
   const auto padded = static_cast<double>(padded_for(s.d));
   // Wider points than that stream, in parts, where a block has 227 KiB of shared memory.
@@ -637,7 +637,7 @@ class HalfFilter {
     });
   }
 
-  /// The rows that find() left undecided; in a graph, pairs beside the others. `last`: of the rows of an iteration.
+  /// The rows that find() left undecided; in a graph, pairs in parallel with the others. `last`: of the rows of an iteration.
   void settle(const HalfRows& rows, const float* dev_points, const float* dev_centroids,
               std::int32_t* dev_nearest, bool last, cudaStream_t stream) const {
     const std::int64_t d = extents_.d;

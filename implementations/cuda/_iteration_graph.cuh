@@ -86,7 +86,7 @@ class FirstAndLaterGraphs {
   bool begun_ = false;
 };
 
-/// A stream beside the one that is being recorded, from here to join(), where that one waits for it. Where
+/// A stream parallel to the one that is being recorded, from here to join(), where that one waits for it. Where
 /// nothing is recorded (a null stream), it is that one.
 class Fork {
  public:

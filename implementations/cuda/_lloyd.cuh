@@ -227,7 +227,7 @@ class CudaLloyd : public Variant<T> {
   virtual void iterate_times(std::int64_t iterations) {
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
   }
-  /// Allocates what the variant needs beside points, centroids and labels.
+  /// Allocates what the variant needs besides points, centroids and labels.
   virtual void prepare() {}
   /// Forgets what was kept between iterations.
   virtual void restart() {}
@@ -235,7 +235,7 @@ class CudaLloyd : public Variant<T> {
   [[nodiscard]] const Shape& shape() const { return problem_.shape; }
 
   /// An iteration's end: update(), then divide(add_up()), a stage; where GPUs share the points (`shared`), what
-  /// add_up() tells the others is a stage of its own.
+  /// add_up() sends to the others is a stage of its own.
   template <class Update, class AddUp, class Divide>
   void update_in_stages(bool shared, const Update& update, const AddUp& add_up,
                         const Divide& divide) {

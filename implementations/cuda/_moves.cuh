@@ -300,7 +300,7 @@ class MovingSums {
                  kmeans::exact::power_of_two(exponent_), moves, dev_sums_.data());
   }
 
-  /// Device bytes beside points, labels and centroids, where the labels of all n may change at a time.
+  /// Device bytes besides points, labels and centroids, where the labels of all n may change at a time.
   static double device_bytes(const Shape& shape) {
     const auto n = static_cast<double>(shape.n);
     const auto k = static_cast<double>(shape.k);

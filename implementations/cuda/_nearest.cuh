@@ -11,7 +11,7 @@
 
 namespace kmeans::cuda {
 
-/// What one centroid counts, beside its index, which is less.
+/// What one centroid counts; its index, which is less, is added.
 inline constexpr float kOne = 0x1p22F;
 /// Two different numbers that are compared here differ by more than 2^-80 (docs/gpu-bounds.md).
 inline constexpr float kLarge = 0x1p80F;

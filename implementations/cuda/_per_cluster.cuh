@@ -208,7 +208,7 @@ inline Traffic per_cluster_traffic(const Shape& shape) {
   const double k = static_cast<double>(shape.k);
   const double points = scalar * n * static_cast<double>(shape.d);
   const double centroids = scalar * k * static_cast<double>(shape.d);
-  // Every point beside every centroid; the matrix written and read; the nearest distances and the
+  // Every point for every centroid; the matrix written and read; the nearest distances and the
   // labels written and read; then labels, counts and points once more, added with atomics.
   return Traffic{
       .read_bytes = 2 * points * k + scalar * n * k + scalar * n + 4 * n + 8 * n + points,

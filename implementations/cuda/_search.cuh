@@ -15,7 +15,7 @@ constexpr int kSearchPoints = 16;
 constexpr int kSearchCoordinates = 64;
 constexpr float kSearchTiny = 0x1p-127F;  // kFilterTiny for d up to kMaxFiltered
 
-/// What the kernels of an iteration tell each other.
+/// What the kernels of an iteration pass to each other.
 struct TensorState {
   unsigned long long undecided;  // points that the bounds leave more than one centroid
   unsigned long long pairs;      // more of them, between two that are known

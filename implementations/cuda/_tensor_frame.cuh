@@ -53,7 +53,7 @@ __host__ __device__ inline std::int64_t tile_elements(const Extents& s) {
 
 /// How a tile of centroids is fed: stages of kSteps products, then one of kRest if that is not 0.
 /// kAlone: a tile is one stage. kHeld: of the products, so many have their rows in registers. kStreams: a stage brings
-/// the points' columns beside the centroids', since no tile of points has room.
+/// the points' columns with the centroids', since no tile of points has room.
 template <int kSteps_, int kRest_, bool kAlone_, int kHeld_ = 0, bool kStreams_ = false>
 struct Cut {
   static constexpr int kSteps = kSteps_;
@@ -461,7 +461,7 @@ struct Division {
   int least_stages;
 };
 
-/// Where a block has no room for points: their columns stream beside those of the centroids. Turns among the groups,
+/// Where a block has no room for points: their columns stream with those of the centroids. Turns among the groups,
 /// which reduce for a small part of their time there, cost more than they save.
 inline Plan streaming_plan(std::int64_t products, std::int64_t shared_bytes,
                            std::int64_t own_bytes) {

@@ -93,7 +93,7 @@ KMEANS_VARIANT(
     .traffic = [](const Shape& s) {
       const double scalar = scalar_bytes(s);
       const double points = scalar * s.n * s.d;
-      // Every centroid beside every point; the point for each of them and for the sums.
+      // Every centroid for every point; the point for each of them and for the sums.
       return Traffic{.read_bytes = points * s.k + points * own_point_reads(s, 1),
                      .written_bytes = 4.0 * s.n,
                      .atomic_bytes = points + 4.0 * s.n};

@@ -160,7 +160,7 @@ KMEANS_VARIANT(
           const double k = static_cast<double>(s.k);
           const double points = scalar * n * static_cast<double>(s.d);
           const double centroids = scalar * k * static_cast<double>(s.d);
-          // Every point beside every centroid, and once more for the sums; the division reads
+          // Every point for every centroid, and once more for the sums; the division reads
           // sums and centroids and writes old and new ones, which the movement reads again.
           return Traffic{.read_bytes = 2 * points * k + points + 4 * centroids,
                          .written_bytes = 4 * n + 3 * centroids + scalar * k,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Idea:      the exact families of this folder, of which setup chooses one: by a model of their
-//            times made from what the GPU reports of itself, and where the model cannot tell, by
-//            trying in setup those that it cannot tell apart; in a long run cuda_hamerly goes on after
+//            times made from what the GPU reports of itself, and where the model cannot decide, by
+//            trying in setup those that it cannot separate; in a long run cuda_hamerly goes on after
 //            some iterations where trying has shown that this pays
 // Parallel:  as the family at work
 // Memory:    that of the family at work, and of one more if there is room for it: in setup, and where

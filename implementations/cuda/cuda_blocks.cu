@@ -47,7 +47,7 @@ constexpr int kSlots = 2;                  // blocks on the GPU
 // Threads that fill page-locked blocks from memory: one copies some 10 GB/s, less than the link carries.
 constexpr int kMaxCopiers = 12;
 
-/// Row-major points. Those whose nearest centroid float32 does not tell are listed as crowded.
+/// Row-major points. Those whose nearest centroid float32 does not decide are listed as crowded.
 __global__ void __launch_bounds__(kThreads)
     label_rows_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
                       const float* __restrict__ dev_centroids, std::int64_t k, float factor,
@@ -164,7 +164,7 @@ class PinnedBlocks {
   void start(std::int64_t iterations) {
     if (reader_) reader_->start(iterations * ceil_div(n_, rows_));
   }
-  /// The rows from `first` on, until give_back(); null after a failure, which finish() tells.
+  /// The rows from `first` on, until give_back(); null after a failure, which finish() reports.
   const float* take(std::int64_t first) { return reader_ ? reader_->next() : points_ + first * d_; }
   /// The first of those taken.
   void give_back() {
@@ -317,7 +317,7 @@ class CudaBlocks final : public kmeans::Variant<float> {
     return true;
   }
 
-  /// What was copied from may be filled anew. The copy after it is under way, so the link has work.
+  /// What was copied from may be refilled. The copy after it is under way, so the link has work.
   void give_back(std::int64_t block) {
     if (blocks_->in_place()) return;
     KMEANS_CUDA(cudaEventSynchronize(slot_of(block).copied.get()));

@@ -157,7 +157,7 @@ class CudaExact final : public CudaLloyd<float> {
   SharedSums shared_;
   SumLayout layout_{};
   DeviceBuffer<Integer> dev_sums_;    // fixed point, by layout_
-  DeviceBuffer<Integer> dev_counts_;  // k, unless they stand beside the sums
+  DeviceBuffer<Integer> dev_counts_;  // k, unless they stand with the sums
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 //            bound of its distance and a lower bound of all others' and by how far centroids moved, is left out;
 //            the others are gathered and go through the passes of cuda_tensor, which leave new bounds
 // Parallel:  the bounds a thread a point; the rest as cuda_tensor
-// Memory:    two bounds and half a squared length for each point, beside the float16 copy; the copies of open points
+// Memory:    two bounds and half a squared length for each point, next to the float16 copy; the copies of open points
 //            in rows of their own, unless they are most: then all go through
 // Numerics:  bounds of true distances in the frame of the copies, in float32 rounded outwards; the product's
 //            second-lowest bound is that of all other centroids. A point that float32 or float64 has to decide has
@@ -30,7 +30,7 @@ using namespace kmeans::cuda;  // NOLINT: this backend's shared code
 constexpr int kTestThreads = 256;
 constexpr int kTestPoints = 8;  // of a thread
 
-/// What the kernels below tell each other.
+/// What the kernels below pass to each other.
 struct BoundState {
   unsigned long long open;  // points whose nearest centroid may have changed
   unsigned most;            // bits of how far the farthest centroid moved

@@ -62,7 +62,7 @@ constexpr int kWideTiles = 16;           // of a chunk
 constexpr double kFarthestWide = 30000;  // half a squared norm and the bias: below kFarWide
 constexpr double kFarWide = 60000;       // that of no centroid
 
-/// Of a block's counts in shared memory: open points, and what its warp groups tell one another.
+/// Of a block's counts in shared memory: undecided points, and what its warp groups exchange.
 constexpr int kCountBytes = 32;
 
 /// A point that is not decided, and the two centroids that are left if these are known.

@@ -148,7 +148,7 @@ constexpr int kGap = 8;
 /// What a block keeps in shared memory.
 struct Held {
   Integer* totals;   // k x (d + 1): sums of all points, then their count
-  unsigned* lows;    // copies x change_pitch(): what this block has not told yet, lower halves
+  unsigned* lows;    // copies x change_pitch(): what this block has not published yet, lower halves
   unsigned* highs;   // upper halves
   float* centroids;  // k rows of centroid_stride(D)
   float* points;     // D columns of task.held
@@ -274,7 +274,7 @@ __device__ void arrive_and_wait(unsigned* dev_arrivals, unsigned all) {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
 
-/// Tells the block's changes to all blocks, and waits at the grid's barrier.
+/// Publishes the block's changes to all blocks, and waits at the grid's barrier.
 __device__ void publish(const Arguments& task, std::int64_t iteration, bool changed,
                         const Held& held) {
   const int cells = task.k * (task.d + 1);
@@ -816,7 +816,7 @@ KMEANS_VARIANT(
         },
     .traffic =
         [](const Shape& s) {
-          // Points, labels and centroids stay on the chip: what blocks tell each other is all.
+          // Points, labels and centroids stay on the chip: what blocks exchange is all.
           const kmeans::GpuDevice* gpu = kmeans::current_gpu();
           const double blocks = gpu == nullptr ? 1 : placement_of(s, gpu->multiprocessors).blocks;
           const double cells = static_cast<double>(s.k) * (static_cast<double>(s.d) + 1) + 1;

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
 }
 
-/// Bits that tell the labels 0 to k - 1 apart; at least 1.
+/// Bits that distinguish the labels 0 to k - 1; at least 1.
 int label_bits(std::int64_t k) {
   return std::max(1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(k - 1))));
 }

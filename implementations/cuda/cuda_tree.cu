@@ -7,7 +7,7 @@
 //            at once, then 32 centroids, then each its own point against what is left. Where too
 //            much is left, since the box is large, a warp takes each of its points alone
 // Memory:    column-major points in curve order, read once an iteration; boxes of 1024 and of 32
-//            centroids, fitted anew each iteration while their order stays. Only points whose label
+//            centroids, refitted each iteration while their order stays. Only points whose label
 //            changed touch the sums and labels in memory, those of a warp with one label at once
 // Numerics:  a box or centroid is left out where the float32 bounds show that it is farther than
 //            the centroid before for all 32 points, rounding included; what is left is decided in
@@ -377,7 +377,7 @@ __device__ bool visit_near(const Tree& tree, const Box<D>& leaf, float limit, in
   return most >= 0;
 }
 
-/// Where no label is known: squared distance to the nearest of the centroids beside the point on the
+/// Where no label is known: squared distance to the nearest of the centroids next to the point on the
 /// curve. Any centroids would do; near ones leave fewer to visit. `on_curve` is the point whose
 /// place counts, of a lane.
 template <int D>
@@ -590,7 +590,7 @@ __global__ void __launch_bounds__(kThreads)
       return true;
     });
     const float least = __uint_as_float(warp_min(__float_as_uint(best)));
-    // Whatever float32 cannot tell from the nearest, as defined.
+    // Whatever float32 cannot separate from the nearest, as defined.
     const float close = limit_of<D>(least);
     const unsigned close_lanes = __ballot_sync(kAllLanes, !(best > close));
     Nearest nearest{INFINITY, INT32_MAX, -1};
@@ -860,7 +860,7 @@ KMEANS_VARIANT(
     .device_bytes = [](const Shape& s) {
       const double n = static_cast<double>(s.n);
       const double k = static_cast<double>(s.k);
-      // Ordered points beside the others while they are made, and what the sort needs.
+      // Ordered points next to the others while they are made, and what the sort needs.
       return plain_device_bytes(s) + n * (4.0 * static_cast<double>(s.d) + 44) +
              k * (16.0 * static_cast<double>(s.d) + 64);
     })

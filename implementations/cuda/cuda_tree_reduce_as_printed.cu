@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Idea:      the fine and coarse reduction with the source's fault, to show what its fastest row
-//            timed: new means come from the first 1024 points alone; cuda_tree_reduce mends it
+//            timed: new means come from the first 1024 points alone; cuda_tree_reduce corrects it
 // Parallel:  a thread owns a point in the first kernel; one block of k x blocks threads reduces the
 //            blocks' sums in the second, then a thread owns a cluster; the host waits after each
 // Memory:    column-major points; centroids, then 3 values a thread, in shared memory; k sums and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Host threads of several GPUs, one each: what a GPU is told it is told from its own thread, so that
+// Host threads of several GPUs, one each: a GPU gets its calls from its own thread, so that
 // no GPU waits for another one's turn.
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      the exact family for the shape, as a model tells, on contiguous parts of the rows, one a
+// Idea:      the exact family for the shape, by a model, on contiguous parts of the rows, one a
 //            GPU: integer sums and counts are added up over all, so that each has the same centroids
 // Parallel:  a host thread and a part of the rows for each GPU; a block of the clusters where there
 //            are many sums
@@ -101,7 +101,7 @@ class NcclExact final : public kmeans::Variant<float> {
   ~NcclExact() override {
     try {
       if (gpus_ != nullptr) gpus_->run([&](int member) { part(member).variant.reset(); });
-    } catch (...) {  // of a GPU that has failed, which has been told
+    } catch (...) {  // of a GPU that has failed, which has been reported
     }
   }
 
@@ -207,7 +207,7 @@ class NcclExact final : public kmeans::Variant<float> {
     rehearse(own, gpus_->rank(member));
   }
 
-  /// Two iterations, since some families' first one is another, that tell the others nothing. CUDA loads a kernel
+  /// Two iterations, since some families' first one differs, without communication. CUDA loads a kernel
   /// when it is first launched, and may wait for the GPU then; it must not while the GPU waits for another one,
   /// whose thread loads too.
   static void rehearse(Part& own, NcclRank& rank) {

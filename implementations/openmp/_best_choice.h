@@ -14,7 +14,7 @@
 
 namespace kmeans::openmp {
 
-/// Is the processor one of a kind on which AVX2's pairs of bytes were measured beside float32, a Zen 3? AMD's
+/// Is the processor one of a kind on which AVX2's pairs of bytes were measured against float32, a Zen 3? AMD's
 /// without AVX-512, whose multiply-adds are wider.
 inline bool pairs_are_known() {
 #if defined(__x86_64__)
@@ -136,7 +136,7 @@ inline std::string brute_family(const Shape& shape, const std::string& int8_inst
   return costs.prefers_bytes(int8_instructions) ? "openmp_int8" : "openmp_exact";
 }
 
-/// Boxes tell centroids apart whatever the points are.
+/// Boxes separate centroids whatever the points are.
 inline bool surely_tree(const Shape& shape) {
   return shape.d <= 3 || (shape.d == 4 && (shape.k > 4 || shape.n >= 32768));
 }
@@ -158,7 +158,7 @@ inline bool prefers_groups(const Shape& shape) {
   return shape.d >= 32 && shape.k > 32 && shape.k >= 16384 / shape.d;
 }
 
-/// Points behind bounds beside the brute force, to see what bounds would save; none where they would be
+/// Points behind bounds next to the brute force, to see what bounds would save; none where they would be
 /// few, or iterations short. So few that they take a small share of the time by one thread, while all wait;
 /// where they are enough for several, these share them.
 inline std::int64_t scouts(const Shape& shape, int threads) {

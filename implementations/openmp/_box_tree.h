@@ -35,7 +35,7 @@ inline double unit_scale(float max_abs) {
   return max_abs > 0 ? std::ldexp(1.0, -(std::ilogb(static_cast<double>(max_abs)) + 1)) : 1.0;
 }
 
-/// A coordinate in that frame. Denormal results become zero here, so that a processor told to flush
+/// A coordinate in that frame. Denormal results become zero here, so that a processor set to flush
 /// them computes the same.
 inline float scaled_coordinate(float coordinate, double scale) {
   const auto value = static_cast<float>(coordinate * scale);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Lists of the centroids that may be nearest to a point of a box, and what can be told from them: a
+// Lists of the centroids that may be nearest to a point of a box, and what follows from them: a
 // shorter list for a smaller box, and labels for the points of a leaf. docs/openmp-bounds.md has the proofs.
 // All is in float32; a test that rounding could have decided keeps the centroid, or leaves the point
 // undecided.

@@ -65,7 +65,7 @@ class DistancesTeam : public BoundsTeam<OwnMember> {
     return (seen.any_near || !seen.any_far) && rounding_ < 0.25F;
   }
 
-  /// Lower bounds on the distances of point i to the centroids that are open, told to `take(place, bound)`, and
+  /// Lower bounds on the distances of point i to the centroids that are open, passed to `take(place, bound)`, and
   /// the lowest upper one.
   template <class Take>
   void measure(OwnMember& worker, std::int64_t i, Best& best, const Take& take) {
@@ -108,7 +108,7 @@ class DistancesTeam : public BoundsTeam<OwnMember> {
     float64_centroids_.pack(means_.data(), part_of(float64_centroids_.blocks(), thread, threads));
   }
 
-  /// What centroid a is at least from every centroid, told to `take(j, bound)`: 0 where one is far.
+  /// What centroid a is at least from every centroid, passed to `take(j, bound)`: 0 where one is far.
   template <class Take>
   void measure_between(std::int64_t a, const Take& take) const {
     const auto [n, d, k, precision] = problem_.shape;

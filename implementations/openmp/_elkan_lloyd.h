@@ -67,7 +67,7 @@ class ElkanLloyd : public DistancesTeam<Rules, DistancesMember> {
     pack_between(0, 1);
   }
 
-  /// Distances between centroids are kept where they are few beside those to points.
+  /// Distances between centroids are kept where they are few compared with those to points.
   static bool keeps_between(const Shape& shape) {
     return shape.k <= Base::kMaxBetween && shape.k <= shape.n / 16;
   }
@@ -82,7 +82,7 @@ class ElkanLloyd : public DistancesTeam<Rules, DistancesMember> {
  private:
   static constexpr int kLanes = Lanes<float>::kCount;
   static constexpr int kLeastPoints = 64;       // of a thread
-  static constexpr float kFarTravel = 0x1p20F;  // bounds that have come so far tell nothing
+  static constexpr float kFarTravel = 0x1p20F;  // bounds that have come so far say nothing
 
   /// No bound is known of any point.
   void forget() {
@@ -223,7 +223,7 @@ class ElkanLloyd : public DistancesTeam<Rules, DistancesMember> {
   }
 
   /// What centroids have travelled since bounds were first known. Beyond some distance, which only
-  /// centroids from far away come to, all bounds begin anew.
+  /// centroids from far away come to, all bounds start over.
   void follow_movement() {
     known_ = true;
     farthest_ = 0;

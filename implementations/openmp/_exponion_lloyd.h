@@ -121,7 +121,7 @@ class ExponionLloyd : public DistancesTeam<Rules, ExponionMember> {
   }
 
   /// The point's own centroid and the first rings around it, so many that no other can be nearest or, as far as
-  /// can be told, second. Returns what all others are at least from the point.
+  /// can be said, second. Returns what all others are at least from the point.
   float open_rings(ExponionMember& worker, std::int64_t i, std::int32_t own) const {
     const std::int64_t k = problem_.shape.k;
     const auto rings = static_cast<std::int64_t>(ends_.size());

@@ -54,7 +54,7 @@ class Family : public Variant<T>, public Stops<T> {
  public:
   [[nodiscard]] virtual std::optional<Standing> standing() const { return std::nullopt; }
 
-  /// After reset(): points need not be summed anew. A family that has no use for it begins without.
+  /// After reset(): points need not be summed again. A family that has no use for it begins without.
   virtual void take_over(const Standing& /*other*/) {}
 
   /// Of a filter before float32: the share of the points that it left open in the last iteration.

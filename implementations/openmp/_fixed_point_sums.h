@@ -3,10 +3,10 @@
 // Sums of the clusters' points in fixed point: each coordinate times 2^s, rounded to the nearest
 // 64-bit integer. Integer sums have no rounding error to pile up, so a point that changes its
 // cluster can be taken from one sum and added to another, and the result is the same as summing
-// anew: from the second iteration on only points with a new label are touched.
+// again: from the second iteration on only points with a new label are touched.
 //
 // float32 points are summed as the exact Lloyd step says (docs/exact-step.md). float64 points have
-// digits beyond that: what the first integer leaves over goes, scaled anew, into a second one.
+// digits beyond that: what the first integer leaves over goes, scaled again, into a second one.
 #pragma once
 
 #include <algorithm>

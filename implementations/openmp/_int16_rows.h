@@ -67,7 +67,7 @@ inline double quantise_int16(const double* coordinates, std::int64_t d, double s
   return std::sqrt(sum_of_eight(residual));
 }
 
-/// What a point's score takes beside its row w; a is its step, p the point.
+/// What a point's score takes besides its row w; a is its step, p the point.
 struct Int16PointTerms {
   float rate = 0;      ///< 1 / a
   float residual = 0;  ///< |p - a w| / a, rounded up
@@ -167,7 +167,7 @@ using Int16Lanes = __m256i;
 #endif
 }
 
-/// All centroids as rows, made anew in every iteration, a part by each thread.
+/// All centroids as rows, rebuilt in every iteration, a part by each thread.
 class Int16Centroids {
  public:
   Int16Centroids() = default;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // All centroids as bytes, in groups of words x kInt8Group whose centroids have one step and one
-// bound: ordered by step, so that they lose little by that. Made anew in every iteration, in three
+// bound: ordered by step, so that they lose little by that. Rebuilt in every iteration, in three
 // stages of a part for each thread, between which threads meet: measure, rank, pack; and where many
 // points pay for it a fourth, bring_closer. The order does not depend on their number.
 #pragma once
@@ -80,7 +80,7 @@ class Int8Centroids {
     runs_[thread].value = run;
   }
 
-  /// The ranks among all of those that this thread measured: each run is gone through beside its own.
+  /// The ranks among all of those that this thread measured: each run is merged with its own.
   void rank(int thread, int threads) {
     const Range own = runs_[thread].value.places;
     std::fill(ranks_.begin() + own.begin, ranks_.begin() + own.end, 0);

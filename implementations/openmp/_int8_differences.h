@@ -3,7 +3,7 @@
 // How far what bytes lose of two centroids can be apart. An error that both scores share loses no point its
 // nearest centroid, so lower ends need not lie as far below their scores as upper ends lie above: for
 // centroids of equal norms at right angles 0.4 times as far. Points half-way between centroids are fewer
-// then. Made anew in every iteration; the proof stands in docs/openmp-bounds.md, "Lower ends".
+// then. Rebuilt in every iteration; the proof stands in docs/openmp-bounds.md, "Lower ends".
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace kmeans::openmp {
 /// Of all centroids in the order of the groups: rows of float32 of their coordinates, and of what bytes lost.
 class Int8Differences {
  public:
-  /// Is it worth its time, k^2 d, beside n k d products of bytes? With 1024 points for each centroid it takes
+  /// Is it worth its time, k^2 d, against n k d products of bytes? With 1024 points for each centroid it takes
   /// less than a hundredth of theirs.
   static bool pay(const Sizes& s) { return s.n >= 1024 * s.k; }
   static double bytes(const Sizes& s) {

@@ -11,7 +11,7 @@
 
 namespace kmeans::openmp {
 
-/// What became of some points beside the filter's own pass over all centroids.
+/// What became of some points outside the filter's own pass over all centroids.
 struct Int8Work {
   std::int64_t operations = 0;   ///< By the filter, on groups that stayed.
   std::int64_t products = 0;     ///< Pairs of a point and a centroid, as 16-bit integers.

@@ -58,7 +58,7 @@ class Int8Points {
   /// No point lies farther from the frame's origin.
   double radius() const { return radius_; }
 
-  /// What the filter is told of a block.
+  /// What the filter is given of a block.
   Int8Task task(std::int64_t block) const {
     Int8Task task;
     task.points = values_.data() + block * words_ * kInt8Points;

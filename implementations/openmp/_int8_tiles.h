@@ -28,7 +28,7 @@ inline void open_tiles(const Int8Tiling& tiling) {
   }
   configuration.row_bytes[3] = static_cast<std::uint16_t>(4 * tiling.words);
   configuration.rows[3] = kInt8TileRows;
-  // The compiler is not told that the instruction reads all of it.
+  // The compiler does not know that the instruction reads all of it.
   __asm__ volatile("" ::"r"(&configuration) : "memory");
   KMEANS_INT8_TILE(loadconfig, &configuration);
 }

@@ -78,7 +78,7 @@ class TiledLloyd : public Team<T> {
   /// Or does the variant pack tiles itself, when it first needs them?
   [[nodiscard]] virtual bool packs_in_setup() const { return true; }
 
-  /// Allocates what the variant needs beside points, centroids, sums and labels. Of the same points as
+  /// Allocates what the variant needs besides points, centroids, sums and labels. Of the same points as
   /// before, it may keep its own copies.
   virtual void prepare(bool /*same_points*/) {}
 

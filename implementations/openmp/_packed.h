@@ -55,7 +55,7 @@ struct Frame {
     }
   }
 
-  /// One coordinate in T. Denormal results become zero here, so that a processor told to flush them
+  /// One coordinate in T. Denormal results become zero here, so that a processor set to flush them
   /// computes the same.
   T apply(T coordinate, std::int64_t t) const {
     // Scaled before subtracting where T is double: the difference could overflow.

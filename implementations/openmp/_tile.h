@@ -10,7 +10,7 @@
 // To find which centroid won costs more instructions than to find how near it is, when d is small.
 // So a group contributes only its minimum. Where that beats the best so far, the group's C values
 // are stored, lane by lane (masked stores use no arithmetic port). After the last group the stored
-// values tell which of the C it was, once a tile instead of once a centroid.
+// values say which of the C it was, once a tile instead of once a centroid.
 #pragma once
 
 #include <algorithm>

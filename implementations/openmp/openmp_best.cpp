@@ -3,7 +3,7 @@
 // Flags: -ffp-contract=off
 //
 // Idea:      the exact variants of this folder as families, of which one is at work: chosen by
-//            shape and instructions; for 5 to 8 coordinates by what boxes tell in neighbourhoods of
+//            shape and instructions; for 5 to 8 coordinates by what boxes show in neighbourhoods of
 //            some points, in setup; and changed where a sample of points, which follows the centroids behind
 //            bounds, shows that bounds would save more than the change costs
 // Parallel:  as the family at work; the sample is shared by the threads as well

@@ -36,7 +36,7 @@ using kmeans::Problem;
 
 constexpr std::int64_t kBlockBytes = std::int64_t{32} << 20;
 
-/// Tiles of a strip: what a core's own cache holds beside the centroids.
+/// Tiles of a strip: what a core's own cache holds next to the centroids.
 std::int64_t tiles_of_strip(std::int64_t d, int points_per_tile) {
   constexpr std::int64_t kBytes = 96 << 10;
   return std::clamp<std::int64_t>(

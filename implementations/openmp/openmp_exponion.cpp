@@ -4,10 +4,10 @@
 //
 // Idea:      the exponion: Hamerly's two bounds a point, and where they leave it open, only the
 //            centroids around its own are looked at. Of each centroid the others are known in rings
-//            that double in number; the point's bound tells how many of them matter
+//            that double in number; the point's bound says how many of them matter
 // Parallel:  a thread owns a contiguous range of points; then of centroids
 // Memory:    points by rows and two bounds a point, read and written in each iteration; the order
-//            of k others around each of up to 4 096 centroids, found anew in each iteration
+//            of k others around each of up to 4 096 centroids, rebuilt in each iteration
 // Numerics:  equals the exact Lloyd step bit for bit at any number of threads: bounds are rounded
 //            to their safe side, and float64 decides among those that they leave open
 // Source:    Newling and Fleuret, Fast k-means with accurate bounds, ICML 2016. docs/openmp-bounds.md

@@ -4,7 +4,7 @@
 //
 // Idea:      Hamerly's bounds: a point keeps an upper bound on the distance to its centroid and one
 //            lower bound on that to all others. Both follow the centroids' movement; only where
-//            they cross is the point's own distance computed anew, and only where they still cross
+//            they cross is the point's own distance recomputed, and only where they still cross
 //            are all others
 // Parallel:  a thread owns a contiguous range of points; then of centroids
 // Memory:    points by rows, two bounds and a norm a point: 12 bytes a point are read in each

@@ -98,7 +98,7 @@ class OpenmpMasterWorker final : public kmeans::plain::PlainLloyd<T> {
 };
 
 std::vector<kmeans::StageWork> stage_work(const kmeans::Sizes& s) {
-  // Labelling: every point beside every centroid; labels are written and not compared.
+  // Labelling: every point for every centroid; labels are written and not compared.
   const double distances = 2 * s.scalar * s.n * s.d * s.k;
   return {kmeans::assign_work(s, {.read_bytes = distances, .written_bytes = 4 * s.n}),
           kmeans::update_work(s, kmeans::update_traffic(s))};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the two variants of cuVS share: how fit is told to go on from given centroids."""
+"""What the two variants of cuVS share: how fit is made to go on from given centroids."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SklearnKMeans(contract.Variant):
 
     No public parameter makes it a fixed number. max_iter is a limit; tol, which may not be
     negative, says at 0 that no movement is too small, but unchanged labels end the loop whatever it
-    is; and T fits of one iteration would check, copy and assign the points anew in each.
+    is; and T fits of one iteration would check, copy and assign the points again in each.
     """
 
     algorithm = ""

@@ -41,7 +41,7 @@ DEFAULTS: dict[str, Any] = {
     "labels_of": "starting",  # or "returned"
     "empty_clusters": "keep",  # or "relocate"
     "timing_note": "",
-    "setup_note": "",  # the start of Python and the imports apart, which the suite tells itself
+    "setup_note": "",  # the start of Python and the imports apart, which the suite says itself
     # Distributions, as pip names them, without which the variant cannot run; their versions are
     # recorded with every result.
     "requires": [],
@@ -52,7 +52,7 @@ DEFAULTS: dict[str, Any] = {
     # The file that brings them, named where one is missing; of GPU variants always
     # requirements-gpu.txt.
     "requirements": "requirements.txt",
-    # Bytes needed beside the worker's own copy of the points: a sum of terms, product -> factor,
+    # Bytes needed besides the worker's own copy of the points: a sum of terms, product -> factor,
     # the products of n, d, k and scalar (bytes of a coordinate): {"n*k*scalar": 1, "n": 8}.
     "memory_bytes": {},
     # GPU variants: bytes needed on the device, points included, as a sum of terms as above.
@@ -126,7 +126,7 @@ class Variant(ABC):
         return None
 
     def library_info(self) -> dict[str, str]:
-        """What results should record of the library beside versions; asked for after ``setup``."""
+        """What results should record of the library besides versions; asked for after ``setup``."""
         return {}
 
 

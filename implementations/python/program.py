@@ -86,7 +86,7 @@ def own_traits(program: pathlib.Path) -> dict[str, Any]:
 
 
 def describe(program: pathlib.Path) -> dict[str, Any]:
-    """Its traits after a call on four points, which shows what a call takes beside its clock."""
+    """Its traits after a call on four points, which shows what a call takes outside its clock."""
     import numpy as np
 
     traits = contract.check_traits(own_traits(program))

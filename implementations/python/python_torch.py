@@ -22,7 +22,7 @@ import _torch_gpu
 if TYPE_CHECKING:
     import torch
 
-PRODUCT_BYTES = 2**30  # large enough to fill any GPU, small beside its memory
+PRODUCT_BYTES = 2**30  # large enough to fill any GPU, small compared with its memory
 
 TRAITS = {
     "summary": "PyTorch on a GPU: matrix product in chunks, argmin, scatter update",
@@ -61,7 +61,7 @@ class PythonTorch(_torch_gpu.TorchVariant):
         torch = self._torch
         n = len(self._points)
         factors = centroids.to(self._factors.dtype)
-        # Of the rounded centroids, so that a point and the centroid beside it round alike.
+        # Of the rounded centroids, so that a point and the centroid next to it round alike.
         norms = factors.to(centroids.dtype).square().sum(dim=1)  # k
         sums = torch.zeros_like(centroids)
         counts = torch.zeros(self._k, dtype=torch.int32, device=self.device)

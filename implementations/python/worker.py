@@ -177,7 +177,7 @@ def library_info(requires: list[str]) -> dict[str, str]:
     except ImportError:
         return info
     for pool in threadpoolctl.threadpool_info():
-        # A wheel brings its own BLAS in a folder such as numpy.libs; the folder tells them apart.
+        # A wheel brings its own BLAS in a folder such as numpy.libs; the folder distinguishes them.
         key = f"{pool['internal_api']} ({pathlib.Path(pool['filepath']).parent.name})"
         words = [pool.get("version"), pool.get("architecture"), pool.get("threading_layer")]
         words.append(f"{pool['num_threads']} threads")

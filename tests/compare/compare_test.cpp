@@ -312,7 +312,7 @@ TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
     }
   }
   EXPECT_THAT(comparison.differences,
-              Contains("times are relative to a fixed computation beside them, as asked for, in 2 "
+              Contains("times are relative to a fixed computation next to them, as asked for, in 2 "
                        "cells of 4"));
   EXPECT_EQ(to_json(comparison).at("settings").at("steady_clock"), true);
 }

@@ -89,7 +89,7 @@ def test_what_was_changed_is_found(bench, bundle: Path, measured: Path) -> None:
         cell["inertia"] *= 1.1
     (bundle / "demo.json").write_text(json.dumps(result))
     assert "is not as it was bundled" in bench.refusal("check-bundle", bundle)
-    # Whoever mends the manifest, too, has answers that cannot be repeated.
+    # Whoever corrects the manifest, too, has answers that cannot be repeated.
     manifest = json.loads((bundle / "bundle.manifest").read_text())
     digest = hashlib.sha256((bundle / "demo.json").read_bytes()).hexdigest()
     manifest["files"][0]["sha256"] = digest

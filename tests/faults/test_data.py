@@ -627,7 +627,7 @@ def test_an_exact_variant_refuses_points_that_its_integers_cannot_resolve(bench,
     init = ("-k", "4", "--init", "rows:0,1000,2000,3000", "--iterations", "10")
     for variant in ("reference", "openmp_exact"):
         said = bench.refusal("fit", file, *init, "--variant", variant)
-        assert "beside the value 9.97e+36 (point 3000, coordinate 1" in said
+        assert "next to the value 9.97e+36 (point 3000, coordinate 1" in said
         assert "round coordinate 0 by up to" in said
         assert "remove that point" in said
     run = bench("fit", file, *init, "--variant", "cpu_naive")

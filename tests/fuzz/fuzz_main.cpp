@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One libFuzzer program for all targets; KMEANS_FUZZ_TARGET=csv chooses. (libFuzzer starts itself
-// anew for some of its modes, with its own options only.)
+// again for some of its modes, with its own options only.)
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -85,7 +85,7 @@ TEST(Nccl, AVersionThatIsTooOldIsToldBothWaysOfCounting) {
 
 TEST(Nccl, AVersionThatIsNotToldIsSaid) {
   const Variable failing("FAKE_NCCL_FAILS", "ncclGetVersion");
-  EXPECT_EQ(problem_with({KMEANS_FAKE_NCCL}), "the NCCL found here does not tell its version");
+  EXPECT_EQ(problem_with({KMEANS_FAKE_NCCL}), "the NCCL found here does not report its version");
 }
 
 TEST(Nccl, MulticastStaysOffUnlessTheUserSetsIt) {

@@ -141,7 +141,7 @@ def test_faulty_lists_of_claims(spec: Json) -> None:
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        ({"of": "largest"}, "/published/0: 'of' needs 'shapes' beside it"),
+        ({"of": "largest"}, "/published/0: 'of' needs 'shapes' next to it"),
         ({"quantity": "speeds"}, "/published/0/quantity: unknown value 'speeds'; did you mean"),
         ({"value": "4"}, "/published/0/value: '4' must be a number"),
         ({"baseline": "cpu_nave"}, "/published/0/baseline: unknown variant 'cpu_nave'; did you"),

@@ -297,7 +297,7 @@ def test_the_page_says_the_word_of_the_gate(
     tmp_path: Path, results: list[Json], outcome: str, sign: str
 ) -> None:
     reasons = ["1 cell is slower"] if outcome == "failed" else []
-    undecided = ["2 cells could not be told"] if outcome == "undecided" else []
+    undecided = ["2 cells are undecided"] if outcome == "undecided" else []
     path = _write(tmp_path, results, results)
     data = json.loads(path.read_text())
     made.write(path.parent, data | {"gate": made.gate(reasons, undecided)})

@@ -222,7 +222,7 @@ def test_parts_without_threads_may_wait_differently(parts: list[Path], tmp_path:
     one = edited(parts[0], tmp_path / "a", waiting("default"))
     other = edited(parts[1], tmp_path, waiting("passive"))
     run = kmeans_bench("merge", one, other, "--out", tmp_path / "out.json")
-    told = 'told to wait as "default" in one part and as "passive" in another'
+    told = 'waited as "default" in one part and as "passive" in another'
     assert told in run.stderr
     environment = read(tmp_path / "out.json")["context"]["environment"]
     assert environment["openmp_waiting"] == "default"

@@ -391,7 +391,7 @@ TEST_F(ResultFolder, RefusesADamagedFileAmongGoodOnes) {
 TEST_F(ResultFolder, RefusesOneExperimentTwice) {
   write("a.json", small_file());
   write("b.json", small_file());
-  EXPECT_THAT(complaint(), HasSubstr("small (quick) a second time, beside a.json"));
+  EXPECT_THAT(complaint(), HasSubstr("small (quick) a second time, next to a.json"));
 }
 
 TEST_F(ResultFolder, RefusesAFolderWithoutResults) {

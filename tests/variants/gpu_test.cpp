@@ -238,7 +238,7 @@ TEST_P(GpuExact, SaysHowManyLabelsChangedToWhoAsksAfterEveryIteration) {
     if (!supports(variant, data.problem.shape).ok) continue;
     SCOPED_TRACE(variant.traits.name);
     Session<float> session(variant, data.problem, data.centroids.data());
-    for (int repetition = 0; repetition < 2; ++repetition) {  // reset begins anew
+    for (int repetition = 0; repetition < 2; ++repetition) {  // reset starts over
       session.reset();
       std::vector<std::int32_t> before(data.problem.shape.n, -1);
       const auto expect_count = [&] {

@@ -386,7 +386,7 @@ TEST(OpenmpBest, ChangesToBoundsOnClustersAndKeepsTheBits) {
   for (const int threads : {1, 2}) {
     auto instance = find_variant("openmp_best")->factory.make_float(Precision::f32);
     instance->setup(problem_of(data, threads));
-    for (int repetition = 0; repetition < 2; ++repetition) {  // reset begins anew
+    for (int repetition = 0; repetition < 2; ++repetition) {  // reset starts over
       instance->reset(data.centroids.data());
       for (int step = 0; step < kSteps; ++step) {
         instance->step(1);

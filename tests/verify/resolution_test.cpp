@@ -85,7 +85,7 @@ TEST(Resolution, AFillValueIsRefusedWithItsPlaceAndWhatWouldBeRight) {
   auto blobs = points(3001, 2, [](auto i, auto t, double u) { return (i % 3) * 20 * t + u; });
   blobs[3000 * 2 + 1] = 9.97e36F;
   const std::string said = lost(blobs, 2);
-  EXPECT_THAT(said, HasSubstr("beside the value 9.97e+36 (point 3000, coordinate 1"));
+  EXPECT_THAT(said, HasSubstr("next to the value 9.97e+36 (point 3000, coordinate 1"));
   EXPECT_THAT(said, HasSubstr("round coordinate 0 by up to"));
   EXPECT_THAT(said, HasSubstr("remove that point"));
   EXPECT_THAT(said, HasSubstr("rescale the columns"));

@@ -348,7 +348,7 @@ class MemoryCeilings {
     constexpr int kLoads = 8;
     constexpr std::int64_t kTileBytes = std::int64_t{kThreads} * kLoads * sizeof(uint4);
     const std::int64_t tiles = std::min(gpu_.l2_bytes / 2, bytes()) / kTileBytes;
-    if (tiles < 1) throw std::runtime_error("the GPU tells no size of its second-level cache");
+    if (tiles < 1) throw std::runtime_error("the driver reports no size of the L2 cache");
     level2_bytes_ = tiles * kTileBytes;
     const auto rounds = static_cast<std::int64_t>(
         std::max(effort_ * 0x1p33 / static_cast<double>(level2_bytes_), 8.0));

@@ -66,7 +66,7 @@ Cublas load() {
   const libraryPropertyType kinds[3] = {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL};
   for (int part = 0; part < 3; ++part) {
     if (cublas.get_property(kinds[part], &parts[part]) != CUBLAS_STATUS_SUCCESS) {
-      cublas.problem = "the cuBLAS found here does not tell its version";
+      cublas.problem = "the cuBLAS found here does not report its version";
       return cublas;
     }
   }
