@@ -637,7 +637,7 @@ class HalfFilter {
     });
   }
 
-  /// The rows that find() left undecided; in a graph, pairs in parallel with the others. `last`: of the rows of an iteration.
+  /// The rows that find() left undecided; in a graph, pairs next to the others. `last`: of the rows of an iteration.
   void settle(const HalfRows& rows, const float* dev_points, const float* dev_centroids,
               std::int32_t* dev_nearest, bool last, cudaStream_t stream) const {
     const std::int64_t d = extents_.d;
