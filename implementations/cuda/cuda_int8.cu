@@ -472,8 +472,8 @@ class CudaInt8 final : public CudaLloyd<float> {
     });
   }
 
-  /// The points of which more than one centroid may be the nearest; in a graph, pairs and lists next to those that bytes
-  /// leave to float16.
+  /// The points of which more than one centroid may be the nearest; in a graph, pairs and lists next to those
+  /// that bytes leave to float16.
   void settle(cudaStream_t stream) {
     const auto [n, d, k, precision] = shape();
     const auto fill = static_cast<unsigned>(4 * kmeans::current_gpu()->multiprocessors);

@@ -198,7 +198,7 @@ def test_the_last_count_that_pays_comes_before_the_first_that_does_not() -> None
 def test_the_table_of_the_page_is_the_models() -> None:
     """By each row's own time on one GPU, which is rounded, so that a last digit may differ."""
     text = (ROOT / "docs" / "scaling.md").read_text()
-    rows = re.findall(r"^\| [\d ]+ \| \d+ \| [\d ]+ \| \d+\.\d{3} \|.*$", text, re.MULTILINE)
+    rows = re.findall(r"^\| [\d ]+ \| \d+ \| [\d ]+ \| \d+\.\d{3} \| \d+ \|.*$", text, re.MULTILINE)
     assert len(rows) == len(model.SHAPES)
 
     def numbers(line: str) -> list[float]:
