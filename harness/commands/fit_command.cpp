@@ -24,6 +24,7 @@
 #include "harness/support/errors.h"
 #include "harness/support/granted.h"
 #include "harness/support/json_file.h"
+#include "harness/support/mean_variance.h"
 #include "harness/support/memory_left.h"
 #include "harness/support/option_checks.h"
 #include "harness/support/precision.h"
@@ -59,6 +60,7 @@ struct FitOptions {
   std::string init = "ward:1";
   std::int64_t iterations = 0;
   std::string stop;
+  std::optional<double> tol;
   int threads = 0;
   std::string out;
   CsvColumns csv;
@@ -292,13 +294,18 @@ void write_answer(const std::filesystem::path& folder, const Outcome<T>& outcome
 /// Follows the clustering, prints it and writes what was asked for. Returns the exit status.
 template <class T>
 int fit_session(const FitOptions& options, Session<T>& session) {
+  const Problem<T>& problem = session.problem();
+  const Shape& shape = problem.shape;
   StopRule rule = parse_stop(options.stop);
   std::int64_t iterations = options.iterations;
   if (iterations == 0) {
     iterations = kDefaultIterations;
     if (options.stop.empty()) rule.kind = StopRule::Kind::labels;
   }
-  const Shape& shape = session.problem().shape;
+  if (options.tol) {
+    const double variance = mean_variance(problem.points, shape.n, shape.d, problem.threads);
+    rule = {StopRule::Kind::tolerance, *options.tol * variance};
+  }
   if (!options.json) print_heading(options, session.traits(), shape, session.problem().threads);
   const auto followed = follow(
       session, iterations, rule,
@@ -437,6 +444,11 @@ int run_fit(const FitOptions& options) {
     throw EnvironmentError(options.variant + " is not available here: " + available.reason);
   }
   refuse_idle_ranks(registered);
+  if (options.tol && process_ranks().size() > 1) {
+    throw InputError(
+        "--tol is a share of the variance of all points, of which each rank has a part; use "
+        "--stop movement:E");
+  }
   refuse_idle_gpus(registered);
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
@@ -475,13 +487,20 @@ void add_fit_command(CLI::App& app, Action& action) {
                   "threshold-as-printed:T, or "
                   "a file of k x d")
       ->capture_default_str();
-  fit->add_option("--iterations", options->iterations,
-                  "Exactly this many (at most this many with --stop); default: until no label "
-                  "changes, at most 300")
+  fit->add_option(
+         "--iterations", options->iterations,
+         "Exactly this many (at most this many with --stop or --tol); default: until no label "
+         "changes, at most 300")
       ->transform(whole_number(1));
   fit->add_option("--stop", options->stop,
                   "labels (none changes), movement:E (summed squared movement <= E), loss:E (loss "
                   "changes by less than E)");
+  fit->add_option(
+         "--tol", options->tol,
+         "Stop as scikit-learn's tol does: no label changes, or the summed squared movement\n"
+         "is at most this share of the columns' mean variance (docs/exact-step.md)")
+      ->check(CLI::Range(0.0, std::numeric_limits<double>::max()))
+      ->excludes("--stop");
   fit->add_option("--threads", options->threads, "CPU threads; default: all usable ones")
       ->transform(whole_number(1, kMaxThreads));
   add_device_option(*fit);

@@ -43,6 +43,8 @@ bool stops(const StopRule& rule, const IterationRecord& now, const IterationReco
     case StopRule::Kind::never: return false;
     case StopRule::Kind::labels: return now.own.changed.value_or(now.changed) == 0;
     case StopRule::Kind::movement: return now.own.movement.value_or(now.movement) <= rule.threshold;
+    case StopRule::Kind::tolerance:
+      return now.own.changed.value_or(now.changed) == 0 || now.shift <= rule.threshold;
     case StopRule::Kind::loss:
       return before != nullptr && std::abs(loss(now) - loss(*before)) < rule.threshold;
   }

@@ -15,6 +15,7 @@
 
 #include "datasets/points.h"
 #include "harness/communicator.h"
+#include "harness/exact_step.h"
 #include "harness/machine/ranks.h"
 #include "harness/variant.h"
 #include "harness/verify/session.h"
@@ -23,9 +24,10 @@ namespace kmeans {
 
 /// When to stop before the given number of iterations: "" never, "labels" when none changes,
 /// "movement:E" when the centroids' summed squared movement is at most E, "loss:E" when the loss
-/// (sum of distances) changes by less than E.
+/// (sum of distances) changes by less than E. A tolerance is no text of these: its threshold goes by the points
+/// (docs/exact-step.md).
 struct StopRule {
-  enum class Kind { never, labels, movement, loss } kind = Kind::never;
+  enum class Kind { never, labels, movement, loss, tolerance } kind = Kind::never;
   double threshold = 0;
 };
 
@@ -39,6 +41,7 @@ struct IterationRecord {
                         ///< centroids they were found with
   double loss = 0;      ///< sum of distances, likewise
   double movement = 0;  ///< sum over centroids of their squared movement in this iteration
+  double shift = 0;     ///< the same, as a tolerance adds it up: of each centroid, then of all
   std::int64_t changed = 0;  ///< labels that differ from the iteration before; n in the first
   std::int64_t empty_clusters = 0;
   Progress own;  ///< what the variant itself says of this iteration; decides where a rule asks
@@ -105,6 +108,10 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
       const double moved =
           static_cast<double>(outcome.centroids[c]) - static_cast<double>(starting[c]);
       record.movement += moved * moved;
+    }
+    for (std::int64_t j = 0; j < shape.k; ++j) {
+      record.shift += exact::squared_distance(starting.data() + j * shape.d,
+                                              outcome.centroids.data() + j * shape.d, shape.d);
     }
     record.changed = shape.n;
     if (!labels_before.empty()) {

@@ -173,6 +173,16 @@ def test_it_stops_within_a_tolerance_of_the_mean_variance(package) -> None:
         package.lloyd(points, points[:12], tol=1e-4, stop=None)
 
 
+def test_fit_has_the_same_tolerance(package, fit) -> None:
+    points = _points(9000)
+    for tol in (1e-1, 1e-2, 1e-3, 0.0):
+        right = fit(points, 12, "first", "--tol", str(tol))
+        run = package.lloyd(points, points[:12], tol=tol)
+        assert run.iterations == right["iterations"]
+        assert run.centroids.tobytes() == right["centroids"].tobytes()
+        assert run.labels.tobytes() == right["labels"].tobytes()
+
+
 def test_it_stops_where_scikit_learn_does(package) -> None:
     cluster = pytest.importorskip("sklearn.cluster")
     points = _points(5000, 6, 9)
