@@ -121,7 +121,7 @@ def _place(label: str) -> Path | None:
 def _compare(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m plots compare",
-        description="Draws figures and comparison.html beside a file of kmeans-bench compare "
+        description="Draws figures and comparison.html next to a file of kmeans-bench compare "
         "--json.",
     )
     parser.add_argument("file", metavar="FILE", type=Path)

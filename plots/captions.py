@@ -292,8 +292,8 @@ def early_sentences(cells: Sequence[Cell]) -> list[str]:
     untold = {label_of(c): None for c in cells if c.ok and c.executed_iterations is None}
     if untold:
         sentences.append(
-            "This file of an earlier version does not tell how many of the T iterations libraries "
-            f"ran; their times are over all T: {listed(list(untold), limit=40)}."
+            "This file of an earlier version does not record how many of the T iterations "
+            f"libraries ran; their times are over all T: {listed(list(untold), limit=40)}."
         )
     return sentences
 

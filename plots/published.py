@@ -148,26 +148,26 @@ class Headings:
 
 
 _PUBLISHED = Headings(
-    "Published beside measured", "published as", "published on", "published", "published / ours"
+    "Published next to measured", "published as", "published on", "published", "published / ours"
 )
 _PRIOR = Headings(
-    "Prior measurements beside today's",
+    "Prior measurements next to today's",
     "measured before as",
     "measured before on",
     "prior measurement",
     "prior / ours",
 )
 _BOTH = Headings(
-    "Published and prior numbers beside measured",
+    "Published and prior numbers next to measured",
     "published or measured before as",
     "there on",
     "published or prior measurement",
     "theirs / ours",
 )
 COMPARES_ALL = {
-    False: "Published numbers come from the machines named beside them, some of them many years "
+    False: "Published numbers come from the machines named next to them, some of them many years "
     "older: the ratio compares machines and code together.",
-    True: "Prior measurements were made for this suite, earlier and on the machines named beside "
+    True: "Prior measurements were made for this suite, earlier and on the machines named next to "
     "them; no source prints them and no result file here holds them.",
 }
 

@@ -391,7 +391,7 @@ std::string to_text(const Comparison& comparison, bool all) {
   std::string text = "base  " + plain(side_line(comparison.base)) + "\nnew   " +
                      plain(side_line(comparison.changed)) + "\n";
   if (!comparison.differences.empty()) {
-    text += "\nDifferences besides the results\n";
+    text += "\nEnvironment differences\n";
     for (const auto& sentence : comparison.differences) text += "  " + plain(sentence) + "\n";
   }
 
@@ -552,7 +552,7 @@ std::string to_markdown(const Comparison& comparison, bool all, std::size_t limi
     out.row(added_line(comparison));
   }
   if (!comparison.differences.empty()) {
-    out.heading("\n### Differences besides the results\n\n");
+    out.heading("\n### Environment differences\n\n");
     for (const auto& sentence : comparison.differences) out.row("- " + safe(sentence) + "\n");
   }
   const std::size_t left_out = out.left_out();

@@ -53,7 +53,7 @@ async function unpack(script) {
     script.remove();
     place.querySelectorAll("table.sortable").forEach(sortable);
   } catch (error) {
-    script.insertAdjacentText("afterend", `Cannot be unfolded (${error}); it is in the result files beside this page.`);
+    script.insertAdjacentText("afterend", `Cannot be unfolded (${error}); it is in the result files next to this page.`);
   }
 }
 // What a link leads to can be in a part that had not been unpacked when it was followed, or below one.

@@ -1113,7 +1113,7 @@ def test_many_scattered_places_stay_short() -> None:
     assert len(text) < 160
 
 
-# --- Published beside measured ---------------------------------------------------------------
+# --- Published next to measured --------------------------------------------------------------
 
 
 def _compare(result: Result, **entry: Any) -> published.Comparison:

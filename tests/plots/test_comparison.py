@@ -272,7 +272,7 @@ def test_correctness_comes_first_and_everything_is_there(
     html = _page(tmp_path, *sides)
     text = re.sub(r"\s+", " ", _Text(html).text)
     order = ["gate failed", "Why the gate failed", "status: ok before, wrong now"]
-    order += ["Missing from the new result (1)", "What differs besides the times"]
+    order += ["Missing from the new result (1)", "Environment differences"]
     order += ["git commit: 0123456 before", "All ratios in order", "The worst first"]
     places = [text.index(part) for part in order]
     assert places == sorted(places)

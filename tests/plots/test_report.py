@@ -268,8 +268,8 @@ def test_prior_measurements_have_a_table_of_their_own(tmp_path: Path, data: Json
     data["spec"]["figures"] = [f for f in data["spec"]["figures"] if f["kind"] != "table"]
     data["spec"]["published"][0] |= {"prior": True, "label": "ours of last year"}
     page = _words(_render(tmp_path, data))
-    published, prior = (page.index(t) for t in ("their GPU", "Prior measurements beside today's"))
-    assert page.index("Published beside measured") < published < prior
+    published, prior = (page.index(t) for t in ("their GPU", "Prior measurements next to today's"))
+    assert page.index("Published next to measured") < published < prior
     assert prior < page.index("ours of last year")
     assert "measured before as, and variant here" in page
     assert "prior / ours" in page
@@ -409,7 +409,7 @@ def test_known_answers_and_published_numbers_are_shown(tmp_path: Path, data: Jso
     text = _Page(_render(tmp_path, data)).text
     assert "Known answers" in text
     assert "3.0e-14" in text
-    assert "Published beside measured" in text
+    assert "Published next to measured" in text
     assert "no counterpart in this suite yet" in text
     assert "an old GPU" in text
 
@@ -561,7 +561,7 @@ def test_tables_of_published_numbers_show_their_group(tmp_path: Path, data: Json
     page = _words(_render(tmp_path, data))
     assert page.count("entry of the table") == 1
     assert page.index("Table I again") < page.index("entry of the table")
-    assert page.index("Published beside measured") < page.index("entry of the text")
+    assert page.index("Published next to measured") < page.index("entry of the text")
     assert "A newer processor." in page
     assert re.search(r"[\d.]+ m?s \S [\d.]+ m?s", page)  # the interval
 

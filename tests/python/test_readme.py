@@ -235,7 +235,7 @@ def test_a_library_that_ended_early_is_named(place: Callable[..., Machines]) -> 
     text = readme_numbers.times(place([early]), TIMES)
     assert "python_sklearn_lloyd f32 stopped before T" in text
     assert "4 of 300 at n = 1 000, d = 2, k = 5." in text
-    assert "does not tell" not in text
+    assert "does not record" not in text
 
 
 def test_a_library_that_ran_all_is_not_named(place: Callable[..., Machines]) -> None:
@@ -243,14 +243,14 @@ def test_a_library_that_ran_all_is_not_named(place: Callable[..., Machines]) -> 
         cells = [_cell(SLOW["variant"], 0.0125, executed_iterations=ran)]
         text = readme_numbers.times(place(cells), TIMES)
         assert "stopped before" not in text
-        assert "does not tell" not in text
+        assert "does not record" not in text
 
 
 def test_files_that_cannot_tell_what_a_library_ran_say_so(place: Callable[..., Machines]) -> None:
     cell = _cell(SLOW["variant"], 0.0125)
     cell.pop("executed_iterations", None)
     text = readme_numbers.times(place([cell]), TIMES)
-    assert "does not tell how many of the T iterations libraries ran" in text
+    assert "does not record how many of the T iterations libraries ran" in text
     assert "python_sklearn_lloyd f32." in text
 
 
