@@ -106,7 +106,7 @@ reproduce:
 
 selftest:
 	@tools/setup.sh build python
-	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/build.sh $(PRESET) kmeans-bench-faults
 	@tools/selftest.sh
 
 soak:

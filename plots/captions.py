@@ -16,7 +16,6 @@ from plots.words import TIMES, count, digits, listed, many, seconds, span
 _MANY_NOTES = 2  # kinds of conditions that a footnote names
 _MANY_GAPS = 6  # sentences about gaps, beyond which they leave out the places
 INTERVAL = "interval"  # what samples_sentence speaks of where nothing draws the interval
-_PLANTED = re.compile("plant", re.IGNORECASE)  # a warning of the run's environment
 _EVERY = "*"  # in an experiment's list: every variant that takes the shape
 _FEW_OPTIONS = 3  # that a sentence repeats
 _SHARD = re.compile(r"--shard[ =](\d+)/(\d+)")
@@ -218,9 +217,6 @@ def build_warning(result: Result) -> str | None:
         faults.append(f"build type {suite['build_type']}")
     if suite.get("sanitizers"):
         faults.append(f"sanitizers {suite['sanitizers']}")
-    environment = result.context.get("environment") or {}
-    if any(_PLANTED.search(str(text)) for text in environment.get("warnings") or []):
-        faults.append("measured with a slowdown planted on purpose")
     return f"Not for publication: {listed(faults)}." if faults else None
 
 

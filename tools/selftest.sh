@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 
 build=${BUILD:-build}
 out=${OUT:-$build/selftest}
-bench=$build/kmeans-bench
+bench=$build/kmeans-bench-faults # the same as kmeans-bench, and its steps can be slowed down
 name=${EXPERIMENT:-calibration}
 experiment=experiments/selftest/$name.json
 python=.venv/bin/python
@@ -38,7 +38,7 @@ touch "$out/selftest"
 only=()
 [ -z "${ONLY:-}" ] || only=(--only "$ONLY")
 turns=(--minutes "${MINUTES:-10}")
-unset KMEANS_BENCH_PLANT_SLOWDOWN
+unset KMEANS_FAULTS_SLOWDOWN
 
 neighbour=
 disturb() {  # SEED
@@ -64,7 +64,7 @@ gates=()
 for slowdown in 10 30; do
   # The second program: the same one, in a world in which every timed step takes longer.
   slowed=$out/slowed-down-$slowdown
-  printf '#!/bin/sh\nKMEANS_BENCH_PLANT_SLOWDOWN=0.%s exec "%s" "$@"\n' \
+  printf '#!/bin/sh\nKMEANS_FAULTS_SLOWDOWN=0.%s exec "%s" "$@"\n' \
     "$slowdown" "$(realpath "$bench")" >"$slowed"
   chmod +x "$slowed"
   echo

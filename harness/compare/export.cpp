@@ -137,14 +137,6 @@ Unfit unfit_for_publication(const std::vector<Chosen>& chosen) {
     const ResultFile& file = *one.file;
     if (!seen.insert(&file).second) continue;
     std::vector<std::string> faults;
-    const auto is_planted = [](const CellResult& cell) {
-      return !member(cell.data, {"library", "planted slowdown"}).is_null();
-    };
-    if (!member(file.context, {"environment", "variables", "KMEANS_BENCH_PLANT_SLOWDOWN"})
-             .is_null() ||
-        std::any_of(file.cells.begin(), file.cells.end(), is_planted)) {
-      faults.emplace_back("measured with a planted slowdown");
-    }
     if (member(file.context, {"suite", "git_dirty"}) == true) {
       faults.emplace_back("built from a modified tree");
     }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string_view>
@@ -45,8 +44,6 @@ constexpr std::string_view kRecordedNames[] = {
     "SKLEARN_WORKING_MEMORY",
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
 };
-constexpr const char* kPlantedSlowdown = "KMEANS_BENCH_PLANT_SLOWDOWN";
-constexpr double kLargestSlowdown = 10;
 /// Variables that change neither what is computed nor how fast.
 constexpr std::string_view kPlaces[] = {"KMEANS_BENCH_CACHE", "KMEANS_BENCH_MACHINE",
                                         "KMEANS_BENCH_KILLS", "KMEANS_BENCH_FAULTS"};
@@ -252,11 +249,6 @@ Judgement judge(std::string_view name, std::string_view value, int usable) {
     return {"decides over TensorFloat-32 in place of the program, which changes results and speed",
             true};
   }
-  if (name == kPlantedSlowdown) {
-    if (planted_slowdown() == 0) return {};
-    return {"makes every timed step longer on purpose: these times only calibrate `compare`",
-            false};
-  }
   if (name == "CUDA_VISIBLE_DEVICES") {
     return {"decides which GPUs are seen, and in which order; it is left in place", false};
   }
@@ -264,20 +256,6 @@ Judgement judge(std::string_view name, std::string_view value, int usable) {
 }
 
 }  // namespace
-
-double planted_slowdown() {
-  const char* const text = std::getenv(kPlantedSlowdown);
-  if (text == nullptr || *text == '\0') return 0;
-  double share = 0;
-  const char* const end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, share);
-  if (error != std::errc{} || stop != end || !(share >= 0 && share <= kLargestSlowdown)) {
-    throw InputError(
-        std::string(kPlantedSlowdown) + "=" + valid_utf8(text) +
-        ": give a share from 0 to 10, such as 0.10 for 10 % longer steps, or unset it");
-  }
-  return share;
-}
 
 void refuse_small_stacks() {
   for (const char* name : {"OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"}) {

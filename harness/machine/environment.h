@@ -38,10 +38,6 @@ void wait_briefly(char** arguments);
 /// Looks at this process's environment. Paths inside values are shortened to their last part.
 EnvironmentReport inspect_environment();
 
-/// KMEANS_BENCH_PLANT_SLOWDOWN: the share by which every timed step is made longer on purpose, to
-/// calibrate `compare`; 0 unless set. Throws InputError for what is not a number from 0 to 10.
-double planted_slowdown();
-
 /// What workers see of the recorded variables, name -> value: without those that are set or removed
 /// for each worker, and those that only name places or the machine.
 nlohmann::json lasting_environment(const EnvironmentReport& report, bool keep);

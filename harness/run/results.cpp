@@ -78,8 +78,7 @@ double computed_share(std::int64_t count, const Shape& shape, std::int64_t itera
                                        static_cast<double>(iterations));
 }
 
-/// What every process says of its library: where they differ, all values. A slowdown that was
-/// planted in one of them stays to be seen.
+/// What every process says of its library: where they differ, all values.
 json libraries(const CellEvidence& evidence, bool& same) {
   std::map<std::string, std::vector<std::string>> said;
   for (const auto* process : evidence.processes) {

@@ -55,16 +55,6 @@ bool add_units(const RunTold& told, const std::vector<PlannedUnit>& units, json&
   return complete;
 }
 
-/// A slowdown that an earlier part of the run was measured with is no longer in the environment.
-void tell_of_planted(const json& cells, json& context) {
-  std::size_t planted = 0;
-  for (const auto& cell : cells) planted += cell.at("library").contains("planted slowdown");
-  if (planted == 0) return;
-  context["environment"]["warnings"].push_back(
-      "A slowdown was planted on purpose in " + std::to_string(planted) + " of " +
-      std::to_string(cells.size()) + " cells: these times only calibrate `compare`.");
-}
-
 json sampling_of(const Plan& plan) {
   const Sampling& sampling = plan.agreed_sampling();
   return {{"processes", sampling.processes},
@@ -137,7 +127,6 @@ json run_result(const RunTold& told, bool ended) {
   const bool all_studies = add_units(told, told.plan.studies, studies);
   mark_wrong_elsewhere(cells);
   json surroundings = context_of(told, ended);
-  tell_of_planted(cells, surroundings);
   const bool complete = ended && all_cells && all_traces && all_studies;
   json result{{"schema_version", kResultSchemaVersion},
               {"experiment", told.experiment.name},

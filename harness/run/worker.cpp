@@ -14,7 +14,6 @@
 #include "harness/run/job.h"
 #include "harness/run/repetitions.h"
 #include "harness/run/timed_checks.h"
-#include "harness/support/formatted.h"
 #include "harness/support/granted.h"
 #include "harness/support/hash.h"
 #include "harness/support/json_file.h"
@@ -279,10 +278,6 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   result.setup_seconds = session.setup_seconds();
   result.library = plugin_info(registered.traits.name);
   for (auto& entry : session.variant().library_info()) result.library.push_back(std::move(entry));
-  if (const double planted = planted_slowdown(); planted > 0) {
-    // In the cell itself, so that no later run of the experiment can wash it off.
-    result.library.emplace_back("planted slowdown", formatted("%.6g", planted));
-  }
 
   const bool timed = job.repetitions > 0;
   const VerifyOptions options{job.verify_budget, job.verify_seed};

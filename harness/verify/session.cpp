@@ -11,7 +11,7 @@
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/support/text.h"
-#include "harness/verify/slowed_steps.h"
+#include "harness/verify/around_steps.h"
 
 namespace kmeans {
 
@@ -85,10 +85,8 @@ Session<T>::Session(const RegisteredVariant& registered, const Problem<T>& probl
     clock_ = make_gpu_clock();
   }
   stepped_ = variant_.get();
-  if (const double share = planted_slowdown(); share > 0) {
-    slowed_ = std::make_unique<SlowedSteps<T>>(*variant_, share);
-    stepped_ = slowed_.get();
-  }
+  if (around_steps<T> != nullptr) around_ = around_steps<T>(*variant_);
+  if (around_) stepped_ = around_.get();
   const auto start = std::chrono::steady_clock::now();
   variant_->setup(problem_);
   setup_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -105,8 +105,8 @@ class Session {
   std::vector<std::string> doubts_;
   std::unique_ptr<Variant<T>> variant_;
   RankedVariant<T>* ranked_ = nullptr;  // variant_, where several ranks share its work
-  std::unique_ptr<Variant<T>> slowed_;  // calls it; absent unless a slowdown is planted
-  Variant<T>* stepped_ = nullptr;       // whose steps are timed: the variant itself, or slowed_
+  std::unique_ptr<Variant<T>> around_;  // absent outside of tests (around_steps.h)
+  Variant<T>* stepped_ = nullptr;       // whose steps are timed: the variant itself, or around_
   std::unique_ptr<GpuClock> clock_;
   std::optional<double> device_seconds_;
   double setup_seconds_ = 0;

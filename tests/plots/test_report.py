@@ -282,11 +282,6 @@ def test_prior_measurements_have_a_table_of_their_own(tmp_path: Path, data: Json
         ("suite", {"git_dirty": True}, "built from a modified working tree"),
         ("suite", {"build_type": "Debug"}, "build type Debug"),
         ("suite", {"sanitizers": "address,undefined"}, "sanitizers address,undefined"),
-        (
-            "environment",
-            {"warnings": ["A slowdown of 10 % was planted into every step."]},
-            "measured with a slowdown planted on purpose",
-        ),
     ],
 )
 def test_what_is_not_for_publication_says_so_in_page_section_figures_and_index(

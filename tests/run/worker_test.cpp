@@ -17,6 +17,8 @@
 #include "harness/run/trace_job.h"
 #include "harness/support/errors.h"
 #include "harness/variants/registry.h"
+#include "harness/verify/around_steps.h"
+#include "tests/faults/variants/_slowed_steps.h"
 #include "tests/support/scoped.h"
 
 namespace kmeans {
@@ -437,10 +439,13 @@ TEST_F(WorkerTest, ASampleIsTheTimeOfItsStepAlone) {
   RecordProperty("least_nanoseconds_of_the_harness_in_a_sample", std::to_string(least * 1e9));
 }
 
-TEST_F(WorkerTest, APlantedSlowdownIsInEverySample) {
-  const test::ScopedVariable planted("KMEANS_BENCH_PLANT_SLOWDOWN", "3");
+TEST_F(WorkerTest, StepsAroundTheVariantsAreInEverySample) {
+  around_steps<float> = [](Variant<float>& variant) -> std::unique_ptr<Variant<float>> {
+    return std::make_unique<SlowedSteps<float>>(variant, 3);
+  };
   std::vector<TimedStep> timed;
   time_steps(job("tests_notes_its_calls", {1, 3}, 1, {2}), 3, timed);
+  around_steps<float> = nullptr;
   ASSERT_EQ(timed.size(), 3U);
   for (const TimedStep& one : timed) {
     EXPECT_GE(one.sample, 4 * one.own);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A variant whose steps take longer on purpose, to see what `compare` finds
-// (KMEANS_BENCH_PLANT_SLOWDOWN). A session that plants nothing knows nothing of it.
+// Steps of a variant that take longer on purpose, to see what `compare` finds.
 #pragma once
 
 #include <chrono>
