@@ -43,10 +43,6 @@ double largest_number(const json& object, const std::vector<const char*>& keys) 
   return largest;
 }
 
-json part_of_ceilings(const json& ceilings, const char* key) {
-  return ceilings.is_object() && ceilings.contains(key) ? ceilings.at(key) : json();
-}
-
 void doubt_ceiling(const char* what, const char* unit, double value, double ceiling, json& noted) {
   if (std::isfinite(value) && std::isfinite(ceiling) && value > kCeilingTolerance * ceiling) {
     noted.push_back(formatted("%s of %.3g %s is above the measured ceiling of %.3g %s", what, value,
@@ -60,7 +56,7 @@ void doubt_gpu(const Cell& cell, const CellEvidence& evidence, double seconds,
                const json& device_times, const json& ceilings, json& noted) {
   const Shape& shape = cell.task.shape;
   if (ceilings.is_object() && !cell.skips_work) {
-    const auto part = [&](const char* key) { return part_of_ceilings(ceilings, key); };
+    const auto part = [&](const char* key) { return member(ceilings, key); };
     const char* name = to_string(shape.precision);
     const char* scalar = shape.precision == Precision::f64 ? "f64" : "f32";
     // An exact variant may filter by whatever is fastest; what rounds its distances is as fast as that allows.
@@ -145,7 +141,7 @@ void note_stages(const Cell& cell, double seconds, const json& stages, json& not
 void doubt_processor(const Cell& cell, double seconds, const MachineLimits& limits, json& noted) {
   const Shape& shape = cell.task.shape;
   const json& ceilings = limits.ceilings;
-  const auto part = [&](const char* key) { return part_of_ceilings(ceilings, key); };
+  const auto part = [&](const char* key) { return member(ceilings, key); };
   const bool wide = shape.precision == Precision::f64;
   const char* one = wide ? "f64_one_thread" : "f32_one_thread";
   const char* all = wide ? "f64_all_threads" : "f32_all_threads";
@@ -207,8 +203,7 @@ json notes_on(const Cell& cell, const CellEvidence& evidence, const json& times,
   json noted = json::array();
   const double seconds = times.at("median");
   if (cell.gpu) {
-    doubt_gpu(cell, evidence, seconds, device_times, part_of_ceilings(limits.ceilings, "gpu"),
-              noted);
+    doubt_gpu(cell, evidence, seconds, device_times, member(limits.ceilings, "gpu"), noted);
   }
   if (!cell.gpu && !cell.skips_work) doubt_processor(cell, seconds, limits, noted);
   note_spread(evidence, noted);

@@ -13,7 +13,6 @@ import pytest
 from tests.support import kmeans_bench, needs_program
 
 np = pytest.importorskip("numpy")
-datasets = pytest.importorskip("sklearn.datasets")
 
 pytestmark = needs_program
 ROWS = [1, 3, 6, 8]
@@ -41,6 +40,7 @@ def _lloyd(points: Any, iterations: int) -> tuple[list[float], Any]:
 @pytest.fixture(scope="module")
 def small_set(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """The article's kind of data with 5 000 points, float64."""
+    datasets = pytest.importorskip("sklearn.datasets")  # takes a second
     points, _ = datasets.make_classification(
         n_samples=5000,
         n_features=100,

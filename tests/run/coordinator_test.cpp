@@ -567,8 +567,6 @@ TEST_F(CoordinatorTest, ResumeInOtherCircumstancesIsRefused) {
   EXPECT_EQ(refusal(), "");  // a place changes no time
   surroundings_.environment.variables = {{"KMEANS_BENCH_SIMD", "sse2"}};
   EXPECT_THAT(refusal(), HasSubstr("variable KMEANS_BENCH_SIMD was null, is \"sse2\""));
-  surroundings_.environment.variables = {{"KMEANS_BENCH_PLANT_SLOWDOWN", "3"}};
-  EXPECT_THAT(refusal(), HasSubstr("variable KMEANS_BENCH_PLANT_SLOWDOWN was null, is \"3\""));
   surroundings_.environment.variables = json::object();
   settings_.threads = 3;
   EXPECT_THAT(refusal(), HasSubstr("threads was 2, is 3"));

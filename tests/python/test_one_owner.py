@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that stand in one file: what would show that they came back in another."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.support import ROOT
+
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".py", ".js", ".j2"}
+FOLDERS = ("harness", "implementations", "datasets", "library", "plugin", "plots", "tools")
+
+#: What the rule cannot be written without -> the files that may have it.
+OWNERS = {
+    # Do the processes of a cell agree?
+    r"(AGREEING|kAgreeingProcesses)\w* *= *[0-9.]": ["harness/record/agreement.h"],
+    r"its processes disagree: ": ["harness/record/agreement.cpp"],
+    # The hash of labels, centroids and machines.
+    r"(?i)cbf29ce484222325": ["harness/support/hash.h"],
+    # What JSON has where a part may be missing.
+    r"\b(json|std::string|std::optional<double>)&? \w+\(const (nlohmann::)?json& \w+, "
+    r"(const char\*|const std::string&) key\)": [
+        "harness/machine/ceilings.cpp",  # objects alone, of a file that may hold anything
+        "harness/run/journal.cpp",  # refuses a line without it
+        "harness/support/json_member.h",
+    ],
+    # The versions of files that are read.
+    r"\bkResultSchemaVersion = ": ["harness/record/measures.h"],
+    r"\bSCHEMA_VERSION = ": ["plots/load.py"],
+    # Which cell is exact, certified or approximate; of what kind its data are.
+    r"def kind_of_answer": ["plots/leaderboard.py"],
+    r"^AnswerKind answer_kind\([^;{]*\{": ["harness/run/best.cpp"],
+    r"def kind_of_data": ["plots/leaderboard.py"],
+    # The limit of a cell.
+    r"def (gpu_)?limit_seconds": ["plots/metrics.py"],
+    r"^std::optional<Limit> machine_limit\([^;]*?\) \{$": ["harness/record/limit.cpp"],
+    # A step that is slowed down belongs to the tests.
+    r"SlowedSteps|PLANT_SLOWDOWN": [],
+}
+
+
+@pytest.fixture(scope="module")
+def sources() -> dict[str, str]:
+    return {
+        file.relative_to(ROOT).as_posix(): file.read_text(encoding="utf-8")
+        for folder in FOLDERS
+        for file in sorted((ROOT / folder).rglob("*"))
+        if file.suffix in SUFFIXES and file.is_file()
+    }
+
+
+@pytest.mark.parametrize("rule", OWNERS)
+def test_a_rule_stands_in_its_file_alone(sources: dict[str, str], rule: str) -> None:
+    found = [name for name, text in sources.items() if re.search(rule, text, re.MULTILINE)]
+    assert found == OWNERS[rule]
