@@ -79,7 +79,7 @@ int worth_a_thread(std::int64_t coordinates, int threads) {
   return static_cast<int>(std::clamp<std::int64_t>(coordinates / kCoordinates, 1, threads));
 }
 
-/// Of threads that OpenMP has: they sleep between calls, and to wake one takes as long as so many products.
+/// Of threads that there are: they sleep between calls, and to wake one takes as long as so many products.
 int worth_a_team(const kmeans::Shape& shape, int threads) {
   constexpr double kProducts = 0x1p18;
   const kmeans::Sizes s = shape;
@@ -384,16 +384,15 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   check_options(options);
   const auto problem = impl_->problem_of(k);
   Result result;
-  kmeans_exact_surroundings::with_a_team(
-      problem.threads, options.between, [&](const Between& alive) {
-        largest_of("centroid", centroids, k, impl_->d, 1);
-        require(impl_->lost().empty(), impl_->lost());
-        try {
-          result = impl_->lloyd(problem, centroids, labels, options, alive);
-        } catch (const std::bad_alloc&) {
-          throw OutOfMemory(problem.shape, impl_->forget_engine());
-        }
-      });
+  kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
+    largest_of("centroid", centroids, k, impl_->d, 1);
+    require(impl_->lost().empty(), impl_->lost());
+    try {
+      result = impl_->lloyd(problem, centroids, labels, options, alive);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(problem.shape, impl_->forget_engine());
+    }
+  });
   return result;
 }
 
@@ -420,7 +419,7 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
     return;
   }
   const auto problem = impl_->problem_of(k);
-  kmeans_exact_surroundings::with_a_team(problem.threads, {}, [&](const Between&) {
+  kmeans_exact_surroundings::in_default_modes({}, [&](const Between&) {
     largest_of("centroid", centroids, k, impl_->d, 1);
     try {
       impl_->nearest(problem, centroids, labels);

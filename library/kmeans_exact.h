@@ -89,7 +89,7 @@ class Points {
 ///              cluster without points keeps its centroid.
 ///   labels     n, written: of the last iteration, so by the centroids that it started from
 ///   iterations at least 1
-///   threads    0: as many as this process may use; at most 4096. OpenMP may give fewer
+///   threads    0: as many as this process may use; at most 4096. The system may give fewer
 ///   device     all arrays are in the memory of the host, whatever computes
 ///   between    called between iterations, several of which are made at once where they are short, on
 ///              the calling thread. What it throws ends the call, and nothing is written

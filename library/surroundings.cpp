@@ -53,16 +53,6 @@ bool default_modes() {
   return std::fegetround() == FE_TONEAREST;
 }
 
-/// Of the threads that OpenMP has for this one.
-bool default_modes_of_team(int threads) {
-  if (!default_modes()) return false;
-  if (threads == 1) return true;
-  std::atomic<bool> all{true};
-#pragma omp parallel num_threads(threads)
-  if (!default_modes()) all = false;
-  return all;
-}
-
 struct Ended {};  // thrown in a thread whose caller has given up
 
 void on_a_new_thread(const Between& between, const std::function<void(const Between&)>& work) {
@@ -153,9 +143,8 @@ double free_address_space() {
 
 }  // namespace
 
-void with_a_team(int threads, const Between& between,
-                 const std::function<void(const Between&)>& work) {
-  if (forked() || !default_modes_of_team(threads)) return on_a_new_thread(between, work);
+void in_default_modes(const Between& between, const std::function<void(const Between&)>& work) {
+  if (forked() || !default_modes()) return on_a_new_thread(between, work);
   work(between);
 }
 

@@ -27,13 +27,11 @@ class DefaultModes {
   std::fenv_t before_{};
 };
 
-/// Calls `work` where OpenMP gives it threads in the default modes: on this thread if they are in
-/// these, else on a new one, since OpenMP has a team for each thread that asks. In a forked process
-/// OpenMP would wait for the threads of the parent, which are not there. `work` gets a function to call
-/// between its parts, from whichever thread; `between` itself is called on this thread alone and may
-/// throw.
-void with_a_team(int threads, const Between& between,
-                 const std::function<void(const Between&)>& work);
+/// Calls `work` in the default modes, which the threads that it starts have from it: on this thread if it is
+/// in these, else on a new one; so in a forked process, which has none of its parent's threads. `work` gets
+/// a function to call between its parts, from whichever thread; `between` itself is called on this thread
+/// alone and may throw.
+void in_default_modes(const Between& between, const std::function<void(const Between&)>& work);
 
 /// Bytes that this process may still allocate, as far as the system says: of memory, of its control group, of
 /// its address space.

@@ -61,6 +61,36 @@ class Patience {
   int good_ = 0;  // long waits since one failed
 };
 
+/// Is it over within so many nanoseconds, without a loss of the core?
+template <class Over>
+bool spins(std::int64_t nanoseconds, const Over& over) {
+  const auto now = [] {
+    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  };
+  constexpr int kBetweenLooks = 16;
+  const std::int64_t begin = now();
+  std::int64_t last = begin;
+  while (true) {
+    for (int turn = 0; turn < kBetweenLooks; ++turn) {
+      if (over()) return true;
+#if defined(__SSE2__)
+      _mm_pause();
+#endif
+    }
+    const std::int64_t time = now();
+    if (time - begin > nanoseconds || time - last > Patience::kGap) return false;
+    last = time;
+  }
+}
+
+inline void sleep_while(std::atomic<std::uint32_t>& number, std::uint32_t value) {
+  static_assert(sizeof number == 4);
+  syscall(SYS_futex, &number, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+}
+inline void wake(std::atomic<std::uint32_t>& number) {
+  syscall(SYS_futex, &number, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
+}
+
 /// For teams whose size may differ from one parallel region to the next.
 class Barrier {
  public:
@@ -76,46 +106,18 @@ class Barrier {
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads) {
       arrived_.store(0, std::memory_order_relaxed);
       round_.store(round + 1, std::memory_order_seq_cst);
-      if (asleep_.load(std::memory_order_seq_cst) > 0) futex(FUTEX_WAKE_PRIVATE, INT32_MAX);
+      if (asleep_.load(std::memory_order_seq_cst) > 0) wake(round_);
       return;
     }
-    if (spin(round, patience)) return patience.spun();
+    const auto over = [&] { return round_.load(std::memory_order_acquire) != round; };
+    if (spins(patience.nanoseconds(), over)) return patience.spun();
     patience.failed();
     asleep_.fetch_add(1, std::memory_order_seq_cst);
-    while (round_.load(std::memory_order_seq_cst) == round) futex(FUTEX_WAIT_PRIVATE, round);
+    while (round_.load(std::memory_order_seq_cst) == round) sleep_while(round_, round);
     asleep_.fetch_sub(1, std::memory_order_relaxed);
   }
 
  private:
-  /// Is the round over, without a loss of the core?
-  bool spin(std::uint32_t round, const Patience& patience) const {
-    constexpr int kBetweenLooks = 16;
-    const std::int64_t begin = now();
-    std::int64_t last = begin;
-    while (true) {
-      for (int turn = 0; turn < kBetweenLooks; ++turn) {
-        if (round_.load(std::memory_order_acquire) != round) return true;
-        pause();
-      }
-      const std::int64_t time = now();
-      if (time - begin > patience.nanoseconds() || time - last > Patience::kGap) return false;
-      last = time;
-    }
-  }
-
-  static std::int64_t now() {
-    return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  }
-  static void pause() {
-#if defined(__SSE2__)
-    _mm_pause();
-#endif
-  }
-  void futex(int operation, std::uint32_t value) {
-    static_assert(sizeof round_ == 4);
-    syscall(SYS_futex, &round_, operation, value, nullptr, nullptr, 0);
-  }
-
   alignas(64) std::atomic<std::uint32_t> round_{0};
   std::atomic<std::int32_t> asleep_{0};
   alignas(64) std::atomic<std::int32_t> arrived_{0};

@@ -9,8 +9,6 @@
 // wrong side. Where they leave a point open, it is labelled as in openmp_exact.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -78,9 +76,8 @@ class BoundedLloyd : public BoundsTeam<GroupsMember> {
   /// team of all the problem's threads, or none: a smaller one would end threads that others then start again.
   void follow(const float* centroids) {
     begin_step();
-    if (threads_ == 1) return follow_part(0, 1, centroids);
-#pragma omp parallel num_threads(problem_.threads)
-    follow_part(omp_get_thread_num(), omp_get_num_threads(), centroids);
+    in_team(threads_ == 1 ? 1 : problem_.threads,
+            [&](int thread, int present) { follow_part(thread, present, centroids); });
   }
 
   /// How many groups of centroids have lower bounds of their own: 1 to kMaxGroups.

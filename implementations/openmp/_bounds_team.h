@@ -4,8 +4,6 @@
 // the bounds are, and how far the centroids moved. Include only where -ffp-contract=off.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -60,9 +58,8 @@ class BoundsTeam : public Team<float, OwnMember> {
       norms_ = AlignedArray<float>(n);
     }
     labels_ = AlignedArray<std::int32_t>(padded);
-#pragma omp parallel num_threads(threads)
-    {
-      const Range points = part_of(problem.shape.n, omp_get_thread_num(), omp_get_num_threads());
+    in_team(threads, [&](int thread, int present) {
+      const Range points = part_of(problem.shape.n, thread, present);
       for (std::int64_t i = points.begin; i < points.end; ++i) {
         if (!same_points) {
           norms_[i] = place_in_frame(problem.points + i * problem.shape.d,
@@ -70,7 +67,7 @@ class BoundsTeam : public Team<float, OwnMember> {
         }
         place(i);
       }
-    }
+    });
     centroid_rows_.resize(k * d);
     drift_.resize(k);
     float64_centroids_ = Float64Centroids(k, d);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -21,6 +22,7 @@
 #include "harness/exact_step.h"
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_range.h"
 
 namespace kmeans::openmp {
@@ -56,8 +58,12 @@ class BoxTree {
     const double sum_scale =
         exact::power_of_two(exact::sum_exponent(problem.whole_n(), problem.max_abs));
     std::fill_n(boxes_.data(), (2 * d_ + 1) * box_stride(), 0.0F);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (std::int64_t leaf = 0; leaf < full_leaves(); ++leaf) pack_leaf(problem, leaf, sum_scale);
+    in_team(threads, [&](int thread, int present) {
+      const Range leaves = part_of(full_leaves(), thread, present);
+      for (std::int64_t leaf = leaves.begin; leaf < leaves.end; ++leaf) {
+        pack_leaf(problem, leaf, sum_scale);
+      }
+    });
     for (std::int64_t node = leaves() - 1; node >= 1; --node) join_children(node);
     for (std::int64_t node = leaves() + full_leaves() - 1; node >= 1; --node) {
       if (count(node) > 0) pack_box(node);
@@ -187,9 +193,14 @@ class BoxTree {
     std::int32_t* order = order_.data();
     for (std::int64_t i = 0; i < n_; ++i) order[i] = static_cast<std::int32_t>(i);
     std::vector<Key> keys(n_);
-#pragma omp parallel num_threads(threads)
-#pragma omp single
-    sort(problem, order, keys.data(), 1, 0);
+    // The first levels node by node, then whole subtrees.
+    int level = 0;
+    for (; level < depth_ && std::int64_t{1} << level < std::int64_t{8} * threads; ++level) {
+      each_node(level, threads,
+                [&](std::int64_t node) { split(problem, order, keys.data(), node); });
+    }
+    each_node(level, threads,
+              [&](std::int64_t node) { sort(problem, order, keys.data(), node, level); });
   }
 
   /// The coordinate in which a sample of a range is widest.
@@ -219,13 +230,28 @@ class BoxTree {
   /// Brings the points of a node into the order of the tree.
   void sort(const Problem<float>& problem, std::int32_t* order, Key* keys, std::int64_t node,
             int level) const {
-    if (level == depth_) return;
+    if (level == depth_ || count(node) == 0) return;
+    split(problem, order, keys, node);
+    sort(problem, order, keys, 2 * node, level + 1);
+    sort(problem, order, keys, 2 * node + 1, level + 1);
+  }
+
+  /// The nodes of a level that have points, the next one by whoever is free.
+  template <class Call>
+  void each_node(int level, int threads, const Call& call) const {
+    const std::int64_t first = std::int64_t{1} << level;
+    std::atomic<std::int64_t> next{first};
+    in_team(static_cast<int>(std::min<std::int64_t>(threads, first)), [&](int, int) {
+      for (std::int64_t node = next++; node < first_empty(first); node = next++) call(node);
+    });
+  }
+
+  /// What belongs to the first part of a node goes before the rest.
+  void split(const Problem<float>& problem, std::int32_t* order, Key* keys,
+             std::int64_t node) const {
     const Range range = points(node);
     const std::int64_t middle = points(2 * node).end;
-    if (middle == range.end) {  // nothing for the other part
-      if (range.begin < range.end) sort(problem, order, keys, 2 * node, level + 1);
-      return;
-    }
+    if (middle == range.end) return;
     const std::int64_t t = widest(problem, order, range);
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       keys[i] = key_of(problem.points[order[i] * d_ + t], order[i]);
@@ -234,11 +260,6 @@ class BoxTree {
     for (std::int64_t i = range.begin; i < range.end; ++i) {
       order[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keys[i]));
     }
-    constexpr std::int64_t kWorthATask = 8192;
-#pragma omp task if (range.end - range.begin > kWorthATask) default(shared)
-    sort(problem, order, keys, 2 * node, level + 1);
-    sort(problem, order, keys, 2 * node + 1, level + 1);
-#pragma omp taskwait
   }
 
   void pack_leaf(const Problem<float>& problem, std::int64_t leaf, double sum_scale) {

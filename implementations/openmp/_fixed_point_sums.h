@@ -17,6 +17,7 @@
 #include "harness/exact_step.h"
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_shared_sums.h"
 
@@ -57,12 +58,11 @@ class FixedPointSums {
 
   /// Forgets all points. Each thread clears its own part, which then lies near it.
   void clear() {
-#pragma omp parallel for schedule(static) num_threads(threads_)
-    for (int thread = 0; thread < threads_; ++thread) {
+    for_parts(threads_, threads_, [&](int thread) {
       std::fill_n(part(thread), size_, std::int64_t{0});
       const Range totals = part_of(size_, thread, threads_);
       std::fill(part(threads_) + totals.begin, part(threads_) + totals.end, std::int64_t{0});
-    }
+    });
   }
 
   /// After clear(): the sums of others of the same problem, as they were after an update.

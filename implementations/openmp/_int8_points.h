@@ -11,6 +11,7 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_int16_rows.h"
 #include "implementations/openmp/_int8_quantise.h"
 #include "implementations/openmp/_packed.h"
@@ -41,16 +42,13 @@ class Int8Points {
         row_terms_(row_ > 0 ? n_ : 0) {
     std::fill_n(values_.data() + blocks_ * words_ * kInt8Points, Int8Tiling::kBeyond, 0);
     std::vector<Padded<double>> radii(threads);
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int part = 0; part < threads; ++part) {
+    for_parts(threads, threads, [&](int part) {
       radii[part].value = radius_of(problem, frame, part_of(n_, part, threads));
-    }
+    });
     for (const auto& part : radii) radius_ = std::max(radius_, part.value);
     radius_ = radius_ == 0 ? 1 : radius_ * 1.000001;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int part = 0; part < threads; ++part) {
-      pack(problem, frame, part_of(blocks_, part, threads));
-    }
+    for_parts(threads, threads,
+              [&](int part) { pack(problem, frame, part_of(blocks_, part, threads)); });
   }
 
   std::int64_t blocks() const { return blocks_; }

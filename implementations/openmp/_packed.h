@@ -17,6 +17,7 @@
 
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
+#include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_range.h"
 #include "implementations/openmp/_tile.h"
 
@@ -35,14 +36,13 @@ struct Frame {
     constexpr int kParts = 64;
     std::vector<double> parts(kParts * d, 0.0);
     const double weight = 1.0 / static_cast<double>(n);
-#pragma omp parallel for schedule(static) num_threads(problem.threads)
-    for (int part = 0; part < kParts; ++part) {
+    for_parts(kParts, problem.threads, [&](int part) {
       const Range range = part_of(n, part, kParts);
       double* sums = parts.data() + part * d;
       for (std::int64_t i = range.begin; i < range.end; ++i) {
         for (std::int64_t t = 0; t < d; ++t) sums[t] += problem.points[i * d + t] * weight;
       }
-    }
+    });
     for (int part = 0; part < kParts; ++part) {
       for (std::int64_t t = 0; t < d; ++t) shift[t] += parts[part * d + t];
     }
@@ -82,10 +82,8 @@ class PackedPoints {
 
   /// By several threads, in the partition of step(): each reads later what it wrote here.
   void pack(const Problem<T>& problem, const Frame<T>& frame, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int part = 0; part < threads; ++part) {
-      pack(problem, frame, part_of(tiles_, part, threads));
-    }
+    for_parts(threads, threads,
+              [&](int part) { pack(problem, frame, part_of(tiles_, part, threads)); });
   }
 
   /// A range of tiles.

@@ -7,8 +7,6 @@
 // matter beyond a step, unless it is forgotten or gathered from all.
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -17,6 +15,7 @@
 #include "harness/variant.h"
 #include "implementations/openmp/_aligned.h"
 #include "implementations/openmp/_barrier.h"
+#include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
 #include "implementations/openmp/_range.h"
 
@@ -43,12 +42,7 @@ class Team : public Family<T> {
       before_.resize(means_.size());
       shifts_.resize(problem_.shape.k);
     }
-    if (threads_ == 1) {  // without a team's start
-      iterate(0, 1, when, iterations);
-    } else {
-#pragma omp parallel num_threads(threads_)
-      iterate(omp_get_thread_num(), omp_get_num_threads(), when, iterations);
-    }
+    in_team(threads_, [&](int thread, int threads) { iterate(thread, threads, when, iterations); });
     return stopped_;
   }
 

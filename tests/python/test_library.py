@@ -334,31 +334,3 @@ def test_the_estimator_gives_labels_of_its_centroids(package) -> None:
     assert (model.predict(points[:5]) == model.labels_[:5]).all()  # fewer points than clusters
     several = package.KMeans(12, random_state=4, n_init=4).fit(points)
     assert several.inertia_ <= package.KMeans(12, random_state=4).fit(points).inertia_
-
-
-def test_barriers_spin_briefly_unless_told_otherwise(package) -> None:
-    """As GNU's OpenMP says itself when it is loaded."""
-    folder = Path(package.__file__).parents[1]
-    names = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
-    clean = {name: value for name, value in os.environ.items() if name not in names}
-
-    def said(**variables: str) -> tuple[str, str]:
-        words = "import kmeans_exact, os; print(os.environ.get('GOMP_SPINCOUNT'))"
-        run = subprocess.run(
-            [sys.executable, "-c", words],
-            env={**clean, "PYTHONPATH": str(folder), "OMP_DISPLAY_ENV": "verbose", **variables},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return run.stderr, run.stdout.strip()
-
-    display, left = said()
-    if "GOMP_SPINCOUNT" not in display:
-        pytest.skip("another OpenMP than GNU's")
-    assert "GOMP_SPINCOUNT = '2000'" in display
-    assert left == "None"  # what is loaded later sees nothing of it
-    display, left = said(GOMP_SPINCOUNT="77")
-    assert "GOMP_SPINCOUNT = '77'" in display
-    assert left == "77"
-    assert "GOMP_SPINCOUNT = '2000'" not in said(OMP_WAIT_POLICY="active")[0]

@@ -88,6 +88,32 @@ print("right" if os.wait()[1] == 0 else "wrong")
     )
 
 
+WAITING = """
+import time
+bits(2)
+before = time.process_time()
+time.sleep(0.5)
+print(time.process_time() - before)
+"""
+
+
+@pytest.mark.parametrize("policy", ["active", "passive"])
+def test_threads_sleep_once_a_call_is_over(package, policy: str) -> None:
+    """Whatever OpenMP is told; by the clock of the process, which no neighbour moves."""
+    run = subprocess.run(
+        [sys.executable, "-c", HEAD + WAITING],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(Path(package.__file__).parents[1]),
+            "OMP_WAIT_POLICY": policy,
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(run.stdout) < 0.1
+
+
 MEMORY = """
 def field(name):
     with open("/proc/self/status") as status:

@@ -3,15 +3,18 @@
 // How the threads of a team wait for each other: nobody passes alone, and whoever waits for long sleeps.
 #include <gtest/gtest.h>
 
+#include <pthread.h>
 #include <time.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
 
 #include "implementations/openmp/_barrier.h"
+#include "implementations/openmp/_crew.h"
 
 namespace kmeans::openmp {
 namespace {
@@ -110,6 +113,42 @@ TEST(Barrier, WhoWaitsForLongSleeps) {
   waits.join();
   // One wait is long, the others are short; a system may count in ticks of some milliseconds.
   EXPECT_LE(spent, 10 * Patience::kLong) << "of 300 ms";
+}
+
+TEST(Crew, EachThreadIsCalledOnceBeforeItGoesOn) {
+  Crew crew;
+  for (int round = 0; round < 2000; ++round) {
+    const int threads = 1 + round * 7 % 6;
+    std::array<std::atomic<int>, 6> calls{};
+    crew.run(threads,
+             [&](int thread, int present) { calls[thread] += present == threads ? 1 : 100; });
+    for (int thread = 0; thread < 6; ++thread) {
+      ASSERT_EQ(calls[thread], thread < threads ? 1 : 0) << round << ' ' << threads;
+    }
+  }
+}
+
+TEST(Crew, IsOfTheThreadThatCallsAndSleepsBetweenCalls) {
+  const Crew* first = &Crew::own();
+  const Crew* other = nullptr;
+  std::thread([&] { other = &Crew::own(); }).join();
+  EXPECT_EQ(first, &Crew::own());
+  EXPECT_NE(first, other);
+  std::array<clockid_t, 4> clocks{};
+  Crew::own().run(4,
+                  [&](int thread, int) { pthread_getcpuclockid(pthread_self(), &clocks[thread]); });
+  const auto spent = [&] {
+    std::int64_t sum = 0;
+    for (int thread = 1; thread < 4; ++thread) {
+      timespec time{};
+      clock_gettime(clocks[thread], &time);
+      sum += std::int64_t{1'000'000'000} * time.tv_sec + time.tv_nsec;
+    }
+    return sum;
+  };
+  const std::int64_t before = spent();
+  std::this_thread::sleep_for(milliseconds(200));
+  EXPECT_LE(spent() - before, 30'000'000) << "of 600 ms";
 }
 
 }  // namespace

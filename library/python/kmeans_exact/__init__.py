@@ -7,7 +7,6 @@ Labels and centroids have the same bits on every machine and with every number o
 from __future__ import annotations
 
 import importlib
-import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,24 +14,7 @@ import numpy as np
 from . import _checks
 from ._checks import RoundingWarning
 
-#: Rounds that a thread spins at a barrier before it sleeps, about 0.05 ms. GNU's OpenMP has 300000;
-#: on cores that others use, too, these cost more than the work between two barriers.
-_SPIN_COUNT = "2000"
-
-
-def _load_engine() -> Any:
-    """The extension module. OpenMP reads its variables when it is loaded, and never again."""
-    ours = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
-    if ours:
-        os.environ["GOMP_SPINCOUNT"] = _SPIN_COUNT
-    try:
-        return importlib.import_module("._engine", __name__)
-    finally:
-        if ours:
-            del os.environ["GOMP_SPINCOUNT"]
-
-
-_engine = _load_engine()
+_engine: Any = importlib.import_module("._engine", __name__)  # compiled, without types
 
 if TYPE_CHECKING:
     from ._estimator import KMeans

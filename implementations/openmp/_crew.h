@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Where threads come from: a parallel region of OpenMP or, where the variants are in another program (the
+// library), threads of their own, which wait as Barrier does and not as OpenMP was told to.
+#pragma once
+
+#include <omp.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "implementations/openmp/_barrier.h"
+
+namespace kmeans::openmp {
+
+/// The threads that one thread has, which call the same function once and then wait for the next.
+class Crew {
+ public:
+  using Work = std::function<void(int thread, int threads)>;
+
+  Crew() = default;
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+  ~Crew() {
+    if (process_ != ::getpid()) {  // a forked child has none of them
+      for (auto& helper : helpers_) (void)helper.release();
+      return;
+    }
+    work_ = nullptr;
+    for (auto& helper : helpers_) helper->ticket.give();
+    for (auto& helper : helpers_) helper->thread.join();
+  }
+
+  /// That of the calling thread.
+  static Crew& own() {
+    static thread_local std::unique_ptr<Crew> crew;
+    if (crew == nullptr || crew->process_ != ::getpid()) crew = std::make_unique<Crew>();
+    return *crew;
+  }
+
+  /// work(0, present) on this thread and so on; fewer than asked for where the system gives no more.
+  void run(int threads, const Work& work) {
+    hire(threads - 1);
+    const int present = std::min(threads, static_cast<int>(helpers_.size()) + 1);
+    work_ = &work;
+    present_ = present;
+    at_work_.store(present - 1, std::memory_order_relaxed);
+    for (int helper = 0; helper + 1 < present; ++helper) helpers_[helper]->ticket.give();
+    work(0, present);
+    if (present > 1) done_.take();
+  }
+
+ private:
+  /// Something that one thread waits for and another gives.
+  class Ticket {
+   public:
+    void give() {
+      given_.fetch_add(1, std::memory_order_seq_cst);
+      if (asleep_.load(std::memory_order_seq_cst)) wake(given_);
+    }
+    void take() {
+      const auto there = [&] { return given_.load(std::memory_order_acquire) != taken_; };
+      if (!spins(Patience::kShort, there)) {
+        asleep_.store(true, std::memory_order_seq_cst);
+        while (given_.load(std::memory_order_seq_cst) == taken_) sleep_while(given_, taken_);
+        asleep_.store(false, std::memory_order_relaxed);
+      }
+      ++taken_;
+    }
+
+   private:
+    alignas(64) std::atomic<std::uint32_t> given_{0};
+    std::atomic<bool> asleep_{false};
+    std::uint32_t taken_ = 0;  // the taker's
+  };
+  struct Helper {
+    Ticket ticket;
+    std::thread thread;
+  };
+
+  void hire(int count) {
+    while (static_cast<int>(helpers_.size()) < count) {
+      auto helper = std::make_unique<Helper>();
+      try {
+        helper->thread =
+            std::thread([this, mine = helper.get(), index = static_cast<int>(helpers_.size()) + 1] {
+              serve(*mine, index);
+            });
+      } catch (const std::system_error&) {
+        return;
+      }
+      helpers_.push_back(std::move(helper));
+    }
+  }
+
+  void serve(Helper& helper, int index) {
+    while (true) {
+      helper.ticket.take();
+      if (work_ == nullptr) return;
+      (*work_)(index, present_);
+      if (at_work_.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.give();
+    }
+  }
+
+  pid_t process_ = ::getpid();
+  std::vector<std::unique_ptr<Helper>> helpers_;
+  const Work* work_ = nullptr;  // null: there is no more
+  int present_ = 1;
+  std::atomic<int> at_work_{0};
+  Ticket done_;
+};
+
+/// Are threads a crew's, or OpenMP's? Set before the first variant is set up.
+inline bool& crews_work() {
+  static bool crews = false;
+  return crews;
+}
+
+/// work(thread, threads) on up to so many threads. No exception may leave it.
+template <class Work>
+void in_team(int threads, const Work& work) {
+  if (threads <= 1) {
+    work(0, 1);
+  } else if (crews_work()) {
+    Crew::own().run(threads, work);
+  } else {
+#pragma omp parallel num_threads(threads)
+    work(omp_get_thread_num(), omp_get_num_threads());
+  }
+}
+
+/// work(part) for each part, on up to so many threads.
+template <class Work>
+void for_parts(int parts, int threads, const Work& work) {
+  in_team(threads, [&](int thread, int present) {
+    for (int part = thread * parts / present; part < (thread + 1) * parts / present; ++part) {
+      work(part);
+    }
+  });
+}
+
+}  // namespace kmeans::openmp
