@@ -8,12 +8,15 @@
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "kmeans_exact.h"
@@ -39,6 +42,38 @@ void look_for_signals() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
+/// One call at a time. Who waits looks for signals; who comes back from within its own call, as the handler of a
+/// signal may, is refused, since it would wait for itself.
+class OneAtATime {
+ public:
+  class Turn {
+   public:
+    explicit Turn(OneAtATime& all) : all_(all) {
+      if (all_.owner_ == std::this_thread::get_id()) {
+        throw std::runtime_error(
+            "kmeans_exact: these Points are at work in this very thread, which a handler of a "
+            "signal "
+            "has interrupted; use other Points there");
+      }
+      while (!all_.mutex_.try_lock_for(std::chrono::milliseconds(50))) look_for_signals();
+      all_.owner_ = std::this_thread::get_id();
+    }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    ~Turn() {
+      all_.owner_ = std::thread::id();
+      all_.mutex_.unlock();
+    }
+
+   private:
+    OneAtATime& all_;
+  };
+
+ private:
+  std::timed_mutex mutex_;
+  std::atomic<std::thread::id> owner_{};
+};
+
 /// Points in memory of Python, which lives as long as this.
 class Points {
  public:
@@ -63,7 +98,7 @@ class Points {
     kmeans_exact::Result result;
     {
       const nb::gil_scoped_release released;
-      const std::lock_guard one_at_a_time(mutex_);
+      const OneAtATime::Turn turn(one_at_a_time_);
       result = points_->lloyd(k, centroids.get(), labels.get(), options);
     }
     return nb::make_tuple(owned(std::move(centroids), k, d()), owned(std::move(labels), n()),
@@ -75,7 +110,7 @@ class Points {
     std::unique_ptr<std::int32_t[]> labels(new std::int32_t[rows_.shape(0)]);
     {
       const nb::gil_scoped_release released;
-      const std::lock_guard one_at_a_time(mutex_);
+      const OneAtATime::Turn turn(one_at_a_time_);
       points_->nearest(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
                        labels.get());
     }
@@ -89,14 +124,18 @@ class Points {
     std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * rows_.shape(1)]);
     {
       const nb::gil_scoped_release released;
-      const std::lock_guard one_at_a_time(mutex_);
+      const OneAtATime::Turn turn(one_at_a_time_);
       ((*points_).*seed_by)(k, seed, centroids.get(), weights ? weights->data() : nullptr,
                             look_for_signals);
     }
     return owned(std::move(centroids), k, d());
   }
 
-  std::int64_t engines() { return points_->engines(); }
+  std::int64_t engines() {
+    const nb::gil_scoped_release released;
+    const OneAtATime::Turn turn(one_at_a_time_);
+    return points_->engines();
+  }
 
  private:
   [[nodiscard]] std::int64_t n() const { return static_cast<std::int64_t>(rows_.shape(0)); }
@@ -110,7 +149,7 @@ class Points {
 
   Matrix rows_;
   std::optional<kmeans_exact::Points> points_;
-  std::mutex mutex_;
+  OneAtATime one_at_a_time_;
 };
 
 /// A member as a function of the capsule.

@@ -310,3 +310,39 @@ except MemoryError as error:
     assert run.stdout.startswith(need), run.stdout + run.stderr
     assert " MB besides the points; " in run.stdout
     assert run.stdout.strip().endswith(" MB are free")
+
+
+def test_a_signals_handler_that_comes_back_to_the_points_at_work_is_refused(python) -> None:
+    script = """
+import signal
+kept = ke.Points(x)
+signal.signal(signal.SIGALRM, lambda *_: kept.nearest(x[:3]))
+signal.setitimer(signal.ITIMER_REAL, 0.05)
+try:
+    kept.lloyd(x[:8], iterations=10**12, stop=None)  # until the handler raises
+except RuntimeError as error:
+    print(error)
+print(kept.nearest(x[:3]).shape)
+"""
+    out = python(script).stdout
+    assert "at work in this very thread" in out
+    assert "(30000,)" in out
+
+
+def test_who_waits_for_points_at_work_elsewhere_can_be_interrupted(python) -> None:
+    script = """
+import signal, threading
+kept = ke.Points(x)
+forever = lambda: kept.lloyd(x[:8], iterations=10**12, stop=None)
+threading.Thread(target=forever, daemon=True).start()
+def interrupt(*_):
+    raise InterruptedError("in time")
+signal.signal(signal.SIGALRM, interrupt)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    forever()
+except InterruptedError as error:
+    print(error, flush=True)
+os._exit(0)
+"""
+    assert "in time" in python(script).stdout
