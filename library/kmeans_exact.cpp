@@ -200,11 +200,9 @@ Result run_until(const KeptEngine& kept, const kmeans::openmp::Stopping& when,
   Engine& engine = *kept.engine;
   std::vector<float> before;
   std::vector<float> after;
-  std::vector<std::int32_t> labels;
   if (kept.stops == nullptr && when.looks_at_shift()) {
     before.assign(first, first + shape.k * shape.d);
     after.resize(shape.k * shape.d);
-    labels.resize(shape.n);
   }
   while (result.iterations < iterations && !result.converged && !result.within_tolerance) {
     const std::int64_t left = iterations - result.iterations;
@@ -222,12 +220,13 @@ Result run_until(const KeptEngine& kept, const kmeans::openmp::Stopping& when,
       ++result.iterations;
       result.converged = engine.progress().changed == 0;
       if (when.looks_at_shift()) {
-        engine.fetch(after.data(), labels.data());
+        engine.fetch(after.data(), nullptr);  // that of a GPU leaves the labels there
         result.within_tolerance = shift_between(before, after, shape.d) <= *when.shift;
         before.swap(after);
       }
     }
-    if (between) between();
+    const bool one_by_one = when.settled && kept.stops == nullptr;
+    if (between && (!one_by_one || result.iterations % at_once == 0)) between();
   }
   return result;
 }
@@ -285,10 +284,15 @@ struct Points::Impl {
     k = problem.shape.k;
   }
 
-  /// After an error, with what it takes at most.
-  double forget_engine() {
+  /// In a handler: an engine that has failed is used no more. Throws on, and says what memory was needed.
+  [[noreturn]] void forget_engine_after_error(const kmeans::Shape& shape) {
     k = 0;
-    return std::exchange(kept, {}).bytes;
+    const double bytes = std::exchange(kept, {}).bytes;
+    try {
+      throw;
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory(shape, bytes);
+    }
   }
 
   Result lloyd(const kmeans::Problem<float>& problem, float* centroids, std::int32_t* labels,
@@ -307,8 +311,13 @@ struct Points::Impl {
     }
     std::vector<float> means(problem.shape.k * d);
     std::vector<float> unwanted(problem.shape.k * d);
-    kept.engine->fetch(means.data(), labels);
-    kept.engine->step(1);
+    if (kept.stops != nullptr) {
+      std::copy_n(kept.stops->centroids(), means.size(), means.begin());
+      kept.stops->label_again();
+    } else {
+      kept.engine->fetch(means.data(), nullptr);
+      kept.engine->step(1);
+    }
     kept.engine->fetch(unwanted.data(), labels);
     std::copy(means.begin(), means.end(), centroids);
     return result;
@@ -387,10 +396,20 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
     largest_of("centroid", centroids, k, impl_->d, 1);
     require(impl_->lost().empty(), impl_->lost());
+    bool ended_by_caller = false;
+    const Between noted = [&] {
+      try {
+        alive();
+      } catch (...) {
+        ended_by_caller = true;
+        throw;
+      }
+    };
     try {
-      result = impl_->lloyd(problem, centroids, labels, options, alive);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory(problem.shape, impl_->forget_engine());
+      result = impl_->lloyd(problem, centroids, labels, options, alive ? noted : Between());
+    } catch (...) {
+      if (ended_by_caller) throw;
+      impl_->forget_engine_after_error(problem.shape);
     }
   });
   return result;
@@ -423,8 +442,8 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
     largest_of("centroid", centroids, k, impl_->d, 1);
     try {
       impl_->nearest(problem, centroids, labels);
-    } catch (const std::bad_alloc&) {
-      throw OutOfMemory(problem.shape, impl_->forget_engine());
+    } catch (...) {
+      impl_->forget_engine_after_error(problem.shape);
     }
   });
 }

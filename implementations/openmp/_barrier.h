@@ -40,6 +40,7 @@ class Patience {
       --left_;
     } else if (++good_ >= stretch_) {
       stretch_ = kShortest;
+      good_ = 0;
     }
   }
 

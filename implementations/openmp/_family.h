@@ -47,11 +47,16 @@ class Stops {
   /// The centroids (k x d) after the last iteration, in place. fetch() also copies n labels, which for
   /// few clusters takes as long as an iteration.
   [[nodiscard]] virtual const T* centroids() const = 0;
+
+  /// An iteration of which only the labels are wanted, those of centroids(), and that no other follows.
+  virtual void label_again() = 0;
 };
 
 template <class T>
 class Family : public Variant<T>, public Stops<T> {
  public:
+  void label_again() override { this->step(1); }
+
   [[nodiscard]] virtual std::optional<Standing> standing() const { return std::nullopt; }
 
   /// After reset(): points need not be summed again. A family that has no use for it begins without.

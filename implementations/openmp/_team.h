@@ -86,6 +86,7 @@ class Team : public Family<T> {
   [[nodiscard]] bool knows_points_of(const Problem<T>& problem) const {
     return problem_.points == problem.points && problem_.points != nullptr &&
            problem_.shape.n == problem.shape.n && problem_.shape.d == problem.shape.d &&
+           problem_.whole_n() == problem.whole_n() &&  // which sums are scaled by
            problem_.max_abs == problem.max_abs;
   }
 
