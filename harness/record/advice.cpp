@@ -277,6 +277,18 @@ std::pair<bool, bool> place_of_best(const std::vector<Tested>& group) {
   return {before == 0, before <= 1};
 }
 
+/// Does one of the first two by prediction take hardly longer than the fastest?
+bool nearly_best_in_two(std::vector<Tested> group) {
+  constexpr double kHardly = 1.05;  // as `compare` takes it: such differences do not matter
+  const auto seconds = [](const Tested& tested) { return tested.measured->seconds; };
+  const double least = seconds(*std::ranges::min_element(group, {}, seconds));
+  std::erase_if(group, [](const Tested& tested) { return !tested.predicted; });
+  std::ranges::sort(group, {}, [](const Tested& tested) { return tested.predicted->seconds; });
+  if (group.size() > 2) group.resize(2);
+  return std::ranges::any_of(
+      group, [&](const Tested& tested) { return seconds(tested) <= kHardly * least; });
+}
+
 }  // namespace
 
 CostModel::CostModel(std::vector<Observation> observations)
@@ -361,6 +373,7 @@ BackTest back_test(const std::vector<AdviceSeries>& series) {
     const auto [first, in_two] = place_of_best(group);
     result.best_first += first ? 1 : 0;
     result.best_in_two += in_two ? 1 : 0;
+    result.nearly_best_in_two += nearly_best_in_two(group) ? 1 : 0;
   }
   result.cells = errors.size();
   result.covered =

@@ -86,6 +86,8 @@ struct BackTest {
   std::size_t groups = 0;       ///< Problems at which at least three series were measured.
   std::size_t best_first = 0;   ///< Of these, where the fastest was predicted to be it,
   std::size_t best_in_two = 0;  ///< or one of the two fastest. One without a prediction is missed.
+  std::size_t nearly_best_in_two =
+      0;  ///< One of the two takes at most 5 % longer than the fastest.
 };
 BackTest back_test(const std::vector<AdviceSeries>& series);
 

@@ -114,7 +114,9 @@ class BoxTree {
   /// Of a node and the kFanOut behind it: rows of box_stride() floats, d of centres of the boxes, d of
   /// whole extents, and one of squared half diagonals.
   [[nodiscard]] const float* boxes(std::int64_t node) const { return boxes_.data() + node; }
-  [[nodiscard]] std::int64_t box_stride() const { return leaves() + full_leaves() + 2 * kFanOut; }
+  [[nodiscard]] std::int64_t box_stride() const {
+    return leaves() + full_leaves() + std::int64_t{2} * kFanOut;
+  }
   /// d fixed-point sums of the node's points.
   [[nodiscard]] const std::int64_t* sums(std::int64_t node) const {
     return sums_.data() + node * d_;

@@ -29,7 +29,9 @@ class Crew {
   Crew& operator=(const Crew&) = delete;
   ~Crew() {
     if (process_ != ::getpid()) {  // a forked child has none of them
-      for (auto& helper : helpers_) (void)helper.release();
+      for (auto& helper : helpers_) {
+        [[maybe_unused]] const Helper* const nowhere = helper.release();
+      }
       return;
     }
     work_ = nullptr;

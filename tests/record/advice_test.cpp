@@ -94,7 +94,7 @@ TEST(Advice, BackTestLeavesTheShapeOut) {
   EXPECT_EQ(found.best_in_two, 0U) << "and there the best has no prediction";
 }
 
-/// The bar: a median error of 20 %, and the fastest among the first two of nine in ten problems.
+/// The bar: a median error of 20 %, and one of the first two within 5 % of the fastest at nine in ten problems.
 TEST(Advice, PredictsWhatIsOnFile) {
   BackTest all;
   for (const char* machine : {"nvidia-h200", "reference-epyc-2core-avx512"}) {
@@ -105,11 +105,13 @@ TEST(Advice, PredictsWhatIsOnFile) {
     EXPECT_GE(found.covered, 0.80) << machine << ": nine of ten are promised";
     all.groups += found.groups;
     all.best_in_two += found.best_in_two;
+    all.nearly_best_in_two += found.nearly_best_in_two;
     RecordProperty(std::string(machine) + " median error", std::to_string(found.median_error));
   }
   EXPECT_GE(all.groups, 200U);
-  EXPECT_GE(static_cast<double>(all.best_in_two), 0.85 * static_cast<double>(all.groups))
-      << all.best_in_two << " of " << all.groups;
+  EXPECT_GE(all.nearly_best_in_two, all.best_in_two);
+  EXPECT_GE(static_cast<double>(all.nearly_best_in_two), 0.90 * static_cast<double>(all.groups))
+      << all.nearly_best_in_two << " of " << all.groups;
 }
 
 }  // namespace
