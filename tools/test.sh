@@ -50,7 +50,7 @@ case $preset in
   *)
     rm -f "$logs"/pytest-*.log "$logs/ran"
     run_pytest 3 first "${first[@]}"
-    run_pytest 6 others tests "${first[@]/#/--ignore=}"
+    run_pytest 3 others tests "${first[@]/#/--ignore=}"
     not_run=$(comm -23 <(find tests -name 'test_*.py' | sort) <(sort -u "$logs/ran"))
     [ -z "$not_run" ] || pytest_status=1
     not_run=${not_run:+run by nobody: ${not_run//$'\n'/ }}

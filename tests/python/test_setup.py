@@ -35,7 +35,7 @@ MACHINES = {
             "include/openblas_config.h": "",
             "lib/libopenblas.so": "",
         },
-        "OpenBLAS's own cblas.h, beside openblas_config.h, was not found",
+        "OpenBLAS's own cblas.h, next to openblas_config.h, was not found",
     ),
     "no library": (
         {"include/openblas/cblas.h": OPENBLAS, "include/openblas/openblas_config.h": ""},
