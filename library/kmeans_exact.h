@@ -39,7 +39,7 @@ struct Result {
       false;  ///< The last of them moved the centroids by no more. Only if asked.
 };
 
-/// What a run does beside iterations.
+/// How long a run goes on, and what it returns.
 struct Options {
   std::int64_t iterations = 300;  ///< At most, with Stop::never exactly; at least 1.
   Stop stop = Stop::labels;
@@ -94,7 +94,7 @@ class Points {
 ///   between    called between iterations, several of which are made at once where they are short, on
 ///              the calling thread. What it throws ends the call, and nothing is written
 ///
-/// Needs 1 <= k <= n, and memory beside the points (docs/library.md). Throws std::invalid_argument, saying
+/// Needs 1 <= k <= n, and memory in addition to the points (docs/library.md). Throws std::invalid_argument, saying
 /// what is wrong and where, for NaN or infinity and for points that the exact step refuses; with
 /// Device::gpu std::runtime_error, with the reason, where no GPU takes the problem; and std::bad_alloc that
 /// says how much memory is needed and how much there is. Nothing is written then. The caller's

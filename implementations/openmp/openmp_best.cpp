@@ -68,7 +68,7 @@ double bytes_of(const std::string& family, const Shape& shape, int threads) {
   return kmeans::registered_variant(family).traits.memory_bytes(shape, threads);
 }
 
-/// May a family that was left stay in memory beside the one at work?
+/// Is there memory for two families, the one in use and the one that ran before?
 bool keeps_both(const Families& families, const Shape& shape, int threads) {
   return bytes_of(families.brute, shape, threads) + bytes_of(families.bounded, shape, threads) <=
          2.0 * sizeof(float) * static_cast<double>(shape.n) * static_cast<double>(shape.d);

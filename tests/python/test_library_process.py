@@ -99,7 +99,7 @@ print(time.process_time() - before)
 
 @pytest.mark.parametrize("policy", ["active", "passive"])
 def test_threads_sleep_once_a_call_is_over(package, policy: str) -> None:
-    """Whatever OpenMP is told; by the clock of the process, which no neighbour moves."""
+    """With any OMP_WAIT_POLICY. Measured in processor time, which other processes do not change."""
     run = subprocess.run(
         [sys.executable, "-c", HEAD + WAITING],
         env={

@@ -63,7 +63,7 @@ TEST(Patience, ForgetsOnceAsManyLongWaitsHaveBeenGood) {
   EXPECT_EQ(patience.nanoseconds(), Patience::kLong);
 }
 
-/// Beside a neighbour on every core each wait may be one that fails.
+/// With another process on every core, each wait may fail.
 TEST(Patience, OfWaitsThatAllFailFewAreLong) {
   Patience patience;
   int many = 0;

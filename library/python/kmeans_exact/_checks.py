@@ -267,7 +267,7 @@ def device(given: object) -> int:
 
 
 def run(iterations_: object, stop: object, tol: object, labels_of: object) -> tuple:
-    """What `lloyd` does beside iterations, as the engine counts it."""
+    """When `lloyd` stops and which labels it returns, as numbers for the engine."""
     most = iterations("iterations", iterations_)
     if stop is not None and not (isinstance(stop, str) and stop == "labels"):
         raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {stop!r:.60}")
