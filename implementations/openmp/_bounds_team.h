@@ -40,6 +40,7 @@ class BoundsTeam : public Team<float, OwnMember> {
  protected:
   using Team<float, OwnMember>::problem_;
   using Team<float, OwnMember>::threads_;
+  using Team<float, OwnMember>::labels_only_;
   using Team<float, OwnMember>::means_;
   using Team<float, OwnMember>::team_;
 
@@ -105,7 +106,7 @@ class BoundsTeam : public Team<float, OwnMember> {
 
   void relabel(int thread, std::int64_t i, std::int32_t label) {
     if (label == labels_[i]) return;
-    sums_.move(thread, given(i), labels_[i], label);
+    if (!labels_only_) sums_.move(thread, given(i), labels_[i], label);
     labels_[i] = label;
     team_[thread].value.changed += 1;
   }

@@ -48,15 +48,13 @@ class Stops {
   /// few clusters takes as long as an iteration.
   [[nodiscard]] virtual const T* centroids() const = 0;
 
-  /// An iteration of which only the labels are wanted, those of centroids(), and that no other follows.
+  /// The labels of centroids() and nothing else: no sums, no means. Only reset() may follow.
   virtual void label_again() = 0;
 };
 
 template <class T>
 class Family : public Variant<T>, public Stops<T> {
  public:
-  void label_again() override { this->step(1); }
-
   [[nodiscard]] virtual std::optional<Standing> standing() const { return std::nullopt; }
 
   /// After reset(): points need not be summed again. A family that has no use for it begins without.

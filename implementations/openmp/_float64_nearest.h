@@ -79,6 +79,13 @@ class Float64Centroids {
     return static_cast<std::int32_t>(indices[lowest]);
   }
 
+  /// Squared distances of a point (d coordinates) from all centroids, k of them.
+  void squares(const float* point, double* out) const {
+    std::int64_t block = 0;
+    for (; block + kBlocks <= blocks_; block += kBlocks) write<kBlocks>(point, block, out);
+    for (; block < blocks_; ++block) write<1>(point, block, out);
+  }
+
   static double bytes(const Sizes& s) { return 8 * (s.k + kWidth) * s.d; }
 
  private:
@@ -99,6 +106,18 @@ class Float64Centroids {
       const auto nearer = L::less(sums[b], best);  // strictly: the lowest index wins a tie
       winner = L::select(nearer, L::load(indices), winner);
       best = L::select(nearer, sums[b], best);
+    });
+  }
+
+  template <int kCount>
+  void write(const float* point, std::int64_t first, double* out) const {
+    V sums[kCount];
+    squared_distances_of_blocks<kCount>(point, values_.data() + first * d_ * kWidth, d_, sums);
+    unrolled<kCount>([&](auto b) __attribute__((always_inline)) {
+      alignas(64) double squares[kWidth];
+      L::store(squares, sums[b]);
+      const std::int64_t begin = (first + b) * kWidth;
+      std::copy_n(squares, std::min<std::int64_t>(kWidth, k_ - begin), out + begin);
     });
   }
 

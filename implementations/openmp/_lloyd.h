@@ -99,6 +99,11 @@ class TiledLloyd : public Team<T> {
       kernel_(points_.tile(tile), points_.tile_after(tile), centroids_.data(), problem_.shape.d,
               centroids_.groups(), result);
       decide(tile, result);
+      if (labels_only_) {
+        put_labels(problem_, result.labels, tile * points_per_tile_, points_per_tile_,
+                   labels_.data());
+        continue;
+      }
       moves.apply(sums_, thread);
       changed += take_labels(problem_, result.labels, tile * points_per_tile_, points_per_tile_,
                              labels_.data(), moves);
@@ -114,6 +119,7 @@ class TiledLloyd : public Team<T> {
 
   using Team<T>::problem_;
   using Team<T>::threads_;
+  using Team<T>::labels_only_;
   using Team<T>::means_;
   using Team<T>::team_;
 

@@ -51,6 +51,13 @@ class MoveQueue {
   Move moves_[kMost];
 };
 
+/// Of `points` points from `first` on the labels alone.
+template <class T>
+void put_labels(const Problem<T>& problem, const std::int32_t* found, std::int64_t first,
+                int points, std::int32_t* labels) {
+  std::copy_n(found, std::min<std::int64_t>(points, problem.shape.n - first), labels + first);
+}
+
 /// Takes over the labels of `points` points from `first` on, of a tile or block whose array is whole
 /// registers of 16, and queues every point whose label changed. Returns how many there were.
 template <class T, class Moves>

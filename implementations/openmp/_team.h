@@ -46,6 +46,16 @@ class Team : public Family<T> {
     return stopped_;
   }
 
+  void label_again() override {
+    begin_step();
+    labels_only_ = true;
+    in_team(threads_, [&](int thread, int threads) {
+      label(thread, threads);
+      if (thread == 0) forget_absent(threads);
+    });
+    labels_only_ = false;
+  }
+
   void fetch(T* centroids, std::int32_t* labels) override {
     std::copy(means_.begin(), means_.end(), centroids);
     fetch_labels(labels);
@@ -101,7 +111,8 @@ class Team : public Family<T> {
 
   Problem<T> problem_;
   int threads_ = 1;
-  std::vector<T> means_;  // k x d, the centroids as the caller sees them
+  bool labels_only_ = false;  // label() need not bring the sums to date
+  std::vector<T> means_;      // k x d, the centroids as the caller sees them
   std::vector<Padded<OwnMember>> team_;
 
  private:

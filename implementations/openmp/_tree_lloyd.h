@@ -75,6 +75,11 @@ class TreeLloyd : public Team<float, Walker> {
     pack(0, 1, {0, problem_.shape.k});
   }
 
+  void label_again() override {
+    Team::label_again();
+    ++iteration_;  // parts are free again
+  }
+
   static double bytes(const Shape& shape, int given_threads) {
     const Sizes s = shape;
     const int threads = threads_for(shape.n, given_threads);

@@ -188,6 +188,10 @@ class OpenmpInt8 final : public TiledLloyd<float, true> {
       labels[p] = decide(problem_.points + (first + p) * problem_.shape.d, survivors.few[p],
                          survivors.count[p], worker.work);
     }
+    if (labels_only_) {
+      put_labels(problem_, labels, first, kInt8Points, labels_.data());
+      return 0;
+    }
     moves.apply(sums_, thread);  // of the block before
     return take_labels(problem_, labels, first, kInt8Points, labels_.data(), moves);
   }
