@@ -11,6 +11,7 @@
 #include "implementations/openmp/_best_choice.h"
 #include "implementations/openmp/_crew.h"
 #include "implementations/openmp/_family.h"
+#include "implementations/openmp/_float64_nearest.h"
 #include "library/engine.h"
 
 namespace kmeans_exact {
@@ -40,6 +41,14 @@ inline MadeEngine make_engine(const kmeans::Shape& shape, std::int64_t iteration
   made.engine = variant.factory.make_float(kmeans::Precision::f32).release();
   made.stops = dynamic_cast<kmeans::openmp::Stops<float>*>(made.engine);
   return made;
+}
+
+/// Squared distances of the exact step, n x k.
+inline void squares_between(const float* points, std::int64_t n, std::int64_t d,
+                            const float* centroids, std::int64_t k, double* squares) {
+  kmeans::openmp::Float64Centroids packed(k, d);
+  packed.pack(centroids, {0, packed.blocks()});
+  for (std::int64_t i = 0; i < n; ++i) packed.squares(points + i * d, squares + i * k);
 }
 
 }  // namespace

@@ -24,6 +24,15 @@ struct MadeEngine {
 }  // namespace kmeans_exact
 
 extern "C" {
+// Squared distances of the exact step, n x k, of n x d points from k x d centroids.
+void kmeans_exact_squares_native(const float* points, std::int64_t n, std::int64_t d,
+                                 const float* centroids, std::int64_t k, double* squares);
+void kmeans_exact_squares_x86_64(const float* points, std::int64_t n, std::int64_t d,
+                                 const float* centroids, std::int64_t k, double* squares);
+void kmeans_exact_squares_x86_64_v3(const float* points, std::int64_t n, std::int64_t d,
+                                    const float* centroids, std::int64_t k, double* squares);
+void kmeans_exact_squares_x86_64_v4(const float* points, std::int64_t n, std::int64_t d,
+                                    const float* centroids, std::int64_t k, double* squares);
 // For the choice of seeds; one function for each level that is built.
 kmeans::FasterSeeding kmeans_exact_seeding_native();
 kmeans::FasterSeeding kmeans_exact_seeding_x86_64();

@@ -44,4 +44,9 @@ void KMEANS_EXACT_ENGINE(const kmeans::Shape& shape, std::int64_t iterations, in
   made = kmeans_exact::make_engine(shape, iterations, threads);
 }
 
+void KMEANS_EXACT_SQUARES(const float* points, std::int64_t n, std::int64_t d,
+                          const float* centroids, std::int64_t k, double* squares) {
+  kmeans_exact::squares_between(points, n, d, centroids, k, squares);
+}
+
 kmeans::FasterSeeding KMEANS_EXACT_SEEDING() { return kmeans::openmp::seeding(); }

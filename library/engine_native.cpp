@@ -9,4 +9,9 @@ void kmeans_exact_engine_native(const kmeans::Shape& shape, std::int64_t iterati
   made = kmeans_exact::make_engine(shape, iterations, threads);
 }
 
+void kmeans_exact_squares_native(const float* points, std::int64_t n, std::int64_t d,
+                                 const float* centroids, std::int64_t k, double* squares) {
+  kmeans_exact::squares_between(points, n, d, centroids, k, squares);
+}
+
 kmeans::FasterSeeding kmeans_exact_seeding_native() { return kmeans::faster_seeding(); }

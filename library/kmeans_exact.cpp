@@ -39,6 +39,8 @@ struct Level {
   const char* name;
   void (*make)(const kmeans::Shape&, std::int64_t iterations, int threads, MadeEngine& made);
   kmeans::FasterSeeding (*seeding)();
+  void (*squares)(const float* points, std::int64_t n, std::int64_t d, const float* centroids,
+                  std::int64_t k, double* squares);
   bool (*runs_here)();
 };
 
@@ -327,9 +329,63 @@ struct Points::Impl {
                std::int32_t* labels) {
     make_ready(problem, 1);
     kept.engine->reset(centroids);
-    kept.engine->step(1);
+    if (kept.stops != nullptr) {
+      kept.stops->label_again();
+    } else {
+      kept.engine->step(1);  // a GPU's labels come with an iteration
+    }
     std::vector<float> means(problem.shape.k * d);  // nobody wants them
     kept.engine->fetch(means.data(), labels);
+  }
+
+  /// Of all rows, a part at a time: small enough for a cache.
+  template <class T>
+  void distances(std::int64_t clusters, const float* centroids, T* out) const {
+    check_sizes(n, d, clusters);
+    const kmeans_exact_surroundings::DefaultModes modes;
+    largest_of("centroid", centroids, clusters, d, 1);
+    const auto squares_between = level_of_this_processor().squares;
+    constexpr std::int64_t kSquares = std::int64_t{1} << 15;
+    // Centroids are packed for each part, so it has some rows.
+    const std::int64_t rows = std::max<std::int64_t>(kSquares / clusters, 32);
+    try {
+      kmeans::for_each_part(
+          (n - 1) / rows + 1, worth_a_thread(n * (d + clusters), threads), [&](std::int64_t part) {
+            const std::int64_t begin = part * rows;
+            const std::int64_t count = std::min(rows, n - begin);
+            std::vector<double> squares(count * clusters);
+            squares_between(points + begin * d, count, d, centroids, clusters, squares.data());
+            T* to = out + begin * clusters;
+            for (const double square : squares) *to++ = static_cast<T>(std::sqrt(square));
+          });
+    } catch (const std::bad_alloc&) {
+      const double bytes = 8 * static_cast<double>(clusters) * static_cast<double>(rows + d + 8);
+      throw OutOfMemory({n, d, clusters}, threads * bytes);
+    }
+  }
+
+  double inertia(std::int64_t clusters, const float* centroids, const std::int32_t* labels) const {
+    check_sizes(n, d, clusters);
+    const kmeans_exact_surroundings::DefaultModes modes;
+    largest_of("centroid", centroids, clusters, d, 1);
+    std::vector<double> parts(kmeans::block_count(n));
+    kmeans::for_blocks(
+        n, worth_a_thread(n * d, threads),
+        [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+          double sum = 0;
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t label = labels[i];
+            if (label < 0 || label >= clusters) {
+              require(false, "label " + std::to_string(i) + " is " + std::to_string(label) +
+                                 "; it must be from 0 to " + std::to_string(clusters - 1));
+            }
+            sum += kmeans::exact::squared_distance(points + i * d, centroids + label * d, d);
+          }
+          parts[block] = sum;
+        });
+    double total = 0;
+    for (const double part : parts) total += part;
+    return total;
   }
 
   double variance() {
@@ -448,6 +504,18 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
   });
 }
 
+void Points::distances(std::int64_t k, const float* centroids, double* distances) const {
+  impl_->distances(k, centroids, distances);
+}
+
+void Points::distances(std::int64_t k, const float* centroids, float* distances) const {
+  impl_->distances(k, centroids, distances);
+}
+
+double Points::inertia(std::int64_t k, const float* centroids, const std::int32_t* labels) const {
+  return impl_->inertia(k, centroids, labels);
+}
+
 void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
                             const std::int64_t* weights, const std::function<void()>& between) {
   // A squared distance a point, sums of some, and the points that threads look at.
@@ -471,12 +539,22 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
   });
 }
 
-Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
-             std::int32_t* labels, const Options& options, int threads, Device device) {
+namespace {
+
+/// Sizes are checked before all points are read.
+Points checked_points(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+                      int threads, Device device = Device::cpu) {
   check_sizes(n, d, k);
   check_clusters(k, n);
+  return {points, n, d, threads, device};
+}
+
+}  // namespace
+
+Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
+             std::int32_t* labels, const Options& options, int threads, Device device) {
   check_options(options);
-  return Points(points, n, d, threads, device).lloyd(k, centroids, labels, options);
+  return checked_points(points, n, d, k, threads, device).lloyd(k, centroids, labels, options);
 }
 
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
@@ -495,20 +573,34 @@ void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
   Points(points, n, d, threads, device).nearest(k, centroids, labels);
 }
 
+void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               const float* centroids, double* distances, int threads) {
+  check_sizes(n, d, k);
+  Points(points, n, d, threads).distances(k, centroids, distances);
+}
+
+void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               const float* centroids, float* distances, int threads) {
+  check_sizes(n, d, k);
+  Points(points, n, d, threads).distances(k, centroids, distances);
+}
+
+double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               const float* centroids, const std::int32_t* labels, int threads) {
+  check_sizes(n, d, k);
+  return Points(points, n, d, threads).inertia(k, centroids, labels);
+}
+
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                     std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
                     const std::function<void()>& between) {
-  check_sizes(n, d, k);
-  check_clusters(k, n);
-  Points(points, n, d, threads).seed_plus_plus(k, seed, centroids, weights, between);
+  checked_points(points, n, d, k, threads).seed_plus_plus(k, seed, centroids, weights, between);
 }
 
 void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
                const std::function<void()>& between) {
-  check_sizes(n, d, k);
-  check_clusters(k, n);
-  Points(points, n, d, threads).seed_ward(k, seed, centroids, weights, between);
+  checked_points(points, n, d, k, threads).seed_ward(k, seed, centroids, weights, between);
 }
 
 std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }

@@ -68,6 +68,10 @@ class Points {
   // Each as the function of its name. One at a time: a call is at work with what all of them share.
   Result lloyd(std::int64_t k, float* centroids, std::int32_t* labels, const Options& options = {});
   void nearest(std::int64_t k, const float* centroids, std::int32_t* labels);
+  void distances(std::int64_t k, const float* centroids, double* distances) const;
+  void distances(std::int64_t k, const float* centroids, float* distances) const;
+  [[nodiscard]] double inertia(std::int64_t k, const float* centroids,
+                               const std::int32_t* labels) const;
   void seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
                       const std::int64_t* weights = nullptr,
                       const std::function<void()>& between = {});
@@ -110,11 +114,24 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
              std::int32_t* labels, const Options& options, int threads = 0,
              Device device = Device::cpu);
 
-/// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels. k may
-/// exceed n, and no finite points are refused, since nothing is added up. Throws as lloyd() does.
+/// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels, the lowest
+/// index on a tie. A point's label does not depend on the other points. k may exceed n, and no finite points are
+/// refused, since nothing is added up. Throws as lloyd() does.
 void nearest(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
              const float* centroids, std::int32_t* labels, int threads = 0,
              Device device = Device::cpu);
+
+/// Of each of n points from each of k centroids, n x k: the square root of the exact step's squared distance, all in
+/// float64; as float rounded once more. On the CPU. k may exceed n. Throws as lloyd() does.
+void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               const float* centroids, double* distances, int threads = 0);
+void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               const float* centroids, float* distances, int threads = 0);
+
+/// The sum over n points of the exact step's squared distances from the centroids that they are labelled with
+/// (0 to k - 1): in float64, row by row in blocks of 4096, then block by block. On the CPU. Throws as lloyd() does.
+double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
+               const float* centroids, const std::int32_t* labels, int threads = 0);
 
 /// Why lloyd() can use no GPU here; empty: it can. The first call looks for a GPU, and for the part of
 /// the library that knows GPUs (docs/library.md).

@@ -26,6 +26,7 @@ namespace nb = nanobind;
 namespace {
 
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Labels = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Weights = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// An array that owns its memory.
@@ -102,7 +103,7 @@ class Points {
       result = points_->lloyd(k, centroids.get(), labels.get(), options);
     }
     return nb::make_tuple(owned(std::move(centroids), k, d()), owned(std::move(labels), n()),
-                          result.iterations, result.converged || result.within_tolerance);
+                          result.iterations, result.converged, result.within_tolerance);
   }
 
   nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& centroids) {
@@ -115,6 +116,26 @@ class Points {
                        labels.get());
     }
     return owned(std::move(labels), n());
+  }
+
+  /// n x k, as float64 or float32.
+  template <class T>
+  nb::ndarray<nb::numpy, T> distances(const Matrix& centroids) {
+    require_same_columns(centroids);
+    const auto k = static_cast<std::int64_t>(centroids.shape(0));
+    std::unique_ptr<T[]> distances(new T[rows_.shape(0) * centroids.shape(0)]);
+    {
+      const nb::gil_scoped_release released;
+      points_->distances(k, centroids.data(), distances.get());
+    }
+    return owned(std::move(distances), n(), k);
+  }
+
+  double inertia(const Matrix& centroids, const Labels& labels) {
+    require_same_columns(centroids);
+    const nb::gil_scoped_release released;
+    return points_->inertia(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
+                            labels.data());
   }
 
   /// By one of the two functions of this form.
@@ -174,6 +195,9 @@ NB_MODULE(_engine, module) {
   });
   module.def("lloyd", call<&Points::lloyd>);
   module.def("nearest", call<&Points::nearest>);
+  module.def("distances_float64", call<&Points::distances<double>>);
+  module.def("distances_float32", call<&Points::distances<float>>);
+  module.def("inertia", call<&Points::inertia>);
   module.def("seed_plus_plus", call<&Points::seeds<&kmeans_exact::Points::seed_plus_plus>>,
              nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("seed_ward", call<&Points::seeds<&kmeans_exact::Points::seed_ward>>, nb::arg(),

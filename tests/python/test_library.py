@@ -64,7 +64,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     (archive,) = prefix.rglob("libkmeans_exact.a")
     listed = run("nm", "-C", "--defined-only", "-g", archive).splitlines()
     names = {name for line in listed for name in re.findall(r" [TW] ([^(\[]+)", line)}
-    functions = ["lloyd", "nearest", "seed_plus_plus", "seed_ward"]
+    functions = ["distances", "inertia", "lloyd", "nearest", "seed_plus_plus", "seed_ward"]
     members = [*functions, "Points", "~Points", "operator=", "engines"]
     others = ["instructions", "problem_with_gpu", "version"]
     expected = {f"kmeans_exact::{name}" for name in functions + others}

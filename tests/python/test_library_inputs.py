@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 
@@ -98,19 +99,21 @@ SECONDS = 1700000000 + np.array([[0], [1], [40], [41]])
 @pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8", "f8", "O"])
 def test_rounding_that_merges_groups_is_a_warning_on_every_path(package, dtype: str) -> None:
     def rounds(call: Callable[[], object]) -> None:
-        with pytest.warns(
-            package.RoundingWarning, match="rounded from .* to float32, which m"
-        ) as w:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
             call()
-        assert w[0].filename == __file__
+        (warning,) = (one for one in caught if one.category is package.RoundingWarning)
+        assert re.search("rounded from .* to float32, which m", str(warning.message))
+        assert warning.filename == __file__
 
     points = SECONDS.astype(dtype)
     rounds(lambda: package.lloyd(points, points[:2].astype("f4")))
     rounds(lambda: package.kmeans_plusplus(points, 2))
     rounds(lambda: package.nearest(points, points[:2].astype("f4")))
-    pytest.importorskip("sklearn")
+    ConvergenceWarning = pytest.importorskip("sklearn.exceptions").ConvergenceWarning
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", package.RoundingWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
         model = package.KMeans(2, random_state=0).fit(points)
     for call in (
         package.KMeans(2, random_state=0).fit,
@@ -180,17 +183,26 @@ def test_arguments_of_functions_are_refused_by_name(package) -> None:
 @pytest.mark.parametrize(
     ("what", "reason"),
     [
-        ({"init": POINTS[:3]}, "init is 3 x 2; with n_clusters=2 and 2 features it must be 2 x 2"),
-        ({"init": POINTS[:2, :1]}, "init is 2 x 1; with n_clusters=2 and 2 features it must be 2"),
+        ({"init": POINTS[:3]}, r"\(3, 2\) does not match the number of clusters 2; .* be 2 x 2"),
+        ({"init": POINTS[:2, :1]}, r"\(2, 1\) does not match the number of features of the data 2"),
+        (
+            {"init": lambda X, k, random_state: X[:3]},
+            r"init: .* \(3, 2\) does not match the number",
+        ),
         ({"init": 2}, "init is 2; it must be the first centroids"),
-        ({"init": "random"}, r"init must be 'ward', 'k-means\+\+' or an array, not 'random'"),
-        ({"init": None}, r"init must be 'ward', 'k-means\+\+' or an array, not None"),
+        ({"init": "forgy"}, "init must be 'ward', .*, an array or a callable, not 'forgy'"),
+        ({"init": None}, "init must be 'ward', .*, an array or a callable, not None"),
+        ({"init": "random", "random_state": 2**32}, "random_state|Seed must be between 0 and 2"),
+        ({"algorithm": "full"}, "algorithm must be 'lloyd' or 'elkan', not 'full'"),
+        ({"copy_x": 1}, "copy_x is 1; it must be True or False"),
+        ({"verbose": -1}, "verbose is -1; it must be at least 0"),
+        ({"tol": -1e-4}, "tol is -0.0001; it must be a number, at least 0"),
         ({"n_clusters": 3.5}, "n_clusters is 3.5; it must be an integer"),
         ({"n_clusters": POINTS}, r"n_clusters is array\(\["),
         ({"n_clusters": 0}, "n_clusters is 0; it must be at least 1"),
         ({"n_clusters": 10**18}, "n_samples=5 should be >= n_clusters=10{18}"),
         ({"max_iter": 2.7}, "max_iter is 2.7; it must be an integer"),
-        ({"n_init": "auto"}, "n_init is 'auto'; it must be an integer, at least 1; .* would be 1"),
+        ({"n_init": "always"}, "n_init is 'always'; it must be an integer, at least 1, or 'auto'"),
         ({"n_init": 0}, "n_init is 0; it must be at least 1"),
         ({"random_state": -1}, "random_state is -1; it must be from 0"),
         ({"random_state": 1.5}, "random_state: 1.5 cannot be used to seed"),
@@ -236,3 +248,104 @@ def test_the_estimator_in_scikit_learns_company(package) -> None:
     assert model.transform(points.astype("f4")).dtype == np.float32
     assert model.score(points) == pytest.approx(-model.inertia_)
     assert model.get_feature_names_out().tolist() == [f"kmeans{j}" for j in range(7)]
+    assert model.cluster_centers_.dtype == np.float64
+    assert package.KMeans(7).fit(points.astype("f4")).cluster_centers_.dtype == np.float32
+
+
+def test_random_rows_are_those_of_scikit_learn(package) -> None:
+    """By where one iteration leads from them."""
+    cluster = pytest.importorskip("sklearn.cluster")
+    points = np.random.default_rng(5).normal(size=(300, 4))
+    for seed in (0, 7):
+        how = {"init": "random", "random_state": seed, "n_init": 1, "max_iter": 1, "tol": 0}
+        ours = package.KMeans(9, **how).fit(points)
+        theirs = cluster.KMeans(9, **how).fit(points)
+        assert np.allclose(ours.cluster_centers_, theirs.cluster_centers_, atol=1e-6)
+
+
+def test_runs_of_several_seeds_follow_one_random_state(package) -> None:
+    pytest.importorskip("sklearn")
+    points = np.random.default_rng(5).normal(size=(300, 4)).astype("f4")
+    seen = []
+
+    def init(X, k, random_state):
+        assert not X.flags.writeable
+        seen.append(random_state.choice(len(X), size=k, replace=False))
+        return X[seen[-1]]
+
+    model = package.KMeans(5, init=init, random_state=3).fit(points)
+    assert len(seen) == 10
+    right = np.random.RandomState(3)
+    assert all((rows == right.choice(300, size=5, replace=False)).all() for rows in seen)
+    single = [
+        package.inertia(points, package.lloyd(points, points[rows], tol=1e-4)[0]) for rows in seen
+    ]
+    assert model.inertia_ == min(single)
+    for random_state in (np.random.RandomState(3), np.int64(3), None):
+        package.KMeans(5, random_state=random_state).fit(points)
+
+
+def test_the_estimator_says_what_its_runs_did(package, capsys) -> None:
+    pytest.importorskip("sklearn")
+    points = np.random.default_rng(5).normal(size=(300, 4))
+    model = package.KMeans(4, random_state=0, verbose=1, tol=None).fit(points)
+    said = capsys.readouterr().out
+    assert f"Iteration {model.n_iter_ - 1}, inertia {model.inertia_}." in said
+    assert "strict convergence" in said
+    package.KMeans(4, random_state=0, verbose=1, tol=1e-1).fit(points)
+    assert "center shift is within tolerance 0.1" in capsys.readouterr().out
+    package.KMeans(4, random_state=0, verbose=1, max_iter=1).fit(points)
+    assert "Converged" not in capsys.readouterr().out
+
+
+def test_distances_are_roots_of_the_exact_steps_squares(package) -> None:
+    random = np.random.default_rng(3)
+    points = (random.normal(size=(900, 7)) * 3).astype("f4")
+    for k in (1, 5, 40, 1200):
+        centroids = (random.normal(size=(k, 7)) * 3).astype("f4")
+        squares = np.zeros((900, k))
+        for t in range(7):  # ascending, each operation rounded
+            difference = points[:, t, None].astype("f8") - centroids[:, t].astype("f8")
+            squares += difference * difference
+        for threads in (1, 3):
+            found = package.distances(points, centroids, threads=threads)
+            assert found.tobytes() == np.sqrt(squares).tobytes()
+        short = package.distances(points, centroids, dtype=np.float32)
+        assert short.tobytes() == np.sqrt(squares).astype("f4").tobytes()
+        labels = package.nearest(points, centroids)
+        assert (labels == squares.argmin(axis=1)).all()
+        total = 0.0
+        for square in squares[np.arange(900), labels]:
+            total += square
+        assert package.inertia(points, centroids, labels, threads=2) == total
+        assert package.inertia(points, centroids) == total
+    with pytest.raises(ValueError, match="dtype must be float32 or float64, not int32"):
+        package.distances(points, centroids, dtype="i4")
+    for wrong in (-1, 1200, 2**40):
+        spoilt = labels.astype(np.int64)
+        spoilt[3] = wrong
+        with pytest.raises(ValueError, match=r"label 3 is .*; it must be from 0 to 1199"):
+            package.inertia(points, centroids, spoilt)
+    with pytest.raises(ValueError, match="it must be 900 integers, one for each row"):
+        package.inertia(points, centroids, labels[1:])
+
+
+@pytest.mark.parametrize("d", [2, 9, 40])
+def test_labels_alone_are_those_of_an_iteration(package, d: int) -> None:
+    """Of kept points too, whose engine has been at work, and goes to work again."""
+    random = np.random.default_rng(d)
+    points = (random.normal(size=(30000, d)) + 4 * random.integers(0, 9, size=(30000, 1))).astype(
+        "f4"
+    )
+    kept = package.Points(points, threads=2)
+    for k in (3, 60):
+        init = points[:k]
+        by_iteration = package.lloyd(points, init, iterations=1, stop=None).labels
+        for _ in range(2):
+            assert (kept.nearest(init) == by_iteration).all()
+            run = kept.lloyd(init, iterations=12, stop=None)
+            alone = package.lloyd(points, init, iterations=12, stop=None)
+            assert run.centroids.tobytes() == alone.centroids.tobytes()
+            assert run.labels.tobytes() == alone.labels.tobytes()
+        one_by_one = [kept.nearest(init)[i] for i in range(5)]
+        assert one_by_one == [package.nearest(points[i : i + 1], init)[0] for i in range(5)]

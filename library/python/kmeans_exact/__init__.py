@@ -24,6 +24,8 @@ __all__ = [
     "LloydResult",
     "Points",
     "RoundingWarning",
+    "distances",
+    "inertia",
     "instructions",
     "kmeans_plusplus",
     "lloyd",
@@ -78,13 +80,32 @@ class Points:
         labels_of: str = "starting",
     ) -> LloydResult:
         """As the function `lloyd`."""
-        centroids = self._centroids("init", init)
-        how = _checks.run(iterations, stop, tol, labels_of)
-        return LloydResult(*_engine.lloyd(self._points, centroids, *how))
+        return self._lloyd(init, _checks.run(iterations, stop, tol, labels_of))[0]
+
+    def _lloyd(self, init: object, how: tuple) -> tuple[LloydResult, bool]:
+        """And whether the last iteration changed no label."""
+        *answer, settled, near = _engine.lloyd(self._points, self._centroids("init", init), *how)
+        return LloydResult(*answer, converged=settled or near), settled
 
     def nearest(self, centroids: object) -> np.ndarray:
         """As the function `nearest`."""
         return _engine.nearest(self._points, self._centroids("centroids", centroids))
+
+    def distances(self, centroids: object, *, dtype: object = np.float64) -> np.ndarray:
+        """As the function `distances`."""
+        by = (
+            _engine.distances_float32 if _checks.wants_float32(dtype) else _engine.distances_float64
+        )
+        return by(self._points, self._centroids("centroids", centroids))
+
+    def inertia(self, centroids: object, labels: object = None) -> float:
+        """As the function `inertia`."""
+        rows = self._centroids("centroids", centroids)
+        if labels is None:
+            return _engine.inertia(self._points, rows, _engine.nearest(self._points, rows))
+        return _engine.inertia(
+            self._points, rows, _checks.labels("labels", labels, len(self._rows))
+        )
 
     def ward_start(self, k: int, seed: int = 0, *, weights: object = None) -> np.ndarray:
         """As the function `ward_start`."""
@@ -153,6 +174,34 @@ def nearest(x: object, centroids: object, *, threads: int = 0, device: str = "cp
     given = _checks.first_centroids("centroids", centroids)
     _checks.same_columns("centroids", given, "x", points)
     return Points(points, threads=threads, device=device).nearest(given)
+
+
+def distances(
+    x: object, centroids: object, *, dtype: object = np.float64, threads: int = 0
+) -> np.ndarray:
+    """Distances of each row of x from each centroid, n x k, of float32 rows.
+
+    Square roots of the exact step's squared distances, in float64; with ``dtype`` float32 rounded
+    to that. On the CPU.
+    """
+    points = _checks.rows("x", x)
+    given = _checks.first_centroids("centroids", centroids)
+    _checks.same_columns("centroids", given, "x", points)
+    return Points(points, threads=threads).distances(given, dtype=dtype)
+
+
+def inertia(
+    x: object, centroids: object, labels: object = None, *, threads: int = 0, device: str = "cpu"
+) -> float:
+    """The sum of the squared distances of the rows of x from the centroids of their labels.
+
+    Without ``labels``, n integers, from the nearest ones. In float64, added up in an order that
+    does not depend on ``threads``.
+    """
+    points = _checks.rows("x", x)
+    given = _checks.first_centroids("centroids", centroids)
+    _checks.same_columns("centroids", given, "x", points)
+    return Points(points, threads=threads, device=device).inertia(given, labels)
 
 
 def ward_start(

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -229,6 +230,14 @@ def threads(name: str, given: object) -> int:
     return whole(name, given, 0, _MAX_THREADS, " (0: all that this process may use)")
 
 
+def wants_float32(dtype: Any) -> bool:
+    """Or float64: answers are of no other type."""
+    kind = np.dtype(dtype)
+    if kind not in (np.dtype(np.float32), np.dtype(np.float64)):
+        raise ValueError(f"kmeans_exact: dtype must be float32 or float64, not {kind}")
+    return kind == np.dtype(np.float32)
+
+
 def iterations(name: str, given: object) -> int:
     """At least one."""
     return whole(name, given, 1, 2**62)
@@ -259,27 +268,49 @@ def clusters(name: str, given: object, n: int) -> int:
     return whole(name, given, 1, n, f"; there are {n} points")
 
 
+def one_of(name: str, given: object, names: tuple[str, ...]) -> int:
+    """Which of several names."""
+    if not isinstance(given, str) or given not in names:
+        quoted = [repr(one) for one in names]
+        listed = ", ".join(quoted[:-1]) + " or " + quoted[-1]
+        raise ValueError(f"kmeans_exact: {name} must be {listed}, not {given!r:.60}")
+    return names.index(given)
+
+
 def device(given: object) -> int:
     """As the engine counts them."""
-    if not isinstance(given, str) or given not in _DEVICES:
-        raise ValueError(f"kmeans_exact: device must be 'cpu', 'gpu' or 'any', not {given!r:.60}")
-    return _DEVICES.index(given)
+    return one_of("device", given, _DEVICES)
 
 
-def run(iterations_: object, stop: object, tol: object, labels_of: object) -> tuple:
+def labels(name: str, given: object, n: int) -> np.ndarray:
+    """One integer a row; whether each is one of a cluster is left to the engine."""
+    array = _array(name, given)
+    if array.shape != (n,) or array.dtype.kind not in "iu":
+        raise ValueError(
+            f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must "
+            f"be {n} integers, one for each row"
+        )
+    clipped = array if array.dtype == np.int32 else np.clip(array, -1, 2**31 - 1)
+    return np.ascontiguousarray(clipped, dtype=np.int32)
+
+
+def run(
+    iterations_: object,
+    stop: object,
+    tol: object,
+    labels_of: object,
+    name: str = "iterations",
+) -> tuple:
     """When `lloyd` stops and which labels it returns, as numbers for the engine."""
-    most = iterations("iterations", iterations_)
+    most = iterations(name, iterations_)
     if stop is not None and not (isinstance(stop, str) and stop == "labels"):
         raise ValueError(f"kmeans_exact: stop must be None or 'labels', not {stop!r:.60}")
     share = tolerance("tol", tol)
     if stop is None and share is not None:
         raise ValueError("kmeans_exact: tol stops iterations, and stop is None; leave one out")
-    if not isinstance(labels_of, str) or labels_of not in _LABELS_OF:
-        raise ValueError(
-            f"kmeans_exact: labels_of must be 'starting' or 'returned', not {labels_of!r:.60}"
-        )
+    whose = one_of("labels_of", labels_of, _LABELS_OF)
     how = 0 if stop is None else 1 if share is None else 2
-    return most, how, share or 0.0, _LABELS_OF.index(labels_of)
+    return most, how, share or 0.0, whose
 
 
 def tolerance(name: str, given: object) -> float | None:

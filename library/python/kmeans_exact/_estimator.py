@@ -3,60 +3,92 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.spatial.distance import cdist
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     ClusterMixin,
     TransformerMixin,
 )
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from . import Points, _checks, nearest
+from . import LloydResult, Points, _checks
 
-_STARTS = {"ward": Points.ward_start, "k-means++": Points.kmeans_plusplus}
+_SEEDINGS = {"ward": Points.ward_start, "k-means++": Points.kmeans_plusplus}
+#: Runs with n_init="auto", as scikit-learn's: of several, where one start may be far from good.
+_AUTO_RUNS = 10
 
 
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
-    """k-means by the exact Lloyd step, in float32.
+    """k-means by the exact Lloyd step, in float32, with the parameters of scikit-learn's.
 
-    A RoundingWarning says where that loses what rows differ in.
+    A RoundingWarning says where float32 loses what rows differ in.
 
     Parameters
     ----------
     n_clusters : int, default=8
-    init : "ward", "k-means++" or array of shape (n_clusters, n_features), default="ward"
+    init : {"ward", "k-means++", "random"}, array or callable, default="ward"
         "ward": `ward_start`, which ends lower and sooner than scikit-learn's default. "k-means++":
-        `kmeans_plusplus`, one draw a seed, quicker and worse.
-    n_init : int, default=1
+        `kmeans_plusplus`, one draw a seed, quicker and worse. "random": the rows that
+        scikit-learn would choose. An array has the shape (n_clusters, n_features); a callable
+        returns one, given X in float32, n_clusters and random_state.
+    n_init : int or "auto", default="auto"
         Runs with different seeds, of which the one with the lowest inertia is kept; an array as
-        ``init`` is run once.
+        ``init`` is run once. "auto": 10 of "random" and of a callable, else 1.
     max_iter : int, default=300
         A run ends earlier once no label changes.
-    tol : float or None, default=None
-        A run also ends once the centroids move by no more, as scikit-learn's ``tol``.
+    tol : float or None, default=1e-4
+        A run also ends once the squares by which the centroids move add up to no more than this
+        share of the mean variance of the columns. None: only when no label changes.
+    verbose : int, default=0
+        Above 0, a few lines are printed about each run.
     random_state : int, RandomState instance or None, default=None
         An int is the seed of the first run, as in the suite's ``ward:SEED`` and
         ``kmeans++:SEED``.
+    copy_x : bool, default=True
+        Of no effect: X is never written to.
+    algorithm : {"lloyd", "elkan"}, default="lloyd"
+        Of no effect: answers are the same, and the quickest way to them is chosen.
     n_threads : int, default=0
         0: all that this process may use.
-    device : "cpu", "gpu" or "any", default="cpu"
+    device : {"cpu", "gpu", "any"}, default="cpu"
         "any": the GPU where there is one that takes the problem.
 
     Attributes
     ----------
-    cluster_centers_ : array of shape (n_clusters, n_features), float32
+    cluster_centers_ : array of shape (n_clusters, n_features)
+        float32 numbers, as float32 where X was that, else as float64. A cluster that loses all
+        its points keeps its centroid; scikit-learn moves it.
     labels_ : array of shape (n_samples,), int32
         Those of ``cluster_centers_``.
     inertia_ : float
+        Sum of the squared distances of the rows from their centroids.
     n_iter_ : int
-        Fewer than ``max_iter``, or the labels may not have settled.
+        Iterations that the kept run made.
     n_features_in_ : int
+    feature_names_in_ : array of shape (n_features_in_,)
+        Only where X had names of columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from kmeans_exact import KMeans
+    >>> x = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> model = KMeans(n_clusters=2, random_state=0).fit(x)
+    >>> model.labels_
+    array([0, 0, 0, 1, 1, 1], dtype=int32)
+    >>> model.predict([[0, 0], [12, 3]])
+    array([0, 1], dtype=int32)
+    >>> model.cluster_centers_
+    array([[ 1.,  2.],
+           [10.,  2.]])
     """
 
     def __init__(
@@ -64,10 +96,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         n_clusters: int = 8,
         *,
         init: Any = "ward",
-        n_init: int = 1,
+        n_init: Any = "auto",
         max_iter: int = 300,
-        tol: float | None = None,
+        tol: float | None = 1e-4,
+        verbose: int = 0,
         random_state: Any = None,
+        copy_x: bool = True,
+        algorithm: str = "lloyd",
         n_threads: int = 0,
         device: str = "cpu",
     ) -> None:
@@ -76,102 +111,202 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
+        self.verbose = verbose
         self.random_state = random_state
+        self.copy_x = copy_x
+        self.algorithm = algorithm
         self.n_threads = n_threads
         self.device = device
 
     def fit(self, X: Any, y: object = None) -> KMeans:
-        """Cluster the rows of X."""
-        X = self._rows(X, reset=True)
-        k = _checks.whole("n_clusters", self.n_clusters, 1)
-        if X.shape[0] < k:
-            raise ValueError(f"n_samples={X.shape[0]} should be >= n_clusters={k}.")
-        threads = _checks.threads("n_threads", self.n_threads)
-        iterations = _checks.iterations("max_iter", self.max_iter)
-        points = Points(X, threads=threads, device=self.device)
+        """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored."""
+        X, dtype = self._rows(X, reset=True)
+        k = self._check_parameters(len(X))
+        how = _checks.run(self.max_iter, "labels", self.tol, "returned", name="max_iter")
+        points = self._points(X)
         best = None
-        for start in self._starts(X, k):
-            init = start if isinstance(start, np.ndarray) else _STARTS[self.init](points, k, start)
-            run = points.lloyd(init, iterations=iterations, tol=self.tol, labels_of="returned")
-            inertia = _inertia(X, run.centroids, run.labels)
+        for centroids in self._starts(X, points, k):
+            if self.verbose:
+                print("Initialization complete")
+            run, settled = points._lloyd(centroids, how)
+            inertia = points.inertia(run.centroids, run.labels)
+            if self.verbose:
+                self._tell(run, settled, inertia)
             if best is None or inertia < best[0]:
                 best = (inertia, run)
         self.inertia_, run = best
         self.labels_ = run.labels
-        self.cluster_centers_ = run.centroids
+        self.cluster_centers_ = run.centroids.astype(dtype, copy=False)
         self.n_iter_ = run.iterations
+        found = np.count_nonzero(np.bincount(run.labels, minlength=k))
+        if found < k:
+            warnings.warn(
+                f"Number of distinct clusters ({found}) found smaller than n_clusters ({k}). "
+                "Possibly due to duplicate points in X.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The nearest centroid of each row: the lowest index on a tie."""
+        """The nearest centroid of each row, (n_samples,) int32: the lowest index on a tie."""
         check_is_fitted(self)
-        return self._nearest(self._rows(X))
+        X, _ = self._rows(X)
+        return self._points(X).nearest(self._centroids())
 
     def transform(self, X: Any) -> np.ndarray:
         """Distances from all centroids of each row, as `predict` rounds it to float32.
 
-        Of float32 they are float32, else float64: then `predict` is where they are lowest.
+        (n_samples, n_clusters), of float32 in float32, else in float64: then `predict` is where
+        they are lowest.
         """
         check_is_fitted(self)
-        dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
-        distances = cdist(self._rows(X), self.cluster_centers_)
-        return distances.astype(dtype, copy=False)
+        X, dtype = self._rows(X)
+        return self._points(X).distances(self._centroids(), dtype=dtype)
 
     def score(self, X: Any, y: object = None) -> float:
         """The inertia of X, negated: the higher, the better."""
         check_is_fitted(self)
-        X = self._rows(X)
-        return -_inertia(X, self.cluster_centers_, self._nearest(X))
+        X, _ = self._rows(X)
+        return -self._points(X).inertia(self._centroids())
 
     @property
     def _n_features_out(self) -> int:
         """For get_feature_names_out()."""
         return len(self.cluster_centers_)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> np.ndarray:
-        """scikit-learn's own checks, between those of the library."""
+    def _rows(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray, type]:
+        """In float32, and the type for answers. By scikit-learn's checks among the library's."""
+        dtype: type = np.float64
 
         def validate(given: object) -> np.ndarray:
-            return validate_data(self, given, dtype="numeric", order="C", reset=reset)
+            nonlocal dtype
+            matrix = validate_data(self, given, dtype="numeric", order="C", reset=reset)
+            dtype = np.float32 if matrix.dtype == np.float32 else np.float64
+            return matrix
 
-        return _checks.rows("X", X, validate)
+        return _checks.rows("X", X, validate), dtype
 
-    def _nearest(self, X: np.ndarray) -> np.ndarray:
-        threads = _checks.threads("n_threads", self.n_threads)
-        return nearest(X, self.cluster_centers_, threads=threads, device=self.device)
+    def _points(self, X: np.ndarray) -> Points:
+        return Points(X, threads=_checks.threads("n_threads", self.n_threads), device=self.device)
 
-    def _starts(self, X: np.ndarray, k: int) -> list[np.ndarray] | list[int]:
-        """The first centroids, or the seeds of several."""
-        hint = "; scikit-learn's 'auto' would be 1" if isinstance(self.n_init, str) else ""
-        runs = _checks.whole("n_init", self.n_init, 1, hint=hint)
-        if isinstance(self.init, str) or self.init is None:
-            if self.init not in _STARTS:
-                raise ValueError(
-                    f"kmeans_exact: init must be 'ward', 'k-means++' or an array, not {self.init!r}"
-                )
+    def _centroids(self) -> np.ndarray:
+        return _checks.rows("cluster_centers_", self.cluster_centers_)
+
+    def _check_parameters(self, n: int) -> int:
+        """Those that `fit` alone has. Returns the number of clusters."""
+        k = _checks.whole("n_clusters", self.n_clusters, 1)
+        if n < k:
+            raise ValueError(f"n_samples={n} should be >= n_clusters={k}.")
+        _checks.one_of("algorithm", self.algorithm, ("lloyd", "elkan"))
+        if self.algorithm == "elkan" and k == 1:
+            warnings.warn(
+                "algorithm='elkan' doesn't make sense for a single cluster. Using 'lloyd' instead.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        if not isinstance(self.copy_x, (bool, np.bool_)):
+            raise TypeError(
+                f"kmeans_exact: copy_x is {self.copy_x!r:.60}; it must be True or False"
+            )
+        if not isinstance(self.verbose, (bool, np.bool_)):
+            _checks.whole("verbose", self.verbose, 0)
+        return k
+
+    def _starts(self, X: np.ndarray, points: Points, k: int) -> Iterator[np.ndarray]:
+        """The first centroids of each run."""
+        if callable(self.init):
+            make = self._called(X, k)
+        elif not (isinstance(self.init, str) or self.init is None):
+            yield from self._given(X, k)
+            return
+        elif isinstance(self.init, str) and self.init == "random":
+            random = self._random()
+            shares = np.ones(len(X), dtype=X.dtype) / X.dtype.type(len(X))
+
+            def make(run: int) -> np.ndarray:
+                return X[random.choice(len(X), size=k, replace=False, p=shares)]
+
+        elif self.init in _SEEDINGS:
+            seed = self._seeds()
+            seeding = _SEEDINGS[self.init]
+
+            def make(run: int) -> np.ndarray:
+                return seeding(points, k, seed(run))
+
         else:
-            init = _checks.first_centroids("init", self.init)
-            if init.shape != (k, X.shape[1]):
-                raise ValueError(
-                    f"kmeans_exact: init is {init.shape[0]} x {init.shape[1]}; with n_clusters={k} "
-                    f"and {X.shape[1]} features it must be {k} x {X.shape[1]}"
-                )
-            return [init]
+            raise ValueError(
+                "kmeans_exact: init must be 'ward', 'k-means++', 'random', an array or a "
+                f"callable, not {self.init!r:.60}"
+            )
+        auto = 1 if isinstance(self.init, str) and self.init in _SEEDINGS else _AUTO_RUNS
+        self._n_init = self._runs(auto)
+        for run in range(self._n_init):
+            yield make(run)
+
+    def _runs(self, auto: int) -> int:
+        if isinstance(self.n_init, str) and self.n_init == "auto":
+            return auto
+        return _checks.whole("n_init", self.n_init, 1, hint=", or 'auto'")
+
+    def _given(self, X: np.ndarray, k: int) -> Iterator[np.ndarray]:
+        runs = self._runs(auto=1)
+        init = _checks.first_centroids("init", self.init)
+        _check_shape(init, k, X.shape[1])
+        if runs != 1:
+            warnings.warn(
+                "Explicit initial center position passed: performing only one init in "
+                f"{type(self).__name__} instead of n_init={runs}.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+        self._n_init = 1
+        yield init
+
+    def _called(self, X: np.ndarray, k: int) -> Callable[[int], np.ndarray]:
+        random = self._random()
+        shown = X.view()
+        shown.flags.writeable = False  # it may be the caller's own
+
+        def make(run: int) -> np.ndarray:
+            init = _checks.first_centroids("init", self.init(shown, k, random_state=random))
+            _check_shape(init, k, X.shape[1])
+            return init
+
+        return make
+
+    def _seeds(self) -> Callable[[int], int]:
+        """Of run 0, 1 and so on."""
         if isinstance(self.random_state, Integral):
             first = _checks.seed("random_state", self.random_state)
-            return [(first + run) % 2**64 for run in range(runs)]
+            return lambda run: (first + run) % 2**64
+        random = self._random()
+        return lambda run: int(random.randint(2**31))
+
+    def _random(self) -> np.random.RandomState:
         try:
-            random = check_random_state(self.random_state)
+            return check_random_state(self.random_state)
         except ValueError as error:
             raise ValueError(f"kmeans_exact: random_state: {error}") from error
-        return [int(random.randint(2**31)) for _ in range(runs)]
+
+    def _tell(self, run: LloydResult, settled: bool, inertia: float) -> None:
+        """As scikit-learn does of the last iteration."""
+        last = run.iterations - 1
+        print(f"Iteration {last}, inertia {inertia}.")
+        if settled:
+            print(f"Converged at iteration {last}: strict convergence.")
+        elif run.converged:
+            print(f"Converged at iteration {last}: center shift is within tolerance {self.tol}.")
 
 
-def _inertia(X: np.ndarray, centroids: np.ndarray, labels: np.ndarray) -> float:
-    """Sum of squared distances, in float64, a block of rows at a time."""
-    total = 0.0
-    for begin in range(0, len(X), 4096):
-        rows = slice(begin, begin + 4096)
-        differences = X[rows].astype(np.float64) - centroids[labels[rows]]
-        total += float(np.einsum("ij,ij->", differences, differences))
-    return total
+def _check_shape(init: np.ndarray, k: int, d: int) -> None:
+    what = ""
+    if init.shape[0] != k:
+        what = f"the number of clusters {k}"
+    elif init.shape[1] != d:
+        what = f"the number of features of the data {d}"
+    if what:
+        raise ValueError(
+            f"kmeans_exact: init: The shape of the initial centers {init.shape} does not match "
+            f"{what}; it must be {k} x {d}"
+        )
