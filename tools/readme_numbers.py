@@ -210,11 +210,15 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
 
 def peers(machines: Machines, block: dict[str, Any]) -> str:
     """The fastest exact variant and the fastest library, or each of `libraries`: a row
-    for each shape of the run."""
+    for each shape of the run, or of `shapes`."""
     result = machines.result(block["machine"], block["experiment"])
     exact, wanted = _exact_times(result), block.get("libraries")
+    shapes = dict.fromkeys(cell.shape for cell in result.cells)
+    chosen = [tuple(shape) for shape in block.get("shapes", shapes)]
+    if missing := [shape for shape in chosen if shape not in shapes]:
+        raise DescriptionError(f"{result.experiment} has no shape {missing[0]}")
     rows, gains, used = [], [], []
-    for shape in dict.fromkeys(cell.shape for cell in result.cells):
+    for shape in chosen:
         own = exact.get(shape)
         if own is None or own.seconds is None:
             continue
@@ -368,19 +372,20 @@ def statements(machines: Machines, block: dict[str, Any]) -> str:
         _rows_of_source(names, rows),
         [],
     )
-    return _with_source(used) + table
+    # A page that says it once need not repeat of which results it speaks.
+    return table if block.get("source_named") else _with_source(used) + table
 
 
 def _with_source(used: Sequence[Result]) -> str:
     one_each = list({result.experiment: result for result in used}.values())
-    told = _disturbed([cell for result in one_each for cell in result.cells])
-    return " ".join(filter(None, [_source(one_each), told])) + "\n\n"
+    disturbances = _disturbed([cell for result in one_each for cell in result.cells])
+    return " ".join(filter(None, [_source(one_each), disturbances])) + "\n\n"
 
 
 def tally(machines: Machines, block: dict[str, Any]) -> str:
     """How many statements of sources came out as what, or of `"of": "ours"` how many of our own
     questions, on every machine that has some, of those that `machines` fits: who has measured here
-    has results of their own besides the repository's."""
+    has results of their own as well as the repository's. A verdict that none has gets no column."""
     ours = block.get("of", "source") == "ours"
     rows = []
     patterns = block.get("machines", ["*"])
@@ -396,13 +401,17 @@ def tally(machines: Machines, block: dict[str, Any]) -> str:
         cells = [cell for result in testing for cell in result.cells if cell.ok]
         hit = f"{count(len(disturbed.disturbed(cells)))} of {count(len(cells))}"
         scales = listed(sorted({result.scale for result in testing}))
-        machine = f"`{folder.name}` ({captions.machine_name(testing[0])})"
-        numbers = [sum(counts.values()), *counts.values()]
-        rows.append([machine, scales, *map(str, numbers), hit])
-    kinds = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in claims.KINDS]
+        has = captions.gpus_of(testing[0]) or [captions.machine_name(testing[0])]
+        rows.append(([f"`{folder.name}` ({listed(has)})", scales], counts, hit))
+    kinds = [kind for kind in claims.KINDS if any(counts[kind] for _, counts, _ in rows)]
     asked = "questions" if ours else "statements"
-    headings = ["machine", "scale", asked, *kinds, "times measured next to other work"]
-    return _table(headings, rows, range(2, len(headings)))
+    words = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in kinds]
+    headings = ["machine", "scale", asked, *words, "times measured next to other work"]
+    lines = [
+        [*start, *map(str, [sum(counts.values()), *(counts[kind] for kind in kinds)]), hit]
+        for start, counts, hit in rows
+    ]
+    return _table(headings, lines, range(2, len(headings)))
 
 
 def duration(machines: Machines, block: dict[str, Any]) -> str:
@@ -413,7 +422,7 @@ def duration(machines: Machines, block: dict[str, Any]) -> str:
     for result in results:
         ends = [result.context.get(key) for key in ("started", "finished")]
         if not all(ends):
-            return f"The files of `results/{folder.name}` do not tell how long they took.\n"
+            return f"The files of `results/{folder.name}` do not say how long they took.\n"
         first, last = (datetime.fromisoformat(str(end)) for end in ends)
         spent += (last - first).total_seconds()
     return (

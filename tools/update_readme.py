@@ -31,7 +31,7 @@ BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
 READING_ORDER = ("cpu", "eigen", "blas", "openmp", "mpi", "cuda", "nccl")
-HEADER = "| backend | variant | idea | source | precision | exact |\n|---|---|---|---|---|---|\n"
+HEADER = "| variant | idea | source | precision |\n|---|---|---|---|\n"
 
 
 def reading_order(key: tuple[str, str]) -> tuple[int, str, str]:
@@ -46,25 +46,25 @@ def escape(text: str) -> str:
 
 
 def table_row(variant: dict) -> str:
+    kinds = [*variant["precisions"], *(["exact"] if variant["exact"] else [])]
     cells = [
-        variant["backend"],
         f"`{variant['name']}`",
         escape(variant["summary"]),
         escape(variant["source"]) or "-",
-        ", ".join(variant["precisions"]),
-        "yes" if variant["exact"] else "-",
+        ", ".join(kinds),
     ]
     return "| " + " | ".join(cells) + " |"
 
 
 def kept_rows(readme: str, missing_backends: list[dict]) -> dict[tuple[str, str], str]:
     """Rows of the present table that belong to backends which this build lacks."""
-    missing = {backend["name"] for backend in missing_backends}
+    missing = {name: one["name"] for one in missing_backends for name in one["variants"]}
     rows = {}
-    for line in readme.splitlines():
-        found = re.match(r"\| (\w+) \| `(\w+)` \|", line)
+    _, _, table = readme.partition(BEGIN)
+    for line in table.partition(END)[0].splitlines():
+        found = re.match(r"\| `(\w+)` \|", line)
         if found and found[1] in missing:
-            rows[found[1], found[2]] = line
+            rows[missing[found[1]], found[1]] = line
     return rows
 
 
