@@ -21,7 +21,7 @@ class Costs:
     # 890 us for 256 MiB. Not fitted to four of them, which took 13 to 16 us for 64 B to 64 KiB,
     # 21 us for 1 MiB, 63 us for 8 MiB, 326 us for 64 MiB and 1 189 us for 256 MiB.
     call: float = 11e-6
-    link: float = 305e9  # 256 MiB in what its 890 us leave beside the call
+    link: float = 305e9  # 256 MiB in what its 890 us leave next to the call
     # Measured on one H200: a node of a graph, of which an exact iteration has some 12
     # whatever n; a copy in its memory, read and written.
     fixed: float = 12e-6
@@ -104,9 +104,12 @@ SHAPES = (
 )
 
 
+_SHOWN = (2, 8, 64, 1024)
+
+
 def row(n: int, d: int, k: int, one: float) -> str:
     """One shape: milliseconds on one GPU, efficiencies, and the last count that pays."""
-    strong = [strong_efficiency(one, d, k, gpus) for gpus in COUNTS[1:]]
+    strong = [strong_efficiency(one, d, k, gpus) for gpus in _SHOWN]
     pays = last_that_pays(lambda gpus: strong_efficiency(one, d, k, gpus))
     cells = [f"{n:,}".replace(",", " "), str(d), f"{k:,}".replace(",", " "), f"{one * 1e3:.3f}"]
     cells += [f"{communication_seconds(d, k, 8) * 1e6:.0f}"]

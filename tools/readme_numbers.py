@@ -210,7 +210,7 @@ def times(machines: Machines, block: dict[str, Any]) -> str:
 
 def peers(machines: Machines, block: dict[str, Any]) -> str:
     """The fastest exact variant and the fastest library, or each of `libraries`: a row
-    for each shape of the run, or of `shapes`."""
+    for each shape of the run, or of `shapes`; what is said of all is said of the run."""
     result = machines.result(block["machine"], block["experiment"])
     exact, wanted = _exact_times(result), block.get("libraries")
     shapes = dict.fromkeys(cell.shape for cell in result.cells)
@@ -218,7 +218,7 @@ def peers(machines: Machines, block: dict[str, Any]) -> str:
     if missing := [shape for shape in chosen if shape not in shapes]:
         raise DescriptionError(f"{result.experiment} has no shape {missing[0]}")
     rows, gains, used = [], [], []
-    for shape in chosen:
+    for shape in shapes:
         own = exact.get(shape)
         if own is None or own.seconds is None:
             continue
@@ -226,13 +226,14 @@ def peers(machines: Machines, block: dict[str, Any]) -> str:
         first = [*sizes, seconds(own.seconds.mid), f"`{own.variant}`"]
         if wanted:
             there = [_cell(result, _name_of(one), shape) for one in wanted]
-            rows.append([*first, *(_beside(cell, own) for cell in there)])
+            row = [*first, *(_next_to(cell, own) for cell in there)]
         else:
             fastest = _fastest_library(result, shape)
             if fastest is None:
                 continue
             there, name = [fastest], f"`{fastest.variant}` {fastest.precision}"
-            rows.append([*first, *_parts_beside(fastest, own), name])
+            row = [*first, *_parts_next_to(fastest, own), name]
+        rows += [row] if shape in chosen else []
         ratios = [gain.mid for cell in there if (gain := speedup(cell, own))]
         gains += [min(ratios)] if ratios else []
         used += [own, *there]
@@ -262,7 +263,7 @@ def _fastest_library(result: Result, shape: tuple[int, int, int]) -> Cell | None
     return min(timed)[-1] if timed else None
 
 
-def _parts_beside(cell: Cell, own: Cell) -> tuple[str, str, str]:
+def _parts_next_to(cell: Cell, own: Cell) -> tuple[str, str, str]:
     """Its time, its wrong labels, and how many times that of the other it is."""
     differing = (cell.data.get("verification") or {}).get("labels_differing")
     gain = speedup(cell, own)
@@ -270,8 +271,8 @@ def _parts_beside(cell: Cell, own: Cell) -> tuple[str, str, str]:
     return _time(cell, seconds), wrong, digits(gain.mid) if gain else NONE
 
 
-def _beside(cell: Cell, own: Cell) -> str:
-    time, wrong, ratio = _parts_beside(cell, own)
+def _next_to(cell: Cell, own: Cell) -> str:
+    time, wrong, ratio = _parts_next_to(cell, own)
     return f"{time} ({wrong}), {ratio}" if cell.seconds else time
 
 
@@ -450,7 +451,7 @@ def picture(_: Machines, block: dict[str, Any]) -> str:
 
 def findings(machines: Machines, block: dict[str, Any]) -> str:
     """Three sentences: exact next to a baseline, exact next to the limit, claims of the sources."""
-    parts = [_against_baseline, _beside_the_limit, _of_the_sources]
+    parts = [_against_baseline, _next_to_the_limit, _of_the_sources]
     return "".join(f"- {part(machines, block)}\n" for part in parts)
 
 
@@ -478,7 +479,7 @@ def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
     )
 
 
-def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
+def _next_to_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     own = block["limit"]
     result = machines.result(own["machine"], own["experiment"])
     # Who skips work can be beyond the limit, which says nothing of how near to it one can come.
@@ -498,7 +499,7 @@ def _beside_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     used = captions.gpus_used(result)
     machine = captions.machine_name(result) + (f", {used} a variant" if used else "")
     return (
-        f"**Nor on a GPU.** On {machine}{_beside_libraries(result)} the "
+        f"**Nor on a GPU.** On {machine}{_next_to_libraries(result)} the "
         f"exact variant that comes nearest to the limit is `{cell.variant}` at {count(n)} {TIMES} "
         f"{count(d)}, k = {count(k)}: {_time(cell, seconds)} an iteration, "
         f"{percent(share)} of it" + (f" ({aside})." if aside else ".") + _after(_shown(result))
@@ -517,7 +518,7 @@ def _shown(result: Result) -> list[Cell]:
     return [*exact.values(), *(cell for cell in libraries if cell is not None)]
 
 
-def _beside_libraries(result: Result) -> str:
+def _next_to_libraries(result: Result) -> str:
     """At how many shapes the fastest exact variant leads the fastest library of any precision."""
     gains = []
     for shape, cell in _exact_times(result).items():

@@ -5,8 +5,7 @@
     tools/update_readme.py [--check] [--program build/kmeans-bench] [--readme README.md]
 
 The variant table (docs/variants.md) comes from `kmeans-bench list --json`. It holds what is true on
-every machine: a variant that is not available here, or whose backend was left out of this build,
-keeps the row it has. Without a built program the table stays as it is, which is said.
+every machine: a backend that was left out of this build keeps the row it has. Without a built program the table stays as it is, which is said.
 
 Numbers and pictures come from the results that lie in the repository, as tools/readme.json
 describes them (tools/readme_numbers.py): after new results, run this once.
@@ -31,47 +30,46 @@ BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
 READING_ORDER = ("cpu", "eigen", "blas", "openmp", "mpi", "cuda", "nccl")
-HEADER = "| variant | idea | source | precision |\n|---|---|---|---|\n"
+HEADER = "| backend | exact | others |\n|---|---|---|\n"
 
 
-def reading_order(key: tuple[str, str]) -> tuple[int, str, str]:
-    backend, name = key
+def reading_order(backend: str) -> tuple[int, str]:
     known = backend in READING_ORDER
-    return (READING_ORDER.index(backend) if known else len(READING_ORDER), backend, name)
+    return (READING_ORDER.index(backend) if known else len(READING_ORDER), backend)
 
 
-def escape(text: str) -> str:
-    """Text that may stand in a table cell."""
-    return text.replace("|", "\\|").replace("\n", " ")
+def source_file(backend: str, variant: str) -> str:
+    """Where the variant stands, from docs/."""
+    folder = ROOT / "implementations" / backend
+    found = next((file for file in folder.glob(f"{variant}.*") if file.is_file()), folder)
+    return f"../{found.relative_to(ROOT).as_posix()}"
 
 
-def table_row(variant: dict) -> str:
-    kinds = [*variant["precisions"], *(["exact"] if variant["exact"] else [])]
-    cells = [
-        f"`{variant['name']}`",
-        escape(variant["summary"]),
-        escape(variant["source"]) or "-",
-        ", ".join(kinds),
-    ]
-    return "| " + " | ".join(cells) + " |"
+def table_row(backend: str, variants: list[dict]) -> str:
+    def linked(exact: bool) -> str:
+        names = [one["name"] for one in variants if one["exact"] == exact]
+        return ", ".join(f"[`{name}`]({source_file(backend, name)})" for name in names) or "-"
+
+    return f"| {backend} | {linked(True)} | {linked(False)} |"
 
 
-def kept_rows(readme: str, missing_backends: list[dict]) -> dict[tuple[str, str], str]:
+def kept_rows(readme: str, missing_backends: list[dict]) -> dict[str, str]:
     """Rows of the present table that belong to backends which this build lacks."""
-    missing = {name: one["name"] for one in missing_backends for name in one["variants"]}
+    missing = {backend["name"] for backend in missing_backends}
     rows = {}
     _, _, table = readme.partition(BEGIN)
     for line in table.partition(END)[0].splitlines():
-        found = re.match(r"\| `(\w+)` \|", line)
+        found = re.match(r"\| (\w+) \| ", line)
         if found and found[1] in missing:
-            rows[missing[found[1]], found[1]] = line
+            rows[found[1]] = line
     return rows
 
 
 def render_table(listing: dict, readme: str) -> str:
     rows = kept_rows(readme, listing.get("missing_backends", []))
-    for variant in listing["variants"]:
-        rows[variant["backend"], variant["name"]] = table_row(variant)
+    variants = sorted(listing["variants"], key=lambda one: one["name"])
+    for backend in {one["backend"] for one in variants}:
+        rows[backend] = table_row(backend, [one for one in variants if one["backend"] == backend])
     return HEADER + "".join(rows[key] + "\n" for key in sorted(rows, key=reading_order))
 
 

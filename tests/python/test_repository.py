@@ -135,30 +135,25 @@ def test_requirements_are_pinned_and_hashed() -> None:
 
 LISTING = {
     "variants": [
-        {
-            "name": "cpu_naive",
-            "backend": "cpu",
-            "summary": "a | b",
-            "source": "",
-            "precisions": ["f32", "f64"],
-            "exact": False,
-        }
+        {"name": "reference", "backend": "cpu", "exact": True},
+        {"name": "cpu_naive", "backend": "cpu", "exact": False},
     ],
     "missing_backends": [{"name": "eigen", "reason": "not found", "variants": ["eigen_gemm"]}],
 }
 
 
 def test_variant_table_is_rebuilt_but_keeps_rows_of_missing_backends() -> None:
-    old_rows = "| `eigen_gemm` | y | - | f32 |\n| `cpu_gone` | z | - | f32 |\n"
-    readme = f"before\n{update_readme.BEGIN}\n{old_rows}{update_readme.END}\nafter\n"
+    old_rows = "| eigen | - | [`eigen_gemm`](y) |\n| gone | - | [`gone_a`](z) |\n"
+    readme = f"before\n{update_readme.BEGIN}\n{old_rows}{update_readme.END}\n| eigen | x | y |\n"
     table = update_readme.render_table(LISTING, readme)
     assert table.splitlines()[2:] == [
-        "| `cpu_naive` | a \\| b | - | f32, f64 |",
-        "| `eigen_gemm` | y | - | f32 |",
+        "| cpu | [`reference`](../implementations/cpu/reference.cpp) "
+        "| [`cpu_naive`](../implementations/cpu/cpu_naive.cpp) |",
+        "| eigen | - | [`eigen_gemm`](y) |",
     ]
     updated = update_readme.replace_table(readme, table)
     assert updated.startswith("before\n")
-    assert updated.endswith("after\n")
+    assert updated.endswith("| eigen | x | y |\n")
 
 
 @needs_program
