@@ -5,7 +5,8 @@
     tools/update_readme.py [--check] [--program build/kmeans-bench] [--readme README.md]
 
 The variant table (docs/variants.md) comes from `kmeans-bench list --json`. It holds what is true on
-every machine: a backend that was left out of this build keeps the row it has. Without a built program the table stays as it is, which is said.
+every machine: a backend that was left out of this build keeps the row it has. Without a built
+program the table stays as it is, which is said.
 
 Numbers and pictures come from the results that lie in the repository, as tools/readme.json
 describes them (tools/readme_numbers.py): after new results, run this once.
