@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/variants/python_variant.h"
 
-#include <sys/socket.h>
-
-#include <array>
-#include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -13,6 +9,7 @@
 #include "harness/machine/gpu.h"
 #include "harness/support/python_process.h"
 #include "harness/support/text.h"
+#include "harness/variants/python_connection.h"
 
 namespace kmeans {
 namespace {
@@ -20,94 +17,30 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLabelsAlignment = 64;  // as in worker.py
-constexpr std::size_t kLongestAnswer = std::size_t{1}
-                                       << 20;  // an answer is a line of JSON, never data
 
-/// A served Python process: one question, one answer.
-class PythonConnection {
- public:
-  PythonConnection(const PythonLocation& location, const std::string& name, int exchange,
-                   int points)
-      : name_(name) {
-    auto [ours, theirs] = make_socket_pair();
-    std::vector<std::string> arguments{location.interpreter,
-                                       "-u",
-                                       location.worker,
-                                       "--folder",
-                                       location.folder,
-                                       "--serve",
-                                       name,
-                                       "--control",
-                                       std::to_string(theirs.get()),
-                                       "--exchange",
-                                       std::to_string(exchange)};
-    if (!location.plugin.empty()) {
-      arguments.insert(arguments.end(), {"--plugin", location.plugin});
-    }
-    std::vector<int> inherited{theirs.get(), exchange};
-    if (points >= 0) {
-      arguments.insert(arguments.end(), {"--points", std::to_string(points)});
-      inherited.push_back(points);
-    }
-    process_ = std::make_unique<ChildProcess>(arguments, inherited);
-    socket_ = std::move(ours);
+/// The process that serves a variant; centroids and labels travel through `exchange`, points through
+/// `points` where that is a descriptor.
+std::unique_ptr<PythonConnection> connect(const PythonLocation& location, const std::string& name,
+                                          int exchange, int points) {
+  std::vector<std::string> arguments{location.interpreter,
+                                     "-u",
+                                     location.worker,
+                                     "--folder",
+                                     location.folder,
+                                     "--serve",
+                                     name,
+                                     "--exchange",
+                                     std::to_string(exchange)};
+  if (!location.plugin.empty()) {
+    arguments.insert(arguments.end(), {"--plugin", location.plugin});
   }
-
-  /// Sends {"command": command, ...} and returns the answer. Throws std::runtime_error.
-  json call(const std::string& command, json request = json::object()) {
-    if (process_ == nullptr) throw std::runtime_error(name_ + ": its Python process has ended");
-    request["command"] = command;
-    if (!send_line(request.dump()) || !receive_line()) {
-      const std::string end = process_->wait_for_end();
-      process_.reset();
-      throw std::runtime_error(name_ + ": the Python process ended with " + end + " in " + command);
-    }
-    const json answer = json::parse(line_, nullptr, false);
-    if (!answer.is_object() || !answer.contains("ok") || !answer["ok"].is_boolean()) {
-      throw std::runtime_error(name_ + ": no valid answer to " + command + ": '" +
-                               valid_utf8(line_.substr(0, 80)) + "'");
-    }
-    if (!answer["ok"].get<bool>()) {
-      throw std::runtime_error(name_ + ": " + answer.value("type", "error") + " in " + command +
-                               ": " + answer.value("message", "") + " (" +
-                               answer.value("where", "") + ")");
-    }
-    return answer;
+  std::vector<int> inherited{exchange};
+  if (points >= 0) {
+    arguments.insert(arguments.end(), {"--points", std::to_string(points)});
+    inherited.push_back(points);
   }
-
- private:
-  bool send_line(std::string text) {
-    text += '\n';
-    std::size_t sent = 0;
-    while (sent < text.size()) {
-      const auto count = send(socket_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return false;
-      sent += static_cast<std::size_t>(count);
-    }
-    return true;
-  }
-
-  bool receive_line() {
-    line_.clear();
-    std::array<char, 4096> buffer{};
-    while (line_.empty() || line_.back() != '\n') {
-      const auto count = recv(socket_.get(), buffer.data(), buffer.size(), 0);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return false;
-      line_.append(buffer.data(), static_cast<std::size_t>(count));
-      if (line_.size() > kLongestAnswer) {
-        throw std::runtime_error(name_ + ": an answer is longer than a megabyte");
-      }
-    }
-    return true;
-  }
-
-  std::string name_;
-  FileDescriptor socket_;
-  std::unique_ptr<ChildProcess> process_;
-  std::string line_;
-};
+  return std::make_unique<PythonConnection>(name, std::move(arguments), std::move(inherited));
+}
 
 template <class T>
 class PythonVariant final : public Variant<T> {
@@ -127,8 +60,8 @@ class PythonVariant final : public Variant<T> {
       points = std::make_unique<SharedMemory>(count(shape_.n * shape_.d) * sizeof(T));
       std::memcpy(points->data(), problem.points, points->size());
     }
-    connection_ = std::make_unique<PythonConnection>(location_, name_, exchange_->descriptor(),
-                                                     points ? points->descriptor() : -1);
+    connection_ =
+        connect(location_, name_, exchange_->descriptor(), points ? points->descriptor() : -1);
     json request{{"n", shape_.n},
                  {"d", shape_.d},
                  {"k", shape_.k},
