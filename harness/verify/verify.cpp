@@ -619,6 +619,8 @@ std::string whereabouts(const LabelTally& tally, std::int64_t bad, std::int64_t 
   return "first: " + point;
 }
 
+}  // namespace
+
 template <class T>
 void certify_labels(const Traits& traits, const StepEvidence<T>& step, const VerifyOptions& options,
                     Certificate& certificate) {
@@ -664,6 +666,8 @@ void certify_labels(const Traits& traits, const StepEvidence<T>& step, const Ver
   }
   certificate.add(traits.exact ? "labels exact" : "labels within rounding", bad == 0, detail);
 }
+
+namespace {
 
 // Has the step changed this centroid, by more than is unknown of where it was before?
 template <class T>
@@ -729,7 +733,8 @@ std::string what_became_of(const StepEvidence<T>& step, std::int64_t j) {
   return "empty cluster " + std::to_string(j) + " moved";
 }
 
-// Centroids against the mean of the points that carry the variant's own labels.
+}  // namespace
+
 template <class T>
 void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
                        Certificate& certificate) {
@@ -749,7 +754,8 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
   double worst = 0;
   for (std::int64_t j = 0; j < k; ++j) {
     if (means.counts[j] == 0) {
-      if (traits.empty_clusters == EmptyClusters::keep && has_moved(step, j) && bad_empty < 0) {
+      if (step.starting != nullptr && traits.empty_clusters == EmptyClusters::keep &&
+          has_moved(step, j) && bad_empty < 0) {
         bad_empty = j;
       }
       continue;
@@ -781,8 +787,10 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
     }
   }
   certificate.centroid_error_of_bound = worst;
-  certificate.add(kEmptyKept, bad_empty < 0,
-                  bad_empty < 0 ? "no empty cluster moved" : what_became_of(step, bad_empty));
+  if (step.starting != nullptr) {
+    certificate.add(kEmptyKept, bad_empty < 0,
+                    bad_empty < 0 ? "no empty cluster moved" : what_became_of(step, bad_empty));
+  }
   certificate.add(traits.exact ? "centroids exact" : "centroids are the means of their points",
                   bad_value < 0,
                   bad_value < 0 ? "largest error " + formatted("%.3g", worst) + " of its bound"
@@ -791,6 +799,8 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
                                       formatted("%.9g", means.mean[bad_value]) + ", " +
                                       formatted("%.3g", worst) + " times the bound at worst");
 }
+
+namespace {
 
 // For libraries that show only the labels of one assignment more.
 template <class T>
@@ -1154,6 +1164,12 @@ template Certificate certify_step<float>(const Traits&, const StepEvidence<float
                                          const VerifyOptions&);
 template Certificate certify_step<double>(const Traits&, const StepEvidence<double>&,
                                           const VerifyOptions&);
+template void certify_labels<float>(const Traits&, const StepEvidence<float>&, const VerifyOptions&,
+                                    Certificate&);
+template void certify_labels<double>(const Traits&, const StepEvidence<double>&,
+                                     const VerifyOptions&, Certificate&);
+template void certify_own_means<float>(const Traits&, const StepEvidence<float>&, Certificate&);
+template void certify_own_means<double>(const Traits&, const StepEvidence<double>&, Certificate&);
 template TrajectoryScale trajectory_scale<float>(const float*, const std::int32_t*, const Shape&);
 template TrajectoryScale trajectory_scale<double>(const double*, const std::int32_t*, const Shape&);
 template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,

@@ -91,6 +91,16 @@ template <class T>
 Certificate certify_step(const Traits& traits, const StepEvidence<T>& step,
                          const VerifyOptions& options);
 
+/// The two parts of that which need no centroids before the step: each label is a nearest one of the
+/// centroids that it belongs to (`returned`, or `starting`, by the traits) ...
+template <class T>
+void certify_labels(const Traits& traits, const StepEvidence<T>& step, const VerifyOptions& options,
+                    Certificate& certificate);
+/// ... and the returned centroids are the means of the points that carry the step's own labels. `starting`,
+/// by which clusters without points are judged, may be null.
+template <class T>
+void certify_own_means(const Traits& traits, const StepEvidence<T>& step, Certificate& certificate);
+
 /// Inertia that is nothing but rounding: where clusters are single places, as with fewer distinct
 /// points than clusters, no more is left, and a relative difference of it means nothing.
 struct InertiaFloor {
