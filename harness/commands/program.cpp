@@ -26,6 +26,7 @@
 #include "harness/machine/environment.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
+#include "harness/run/fit_job.h"
 #include "harness/run/job.h"
 #include "harness/run/study_job.h"
 #include "harness/run/trace_job.h"
@@ -60,6 +61,7 @@ void add_worker_commands(CLI::App& app, Action& action) {
   add("worker", run_worker);
   add("trace-worker", run_trace_worker);
   add("study-worker", run_study_worker);
+  add("fit-worker", run_fit_worker);
   auto file = std::make_shared<std::string>();
   auto* probe = app.add_subcommand("plugin-probe", "")->group("");
   probe->add_option("file", *file)->required();
@@ -135,7 +137,8 @@ int refuse_words(const CLI::App& app, const CLI::ParseError& error) {
 
 /// Commands that share no work would do all of it on rank 0.
 void refuse_on_ranks(const CLI::App& app) {
-  for (const char* name : {"best", "machine", "check", "check-bundle", "study-worker"}) {
+  for (const char* name :
+       {"best", "machine", "check", "check-bundle", "study-worker", "fit-worker"}) {
     if (!app.got_subcommand(name)) continue;
     throw InputError(std::string("`") + name + "` was started as " +
                      std::to_string(process_ranks().size()) +
@@ -192,7 +195,7 @@ int run(int argc, char** argv) {
   const int code = action();
   // A worker's answer is a file; a variant may have closed or redirected its standard output.
   const bool is_worker = app.got_subcommand("worker") || app.got_subcommand("trace-worker") ||
-                         app.got_subcommand("study-worker");
+                         app.got_subcommand("study-worker") || app.got_subcommand("fit-worker");
   if (!is_worker) finish_output();
   return code;
 }

@@ -72,8 +72,11 @@ void print_file(const FileReport& report, bool verbose) {
       std::printf("  not as on record: %s\n", difference.c_str());
     }
   }
-  static const std::vector<std::pair<std::string, std::string>> kParts{
-      {"data", "data sets"}, {"cell", "cells"}, {"trace", "traces"}, {"study", "studies"}};
+  static const std::vector<std::pair<std::string, std::string>> kParts{{"data", "data sets"},
+                                                                       {"cell", "cells"},
+                                                                       {"trace", "traces"},
+                                                                       {"study", "studies"},
+                                                                       {"fit", "fits"}};
   for (const auto& [part, title] : kParts) {
     if (const std::string counts = counts_of(report, part); !counts.empty()) {
       std::printf("  %-9s  %s\n", title.c_str(), counts.c_str());

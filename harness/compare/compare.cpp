@@ -274,7 +274,7 @@ std::string cache_text(const json& cpu) {
 }
 
 /// What of an experiment decides what is run, and how often: keys of the file, and of the scale.
-constexpr const char* kKeysOfSpec[] = {"data", "init", "variants", "traces", "studies"};
+constexpr const char* kKeysOfSpec[] = {"data", "init", "variants", "traces", "studies", "fits"};
 constexpr std::size_t kSpecKeysShown = 4;
 constexpr std::size_t kExperimentsNamed = 3;
 
@@ -788,6 +788,7 @@ void compare_records(const ResultFile& base, const ResultFile& changed,
   };
   compare_list("trace", base.traces, changed.traces);
   compare_list("study", base.studies, changed.studies);
+  compare_list("fit", base.fits, changed.fits);
 }
 
 // --- The whole ---

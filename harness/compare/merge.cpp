@@ -82,7 +82,7 @@ json waiting_of(const ResultFile& part) {
 /// Has anything been measured whose threads wait for one another? Else it does not matter how.
 bool threads_wait(const std::vector<ResultFile>& parts) {
   return std::any_of(parts.begin(), parts.end(), [](const ResultFile& part) {
-    if (!part.traces.empty() || !part.studies.empty()) return true;
+    if (!part.traces.empty() || !part.studies.empty() || !part.fits.empty()) return true;
     return std::any_of(part.cells.begin(), part.cells.end(), [](const auto& cell) {
       const json threads = member(cell.data, "threads");
       return cell.data.at("status") != "skipped" && !(threads.is_number() && threads <= 1);
@@ -351,7 +351,8 @@ std::vector<std::string> other_names(const std::vector<ResultFile>& parts) {
 json part_context(const ResultFile& part) {
   json own{{"cells", part.cells.size()},
            {"traces", part.traces.size()},
-           {"studies", part.studies.size()}};
+           {"studies", part.studies.size()},
+           {"fits", part.fits.size()}};
   for (const char* key : {"command_line", "started", "finished", "machine", "conditions",
                           "ceilings", "seeds", "run_order"}) {
     own[key] = member(part.context, key);
@@ -401,7 +402,10 @@ json merged_context(const std::vector<ResultFile>& parts, std::vector<std::strin
 }
 
 json names_of(const PlannedNames& planned) {
-  return {{"cells", planned.cells}, {"traces", planned.traces}, {"studies", planned.studies}};
+  return {{"cells", planned.cells},
+          {"traces", planned.traces},
+          {"studies", planned.studies},
+          {"fits", planned.fits}};
 }
 
 }  // namespace
@@ -411,12 +415,14 @@ Merged merge_results(const std::vector<ResultFile>& parts) {
   Holdings cells;
   Holdings traces;
   Holdings studies;
+  Holdings fits;
   for (const auto& part : parts) {
     for (const auto& cell : part.cells) cells.add(cell.key.text(), cell.data, part);
     for (const auto& trace : part.traces) traces.add(trace.at("name"), trace, part);
     for (const auto& study : part.studies) studies.add(study.at("name"), study, part);
+    for (const auto& fit : part.fits) fits.add(fit.at("name"), fit, part);
   }
-  for (const auto* held : {&cells, &traces, &studies}) held->refuse_doubles();
+  for (const auto* held : {&cells, &traces, &studies, &fits}) held->refuse_doubles();
 
   const ResultFile& first = parts.front();
   const PlannedNames& planned = *first.planned;
@@ -430,6 +436,7 @@ Merged merge_results(const std::vector<ResultFile>& parts) {
   mark_wrong_elsewhere(all_cells);
   json all_traces = traces.in_order(planned.traces, merged.missing);
   json all_studies = studies.in_order(planned.studies, merged.missing);
+  json all_fits = fits.in_order(planned.fits, merged.missing);
   merged.result = {{"schema_version", kResultSchemaVersion},
                    {"experiment", first.experiment},
                    {"scale", first.scale},
@@ -439,7 +446,8 @@ Merged merge_results(const std::vector<ResultFile>& parts) {
                    {"spec", first.spec},
                    {"cells", std::move(all_cells)},
                    {"traces", std::move(all_traces)},
-                   {"studies", std::move(all_studies)}};
+                   {"studies", std::move(all_studies)},
+                   {"fits", std::move(all_fits)}};
   if (!merged.missing.empty()) merged.result["planned"] = names_of(planned);
   return merged;
 }

@@ -363,6 +363,36 @@ void check_runs(const JsonReader& trace) {
                "the median of its runs over its iterations");
 }
 
+/// Nothing that is not right has a time; its median is that of its calls.
+void check_fit(const JsonReader& fit) {
+  const std::string whose = "fit " + shortened(fit["name"].value());
+  std::map<std::string, std::vector<double>> seconds;
+  if (const auto calls = fit["calls"]) {
+    for (const JsonReader& call : calls.elements()) {
+      seconds[call["estimator"].nonempty_text()].push_back(call["seconds"].positive());
+    }
+  }
+  if (!fit["rows"]) return;
+  for (const JsonReader& row : fit["rows"].elements()) {
+    const std::string estimator = row["estimator"].nonempty_text();
+    const std::string status = row["status"].one_of({"ok", "wrong", "skipped", "error"});
+    auto own = seconds.find(estimator);
+    if (status != "ok") {
+      for (const char* key : {"seconds", "seconds_low", "seconds_high", "first_call_seconds"}) {
+        require_absent(row[key], "times");
+      }
+      if (own != seconds.end())
+        row.fail(whose + ": times of " + estimator + ", which is " + status);
+      continue;
+    }
+    const double median = row["seconds"].positive();
+    if (own == seconds.end()) row.fail(whose + ": no calls of " + estimator);
+    std::sort(own->second.begin(), own->second.end());
+    static_cast<void>(median);
+    require_near(row["seconds"], percentile(own->second, 0.5), whose, "the median of its calls");
+  }
+}
+
 json read_list(const JsonReader& root, const char* key, const char* named_by) {
   const auto list = root[key];
   if (!list) return json::array();
@@ -381,7 +411,9 @@ PlannedNames read_planned(const JsonReader& node) {
   const auto names = [&](const char* key) {
     return node[key].each([](const JsonReader& name) { return name.nonempty_text(); });
   };
-  return {names("cells"), names("traces"), names("studies")};
+  // Files written before there were fits name none.
+  return {names("cells"), names("traces"), names("studies"),
+          node["fits"].present() ? names("fits") : std::vector<std::string>{}};
 }
 
 ResultFile from_document(const JsonDocument& document) {
@@ -422,6 +454,10 @@ ResultFile from_document(const JsonDocument& document) {
     for (const JsonReader& trace : traces.elements()) check_runs(trace);
   }
   file.studies = read_list(root, "studies", "name");
+  file.fits = read_list(root, "fits", "name");
+  if (const auto fits = root["fits"]) {
+    for (const JsonReader& fit : fits.elements()) check_fit(fit);
+  }
   return file;
 }
 
@@ -488,7 +524,7 @@ std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder
 
 void add_unit_names(const ResultFile& file, std::vector<UnitName>& units) {
   for (const auto& cell : file.cells) units.push_back({file.experiment, cell.key.text()});
-  for (const json* list : {&file.traces, &file.studies}) {
+  for (const json* list : {&file.traces, &file.studies, &file.fits}) {
     for (const auto& one : *list) {
       const auto name = one.find("name");
       if (name != one.end() && name->is_string()) units.push_back({file.experiment, *name});

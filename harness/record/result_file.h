@@ -43,10 +43,9 @@ struct PlannedNames {
   std::vector<std::string> cells;
   std::vector<std::string> traces;
   std::vector<std::string> studies;
+  std::vector<std::string> fits;
 
-  bool operator==(const PlannedNames& other) const {
-    return cells == other.cells && traces == other.traces && studies == other.studies;
-  }
+  bool operator==(const PlannedNames& other) const = default;
 };
 
 /// One experiment on one machine.
@@ -63,6 +62,7 @@ struct ResultFile {
   std::vector<CellResult> cells;
   nlohmann::json traces;   ///< Array.
   nlohmann::json studies;  ///< Array; empty for files written before there were any.
+  nlohmann::json fits;     ///< The same.
 };
 
 /// Checks everything that the members above hold, and the rules of docs/results.md (keys unique,
@@ -77,7 +77,7 @@ ResultFile load_result_file(const std::filesystem::path& file);
 /// folder holds none, or two of one experiment and scale.
 std::vector<ResultFile> load_results(const std::filesystem::path& file_or_folder);
 
-/// Adds cells, traces and studies, as --only chooses among them.
+/// Adds cells, traces, studies and fits, as --only chooses among them.
 void add_unit_names(const ResultFile& file, std::vector<UnitName>& units);
 
 }  // namespace kmeans

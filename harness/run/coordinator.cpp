@@ -58,7 +58,7 @@ class Run {
   }
 
  private:
-  /// A trace or a study that is to be done.
+  /// A trace, a study or a fit that is to be done.
   struct Pending {
     Part part;
     std::string name;
@@ -80,6 +80,13 @@ class Run {
                                                      study.spec.timeout_seconds);
                      return reply.interrupted ? json() : reply.result;
                    });
+    }
+    for (const auto& fit : asked_.plan.fits) {
+      prepare_unit(fit, &fit.task, ScalarType::f32, [this, &fit](const TaskFiles* files) {
+        const auto reply =
+            workers_.run(job_of(fit, *files, asked_.settings.threads), fit.spec.timeout_seconds);
+        return reply.interrupted ? json() : reply.result;
+      });
     }
     if (!InterruptGuard::interrupted()) state_.agree_on_datasets(preparation_.datasets());
   }

@@ -99,6 +99,16 @@ double seconds_of(const PlannedTrace& trace, const Sampling& sampling) {
          sampling.processes * (run + std::min(sampling.max_seconds, kTimedRunsOfTrace * run));
 }
 
+/// At most what the budgets allow: each process's start, its first call, and the suite's own looks.
+double seconds_of(const PlannedFit& fit, int threads) {
+  const double look = 4 * operations_2nkd(fit.task.shape) /
+                      (kFusedRate * share_of_full_rate(fit.task.shape) * threads);
+  const auto estimators = static_cast<double>(fit.spec.estimators.size());
+  const double one = fit.spec.max_seconds * (1 + 1.0 / fit.spec.seeds) +
+                     fit.spec.processes * kPythonSeconds + look * fit.spec.seeds;
+  return estimators * one + points_read(fit.task.shape);
+}
+
 }  // namespace
 
 double estimated_seconds_of_first(const Cell& cell, int threads) {
@@ -125,6 +135,9 @@ double estimated_seconds(const Plan& plan, int threads) {
   }
   for (const auto& trace : plan.traces) {
     if (trace.to_run()) seconds += seconds_of(trace, plan.sampling);
+  }
+  for (const auto& fit : plan.fits) {
+    if (fit.to_run()) seconds += seconds_of(fit, threads);
   }
   return kShareThatRunsTook * seconds;
 }

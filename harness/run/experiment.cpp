@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "harness/run/estimators.h"
 #include "harness/run/experiment_parts.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
@@ -31,7 +32,8 @@ Experiment parse_experiment(JsonDocument document) {
   experiment.document = std::move(document);
   const JsonReader top(experiment.document);
   top.allow_only({"$schema", "name", "title", "description", "source", "data", "init", "variants",
-                  "baseline", "scales", "traces", "studies", "published", "claims", "figures"});
+                  "baseline", "scales", "traces", "studies", "fits", "published", "claims",
+                  "figures"});
   for (const char* key : {"$schema", "description", "source"}) top[key].text("");
   experiment.name = read_name(top["name"]);
   experiment.title = top["title"].text();
@@ -42,6 +44,7 @@ Experiment parse_experiment(JsonDocument document) {
   experiment.scales = read_scales(top["scales"], variants, takes_points_from_file(experiment.data));
   if (top["traces"].present()) experiment.traces = read_traces(top["traces"], experiment);
   if (top["studies"].present()) experiment.studies = read_studies(top["studies"], experiment);
+  if (top["fits"].present()) experiment.fits = read_fits(top["fits"], experiment);
   // What these lists hold is read, and checked, by plots/ alone.
   for (const char* key : {"published", "claims", "figures"}) {
     if (top[key].present()) static_cast<void>(top[key].elements());
@@ -102,6 +105,12 @@ void find_files(Experiment& experiment, const std::filesystem::path& folder) {
   for (auto& study : experiment.studies) {
     find_data(study.data, folder);
     find_init(study.init, folder);
+  }
+  for (auto& fit : experiment.fits) {
+    find_data(fit.data, folder);
+    for (auto& name : fit.estimators) {
+      if (is_estimator_file(name)) name = found_file(name, folder);
+    }
   }
 }
 

@@ -81,6 +81,25 @@ struct StudySpec {
   std::string pointer;
 };
 
+/// Whole fits of one set of points to one k, by several estimators (docs/fits.md).
+struct FitSpec {
+  std::string name;  ///< With its k: "photograph-k64".
+  SweepShape shape;
+  nlohmann::json data;
+  std::string init;  ///< Of the task, which fits do not start from.
+  std::vector<std::string> scales;
+  std::vector<std::string> estimators;
+  int seeds = 10;
+  int processes = 2;
+  double max_seconds = 20;  ///< Budget of an estimator's timed calls.
+  std::string from;         ///< Way to choose given first centroids; empty: the estimator's own.
+  std::int64_t iterations = 0;  ///< From given centroids; 0: the estimator's own rule.
+  int starts = 0;               ///< Of which the best is kept; 0: the estimator's own number.
+  std::optional<double> known_inertia;  ///< The best that anybody has found.
+  double timeout_seconds = 3600;
+  std::string pointer;
+};
+
 struct Experiment {
   std::string name;
   std::string title;
@@ -89,6 +108,7 @@ struct Experiment {
   std::map<std::string, Scale> scales;
   std::vector<TraceSpec> traces;
   std::vector<StudySpec> studies;
+  std::vector<FitSpec> fits;
   JsonDocument document;  ///< The file, for messages and for the result's `spec`.
 
   /// Throws InputError naming the scales there are.

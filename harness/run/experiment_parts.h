@@ -39,8 +39,10 @@ std::map<std::string, Scale> read_scales(const JsonReader& object,
                                          const std::vector<VariantChoice>& variants,
                                          bool from_file);
 
-/// What traces and studies do not say themselves, they have from the experiment.
+/// What traces, studies and fits do not say themselves, they have from the experiment.
 std::vector<TraceSpec> read_traces(const JsonReader& list, const Experiment& experiment);
 std::vector<StudySpec> read_studies(const JsonReader& list, const Experiment& experiment);
+/// One for each k of an entry.
+std::vector<FitSpec> read_fits(const JsonReader& list, const Experiment& experiment);
 
 }  // namespace kmeans::experiment_parts

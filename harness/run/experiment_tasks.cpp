@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an experiment file wants besides its sweeps: traces and studies.
+// What an experiment file wants besides its sweeps: traces, studies and fits.
 #include <algorithm>
 #include <set>
 
+#include "harness/run/estimators.h"
 #include "harness/run/experiment_parts.h"
 #include "harness/run/follow.h"
 #include "harness/study.h"
@@ -26,20 +27,19 @@ auto read_named(const JsonReader& list, const std::string& kinds, const ReadOne&
   });
 }
 
-/// Does a trace or study take its points from a file, its own or the experiment's?
+/// Does a trace, study or fit take its points from a file, its own or the experiment's?
 bool is_from_file(const JsonReader& object, const Experiment& experiment) {
   const JsonReader own = object["data"];
   return takes_points_from_file(own.present() ? own.value() : experiment.data);
 }
 
-/// What traces and studies say alike: name, data, first centroids, scales.
+/// What traces, studies and fits say alike: name, data, scales.
 template <class Spec>
 void read_common(const JsonReader& object, const Experiment& experiment, Spec& spec) {
   spec.pointer = object.pointer();
   spec.name = read_name(object["name"]);
   const auto given = [&](const char* key) { return object[key].present(); };
   spec.data = given("data") ? read_data(object["data"]) : experiment.data;
-  spec.init = given("init") ? read_init(object["init"]) : experiment.init;
   spec.scales = !given("scales") ? scale_names()
                                  : object["scales"].filled().each([](const JsonReader& scale) {
                                      return scale.one_of(scale_names());
@@ -49,6 +49,11 @@ void read_common(const JsonReader& object, const Experiment& experiment, Spec& s
       object[key].fail("is given by the data file, not here");
     }
   }
+}
+
+/// The first centroids of a trace or study: its own or the experiment's.
+std::string own_init(const JsonReader& object, const Experiment& experiment) {
+  return object["init"].present() ? read_init(object["init"]) : experiment.init;
 }
 
 /// k centroids of d numbers that are known beforehand, after an iteration.
@@ -93,6 +98,7 @@ TraceSpec read_trace(const JsonReader& object, const Experiment& experiment) {
                      "init", "scales", "keep_points", "keep_centroids", "stop", "expected"});
   TraceSpec trace;
   read_common(object, experiment, trace);
+  trace.init = own_init(object, experiment);
   trace.variant = read_choice(object, false);
   trace.shape = read_shape(object, is_from_file(object, experiment));
   trace.iterations = object["iterations"].integer(1, kMaxIterations);
@@ -115,6 +121,7 @@ StudySpec read_study(const JsonReader& object, const Experiment& experiment) {
       {"name", "study", "n", "d", "k", "data", "init", "scales", "timeout_seconds", "parameters"});
   StudySpec spec;
   read_common(object, experiment, spec);
+  spec.init = own_init(object, experiment);
   const Study& study =
       *object["study"].parsed([](const std::string& name) { return &require_study(name); });
   spec.study = study.name;
@@ -131,7 +138,82 @@ StudySpec read_study(const JsonReader& object, const Experiment& experiment) {
   return spec;
 }
 
+/// An estimator by the name of its file, implementations/python/fit_<name>.py.
+std::string read_estimator(const JsonReader& value) {
+  return value.parsed([](const std::string& name) { return require_estimator(name); });
+}
+
+/// A way to choose first centroids, without its seed: "random".
+std::string read_way(const JsonReader& value) {
+  return value.parsed([](const std::string& way) {
+    static_cast<void>(parse_init(way + ":1"));
+    return way;
+  });
+}
+
+/// An entry, still without its k.
+FitSpec read_fit(const JsonReader& object, const Experiment& experiment) {
+  object.allow_only({"name", "n", "d", "k", "data", "scales", "estimators", "seeds", "processes",
+                     "max_seconds", "timeout_seconds", "from", "iterations", "starts",
+                     "known_inertia"});
+  FitSpec fit;
+  read_common(object, experiment, fit);
+  fit.init = "random:1";
+  if (!is_from_file(object, experiment)) {
+    fit.shape.n = object["n"].integer(1, kMaxSize);
+    fit.shape.d = object["d"].integer(1, kMaxSize);
+  }
+  fit.estimators = object["estimators"].filled().each(read_estimator);
+  if (std::set<std::string>(fit.estimators.begin(), fit.estimators.end()).size() !=
+      fit.estimators.size()) {
+    object["estimators"].fail("names an estimator twice");
+  }
+  fit.seeds = object["seeds"].integer<int>(1, 1000, fit.seeds);
+  fit.processes = object["processes"].integer<int>(1, 100, fit.processes);
+  if (fit.processes > fit.seeds) object.fail("has more processes than seeds to share out");
+  fit.max_seconds = object["max_seconds"].number(0.01, 1e6, fit.max_seconds);
+  fit.timeout_seconds = object["timeout_seconds"].number(0.1, 1e6, fit.timeout_seconds);
+  fit.starts = object["starts"].integer<int>(1, 1000, fit.starts);
+  if (object["known_inertia"].present()) fit.known_inertia = object["known_inertia"].positive();
+  if (object["from"].present() != object["iterations"].present()) {
+    object.fail(
+        "needs both \"from\" and \"iterations\", or neither: given first centroids, and how "
+        "many iterations they are to see");
+  }
+  if (object["from"].present()) {
+    fit.from = read_way(object["from"]);
+    fit.iterations = object["iterations"].integer(1, kMaxIterations);
+    if (fit.starts > 0) object["starts"].fail("means nothing where first centroids are given");
+  }
+  return fit;
+}
+
 }  // namespace
+
+std::vector<FitSpec> read_fits(const JsonReader& list, const Experiment& experiment) {
+  std::vector<FitSpec> fits;
+  std::set<std::string> names;
+  for (const JsonReader& object : list.elements()) {
+    const FitSpec fit = read_fit(object, experiment);
+    const JsonReader k = object["k"];
+    const std::int64_t most = fit.shape.n.value_or(kMaxSize);
+    const auto read_k = [most](const JsonReader& one) { return one.integer(1, most); };
+    const std::vector<std::int64_t> sizes =
+        k.present() && k.value().is_array() ? k.filled().each(read_k) : std::vector{read_k(k)};
+    if (object["known_inertia"].present() && sizes.size() > 1) {
+      object["known_inertia"].fail("belongs to one k, and there are several");
+    }
+    for (const std::int64_t size : sizes) {
+      fits.push_back(fit);
+      fits.back().name += "-k" + std::to_string(size);
+      fits.back().shape.k = size;
+      if (!names.insert(fits.back().name).second) {
+        object["name"].fail("two fits are named \"" + fits.back().name + "\"");
+      }
+    }
+  }
+  return fits;
+}
 
 std::vector<TraceSpec> read_traces(const JsonReader& list, const Experiment& experiment) {
   return read_named(list, "traces",

@@ -76,6 +76,8 @@ void take_line(const json& line, JournalContent& content) {
     content.datasets[line.at("dataset").get<std::string>()] = object_at(line, "description");
   } else if (line.contains("study")) {
     content.studies[line.at("study").get<std::string>()] = object_at(line, "result");
+  } else if (line.contains("fit")) {
+    content.fits[line.at("fit").get<std::string>()] = object_at(line, "result");
   } else {
     content.traces[line.at("trace").get<std::string>()] = object_at(line, "result");
   }
@@ -317,7 +319,10 @@ void Journal::append_dataset(const std::string& label, const json& dataset) {
 
 void Journal::append(Part part, const std::string& name, const json& result) {
   append_line({{to_string(part), name}, {"result", result}});
-  (part == Part::trace ? content_.traces : content_.studies)[name] = presentable(result);
+  auto& known = part == Part::trace   ? content_.traces
+                : part == Part::study ? content_.studies
+                                      : content_.fits;
+  known[name] = presentable(result);
 }
 
 std::vector<std::string> identity_differences(const json& before, const json& now) {

@@ -43,12 +43,13 @@ struct JournalContent {
   std::vector<std::string> run_order;                  ///< Cells by their first process.
   std::map<std::string, nlohmann::json> traces;        ///< By name.
   std::map<std::string, nlohmann::json> studies;       ///< By name.
+  std::map<std::string, nlohmann::json> fits;          ///< By name.
   nlohmann::json datasets = nlohmann::json::object();  ///< As in `context.datasets`.
 
   void add(const ProcessRecord& record);
-  /// Traces or studies.
+  /// Traces, studies or fits.
   [[nodiscard]] const std::map<std::string, nlohmann::json>& of(Part part) const {
-    return part == Part::trace ? traces : studies;
+    return part == Part::trace ? traces : part == Part::study ? studies : fits;
   }
 };
 
@@ -75,7 +76,7 @@ class Journal {
   void write_header(const std::string& started, const nlohmann::json& identity);
   void append(const ProcessRecord& record);
   void append_dataset(const std::string& label, const nlohmann::json& dataset);
-  /// The result of a trace or a study.
+  /// The result of a trace, a study or a fit.
   void append(Part part, const std::string& name, const nlohmann::json& result);
 
  private:

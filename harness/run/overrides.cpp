@@ -83,7 +83,8 @@ Experiment overridden(const Experiment& experiment, const Overrides& overrides) 
     if (other_axes) scale["sweep"] = changed_sweep(scale.at("sweep"), overrides);
   }
   if (other_axes || !overrides.variants.empty()) {
-    for (const char* key : {"traces", "studies", "claims", "published", "figures", "baseline"}) {
+    for (const char* key :
+         {"traces", "studies", "fits", "claims", "published", "figures", "baseline"}) {
       changed.erase(key);
     }
   }
@@ -94,6 +95,7 @@ Experiment overridden(const Experiment& experiment, const Overrides& overrides) 
   result.init = experiment.init;
   if (!result.traces.empty()) result.traces = experiment.traces;
   if (!result.studies.empty()) result.studies = experiment.studies;
+  if (!result.fits.empty()) result.fits = experiment.fits;
   return result;
 }
 

@@ -59,4 +59,19 @@ StudyJob job_of(const PlannedStudy& study, const TaskFiles* files, int threads) 
   return job;
 }
 
+FitJob job_of(const PlannedFit& fit, const TaskFiles& files, int threads) {
+  FitJob job;
+  give_data(files, fit.task.shape.k, job);
+  job.threads = threads;
+  job.estimators = fit.spec.estimators;
+  job.seeds = fit.spec.seeds;
+  job.processes = fit.spec.processes;
+  job.max_seconds = fit.spec.max_seconds;
+  job.from = fit.spec.from;
+  job.iterations = fit.spec.iterations;
+  job.starts = fit.spec.starts;
+  job.known_inertia = fit.spec.known_inertia;
+  return job;
+}
+
 }  // namespace kmeans

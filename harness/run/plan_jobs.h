@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a worker is asked for a cell, a trace or a study: the same by `run` and by `reproduce`.
+// What a worker is asked for a cell, a trace, a study or a fit: the same by `run` and by `reproduce`.
 #pragma once
 
 #include "harness/record/cell_key.h"
+#include "harness/run/fit_job.h"
 #include "harness/run/job.h"
 #include "harness/run/preparation.h"
 #include "harness/run/study_job.h"
@@ -21,5 +22,7 @@ TraceJob job_of(const PlannedTrace& trace, const TaskFiles& files, int verify_th
 
 /// `files`: null for a study that takes no data.
 StudyJob job_of(const PlannedStudy& study, const TaskFiles* files, int threads);
+
+FitJob job_of(const PlannedFit& fit, const TaskFiles& files, int threads);
 
 }  // namespace kmeans

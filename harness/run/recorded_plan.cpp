@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "harness/record/cell_key.h"
+#include "harness/run/estimators.h"
 #include "harness/run/reproduce.h"
 #include "harness/run/reproduce_parts.h"
 #include "harness/study.h"
@@ -34,6 +35,11 @@ bool is_study(const json& name) {
                      [&](const Study& one) { return name == one.name; });
 }
 
+bool is_estimator(const std::string& name) {
+  const auto known = known_estimators();
+  return is_estimator_file(name) || std::find(known.begin(), known.end(), name) != known.end();
+}
+
 /// The spec without what this build does not know, and what is only drawn. A trace of an unknown variant is
 /// planned as one of the definition: another exact variant may answer for it.
 json known_part(const ResultFile& file) {
@@ -55,6 +61,17 @@ json known_part(const ResultFile& file) {
   for (const json& study : member(spec, "studies")) {
     if (is_study(member(study, "study"))) studies.push_back(study);
   }
+  json fits = json::array();
+  for (json fit : member(spec, "fits")) {
+    json known = json::array();
+    for (const auto& estimator : member(fit, "estimators")) {
+      if (is_estimator(text_of(estimator))) known.push_back(estimator);
+    }
+    if (known.empty()) continue;
+    fit["estimators"] = std::move(known);
+    fits.push_back(std::move(fit));
+  }
+  spec["fits"] = std::move(fits);
   spec["traces"] = std::move(traces);
   spec["studies"] = std::move(studies);
   return spec;
@@ -106,6 +123,7 @@ Plan plan_of_record(const ResultFile& file, const std::vector<VariantChoice>& fu
   find_recorded_file(experiment.data, datasets);
   find_recorded_files(experiment.traces, file.traces, datasets);
   find_recorded_files(experiment.studies, file.studies, datasets);
+  for (auto& fit : experiment.fits) find_recorded_file(fit.data, datasets);
   if (!file.cells.empty()) experiment.init = file.cells.front().init;
   PlanOptions options;
   options.scale = file.scale;

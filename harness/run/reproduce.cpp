@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "harness/run/estimators.h"
 #include "harness/run/plan_jobs.h"
 #include "harness/run/reproduce_parts.h"
 #include "harness/study.h"
@@ -104,6 +105,13 @@ class FileReproduction {
       add(items, "study", name, again_.costs().study(study),
           [this, &study](Finding& finding) { return judge_study_anew(study, finding); });
     }
+    for (const auto& fit : file_.fits) {
+      const std::string name = text_of(member(fit, "name"));
+      if (!chosen(name, !exact_estimators(fit).empty())) continue;
+      labels.insert(text_of(member(fit, "dataset")));
+      add(items, "fit", name, again_.costs().fit(fit),
+          [this, &fit](Finding& finding) { return judge_fit_anew(fit, finding); });
+    }
     for (const auto& label : labels) {
       add(items_, "data", label, again_.costs().data(label), [this, label](Finding& finding) {
         finding.promised = true;
@@ -188,6 +196,25 @@ class FileReproduction {
     const json here = result_of(again_.workers().run(job, RecordCosts::timeout(seconds)));
     if (member(here, "status") == "error") return judge_failure(text_of(member(here, "reason")));
     return judge_study(study, here);
+  }
+
+  Judgement judge_fit_anew(const json& fit, Finding& finding) {
+    finding.promised = true;
+    const PlannedFit& planned = again_.unit_of(again_.plan().fits, finding.name);
+    const double seconds = again_.costs().fit(fit);
+    if (again_.costs().too_long(seconds)) throw NotRun{again_.costs().why_too_long()};
+    const TaskFiles at_hand = again_.files(text_of(member(fit, "dataset")), planned.task);
+    FitJob job = job_of(planned, at_hand, again_.settings().threads);
+    const auto promised = exact_estimators(fit);
+    std::erase_if(job.estimators, [&](const std::string& name) {
+      return std::find(promised.begin(), promised.end(), estimator_name(name)) == promised.end();
+    });
+    if (job.estimators.empty()) throw NotRun{"this build has none of its exact estimators"};
+    job.max_seconds = RecordCosts::timeout(seconds);
+    const json here = result_of(again_.workers().run(job, RecordCosts::timeout(seconds)));
+    if (member(here, "status") == "error") return judge_failure(text_of(member(here, "reason")));
+    if (member(here, "status") == "skipped") throw NotRun{text_of(member(here, "reason"))};
+    return judge_fit(fit, here);
   }
 
   const ResultFile& file_;

@@ -98,6 +98,9 @@ Judgement judge_trace(const nlohmann::json& recorded, const nlohmann::json& here
 /// whose `by` names a variant of the suite, which are left out.
 Judgement judge_study(const nlohmann::json& recorded, const nlohmann::json& here);
 
+/// A fit against the recorded one: the calls of exact estimators, which have the same bits everywhere.
+Judgement judge_fit(const nlohmann::json& recorded, const nlohmann::json& here);
+
 /// In what this build and machine differ from those of a result file's context, a clause each.
 std::vector<std::string> surroundings_differences(const nlohmann::json& context);
 

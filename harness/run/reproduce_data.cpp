@@ -80,6 +80,20 @@ double RecordCosts::study(const json& study) const {
   return seconds.is_number() ? seconds.get<double>() * thread_factor(threads_of_run(file_)) : 0;
 }
 
+double RecordCosts::fit(const json& fit) const {
+  constexpr double kBesides = 3;  // a process's start, its first call, and the judgement
+  const auto estimators = exact_estimators(fit);
+  double seconds = 0;
+  for (const auto& call : member(fit, "calls")) {
+    const bool own = std::find(estimators.begin(), estimators.end(),
+                               text_of(member(call, "estimator"))) != estimators.end();
+    const json taken = member(call, "seconds");
+    if (own && taken.is_number()) seconds += 2 * taken.get<double>();
+  }
+  return (seconds + kBesides * static_cast<double>(estimators.size())) *
+         thread_factor(threads_of_run(file_));
+}
+
 int threads_of_run(const ResultFile& file) {
   const json threads = member(file.context, "threads");
   return threads.is_number_integer() ? std::max(1, threads.get<int>()) : 1;

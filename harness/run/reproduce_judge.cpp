@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The verdicts of `reproduce` on cells, traces and studies.
+// The verdicts of `reproduce` on cells, traces, studies and fits.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -112,6 +112,16 @@ std::string object_difference(const json& recorded, const json& here) {
 
 bool is_variant(const std::string& name) {
   return find_variant(name) != nullptr || missing_backend_of(name) != nullptr;
+}
+
+std::vector<std::string> exact_estimators(const json& fit) {
+  std::vector<std::string> names;
+  for (const auto& row : member(fit, "rows")) {
+    if (member(row, "status") == "ok" && member(row, "exact") == true) {
+      names.push_back(text_of(member(row, "estimator")));
+    }
+  }
+  return names;
 }
 
 std::string text_of(const json& value) {
@@ -267,6 +277,40 @@ Judgement judge_study(const json& recorded, const json& here) {
     left_out.emplace_back("times and what rests on a library's answer");
   }
   return {Reproduced::equal, left_out.empty() ? "" : "without " + joined(left_out, ", and ")};
+}
+
+Judgement judge_fit(const json& recorded, const json& here) {
+  const auto estimators = exact_estimators(recorded);
+  const auto key_of = [](const json& call) {
+    return std::pair(text_of(member(call, "estimator")), member(call, "seed"));
+  };
+  const json now = member(here, "calls");
+  std::size_t compared = 0;
+  for (const auto& call : member(recorded, "calls")) {
+    const auto key = key_of(call);
+    if (std::find(estimators.begin(), estimators.end(), key.first) == estimators.end()) continue;
+    const auto found = std::find_if(now.begin(), now.end(),
+                                    [&](const json& other) { return key_of(other) == key; });
+    if (found == now.end()) continue;
+    ++compared;
+    std::vector<std::string> clauses;
+    for (const char* what : {"label_hash", "centroid_hash", "inertia", "iterations"}) {
+      const json before = member(call, what);
+      const json after = member(*found, what);
+      if (before != after) clauses.push_back(was_and_is(what, before, after));
+    }
+    if (!clauses.empty()) {
+      return {Reproduced::differs,
+              key.first + ", seed " + shown(key.second) + ": " + joined(clauses)};
+    }
+  }
+  if (compared == 0) {
+    const std::string reason = text_of(member(here, "reason"));
+    return {Reproduced::differs, "no call of " + joined(estimators, ", ") + " came to an end here" +
+                                     (reason.empty() ? "" : ": " + first_line(reason))};
+  }
+  return {Reproduced::equal, std::to_string(compared) + " fits of " + joined(estimators, ", ") +
+                                 "; without those of other libraries, and times"};
 }
 
 }  // namespace kmeans

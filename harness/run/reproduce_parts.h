@@ -42,6 +42,9 @@ Judgement judge_failure(const std::string& problem);
 Judgement judge_certified(const CellResult& recorded, const JobResult& here, const Traits& traits,
                           const std::string& points_file);
 
+/// Estimators of a fit whose answers have the same bits everywhere: those that are exact, and right.
+std::vector<std::string> exact_estimators(const nlohmann::json& fit);
+
 /// What repeating a record costs, roughly, to leave out what takes long: none of it ends up in a
 /// result. In seconds.
 class RecordCosts {
@@ -57,6 +60,8 @@ class RecordCosts {
   [[nodiscard]] double exact(const CellResult& cell) const;
   [[nodiscard]] double trace(const nlohmann::json& trace) const;
   [[nodiscard]] double study(const nlohmann::json& study) const;
+  /// Of the rows that promise their bits.
+  [[nodiscard]] double fit(const nlohmann::json& fit) const;
 
   [[nodiscard]] bool too_long(double seconds) const { return seconds > settings_.at_most_seconds; }
   [[nodiscard]] std::string why_too_long() const;

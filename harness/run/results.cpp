@@ -347,6 +347,31 @@ json assemble_trace(const PlannedTrace& trace, const json& recorded) {
   return result;
 }
 
+json assemble_fit(const PlannedFit& fit, const json& recorded) {
+  const FitSpec& spec = fit.spec;
+  json result{{"name", spec.name},
+              {"dataset", fit.task.label},
+              {"n", fit.task.shape.n},
+              {"d", fit.task.shape.d},
+              {"k", fit.task.shape.k},
+              {"from", spec.from.empty() ? json() : json(spec.from)},
+              {"iterations", spec.from.empty() ? json() : json(spec.iterations)},
+              {"starts", spec.starts > 0 ? json(spec.starts) : json()},
+              {"status", fit.skip_reason.empty() ? "error" : "skipped"},
+              {"reason", fit.skip_reason.empty() ? json() : json(fit.skip_reason)},
+              {"best", nullptr},
+              {"rows", json::array()},
+              {"calls", json::array()},
+              {"estimators", json::object()},
+              {"notes", json::array()},
+              {"seconds", nullptr}};
+  for (const char* key :
+       {"status", "reason", "best", "rows", "calls", "estimators", "notes", "seconds"}) {
+    if (recorded.contains(key)) result[key] = recorded.at(key);
+  }
+  return result;
+}
+
 json assemble_study(const PlannedStudy& study, const json& recorded) {
   json result{{"name", study.spec.name},
               {"study", study.spec.study},

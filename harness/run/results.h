@@ -21,4 +21,7 @@ nlohmann::json assemble_trace(const PlannedTrace& trace, const nlohmann::json& r
 /// The study as docs/results.md has it.
 nlohmann::json assemble_study(const PlannedStudy& study, const nlohmann::json& recorded);
 
+/// The fit as docs/results.md has it.
+nlohmann::json assemble_fit(const PlannedFit& fit, const nlohmann::json& recorded);
+
 }  // namespace kmeans

@@ -29,6 +29,7 @@ json assemble(const PlannedTrace& trace, const json& recorded) {
 json assemble(const PlannedStudy& study, const json& recorded) {
   return assemble_study(study, recorded);
 }
+json assemble(const PlannedFit& fit, const json& recorded) { return assemble_fit(fit, recorded); }
 
 template <class RecordedUnit>
 json entry_of(const RunTold& told, const RecordedUnit& unit, bool skipped) {
@@ -65,9 +66,15 @@ json sampling_of(const Plan& plan) {
 
 /// The names of all that the whole experiment has, in its order.
 json planned_names(const Plan& plan) {
-  json names{{"cells", json::array()}, {"traces", json::array()}, {"studies", json::array()}};
+  json names{{"cells", json::array()},
+             {"traces", json::array()},
+             {"studies", json::array()},
+             {"fits", json::array()}};
   const auto list = [](Part part) {
-    return part == Part::cell ? "cells" : part == Part::trace ? "traces" : "studies";
+    return part == Part::cell    ? "cells"
+           : part == Part::trace ? "traces"
+           : part == Part::study ? "studies"
+                                 : "fits";
   };
   each_unit(plan, [&](const auto& unit) { names[list(unit.kPart)].push_back(unit.name()); });
   return names;
@@ -122,12 +129,14 @@ json run_result(const RunTold& told, bool ended) {
   json cells = json::array();
   json traces = json::array();
   json studies = json::array();
+  json fits = json::array();
   const bool all_cells = add_units(told, told.plan.cells, cells);
   const bool all_traces = add_units(told, told.plan.traces, traces);
   const bool all_studies = add_units(told, told.plan.studies, studies);
+  const bool all_fits = add_units(told, told.plan.fits, fits);
   mark_wrong_elsewhere(cells);
   json surroundings = context_of(told, ended);
-  const bool complete = ended && all_cells && all_traces && all_studies;
+  const bool complete = ended && all_cells && all_traces && all_studies && all_fits;
   json result{{"schema_version", kResultSchemaVersion},
               {"experiment", told.experiment.name},
               {"scale", told.plan.scale},
@@ -137,7 +146,8 @@ json run_result(const RunTold& told, bool ended) {
               {"spec", told.experiment.document.value},
               {"cells", std::move(cells)},
               {"traces", std::move(traces)},
-              {"studies", std::move(studies)}};
+              {"studies", std::move(studies)},
+              {"fits", std::move(fits)}};
   // Parts are put in this order, and found complete by it (harness/compare/merge.h).
   if (!complete) result["planned"] = planned_names(told.plan);
   return result;
@@ -153,7 +163,7 @@ RunSummary summary_of(const json& result) {
       ++summary.noted;
     }
   }
-  for (const char* part : {"cells", "traces", "studies"}) {
+  for (const char* part : {"cells", "traces", "studies", "fits"}) {
     for (const auto& entry : result.at(part)) {
       const std::string status = status_of(entry);
       ++(status == "ok"        ? summary.ok

@@ -143,6 +143,11 @@ class Planner {
         add_study(study);
       }
     }
+    for (const auto& fit : experiment_.fits) {
+      if (std::find(fit.scales.begin(), fit.scales.end(), options_.scale) != fit.scales.end()) {
+        add_fit(fit);
+      }
+    }
     return std::move(plan_);
   }
 
@@ -313,6 +318,31 @@ class Planner {
       study.task->shape.precision = Precision::f32;
     }
     plan_.studies.push_back(std::move(study));
+  }
+
+  void add_fit(const FitSpec& spec) {
+    PlannedFit fit;
+    fit.spec = spec;
+    const bool own_data = spec.data != experiment_.data;
+    fit.task = task_for(spec.data, spec.init, spec.shape,
+                        own_data ? spec.pointer + "/data" : std::string("/data"));
+    fit.task.shape.precision = Precision::f32;
+    const Shape& shape = fit.task.shape;
+    if (shape.k > shape.n) {
+      fit.skip_reason = "n = " + std::to_string(shape.n) +
+                        " points are fewer than k = " + std::to_string(shape.k) + " clusters";
+    }
+    // Each estimator's process has the points, and the suite has them too, while libraries copy them.
+    const Sizes sizes = shape;
+    const auto copies = 2 * static_cast<double>(spec.estimators.size()) + 3;
+    const double need = copies * sizes.n * sizes.d * sizes.scalar;
+    if (need > options_.memory_bytes && options_.memory_bytes > 0) {
+      fit.skip_reason = "needs about " + format_bytes(need) + " of memory for " +
+                        std::to_string(spec.estimators.size()) +
+                        " processes that hold the points, " + "has " +
+                        format_bytes(options_.memory_bytes);
+    }
+    plan_.fits.push_back(std::move(fit));
   }
 
   const Experiment& experiment_;

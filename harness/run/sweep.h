@@ -65,11 +65,21 @@ struct PlannedStudy : Unit {
   std::optional<Task> task{};  ///< Absent: it takes no data.
 };
 
+/// Whole fits of one set of points to one k.
+struct PlannedFit : Unit {
+  static constexpr Part kPart = Part::fit;
+  [[nodiscard]] const std::string& name() const { return spec.name; }
+
+  FitSpec spec;
+  Task task;
+};
+
 struct Plan {
   std::string scale;
   std::vector<Cell> cells;
   std::vector<PlannedTrace> traces;
   std::vector<PlannedStudy> studies;
+  std::vector<PlannedFit> fits;
   double timeout_seconds = 300;
   Sampling sampling;  ///< Of cells and of traces that are timed.
   std::vector<std::string> warnings;
@@ -110,7 +120,7 @@ double rough_seconds(const Shape& shape, std::int64_t iterations, const Sampling
 /// dropped with a warning. Throws InputError for what the experiment says wrongly.
 Plan plan_experiment(const Experiment& experiment, const PlanOptions& options);
 
-/// Selects the cells, traces and studies that the expression takes (harness/support/only.h). Returns
+/// Selects the cells, traces, studies and fits that the expression takes (harness/support/only.h). Returns
 /// how many these are.
 std::size_t select(Plan& plan, const std::string& experiment, const Pattern& only);
 

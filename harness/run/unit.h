@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A unit of work: what cells, traces and studies have in common. Each is planned, prepared, run by worker
+// A unit of work: what cells, traces, studies and fits have in common. Each is planned, prepared, run by worker
 // processes, journalled and assembled into the result file.
 #pragma once
 
@@ -8,10 +8,16 @@
 
 namespace kmeans {
 
-enum class Part { cell, trace, study };
+enum class Part { cell, trace, study, fit };
 
 inline const char* to_string(Part part) {
-  return part == Part::cell ? "cell" : part == Part::trace ? "trace" : "study";
+  switch (part) {
+    case Part::cell: return "cell";
+    case Part::trace: return "trace";
+    case Part::study: return "study";
+    case Part::fit: return "fit";
+  }
+  return "";
 }
 
 struct Unit {
@@ -21,12 +27,13 @@ struct Unit {
   [[nodiscard]] bool to_run() const { return selected && skip_reason.empty(); }
 };
 
-/// All units of a plan: cells, then traces, then studies.
+/// All units of a plan: cells, then traces, studies and fits.
 template <class AnyPlan, class Visit>
 void each_unit(AnyPlan& plan, const Visit& visit) {
   for (auto& cell : plan.cells) visit(cell);
   for (auto& trace : plan.traces) visit(trace);
   for (auto& study : plan.studies) visit(study);
+  for (auto& fit : plan.fits) visit(fit);
 }
 
 }  // namespace kmeans

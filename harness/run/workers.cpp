@@ -147,6 +147,10 @@ Workers::Record Workers::run(const StudyJob& job, double timeout_seconds) {
   return record_of(run("study-worker", to_json(job), job.threads, timeout_seconds));
 }
 
+Workers::Record Workers::run(const FitJob& job, double timeout_seconds) {
+  return record_of(run("fit-worker", to_json(job), job.threads, timeout_seconds));
+}
+
 Workers::Reply Workers::run(const char* role, const json& job, int threads, double timeout_seconds,
                             int ranks) {
   const auto job_file = scratch_.path() / "job.json";

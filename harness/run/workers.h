@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "harness/machine/environment.h"
+#include "harness/run/fit_job.h"
 #include "harness/run/job.h"
 #include "harness/run/study_job.h"
 #include "harness/run/trace_job.h"
@@ -61,9 +62,10 @@ class Workers {
   /// Of a cell, or of a trajectory. An InterruptGuard should live. Throws OutputError when the job
   /// cannot be written.
   Answer run(const Job& job, double timeout_seconds);
-  /// Of a trace or a study.
+  /// Of a trace, a study or a fit.
   Record run(const TraceJob& job, double timeout_seconds);
   Record run(const StudyJob& job, double timeout_seconds);
+  Record run(const FitJob& job, double timeout_seconds);
 
  private:
   struct Reply {
@@ -74,7 +76,7 @@ class Workers {
     bool timed_out = false;
   };
 
-  /// `role`: "worker", "trace-worker" or "study-worker".
+  /// `role`: "worker", "trace-worker", "study-worker" or "fit-worker".
   Reply run(const char* role, const nlohmann::json& job, int threads, double timeout_seconds,
             int ranks = 1);
   static Record record_of(const Reply& reply);

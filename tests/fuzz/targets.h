@@ -359,7 +359,7 @@ inline Cell some_cell() {
 
 inline bool same(const JournalContent& a, const JournalContent& b) {
   if (a.header != b.header || a.run_order != b.run_order || a.traces != b.traces ||
-      a.studies != b.studies || a.datasets != b.datasets ||
+      a.studies != b.studies || a.fits != b.fits || a.datasets != b.datasets ||
       a.processes.size() != b.processes.size()) {
     return false;
   }
@@ -418,6 +418,9 @@ inline Answer read_journal(std::string_view text) {
   PlannedStudy study;
   study.spec.study = all_studies().front().name;
   for (const auto& [name, recorded] : content.studies) assemble_study(study, recorded);
+  PlannedFit fit;
+  fit.task.shape = some_cell().task.shape;
+  for (const auto& [name, recorded] : content.fits) assemble_fit(fit, recorded);
   return Answer::read;
 }
 

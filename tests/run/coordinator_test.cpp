@@ -59,6 +59,12 @@ if [ "$role" = study-worker ]; then
          "notes": ["a note"], "seconds": 0.5}' > "$result"
   exit 0
 fi
+if [ "$role" = fit-worker ]; then
+  [ "$k" = 2 ] && kill -SEGV $$
+  echo '{"status": "ok", "reason": null, "best": null, "rows": [], "calls": [], "estimators": {},
+         "notes": ["of the worker"], "seconds": 0.5}' > "$result"
+  exit 0
+fi
 if [ "$repetitions" != 0 ]; then
   case $k in
     2) echo "about to crash"; kill -SEGV $$ ;;
@@ -679,6 +685,39 @@ TEST_F(CoordinatorTest, StudiesAreRunOnceAndKeptInTheFile) {
   EXPECT_EQ(studies[1].at("dataset"), plan_.cells[0].task.label);
   EXPECT_EQ(studies[2].at("status"), "error");
   EXPECT_THAT(studies[2].at("reason").get<std::string>(), HasSubstr("SIGSEGV"));
+  const std::size_t before = calls().size();
+  settings_.resume = true;
+  run();
+  EXPECT_EQ(calls().size(), before + 1);  // the crash alone is tried again
+}
+
+TEST_F(CoordinatorTest, FitsAreRunOnceAndKeptInTheFile) {
+  use({10});
+  FitSpec spec;
+  spec.name = "whole-k10";
+  spec.estimators = {"faiss"};
+  plan_.fits.push_back({{}, spec, plan_.cells[0].task});
+  spec.name = "crashes-k2";
+  plan_.fits.push_back({{}, spec, plan_.cells[0].task});
+  plan_.fits.back().task.shape.k = 2;
+  spec.name = "too-large-k10";
+  plan_.fits.push_back({{}, spec, plan_.cells[0].task});
+  plan_.fits.back().skip_reason = "needs more memory";
+  const RunSummary summary = run();
+  EXPECT_EQ(summary.ok, 3U);  // a cell, the trace, a fit
+  EXPECT_EQ(summary.failed, 1U);
+  EXPECT_EQ(summary.skipped, 1U);
+  EXPECT_TRUE(summary.complete);
+  const json fits = result().at("fits");
+  ASSERT_EQ(fits.size(), 3U);
+  EXPECT_EQ(fits[0].at("name"), "whole-k10");
+  EXPECT_EQ(fits[0].at("dataset"), plan_.cells[0].task.label);
+  EXPECT_EQ(fits[0].at("notes"), json::array({"of the worker"}));
+  EXPECT_EQ(fits[1].at("status"), "error");
+  EXPECT_THAT(fits[1].at("reason").get<std::string>(), HasSubstr("SIGSEGV"));
+  EXPECT_EQ(fits[1].at("rows"), json::array());
+  EXPECT_EQ(fits[2].at("reason"), "needs more memory");
+  expect_sound(result());
   const std::size_t before = calls().size();
   settings_.resume = true;
   run();

@@ -281,6 +281,26 @@ TEST(Experiment, ReadsStudiesStopRulesAndIterationsOfAShape) {
   EXPECT_EQ(experiment.studies[1].timeout_seconds, 20);
 }
 
+TEST(Experiment, ReadsAFitForEachK) {
+  json value = minimal();
+  value["fits"] = json::parse(R"([
+    {"name": "a", "n": 50, "d": 3, "k": [4, 8], "estimators": ["faiss", "mine/own.py"], "seeds": 12,
+     "data": {"generator": "gaussian", "seed": 5}, "max_seconds": 3},
+    {"name": "b", "n": 50, "d": 3, "k": 4, "estimators": ["faiss"], "from": "random",
+     "iterations": 6, "scales": ["paper"], "known_inertia": 2.5}])");
+  const Experiment experiment = parse(value);
+  ASSERT_EQ(experiment.fits.size(), 3U);
+  EXPECT_EQ(experiment.fits[0].name, "a-k4");
+  EXPECT_EQ(experiment.fits[1].name, "a-k8");
+  EXPECT_EQ(experiment.fits[1].shape.k, 8);
+  EXPECT_EQ(experiment.fits[1].seeds, 12);
+  EXPECT_EQ(experiment.fits[1].estimators[1], "mine/own.py");
+  EXPECT_EQ(experiment.fits[2].from, "random");
+  EXPECT_EQ(experiment.fits[2].iterations, 6);
+  EXPECT_EQ(experiment.fits[2].known_inertia, 2.5);
+  EXPECT_EQ(experiment.fits[2].scales, std::vector<std::string>{"paper"});
+}
+
 TEST(Experiment, CarriesWhatPythonAloneReadsUnharmed) {
   json value = minimal();
   value["published"] = json::parse(R"([{"label": "of tomorrow", "value": 1e2}])");

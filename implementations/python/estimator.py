@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract between the suite and a library's whole fit.
+
+An estimator is one file ``fit_<x>.py`` in this folder, or a file of anybody's that an experiment
+names by its path. It defines
+
+* ``TRAITS``, a dictionary with the keys of :data:`DEFAULTS`, and
+* one subclass of :class:`Estimator`.
+
+The library is imported in ``setup``, not at the top. The suite reads the clock, computes the
+inertia of what comes back, and looks whether labels belong to centroids; docs/fits.md says how.
+"""
+
+from __future__ import annotations
+
+import difflib
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+PRECISIONS = ("f64", "f32", "tf32", "f16", "bf16")
+
+#: Every key of TRAITS with its default; the type of the default is the type of the key. Those that
+#: variants have too mean what they mean in contract.py.
+DEFAULTS: dict[str, Any] = {
+    "summary": "",  # the entry point that is called, as a user would write it
+    "defaults": "",  # what its defaults come to: start, stop rule, samples of the points
+    # What lies outside the clock although a fit needs it ("points lie on the GPU"); empty: nothing.
+    "outside": "",
+    "source": "",
+    "exact": False,  # each label is that of the exact step from the returned centroids
+    "precision": "f32",  # of the distances that decide labels
+    "distance": "direct",  # or "expanded"
+    "centres": False,
+    # "returned": labels are those of the centroids that come back; "starting": of the iteration
+    # before, whose clusters' means the centroids then are.
+    "labels_of": "returned",
+    # What `converged` promises, where an answer has it. "labels": one more iteration changes
+    # nothing; "tolerance": the library's own measure of movement was small.
+    "stops": "tolerance",
+    "gpu": False,
+    "takes_init": False,  # has fit_from
+    "takes_starts": False,  # keeps the best of as many starts as it is asked for
+    "requires": [],
+    "at_least": {},
+    "remedy": "",
+    "requirements": "requirements.txt",
+}
+
+CHOICES = {
+    "precision": PRECISIONS,
+    "distance": ("direct", "expanded"),
+    "labels_of": ("returned", "starting"),
+    "stops": ("labels", "tolerance"),
+}
+
+
+@dataclass
+class Fitted:
+    """An answer in host memory."""
+
+    centroids: np.ndarray  # k x d
+    labels: np.ndarray  # n whole numbers
+    iterations: int | None = None
+    converged: bool | None = None  # by its own stop rule; None: it does not say
+    objective: float | None = None  # what the library says the inertia is
+
+
+class Estimator(ABC):
+    """Fits of one set of points to one k."""
+
+    #: GPUs and starts that the suite asks for; set before ``setup``. 0 starts: the library's own.
+    starts: int = 0
+
+    @abstractmethod
+    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
+        """Import; keep what is needed to call. Not timed, so nothing that a fit consists of.
+
+        ``points`` is n x d, float32, in C order, in the process's own memory. A fit must not
+        change it.
+        """
+
+    @abstractmethod
+    def fit(self, seed: int) -> Fitted:
+        """One whole fit with this seed: all of it is timed, arrays in host memory at both ends."""
+
+    def fit_from(self, centroids: np.ndarray, iterations: int) -> Fitted:
+        """From given first centroids, so many iterations; with TRAITS["takes_init"]."""
+        raise NotImplementedError
+
+    def library_info(self) -> dict[str, str]:
+        """What results should record of the library besides versions; asked for after ``setup``."""
+        return {}
+
+
+class TraitsError(ValueError):
+    """TRAITS is not what the contract asks for."""
+
+
+def check_traits(traits: object) -> dict[str, Any]:
+    """TRAITS with the defaults filled in; raises TraitsError saying what is wrong in it."""
+    if not isinstance(traits, dict):
+        raise TraitsError("TRAITS is not a dictionary")
+    for key in traits:
+        if key not in DEFAULTS:
+            near = difflib.get_close_matches(str(key), DEFAULTS, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(DEFAULTS)}"
+            raise TraitsError(f"TRAITS has the unknown key '{key}'; {hint}")
+    checked = DEFAULTS | traits
+    for key, default in DEFAULTS.items():
+        if type(checked[key]) is not type(default):
+            raise TraitsError(f"TRAITS['{key}'] must be a {type(default).__name__}")
+    for key in ("summary", "defaults"):
+        if not checked[key]:
+            raise TraitsError(f"TRAITS['{key}'] is missing")
+    for key, choices in CHOICES.items():
+        if checked[key] not in choices:
+            raise TraitsError(f"TRAITS['{key}'] must be one of {', '.join(choices)}")
+    return checked

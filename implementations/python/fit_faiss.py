@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""faiss.Kmeans on the CPU, and the search that gives labels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import estimator
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TRAITS = {
+    "summary": "km = faiss.Kmeans(d, k, seed=seed); km.train(X); km.assign(X)",
+    "defaults": "at most 25 iterations from k random rows, until the objective stays the same, on "
+    "a sample of 256 k points where there are more; then every point is assigned",
+    "source": "faiss",
+    "distance": "expanded",
+    "takes_init": True,
+    "takes_starts": True,
+    "requires": ["faiss-cpu", "numpy", "threadpoolctl"],
+}
+
+
+class Faiss(estimator.Estimator):
+    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
+        import faiss
+
+        faiss.omp_set_num_threads(threads)
+        self._faiss, self._points, self._k = faiss, points, k
+
+    def fit(self, seed: int) -> estimator.Fitted:
+        starts = {"nredo": self.starts} if self.starts else {}
+        kmeans = self._faiss.Kmeans(self._points.shape[1], self._k, seed=seed, **starts)
+        return self._fitted(kmeans, None)
+
+    def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
+        n, d = self._points.shape
+        kmeans = self._faiss.Kmeans(d, self._k, niter=iterations, max_points_per_centroid=n)
+        return self._fitted(kmeans, centroids)
+
+    def _fitted(self, kmeans: object, init: np.ndarray | None) -> estimator.Fitted:
+        kmeans.train(self._points, init_centroids=init)
+        _, labels = kmeans.assign(self._points)
+        return estimator.Fitted(
+            centroids=kmeans.centroids,
+            labels=labels,
+            iterations=len(kmeans.iteration_stats),
+            objective=float(kmeans.obj[-1]) if len(kmeans.obj) else None,
+        )

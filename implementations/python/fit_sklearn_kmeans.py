@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scikit-learn's KMeans."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+import estimator
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TRAITS = {
+    "summary": "KMeans(n_clusters=k, random_state=seed).fit(X)",
+    "defaults": "one start by greedy k-means++ (2 + ln k candidates a seed); at most 300 "
+    "iterations, until no label changes, or until the squares by which centroids move add up to at "
+    "most 1e-4 of the mean variance of the columns",
+    "source": "scikit-learn",
+    "distance": "expanded",
+    "centres": True,
+    "takes_init": True,
+    "takes_starts": True,
+    "requires": ["scikit-learn", "numpy", "scipy", "threadpoolctl"],
+}
+
+
+class SklearnKMeans(estimator.Estimator):
+    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
+        from sklearn.cluster import KMeans
+        from sklearn.exceptions import ConvergenceWarning
+
+        warnings.filterwarnings("ignore", category=ConvergenceWarning)
+        self._kmeans, self._points, self._k = KMeans, points, k
+
+    def fit(self, seed: int) -> estimator.Fitted:
+        starts = {"n_init": self.starts} if self.starts else {}
+        model = self._kmeans(n_clusters=self._k, random_state=seed, **starts).fit(self._points)
+        return self._fitted(model, converged=model.n_iter_ < model.max_iter)
+
+    def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
+        model = self._kmeans(
+            n_clusters=self._k, init=centroids, n_init=1, max_iter=iterations, tol=0
+        ).fit(self._points)
+        return self._fitted(model, converged=None)
+
+    @staticmethod
+    def _fitted(model: object, converged: bool | None) -> estimator.Fitted:
+        return estimator.Fitted(
+            centroids=model.cluster_centers_,
+            labels=model.labels_,
+            iterations=model.n_iter_,
+            converged=converged,
+            objective=model.inertia_,
+        )
