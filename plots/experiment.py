@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plots import fits
 from plots.figures import KINDS
 from plots.patterns import fault as pattern_fault
 
@@ -149,7 +150,7 @@ def name_faults(spec: dict[str, Any]) -> Iterator[Fault]:
     known = {
         "variant": sorted((own - {"*"}) | variants_in_the_tree()),
         "trace": [trace["name"] for trace in spec.get("traces") or []],
-        "study": [study["name"] for study in spec.get("studies") or []],
+        "study": [*(study["name"] for study in spec.get("studies") or []), *fits.names(spec)],
     }
     for owner, entry in _owners(spec):
         for key, kind in (

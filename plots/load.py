@@ -26,6 +26,7 @@ except ImportError:
 
 from plots.consistency import problem
 from plots.experiment import Fault, kind_fault, schema_fault
+from plots.fits import as_study
 from plots.steady import median_rank
 
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
@@ -398,7 +399,11 @@ def load_result(path: Path) -> Result:
         cells=cells,
         traces=tuple(data["traces"]),
         roster=_roster([cells]),
-        studies=tuple(data.get("studies") or ()),  # files of earlier versions have none
+        # Files of earlier versions have neither.
+        studies=(
+            *(data.get("studies") or ()),
+            *(as_study(fit) for fit in data.get("fits") or ()),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from plots import captions
+from plots.fits import FIT
 from plots.load import Result
 from plots.select import NothingToDraw
 from plots.words import MINUS, NONE, count, digits, listed, many
@@ -97,6 +98,8 @@ def sentences_of(
         if study["status"] != "ok":
             why = (study.get("reason") or "no reason given").rstrip(".")
             sentences.append(f"{study['name']} is {study['status']}: {why}.")
+        if study["study"] == FIT:
+            continue  # the report has what there is to say of each
         if study["findings"] and figure.get("findings", True):
             found = [f"{title_of(k)} {value_text(v)}" for k, v in study["findings"].items()]
             sentences.append(f"{named}Found: {listed(found, limit=12)}.")

@@ -136,6 +136,7 @@ def _draw_panel(
                 **look,
             )
             extents += [row[y], *(row[y] + end for end in _reach(row, y, "y" in log))]
+    _draw_front(ax, [row for row in placed if row.get("front") and is_number(row.get(y))], x, y)
     if "x" in log and placed:
         ax.set_xscale("log")
         ends = [row[x] * sign for row in placed for sign in (0.5, 2)]
@@ -148,6 +149,13 @@ def _draw_panel(
     panels.zero_strip(ax, zeros)
     panels.gap_strip(ax, gaps, "none")
     return bool(gaps)
+
+
+def _draw_front(ax: Axes, rows: Sequence[Row], x: str, y: str) -> None:
+    """Steps through the rows that no other is as good as in both and better in one."""
+    front = sorted((row[x], row[y]) for row in rows)
+    if len(front) > 1:
+        ax.step(*zip(*front, strict=True), where="post", color="#9a9a9a", linewidth=1.0, zorder=1)
 
 
 def _reach(row: Row, key: str, logarithmic: bool) -> tuple[float, float]:
@@ -201,4 +209,6 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
         notes.append("Marks are medians, bars go from the least to the largest.")
     if any(row.get("library") for row in rows):
         notes.append("Hollow marks are libraries.")
+    if any(row.get("front") for row in rows):
+        notes.append("The line joins the front: no other is as good in both and better in one.")
     return studies.sentences_of(result, figure, notes, problems=False)

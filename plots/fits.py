@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole fits of a result file (docs/fits.md), as figures, claims and the report read studies: a
+table of rows by a name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+FIT = "fit"  # in the place of a study's program
+
+
+def names(spec: dict[str, Any]) -> Iterator[str]:
+    """Of an experiment's fits: an entry has one for each k."""
+    for entry in spec.get("fits") or []:
+        sizes = entry["k"] if isinstance(entry["k"], list) else [entry["k"]]
+        yield from (f"{entry['name']}-k{k}" for k in sizes)
+
+
+def _over(inertia: float, best: float) -> float | None:
+    return 1.0 if inertia <= best else inertia / best if best > 0 else None
+
+
+def _row(row: dict[str, Any], fit: dict[str, Any]) -> dict[str, Any]:
+    """With the least and the largest of its calls, and the inertia over the best."""
+    own = [call for call in fit["calls"] if call["estimator"] == row["estimator"]]
+    shown = {key: value for key, value in row.items() if key not in ("library", "exact")}
+    shown["version"] = row["library"]
+    # Those of the suite itself are drawn full.
+    shown["library"] = None if row["exact"] else row["library"]
+    best = fit["best"]["inertia"] if fit["best"] else 0.0
+    for key, of in (("seconds", "seconds"), ("inertia_over_best", "inertia")):
+        values = [call[of] for call in own if call[of] is not None]
+        if of == "inertia":
+            values = [value for value in (_over(v, best) for v in values) if value is not None]
+            excess = row["excess"]
+            shown[key] = None if excess is None else 1 + excess
+        shown[f"{key}_min"] = min(values, default=None)
+        shown[f"{key}_max"] = max(values, default=None)
+    return shown
+
+
+def as_study(fit: dict[str, Any]) -> dict[str, Any]:
+    """A wrong or broken library costs its row alone, so a fit with any row that is ok is ok."""
+    some = any(row["status"] == "ok" for row in fit["rows"])
+    asked = {key: fit[key] for key in ("from", "iterations", "starts") if fit[key] is not None}
+    return {
+        "name": fit["name"],
+        "study": FIT,
+        "summary": "Whole fits: points in an array, k and a seed; labels and centroids back",
+        "status": "ok" if some else fit["status"],
+        "reason": None if some else fit["reason"],
+        "dataset": fit["dataset"],
+        "n": fit["n"],
+        "d": fit["d"],
+        "k": fit["k"],
+        "init": None,
+        "parameters": asked,
+        "rows": [_row(row, fit) for row in fit["rows"]],
+        "findings": {},
+        "notes": fit["notes"],
+        "seconds": fit["seconds"],
+    }

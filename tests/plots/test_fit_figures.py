@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whole fits in figures, claims and the report, where they stand as studies do."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from plots import fits
+from plots.figures import trade_off
+
+
+def row(estimator: str, status: str = "ok", **changes: Any) -> dict[str, Any]:
+    numbers = {
+        "seconds": 2.0 if status == "ok" else None,
+        "excess": 0.5 if status == "ok" else None,
+        "front": status == "ok" or None,
+    }
+    return {
+        "estimator": estimator,
+        "status": status,
+        "reason": None if status == "ok" else "why",
+        "library": f"{estimator} 1.0",
+        "exact": estimator == "ours",
+        **numbers,
+        **changes,
+    }
+
+
+def call(estimator: str, seconds: float, inertia: float) -> dict[str, Any]:
+    return {"estimator": estimator, "seconds": seconds, "inertia": inertia}
+
+
+FIT: dict[str, Any] = {
+    "name": "photograph-k16",
+    "dataset": "photograph-1",
+    "n": 100,
+    "d": 3,
+    "k": 16,
+    "from": None,
+    "iterations": None,
+    "starts": None,
+    "status": "wrong",
+    "reason": "theirs: seed 1: labels",
+    "best": {"inertia": 10.0, "estimator": "ours", "seed": 1},
+    "rows": [row("ours"), row("theirs", "wrong")],
+    "calls": [call("ours", 1.0, 20.0), call("ours", 3.0, 10.0)],
+    "notes": ["a note"],
+    "seconds": 4.0,
+}
+
+
+def test_a_wrong_library_takes_no_other_row_with_it() -> None:
+    study = fits.as_study(FIT)
+    assert (study["status"], study["reason"]) == ("ok", None)
+    ours, theirs = study["rows"]
+    assert (ours["seconds_min"], ours["seconds_max"]) == (1.0, 3.0)
+    assert ours["inertia_over_best"] == 1.5
+    assert (ours["inertia_over_best_min"], ours["inertia_over_best_max"]) == (1.0, 2.0)
+    assert ours["library"] is None
+    assert (theirs["library"], theirs["seconds"], theirs["seconds_min"]) == (
+        "theirs 1.0",
+        None,
+        None,
+    )
+
+
+def test_where_nothing_is_right_the_fit_says_why() -> None:
+    fit = copy.deepcopy(FIT) | {"rows": [row("theirs", "wrong")], "calls": [], "best": None}
+    study = fits.as_study(fit)
+    assert (study["status"], study["reason"]) == ("wrong", "theirs: seed 1: labels")
+
+
+def test_an_inertia_of_nothing_is_equal_only_to_itself() -> None:
+    fit = copy.deepcopy(FIT)
+    fit["best"]["inertia"] = 0.0
+    fit["calls"] = [call("ours", 1.0, 0.0), call("ours", 3.0, 5.0)]
+    (ours, _) = fits.as_study(fit)["rows"]
+    assert (ours["inertia_over_best_min"], ours["inertia_over_best_max"]) == (1.0, 1.0)
+
+
+@pytest.mark.parametrize("k", [16, [16, 32]])
+def test_names_have_their_k(k: object) -> None:
+    wanted = ["photograph-k16", "photograph-k32"][: 1 if k == 16 else 2]
+    assert list(fits.names({"fits": [{"name": "photograph", "k": k}]})) == wanted
+
+
+def test_the_front_is_a_line_through_its_rows_alone() -> None:
+    class Axes:
+        drawn: tuple[Any, ...] = ()
+
+        def step(self, *points: Any, **_: Any) -> None:
+            self.drawn = points
+
+    axes = Axes()
+    rows = [{"x": 3, "y": 1}, {"x": 1, "y": 2}]
+    trade_off._draw_front(axes, rows, "x", "y")  # type: ignore[arg-type]
+    assert axes.drawn == ((1, 3), (2, 1))
