@@ -170,8 +170,8 @@ TEST(Experiment, RefusesUnknownKeysWithTheNearest) {
   // Nothing is near: all that there are.
   EXPECT_THAT(refusal_with("/colour", 1),
               EndsWith("/colour: unknown key; known: $schema, name, title, description, source, "
-                       "data, init, variants, baseline, scales, traces, studies, published, "
-                       "claims, figures"));
+                       "data, init, variants, baseline, scales, traces, studies, fits, "
+                       "published, claims, figures"));
 }
 
 TEST(Experiment, TellsTheLineOfAFault) {
