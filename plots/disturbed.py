@@ -34,7 +34,7 @@ def text(cells: Sequence[Cell]) -> str:
     """'336 of 420 times were measured next to other work or at a lower clock: a fixed computation
     next to the slowest process of each took 1.74 times as long as at its best (median)'; empty
     where none was."""
-    timed, hit = [c for c in cells if c.ok], disturbed(cells)
+    hit = disturbed(cells)
     if not hit:
         return ""
     parts = []
@@ -51,9 +51,29 @@ def text(cells: Sequence[Cell]) -> str:
         )
     if others := _values(hit, _OTHERS):
         parts.append(f"other processes used processors{_of(others, hit) or ' at all of them'}")
+    return f"{_how_many(cells, hit)}: {'; '.join(parts)}"
+
+
+def short_text(cells: Sequence[Cell]) -> str:
+    """The same in one line: '336 of 420 times were measured next to other work or at a lower clock:
+    the machine was 1.74 times as slow as at its best (median)'."""
+    hit = disturbed(cells)
+    slower = _values(hit, _SLOWER)
+    if not hit:
+        return ""
+    if not slower:
+        return _how_many(cells, hit)
     return (
-        f"{count(len(hit))} of {many(len(timed), 'time')} {'was' if len(hit) == 1 else 'were'} "
-        f"measured next to other work or at a lower clock: {'; '.join(parts)}"
+        f"{_how_many(cells, hit)}: the machine was {digits(statistics.median(slower))} times as "
+        f"slow as at its best (median{_of(slower, hit)})"
+    )
+
+
+def _how_many(cells: Sequence[Cell], hit: Sequence[Cell]) -> str:
+    timed = sum(1 for cell in cells if cell.ok)
+    return (
+        f"{count(len(hit))} of {many(timed, 'time')} {'was' if len(hit) == 1 else 'were'} "
+        "measured next to other work or at a lower clock"
     )
 
 

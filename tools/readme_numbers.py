@@ -134,7 +134,7 @@ def _commit(result: Result) -> str:
 
 def _disturbed(cells: Sequence[Cell]) -> str:
     """A sentence, empty where nothing was in the way."""
-    text = disturbed.text(cells)
+    text = disturbed.short_text(cells)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
