@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 TRAITS = _kmeans_exact.TRAITS | {
     "summary": "kmeans_exact.KMeans(n_clusters=k, random_state=seed).fit(X)",
     "defaults": "one start by Ward's method on 3k seeds of k-means++; at most 300 iterations, "
-    "until no label changes",
+    "until no label changes, or until the squares by which centroids move add up to at most 1e-4 of "
+    "the mean variance of the columns",
+    "stops": "tolerance",
     "takes_starts": True,
 }
 

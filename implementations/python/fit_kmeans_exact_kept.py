@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 TRAITS = _kmeans_exact.TRAITS | {
     "summary": "points.lloyd(points.ward_start(k, seed), labels_of='returned')",
-    "defaults": "as kmeans_exact",
+    "defaults": "one start by Ward's method on 3k seeds of k-means++; at most 300 iterations, "
+    "until no label changes",
     "outside": "points = kmeans_exact.Points(X), which checks them and keeps what engines make of "
     "them from fit to fit",
 }

@@ -247,8 +247,10 @@ def test_the_suites_own_fits_have_the_same_bits_again(
         (found,) = (finding for finding in findings if finding["part"] == "fit")
         return found
 
-    if not any(call["estimator"] == "kmeans_exact" for call in record["fits"][0]["calls"]):
+    (own,) = (row for row in record["fits"][0]["rows"] if row["estimator"] == "kmeans_exact")
+    if own["status"] == "error" and "cannot be imported" in own["reason"]:
         pytest.skip("this build has no Python package")
+    assert own["status"] == "ok", own["reason"]
     same = verdict(lambda changed: None, 0)
     assert (same["verdict"], same["detail"][:22]) == ("equal", "7 fits of kmeans_exact")
 
