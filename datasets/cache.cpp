@@ -19,8 +19,8 @@
 #include "datasets/dataset.h"
 #include "datasets/generate.h"
 #include "datasets/npy.h"
+#include "datasets/python_sets.h"
 #include "datasets/readers.h"
-#include "datasets/scikit_learn.h"
 #include "harness/support/atomic_file.h"
 #include "harness/support/errors.h"
 #include "harness/support/mapped_file.h"
@@ -237,14 +237,14 @@ void write_generated(const DatasetSpec& spec, ScalarType scalar, const fs::path&
   out.commit();
 }
 
-void write_from_scikit_learn(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache,
-                             const fs::path& file) {
+void write_from_python(const DatasetSpec& spec, ScalarType scalar, const fs::path& cache,
+                       const fs::path& file) {
   json description = spec.json;
   description.erase("n");
   const DatasetSpec whole = parse_dataset(description);
   if (spec.json == whole.json && scalar == ScalarType::f64) {
     const fs::path made = file.parent_path() / ("." + file.filename().string() + ".tmp-made");
-    make_with_scikit_learn(spec, made);
+    make_with_python(spec, made);
     write_npy(file, load_points(made, {.format = FileFormat::npy, .scalar = scalar}));
     std::error_code ignored;
     fs::remove(made, ignored);
@@ -308,7 +308,7 @@ StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
   const CacheEntry entry = entry_of_generated(spec, scalar, cache);
   StoredDataset stored = entry.get([&] {
     if (!require_generator(spec.json.at("generator")).prepare) {
-      write_from_scikit_learn(spec, scalar, cache, entry.data());
+      write_from_python(spec, scalar, cache, entry.data());
     } else {
       write_generated(spec, scalar, entry.data());
     }
@@ -320,7 +320,8 @@ StoredDataset materialise(const DatasetSpec& spec, ScalarType scalar,
     if (!difference.empty()) {
       entry.discard();
       throw EnvironmentError("data set " + spec.label() + " (" + to_string(scalar) +
-                             ") does not come out as the catalogue says: " + difference);
+                             ") does not come out as the catalogue says: " + difference +
+                             doubt_about_package(spec));
     }
   }
   return stored;

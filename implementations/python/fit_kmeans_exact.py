@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 TRAITS = _kmeans_exact.TRAITS | {
     "summary": "kmeans_exact.KMeans(n_clusters=k, random_state=seed).fit(X)",
     "defaults": "one start by Ward's method on 3k seeds of k-means++; at most 300 iterations, "
-    "until no label changes, or until the squares by which centroids move add up to at most 1e-4 of "
-    "the mean variance of the columns",
+    "until no label changes, or until the squares by which centroids move add up to at most 1e-4 "
+    "of the mean variance of the columns",
     "stops": "tolerance",
     "takes_starts": True,
 }
@@ -24,11 +24,12 @@ TRAITS = _kmeans_exact.TRAITS | {
 class KmeansExact(estimator.Estimator):
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
         self._library = _kmeans_exact.library()
+        self._kmeans = self._library.KMeans  # imports scikit-learn
         self._points, self._k, self._threads = points, k, threads
 
     def fit(self, seed: int) -> estimator.Fitted:
         starts = {"n_init": self.starts} if self.starts else {}
-        model = self._library.KMeans(
+        model = self._kmeans(
             n_clusters=self._k, random_state=seed, n_threads=self._threads, **starts
         ).fit(self._points)
         return estimator.Fitted(

