@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every figure has to say beside the picture: where, how often, how sure, against what, and
+"""What every figure has to say next to the picture: where, how often, how sure, against what, and
 what is missing."""
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def partial_sentence(result: Result) -> str | None:
 
 
 def parts_sentence(result: Result) -> str | None:
-    """That a result was joined from parts, measured one by one or beside each other."""
+    """That a result was joined from parts, measured one by one or next to each other."""
     parts = result.context.get("parts") or []
     if not parts:
         return None
@@ -274,7 +274,7 @@ def parts_sentence(result: Result) -> str | None:
 
 def early_sentences(cells: Sequence[Cell]) -> list[str]:
     """Libraries that ran fewer iterations than asked for, and those of which the file does not
-    tell."""
+    say."""
     stopped: dict[str, list[str]] = {}
     for cell in cells:
         if cell.stopped_early:

@@ -241,7 +241,7 @@ def write_picture(place: int, name: str, drawing: Drawing, folder: Path) -> Pict
 def write(
     comparison: Comparison, base: Path | None, new: Path | None
 ) -> tuple[Path, list[Picture]]:
-    """Figures and page beside the comparison. `base` and `new` are the folders or files that were
+    """Figures and page next to the comparison. `base` and `new` are the folders or files that were
     compared, as far as they are at hand."""
     before, after = _results(base), _results(new)
     shared = together([*before, *after])

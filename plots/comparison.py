@@ -22,7 +22,7 @@ SCHEMA_FILE = ROOT / "results" / "comparison.schema.json"
 VERDICTS = ("slower", "faster", "unclear", "same", "untimed")
 # Of the gate, with a sign for each, so that nothing rests on colour.
 OUTCOMES = {"passed": "✓", "failed": "✗", "undecided": "?"}
-# What a reader sees beside the word, so that nothing rests on colour: where the time went.
+# What a reader sees next to the word, so that nothing rests on colour: where the time went.
 SIGNS = {"slower": "↑", "faster": "↓", "unclear": "~", "same": "=", "untimed": "○"}
 WORDS = {
     "slower": "slower",

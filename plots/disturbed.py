@@ -12,8 +12,8 @@ from plots.load import Cell
 from plots.words import count, digits, many
 
 # Each sign of other work, and the number in its note. harness/run/noted.cpp writes the notes, and
-# result files keep them, so these are its words.
-_SLOWER = re.compile(r"a fixed computation beside it take ([\d.]+) times as long")
+# result files keep them, so these are its words, and those of earlier versions.
+_SLOWER = re.compile(r"a fixed computation (?:beside|next to) it take ([\d.]+) times as long")
 _WITHHELD = re.compile(r"withheld ([\d.]+) % of the processor time")
 _OTHERS = re.compile(r"other processes used ([\d.]+) of")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exact and rounded variants on one page: told apart, and each rounded time with its price."""
+"""Exact and rounded variants on one page: kept apart, and each rounded time with its price."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SENTENCE = (
 
 
 def is_mixed(cells: Sequence[Cell]) -> bool:
-    """Do times of exact variants stand beside others?"""
+    """Do times of exact variants stand next to others?"""
     return len({cell.exact for cell in cells if cell.ok}) == 2
 
 

@@ -258,7 +258,7 @@ def _of_kind(result: Result, kind: str) -> Result:
 
 
 def render(folders: Mapping[Path, Sequence[Result]]) -> str:
-    """The index of these folders, as the text of one HTML file that lies beside them."""
+    """The index of these folders, as the text of one HTML file that lies next to them."""
     machines = [machine_of(folder, results) for folder, results in folders.items()]
     groups = groups_of(machines)
     found = [claims.statements(machine.verdicts) for machine in machines]

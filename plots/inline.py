@@ -50,7 +50,7 @@ def _rounded(text: str) -> str:
 
 
 def _path(data: str) -> str:
-    """Without blanks beside letters, which say nothing; lines along an axis by one number."""
+    """Without blanks next to letters, which say nothing; lines along an axis by one number."""
     parts, x, y = [], "", ""
     for letter, text in re.findall(r"([MLCQz]) ?([^MLCQz]*)", data):
         numbers = text.split()
@@ -159,7 +159,7 @@ def inline_svg(svg: str, name: str, label: str, kind: str) -> Markup:
 
 
 def kind_of(picture: Figure) -> str:
-    """The class that tells how much of a page's width a picture takes."""
+    """The class that says how much of a page's width a picture takes."""
     width = picture.get_size_inches()[0]
     return "wide" if width > _WIDE else "narrow" if width > _SMALL_WIDTH else "small"
 

@@ -258,7 +258,7 @@ def _series_of(cell: Cell) -> _Series:
 def _problems(
     machine: int, folder: str, result: Result, names: _Names, models: Mapping[_Series, int]
 ) -> list[dict[str, Any]]:
-    """Each problem of a run: its cells are comparable, those of another run are beside it."""
+    """Each problem of a run: its cells are comparable, those of another run are next to it."""
     groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in result.cells:
         if cell.status == "ok":

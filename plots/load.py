@@ -29,7 +29,7 @@ from plots.experiment import Fault, kind_fault, schema_fault
 from plots.fits import as_study
 from plots.steady import median_rank
 
-ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not tell
+ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not say
 ROOT = Path(__file__).resolve().parent.parent
 SCHEMA_VERSION = 2  # of result files
 SCHEMA_FILE = ROOT / "results" / "schema.json"
@@ -134,7 +134,7 @@ class Cell:
     @property
     def executed_iterations(self) -> int | None:
         """Those that really ran of the T asked for, which a library may stop before. None where the
-        file does not tell: of a library, in files of earlier versions."""
+        file does not say: of a library, in files of earlier versions."""
         if "executed_iterations" not in self.data and self.backend == "python":
             return None
         return self.data.get("executed_iterations") or self.iterations
@@ -146,7 +146,7 @@ class Cell:
 
     @property
     def may_stop(self) -> bool:
-        """Could it have ended before T? Of a library also where the file does not tell."""
+        """Could it have ended before T? Of a library also where the file does not say."""
         told = "executed_iterations" in self.data
         return self.data["executed_iterations"] is not None if told else self.backend == "python"
 
@@ -162,7 +162,7 @@ class Cell:
 
     @property
     def on_gpu(self) -> bool:
-        """Was it measured on a GPU? (The backend alone does not tell: Python libraries do both.)"""
+        """Was it measured on a GPU? (The backend alone does not say: Python libraries do both.)"""
         return self.data.get("gpu") is not None
 
     @property
@@ -441,8 +441,8 @@ def load_folder(folder: Path) -> list[Result]:
 
 
 def _refuse_two_of_one_experiment(folder: Path, results: Sequence[Result]) -> None:
-    """One page cannot show both: they have the same names, and a reader could not tell them
-    apart."""
+    """One page cannot show both: they have the same names, and a reader could not distinguish
+    them."""
     seen: dict[str, Result] = {}
     for result in results:
         other = seen.setdefault(result.experiment, result)

@@ -14,7 +14,7 @@ SCALAR_BYTES = {"f64": 8}  # all other precisions read float32 points
 LABEL_BYTES = 4
 WHOLE_CALLS = (1, 20, 300)  # iterations of the calls that files hold
 # A value of fewer samples (of a trace: whole runs, of a stage: processes) decides no claim, since
-# nothing tells how far from it the next one would lie.
+# nothing says how far from it the next one would lie.
 FEWEST_SAMPLES = 2
 
 
@@ -60,7 +60,7 @@ def fma_ceiling(result: Result, precision: str, threads: int) -> float | None:
 
 
 def last_level_cache(result: Result) -> float | None:
-    """Bytes of the largest data cache, as the machine's fingerprint tells them."""
+    """Bytes of the largest data cache, as the machine's fingerprint has them."""
     caches = ((result.context.get("machine") or {}).get("cpu") or {}).get("caches") or []
     sizes = [c.get("bytes") or c.get("size_bytes") for c in caches if isinstance(c, dict)]
     return max((size for size in sizes if size), default=None)
@@ -285,7 +285,7 @@ def stage_seconds(cell: Cell, stages: Stages) -> Interval | None:
 
 def stage_share(cell: Cell, stages: Stages) -> Interval | None:
     """Of the sum of all stages, formed for each process; None where one of the stages is not
-    marked, since nothing tells what it took."""
+    marked, since nothing says what it took."""
     profiles = [p for p in stage_profiles(cell) if sum(p.values()) > 0]
     names = _names(stages)
     if not profiles or any(name not in profile for profile in profiles for name in names):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small multiples: a grid of axes, a legend beside it, marks for what has no value."""
+"""Small multiples: a grid of axes, a legend next to it, marks for what has no value."""
 
 from __future__ import annotations
 

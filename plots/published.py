@@ -51,7 +51,7 @@ def described(result: Result, key: str) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A printed number beside ours; `measured` is None where this run has no counterpart."""
+    """A printed number next to ours; `measured` is None where this run has no counterpart."""
 
     entry: dict[str, Any]
     measured: float | None
@@ -104,7 +104,7 @@ def quantity_text(
     quantity: str, value: float, exact: bool = False, like: float | None = None
 ) -> str:
     """`exact`: a number that someone wrote down. Seconds are given in the unit that suits `like`,
-    so that two beside each other can be compared at a glance."""
+    so that two next to each other can be compared at a glance."""
     if quantity in _IN_SECONDS:
         shown = value if like is None else like
         size, unit = next((u for u in _UNITS if abs(shown) >= u[0]), _UNITS[-1])
@@ -346,7 +346,7 @@ def _what_ran(cell: Cell, wanted: int | None, entry: dict[str, Any]) -> str:
 
 
 def _compare_aggregate(result: Result, entry: dict[str, Any], cells: list[Cell]) -> Comparison:
-    """One number of the source over many shapes beside the same number of ours."""
+    """One number of the source over many shapes next to the same number of ours."""
     found = [_compare_cell(result, entry, cell) for cell in cells if cell.seconds is not None]
     known = [c for c in found if c.interval is not None]
     if not known:
@@ -400,7 +400,7 @@ def _compare_cell(result: Result, entry: dict[str, Any], cell: Cell) -> Comparis
 
 
 def _price_of(result: Result, entry: dict[str, Any], cell: Cell) -> str:
-    """Of a time that stands beside times of exact variants at the same shape."""
+    """Of a time that stands next to times of exact variants at the same shape."""
     beside = [c for c in result.cells if c.shape == cell.shape]
     timed = entry["quantity"] in _IN_SECONDS
     return exactness.wrong_text(cell) if timed and exactness.is_mixed(beside) else ""
@@ -464,7 +464,7 @@ def _rate(cell: Cell, quantity: str, stage: str | None) -> tuple[Interval | None
 
 def _compare_iterations(result: Result, entry: dict[str, Any]) -> Comparison:
     """Executed iterations: of a trace that ended by a rule, or of a library that stops by its own.
-    Whatever ran for a set number of iterations tells nothing."""
+    Whatever ran for a set number of iterations shows nothing."""
     for trace in result.traces:
         if trace.get("status") == "ok" and trace.get("stop") and _fits(trace, entry):
             steps = len(trace.get("iterations") or [])

@@ -79,7 +79,7 @@ class Picture:
     absent: str | None = None
     published: tuple[Comparison, ...] = ()  # of a table of published numbers
     studies: tuple[str, ...] = ()  # of a table of a study's rows
-    file: str | None = None  # the figure's own file beside the report, if there is one
+    file: str | None = None  # the figure's own file next to the report, if there is one
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class Row:
 
 
 def picture_of(result: Result, figure: dict[str, Any], place: int = 0) -> Picture:
-    """`place` tells the pictures of a page apart."""
+    """`place` distinguishes the pictures of a page."""
     about = (figure["id"], figure["title"], figure["kind"])
     drawing = draw(result, figure)
     if drawing.picture is None:
@@ -554,7 +554,7 @@ GROUPS = {
     "source": "What the sources say, measured again",
     "study": "Faults of printed code, and precision",
 }
-# What an experiment is for shows in its figures: times beside limits, winners, ladders come first.
+# What an experiment is for shows in its figures: times next to limits, winners, ladders come first.
 _FIRST_FIGURES = ("whole-call", "winners", "ladder", "bars", "heatmap")
 
 

@@ -15,7 +15,7 @@ from plots import claims
 from plots.claims import FAILS, HOLDS, PARTLY, UNTESTED, Verdict
 from plots.load import Result
 
-_REASONS = 2  # of what is not tested, told apart; the rest is counted
+_REASONS = 2  # of what is not tested, by name; the rest is counted
 # "cuda_a f32 skipped: no NVIDIA driver is installed here (libcuda.so.1 was not found)"
 _SKIPPED = re.compile(r"skipped: (.+?)(?: \(|;|,| and |$)")
 _NO_CELL = re.compile(r"^no cell of .* in this run$")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sole owner of colours, markers, line styles and fonts.
 
-Colour tells the backend (Okabe-Ito, told apart by colour-blind readers), its lightness and the
-marker tell the variant, the line style, the marker's filling and the hatching tell the precision:
+Colour shows the backend (Okabe-Ito, distinct for colour-blind readers), its lightness and the
+marker show the variant, the line style, the marker's filling and the hatching show the precision:
 nothing rests on colour alone, so the figures survive a black-and-white printer.
 """
 
@@ -93,7 +93,7 @@ _GPU_LIMITS = {
 _OTHER_LIMIT = (0, (1, 1, 4, 1))
 REFERENCE = (0, (9, 2, 1, 2, 1, 2))  # a published number as a line
 
-# What became of a statement of a source; the word stands beside the colour.
+# What became of a statement of a source; the word stands next to the colour.
 VERDICTS = {
     "holds": _GREEN,
     "fails": _VERMILION,
@@ -124,7 +124,7 @@ _SLOWER, _FASTER = "#2f5d9b", "#b3470a"  # ends of the scale of speed-ups
 
 FONT_SIZE = 9.0
 SMALL = 8.0
-TINY = 6.5  # in fields and beside points
+TINY = 6.5  # in fields and next to points
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ def set_times(cell: dict, seconds: float) -> None:
 
 
 def small_experiment(name: str, variants: list, quick: dict, **changes: object) -> dict:
-    """An experiment of milliseconds; `quick` is its scale, beside what makes it short."""
+    """An experiment of milliseconds; `quick` is its scale, next to what makes it short."""
     short = {"iterations": 3, "processes": 1, "repetitions": 1, "min_seconds": 0}
     return {
         "name": name,

@@ -18,7 +18,7 @@ case $preset in fuzz | tsan) tools/setup.sh "$preset" ;; esac
 if [ -f "$folder/build.ninja" ]; then
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$folder/CMakeCache.txt" 2>/dev/null || true)
   if ! [ "$home" -ef . ]; then
-    printf 'build: %s was configured for %s, not for %s, so it is made anew; %s\n' \
+    printf 'build: %s was configured for %s, not for %s, so it is made again; %s\n' \
       "$folder" "${home:-an unknown place}" "$PWD" \
       'options given with CMAKE_ARGS then have to be given again' >&2
     rm -rf "$folder" # of a link only the link

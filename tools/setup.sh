@@ -274,11 +274,11 @@ leave_moved_venv() {
   mkdir -p .setup
   if .venv/bin/python -c '' 2>/dev/null && ! registry_answers; then
     say ".venv was made in $place, with which its scripts begin, and no package registry answers to make"
-    say "it anew: it stays as it is, and its scripts may run what lies there; 'make setup' tries again"
+    say "it again: it stays as it is, and its scripts may run what lies there; 'make setup' tries again"
     printf '%s\n' "$place" >$given_up
     return 0
   fi
-  say ".venv was made in $place, with which its scripts begin, so it is made anew"
+  say ".venv was made in $place, with which its scripts begin, so it is made again"
   rm -f "$stamp" "$gpu_stamp" $given_up
 }
 

@@ -55,7 +55,7 @@ struct CellOnSide {
   std::vector<std::vector<double>> samples;
 };
 
-/// A program that runs one process at a time when told to.
+/// A program that runs one process at a time when asked to.
 class Side {
  public:
   Side(const char* name, std::string program, std::string plugin,

@@ -285,7 +285,7 @@ void wait_briefly(char** arguments) {
   if (::setenv("GOMP_SPINCOUNT", kSpinCount, 1) != 0) return;
   undo_thread_binding();  // by this variable's neighbours, which the next start reads again
   start_again(arguments);
-  ::unsetenv("GOMP_SPINCOUNT");  // it would tell whoever is started what does not hold here
+  ::unsetenv("GOMP_SPINCOUNT");  // whoever is started would wait by it
 }
 
 EnvironmentReport inspect_environment() {

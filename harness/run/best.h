@@ -61,7 +61,7 @@ const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, and further ones of those at the front, whose order is the question, once they cost little
-/// beside the next. No process outlasts the budget, no first one a quarter of it; plugins share half.
+/// compared with the next. No process outlasts the budget, no first one a quarter of it; plugins share half.
 class BudgetChooser {
  public:
   /// `call`: iterations of the whole call that is ranked; `left`: seconds of the budget that are left.

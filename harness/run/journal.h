@@ -59,7 +59,7 @@ class Journal {
   /// Opens and locks the file. `resume`: keeps its entries, a torn last line dropped; otherwise an
   /// earlier journal that holds entries is renamed, never lost. Throws OutputError when it cannot
   /// be written or another run holds it, InputError when a line before the last is damaged: its
-  /// checksum tells.
+  /// checksum shows.
   Journal(std::filesystem::path file, bool resume);
   ~Journal();
   Journal(const Journal&) = delete;

@@ -238,7 +238,7 @@ json notes_on(const Cell& cell, const CellEvidence& evidence, const json& times,
   }
   if (slowest > kNotedPace && (!cell.gpu || follows_pace(evidence))) {
     noted.push_back(
-        formatted("something on the same cores, or a lower clock, made a fixed computation beside "
+        formatted("something on the same cores, or a lower clock, made a fixed computation next to "
                   "it take %.2f times as long as at its best",
                   slowest));
   }

@@ -209,8 +209,8 @@ class Planner {
     return task;
   }
 
-  /// Why this variant does not run on this task; empty if it does. `not_taken` tells reasons that
-  /// lie in the variant from those that lie in the machine.
+  /// Why this variant does not run on this task; empty if it does. `not_taken` separates reasons
+  /// that lie in the variant from those that lie in the machine.
   std::string reason_to_skip(const ResolvedVariant& variant, const Task& task,
                              bool& not_taken) const {
     const Shape& shape = task.shape;

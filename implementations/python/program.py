@@ -117,7 +117,7 @@ def describe(program: pathlib.Path) -> dict[str, Any]:
     else:
         note = (
             "by the program's own clock, of which is checked only that it is within the call; on "
-            f"four points a call takes {(call - variant.own_seconds) * 1e3:.3g} ms beside it"
+            f"four points a call takes {(call - variant.own_seconds) * 1e3:.3g} ms next to it"
         )
     traits["timing_note"] = "; ".join(filter(None, [traits["timing_note"], note]))
     return traits

@@ -75,7 +75,7 @@ class Outcome:
     places: str = ""  # where it holds, if that is not everywhere
     found: str = ""  # the numbers
     claimed: str = ""  # what was asked of them: "about 23x"
-    notes: str = ""  # beside the numbers; begins with "; "
+    notes: str = ""  # next to the numbers; begins with "; "
     magnitude: bool = False  # asks how large, not which way
     phrase: str = ""  # what is so: "faster", or of a missed magnitude "39.7x, not about 23x"
     part: str = ""  # of the run, that the test looks at: "n = 100"

@@ -526,7 +526,7 @@ def _rows(result: Result, test: dict[str, Any]) -> Sample:
     fixed = ", ".join(f"{key} = {values_text(as_list(value))}" for key, value in wanted.items())
     if not rows:
         return Sample(absent=f"study {test['study']} has no row with {fixed}")
-    # What tells the rows apart: shapes, and whatever the test names.
+    # What distinguishes the rows: shapes, and whatever the test names.
     keys = [*("n", "d", "k"), *wanted]
     sample = Sample(noun="row")
     for row in rows:

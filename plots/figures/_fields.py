@@ -29,7 +29,7 @@ UNSURE = "~"  # before a ratio of two times whose intervals overlap
 @dataclass(frozen=True)
 class Field:
     """A filled field and its text; without a colour a gap: hatched, its text being a word. Hatching
-    over the colour tells what was left out of the field."""
+    over the colour shows what was left out of the field."""
 
     text: str
     color: style.Color | None = None
@@ -106,7 +106,7 @@ def largest_factor(ratios: Sequence[Interval]) -> float:
 
 
 def ratio_scale(fig: Figure, axes: Sequence[Axes], largest: float) -> None:
-    """The colours of speed-ups as a bar beside the panels."""
+    """The colours of speed-ups as a bar next to the panels."""
     largest = max(largest, 1.5)
     ratios = np.geomspace(1 / largest, largest, _SHADES)
     colors = ListedColormap([style.warmth(float(r), largest) for r in ratios])

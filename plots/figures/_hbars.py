@@ -21,7 +21,7 @@ _FEW_DECADES = 30.0  # below, there are ticks between the powers of ten
 _FEW_PANELS = 6  # more than these stand three side by side
 _BAR, _AROUND, _LINE_NAME = 0.215, 0.75, 0.15  # inches
 # To the right of the longest bar, for its value: a factor, of a logarithmic axis an exponent. More
-# where a price stands beside the value.
+# where a price stands next to the value.
 _ROOM, _ROOM_PRICED = 1.2, 1.5
 _ROOM_LOG, _ROOM_LOG_PRICED = 0.16, 0.4
 _OVER_LINES = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
@@ -54,7 +54,7 @@ def draw_bars(
     best_is_least: bool,
 ) -> Figure:
     """Best on top; cells without a value at the foot, marked. Exact variants stand apart, and what
-    others pay for their times beside these."""
+    others pay for their times next to these."""
     groups = by_shape(cells)
     columns = 1 if len(groups) == 1 else 2 if len(groups) <= _FEW_PANELS else 3
     rows = [groups[i : i + columns] for i in range(0, len(groups), columns)]

@@ -46,7 +46,7 @@ class _Block:
 
 
 def _places(cells: Sequence[Cell], stage: str | None) -> dict[bool, list[Cell]]:
-    """The cells by where they run, the CPU's first. One without a time does not tell: it goes where
+    """The cells by where they run, the CPU's first. One without a time does not say: it goes where
     its variant ran elsewhere, or else where all others did."""
 
     def place(cell: Cell) -> bool | None:

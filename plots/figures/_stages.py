@@ -7,7 +7,7 @@ from __future__ import annotations
 from plots.load import Cell
 
 # As they follow one another in an iteration; files hold them by name. Others come last. The second
-# number tells colour and hatching, the same in every figure.
+# number gives colour and hatching, the same in every figure.
 STAGES = {
     "upload": 4,
     "assign": 0,

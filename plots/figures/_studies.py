@@ -14,7 +14,7 @@ from plots.words import MINUS, NONE, count, digits, listed, many
 
 Study = dict[str, Any]
 Row = dict[str, Any]
-_MOST_VALUES = 10  # of a parameter, beyond which their number is told
+_MOST_VALUES = 10  # of a parameter, beyond which their number is given
 STUDY = "study"  # a key that every row has besides its own: the study's name in the experiment
 
 

@@ -23,7 +23,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
     def lines(group: list[Cell]) -> list[Line]:
         found = []
         for on_gpu, name in ((False, "CPU's limit"), (True, "GPU's limit")):
-            # A cell without a time does not tell where it would have run.
+            # A cell without a time does not say where it would have run.
             own = [c for c in group if c.ok and c.on_gpu == on_gpu and c.precision != "f64"]
             limits = [limit[0] for c in own if (limit := limit_seconds(result, c))]
             if limits:

@@ -46,7 +46,7 @@ def _picked(figure: dict[str, Any], cells: Sequence[Cell]) -> list[tuple[str, Ce
 
 
 def _rungs(picked: Sequence[tuple[str, Cell]]) -> list[Rung]:
-    """A cell without a time does not tell where it would have run: it stays with its neighbour."""
+    """A cell without a time does not say where it would have run: it stays with its neighbour."""
     known = [cell.on_gpu if cell.ok else None for _, cell in picked]
     rungs = []
     last = next((k for k in known if k is not None), False)

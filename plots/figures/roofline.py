@@ -197,7 +197,7 @@ def _draw_slopes(ax: Axes, slopes: Sequence[Roof], top: float, left: float, righ
 def _draw_flats(
     ax: Axes, flats: Sequence[Roof], slopes: Sequence[Roof], left: float, right: float
 ) -> None:
-    """From where the steepest bandwidth reaches them to the right edge, named beside the panel."""
+    """From where the steepest bandwidth reaches them to the right edge, named next to the panel."""
     steepest = max((s.rate for s in slopes), default=None)
     flats = sorted(flats, key=lambda r: r.rate)
     to_axes = ax.transData + ax.transAxes.inverted()

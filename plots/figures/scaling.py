@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How well threads, ranks or GPUs that share the points are used: `show` strong (the same points on
-more of them), weak (as many points each), or the share of communication in an iteration. Beside
+more of them), weak (as many points each), or the share of communication in an iteration. Next to
 efficiencies on GPUs, what plots.scaling_model makes of the time on one."""
 
 from __future__ import annotations

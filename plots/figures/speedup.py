@@ -184,7 +184,7 @@ def _draw_fields(cells: list[Cell], value: Callable[[Cell], Interval | None]) ->
 
 
 def _row_name(series: Series, mixed: bool) -> str:
-    """Beside exact variants, with what the others' speed costs."""
+    """Next to exact variants, with what the others' speed costs."""
     price = exactness.most_wrong_text(series.cells) if mixed else ""
     return f"{series.label} ({price})" if price else series.label
 

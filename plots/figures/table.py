@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Published numbers beside measured ones, as a picture of a table."""
+"""Published numbers next to measured ones, as a picture of a table."""
 
 from __future__ import annotations
 
@@ -110,6 +110,6 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
 
 
 def _partly(rows: Sequence[Comparison]) -> list[str]:
-    """Numbers of ours that are over fewer shapes than those beside them, or rest on single
+    """Numbers of ours that are over fewer shapes than those next to them, or rest on single
     samples."""
     return [f"{row.entry['label']}: {row.remark}." for row in rows if row.lacking or row.singles]

@@ -51,7 +51,7 @@ def _facet(trace: Trace, x: str) -> tuple:
 
 
 def _title(trace: Trace, facets: Sequence[tuple], x: str) -> str:
-    """What tells this panel from the others, and always how the traces end."""
+    """What distinguishes this panel, and always how the traces end."""
     columns = list(zip(*facets, strict=True))
     parts = [
         f"{name} = {count(trace[name])}"

@@ -153,7 +153,7 @@ def _others(cells: Sequence[Cell], x: str, y: str) -> list[str]:
 
 
 def _labels(cells: Sequence[Cell]) -> dict[str, tuple[str, str]]:
-    """Variant, and what else tells a series from the others, by key of the cell."""
+    """Variant, and what else distinguishes a series, by key of the cell."""
     return {
         cell.key: (cell.variant, series.label.removeprefix(cell.variant).strip())
         for series in series_of(cells)

@@ -318,7 +318,7 @@ TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
 }
 
 TEST(CompareResults, TakesNoMoreThanAClockOutOfTheTimes) {
-  // One process was stopped beside its timed part, for 25 times the fixed computation.
+  // One process was stopped next to its timed part, for 25 times the fixed computation.
   json base = result({cell("cpu_a", 0.01)});
   json changed = result({cell("cpu_a", 0.01)});
   for (json* side : {&base, &changed}) {
@@ -405,7 +405,7 @@ Comparison doubted(double factor, const char* sentence, bool turns = false) {
   json changed = result({cell("cpu_a", 0.01 * factor)});
   changed["cells"][0][std::string_view(sentence) == kDisagree ? "unsteady" : "noted"] = {sentence};
   if (turns) {
-    // The slowest process of the one beside the fastest of the other: pairs differ as cells do.
+    // The slowest process of the one next to the fastest of the other: pairs differ as cells do.
     json& samples = changed["cells"][0]["samples_seconds_per_iteration"];
     std::reverse(samples.begin(), samples.end());
     for (json* file : {&base, &changed}) {

@@ -195,7 +195,7 @@ TEST(Generators, GlobularRefusesWhatTheSourceTriesForEver) {
 
 TEST(Generators, GlobularCentresFarApartTakeNoTime) {
   // A fuzzer's find, in larger: comparing all centres in all coordinates would be 6.7e10
-  // operations, and beyond 1e9 it is refused (below). The first coordinate tells nearly all of them
+  // operations, and beyond 1e9 it is refused (below). The first coordinate separates nearly all of them
   // apart.
   const auto spec =
       spec_of(R"({"generator": "globular", "n": 1, "d": 334, "k": 20000, "sigma": 1})");
@@ -203,7 +203,7 @@ TEST(Generators, GlobularCentresFarApartTakeNoTime) {
 }
 
 TEST(Generators, GlobularRefusesWhatWouldTakeForEver) {
-  // So narrow that no coordinate alone tells two centres apart: up to k^2 d / 2 = 3.4e10
+  // So narrow that no coordinate alone separates two centres: up to k^2 d / 2 = 3.4e10
   // operations.
   const auto spec =
       spec_of(R"({"generator": "globular", "n": 1, "d": 4096, "k": 4096, "sigma": 1.1e-4})");

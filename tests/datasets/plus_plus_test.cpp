@@ -76,7 +76,7 @@ void enumerate(const Plane& plane, std::int64_t k, const Rows& seeds, double pro
   }
 }
 
-/// Distances that can be told to be wrong.
+/// Distances that can be made wrong.
 class Planted final : public SeedDistances<float> {
  public:
   enum class Error { none, hits_what_is_gone, stale_too_low, forgets_the_last };
@@ -256,7 +256,7 @@ TEST(PlusPlus, EndsWell) {
   // Whoever has no weight comes last, and then by number.
   const Plane some{{1, 1, 3, 3, 9, 9, 2, 2}, {0, 0, 1, 0}};
   EXPECT_THAT(rows(some, 4), ElementsAre(2, 0, 1, 3));
-  // A point far out is found, and the rest are still told apart after it.
+  // A point far out is found, and the rest are still distinguished after it.
   Plane outlier;
   for (int i = 0; i < 50; ++i) outlier.points.insert(outlier.points.end(), {0.01F * i, 1});
   outlier.points[20] = 1e18F;

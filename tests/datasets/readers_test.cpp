@@ -405,7 +405,7 @@ TEST_F(Readers, IntegersOfATextThatFloat64RoundsAreSaid) {
   for (const char* held :
        {"9007199254740992", "9007199254740994", "-9223372036854775808",
         "1152921504606846976",  // 2^60
-        "1152921504606847000",  // the same in the digits that tell it from its neighbours
+        "1152921504606847000",  // the same in the digits that distinguish it from its neighbours
         "100000000000000000000000", "9007199254740993.0", "9007199254740993e0", "0.1"}) {
     EXPECT_EQ(said("a.csv", std::string(held) + "\n"), "") << held;
     EXPECT_EQ(said("a.svm", "1 1:" + std::string(held) + "\n"), "") << held;

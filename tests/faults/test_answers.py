@@ -82,7 +82,7 @@ def test_a_right_program_is_certified(check, problem, dtype: str) -> None:
 
 
 def test_a_tie_that_rounded_centroids_decide_is_not_a_fault(check, problem) -> None:
-    """Far from the origin a point is nearer to two clusters than their rounding tells apart."""
+    """Far from the origin a point is nearer to two clusters than their rounding resolves."""
     between = np.float32(100.0005)
     points = np.concatenate([np.full(999, 99), np.full(1000, 101), [between]]).astype("<f4")
     before = np.array([points[points < 100.9].mean(dtype=float), 101])

@@ -258,7 +258,7 @@ def test_without_python_its_variants_are_one_line(
             r"\d+ Python variants \(python_sklearn_lloyd: Python [\d.]+ lacks ",
         ),
     }[lacks]
-    # Several, since beside other work one alone may have no steady time.
+    # Several, since next to other work one alone may have no steady time.
     only = ("--only", "^reference$|^cpu_(naive|fused|scalar)$|^python_")
     run = bench(
         "best", points, "-k", "8", *only, "--seconds", PLENTY, environment={variable: str(value)}
@@ -269,7 +269,7 @@ def test_without_python_its_variants_are_one_line(
         .split("\n\n")[0]
         .splitlines()
     )
-    # Beside other work one of the others may have no steady time, which is a line of its own.
+    # Next to other work one of the others may have no steady time, which is a line of its own.
     python = [line for line in listed if "python" in line.lower()]
     assert len(python) == 1, listed
     assert re.match(f"  {said}", python[0])
@@ -326,7 +326,7 @@ def test_points_that_float32_rounds_are_said_to_be_rounded(bench, tmp_path: Path
     whole = tmp_path / "whole.npy"
     np.save(whole, rng.integers(0, 1000, (300, 2)).astype(np.float64))
     said = "wide.npy holds float64, and is read as float32: point 0 has "
-    # Several, since beside other work one alone may have no steady time.
+    # Several, since next to other work one alone may have no steady time.
     several = ("-k", "3", "--only", "^reference$|^cpu_(naive|fused|scalar)$", "--seconds", PLENTY)
     run = bench("best", file, *several, cwd=tmp_path)
     assert said in run.stdout, run.stderr
@@ -417,7 +417,7 @@ def test_wrong_answers_hangs_and_crashes_cost_their_line_only(faults, points: Pa
     if timed:
         assert timed == ["reference"]
         assert "--variant reference" in run.stdout.splitlines()[-1]
-    else:  # beside other work it may have no steady time
+    else:  # next to other work it may have no steady time
         assert re.search(r"^  reference: unsteady: ", run.stdout, re.M), run.stdout
 
 

@@ -437,7 +437,7 @@ def test_python_variants_compute_with_denormals_of_float32(
         assert (run.returncode, run.stdout.strip()) == (0, kept), run.stderr
 
     # The first coordinate is a denormal, and so is its mean. The second is not, but the squares of
-    # its differences are, and nothing else tells the clusters apart. All sums are exact: those of
+    # its differences are, and nothing else separates the clusters. All sums are exact: those of
     # the exact step, too, whose quantum is 2^-130 for twelve points up to 2^-72.
     members = np.arange(12) % 3
     points = np.empty((12, 2), dtype="<f4")

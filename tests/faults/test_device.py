@@ -388,7 +388,7 @@ def test_gpu_that_others_use_is_told(gpu, faults, bench, experiment, write, tmp_
         assert run.returncode == 0, run.stderr
         cell = cells_of(tmp_path / "out")["cuda_exact"]
         if cell["gpu"]["before"] is None or cell["gpu"]["before"]["other_processes"] is None:
-            pytest.skip("the driver does not tell of other processes here")
+            pytest.skip("the driver does not report other processes here")
         assert any("other process" in sentence for sentence in cell["noted"]), cell["noted"]
     finally:
         other.terminate()

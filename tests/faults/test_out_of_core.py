@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import ROOT
 
-#: Of 40 000 x 8 points, 1.25 MiB: with small blocks everything beside them fits, they do not.
+#: Of 40 000 x 8 points, 1.25 MiB: with small blocks everything next to them fits, they do not.
 SMALL = {"KMEANS_BENCH_MEMORY": "1500 KiB", "KMEANS_BENCH_BLOCK_BYTES": "65536"}
 SHAPE = {"n": [40_000], "d": [8], "k": [5]}
 POINTS = 40_000 * 8 * 4

@@ -161,7 +161,7 @@ def test_best_measures_a_plugin_before_others(bench, project: Path) -> None:
     # By estimates it would come last: it is not known to use threads.
     words = ("--n", "2000", "--d", "2", "-k", "3", "--only", "^(openmp_exact|my_lloyd)$")
     run = bench("best", *words, "--seconds", "120", "--plugin", project / "my_lloyd.so")
-    # 3: beside other work no time may be steady, which the order does not depend on.
+    # 3: next to other work no time may be steady, which the order does not depend on.
     assert run.returncode in (0, 3), run.stdout + run.stderr
     assert "] best: my_lloyd/f32/" in run.stderr + run.stdout
     lines = [line for line in (run.stderr + run.stdout).splitlines() if "] best: " in line]

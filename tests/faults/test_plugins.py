@@ -64,7 +64,7 @@ def test_the_templates_are_verified(bench, lloyd: Path, tmp_path: Path) -> None:
     digest = hashlib.sha256(lloyd.read_bytes()).hexdigest()
     assert listed["source"] == f"lloyd, sha256 {digest[:16]}"
     assert "by the program's own clock" in listed["timing_note"]
-    assert " ms beside it" in listed["timing_note"]
+    assert " ms next to it" in listed["timing_note"]
 
 
 def test_verify_ends_a_program_that_hangs(bench, lloyd: Path, program) -> None:

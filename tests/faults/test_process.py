@@ -171,7 +171,7 @@ def test_a_faulty_variant_has_a_reason_and_no_time(misbehaved, name):
     assert [cell["gflops"], cell["gflops_2nkd"]] == [None, None]
     assert cell["gbytes_per_second"] == {"compulsory": None, "as_written": None}
     assert [cell["inertia"], cell["setup_seconds"]] == [None, None]
-    assert cell["processes"] == 1  # the first one told enough
+    assert cell["processes"] == 1  # the first one was enough
 
 
 @pytest.mark.parametrize(("name", "words"), [item for item in MANNERS.items() if item[1]])

@@ -230,7 +230,7 @@ inline Answer read_experiment(std::string_view text) {
 
 // --- Results ---------------------------------------------------------------------------------
 
-/// Results beside themselves differ in nothing.
+/// Results next to themselves differ in nothing.
 inline void compare_with_itself(const ResultFile& result) {
   try {
     const Comparison comparison = compare_results({result}, "fuzz", {result}, "fuzz", {});

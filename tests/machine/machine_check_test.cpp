@@ -349,7 +349,7 @@ TEST_F(MachineCheckTest, WorkOnCpusThatACellLeavesFreeIsNotADoubt) {
   EXPECT_THAT(activity_doubts({activity(1, 4, 0.1, 0)}), IsEmpty());
   EXPECT_THAT(activity_doubts({activity(1, 4, 0.1, 0), activity(1, 4, 0.5, 0)}),
               ElementsAre(HasSubstr("0.50 of 4 CPUs")));
-  // Ticks of 10 ms tell nothing of a blink; nor does a record without numbers.
+  // Ticks of 10 ms say nothing about a blink; nor does a record without numbers.
   EXPECT_THAT(activity_doubts({activity(0.2, 4, 4, 0), json(), json::object()}), IsEmpty());
 }
 

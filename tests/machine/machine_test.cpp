@@ -45,7 +45,7 @@ class MachineTest : public ::testing::Test {
     std::ofstream(file) << text;
   }
 
-  /// Makes `nvidia-smi` of this shell script, and the only programs to be found beside it sh's.
+  /// Makes `nvidia-smi` of this shell script, and the only programs to be found next to it sh's.
   void fake_nvidia_smi(const std::string& script) const {
     write("bin/nvidia-smi", "#!/bin/sh\n" + script);
     ASSERT_EQ(chmod((folder_ / "bin/nvidia-smi").c_str(), 0755), 0);

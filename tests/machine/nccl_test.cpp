@@ -105,7 +105,7 @@ TEST(Nccl, WhatCannotBeLoadedCannotBeUsed) {
 TEST(Nccl, SumsReachEveryRank) {
   const auto library = fake();
   on_ranks(*library, [](NcclRank& rank) {
-    const std::int64_t big = std::int64_t{1} << 60;  // beyond what float64 tells apart
+    const std::int64_t big = std::int64_t{1} << 60;  // beyond what float64 resolves
     const std::vector<std::int64_t> values{rank.rank() + 1, big, -rank.rank()};
     std::vector<std::int64_t> sums(3);
     rank.all_reduce_sum(values.data(), sums.data(), 3, nullptr);

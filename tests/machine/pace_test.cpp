@@ -14,7 +14,7 @@ using ::testing::Gt;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// No computation takes that, so every moment is slow beside the first, and quiet beside the second.
+// No computation takes that, so every moment is slow next to the first, and quiet next to the second.
 constexpr double kImpossiblyFast = 1e-9;
 constexpr double kImpossiblySlow = 1e3;
 

@@ -23,13 +23,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--renew-images",
         action="store_true",
-        help="write the reference pictures of tests/plots/test_images.py anew",
+        help="write the reference pictures of tests/plots/test_images.py again",
     )
 
 
 @pytest.fixture(scope="session")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
-    """A page of the one browser of all tests; without one they fail, unless told to skip."""
+    """A page of the one browser of all tests; without one they fail, unless asked to skip."""
     program = browser.find()
     if program is None:
         missing = "no Chromium here: tools/setup.sh browser installs it where apt has it"

@@ -210,7 +210,7 @@ def cell(
     ranks: int = 1,
     gpus: int = 1,
 ) -> Json:
-    """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend tells whether
+    """One cell. Not ok: no samples, no times, no rates, no GPU. Otherwise the backend says whether
     it ran on a GPU, unless `on_gpu` does. `executed`: iterations of a library that may stop."""
     n, d, k = shape
     rng = random.Random(f"{variant}{precision}{shape}")
@@ -465,7 +465,7 @@ def result(experiment: Json, scale: str = "quick", **changes: Any) -> Json:
             status, reason, samples = "ok", None, 9
             place = len(cells) % 17
             if place == 11 and variant != named(experiment["baseline"])[0]:
-                status, reason = "skipped", "needs 9 GB beside the points, 2 GB are free"
+                status, reason = "skipped", "needs 9 GB next to the points, 2 GB are free"
             if place == 13 and variant != named(experiment["baseline"])[0]:
                 status, reason = "error", "the worker was ended by signal 11"
             if place == 5:

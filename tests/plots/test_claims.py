@@ -429,7 +429,7 @@ def test_rates_and_shares(bench: Bench) -> None:
     verdict = _judge(result, share | {"at_least": 0.2, "at_most": 0.3})
     assert verdict.kind == HOLDS
     assert "share of the stage update of cpu_a: 25 % (claimed: 20 to 30 %)" in verdict.measured
-    # Nothing tells what a stage took that is not marked; it may have another name.
+    # Nothing says what a stage took that is not marked; it may have another name.
     verdict = _judge(result, share | {"stage": "upload", "at_most": 0})
     assert verdict.verdict == ("not tested here: cpu_a: no time of the stage upload is known of it")
     result = bench.result([_cell("cpu_a", GRID[0], 0.5, stages={})])
@@ -1171,7 +1171,7 @@ def test_a_library_that_stopped_early_has_no_published_total(bench: Bench) -> No
     steps = {"variant": "python_x", "quantity": "iterations", "value": 22}
     cell["executed_iterations"] = 184
     assert _compare(bench.result([cell]), **steps).measured == 184
-    cell["executed_iterations"] = None  # cannot stop early, so its T tells nothing
+    cell["executed_iterations"] = None  # cannot stop early, so its T shows nothing
     assert _compare(bench.result([cell]), **steps).measured is None
     del cell["executed_iterations"]  # a file of an earlier version
     found = _compare(bench.result([cell]), **entry)

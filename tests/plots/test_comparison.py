@@ -188,7 +188,7 @@ def test_cells_without_a_ratio_say_why(tmp_path: Path, results: list[Json]) -> N
     picture, notes = compare_figures.ratios(found, "small")
     texts = [text.get_text() for ax in picture.axes for text in ax.texts]
     assert "\u00d7 ok, now wrong" in texts
-    assert "!" in texts  # beside a regression of correctness
+    assert "!" in texts  # next to a regression of correctness
     assert "Skipped on both sides: cpu_a f64." in notes
 
 
@@ -411,7 +411,7 @@ def test_hostile_texts_stay_texts(tmp_path: Path, results: list[Json]) -> None:
     assert page.tags.count("script") == html.count("</script>") == 1
     assert not {"img", "iframe", "object", "link", "form", "base"} & set(page.tags)
     assert page.text.count("<script>alert(1)</script>") >= 12
-    assert "\u001b" not in html  # no terminal is told what to do by a copied line
+    assert "\u001b" not in html  # a copied line commands no terminal
     # The machine's report and the index name the comparison, and escape its label.
     folder = {tmp_path / "b": load_folder(tmp_path / "b")}
     write_report(folder[tmp_path / "b"], tmp_path / "b")

@@ -51,7 +51,7 @@ def _values(experiment: Json, axis: str) -> set[int]:
 
 
 def _asks_for_answers(experiment: Json) -> bool:
-    """Nothing sets its times beside others."""
+    """Nothing sets its times next to others."""
     return not any(experiment.get(key) for key in ("figures", "claims", "published"))
 
 

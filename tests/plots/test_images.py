@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every kind of figure looks as it did: small pictures beside this file, compared pixel by pixel.
+"""Every kind of figure looks as it did: small pictures next to this file, compared pixel by pixel.
 
 After an intended change, look at what the failing test names, then renew the pictures:
 
@@ -43,8 +43,8 @@ DPI = 45
 LARGEST_FILE = 40_000  # bytes
 # Of 255 levels, over all pixels. Fonts and rasteriser come with matplotlib, so the pinned version
 # gives the same pixels but for the last bit of a processor's arithmetic, which may shade some edges
-# anew: a twentieth of the pixels by four levels gives 0.9. One changed time gives more than 5, as
-# the last test here asserts.
+# differently: a twentieth of the pixels by four levels gives 0.9. One changed time gives more than
+# 5, as the last test here asserts.
 TOLERANCE = 1.0
 VISIBLE = 5.0
 
@@ -158,7 +158,7 @@ def _judge(kind: str, actual: np.ndarray, tmp_path: Path, request: pytest.Fixtur
     if request.config.getoption("--renew-images", default=False):
         IMAGES.mkdir(exist_ok=True)
         _write(reference, actual)
-        pytest.skip(f"{reference} was written anew")
+        pytest.skip(f"{reference} was written again")
     assert reference.is_file(), "no reference picture; see this file's head"
     expected = np.asarray(Image.open(reference).convert("RGB"))
     difference = _difference(expected, actual)

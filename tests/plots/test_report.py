@@ -106,7 +106,7 @@ def test_nothing_is_loaded_from_elsewhere(tmp_path: Path, data: Json) -> None:
             value = attributes.get(name) or ""
             if tag == "use":  # marks, within the picture
                 assert name != "href" or value.startswith("#f"), value
-            elif tag == "a":  # files beside the page, and places on it
+            elif tag == "a":  # files next to the page, and places on it
                 assert name != "href" or value in BESIDE or value.startswith("#"), value
             else:
                 assert value == "" or value.startswith("data:image/"), (tag, name, value[:60])

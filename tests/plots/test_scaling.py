@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of ranks and GPUs that share the points, and the model beside them."""
+"""Figures of ranks and GPUs that share the points, and the model next to them."""
 
 import re
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Series can be told apart, by colour-blind readers and on a black-and-white printer too."""
+"""Series can be distinguished, by colour-blind readers and on a black-and-white printer too."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_library_has_one_colour_on_a_gpu_and_another_on_the_cpu(
     assert ("python" + ON_GPU, "python_c") in result.roster
     assert ("python", "python_b") in result.roster
     looks = {style.look_of(result, c) for c in result.cells if c.variant == "python_c"}
-    assert len(looks) == 1  # the skipped cell's too, which does not tell where it would have run
+    assert len(looks) == 1  # the skipped cell's too, which does not say where it would have run
     assert looks.isdisjoint(
         style.look_of(result, c) for c in result.cells if c.variant != "python_c"
     )
@@ -159,7 +159,7 @@ def test_measured_limits_differ_without_colour_and_dots_are_the_gpus() -> None:
 def test_a_variant_looks_the_same_in_every_experiment_and_on_every_machine(
     tmp_path: Path, small_experiment: Json
 ) -> None:
-    """Whatever else was measured beside it, and whether it ran there."""
+    """Whatever else was measured next to it, and whether it ran there."""
     first = small_experiment | {"variants": ["cpu_naive", "cuda_exact", "openmp_simd"]}
     other = ["cpu_naive", "cpu_a", "cuda_atomic", "cuda_exact", "python_torch", "python_z"]
     second = small_experiment | {"variants": other, "baseline": "cpu_naive"}

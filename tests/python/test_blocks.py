@@ -68,7 +68,7 @@ def test_fit_says_that_it_takes_points_by_blocks_where_memory_does_not_hold_a_co
     options = ("--init", "first", "--iterations", "1")
     whole = _fit(large, *options)
     assert "block by block" not in whole.stderr
-    # Between too little for the mapped file and enough for a copy, beside the program itself.
+    # Between too little for the mapped file and enough for a copy, next to the program itself.
     for limit in range(400, 1000, 10):
         found = _fit(large, *options, limit=limit * MIB, KMEANS_BENCH_BLOCK_BYTES=str(8 * MIB))
         if found.returncode == 0:

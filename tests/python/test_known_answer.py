@@ -84,7 +84,7 @@ def test_exact_variants_agree_to_the_bit(small_set: tuple[Path, Any]) -> None:
             file, "--variant", "openmp_exact", "--iterations", "8", "--threads", threads
         )
         assert exact["label_hash"] == reference["label_hash"]
-        # What a variant counts for itself stands beside what the harness counts.
+        # What a variant counts for itself stands next to what the harness counts.
         assert [row.pop("own_changed") for row in second] == [row["changed"] for row in first]
         assert second == first
 

@@ -32,7 +32,7 @@ def _points(n: int = 3000, d: int = 9, clusters: int = 12) -> np.ndarray:
 @pytest.fixture
 def fit(tmp_path: Path) -> Callable[..., dict]:
     """`kmeans-bench fit` by the definition of a right answer."""
-    if PROGRAM is None:  # told to skip
+    if PROGRAM is None:  # asked to skip
         pytest.skip("KMEANS_BENCH names no program")
 
     def run(points: np.ndarray, k: int, init: str, *options: str) -> dict:

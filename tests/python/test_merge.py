@@ -182,7 +182,7 @@ def test_parts_may_take_different_gpus_of_one_kind(parts: list[Path], tmp_path: 
 
 
 def test_one_machine_may_have_two_names(parts: list[Path], tmp_path: Path) -> None:
-    """Its GPUs tell that it is the same one."""
+    """Its GPUs show that it is the same one."""
 
     def named(name: str, uuid: str) -> Any:
         def edit(data: dict[str, Any]) -> None:

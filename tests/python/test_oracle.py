@@ -145,7 +145,7 @@ def _awkward(rng: np.random.Generator, kind: int) -> np.ndarray:
         points[rng.integers(0, n)] *= 1e4
     elif kind == 6:  # denormals of float32, some of them zero
         points = rng.integers(-40, 41, (n, d)) * 2.0**-149
-    else:  # zeros of both signs beside a grid: ties of distances, one column constant
+    else:  # zeros of both signs next to a grid: ties of distances, one column constant
         points = rng.choice([-0.0, 0.0, 1.0, -1.0], (n, d))
         points[:, 0] = 1e6
     return np.ascontiguousarray(points, dtype=np.float32)

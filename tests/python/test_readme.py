@@ -207,7 +207,7 @@ def test_libraries_stand_beside_the_exact_one_each_by_itself(
     )
 
 
-SLOWER = "something made a fixed computation beside it take {} times as long as at its best"
+SLOWER = "something made a fixed computation next to it take {} times as long as at its best"
 WITHHELD = "the host of this virtual machine withheld {} % of the processor time that was wanted"
 
 

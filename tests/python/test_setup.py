@@ -269,6 +269,6 @@ def test_venv_of_a_moved_clone_is_made_anew_or_kept_with_a_word(tmp_path: Path) 
     # 'make setup' tries again.
     said = set_up(moved, wheels, "--retry")
     assert f".venv was made in {clone}/.venv" in said
-    assert "made anew" in said
+    assert "made again" in said
     assert run(moved / ".venv" / "bin" / "script", cwd=moved).stdout == "run\n"
     assert set_up(moved, wheels) == ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Without the program pytest fails, unless it is told to leave out what needs it."""
+"""Without the program pytest fails, unless it is asked to leave out what needs it."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def test_labels_belong_to_the_declared_centroids(name, precision):
     assert (chosen - distances.min(axis=1)).max() <= allowed
     other = before if traits["labels_of"] == "returned" else after
     distances = squared_distances(points, other)
-    assert (distances.argmin(axis=1) != labels).any(), "the case does not tell the two apart"
+    assert (distances.argmin(axis=1) != labels).any(), "the case does not distinguish the two"
 
 
 @every_variant
@@ -268,7 +268,7 @@ def test_sklearn_tells_how_many_iterations_it_ran():
 
 
 def test_faiss_runs_as_many_iterations_as_it_is_asked_for():
-    # By default it stops once its objective stays the same, and does not tell.
+    # By default it stops once its objective stays the same, and does not report it.
     traits_of("python_faiss")
     points = groups(90, 2, 3)
     variant = make_variant("python_faiss", "f32", points, 3)

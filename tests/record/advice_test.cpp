@@ -85,7 +85,7 @@ TEST(Advice, BackTestLeavesTheShapeOut) {
   for (auto& time : two.iterations) time.seconds *= 3;
   AdviceSeries three = one;
   three.variant = "c";
-  // Known at a single shape, where it is the fastest by far: nothing can tell.
+  // Known at a single shape, where it is the fastest by far: nothing is known elsewhere.
   three.iterations = {observed(1000, 4, 8, 1e-9)};
   const BackTest found = back_test({one, two, three});
   EXPECT_EQ(found.cells, 24U);

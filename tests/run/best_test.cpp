@@ -55,7 +55,7 @@ class BudgetTest : public ::testing::Test {
   }
 
   /// Asks for processes, each of which takes half a second of the budget, until all cells have one, and
-  /// tells the order of the first ones.
+  /// gives the order of the first ones.
   std::vector<std::string> order_of_first() {
     std::vector<std::string> order;
     while (order.size() < cells_.size()) {
@@ -157,7 +157,7 @@ TEST_F(BudgetTest, CertaintyAboutTheFrontComesBeforeSlowFirstLooks) {
   for (int further = 0; further < 2; ++further) {
     const auto choice = chooser_.next(news_);
     ASSERT_TRUE(choice);
-    EXPECT_EQ(choice->cell, quick) << "a tenth of a second, beside Python's two";
+    EXPECT_EQ(choice->cell, quick) << "a tenth of a second, next to Python's two";
     measure(quick, 0.01, 0.1);
   }
   EXPECT_EQ(chooser_.next(news_)->cell, slow);

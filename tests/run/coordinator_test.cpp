@@ -428,7 +428,7 @@ TEST_F(CoordinatorTest, FailuresCostTheirCellOnly) {
   EXPECT_EQ(reason(9), "no such device");
   for (const int k : {2, 4, 5, 6, 9}) {
     EXPECT_THAT(cell_with(k).at("samples_seconds_per_iteration"), IsEmpty()) << k;
-    EXPECT_EQ(cell_with(k).at("processes"), 1) << k;  // the first one told enough
+    EXPECT_EQ(cell_with(k).at("processes"), 1) << k;  // the first one was enough
   }
 }
 

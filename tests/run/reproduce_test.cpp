@@ -227,7 +227,7 @@ TEST(Reproduce, BuildAndMachineAreNamedWhereTheyDiffer) {
   EXPECT_THAT(differences, testing::Contains(HasSubstr("compiler: none on record")));
   EXPECT_THAT(differences, testing::Contains("other instruction sets"));
   EXPECT_THAT(differences, testing::Contains(HasSubstr("GPUs: NVIDIA Nothing on record")));
-  // A file that tells nothing promises nothing.
+  // A file that says nothing promises nothing.
   EXPECT_FALSE(surroundings_differences(json::object()).empty());
 }
 

@@ -183,7 +183,7 @@ TEST(SamplingDecision, GoesByTheIterationsThatALibraryRan) {
 
 TEST(SamplingDecision, CountsSetUpAndVerification) {
   const Sampling wanted{8, 3, 0.02, 10, 300};
-  // 12 s beside 0.3 s of timing; six times the budget of 10 s hold five of them.
+  // 12 s next to 0.3 s of timing; six times the budget of 10 s hold five of them.
   auto decision = decide_sampling(wanted, 10, first_process({0.01, 0.01, 0.01}, 12.3));
   EXPECT_EQ(decision.processes, 5);
   EXPECT_TRUE(decision.cut_short);
@@ -478,7 +478,7 @@ TEST_F(CellTest, SlowCoresCastDoubtOnAGpuOnlyWhereItsTimesFollowThem) {
   };
   process(1e-4, 1e-3);
   process(1.7e-4, 1.02e-3);
-  EXPECT_THAT(doubts(true), HasSubstr("1.70 times")) << "two processes tell too little";
+  EXPECT_THAT(doubts(true), HasSubstr("1.70 times")) << "two processes say too little";
   process(1.3e-4, 1.04e-3);
   EXPECT_EQ(doubts(true), "[]");
   EXPECT_THAT(doubts(false), HasSubstr("1.70 times")) << "work on those cores";
@@ -561,7 +561,7 @@ TEST_F(CellTest, TellsWholeCallsAndWhatIsInside) {
   records_.back().result.setup_seconds = std::nan("");
   records_.front().result.setup_seconds = std::nan("");
   records_[1].result.setup_seconds = std::nan("");
-  EXPECT_TRUE(assemble().at("whole_call_seconds").at("20").is_null()) << "no setup was told";
+  EXPECT_TRUE(assemble().at("whole_call_seconds").at("20").is_null()) << "no setup was reported";
 }
 
 TEST_F(CellTest, PacesAreNotedWhereTheyExplainMoreThanTheIntervalDoes) {

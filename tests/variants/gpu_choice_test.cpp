@@ -436,7 +436,7 @@ TEST_F(ALongRun, OneIterationAfterTheOtherChangesToo) {
   for (int iteration = 1; iteration <= 20; ++iteration) {
     run_.step(1, &recorder);
     EXPECT_EQ(seen(), iteration);
-    // What has just begun cannot tell which labels are new.
+    // What has just begun does not know which labels are new.
     EXPECT_EQ(run_.progress().changed.has_value(), iteration != 16) << iteration;
     EXPECT_TRUE((iteration < 16 ? first_ : second_)->recorded);
   }

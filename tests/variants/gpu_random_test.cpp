@@ -60,7 +60,7 @@ double coordinate(Random& random, int kind, std::int64_t i, std::int64_t t) {
     case 3: return static_cast<double>(random.below(81) - 40) * 0x1p-149;  // denormals
     case 4: return static_cast<double>(random.below(9)) / 2;               // rounding of means
     case 5: return random.bell() * (i == 0 ? 1e4 : 1);                     // an outlier
-    case 6:  // zeros of both signs beside a grid, and a constant column
+    case 6:  // zeros of both signs next to a grid, and a constant column
       return t == 0 ? 1e6 : (random.below(2) == 0 ? -0.0 : static_cast<double>(random.below(3)));
     case 7: return 1e30 * random.bell();  // squares overflow in float32
     case 8: return 7.25;                  // one place

@@ -127,7 +127,7 @@ TEST_F(DeviceChoiceEnvironment, NoVisibleGpuIsToldWithTheVariable) {
   EXPECT_EQ(detail::device_count_problem(false, false, "out of luck", status_),
             "CUDA cannot be initialised: out of luck");
 
-  // As --device tells it.
+  // As --device gives it.
   setenv("CUDA_VISIBLE_DEVICES", "", 1);
   GpuStatus none;
   none.problem = problem();

@@ -910,7 +910,7 @@ TEST(NearestOfFew, IsNeverWrongUnlessAnErrorIsPlanted) {
 }
 
 /// What float32_distances() loses, as a share of its bound: squares that all round down when they are
-/// added, beside random ones.
+/// added, next to random ones.
 double largest_float32_loss(double share) {
   Random random(26);
   double largest = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The plain CPU, Eigen and BLAS variants where only one answer is right, that of `reference`, and what they
-// say about themselves. Where rounding allows for others, conformance_test.cpp is the judge, and beside it
+// say about themselves. Where rounding allows for others, conformance_test.cpp is the judge, and next to it
 // the oracle of tests/python/test_oracle.py, which shares nothing with it.
 #include <gtest/gtest.h>
 
@@ -330,7 +330,7 @@ TYPED_TEST(PlainVariants, CpuNaive2dTakesPlanarPointsAlone) {
 }
 
 // A register holds 4 floats or 2 doubles, and a distance takes 4 registers at a time: d with and
-// without a rest beside registers, and with and without a full set of them.
+// without a rest next to registers, and with and without a full set of them.
 TYPED_TEST(PlainVariants, CpuSimdRowsIsRightForEveryRestOfD) {
   for (const std::int64_t d : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 200, 203}) {
     SCOPED_TRACE(d);
@@ -420,7 +420,7 @@ TYPED_TEST(PlainVariants, DeclareTheWorkOfTheirStages) {
               stages[0].traffic.written_bytes + stages[1].traffic.written_bytes + transferred)
         << name;
   }
-  // Every point beside every centroid, old labels; points, the sums they are added to, labels.
+  // Every point next to every centroid, old labels; points, the sums they are added to, labels.
   const double points = sizeof(TypeParam) * 1000.0 * 20;
   const auto stages = find_variant("cpu_scalar")->traits.stage_work(shape);
   EXPECT_EQ(stages[0].traffic.read_bytes, 2 * points * 8 + 4000);

@@ -72,7 +72,7 @@ TEST(Resolution, OrdinaryPointsAreNeverRefused) {
 }
 
 TEST(Resolution, AHundredMillionPointsFromZeroToOneAreNotRefused) {
-  // Only a few are needed to tell: the quantum grows with n, here by one large value instead.
+  // Only a few are needed to see it: the quantum grows with n, here by one large value instead.
   const auto beside = points(4096, 1, [](auto i, auto, double u) { return i == 0 ? 24414.0 : u; });
   EXPECT_EQ(lost(beside, 1), "");  // n max|x| = 1e8
 }
@@ -95,7 +95,7 @@ TEST(Resolution, AFillValueIsRefusedWithItsPlaceAndWhatWouldBeRight) {
 }
 
 TEST(Resolution, ColumnsOfIncomparableUnitsAreRefused) {
-  // Nanoseconds since 1970 beside a share.
+  // Nanoseconds since 1970 next to a share.
   const auto timed =
       points(20000, 2, [](auto i, auto t, double u) { return t == 0 ? 1.7e18 + 1e12 * i : u; });
   EXPECT_THAT(lost(timed, 2), HasSubstr("round coordinate 1 by up to"));

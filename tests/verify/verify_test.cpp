@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The verifier, tested with variants that are wrong on purpose: each fault must be caught, and the
-// sound variant beside them must pass.
+// sound variant next to them must pass.
 #include "harness/verify/verify.h"
 
 #include <gtest/gtest.h>
@@ -388,7 +388,7 @@ TEST(Verify, TrajectoriesFarFromTheOriginOrBesideAnOutlierAreStillCompared) {
   // With a hundred clusters the right one is less than rounding explains; not so the wrong one.
   EXPECT_FALSE(judged(far, 10000, 1e6, 8498, 25.5));
   EXPECT_TRUE(judged(far, 10000, 1e6, 30, 25.5));
-  // One point at 1e8 beside a thousand within one.
+  // One point at 1e8 next to a thousand within one.
   const auto beside = places_on_a_line(0, 0.2, 9, 111, {1e8});
   EXPECT_FALSE(judged(beside, 1000, 1e8, 3215, 1002));
   EXPECT_FALSE(judged(beside, 1000, 1e8, 1020, 1002));

@@ -39,4 +39,4 @@ KMEANS_VARIANT(RankThrowsInSetup, .name = "fault_rank_throws_in_setup",
 KMEANS_VARIANT(RankThrows, .name = "fault_rank_throws",
                .summary = "the second rank throws while the others wait for it", .shards = true)
 KMEANS_VARIANT(RanksAlone, .name = "fault_ranks_alone",
-               .summary = "ranks that tell each other nothing", .shards = true)
+               .summary = "ranks that send each other nothing", .shards = true)

@@ -2,7 +2,7 @@
 //
 // A clock after which threads never wait for a processor, loaded before a program's libraries (LD_PRELOAD).
 // Ceilings that are measured by it count as undisturbed, and so are kept: for tests, which need some, but
-// not right ones, and run beside each other.
+// not right ones, and run next to each other.
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
