@@ -54,11 +54,14 @@ inline std::int64_t to_fixed_point(float coordinate, double scale) {
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(coordinate) * scale));
 }
 
-/// New centroid coordinate of a cluster of `count` >= 1 points. `inverse_scale` is
-/// power_of_two(-s).
-inline float mean_of(std::int64_t sum, std::int64_t count, double inverse_scale) {
-  const double mean = static_cast<double>(sum) / static_cast<double>(count);
+/// New centroid coordinate of a cluster of `count` >= 1 points, or of weights that add up to it.
+/// `sum` is an integer rounded to float64; `inverse_scale` is power_of_two(-s).
+inline float mean_of(double sum, std::int64_t count, double inverse_scale) {
+  const double mean = sum / static_cast<double>(count);
   return static_cast<float>(mean * inverse_scale);
+}
+inline float mean_of(std::int64_t sum, std::int64_t count, double inverse_scale) {
+  return mean_of(static_cast<double>(sum), count, inverse_scale);
 }
 
 }  // namespace kmeans::exact

@@ -90,6 +90,21 @@ struct Shard {
   DeviceCommunicator* devices = nullptr;  ///< To the GPUs with the other parts, or null.
 };
 
+/// How much each point counts (docs/exact-step.md). Only variants with the trait `weights` are given any.
+template <class T>
+struct CountedPoints {
+  const std::int64_t* weights = nullptr;  ///< n, none below 0; null: every point counts once.
+  std::int64_t scale_n = 0;  ///< What the sums' scale goes by in place of the number of points.
+  T max_abs = 0;             ///< Largest |coordinate| of the points that count.
+  const double* given =
+      nullptr;  ///< n, of which the weights were made, for sums of distances; or null.
+
+  [[nodiscard]] std::int64_t weight(std::int64_t i) const {
+    return weights == nullptr ? 1 : weights[i];
+  }
+  [[nodiscard]] bool counts(std::int64_t i) const { return weight(i) > 0; }
+};
+
 /// What a variant is given once, before any iteration. All memory outlives the variant.
 template <class T>
 struct Problem {
@@ -102,6 +117,7 @@ struct Problem {
   /// variants with the trait `streams` are given such.
   bool beyond_memory = false;
   Shard shard{};
+  CountedPoints<T> counted{};
 
   /// Points of the whole: what the scale of the exact step goes by.
   [[nodiscard]] std::int64_t whole_n() const {
@@ -179,6 +195,7 @@ struct Traits {
   bool shards = false;        ///< Takes a Shard: exact, and its sums go through the communicator.
   bool gpu_shards = false;    ///< On a GPU: exact, and its sums go through the Shard's `devices`.
   bool streams = false;       ///< Takes points that memory does not hold (Problem::beyond_memory).
+  bool weights = false;       ///< Takes weights of points (Problem::counted).
   bool many_gpus = false;     ///< Shares its points among gpus_in_use() (harness/machine/gpu.h).
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;

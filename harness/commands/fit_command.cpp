@@ -29,6 +29,7 @@
 #include "harness/support/option_checks.h"
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
+#include "harness/support/whole_weights.h"
 #include "harness/variants/plugins.h"
 #include "harness/verify/ranked_seeding.h"
 #include "harness/verify/ranked_variant.h"
@@ -58,6 +59,7 @@ struct FitOptions {
   bool variant_is_chosen = false;
   std::string precision;
   std::string init = "ward:1";
+  std::string weights;
   std::int64_t iterations = 0;
   std::string stop;
   std::optional<double> tol;
@@ -74,7 +76,9 @@ template <class T>
 void check_range(const Problem<T>& problem, const Traits& traits) {
   const auto [n, d, k, precision] = problem.shape;
   if constexpr (std::is_same_v<T, float>) {
-    const std::string lost = lost_by_fixed_point_at(problem.points, n, d, problem.max_abs);
+    const std::string lost = problem.counted.weights != nullptr
+                                 ? lost_by_fixed_point_at(problem.points, n, d, problem.counted)
+                                 : lost_by_fixed_point_at(problem.points, n, d, problem.max_abs);
     if (!lost.empty() && traits.exact) throw InputError(lost);
     if (!lost.empty()) {
       std::fprintf(stderr, "kmeans-bench: note: %s; %s is not exact\n", lost.c_str(),
@@ -122,6 +126,7 @@ void check_fit_outputs(const FitOptions& options, const InitSpec& init) {
   if (options.out.empty()) return;
   std::vector<NamedFile> inputs{{"the points", options.file}};
   if (init.method == InitSpec::Method::file) inputs.push_back({"the initial centroids", init.file});
+  if (!options.weights.empty()) inputs.push_back({"--weights", options.weights});
   std::vector<NamedFile> outputs;
   for (const char* name : {"centroids.npy", "labels.npy", "summary.json"}) {
     outputs.push_back({std::string("--out: ") + name, std::filesystem::path(options.out) / name});
@@ -155,12 +160,61 @@ void refuse_idle_gpus(const RegisteredVariant& registered) {
                    std::to_string(gpus_in_use()) + " would leave them idle; " + kOfGpus + " does");
 }
 
+/// Who takes weights?
+void refuse_unused_weights(const FitOptions& options, const RegisteredVariant& registered) {
+  if (options.weights.empty()) return;
+  if (process_ranks().size() > 1) {
+    throw InputError("--weights: ranks take none; one process does");
+  }
+  if (registered.traits.weights) return;
+  std::string others;
+  for (const auto& variant : all_variants()) {
+    if (variant.traits.weights) others += (others.empty() ? "" : ", ") + variant.traits.name;
+  }
+  throw InputError("--weights: " + registered.traits.name + " takes none; these do: " + others);
+}
+
+/// The weights of a file, one a point; empty without a file.
+struct FileWeights {
+  std::vector<double> given;
+  WholeWeights whole;
+};
+
+FileWeights load_weights(const FitOptions& options, std::int64_t n) {
+  FileWeights weights;
+  if (options.weights.empty()) return weights;
+  const Points file = load_points(options.weights, {.scalar = ScalarType::f64});
+  if (file.d() != 1 || file.n() != n) {
+    throw InputError(options.weights + ": has " + std::to_string(file.n()) + " x " +
+                     std::to_string(file.d()) + " numbers; one weight for each of " +
+                     std::to_string(n) + " points is needed");
+  }
+  weights.given.assign(file.data<double>(), file.data<double>() + n);
+  try {
+    weights.whole = whole_weights(weights.given.data(), n);
+  } catch (const std::invalid_argument& error) {
+    throw InputError(options.weights + ": " + error.what());
+  }
+  return weights;
+}
+
+template <class T>
+CountedPoints<T> counted_points(const FileWeights& weights, const Problem<T>& problem) {
+  if (weights.given.empty()) return {};
+  const std::int64_t* whole = weights.whole.of_points.data();
+  return {.weights = whole,
+          .scale_n = weights.whole.scale_n,
+          .max_abs = largest_weighted_abs(problem.points, problem.shape.n, problem.shape.d, whole),
+          .given = weights.given.data()};
+}
+
 /// What nobody has chosen must fit: where the default variant's own memory does not, the one that takes the
 /// points block by block, and a line says so. A mapped file's pages come and go, and do not count.
 const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVariant& chosen,
                                    const Shape& shape, int threads, double available) {
   const auto* blocks = find_variant(kOfLittleMemory);
   if (options.variant_is_chosen || process_ranks().size() > 1 || blocks == nullptr) return chosen;
+  if (!options.weights.empty()) return chosen;
   if (!chosen.traits.memory_bytes || !takes(blocks->traits, shape.precision)) return chosen;
   const Sizes s = shape;
   const double need = chosen.traits.memory_bytes(shape, threads) + 12 * s.n;
@@ -303,7 +357,8 @@ int fit_session(const FitOptions& options, Session<T>& session) {
     if (options.stop.empty()) rule.kind = StopRule::Kind::labels;
   }
   if (options.tol) {
-    const double variance = mean_variance(problem.points, shape.n, shape.d, problem.threads);
+    const double variance =
+        mean_variance(problem.points, shape.n, shape.d, problem.threads, problem.counted.weights);
     rule = {StopRule::Kind::tolerance, *options.tol * variance};
   }
   if (!options.json) print_heading(options, session.traits(), shape, session.problem().threads);
@@ -314,24 +369,24 @@ int fit_session(const FitOptions& options, Session<T>& session) {
   const IterationRecord& last = followed.records.back();
   const auto count = static_cast<double>(followed.records.size());
   const bool returned = session.traits().labels_of == LabelsOf::returned;
-  const nlohmann::json summary{
-      {"summary", true},
-      {"variant", session.traits().name},
-      {"precision", to_string(shape.precision)},
-      {"n", shape.n},
-      {"d", shape.d},
-      {"k", shape.k},
-      {"init", options.init},
-      {"iterations", last.iteration},
-      {"inertia", last.inertia},
-      {"loss", last.loss},
-      {"label_hash", followed.outcome.label_hash()},
-      {"empty_clusters", last.empty_clusters},
-      {"settled", last.changed == 0},
-      {"labels_changed", last.changed},
-      {"labels_of", last.changed == 0 || returned ? "returned" : "starting"},
-      {"seconds_per_iteration", followed.step_seconds / count},
-      {"seconds_per_iteration_with_record", followed.seconds / count}};
+  nlohmann::json summary{{"summary", true},
+                         {"variant", session.traits().name},
+                         {"precision", to_string(shape.precision)},
+                         {"n", shape.n},
+                         {"d", shape.d},
+                         {"k", shape.k},
+                         {"init", options.init},
+                         {"iterations", last.iteration},
+                         {"inertia", last.inertia},
+                         {"loss", last.loss},
+                         {"label_hash", followed.outcome.label_hash()},
+                         {"empty_clusters", last.empty_clusters},
+                         {"settled", last.changed == 0},
+                         {"labels_changed", last.changed},
+                         {"labels_of", last.changed == 0 || returned ? "returned" : "starting"},
+                         {"seconds_per_iteration", followed.step_seconds / count},
+                         {"seconds_per_iteration_with_record", followed.seconds / count}};
+  if (!options.weights.empty()) summary["weights"] = options.weights;
   if (!options.out.empty()) {
     write_answer(options.out, followed.outcome, shape, summary);
   }
@@ -366,7 +421,7 @@ Points first_centroids(const FitOptions& options, const Problem<T>& problem, con
                        const InitSpec& init) {
   Communicator& ranks = process_ranks();
   if (ranks.size() == 1 || problem.points_file.empty() || !ranks_choose<T>(init)) {
-    return initial_centroids(points, options.k, init);
+    return initial_centroids(points, options.k, init, problem.counted.weights);
   }
   const auto centroids = seed_by_ranks(ranks, problem.points_file, options.k, options.init,
                                        problem.max_abs, problem.threads);
@@ -432,6 +487,8 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
       that_fits_gpu(that_fits(options, chosen, shape, threads, available), shape);
   try {
     auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
+    const FileWeights weights = load_weights(options, points.n());
+    problem.counted = counted_points(weights, problem);
     return fit_problem(options, registered, points, problem, init, available);
   } catch (const std::bad_alloc&) {
     throw EnvironmentError(out_of_memory(registered, shape, threads, available));
@@ -450,6 +507,7 @@ int run_fit(const FitOptions& options) {
         "--stop movement:E");
   }
   refuse_idle_gpus(registered);
+  refuse_unused_weights(options, registered);
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
   return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)
@@ -487,6 +545,12 @@ void add_fit_command(CLI::App& app, Action& action) {
                   "threshold-as-printed:T, or "
                   "a file of k x d")
       ->capture_default_str();
+  fit->add_option("--weights", options->weights,
+                  "A file of n numbers of at least 0, in any of the formats: how often each point "
+                  "counts\n(docs/exact-step.md)")
+      ->check([](const std::string& file) {
+        return std::string(file.empty() ? "it is empty; name a file" : "");
+      });
   fit->add_option(
          "--iterations", options->iterations,
          "Exactly this many (at most this many with --stop or --tol); default: until no label "

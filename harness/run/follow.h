@@ -42,7 +42,9 @@ struct IterationRecord {
   double loss = 0;      ///< sum of distances, likewise
   double movement = 0;  ///< sum over centroids of their squared movement in this iteration
   double shift = 0;     ///< the same, as a tolerance adds it up: of each centroid, then of all
-  std::int64_t changed = 0;  ///< labels that differ from the iteration before; n in the first
+  std::int64_t changed =
+      0;  ///< labels that differ from the iteration before, of points that count; n in
+          ///< the first
   std::int64_t empty_clusters = 0;
   Progress own;  ///< what the variant itself says of this iteration; decides where a rule asks
 };
@@ -117,6 +119,7 @@ Followed<T> follow(Session<T>& session, std::int64_t iterations, const StopRule&
     if (!labels_before.empty()) {
       record.changed = 0;
       for (std::int64_t i = 0; i < shape.n; ++i) {
+        if (!session.problem().counted.counts(i)) continue;
         record.changed += outcome.labels[i] != labels_before[i];
       }
     }

@@ -48,12 +48,14 @@ double robust_spread(std::vector<double> column) {
 
 std::string number(double value) { return formatted("%.3g", value); }
 
-std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::int64_t column,
-                     double max_abs, double error, double spread) {
-  const auto largest =
-      std::find_if(points, points + n * d,
-                   [&](float value) { return std::abs(static_cast<double>(value)) == max_abs; }) -
-      points;
+std::string sentence(const float* points, std::int64_t n, std::int64_t d,
+                     const CountedPoints<float>& counted, std::int64_t column, double error,
+                     double spread) {
+  std::int64_t largest = 0;
+  while (largest + 1 < n * d &&
+         (std::abs(points[largest]) != counted.max_abs || !counted.counts(largest / d))) {
+    ++largest;
+  }
   return "the exact step cannot resolve these points: next to the value " +
          number(points[largest]) + " (point " + std::to_string(largest / d) + ", coordinate " +
          std::to_string(largest % d) + ", counted from 0), its integer sums round coordinate " +
@@ -63,11 +65,28 @@ std::string sentence(const float* points, std::int64_t n, std::int64_t d, std::i
          "columns to like sizes, or use a variant that is not exact";
 }
 
-/// `count` coordinates from `first` on of evenly spaced rows, one row after the other.
-void sample_rows(const float* points, std::int64_t n, std::int64_t d, std::int64_t first,
-                 std::int64_t count, std::int64_t rows, float* sampled) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    const auto row = static_cast<std::int64_t>(static_cast<__int128>(n) * r / rows);
+/// Evenly spaced rows, of those that count.
+std::vector<std::int64_t> rows_to_sample(std::int64_t n, const CountedPoints<float>& counted) {
+  std::vector<std::int64_t> counting;
+  if (counted.weights != nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      if (counted.counts(i)) counting.push_back(i);
+    }
+    n = static_cast<std::int64_t>(counting.size());
+  }
+  std::vector<std::int64_t> rows(std::min(n, kRows));
+  const auto count = static_cast<std::int64_t>(rows.size());
+  for (std::int64_t r = 0; r < count; ++r) {
+    const auto row = static_cast<std::int64_t>(static_cast<__int128>(n) * r / count);
+    rows[r] = counting.empty() ? row : counting[row];
+  }
+  return rows;
+}
+
+/// `count` coordinates from `first` on of these rows, one row after the other.
+void sample_rows(const float* points, std::int64_t d, std::int64_t first, std::int64_t count,
+                 const std::vector<std::int64_t>& rows, float* sampled) {
+  for (const std::int64_t row : rows) {
     sampled = std::copy_n(points + row * d + first, count, sampled);
   }
 }
@@ -80,10 +99,16 @@ std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_
 
 std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
                                    float max_abs) {
-  const int exponent = exact::sum_exponent(n, max_abs);
+  return lost_by_fixed_point_at(points, n, d, {.scale_n = n, .max_abs = max_abs});
+}
+
+std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
+                                   const CountedPoints<float>& counted) {
+  const int exponent = exact::sum_exponent(counted.scale_n, counted.max_abs);
   const double scale = exact::power_of_two(exponent);
   const double quantum = exact::power_of_two(-exponent);
-  const std::int64_t rows = std::min(n, kRows);
+  const std::vector<std::int64_t> sample = rows_to_sample(n, counted);
+  const auto rows = static_cast<std::int64_t>(sample.size());
   std::vector<double> column(rows);
   // Row by row, many columns at once: of a file beyond memory every look at all rows reads all of it.
   const std::int64_t width = std::clamp<std::int64_t>(kSampled / rows, 1, d);
@@ -91,7 +116,7 @@ std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int
   for (std::int64_t t = 0; t < d; ++t) {
     const std::int64_t first = t / width * width;
     const std::int64_t count = std::min(width, d - first);
-    if (t == first) sample_rows(points, n, d, first, count, rows, sampled.data());
+    if (t == first) sample_rows(points, d, first, count, sample, sampled.data());
     double error = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const float value = sampled[r * count + t - first];
@@ -102,7 +127,7 @@ std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int
     }
     if (error == 0) continue;
     const double spread = robust_spread(column);
-    if (error > kShare * spread) return sentence(points, n, d, t, max_abs, error, spread);
+    if (error > kShare * spread) return sentence(points, n, d, counted, t, error, spread);
   }
   return "";
 }

@@ -166,7 +166,7 @@ template <class T>
 Quality Session<T>::quality(const T* owners, const Outcome<T>& outcome) {
   if (ranked_ != nullptr) return ranked_->quality(owners);
   return quality_of(problem_.points, owners, outcome.labels.data(), problem_.shape,
-                    problem_.threads);
+                    problem_.threads, problem_.counted);
 }
 
 template <class T>

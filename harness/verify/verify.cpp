@@ -1131,7 +1131,7 @@ void certify_trajectory(const Traits& traits, double inertia, double exact_inert
 
 template <class T>
 Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
-                   const Shape& shape, int threads) {
+                   const Shape& shape, int threads, const CountedPoints<T>& counted) {
   const auto [n, d, k, precision] = shape;
   struct Part {
     double inertia = 0;
@@ -1144,8 +1144,9 @@ Quality quality_of(const T* points, const T* centroids, const std::int32_t* labe
     for (std::int64_t i = begin; i < end; ++i) {
       const double distance = exact::squared_distance(
           points + i * columns, centroids + std::int64_t{labels[i]} * columns, columns);
-      part.inertia += distance;
-      part.loss += std::sqrt(distance);
+      const double weight = counted.given == nullptr ? 1.0 : counted.given[i];
+      part.inertia += weight * distance;
+      part.loss += weight * std::sqrt(distance);
     }
     parts[block] = part;
   });
@@ -1155,7 +1156,9 @@ Quality quality_of(const T* points, const T* centroids, const std::int32_t* labe
     quality.loss += part.loss;
   }
   std::vector<char> used(k, 0);
-  for (std::int64_t i = 0; i < n; ++i) used[labels[i]] = 1;
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (counted.counts(i)) used[labels[i]] = 1;
+  }
   quality.empty_clusters = std::count(used.begin(), used.end(), 0);
   return quality;
 }
@@ -1173,8 +1176,8 @@ template void certify_own_means<double>(const Traits&, const StepEvidence<double
 template TrajectoryScale trajectory_scale<float>(const float*, const std::int32_t*, const Shape&);
 template TrajectoryScale trajectory_scale<double>(const double*, const std::int32_t*, const Shape&);
 template Quality quality_of<float>(const float*, const float*, const std::int32_t*, const Shape&,
-                                   int);
+                                   int, const CountedPoints<float>&);
 template Quality quality_of<double>(const double*, const double*, const std::int32_t*, const Shape&,
-                                    int);
+                                    int, const CountedPoints<double>&);
 
 }  // namespace kmeans

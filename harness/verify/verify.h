@@ -153,6 +153,6 @@ struct Quality {
 };
 template <class T>
 Quality quality_of(const T* points, const T* centroids, const std::int32_t* labels,
-                   const Shape& shape, int threads);
+                   const Shape& shape, int threads, const CountedPoints<T>& counted = {});
 
 }  // namespace kmeans

@@ -6,7 +6,7 @@
 // Parallel:  none
 // Memory:    reads every point twice and every centroid once per point; nothing blocked
 // Numerics:  labels by float64 distances, t ascending, no fused multiply-add; sums in 64-bit fixed
-//            point, so no order of summation can change them
+//            point, times weights where there are any, so no order of summation can change them
 // Source:    docs/exact-step.md
 #include <limits>
 #include <vector>
@@ -20,7 +20,10 @@ class Reference final : public kmeans::Variant<float> {
  public:
   void setup(const kmeans::Problem<float>& problem) override {
     problem_ = problem;
-    const int s = kmeans::exact::sum_exponent(problem.shape.n, problem.max_abs);
+    const auto& counted = problem.counted;
+    const int s = counted.weights != nullptr
+                      ? kmeans::exact::sum_exponent(counted.scale_n, counted.max_abs)
+                      : kmeans::exact::sum_exponent(problem.shape.n, problem.max_abs);
     scale_ = kmeans::exact::power_of_two(s);
     inverse_scale_ = kmeans::exact::power_of_two(-s);
     labels_.resize(problem.shape.n);
@@ -62,19 +65,22 @@ class Reference final : public kmeans::Variant<float> {
   void update() {
     const auto timed = stage("update");
     const auto [n, d, k, precision] = problem_.shape;
-    std::vector<std::int64_t> sums(k * d, 0);
+    std::vector<__int128> sums(k * d, 0);  // without weights, 64 bits hold them
     std::vector<std::int64_t> counts(k, 0);
     for (std::int64_t i = 0; i < n; ++i) {
       const std::int64_t j = labels_[i];
-      counts[j] += 1;
+      const std::int64_t weight = problem_.counted.weight(i);
+      counts[j] += weight;
       for (std::int64_t t = 0; t < d; ++t) {
-        sums[j * d + t] += kmeans::exact::to_fixed_point(problem_.points[i * d + t], scale_);
+        const float coordinate = problem_.points[i * d + t];
+        sums[j * d + t] += __int128{weight} * kmeans::exact::to_fixed_point(coordinate, scale_);
       }
     }
     for (std::int64_t j = 0; j < k; ++j) {
       if (counts[j] == 0) continue;  // an empty cluster keeps its centroid
       for (std::int64_t t = 0; t < d; ++t) {
-        centroids_[j * d + t] = kmeans::exact::mean_of(sums[j * d + t], counts[j], inverse_scale_);
+        const auto sum = static_cast<double>(sums[j * d + t]);
+        centroids_[j * d + t] = kmeans::exact::mean_of(sum, counts[j], inverse_scale_);
       }
     }
   }
@@ -91,7 +97,8 @@ class Reference final : public kmeans::Variant<float> {
 KMEANS_VARIANT(
     Reference, .name = "reference",
     .summary = "the exact Lloyd step, slow and obvious; defines every right answer", .exact = true,
-    .engine = true, .memory_bytes = [](const Sizes& s) { return 4 * s.n + 12.0 * s.k * s.d; },
+    .engine = true, .weights = true,
+    .memory_bytes = [](const Sizes& s) { return 4 * s.n + 20.0 * s.k * s.d; },
     .traffic =
         [](const Sizes& s) {
           return Traffic{.read_bytes = 4 * s.n * s.d * (1.0 + s.k) + 4 * s.n * s.k * s.d,

@@ -108,7 +108,7 @@ class BoundsTeam : public Team<float, OwnMember> {
     if (label == labels_[i]) return;
     if (!labels_only_) sums_.move(thread, given(i), labels_[i], label);
     labels_[i] = label;
-    team_[thread].value.changed += 1;
+    team_[thread].value.changed += problem_.counted.counts(i) ? 1 : 0;
   }
 
   /// New means of a thread's clusters, or the centroids (k x d) in their place, and how far they moved.

@@ -6,7 +6,8 @@
 // again: from the second iteration on only points with a new label are touched.
 //
 // float32 points are summed as the exact Lloyd step says (docs/exact-step.md). float64 points have
-// digits beyond that: what the first integer leaves over goes, scaled again, into a second one.
+// digits beyond that: what the first integer leaves over goes, scaled again, into a second one. Weighted
+// float32 points take as many bits again as their weights have: their sums are of 128.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +29,9 @@
 
 namespace kmeans::openmp {
 
+/// Of weighted points, in the memory of two 64-bit integers.
+using WideSum [[gnu::may_alias]] = __int128;
+
 template <class T>
 class FixedPointSums {
  public:
@@ -35,15 +39,19 @@ class FixedPointSums {
   FixedPointSums(const Problem<T>& problem, int threads)
       : d_(problem.shape.d),
         k_(problem.shape.k),
+        points_(problem.points),
+        weights_(kLimbs == 1 ? problem.counted.weights : nullptr),
         stride_(round_up(problem.shape.d, 8)),
-        row_(kLimbs * stride_),
+        row_((weights_ != nullptr ? 2 : kLimbs) * stride_),
         size_(round_up(k_ * row_ + k_, 16) + 16),
         threads_(threads),
         sums_(size_ * (threads + 1)),
         shared_(problem, kLimbs * d_ + 1) {
     int s = 0;
     if constexpr (kLimbs == 1) {
-      s = exact::sum_exponent(problem.whole_n(), problem.max_abs);
+      s = weights_ != nullptr
+              ? exact::sum_exponent(problem.counted.scale_n, problem.counted.max_abs)
+              : exact::sum_exponent(problem.whole_n(), problem.max_abs);
     } else {
       // n * max_abs * 2^s <= 2^62 by powers of two; clamped to what a double can hold.
       const int n_width = std::ilogb(static_cast<double>(problem.whole_n())) + 1;
@@ -74,8 +82,10 @@ class FixedPointSums {
     return {sums_.data() + threads_ * size_, static_cast<std::size_t>(size_)};
   }
 
-  /// Called by `thread`: a point (d coordinates) left cluster `from` (-1: none) for cluster `to`.
+  /// Called by `thread`: a point (d coordinates; of weighted ones in its place among the problem's) left cluster
+  /// `from` (-1: none) for cluster `to`.
   void move(int thread, const T* point, std::int64_t from, std::int64_t to) {
+    if (weights_ != nullptr) return move_weighted(thread, point, from, to);
     std::int64_t* sums = part(thread);
     std::int64_t* counts = sums + k_ * row_;
     counts[to] += 1;
@@ -136,6 +146,25 @@ class FixedPointSums {
 
   std::int64_t* part(int thread) { return sums_.data() + thread * size_; }
 
+  WideSum* wide(int thread, std::int64_t j) {
+    return reinterpret_cast<WideSum*>(part(thread) + j * row_);
+  }
+
+  void move_weighted(int thread, const T* point, std::int64_t from, std::int64_t to) {
+    if constexpr (kLimbs == 1) {
+      const std::int64_t weight = weights_[(point - points_) / d_];
+      if (weight == 0) return;
+      std::int64_t* counts = part(thread) + k_ * row_;
+      counts[to] += weight;
+      if (from >= 0) counts[from] -= weight;
+      for (std::int64_t t = 0; t < d_; ++t) {
+        const WideSum term = WideSum{exact::to_fixed_point(point[t], scale_)} * weight;
+        wide(thread, to)[t] += term;
+        if (from >= 0) wide(thread, from)[t] -= term;
+      }
+    }
+  }
+
   /// What the threads have collected for cluster j goes into the totals. Returns the count.
   std::int64_t gather(std::int64_t j) {
     std::int64_t* sum = part(threads_) + j * row_;
@@ -145,6 +174,11 @@ class FixedPointSums {
       std::int64_t& count_delta = part(thread)[k_ * row_ + j];
       count += count_delta;
       count_delta = 0;
+      if (weights_ != nullptr) {
+        for (std::int64_t t = 0; t < d_; ++t) wide(threads_, j)[t] += wide(thread, j)[t];
+        std::fill_n(delta, row_, std::int64_t{0});
+        continue;
+      }
       for (std::int64_t t = 0; t < row_; ++t) {
         sum[t] += delta[t];
         delta[t] = 0;
@@ -158,6 +192,11 @@ class FixedPointSums {
                   T* centroid) const {
     for (std::int64_t t = 0; t < d_; ++t) {
       if constexpr (kLimbs == 1) {
+        if (weights_ != nullptr) {
+          const auto total = static_cast<double>(reinterpret_cast<const WideSum*>(sum)[t]);
+          centroid[t] = exact::mean_of(total, count, inverse_scale_);
+          continue;
+        }
         centroid[t] = exact::mean_of(sum[t], count, inverse_scale_);
       } else {
         const double total =
@@ -222,9 +261,11 @@ class FixedPointSums {
 
   std::int64_t d_ = 0;
   std::int64_t k_ = 0;
-  std::int64_t stride_ = 0;  // d, padded to whole registers
-  std::int64_t row_ = 0;     // a cluster's sums: limbs x stride
-  std::int64_t size_ = 0;    // a thread's part: k x row sums, k counts, padding
+  const T* points_ = nullptr;              // n x d, to tell whose weight is meant
+  const std::int64_t* weights_ = nullptr;  // n, or null
+  std::int64_t stride_ = 0;                // d, padded to whole registers
+  std::int64_t row_ = 0;                   // a cluster's sums: limbs x stride
+  std::int64_t size_ = 0;                  // a thread's part: k x row sums, k counts, padding
   int threads_ = 1;
   double scale_ = 1;
   double inverse_scale_ = 1;

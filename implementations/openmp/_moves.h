@@ -59,7 +59,7 @@ void put_labels(const Problem<T>& problem, const std::int32_t* found, std::int64
 }
 
 /// Takes over the labels of `points` points from `first` on, of a tile or block whose array is whole
-/// registers of 16, and queues every point whose label changed. Returns how many there were.
+/// registers of 16, and queues every point whose label changed. Returns how many there were that count.
 template <class T, class Moves>
 std::int64_t take_labels(const Problem<T>& problem, const std::int32_t* found, std::int64_t first,
                          int points, std::int32_t* labels, Moves& moves) {
@@ -71,6 +71,11 @@ std::int64_t take_labels(const Problem<T>& problem, const std::int32_t* found, s
     const std::int32_t* new_labels = found + begin;
     std::uint32_t changed = different_labels(new_labels, old_labels, std::min(16, valid - begin));
     count += std::popcount(changed);
+    if (problem.counted.weights != nullptr) {
+      for (std::uint32_t left = changed; left != 0; left &= left - 1) {
+        if (!problem.counted.counts(first + begin + std::countr_zero(left))) --count;
+      }
+    }
     for (; changed != 0; changed &= changed - 1) {
       const int p = std::countr_zero(changed);
       moves.push(problem.points + (first + begin + p) * d, d, old_labels[p], new_labels[p]);

@@ -50,8 +50,10 @@ struct Families {
   std::string bounded{};
   std::string int8{};  // instructions; empty where bytes were not in question
 
-  static Families of(const Shape& shape, int threads) {
-    const bool tree_takes = kmeans::registered_variant("openmp_tree").traits.supports(shape).ok;
+  static Families of(const Shape& shape, int threads, bool weighted = false) {
+    // Its nodes have sums without weights.
+    const bool tree_takes =
+        !weighted && kmeans::registered_variant("openmp_tree").traits.supports(shape).ok;
     if (tree_takes && surely_tree(shape)) return {.tree = "openmp_tree"};
     Families families{.int8 = int8_instructions(shape.d)};
     families.brute = brute_family(shape, families.int8);
@@ -93,8 +95,10 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
   void setup(const Problem<float>& problem) override {
     problem_ = problem;
     const Shape& shape = problem.shape;
+    const bool weighted = problem.counted.weights != nullptr;
     // A rank without points has none to choose by.
-    names_ = shape.n > 0 ? Families::of(shape, problem.threads) : Families{.brute = "openmp_exact"};
+    names_ = shape.n > 0 ? Families::of(shape, problem.threads, weighted)
+                         : Families{.brute = "openmp_exact"};
     brute_cost_ = FamilyCosts(shape).brute(names_.int8);
     if (!names_.tree.empty() && !names_.brute.empty()) choose_by_neighbourhoods();
     const std::string name = names_.tree.empty() ? names_.brute : names_.tree;
@@ -221,6 +225,7 @@ class OpenmpBest final : public kmeans::Variant<float>, public Stops<float> {
     part.threads = threads;
     part.points_file.clear();
     part.shard = {};  // a sample of this rank's own
+    part.counted = {};
     return part;
   }
 
@@ -381,7 +386,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step by the family of exact variants that suits the shape, changed on the "
         "way where a sample shows that bounds would save more",
-    .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
+    .sums = Sums::wide,
     .setup_note = "sets up the family that begins; the next one is set up on the way",
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);
