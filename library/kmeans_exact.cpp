@@ -20,6 +20,7 @@
 #include "harness/exact_step.h"
 #include "harness/support/mean_variance.h"
 #include "harness/support/parallel.h"
+#include "harness/support/whole_weights.h"
 #include "harness/verify/resolution.h"
 #include "library/engine.h"
 #include "library/gpu_engine.h"
@@ -175,6 +176,15 @@ void check_weights(const std::int64_t* weights, std::int64_t n) {
   require(total > 0, "all weights are 0, so no point can be chosen");
 }
 
+/// The same of any numbers.
+kmeans::WholeWeights checked_weights(const double* weights, std::int64_t n) {
+  try {
+    return kmeans::whole_weights(weights, n);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument("kmeans_exact: " + std::string(error.what()));
+  }
+}
+
 /// Iterations to make at once, some tenths of a second: so often a caller can end the call. By the shape and
 /// not by the clock: the engine's choices depend on how many iterations it is asked for.
 std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
@@ -261,7 +271,40 @@ struct Points::Impl {
     problem.points = points;
     problem.threads = device == Device::cpu ? worth_a_team(problem.shape, threads) : threads;
     problem.max_abs = max_abs;
+    if (weighted()) problem.counted = summed.counted;
     return problem;
+  }
+
+  [[nodiscard]] bool weighted() const { return summed.counted.weights != nullptr; }
+
+  /// From now on points are summed with these weights, or without any.
+  void weigh(const double* weights) {
+    if (weights == nullptr) {
+      if (weighted()) set_weights({}, {});
+      return;
+    }
+    if (weighted() && std::equal(weights, weights + n, given_weights.begin())) return;
+    auto whole = checked_weights(weights, n);
+    const bool none =
+        whole.scale_n == n && std::all_of(whole.of_points.begin(), whole.of_points.end(),
+                                          [](std::int64_t one) { return one == 1; });
+    if (none) return weigh(nullptr);
+    if (device == Device::gpu) {
+      throw std::runtime_error("kmeans_exact: no GPU can be used: it takes no weights");
+    }
+    set_weights({weights, weights + n}, std::move(whole));
+  }
+
+  void set_weights(std::vector<double> given, kmeans::WholeWeights whole) {
+    k = 0;  // the engine is to be set up again
+    given_weights = std::move(given);
+    whole_weights = std::move(whole);
+    summed = {};
+    if (given_weights.empty()) return;
+    const std::int64_t* const weights = whole_weights.of_points.data();
+    summed.counted = {.weights = weights,
+                      .scale_n = whole_weights.scale_n,
+                      .max_abs = kmeans::largest_weighted_abs(points, n, d, weights)};
   }
 
   /// Set up for this k and for so many iterations, unless it is already.
@@ -269,7 +312,8 @@ struct Points::Impl {
     const bool same_k = k == problem.shape.k;
     if (same_k && (iterations <= expected || kept.stops == nullptr)) return;
     expected = std::max(iterations, expected);
-    KeptEngine made = make_engine(problem.shape, expected, problem.threads, device);
+    KeptEngine made =
+        make_engine(problem.shape, expected, problem.threads, weighted() ? Device::cpu : device);
     // Of the same kind, it keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);
@@ -364,8 +408,10 @@ struct Points::Impl {
     }
   }
 
-  double inertia(std::int64_t clusters, const float* centroids, const std::int32_t* labels) const {
+  double inertia(std::int64_t clusters, const float* centroids, const std::int32_t* labels,
+                 const double* weights) const {
     check_sizes(n, d, clusters);
+    if (weights != nullptr) checked_weights(weights, n);
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
     std::vector<double> parts(kmeans::block_count(n));
@@ -379,7 +425,9 @@ struct Points::Impl {
               require(false, "label " + std::to_string(i) + " is " + std::to_string(label) +
                                  "; it must be from 0 to " + std::to_string(clusters - 1));
             }
-            sum += kmeans::exact::squared_distance(points + i * d, centroids + label * d, d);
+            const double square =
+                kmeans::exact::squared_distance(points + i * d, centroids + label * d, d);
+            sum += weights != nullptr ? weights[i] * square : square;
           }
           parts[block] = sum;
         });
@@ -389,16 +437,20 @@ struct Points::Impl {
   }
 
   double variance() {
-    if (!mean_variance) {
-      mean_variance = kmeans::mean_variance(points, n, d, worth_a_thread(n * d, threads));
+    if (!summed.mean_variance) {
+      summed.mean_variance = kmeans::mean_variance(points, n, d, worth_a_thread(n * d, threads),
+                                                   summed.counted.weights);
     }
-    return *mean_variance;
+    return *summed.mean_variance;
   }
 
   /// Why the exact step cannot sum them; empty: it can.
   const std::string& lost() {
-    if (!lost_by_sums) lost_by_sums = kmeans::lost_by_fixed_point_at(points, n, d, max_abs);
-    return *lost_by_sums;
+    if (!summed.lost) {
+      summed.lost = weighted() ? kmeans::lost_by_fixed_point_at(points, n, d, summed.counted)
+                               : kmeans::lost_by_fixed_point_at(points, n, d, max_abs);
+    }
+    return *summed.lost;
   }
 
   /// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
@@ -426,8 +478,14 @@ struct Points::Impl {
   int threads = 1;
   Device device;
   float max_abs = 0;
-  std::optional<double> mean_variance{};
-  std::optional<std::string> lost_by_sums{};
+  std::vector<double> given_weights{};  // n, or none
+  kmeans::WholeWeights whole_weights{};
+  struct Summed {
+    kmeans::CountedPoints<float> counted{};
+    std::optional<double> mean_variance{};
+    std::optional<std::string> lost{};
+  };
+  Summed summed{};  // what depends on the weights
   KeptEngine kept{};
   std::int64_t k = 0;         // that it is set up for
   std::int64_t expected = 0;  // iterations, the most so far
@@ -447,6 +505,7 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   check_sizes(impl_->n, impl_->d, k);
   check_clusters(k, impl_->n);
   check_options(options);
+  impl_->weigh(options.weights);
   const auto problem = impl_->problem_of(k);
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
@@ -512,8 +571,9 @@ void Points::distances(std::int64_t k, const float* centroids, float* distances)
   impl_->distances(k, centroids, distances);
 }
 
-double Points::inertia(std::int64_t k, const float* centroids, const std::int32_t* labels) const {
-  return impl_->inertia(k, centroids, labels);
+double Points::inertia(std::int64_t k, const float* centroids, const std::int32_t* labels,
+                       const double* weights) const {
+  return impl_->inertia(k, centroids, labels, weights);
 }
 
 void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
@@ -586,9 +646,16 @@ void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t
 }
 
 double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-               const float* centroids, const std::int32_t* labels, int threads) {
+               const float* centroids, const std::int32_t* labels, const double* weights,
+               int threads) {
   check_sizes(n, d, k);
-  return Points(points, n, d, threads).inertia(k, centroids, labels);
+  return Points(points, n, d, threads).inertia(k, centroids, labels, weights);
+}
+
+void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole) {
+  require(n >= 1, "n is " + std::to_string(n) + "; at least one weight is needed");
+  const auto found = checked_weights(weights, n);
+  std::copy(found.of_points.begin(), found.of_points.end(), whole);
 }
 
 void seed_plus_plus(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,

@@ -47,6 +47,10 @@ struct Options {
   /// centroids move have to add up to at most (docs/exact-step.md). At least 0.
   double tolerance = 1e-4;
   LabelsOf labels_of = LabelsOf::starting;
+  /// n numbers of at least 0, finite, not all 0, or null: every point counts once. Integers that add up to at most
+  /// 2^32 give the bits of so many equal points; docs/exact-step.md has what others give. On the CPU alone:
+  /// std::runtime_error with Device::gpu.
+  const double* weights = nullptr;
   /// Called between iterations, several of which are made at once where they are short, on the calling
   /// thread. What it throws ends the call, and nothing is written.
   std::function<void()> between{};
@@ -70,8 +74,8 @@ class Points {
   void nearest(std::int64_t k, const float* centroids, std::int32_t* labels);
   void distances(std::int64_t k, const float* centroids, double* distances) const;
   void distances(std::int64_t k, const float* centroids, float* distances) const;
-  [[nodiscard]] double inertia(std::int64_t k, const float* centroids,
-                               const std::int32_t* labels) const;
+  [[nodiscard]] double inertia(std::int64_t k, const float* centroids, const std::int32_t* labels,
+                               const double* weights = nullptr) const;
   void seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids,
                       const std::int64_t* weights = nullptr,
                       const std::function<void()>& between = {});
@@ -129,9 +133,14 @@ void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t
                const float* centroids, float* distances, int threads = 0);
 
 /// The sum over n points of the exact step's squared distances from the centroids that they are labelled with
-/// (0 to k - 1): in float64, row by row in blocks of 4096, then block by block. On the CPU. Throws as lloyd() does.
+/// (0 to k - 1), each times its weight where there are any: in float64, row by row in blocks of 4096, then block by
+/// block. On the CPU. Throws as lloyd() does.
 double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
-               const float* centroids, const std::int32_t* labels, int threads = 0);
+               const float* centroids, const std::int32_t* labels, const double* weights = nullptr,
+               int threads = 0);
+
+/// What weights as of Options come to for the seeding functions: writes n integers that add up to at most 2^53.
+void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole);
 
 /// Why lloyd() can use no GPU here; empty: it can. The first call looks for a GPU, and for the part of
 /// the library that knows GPUs (docs/library.md).

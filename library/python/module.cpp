@@ -18,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "kmeans_exact.h"
 
@@ -27,7 +28,7 @@ namespace {
 
 using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Labels = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Weights = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Weights = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 /// An array that owns its memory.
 template <class T, class... Shape>
@@ -84,7 +85,7 @@ class Points {
   }
 
   nb::tuple lloyd(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
-                  int labels_of) {
+                  int labels_of, const std::optional<Weights>& weights) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
     std::unique_ptr<float[]> centroids(new float[init.size()]);
@@ -95,6 +96,7 @@ class Points {
     options.stop = static_cast<kmeans_exact::Stop>(stop);
     options.tolerance = tolerance;
     options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+    options.weights = weights ? weights->data() : nullptr;
     options.between = look_for_signals;
     kmeans_exact::Result result;
     {
@@ -131,22 +133,28 @@ class Points {
     return owned(std::move(distances), n(), k);
   }
 
-  double inertia(const Matrix& centroids, const Labels& labels) {
+  double inertia(const Matrix& centroids, const Labels& labels,
+                 const std::optional<Weights>& weights) {
     require_same_columns(centroids);
     const nb::gil_scoped_release released;
     return points_->inertia(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
-                            labels.data());
+                            labels.data(), weights ? weights->data() : nullptr);
   }
 
   /// By one of the two functions of this form.
   template <auto seed_by>
   nb::ndarray<nb::numpy, float> seeds(std::int64_t k, std::uint64_t seed,
                                       const std::optional<Weights>& weights) {
+    std::vector<std::int64_t> whole;
+    if (weights) {
+      whole.resize(weights->shape(0));
+      kmeans_exact::whole_weights(weights->data(), n(), whole.data());
+    }
     std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * rows_.shape(1)]);
     {
       const nb::gil_scoped_release released;
       const OneAtATime::Turn turn(one_at_a_time_);
-      ((*points_).*seed_by)(k, seed, centroids.get(), weights ? weights->data() : nullptr,
+      ((*points_).*seed_by)(k, seed, centroids.get(), weights ? whole.data() : nullptr,
                             look_for_signals);
     }
     return owned(std::move(centroids), k, d());
@@ -193,11 +201,12 @@ NB_MODULE(_engine, module) {
     return nb::capsule(new Points(rows, threads, device),
                        [](void* points) noexcept { delete static_cast<Points*>(points); });
   });
-  module.def("lloyd", call<&Points::lloyd>);
+  module.def("lloyd", call<&Points::lloyd>, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+             nb::arg(), nb::arg().none());
   module.def("nearest", call<&Points::nearest>);
   module.def("distances_float64", call<&Points::distances<double>>);
   module.def("distances_float32", call<&Points::distances<float>>);
-  module.def("inertia", call<&Points::inertia>);
+  module.def("inertia", call<&Points::inertia>, nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("seed_plus_plus", call<&Points::seeds<&kmeans_exact::Points::seed_plus_plus>>,
              nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("seed_ward", call<&Points::seeds<&kmeans_exact::Points::seed_ward>>, nb::arg(),

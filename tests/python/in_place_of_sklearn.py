@@ -12,7 +12,6 @@ import os
 
 import kmeans_exact
 import sklearn.cluster
-from sklearn.cluster import _kmeans
 
 _made = False
 
@@ -25,7 +24,6 @@ def _note(cls, *_given, **_named):
 
 kmeans_exact.KMeans.__new__ = _note
 sklearn.cluster.KMeans = kmeans_exact.KMeans
-_kmeans.KMeans = kmeans_exact.KMeans  # for k_means(), which makes one
 
 
 def pytest_runtest_logreport(report) -> None:

@@ -30,11 +30,6 @@ EXCEPTIONS = [
         r"Mismatched elements: 2 / 300",
         "float64 rows are rounded to float32, and a few distances with them by more than 1e-7",
     ),
-    (
-        r"weight|^test_kmeans_results\[|^test_(dense_sparse|k_means_function|kmeans_empty_cluster_relocated)",
-        r"sample_weight",
-        "weights",
-    ),
 ]
 
 

@@ -78,13 +78,18 @@ class Points:
         stop: str | None = "labels",
         tol: float | None = None,
         labels_of: str = "starting",
+        weights: object = None,
     ) -> LloydResult:
         """As the function `lloyd`."""
-        return self._lloyd(init, _checks.run(iterations, stop, tol, labels_of))[0]
+        how = _checks.run(iterations, stop, tol, labels_of)
+        return self._lloyd(init, how, self._weights(weights))[0]
 
-    def _lloyd(self, init: object, how: tuple) -> tuple[LloydResult, bool]:
+    def _lloyd(
+        self, init: object, how: tuple, weights: np.ndarray | None
+    ) -> tuple[LloydResult, bool]:
         """And whether the last iteration changed no label."""
-        *answer, settled, near = _engine.lloyd(self._points, self._centroids("init", init), *how)
+        centroids = self._centroids("init", init)
+        *answer, settled, near = _engine.lloyd(self._points, centroids, *how, weights)
         return LloydResult(*answer, converged=settled or near), settled
 
     def nearest(self, centroids: object) -> np.ndarray:
@@ -98,14 +103,14 @@ class Points:
         )
         return by(self._points, self._centroids("centroids", centroids))
 
-    def inertia(self, centroids: object, labels: object = None) -> float:
+    def inertia(self, centroids: object, labels: object = None, *, weights: object = None) -> float:
         """As the function `inertia`."""
         rows = self._centroids("centroids", centroids)
         if labels is None:
-            return _engine.inertia(self._points, rows, _engine.nearest(self._points, rows))
-        return _engine.inertia(
-            self._points, rows, _checks.labels("labels", labels, len(self._rows))
-        )
+            whose = _engine.nearest(self._points, rows)
+        else:
+            whose = _checks.labels("labels", labels, len(self._rows))
+        return _engine.inertia(self._points, rows, whose, self._weights(weights))
 
     def ward_start(self, k: int, seed: int = 0, *, weights: object = None) -> np.ndarray:
         """As the function `ward_start`."""
@@ -125,13 +130,12 @@ class Points:
         _checks.same_columns(name, centroids, "x", self._rows)
         return centroids
 
+    def _weights(self, given: object) -> np.ndarray | None:
+        return _checks.weights("weights", given, len(self._rows))
+
     def _seeding(self, k: int, seed: int, weights: object) -> tuple:
-        n = len(self._rows)
-        return (
-            _checks.clusters("k", k, n),
-            _checks.seed("seed", seed),
-            _checks.weights("weights", weights, n),
-        )
+        clusters = _checks.clusters("k", k, len(self._rows))
+        return clusters, _checks.seed("seed", seed), self._weights(weights)
 
 
 def lloyd(
@@ -142,6 +146,7 @@ def lloyd(
     stop: str | None = "labels",
     tol: float | None = None,
     labels_of: str = "starting",
+    weights: object = None,
     threads: int = 0,
     device: str = "cpu",
 ) -> LloydResult:
@@ -150,18 +155,24 @@ def lloyd(
     ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes; with
     ``tol``, as scikit-learn's, also once the squares by which the centroids move add up to no more
     than this share of the mean variance of the columns. ``labels_of`` "returned" gives labels of
-    the centroids that are returned, as `nearest` does. Both arrays are used as float32 (bool as 0
-    and 1), without a copy where they are that; a RoundingWarning says where that loses what rows
-    differ in. ``threads`` 0 means all. ``device`` is "cpu", "gpu", or "any": the GPU where there is
-    one that takes the problem. Raises ValueError for NaN, infinity, and points that the exact step
-    refuses, TypeError for what is no dense table of real numbers, RuntimeError with the reason
-    where "gpu" cannot be had, and MemoryError with what was needed.
+    the centroids that are returned, as `nearest` does. ``weights``, n numbers of at least 0, count
+    a row so many times: integers give the bits of repeated rows; on the CPU alone. Both arrays are
+    used as float32 (bool as 0 and 1), without a copy where they are that; a RoundingWarning says
+    where that loses what rows differ in. ``threads`` 0 means all. ``device`` is "cpu", "gpu", or
+    "any": the GPU where there is one that takes the problem. Raises ValueError for NaN, infinity,
+    and points that the exact step refuses, TypeError for what is no dense table of real numbers,
+    RuntimeError with the reason where "gpu" cannot be had, and MemoryError with what was needed.
     """
     points, centroids = _checks.rows("x", x), _checks.first_centroids("init", init)
     _checks.same_columns("init", centroids, "x", points)
     _checks.run(iterations, stop, tol, labels_of)
     return Points(points, threads=threads, device=device).lloyd(
-        centroids, iterations=iterations, stop=stop, tol=tol, labels_of=labels_of
+        centroids,
+        iterations=iterations,
+        stop=stop,
+        tol=tol,
+        labels_of=labels_of,
+        weights=weights,
     )
 
 
@@ -191,17 +202,23 @@ def distances(
 
 
 def inertia(
-    x: object, centroids: object, labels: object = None, *, threads: int = 0, device: str = "cpu"
+    x: object,
+    centroids: object,
+    labels: object = None,
+    *,
+    weights: object = None,
+    threads: int = 0,
+    device: str = "cpu",
 ) -> float:
     """The sum of the squared distances of the rows of x from the centroids of their labels.
 
-    Without ``labels``, n integers, from the nearest ones. In float64, added up in an order that
-    does not depend on ``threads``.
+    Without ``labels``, n integers, from the nearest ones; with ``weights`` each times its weight.
+    In float64, added up in an order that does not depend on ``threads``.
     """
     points = _checks.rows("x", x)
     given = _checks.first_centroids("centroids", centroids)
     _checks.same_columns("centroids", given, "x", points)
-    return Points(points, threads=threads, device=device).inertia(given, labels)
+    return Points(points, threads=threads, device=device).inertia(given, labels, weights=weights)
 
 
 def ward_start(
@@ -210,7 +227,7 @@ def ward_start(
     """k x d first centroids that leave little to do, the default start of `KMeans`.
 
     k-means++ chooses some times k seeds; Ward's method merges their cells to k, whose means these
-    are. The same on every machine: the suite's ``ward:SEED``. ``weights``, n integers of at least
+    are. The same on every machine: the suite's ``ward:SEED``. ``weights``, n numbers of at least
     0, count a row so many times. Raises as `lloyd` does.
     """
     return Points(x, threads=threads).ward_start(k, seed, weights=weights)

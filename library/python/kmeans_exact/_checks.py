@@ -249,18 +249,17 @@ def seed(name: str, given: object) -> int:
 
 
 def weights(name: str, given: object, n: int) -> np.ndarray | None:
-    """One integer a row, or None; what they add up to is left to the engine."""
+    """One number a row, as float64, or None; whether any is negative is left to the engine."""
     if given is None:
         return None
+    _refuse_kind(name, given)
     array = _array(name, given)
-    if array.shape != (n,) or array.dtype.kind not in "iu":
+    if array.shape != (n,) or array.dtype.kind not in "iufb":
         raise ValueError(
             f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must "
-            f"be {n} integers, one for each row"
+            f"be {n} numbers, one for each row"
         )
-    if array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"kmeans_exact: {name} has {array.max()}; their sum is at most 2**53")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    return np.ascontiguousarray(array, dtype=np.float64)
 
 
 def clusters(name: str, given: object, n: int) -> int:

@@ -17,7 +17,7 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from . import LloydResult, Points, _checks
 
@@ -69,7 +69,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     labels_ : array of shape (n_samples,), int32
         Those of ``cluster_centers_``.
     inertia_ : float
-        Sum of the squared distances of the rows from their centroids.
+        Sum of the squared distances of the rows from their centroids, times weights.
     n_iter_ : int
         Iterations that the kept run made.
     n_features_in_ : int
@@ -118,18 +118,23 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.n_threads = n_threads
         self.device = device
 
-    def fit(self, X: Any, y: object = None) -> KMeans:
-        """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored."""
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> KMeans:
+        """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored.
+
+        ``sample_weight``, array-like of shape (n_samples,), counts a row so many times, also in
+        the choice of the first centroids; integers give the bits of repeated rows.
+        """
         X, dtype = self._rows(X, reset=True)
         k = self._check_parameters(len(X))
         how = _checks.run(self.max_iter, "labels", self.tol, "returned", name="max_iter")
         points = self._points(X)
+        weights = _weights(sample_weight, X)
         best = None
-        for centroids in self._starts(X, points, k):
+        for centroids in self._starts(X, points, k, weights):
             if self.verbose:
                 print("Initialization complete")
-            run, settled = points._lloyd(centroids, how)
-            inertia = points.inertia(run.centroids, run.labels)
+            run, settled = points._lloyd(centroids, how, weights)
+            inertia = points.inertia(run.centroids, run.labels, weights=weights)
             if self.verbose:
                 self._tell(run, settled, inertia)
             if best is None or inertia < best[0]:
@@ -148,6 +153,14 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             )
         return self
 
+    def fit_predict(self, X: Any, y: object = None, sample_weight: Any = None) -> np.ndarray:
+        """The labels of `fit`."""
+        return self.fit(X, sample_weight=sample_weight).labels_
+
+    def fit_transform(self, X: Any, y: object = None, sample_weight: Any = None) -> np.ndarray:
+        """As `fit`, then `transform` of the same rows."""
+        return self.fit(X, sample_weight=sample_weight).transform(X)
+
     def predict(self, X: Any) -> np.ndarray:
         """The nearest centroid of each row, (n_samples,) int32: the lowest index on a tie."""
         check_is_fitted(self)
@@ -164,11 +177,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         X, dtype = self._rows(X)
         return self._points(X).distances(self._centroids(), dtype=dtype)
 
-    def score(self, X: Any, y: object = None) -> float:
+    def score(self, X: Any, y: object = None, sample_weight: Any = None) -> float:
         """The inertia of X, negated: the higher, the better."""
         check_is_fitted(self)
         X, _ = self._rows(X)
-        return -self._points(X).inertia(self._centroids())
+        weights = _weights(sample_weight, X)
+        return -self._points(X).inertia(self._centroids(), weights=weights)
 
     @property
     def _n_features_out(self) -> int:
@@ -213,7 +227,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             _checks.whole("verbose", self.verbose, 0)
         return k
 
-    def _starts(self, X: np.ndarray, points: Points, k: int) -> Iterator[np.ndarray]:
+    def _starts(
+        self, X: np.ndarray, points: Points, k: int, weights: np.ndarray | None
+    ) -> Iterator[np.ndarray]:
         """The first centroids of each run."""
         if callable(self.init):
             make = self._called(X, k)
@@ -222,7 +238,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return
         elif isinstance(self.init, str) and self.init == "random":
             random = self._random()
-            shares = np.ones(len(X), dtype=X.dtype) / X.dtype.type(len(X))
+            shares = np.ones(len(X)) if weights is None else weights
+            shares = shares / shares.sum()
 
             def make(run: int) -> np.ndarray:
                 return X[random.choice(len(X), size=k, replace=False, p=shares)]
@@ -232,7 +249,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             seeding = _SEEDINGS[self.init]
 
             def make(run: int) -> np.ndarray:
-                return seeding(points, k, seed(run))
+                return seeding(points, k, seed(run), weights=weights)
 
         else:
             raise ValueError(
@@ -297,6 +314,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             print(f"Converged at iteration {last}: strict convergence.")
         elif run.converged:
             print(f"Converged at iteration {last}: center shift is within tolerance {self.tol}.")
+
+
+def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    return _check_sample_weight(sample_weight, X, dtype=np.float64)
 
 
 def _check_shape(init: np.ndarray, k: int, d: int) -> None:
