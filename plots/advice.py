@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from plots import work
+
 Array = NDArray[np.float64]
 
 # As in harness/record/advice.cpp, where they are explained.
@@ -39,9 +41,7 @@ class Observation:
 
 
 def _terms(shapes: Array, scalar_bytes: int) -> Array:
-    n, d, k = shapes.T
-    moved = scalar_bytes * n * d + 4 * n + 2 * scalar_bytes * k * d
-    return np.stack([2 * n * k * d, moved, n * k, n, np.ones_like(n)], axis=1)
+    return np.stack([work.of(one, *shapes.T) for one in work.terms(scalar_bytes)], axis=1)
 
 
 def _fit(terms: Array, seconds: Array) -> Array:

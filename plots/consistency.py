@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Iterator
 from typing import Any
 
+from plots import work
 from plots.steady import headline_median, median_rank
 
 _TOLERANCE = 1e-6  # of numbers that are formed from one another
@@ -75,18 +76,17 @@ def _of_times(cell: dict[str, Any]) -> Iterator[str]:
                 yield f"{low} {a:g} is above {high} {b:g}"
     if cell.get("processes") not in (None, len(processes)):
         yield f"{cell['processes']} processes, but samples of {len(processes)}"
-    n, d, k = cell["n"], cell["d"], cell["k"]
     size = 8 if cell["precision"] == "f64" else 4
-    for name, stated, work in (
-        ("gflops", cell["gflops"], n * k * (3.0 * d + 2) + d * (n + k)),
-        ("gflops_2nkd", cell["gflops_2nkd"], 2.0 * n * k * d),
+    for name, stated, done in (
+        ("gflops", cell["gflops"], work.OPERATIONS),
+        ("gflops_2nkd", cell["gflops_2nkd"], work.MULTIPLY_ADDS),
         (
             "compulsory gbytes_per_second",
             cell["gbytes_per_second"]["compulsory"],
-            (n * d + 2.0 * k * d) * size + 4.0 * n,
+            work.compulsory(size),
         ),
     ):
-        rate = work / times["median"] / 1e9
+        rate = work.of(done, cell["n"], cell["d"], cell["k"]) / times["median"] / 1e9
         if stated is not None and _apart(stated, rate):
             yield f"{name} {stated:g}, but the median gives {rate:g}"
 

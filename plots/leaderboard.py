@@ -26,7 +26,7 @@ try:
 except ImportError:  # on a machine without network; all but the first screen is still drawn
     itables = vl_convert = None  # type: ignore[assignment]
 
-from plots import advice, words
+from plots import advice, words, work
 from plots.advice import FEWEST_SHAPES, Observation
 from plots.load import ROOT, Cell, Result
 from plots.metrics import (
@@ -48,6 +48,7 @@ from plots.select import UNSTEADY
 
 EXACT, CERTIFIED, APPROXIMATE = KINDS = ("exact", "certified", "approximate")
 LIBRARY = "certified, Python library"  # of the chart alone
+SIZES = (4, 8)  # bytes of a coordinate
 _BACKEND_NEEDS = {"blas": "OpenBLAS", "eigen": "Eigen", "mpi": "MPI", "cuda": "NVIDIA GPU"}
 
 
@@ -350,6 +351,8 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
             "longRun": advice.LONG_RUN,
             "nineOfTen": advice.NINE_OF_TEN,
             "far": advice.FAR,
+            "points": {size: work.points(size) for size in SIZES},
+            "terms": {size: work.terms(size) for size in SIZES},
         },
         "points": _points(problems, names),
     }

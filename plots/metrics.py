@@ -7,11 +7,11 @@ import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from plots import work
 from plots.load import Cell, Interval, Result, median_interval
 from plots.select import NothingToDraw
 
 SCALAR_BYTES = {"f64": 8}  # all other precisions read float32 points
-LABEL_BYTES = 4
 WHOLE_CALLS = (1, 20, 300)  # iterations of the calls that files hold
 # A value of fewer samples (of a trace: whole runs, of a stage: processes) decides no claim, since
 # nothing says how far from it the next one would lie.
@@ -24,14 +24,21 @@ def scalar_bytes(precision: str) -> int:
 
 def compulsory_bytes(cell: Cell) -> float:
     """Points read once, labels written once, centroids read and written once."""
-    size = scalar_bytes(cell.precision)
-    return float(size * cell.n * cell.d + LABEL_BYTES * cell.n + 2 * size * cell.k * cell.d)
+    return float(work.of(work.compulsory(scalar_bytes(cell.precision)), *cell.shape))
 
 
 def operations(cell: Cell) -> float:
     """The operation model of an iteration: nk(3d+2) + d(n+k)."""
-    n, d, k = cell.shape
-    return float(n * k * (3 * d + 2) + d * (n + k))
+    return float(work.of(work.OPERATIONS, *cell.shape))
+
+
+def multiply_adds(cell: Cell) -> float:
+    """An operation each: 2nkd."""
+    return float(work.of(work.MULTIPLY_ADDS, *cell.shape))
+
+
+def point_bytes(cell: Cell) -> int:
+    return int(work.of(work.points(scalar_bytes(cell.precision)), *cell.shape))
 
 
 def ceilings(result: Result) -> dict[str, Any]:
@@ -72,8 +79,7 @@ def read_ceiling(result: Result, cell: Cell) -> float | None:
     memory = limits.get("read_gbytes_per_second")
     cached = limits.get("read_gbytes_per_second_cache")
     cache_bytes = last_level_cache(result)
-    points = scalar_bytes(cell.precision) * cell.n * cell.d
-    if cached and cache_bytes and points <= cache_bytes:
+    if cached and cache_bytes and point_bytes(cell) <= cache_bytes:
         return cached
     return memory
 
@@ -95,8 +101,7 @@ def gpu_read_ceiling(result: Result, cell: Cell) -> float | None:
     limits = gpu_ceilings(result)
     l2_bytes = gpu_l2_bytes(result)
     in_l2 = limits.get("read_gbytes_per_second_l2")
-    points = scalar_bytes(cell.precision) * cell.n * cell.d / cell.gpus
-    if in_l2 and l2_bytes and points <= l2_bytes:
+    if in_l2 and l2_bytes and point_bytes(cell) / cell.gpus <= l2_bytes:
         return in_l2
     return limits.get("read_gbytes_per_second")
 
@@ -138,8 +143,7 @@ def gpu_limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
         bounds.append((compulsory_bytes(cell) / (cell.gpus * read * 1e9), "bandwidth"))
     rate = gpu_arithmetic_ceiling(result, cell.precision)
     if rate:
-        work = 2.0 * cell.n * cell.k * cell.d / cell.gpus
-        bounds.append((work / (rate * 1e9), "arithmetic"))
+        bounds.append((multiply_adds(cell) / cell.gpus / (rate * 1e9), "arithmetic"))
     barrier = limits.get("grid_barrier_seconds")
     if barrier:
         bounds.append((barrier, "a grid barrier"))
@@ -157,7 +161,7 @@ def limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
         bounds.append((compulsory_bytes(cell) / (read * 1e9), "bandwidth"))
     fma = fma_ceiling(result, cell.precision, cell.threads)
     if fma:
-        bounds.append((2.0 * cell.n * cell.k * cell.d / (fma * 1e9), "arithmetic"))
+        bounds.append((multiply_adds(cell) / (fma * 1e9), "arithmetic"))
     bounds += streamed_bounds(result, cell)
     return max(bounds) if bounds else None
 

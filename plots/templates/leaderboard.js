@@ -26,11 +26,11 @@ function size(text) {
 
 // The model of `kmeans-bench advise`, fitted by plots/advice.py: docs/advice.md explains it.
 const M = data.model;
-const bytesOf = (bytes, [n, d, k]) => bytes * n * d + 4 * n + 2 * bytes * k * d;
+// Of a sum of factor · n^a · d^b · k^c (plots/work.py).
+const valueOf = (work, [n, d, k]) => work.reduce((sum, [factor, a, b, c]) => sum + factor * n ** a * d ** b * k ** c, 0);
 function logSum(factors, bytes, shape) {
-  const [n, d, k] = shape;
-  const terms = [2 * n * k * d, bytesOf(bytes, shape), n * k, n, 1];
-  return Math.log(Math.max(terms.reduce((sum, term, i) => sum + term * factors[i], 0), 1e-12));
+  const sum = M.terms[bytes].reduce((all, term, i) => all + valueOf(term, shape) * factors[i], 0);
+  return Math.log(Math.max(sum, 1e-12));
 }
 // How alike deviations are at two problems: [shape, kind of data (0 is any), was the run long].
 function alike([one, kind, long], [other, otherKind, otherLong]) {
@@ -74,12 +74,12 @@ function factorOf(model, covariances) {
   const variance = known.reduce((left, one) => left - one * one, M.deviation ** 2);
   return Math.exp(M.nineOfTen * Math.sqrt(Math.max(variance, 0) + M.repeat ** 2));
 }
-function limit(model, [n, d, k]) {
+function limit(model, shape) {
   const [rate, memory, cache, cacheBytes, barrier] = model.limits;
-  const points = model.bytes * n * d;
-  const read = cache && cacheBytes && points <= cacheBytes ? cache : memory;
-  return [[(2 * n * k * d) / (rate * 1e9), "arithmetic"],
-    [bytesOf(model.bytes, [n, d, k]) / (read * 1e9), "bandwidth"], [barrier, "a grid barrier"]]
+  const read = cache && cacheBytes && valueOf(M.points[model.bytes], shape) <= cacheBytes ? cache : memory;
+  const [operations, bytes] = M.terms[model.bytes];
+  return [[valueOf(operations, shape) / (rate * 1e9), "arithmetic"],
+    [valueOf(bytes, shape) / (read * 1e9), "bandwidth"], [barrier, "a grid barrier"]]
     .filter(([value]) => value > 0 && value < Infinity).sort((a, b) => b[0] - a[0])[0];
 }
 // What `advise` would say; null where it is far from what is on file, or the d was never measured.

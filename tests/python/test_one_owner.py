@@ -36,6 +36,14 @@ OWNERS = {
     # The limit of a cell.
     r"def (gpu_)?limit_seconds": ["plots/metrics.py"],
     r"^std::optional<Limit> machine_limit\([^;]*?\) \{$": ["harness/record/limit.cpp"],
+    # What an iteration has to do: operations and bytes. Pages get them as numbers (plots/work.py).
+    r"\b3(\.0)? \* (\w+\.)?d \+ 2\b": [
+        "harness/record/measures.cpp",
+        "implementations/_stage_work.h",  # of labelling alone
+    ],
+    r"\bn \* (\w+\.)?d \+ 4(\.0)? \* (\w+\.)?n\b": [],
+    r"\b2(\.0)? \* (\w+\.)?n \* (\w+\.)?k \* (\w+\.)?d\b": [],
+    r"^def (compulsory|terms)\(": ["plots/work.py"],
     # A step that is slowed down belongs to the tests.
     r"SlowedSteps|PLANT_SLOWDOWN": [],
 }
