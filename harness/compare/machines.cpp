@@ -9,6 +9,7 @@
 
 #include "harness/compare/compare.h"
 #include "harness/record/agreement.h"
+#include "harness/record/measures.h"
 #include "harness/record/statistics.h"
 #include "harness/support/errors.h"
 #include "harness/support/formatted.h"
