@@ -1,20 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lloyd's algorithm for k-means, exact and fast: the engines that kmeans-bench measures.
 
-Labels and centroids have the same bits on every machine and with every number of threads.
+Labels and centroids have the same bits on every machine and with every number of threads. Points
+are n rows of d coordinates, centroids k rows, both used as float32. ``python -m kmeans_exact``
+prints what is installed.
+
+>>> import numpy as np
+>>> import kmeans_exact
+>>> x = np.array([[0, 0], [0, 2], [9, 0], [9, 2]], dtype=np.float32)
+>>> kmeans_exact.lloyd(x, kmeans_exact.ward_start(x, 2, seed=1)).centroids
+array([[9., 1.],
+       [0., 1.]], dtype=float32)
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from . import _checks
+from . import _checks, _engine
 from ._checks import RoundingWarning
-
-_engine: Any = importlib.import_module("._engine", __name__)  # compiled, without types
 
 if TYPE_CHECKING:
     from ._estimator import KMeans
@@ -35,20 +42,25 @@ __all__ = [
 ]
 __version__ = _engine.version()
 
-#: The instructions that are used here.
-instructions = _engine.instructions
-#: Why `lloyd` can use no GPU here; empty: it can.
-problem_with_gpu = _engine.problem_with_gpu
+
+def instructions() -> str:
+    """What is used here: "native", or a level of x86-64, as "x86-64-v3"."""
+    return _engine.instructions()
+
+
+def problem_with_gpu() -> str:
+    """Why `lloyd` can use no GPU here; empty: it can. The first call looks for one."""
+    return _engine.problem_with_gpu()
 
 
 class LloydResult(NamedTuple):
     """What `lloyd` returns."""
 
     #: k x d float32: where the last iteration led.
-    centroids: np.ndarray
+    centroids: NDArray[np.float32]
     #: n int32, of the last iteration: by the centroids that it started from, unless ``labels_of``
     #: says otherwise.
-    labels: np.ndarray
+    labels: NDArray[np.int32]
     #: Iterations that were run.
     iterations: int
     #: With ``stop="labels"``: the last iteration changed no label or, with ``tol``, moved the
@@ -59,12 +71,21 @@ class LloydResult(NamedTuple):
 class Points:
     """Points that many runs are made on: from several seeds, with several k, from where one ended.
 
-    They are checked once, and what engines make of them is kept from run to run. Answers are those
-    of the functions of the same names, which have the arguments explained. ``x`` is used in place
-    where it is float32 in C order, and must stay as it is.
+    They are checked once, and what engines make of them is kept from run to run. Methods give
+    the answers of the functions of their names, which have arguments and errors explained. One
+    call at a time is at work; others wait.
+
+    Parameters
+    ----------
+    x : n x d
+        Used in place where it is float32 in C order; then it must stay as it is.
+    threads : int
+        0: all that this process may use; at most 4096.
+    device : "cpu", "gpu" or "any"
+        "any": the GPU where there is one that takes the problem.
     """
 
-    def __init__(self, x: object, *, threads: int = 0, device: str = "cpu") -> None:
+    def __init__(self, x: ArrayLike, *, threads: int = 0, device: str = "cpu") -> None:
         self._rows = _checks.rows("x", x)
         self._points = _engine.points(
             self._rows, _checks.threads("threads", threads), _checks.device(device)
@@ -72,38 +93,49 @@ class Points:
 
     def lloyd(
         self,
-        init: object,
+        init: ArrayLike,
         *,
         iterations: int = 300,
         stop: str | None = "labels",
         tol: float | None = None,
         labels_of: str = "starting",
-        weights: object = None,
+        weights: ArrayLike | None = None,
     ) -> LloydResult:
         """As the function `lloyd`."""
         how = _checks.run(iterations, stop, tol, labels_of)
         return self._lloyd(init, how, self._weights(weights))[0]
 
     def _lloyd(
-        self, init: object, how: tuple, weights: np.ndarray | None
+        self,
+        init: ArrayLike,
+        how: tuple[int, int, float, int],
+        weights: NDArray[np.float64] | None,
     ) -> tuple[LloydResult, bool]:
         """And whether the last iteration changed no label."""
         centroids = self._centroids("init", init)
         *answer, settled, near = _engine.lloyd(self._points, centroids, *how, weights)
         return LloydResult(*answer, converged=settled or near), settled
 
-    def nearest(self, centroids: object) -> np.ndarray:
+    def nearest(self, centroids: ArrayLike) -> NDArray[np.int32]:
         """As the function `nearest`."""
         return _engine.nearest(self._points, self._centroids("centroids", centroids))
 
-    def distances(self, centroids: object, *, dtype: object = np.float64) -> np.ndarray:
+    def distances(
+        self, centroids: ArrayLike, *, dtype: DTypeLike = np.float64
+    ) -> NDArray[np.floating[Any]]:
         """As the function `distances`."""
-        by = (
-            _engine.distances_float32 if _checks.wants_float32(dtype) else _engine.distances_float64
-        )
-        return by(self._points, self._centroids("centroids", centroids))
+        rows = self._centroids("centroids", centroids)
+        if _checks.wants_float32(dtype):
+            return _engine.distances_float32(self._points, rows)
+        return _engine.distances_float64(self._points, rows)
 
-    def inertia(self, centroids: object, labels: object = None, *, weights: object = None) -> float:
+    def inertia(
+        self,
+        centroids: ArrayLike,
+        labels: ArrayLike | None = None,
+        *,
+        weights: ArrayLike | None = None,
+    ) -> float:
         """As the function `inertia`."""
         rows = self._centroids("centroids", centroids)
         if labels is None:
@@ -112,11 +144,15 @@ class Points:
             whose = _checks.labels("labels", labels, len(self._rows))
         return _engine.inertia(self._points, rows, whose, self._weights(weights))
 
-    def ward_start(self, k: int, seed: int = 0, *, weights: object = None) -> np.ndarray:
+    def ward_start(
+        self, k: int, seed: int = 0, *, weights: ArrayLike | None = None
+    ) -> NDArray[np.float32]:
         """As the function `ward_start`."""
         return _engine.seed_ward(self._points, *self._seeding(k, seed, weights))
 
-    def kmeans_plusplus(self, k: int, seed: int = 0, *, weights: object = None) -> np.ndarray:
+    def kmeans_plusplus(
+        self, k: int, seed: int = 0, *, weights: ArrayLike | None = None
+    ) -> NDArray[np.float32]:
         """As the function `kmeans_plusplus`."""
         return _engine.seed_plus_plus(self._points, *self._seeding(k, seed, weights))
 
@@ -125,46 +161,68 @@ class Points:
         """How many engines have been set up so far: for runs with one k, one."""
         return _engine.engines(self._points)
 
-    def _centroids(self, name: str, given: object) -> np.ndarray:
+    def _centroids(self, name: str, given: ArrayLike) -> NDArray[np.float32]:
         centroids = _checks.first_centroids(name, given)
         _checks.same_columns(name, centroids, "x", self._rows)
         return centroids
 
-    def _weights(self, given: object) -> np.ndarray | None:
+    def _weights(self, given: ArrayLike | None) -> NDArray[np.float64] | None:
         return _checks.weights("weights", given, len(self._rows))
 
-    def _seeding(self, k: int, seed: int, weights: object) -> tuple:
+    def _seeding(self, k: int, seed: int, weights: ArrayLike | None) -> tuple:
         clusters = _checks.clusters("k", k, len(self._rows))
         return clusters, _checks.seed("seed", seed), self._weights(weights)
 
 
 def lloyd(
-    x: object,
-    init: object,
+    x: ArrayLike,
+    init: ArrayLike,
     *,
     iterations: int = 300,
     stop: str | None = "labels",
     tol: float | None = None,
     labels_of: str = "starting",
-    weights: object = None,
+    weights: ArrayLike | None = None,
     threads: int = 0,
     device: str = "cpu",
 ) -> LloydResult:
-    """Lloyd iterations on n x d points from k x d initial centroids; neither is changed.
+    """Lloyd iterations from first centroids. No argument is changed.
 
-    ``stop`` is None for exactly so many iterations, or "labels" to stop once none changes; with
-    ``tol``, as scikit-learn's, also once the squares by which the centroids move add up to no more
-    than this share of the mean variance of the columns. ``labels_of`` "returned" gives labels of
-    the centroids that are returned, as `nearest` does. ``weights``, n numbers of at least 0, count
-    a row so many times: integers give the bits of repeated rows; on the CPU alone. Both arrays are
-    used as float32 (bool as 0 and 1), without a copy where they are that; a RoundingWarning says
-    where that loses what rows differ in. ``threads`` 0 means all. ``device`` is "cpu", "gpu", or
-    "any": the GPU where there is one that takes the problem. Raises ValueError for NaN, infinity,
-    and points that the exact step refuses, TypeError for what is no dense table of real numbers,
-    RuntimeError with the reason where "gpu" cannot be had, and MemoryError with what was needed.
+    Parameters
+    ----------
+    x : n x d
+        Points, in any layout; bool counts as 0 and 1. Without a copy where they are float32 in C
+        order. A RoundingWarning says where float32 loses what rows differ in.
+    init : k x d, k from 1 to n
+    iterations : int
+        At most; with ``stop=None`` exactly.
+    stop : "labels" or None
+        "labels": also after an iteration that changed no label.
+    tol : float or None
+        As scikit-learn's: also after one in which the squares by which the centroids moved add up
+        to no more than this share of the mean variance of the columns.
+    labels_of : "starting" or "returned"
+        Whose labels: those of the centroids that the last iteration started from, or of those
+        that are returned, as `nearest` gives them.
+    weights : n numbers of at least 0, or None
+        Count a row so many times: integers give the bits of repeated rows. On the CPU alone.
+    threads : int
+        0: all that this process may use; at most 4096.
+    device : "cpu", "gpu" or "any"
+        "any": the GPU where there is one that takes the problem.
+
+    Raises
+    ------
+    ValueError
+        NaN or infinity, with its place; points that the exact step refuses; another shape.
+    TypeError
+        What is no dense table of real numbers, or of another kind than an argument has to be.
+    RuntimeError
+        With "gpu": why there is none.
+    MemoryError
+        With what is needed, and what is free.
     """
-    points, centroids = _checks.rows("x", x), _checks.first_centroids("init", init)
-    _checks.same_columns("init", centroids, "x", points)
+    points, centroids = _tables(x, "init", init)
     _checks.run(iterations, stop, tol, labels_of)
     return Points(points, threads=threads, device=device).lloyd(
         centroids,
@@ -176,72 +234,80 @@ def lloyd(
     )
 
 
-def nearest(x: object, centroids: object, *, threads: int = 0, device: str = "cpu") -> np.ndarray:
-    """The nearest centroid of each row of x, n int32: the lowest index on a tie.
+def nearest(
+    x: ArrayLike, centroids: ArrayLike, *, threads: int = 0, device: str = "cpu"
+) -> NDArray[np.int32]:
+    """The nearest of k centroids to each of n rows, n int32: the lowest index on a tie.
 
-    Exact, by the float64 distances of float32 rows, for all rows that are finite.
+    Exact, by the float64 distances of float32 rows, for all rows that are finite; a row's label
+    does not depend on the others. k may exceed n. Raises as `lloyd` does.
     """
-    points = _checks.rows("x", x)
-    given = _checks.first_centroids("centroids", centroids)
-    _checks.same_columns("centroids", given, "x", points)
+    points, given = _tables(x, "centroids", centroids)
     return Points(points, threads=threads, device=device).nearest(given)
 
 
 def distances(
-    x: object, centroids: object, *, dtype: object = np.float64, threads: int = 0
-) -> np.ndarray:
-    """Distances of each row of x from each centroid, n x k, of float32 rows.
+    x: ArrayLike, centroids: ArrayLike, *, dtype: DTypeLike = np.float64, threads: int = 0
+) -> NDArray[np.floating[Any]]:
+    """Distances of each of n rows from each of k centroids, n x k, of float32 rows.
 
     Square roots of the exact step's squared distances, in float64; with ``dtype`` float32 rounded
-    to that. On the CPU.
+    to that. On the CPU. k may exceed n. Raises as `lloyd` does.
     """
-    points = _checks.rows("x", x)
-    given = _checks.first_centroids("centroids", centroids)
-    _checks.same_columns("centroids", given, "x", points)
+    points, given = _tables(x, "centroids", centroids)
     return Points(points, threads=threads).distances(given, dtype=dtype)
 
 
 def inertia(
-    x: object,
-    centroids: object,
-    labels: object = None,
+    x: ArrayLike,
+    centroids: ArrayLike,
+    labels: ArrayLike | None = None,
     *,
-    weights: object = None,
+    weights: ArrayLike | None = None,
     threads: int = 0,
     device: str = "cpu",
 ) -> float:
-    """The sum of the squared distances of the rows of x from the centroids of their labels.
+    """The sum of the squared distances of n rows from the centroids of their labels.
 
-    Without ``labels``, n integers, from the nearest ones; with ``weights`` each times its weight.
-    In float64, added up in an order that does not depend on ``threads``.
+    Without ``labels``, n integers from 0 to k - 1, from the nearest ones; with ``weights``, n
+    numbers of at least 0, each times its weight. In float64, added up in an order that does not
+    depend on ``threads``. Raises as `lloyd` does.
     """
-    points = _checks.rows("x", x)
-    given = _checks.first_centroids("centroids", centroids)
-    _checks.same_columns("centroids", given, "x", points)
+    points, given = _tables(x, "centroids", centroids)
     return Points(points, threads=threads, device=device).inertia(given, labels, weights=weights)
 
 
 def ward_start(
-    x: object, k: int, seed: int = 0, *, weights: object = None, threads: int = 0
-) -> np.ndarray:
+    x: ArrayLike, k: int, seed: int = 0, *, weights: ArrayLike | None = None, threads: int = 0
+) -> NDArray[np.float32]:
     """k x d first centroids that leave little to do, the default start of `KMeans`.
 
     k-means++ chooses some times k seeds; Ward's method merges their cells to k, whose means these
     are. The same on every machine: the suite's ``ward:SEED``. ``weights``, n numbers of at least
-    0, count a row so many times. Raises as `lloyd` does.
+    0, count a row so many times. k is from 1 to n, ``seed`` an integer below 2**64. Raises as
+    `lloyd` does.
     """
     return Points(x, threads=threads).ward_start(k, seed, weights=weights)
 
 
 def kmeans_plusplus(
-    x: object, k: int, seed: int = 0, *, weights: object = None, threads: int = 0
-) -> np.ndarray:
+    x: ArrayLike, k: int, seed: int = 0, *, weights: ArrayLike | None = None, threads: int = 0
+) -> NDArray[np.float32]:
     """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``.
 
     One draw a seed, as the algorithm was published; scikit-learn's function of this name draws
     2 + ln k candidates and keeps the best. Otherwise as `ward_start`.
     """
     return Points(x, threads=threads).kmeans_plusplus(k, seed, weights=weights)
+
+
+def _tables(
+    x: ArrayLike, name: str, centroids: ArrayLike
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Both are looked at before a pass over the points is made."""
+    points, given = _checks.rows("x", x), _checks.first_centroids(name, centroids)
+    _checks.same_columns(name, given, "x", points)
+    return points, given
 
 
 def __getattr__(name: str) -> object:

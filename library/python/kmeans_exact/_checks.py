@@ -101,14 +101,17 @@ def _array(name: str, given: object) -> np.ndarray:
 
 def _numbers(name: str, objects: np.ndarray) -> np.ndarray:
     """Of Python's numbers; float() alone would read text and drop masks."""
-    for place, value in np.ndenumerate(objects):
-        text = isinstance(value, (str, bytes, np.ma.MaskedArray))
-        if text or not hasattr(value, "__float__") or np.iscomplexobj(value):
-            where = ", ".join(map(str, place))
-            raise TypeError(
-                f"kmeans_exact: {name}[{where}] is {value!r:.60}: an argument must be no string or "
-                "other object, but a number"
-            )
+    for kind in set(map(type, objects.flat)) - {float, int, bool}:
+        text = issubclass(kind, (str, bytes, np.ma.MaskedArray))
+        is_complex = issubclass(kind, (complex, np.complexfloating, np.ndarray))
+        if not text and not is_complex and hasattr(kind, "__float__"):
+            continue
+        place = next(place for place, value in np.ndenumerate(objects) if type(value) is kind)
+        where = ", ".join(map(str, place))
+        raise TypeError(
+            f"kmeans_exact: {name}[{where}] is {objects[place]!r:.60}: an argument must be no "
+            "string or other object, but a number"
+        )
     try:
         return objects.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
@@ -119,7 +122,7 @@ def _numbers(name: str, objects: np.ndarray) -> np.ndarray:
 
 def _as_float32(name: str, matrix: np.ndarray) -> np.ndarray:
     with np.errstate(over="ignore"):
-        rounded = np.ascontiguousarray(matrix, dtype=np.float32)
+        rounded = _in_order(matrix, np.float32)
     if np.can_cast(matrix.dtype, np.float32):
         return rounded
     beyond = np.isinf(rounded)
@@ -139,6 +142,11 @@ def _as_float32(name: str, matrix: np.ndarray) -> np.ndarray:
             stacklevel=_levels_to_the_caller(),
         )
     return rounded
+
+
+def _in_order(array: np.ndarray, dtype: type) -> np.ndarray:
+    """As the engine reads it: in C order, aligned, of the processor's own byte order."""
+    return np.require(array, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def _lost(matrix: np.ndarray, rounded: np.ndarray) -> str:
@@ -259,7 +267,7 @@ def weights(name: str, given: object, n: int) -> np.ndarray | None:
             f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must "
             f"be {n} numbers, one for each row"
         )
-    return np.ascontiguousarray(array, dtype=np.float64)
+    return _in_order(array, np.float64)
 
 
 def clusters(name: str, given: object, n: int) -> int:
@@ -290,7 +298,7 @@ def labels(name: str, given: object, n: int) -> np.ndarray:
             f"be {n} integers, one for each row"
         )
     clipped = array if array.dtype == np.int32 else np.clip(array, -1, 2**31 - 1)
-    return np.ascontiguousarray(clipped, dtype=np.int32)
+    return _in_order(clipped, np.int32)
 
 
 def run(
@@ -299,7 +307,7 @@ def run(
     tol: object,
     labels_of: object,
     name: str = "iterations",
-) -> tuple:
+) -> tuple[int, int, float, int]:
     """When `lloyd` stops and which labels it returns, as numbers for the engine."""
     most = iterations(name, iterations_)
     if stop is not None and not (isinstance(stop, str) and stop == "labels"):

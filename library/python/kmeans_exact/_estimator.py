@@ -83,12 +83,12 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
     >>> x = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
     >>> model = KMeans(n_clusters=2, random_state=0).fit(x)
     >>> model.labels_
-    array([0, 0, 0, 1, 1, 1], dtype=int32)
+    array([1, 1, 1, 0, 0, 0], dtype=int32)
     >>> model.predict([[0, 0], [12, 3]])
-    array([0, 1], dtype=int32)
+    array([1, 0], dtype=int32)
     >>> model.cluster_centers_
-    array([[ 1.,  2.],
-           [10.,  2.]])
+    array([[10.,  2.],
+           [ 1.,  2.]])
     """
 
     def __init__(

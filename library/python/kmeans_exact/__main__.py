@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m kmeans_exact`: what is installed here, and what it uses."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from . import __version__, instructions, problem_with_gpu
+
+
+def main() -> None:
+    """Print it, a line each."""
+    problem = problem_with_gpu()
+    try:
+        import sklearn
+
+        estimator = f"KMeans for scikit-learn {sklearn.__version__}"
+    except ImportError as error:
+        estimator = f"none: {error}; pip install 'kmeans-exact[estimator]'"
+    lines = {
+        "kmeans_exact": f"{__version__}, in {Path(__file__).parent}",
+        "Python": f"{platform.python_version()}, numpy {np.__version__}, in {sys.prefix}",
+        "estimator": estimator,
+        "instructions": instructions(),
+        "GPU": f"none: {problem}" if problem else "yes",
+    }
+    for name, value in lines.items():
+        print(f"{name + ':':14}{value}")
+
+
+if __name__ == "__main__":
+    main()
