@@ -42,5 +42,12 @@ def from_given(
     return estimator.Fitted(run.centroids, run.labels, run.iterations)
 
 
+def require_gpu(package: Any) -> None:
+    """Raises with the reason where the library can use no GPU."""
+    problem = package.problem_with_gpu()
+    if problem:
+        raise RuntimeError(f"kmeans_exact: {problem}")
+
+
 def info(package: Any) -> dict[str, str]:
     return {"kmeans_exact": package.__version__, "instructions": package.instructions()}
