@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::json;
 
-// Excess inertia that rounding of centroids and sums may make is no difference of two answers.
-constexpr double kEqualExcess = 1e-6;
+// Medians of few seeds that are nearer to each other say nothing of which library is better.
+constexpr double kEqualExcess = 1e-4;
 // A float32 sum over all points is off by less, mostly; beyond, another number is reported.
 constexpr double kEqualObjective = 1e-3;
 

@@ -38,6 +38,8 @@ constexpr std::size_t kLabelsAlignment = 64;  // as in worker.py
 constexpr double kPatience = 10;
 constexpr double kShortestPatience = 60;
 constexpr double kSetupSeconds = 300;
+// Of one call alone nothing would show how much calls differ.
+constexpr std::size_t kFewestCalls = 2;
 // After the suite's own threads have worked they wait for more for a while, which costs cores.
 constexpr std::chrono::milliseconds kRest{20};
 
@@ -225,7 +227,7 @@ class Fits {
 
   /// Is there budget for one more call? Each process may use its share, and what earlier ones left.
   [[nodiscard]] bool affords(const FitRow& row, int process) const {
-    if (row.calls.empty()) return true;
+    if (row.calls.size() < kFewestCalls) return true;
     double spent = 0;
     for (const auto& call : row.calls) spent += call.seconds;
     const double each = spent / static_cast<double>(row.calls.size());

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -305,7 +306,7 @@ def test_a_budget_that_is_spent_cuts_the_seeds_and_is_said(tmp_path: Path) -> No
     result = run(tmp_path, [fit | SHAPE], "--only", "short")
     (row,) = result["fits"][0]["rows"]
     assert row["status"] == "ok"
-    assert 1 <= row["seeds"] < row["seeds_asked"] == 10
+    assert 2 <= row["seeds"] < row["seeds_asked"] == 10
     assert "seeds, which is what 10 ms allow" in result["fits"][0]["notes"][0]
 
 
@@ -316,6 +317,31 @@ def test_a_gpu_is_asked_for_only_where_there_is_one(tmp_path: Path) -> None:
     (row,) = result["fits"][0]["rows"]
     assert row["status"] in ("skipped", "ok")
     assert row["status"] == "ok" or "needs a GPU" in row["reason"]
+
+
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "implementations" / "python").glob("fit_*.py")), ids=lambda f: f.stem
+)
+def test_the_suites_estimators_keep_to_the_contract(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if file.stem == "fit_server":
+        return
+    monkeypatch.syspath_prepend(str(file.parent))
+    estimator, fit_server, worker = (
+        importlib.import_module(name) for name in ("estimator", "fit_server", "worker")
+    )
+    module = worker.load_module(file)
+    traits = estimator.check_traits(module.TRAITS)
+    own = fit_server.estimator_class(module)
+    assert traits["takes_init"] == (own.fit_from is not estimator.Estimator.fit_from)
+    assert traits["requires"]
+    fits = json.loads((ROOT / "experiments" / "fits.json").read_text(encoding="utf-8"))["fits"]
+    on_gpu = json.loads((ROOT / "experiments" / "fits-gpu.json").read_text(encoding="utf-8"))[
+        "fits"
+    ]
+    named = {name for fit in (on_gpu if traits["gpu"] else fits) for name in fit["estimators"]}
+    assert file.stem.removeprefix("fit_") in named
 
 
 @pytest.mark.parametrize(
