@@ -136,7 +136,9 @@ def _draw_panel(
                 **look,
             )
             extents += [row[y], *(row[y] + end for end in _reach(row, y, "y" in log))]
-    _draw_front(ax, [row for row in placed if row.get("front") and is_number(row.get(y))], x, y)
+    # What leaves work outside its clock pushes no other off the front.
+    front = [row for row in placed if row.get("front") and not row.get("outside")]
+    _draw_front(ax, [row for row in front if is_number(row.get(y))], x, y)
     if "x" in log and placed:
         ax.set_xscale("log")
         ends = [row[x] * sign for row in placed for sign in (0.5, 2)]

@@ -455,6 +455,78 @@ def study(experiment: Json, wanted: Json) -> Json:
     }
 
 
+_FIT_NUMBERS = (
+    *("seconds", "seconds_low", "seconds_high", "first_call_seconds", "import_seconds", "inertia"),
+    *("excess", "excess_low", "excess_high", "excess_worst", "near_best", "seconds_to_near_best"),
+    *("over_quickest", "iterations", "converged", "left", "reported_over_inertia"),
+    *("labels_differing", "largest_excess_of_bound", "peak_bytes", "device_peak_bytes"),
+)
+
+
+def fit(wanted: Json, k: int) -> Json:
+    """Whole fits: one estimator is wrong, one is not there, one reaches nothing near the best."""
+    rng = random.Random(f"{wanted['name']}-k{k}")
+    rows, calls = [], []
+    for index, estimator in enumerate(wanted["estimators"]):
+        status = {1: "wrong", 3: "skipped"}.get(index, "ok")
+        row: Json = {key: None for key in (*_FIT_NUMBERS, "front", "labels_of", "empty_clusters")}
+        row |= {
+            "estimator": estimator,
+            "status": status,
+            "reason": None if status == "ok" else f"{estimator} is {status}",
+            "library": f"{estimator} 1.0",
+            "exact": estimator.startswith("kmeans_exact"),
+            "defaults": "one start",
+            "outside": None,
+            "seeds": 7 if status == "ok" else 0,
+            "seeds_asked": 10,
+        }
+        if status == "ok":
+            seconds = sorted(float(f"{rng.uniform(0.01, 9):.6g}") for _ in range(7))
+            excess = [0.0] if index == 0 else [float(f"{rng.uniform(0.001, 0.5):.6g}")]
+            row |= dict.fromkeys(_FIT_NUMBERS, 1.0)
+            row |= {"seconds": seconds[3], "seconds_low": seconds[0], "seconds_high": seconds[6]}
+            row |= {"excess": excess[0], "inertia": 100.0 * (1 + excess[0]), "front": index == 0}
+            row |= {"labels_of": "returned centroids", "empty_clusters": 0}
+            if index == 2:
+                row |= {"near_best": 0.0, "seconds_to_near_best": None, "over_quickest": None}
+            calls += [
+                {
+                    "estimator": estimator,
+                    "seed": seed,
+                    "process": seed % 2,
+                    "seconds": taken,
+                    "inertia": row["inertia"],
+                    "iterations": 9,
+                    "converged": True,
+                    "objective": None,
+                    "left": 0.0,
+                    "label_hash": "0" * 16,
+                    "centroid_hash": "1" * 16,
+                }
+                for seed, taken in enumerate(seconds, 1)
+            ]
+        rows.append(row)
+    return {
+        "name": f"{wanted['name']}-k{k}",
+        "dataset": "synthetic",
+        "n": wanted["n"],
+        "d": wanted["d"],
+        "k": k,
+        "from": wanted.get("from"),
+        "iterations": wanted.get("iterations"),
+        "starts": wanted.get("starts"),
+        "status": "wrong",
+        "reason": "one is wrong",
+        "best": {"inertia": 100.0, "estimator": wanted["estimators"][0], "seed": 1},
+        "rows": rows,
+        "calls": calls,
+        "estimators": {},
+        "notes": ["A note on an estimator."],
+        "seconds": 60.0,
+    }
+
+
 def result(experiment: Json, scale: str = "quick", **changes: Any) -> Json:
     """A complete result file of the experiment; some cells fail, few samples stand behind some."""
     plan = experiment["scales"][scale]
@@ -509,6 +581,13 @@ def result(experiment: Json, scale: str = "quick", **changes: Any) -> Json:
         "traces": traces,
         "studies": studies,
     }
+    fits = [
+        fit(f, k)
+        for f in experiment.get("fits", [])
+        if scale in f.get("scales", [scale])
+        for k in (f["k"] if isinstance(f["k"], list) else [f["k"]])
+    ]
+    base |= {"fits": fits} if fits else {}
     if any(c["gpu"] for c in cells):
         base["context"]["ceilings"]["gpu"] = gpu_ceilings()
         gpu = {"name": "Synthetic GPU", "driver": "580.1", "memory_bytes": 1 << 34}
