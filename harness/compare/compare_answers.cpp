@@ -340,6 +340,56 @@ std::string absence(const CellKey& key, const std::vector<MatchedCell>& matches)
   return "not in new";
 }
 
+namespace {
+
+/// The call of the same estimator with the same seed; null where there is none.
+const json* same_call(const json& fit, const json& call) {
+  for (const auto& other : member(fit, "calls")) {
+    if (member(other, "estimator") == member(call, "estimator") &&
+        member(other, "seed") == member(call, "seed")) {
+      return &other;
+    }
+  }
+  return nullptr;
+}
+
+/// An exact estimator has the same bits everywhere, given a seed; what a library answers is its own matter.
+void compare_calls(const json& base, const json& changed, const std::string& estimator,
+                   ComparedRecord& record) {
+  for (const auto& call : member(base, "calls")) {
+    const json* other = same_call(changed, call);
+    if (text_in(call, "estimator") != estimator || other == nullptr) continue;
+    for (const char* key : {"label_hash", "centroid_hash"}) {
+      if (member(call, key) == member(*other, key)) continue;
+      record.correctness.push_back(estimator + ", seed " + to_line(member(call, "seed")) + ": " +
+                                   spoken(key, member(call, key), member(*other, key)));
+      record.correctness_regression = true;
+    }
+  }
+}
+
+void compare_fit(const json& base, const json& changed, ComparedRecord& record) {
+  for (const char* key : {"dataset", "n", "d", "k", "from", "iterations", "starts"}) {
+    if (member(base, key) != member(changed, key)) {
+      record.correctness.push_back("not compared, being other work: " +
+                                   spoken(key, member(base, key), member(changed, key)));
+      return;
+    }
+  }
+  compare_status(text_in(base, "status"), text_in(changed, "status"), text_in(changed, "reason"),
+                 record.correctness, record.correctness_regression, record.lost);
+  for (const auto& row : member(base, "rows")) {
+    const std::string estimator = text_in(row, "estimator");
+    for (const auto& other : member(changed, "rows")) {
+      const bool both = text_in(row, "status") == "ok" && text_in(other, "status") == "ok";
+      if (text_in(other, "estimator") != estimator || !both) continue;
+      if (member(row, "exact") == true) compare_calls(base, changed, estimator, record);
+    }
+  }
+}
+
+}  // namespace
+
 void compare_records(const ResultFile& base, const ResultFile& changed,
                      const CompareSettings& settings, Comparison& comparison) {
   const auto selected = [&](const std::string& name) {
@@ -362,6 +412,8 @@ void compare_records(const ResultFile& base, const ResultFile& changed,
       ComparedRecord compared{base.experiment, kind, name, {}, false, false};
       if (std::string_view(kind) == "trace") {
         compare_trace(base, record, *found->second, compared);
+      } else if (std::string_view(kind) == "fit") {
+        compare_fit(record, *found->second, compared);
       } else {
         compare_status(text_in(record, "status"), text_in(*found->second, "status"),
                        text_in(*found->second, "reason"), compared.correctness,

@@ -256,9 +256,11 @@ std::vector<std::string> notes_on(const std::vector<FitRow>& rows, const json& r
                       format_seconds(job.max_seconds) + " allow.");
     }
     const json& reported = results[i].at("reported_over_inertia");
+    const std::string of = row.said.value("objective", "");
     if (reported.is_number() && std::abs(reported.get<double>() - 1) > kEqualObjective) {
       notes.push_back(row.estimator + " reports " + formatted("%.4g", reported.get<double>()) +
-                      " times the inertia of its answer.");
+                      " times the inertia of its answer" +
+                      (of.empty() ? "." : ": that of " + of + "."));
     }
     if (results[i].at("labels_of") == "iteration before") {
       notes.push_back(row.estimator +

@@ -191,7 +191,7 @@ class Fits {
     row.claims.traits = traits_of(traits);
     row.claims.precision = parse_precision(traits.at("precision").get<std::string>());
     row.promises_fixed_point = traits.at("stops") == "labels";
-    for (const char* key : {"summary", "defaults", "outside", "requires"}) {
+    for (const char* key : {"summary", "defaults", "outside", "objective", "requires"}) {
       row.said[key] = traits.at(key);
     }
     const auto skip = [&](const std::string& reason) {

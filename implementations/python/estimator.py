@@ -41,6 +41,8 @@ DEFAULTS: dict[str, Any] = {
     # What `converged` promises, where an answer has it. "labels": one more iteration changes
     # nothing; "tolerance": the library's own measure of movement was small.
     "stops": "tolerance",
+    # Of what its objective is the sum, where that is not its answer: "its sample of the points".
+    "objective": "",
     "gpu": False,
     "takes_init": False,  # has fit_from
     "takes_starts": False,  # keeps the best of as many starts as it is asked for

@@ -16,6 +16,7 @@ TRAITS = {
     "a sample of 256 k points where there are more; then every point is assigned",
     "source": "faiss",
     "distance": "expanded",
+    "objective": "its sample of the points, by the centroids of the iteration before",
     "takes_init": True,
     "takes_starts": True,
     "requires": ["faiss-cpu", "numpy", "threadpoolctl"],

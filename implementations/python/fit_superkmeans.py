@@ -17,6 +17,7 @@ TRAITS = {
     "centroids move little; then every point is assigned",
     "source": "superkmeans",
     "distance": "expanded",
+    "objective": "its sample of the points",
     "requires": ["superkmeans", "numpy", "threadpoolctl"],
     "remedy": "`.venv/bin/pip install superkmeans` brings it",
 }

@@ -938,6 +938,45 @@ TEST(CompareResults, CompareTracesByTheirIterations) {
   EXPECT_EQ(compared(base, changed).missing.at(0).key, "trace stops");
 }
 
+TEST(CompareResults, CompareFitsByTheBitsOfExactEstimators) {
+  json base = result({cell("cpu_a", 0.01)});
+  const auto row = [](const char* name, bool exact) {
+    return json{{"estimator", name},
+                {"status", "ok"},
+                {"reason", nullptr},
+                {"exact", exact},
+                {"seconds", 2.0}};
+  };
+  const auto call = [](const char* name, const char* hash) {
+    return json{{"estimator", name},
+                {"seed", 3},
+                {"seconds", 2.0},
+                {"label_hash", hash},
+                {"centroid_hash", "0123456789abcdef"}};
+  };
+  json fit{{"name", "words-k9"}, {"status", "ok"}, {"k", 9}};
+  fit["rows"] = json::array({row("ours", true), row("theirs", false)});
+  fit["calls"] =
+      json::array({call("ours", "aaaaaaaaaaaaaaaa"), call("theirs", "bbbbbbbbbbbbbbbb")});
+  base["fits"] = json::array({fit});
+  EXPECT_TRUE(compared(base, base).records.empty());
+  json changed = base;
+  changed["fits"][0]["calls"][1]["label_hash"] = "cccccccccccccccc";
+  EXPECT_TRUE(compared(base, changed).records.empty()) << "another library's bits are its own";
+  changed["fits"][0]["calls"][0]["label_hash"] = "dddddddddddddddd";
+  const auto other_bits = compared(base, changed);
+  ASSERT_EQ(other_bits.records.size(), 1U);
+  EXPECT_THAT(other_bits.records[0].correctness.at(0), HasSubstr("ours, seed 3: "));
+  EXPECT_NE(other_bits.gate.outcome, GateOutcome::passed);
+  changed = base;
+  changed["fits"][0]["k"] = 8;
+  EXPECT_THAT(compared(base, changed).records.at(0).correctness.at(0), HasSubstr("other work"));
+  changed = base;
+  changed["fits"][0]["status"] = "skipped";
+  changed["fits"][0]["reason"] = "no library";
+  EXPECT_TRUE(compared(base, changed).records.at(0).lost);
+}
+
 TEST(CompareResults, CountASkippedTraceAndStudyAsLost) {
   json base = result({cell("cpu_a", 0.01)});
   base["traces"].push_back({{"name", "stops"}, {"variant", "reference"}, {"status", "ok"}});

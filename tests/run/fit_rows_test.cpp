@@ -115,9 +115,15 @@ TEST(FitRows, ALibrarysOwnWordIsSaidWhereItIsAnother) {
   honest.calls[0].objective = 100.05;
   FitRow half = row("half", {call(1, 100)});
   half.calls[0].objective = 50;
-  const json result = fit_result({honest, half, row("silent", {call(1, 100)})}, {});
-  EXPECT_THAT(result.at("notes"), ElementsAre("half reports 0.5 times the inertia of its answer."));
-  EXPECT_TRUE(result.at("rows").at(2).at("reported_over_inertia").is_null());
+  FitRow sampled = half;
+  sampled.estimator = "sampled";
+  sampled.said["objective"] = "its sample";
+  const json result = fit_result({honest, half, sampled, row("silent", {call(1, 100)})}, {});
+  EXPECT_THAT(
+      result.at("notes"),
+      ElementsAre("half reports 0.5 times the inertia of its answer.",
+                  "sampled reports 0.5 times the inertia of its answer: that of its sample."));
+  EXPECT_TRUE(result.at("rows").at(3).at("reported_over_inertia").is_null());
 }
 
 TEST(FitRows, AWrongAnswerDecidesTheStatusAndHasNeitherTimeNorCall) {
