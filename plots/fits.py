@@ -7,7 +7,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from plots import words
+
 FIT = "fit"  # in the place of a study's program
+#: Keys of rows that the report shows, in this order.
+SHOWN = (
+    *("estimator", "status", "version", "seeds", "seconds", "seconds_low", "seconds_high"),
+    *("first_call_seconds", "inertia", "excess", "excess_low", "excess_high", "near_best"),
+    *("seconds_to_near_best", "over_quickest", "front", "iterations", "left"),
+    *("reported_over_inertia", "labels_of", "peak_bytes", "device_peak_bytes"),
+    *("defaults", "outside", "reason"),
+)
 
 
 def names(spec: dict[str, Any]) -> Iterator[str]:
@@ -40,6 +50,21 @@ def _row(row: dict[str, Any], fit: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
+def standing(fit: dict[str, Any]) -> list[str]:
+    """Who is within 1 % of the best first, and how many times that the others need."""
+    whole = [row for row in fit["rows"] if row["status"] == "ok" and row["outside"] is None]
+    there = [row for row in whole if row["seconds_to_near_best"] is not None]
+    if not there:
+        return []
+    first, *others = sorted(there, key=lambda row: row["seconds_to_near_best"])
+    text = f"{first['estimator']} is within 1 % of the best in "
+    text += words.seconds(first["seconds_to_near_best"])
+    for row in others:
+        text += f", {row['estimator']} in {words.digits(row['over_quickest'], 2)} times that"
+    never = [row["estimator"] for row in whole if row["seconds_to_near_best"] is None]
+    return [text + (f"; never: {', '.join(never)}." if never else ".")]
+
+
 def as_study(fit: dict[str, Any]) -> dict[str, Any]:
     """A wrong or broken library costs its row alone, so a fit with any row that is ok is ok."""
     some = any(row["status"] == "ok" for row in fit["rows"])
@@ -58,6 +83,6 @@ def as_study(fit: dict[str, Any]) -> dict[str, Any]:
         "parameters": asked,
         "rows": [_row(row, fit) for row in fit["rows"]],
         "findings": {},
-        "notes": fit["notes"],
+        "notes": [*standing(fit), *fit["notes"]],
         "seconds": fit["seconds"],
     }

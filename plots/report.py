@@ -17,7 +17,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from plots import claims, disturbed, leaderboard, standing, words
+from plots import claims, disturbed, fits, leaderboard, standing, words
 from plots.captions import (
     build_warning,
     doubtful_conditions,
@@ -461,6 +461,9 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
     """A study as the template shows it: facts, findings, and rows with numbers to sort by."""
     rows = study.get("rows") or []
     keys = list(dict.fromkeys(key for row in rows for key in row))
+    is_fit = study.get("study") == fits.FIT
+    if is_fit:
+        keys = [key for key in fits.SHOWN if any(row.get(key) is not None for row in rows)]
     shown = max(1, _FIELDS_SHOWN // max(1, len(keys)))
     about = {key: study.get(key) for key in ("dataset", "n", "d", "k", "init")}
     facts = [f"{key} = {_value(value)}" for key, value in about.items() if value is not None]
@@ -471,6 +474,7 @@ def _study(study: dict[str, Any]) -> dict[str, Any]:
         facts.append(f"took {words.seconds(study['seconds'])}")
     return {
         "name": study["name"],
+        "kind": "Whole fit" if is_fit else "Study",
         "summary": study.get("summary") or "",
         "status": study["status"],
         "reason": study.get("reason"),

@@ -36,8 +36,12 @@ class TorchEstimator(estimator.Estimator):
         self._class = self._kmeans()
 
     def fit(self, seed: int) -> estimator.Fitted:
+        return self._trained(self._torch.from_numpy(self._points), seed)
+
+    def _trained(self, points: Any, seed: int) -> estimator.Fitted:
+        """On a tensor that the library brings to the GPU, or on one that is there."""
         model = self._class(d=self._points.shape[1], k=self._k, seed=seed)
-        model.train(self._torch.from_numpy(self._points))
+        model.train(points)
         return estimator.Fitted(
             centroids=model.centroids_b[0].cpu().numpy(),
             labels=model.cluster_ids_b[0].cpu().numpy(),

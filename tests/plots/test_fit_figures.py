@@ -24,6 +24,8 @@ def row(estimator: str, status: str = "ok", **changes: Any) -> dict[str, Any]:
         "reason": None if status == "ok" else "why",
         "library": f"{estimator} 1.0",
         "exact": estimator == "ours",
+        "outside": None,
+        "seconds_to_near_best": None,
         **numbers,
         **changes,
     }
@@ -79,6 +81,21 @@ def test_an_inertia_of_nothing_is_equal_only_to_itself() -> None:
     fit["calls"] = [call("ours", 1.0, 0.0), call("ours", 3.0, 5.0)]
     (ours, _) = fits.as_study(fit)["rows"]
     assert (ours["inertia_over_best_min"], ours["inertia_over_best_max"]) == (1.0, 1.0)
+
+
+def test_who_is_first_is_said_and_by_how_much() -> None:
+    fit = copy.deepcopy(FIT)
+    fit["rows"] = [
+        row("slow", seconds_to_near_best=0.5, over_quickest=10.0, outside=None),
+        row("never", seconds_to_near_best=None, over_quickest=None, outside=None),
+        row("kept", seconds_to_near_best=0.01, over_quickest=0.2, outside="points are kept"),
+        row("ours", seconds_to_near_best=0.05, over_quickest=1.0, outside=None),
+        row("theirs", "wrong", seconds_to_near_best=None, outside=None),
+    ]
+    assert fits.as_study(fit)["notes"] == [
+        "ours is within 1 % of the best in 50.0 ms, slow in 10 times that; never: never.",
+        "a note",
+    ]
 
 
 @pytest.mark.parametrize("k", [16, [16, 32]])
