@@ -2,14 +2,19 @@
 #include "library/kmeans_exact.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <tuple>
 #include <typeinfo>
 #include <utility>
@@ -275,6 +280,14 @@ struct Points::Impl {
     return problem;
   }
 
+  /// Other points of the same shape, in the place of these.
+  void take(const float* others) {
+    max_abs = largest_of("point", others, n, d, threads);
+    points = others;
+    set_weights({}, {});
+    points_are_new = kept.engine != nullptr;
+  }
+
   [[nodiscard]] bool weighted() const { return summed.counted.weights != nullptr; }
 
   /// From now on points are summed with these weights, or without any.
@@ -309,6 +322,13 @@ struct Points::Impl {
 
   /// Set up for this k and for so many iterations, unless it is already.
   void make_ready(const kmeans::Problem<float>& problem, std::int64_t iterations) {
+    if (std::exchange(points_are_new, false) && kept.engine != nullptr &&
+        made_for == std::pair(problem.shape.k, iterations)) {
+      kept.engine->setup(problem);
+      k = problem.shape.k;
+      return;
+    }
+    made_for = {problem.shape.k, iterations};
     const bool same_k = k == problem.shape.k;
     if (same_k && (iterations <= expected || kept.stops == nullptr)) return;
     expected = std::max(iterations, expected);
@@ -338,6 +358,29 @@ struct Points::Impl {
       throw;
     } catch (const std::bad_alloc&) {
       throw OutOfMemory(shape, bytes);
+    }
+  }
+
+  /// In the default modes.
+  Result checked_lloyd(std::int64_t clusters, float* centroids, std::int32_t* labels,
+                       const Options& options, const Between& alive) {
+    const auto problem = problem_of(clusters);
+    largest_of("centroid", centroids, clusters, d, 1);
+    require(lost().empty(), lost());
+    bool ended_by_caller = false;
+    const Between noted = [&] {
+      try {
+        alive();
+      } catch (...) {
+        ended_by_caller = true;
+        throw;
+      }
+    };
+    try {
+      return lloyd(problem, centroids, labels, options, alive ? noted : Between());
+    } catch (...) {
+      if (ended_by_caller) throw;
+      forget_engine_after_error(problem.shape);
     }
   }
 
@@ -487,8 +530,10 @@ struct Points::Impl {
   };
   Summed summed{};  // what depends on the weights
   KeptEngine kept{};
-  std::int64_t k = 0;         // that it is set up for
-  std::int64_t expected = 0;  // iterations, the most so far
+  std::int64_t k = 0;  // that it is set up for
+  bool points_are_new = false;
+  std::pair<std::int64_t, std::int64_t> made_for{};  // k and iterations, when it was last asked for
+  std::int64_t expected = 0;                         // iterations, the most so far
   std::int64_t engines = 0;
 };
 
@@ -506,26 +551,9 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   check_clusters(k, impl_->n);
   check_options(options);
   impl_->weigh(options.weights);
-  const auto problem = impl_->problem_of(k);
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
-    largest_of("centroid", centroids, k, impl_->d, 1);
-    require(impl_->lost().empty(), impl_->lost());
-    bool ended_by_caller = false;
-    const Between noted = [&] {
-      try {
-        alive();
-      } catch (...) {
-        ended_by_caller = true;
-        throw;
-      }
-    };
-    try {
-      result = impl_->lloyd(problem, centroids, labels, options, alive ? noted : Between());
-    } catch (...) {
-      if (ended_by_caller) throw;
-      impl_->forget_engine_after_error(problem.shape);
-    }
+    result = impl_->checked_lloyd(k, centroids, labels, options, alive);
   });
   return result;
 }
@@ -597,6 +625,96 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
     const auto chosen = kmeans::ward_centroids(problem, k, seed, between);
     std::copy(chosen.begin(), chosen.end(), centroids);
   });
+}
+
+/// work(points, problem, alive) on each problem, by a thread alone where there are enough problems. Those who are not the
+/// calling thread find out from `alive` that it has given up.
+template <class Work>
+void Points::each_of(const Batch& batch, int threads, const std::function<void()>& between,
+                     const Work& work) {
+  const auto [points, problems, n, d, k] = batch;
+  check_sizes(n, d, k);
+  check_clusters(k, n);
+  require(problems >= 1 && problems <= INT64_MAX / 8 / d / n,
+          "there are " + std::to_string(problems) +
+              " problems; at least one is needed, and no more " + "than memory can hold");
+  const int all = checked_threads(threads);
+  const bool side_by_side = problems >= all;
+  const kmeans_exact_surroundings::DefaultModes modes;
+  level_of_this_processor();
+  const auto calling = std::this_thread::get_id();
+  struct Ended {};
+  std::atomic<bool> ended{false};
+  std::exception_ptr interruption;
+  const Between alive = [&] {
+    if (std::this_thread::get_id() != calling) {
+      if (ended) throw Ended();
+    } else if (between) {
+      try {
+        between();
+      } catch (...) {
+        interruption = std::current_exception();
+        ended = true;
+        throw Ended();
+      }
+    }
+  };
+  std::mutex mutex;
+  std::vector<Points> idle;
+  const auto solve = [&](std::int64_t problem) {
+    const float* const own = points + problem * n * d;
+    std::optional<Points> kept;
+    {
+      const std::lock_guard lock(mutex);
+      if (!idle.empty()) {
+        kept = std::move(idle.back());
+        idle.pop_back();
+      }
+    }
+    if (kept) {
+      kept->impl_->take(own);
+    } else {
+      kept.emplace(own, n, d, side_by_side ? 1 : all);
+    }
+    work(*kept, problem, alive);
+    alive();
+    const std::lock_guard lock(mutex);
+    idle.push_back(std::move(*kept));
+  };
+  const auto named = [&](std::int64_t problem) {
+    try {
+      solve(problem);
+    } catch (const std::invalid_argument& error) {
+      constexpr std::size_t kName = std::string_view("kmeans_exact: ").size();
+      throw std::invalid_argument("kmeans_exact: problem " + std::to_string(problem) + ": " +
+                                  std::string(error.what()).substr(kName));
+    }
+  };
+  try {
+    kmeans::for_each_part(problems, side_by_side ? all : 1, named);
+  } catch (const Ended&) {
+    std::rethrow_exception(interruption);
+  }
+}
+
+void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Result* results,
+                 const Options& options, int threads) {
+  check_options(options);
+  require(options.weights == nullptr, "a batch takes no weights");
+  Points::each_of(batch, threads, options.between,
+                  [&](Points& points, std::int64_t problem, const Between& alive) {
+                    results[problem] = points.impl_->checked_lloyd(
+                        batch.k, centroids + problem * batch.k * batch.d,
+                        labels + problem * batch.n, options, alive);
+                  });
+}
+
+void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads,
+                     const std::function<void()>& between) {
+  Points::each_of(
+      batch, threads, between, [&](Points& points, std::int64_t problem, const Between& alive) {
+        points.seed_ward(batch.k, seed, centroids + problem * batch.k * batch.d, nullptr, alive);
+      });
 }
 
 namespace {

@@ -56,6 +56,15 @@ struct Options {
   std::function<void()> between{};
 };
 
+/// Problems of one shape, one behind the other: points are `problems` x n x d, and so on.
+struct Batch {
+  const float* points = nullptr;
+  std::int64_t problems = 0;
+  std::int64_t n = 0;
+  std::int64_t d = 0;
+  std::int64_t k = 0;
+};
+
 /// Points that many runs are made on: from several seeds, with several k, from where another run ended. They
 /// are checked once; copies that engines work on are kept from run to run and, where k differs, as far as they
 /// do not depend on it. Answers are those of single calls.
@@ -88,6 +97,13 @@ class Points {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
+  template <class Work>
+  static void each_of(const Batch& batch, int threads, const std::function<void()>& between,
+                      const Work& work);
+  friend void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels,
+                          Result* results, const Options& options, int threads);
+  friend void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads,
+                              const std::function<void()>& between);
 };
 
 /// Runs Lloyd iterations.
@@ -117,6 +133,17 @@ Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k
 Result lloyd(const float* points, std::int64_t n, std::int64_t d, std::int64_t k, float* centroids,
              std::int32_t* labels, const Options& options, int threads = 0,
              Device device = Device::cpu);
+
+/// lloyd() on each problem of a batch, and the bits that it gives alone, on the CPU: where problems are small and many,
+/// much sooner than one after the other, since a thread has one for itself. `centroids` are problems x k x d,
+/// `labels` problems x n, `results` problems. Options::weights must be null. Throws as lloyd() does, of the first
+/// problem that something is wrong with; what the arrays hold then is not said.
+void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Result* results,
+                 const Options& options = {}, int threads = 0);
+
+/// seed_ward() of each problem of a batch, with one seed, likewise. `centroids` are problems x k x d.
+void seed_ward_batch(const Batch& batch, std::uint64_t seed, float* centroids, int threads = 0,
+                     const std::function<void()>& between = {});
 
 /// The nearest of k given centroids to each of n points, both as for lloyd(): the exact step's labels, the lowest
 /// index on a tie. A point's label does not depend on the other points. k may exceed n, and no finite points are

@@ -2,7 +2,9 @@
 #include "harness/verify/resolution.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "harness/exact_step.h"
@@ -77,7 +79,8 @@ std::vector<std::int64_t> rows_to_sample(std::int64_t n, const CountedPoints<flo
   std::vector<std::int64_t> rows(std::min(n, kRows));
   const auto count = static_cast<std::int64_t>(rows.size());
   for (std::int64_t r = 0; r < count; ++r) {
-    const auto row = static_cast<std::int64_t>(static_cast<__int128>(n) * r / count);
+    const std::int64_t row =
+        n == count ? r : static_cast<std::int64_t>(static_cast<__int128>(n) * r / count);
     rows[r] = counting.empty() ? row : counting[row];
   }
   return rows;
@@ -89,6 +92,21 @@ void sample_rows(const float* points, std::int64_t d, std::int64_t first, std::i
   for (const std::int64_t row : rows) {
     sampled = std::copy_n(points + row * d + first, count, sampled);
   }
+}
+
+/// May a value not be a multiple of the quantum? A float32 is one from 2^24 quanta on, since its last digit is.
+bool may_be_rounded(const std::vector<float>& values, std::int64_t count, double quantum) {
+  const double enough = quantum * 0x1p24;
+  if (enough < std::numeric_limits<float>::min()) return false;
+  if (enough > std::numeric_limits<float>::max()) return true;
+  // By their bits, which are in the order of the sizes; those of 0 go behind all others.
+  const std::uint32_t limit = std::bit_cast<std::uint32_t>(static_cast<float>(enough)) - 1;
+  std::uint32_t any = 0;
+  for (std::int64_t c = 0; c < count; ++c) {
+    const std::uint32_t size = std::bit_cast<std::uint32_t>(values[c]) & 0x7FFFFFFFU;
+    any |= static_cast<std::uint32_t>(size - 1 < limit);
+  }
+  return any != 0;
 }
 
 }  // namespace
@@ -116,7 +134,13 @@ std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int
   for (std::int64_t t = 0; t < d; ++t) {
     const std::int64_t first = t / width * width;
     const std::int64_t count = std::min(width, d - first);
-    if (t == first) sample_rows(points, d, first, count, sample, sampled.data());
+    if (t == first) {
+      sample_rows(points, d, first, count, sample, sampled.data());
+      if (!may_be_rounded(sampled, rows * count, quantum)) {
+        t = first + count - 1;
+        continue;
+      }
+    }
     double error = 0;
     for (std::int64_t r = 0; r < rows; ++r) {
       const float value = sampled[r * count + t - first];

@@ -119,8 +119,8 @@ class Crew {
 };
 
 /// Are threads a crew's, or OpenMP's? Set before the first variant is set up.
-inline bool& crews_work() {
-  static bool crews = false;
+inline std::atomic<bool>& crews_work() {
+  static std::atomic<bool> crews{false};
   return crews;
 }
 

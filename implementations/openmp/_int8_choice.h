@@ -109,7 +109,8 @@ inline const Int8Choice& best_int8_choice(const std::vector<Int8Choice>& choices
 
 /// The best of them, or the one that KMEANS_BENCH_INT8 asks for.
 inline Int8Choice choose_int8_filter(std::int64_t d) {
-  const std::vector<Int8Choice> choices = int8_choices();
+  static const std::vector<Int8Choice> choices =
+      int8_choices();  // asks the processor, which takes a while
   const char* wanted = std::getenv("KMEANS_BENCH_INT8");
   if (wanted == nullptr || *wanted == '\0') return best_int8_choice(choices, d);
   std::string names;

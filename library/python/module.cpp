@@ -181,6 +181,60 @@ class Points {
   OneAtATime one_at_a_time_;
 };
 
+// ---- many problems
+
+using Problems = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
+
+std::int64_t extent(const Problems& array, std::size_t axis) {
+  return static_cast<std::int64_t>(array.shape(axis));
+}
+
+kmeans_exact::Batch batch_of(const Problems& points, std::int64_t k) {
+  return {points.data(), extent(points, 0), extent(points, 1), extent(points, 2), k};
+}
+
+/// `init` has the problems and columns of the points.
+nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t iterations,
+                      int stop, double tolerance, int labels_of, int threads) {
+  const kmeans_exact::Batch batch = batch_of(points, extent(init, 1));
+  std::unique_ptr<float[]> centroids(new float[init.size()]);
+  std::copy_n(init.data(), init.size(), centroids.get());
+  std::unique_ptr<std::int32_t[]> labels(new std::int32_t[points.shape(0) * points.shape(1)]);
+  std::vector<kmeans_exact::Result> results(points.shape(0));
+  kmeans_exact::Options options;
+  options.iterations = iterations;
+  options.stop = static_cast<kmeans_exact::Stop>(stop);
+  options.tolerance = tolerance;
+  options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+  options.between = look_for_signals;
+  {
+    const nb::gil_scoped_release released;
+    kmeans_exact::lloyd_batch(batch, centroids.get(), labels.get(), results.data(), options,
+                              threads);
+  }
+  std::unique_ptr<std::int64_t[]> made(new std::int64_t[results.size()]);
+  std::unique_ptr<bool[]> converged(new bool[results.size()]);
+  for (std::size_t problem = 0; problem < results.size(); ++problem) {
+    made[problem] = results[problem].iterations;
+    converged[problem] = results[problem].converged || results[problem].within_tolerance;
+  }
+  return nb::make_tuple(owned(std::move(centroids), batch.problems, batch.k, batch.d),
+                        owned(std::move(labels), batch.problems, batch.n),
+                        owned(std::move(made), batch.problems),
+                        owned(std::move(converged), batch.problems));
+}
+
+nb::ndarray<nb::numpy, float> seed_ward_batch(const Problems& points, std::int64_t k,
+                                              std::uint64_t seed, int threads) {
+  const kmeans_exact::Batch batch = batch_of(points, k);
+  std::unique_ptr<float[]> centroids(new float[batch.problems * batch.k * batch.d]);
+  {
+    const nb::gil_scoped_release released;
+    kmeans_exact::seed_ward_batch(batch, seed, centroids.get(), threads, look_for_signals);
+  }
+  return owned(std::move(centroids), batch.problems, batch.k, batch.d);
+}
+
 /// A member as a function of the capsule.
 template <auto member>
 struct Call;
@@ -211,6 +265,8 @@ NB_MODULE(_engine, module) {
              nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("seed_ward", call<&Points::seeds<&kmeans_exact::Points::seed_ward>>, nb::arg(),
              nb::arg(), nb::arg(), nb::arg().none());
+  module.def("lloyd_batch", &lloyd_batch);
+  module.def("seed_ward_batch", &seed_ward_batch);
   module.def("engines", call<&Points::engines>);
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);

@@ -66,7 +66,14 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     names = {name for line in listed for name in re.findall(r" [TW] ([^(\[]+)", line)}
     functions = ["distances", "inertia", "lloyd", "nearest", "seed_plus_plus", "seed_ward"]
     members = [*functions, "Points", "~Points", "operator=", "engines"]
-    others = ["instructions", "problem_with_gpu", "version", "whole_weights"]
+    others = [
+        "lloyd_batch",
+        "seed_ward_batch",
+        "instructions",
+        "problem_with_gpu",
+        "version",
+        "whole_weights",
+    ]
     expected = {f"kmeans_exact::{name}" for name in functions + others}
     expected |= {f"kmeans_exact::Points::{name}" for name in members}
     assert {name for name in names if "::Points::Impl::" not in name} == expected

@@ -27,7 +27,12 @@ def test_examples_in_python_run(package) -> None:
     pytest.importorskip("sklearn")
     random = np.random.default_rng(1)
     x = random.normal(size=(500, 5)).astype("f4")
-    names = {"x": x, "others": x[:7] + 1, "w": random.integers(1, 4, size=500)}
+    names = {
+        "x": x,
+        "stack": x.reshape(5, 100, 5),
+        "others": x[:7] + 1,
+        "w": random.integers(1, 4, size=500),
+    }
     blocks = _blocks("python")
     assert len(blocks) >= 4
     for block in blocks:  # in the order of the page: later ones use what earlier ones made
@@ -45,18 +50,20 @@ AROUND = """
 int main() {
   const std::int64_t n = 500, d = 5, k = 40, m = 7;
   const std::uint64_t seed = 1;
-  std::vector<float> x(n * d), c(k * d);
+  std::vector<float> x(n * d), c(k * d), cc(2 * k * d);
   for (std::int64_t i = 0; i < n * d; ++i) x[i] = static_cast<float>(i * i %% 1009);
   std::vector<std::int32_t> l(n), o(m);
   std::vector<double> of_others(m * k);
   const float* const points = x.data();
   const float* const others = x.data() + d;
   float* const centroids = c.data();
+  float* const twice_centroids = cc.data();
   std::int32_t* const labels = l.data();
   std::int32_t* const labels_of_others = o.data();
   double* const m_by_k = of_others.data();
 %s
-  return result.converged && sum_of_squares > 0 && labels_of_others[0] == labels[1] ? 0 : 1;
+  const bool made = result.converged && results[1].iterations > 0;
+  return made && sum_of_squares > 0 && labels_of_others[0] == labels[1] ? 0 : 1;
 }
 """
 

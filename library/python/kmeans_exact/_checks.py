@@ -61,6 +61,23 @@ def rows(
     return _as_float32(name, matrix)
 
 
+def problems(name: str, given: object) -> np.ndarray:
+    """Tables of one shape, B x n x d, as `rows` takes one."""
+    _refuse_kind(name, given)
+    stack = _array(name, given)
+    if stack.ndim != 3:
+        raise ValueError(
+            f"kmeans_exact: {name} must have 3 dimensions, a table of rows for each problem, not "
+            f"{stack.ndim}"
+        )
+    if 0 in stack.shape:
+        raise ValueError(
+            f"kmeans_exact: {name} is {' x '.join(map(str, stack.shape))}; at least one problem, "
+            "row and column are needed"
+        )
+    return rows(name, stack.reshape(-1, stack.shape[2])).reshape(stack.shape)
+
+
 def _refuse_kind(name: str, given: object) -> None:
     """What an array of numbers would drop without a word: masks, imaginary parts, units."""
     if _is_sparse(given):

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many problems in one call: the bits of each alone, and errors that say which."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+
+def _problems(count: int, n: int, d: int) -> np.ndarray:
+    random = np.random.default_rng(n)
+    centres = 3 * random.integers(0, 5, size=(count, n, 1))
+    return (random.normal(size=(count, n, d)) + centres).astype("f4")
+
+
+@pytest.mark.parametrize(
+    ("count", "n", "d", "k"), [(64, 256, 16, 32), (5, 900, 2, 7), (3, 4000, 40, 60), (1, 50, 3, 50)]
+)
+def test_each_problem_has_its_bits_alone(package, count: int, n: int, d: int, k: int) -> None:
+    x = _problems(count, n, d)
+    x[0] *= 1000  # a scale of its own
+    init = package.ward_start_batch(x, k, 3, threads=2)
+    assert all(
+        own.tobytes() == package.ward_start(points, k, 3).tobytes()
+        for own, points in zip(init, x, strict=True)
+    )
+    before = x.copy(), init.copy()
+    for way in (
+        {"iterations": 5, "stop": None},
+        {},
+        {"tol": 1e-3, "labels_of": "returned"},
+    ):
+        right = [package.lloyd(*one, **way) for one in zip(x, init, strict=True)]
+        for threads in (0, 1, 2, 7):
+            found = package.lloyd_batch(x, init, threads=threads, **way)
+            assert found.centroids.tobytes() == b"".join(run.centroids.tobytes() for run in right)
+            assert found.labels.tobytes() == b"".join(run.labels.tobytes() for run in right)
+            assert found.iterations.tolist() == [run.iterations for run in right]
+            assert found.converged.tolist() == [run.converged for run in right]
+    assert all((now == then).all() for now, then in zip((x, init), before, strict=True))
+
+
+def test_other_layouts_and_types_are_converted(package) -> None:
+    x = _problems(6, 100, 4)
+    right = package.lloyd_batch(x, x[:, :5]).centroids.tobytes()
+    for given in (x.astype("f8"), np.asfortranarray(x), x[::-1].copy()[::-1], list(x)):
+        assert package.lloyd_batch(given, np.asarray(given)[:, :5]).centroids.tobytes() == right
+
+
+def test_what_is_wrong_is_said_with_the_problem(package) -> None:
+    x = _problems(40, 60, 3)
+    init = x[:, :4].copy()
+    spoilt = x.copy()
+    spoilt[17, 5, 1] = np.nan
+    spoilt[31, 0, 0] = np.inf
+    for threads in (1, 2):
+        with pytest.raises(ValueError, match="problem 17: point 5, coordinate 1 is nan"):
+            package.lloyd_batch(spoilt, init, threads=threads)
+        with pytest.raises(ValueError, match="problem 17: point 5, coordinate 1 is nan"):
+            package.ward_start_batch(spoilt, 4, threads=threads)
+    spoilt = x.copy()
+    spoilt[9, 2, 0] = 1e30
+    with pytest.raises(ValueError, match="problem 9: the exact step cannot resolve these points"):
+        package.lloyd_batch(spoilt, init)
+    no_centroid = init.copy()
+    no_centroid[3, 2, 1] = np.inf
+    with pytest.raises(ValueError, match="problem 3: centroid 2, coordinate 1 is inf"):
+        package.lloyd_batch(x, no_centroid)
+    for given, reason in (
+        ((x[0], init), "x must have 3 dimensions, a table of rows for each problem, not 2"),
+        ((x, init[:39]), "x has 40 problems, init 39"),
+        ((x, init[:, :, :2]), "x has 3 columns, init 2"),
+        ((x[:0], init[:0]), "x is 0 x 60 x 3; at least one problem, row and column are needed"),
+        ((x[:, :3], init), "k is 4; it must be from 1 to n = 3"),
+        ((x.astype("c8"), init), "x is complex64"),
+        ((x.astype(str), init), "x is of dtype <U"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=reason):
+            package.lloyd_batch(*given)
+    with pytest.raises(ValueError, match="k is 61; it must be from 1 to 60"):
+        package.ward_start_batch(x, 61)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_signal_ends_it(package, threads: int) -> None:
+    x = _problems(4000, 500, 8)
+    init = x[:, :50].copy()
+
+    def handler(*_unused: object) -> None:
+        raise KeyError("from the handler")
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        begin = time.monotonic()
+        threading.Timer(0.2, signal.raise_signal, [signal.SIGUSR1]).start()
+        with pytest.raises(KeyError, match="from the handler"):
+            package.lloyd_batch(x, init, iterations=100000, stop=None, threads=threads)
+        assert time.monotonic() - begin < 30  # in place of hours
+    finally:
+        signal.signal(signal.SIGUSR1, before)
