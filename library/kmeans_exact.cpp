@@ -627,8 +627,8 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
   });
 }
 
-/// work(points, problem, alive) on each problem, by a thread alone where there are enough problems. Those who are not the
-/// calling thread find out from `alive` that it has given up.
+/// work(points, problem, alive) on each problem, by a thread alone where there are enough problems. All but the calling
+/// thread find out from `alive` that it has given up.
 template <class Work>
 void Points::each_of(const Batch& batch, int threads, const std::function<void()>& between,
                      const Work& work) {
