@@ -101,14 +101,14 @@ struct Standing {
 };
 
 json row_of(const FitRow& row, const Best& best, const FitJob& job) {
-  const json outside = row.said.value("outside", json(""));
+  const std::string outside = row.said.value("outside", "");
   json result{{"estimator", row.estimator},
               {"status", row.status},
               {"reason", row.status == "ok" ? json() : json(valid_utf8(row.reason))},
               {"library", library_of(row).empty() ? json() : json(library_of(row))},
               {"exact", row.claims.traits.exact},
               {"defaults", row.said.value("defaults", json())},
-              {"outside", outside == "" ? json() : outside},
+              {"outside", outside.empty() ? json() : json(outside)},
               {"seeds", row.status == "ok" ? row.calls.size() : 0},
               {"seeds_asked", job.seeds}};
   for (const char* absent : {"seconds",
