@@ -7,6 +7,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -71,6 +73,14 @@ class OneAtATime {
     OneAtATime& all_;
   };
 
+  /// In a forked process: is it the turn of a thread that is not there?
+  [[nodiscard]] bool left_by_another_thread() {
+    if (owner_ == std::this_thread::get_id()) return false;
+    if (!mutex_.try_lock()) return true;
+    mutex_.unlock();
+    return false;
+  }
+
  private:
   std::timed_mutex mutex_;
   std::atomic<std::thread::id> owner_{};
@@ -79,9 +89,17 @@ class OneAtATime {
 /// Points in memory of Python, which lives as long as this.
 class Points {
  public:
-  Points(const Matrix& rows, int threads, int device) : rows_(rows) {
-    const nb::gil_scoped_release released;
-    points_.emplace(rows.data(), n(), d(), threads, static_cast<kmeans_exact::Device>(device));
+  Points(const Matrix& rows, int threads, int device)
+      : rows_(rows), threads_(threads), device_(device) {
+    make();
+  }
+
+  /// Of a process that was forked while another thread was at work with them, that thread is not there, and what
+  /// it left is of no use: all is made again. To be called before each call, holding the interpreter's lock.
+  void look_for_fork() {
+    if (process_ == ::getpid()) return;
+    process_ = ::getpid();
+    if (one_at_a_time_->left_by_another_thread()) make();
   }
 
   nb::tuple lloyd(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
@@ -101,7 +119,7 @@ class Points {
     kmeans_exact::Result result;
     {
       const nb::gil_scoped_release released;
-      const OneAtATime::Turn turn(one_at_a_time_);
+      const OneAtATime::Turn turn(*one_at_a_time_);
       result = points_->lloyd(k, centroids.get(), labels.get(), options);
     }
     return nb::make_tuple(owned(std::move(centroids), k, d()), owned(std::move(labels), n()),
@@ -113,7 +131,7 @@ class Points {
     std::unique_ptr<std::int32_t[]> labels(new std::int32_t[rows_.shape(0)]);
     {
       const nb::gil_scoped_release released;
-      const OneAtATime::Turn turn(one_at_a_time_);
+      const OneAtATime::Turn turn(*one_at_a_time_);
       points_->nearest(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
                        labels.get());
     }
@@ -153,7 +171,7 @@ class Points {
     std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * rows_.shape(1)]);
     {
       const nb::gil_scoped_release released;
-      const OneAtATime::Turn turn(one_at_a_time_);
+      const OneAtATime::Turn turn(*one_at_a_time_);
       ((*points_).*seed_by)(k, seed, centroids.get(), weights ? whole.data() : nullptr,
                             look_for_signals);
     }
@@ -162,7 +180,7 @@ class Points {
 
   std::int64_t engines() {
     const nb::gil_scoped_release released;
-    const OneAtATime::Turn turn(one_at_a_time_);
+    const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->engines();
   }
 
@@ -176,9 +194,22 @@ class Points {
                                 " coordinates, centroids " + std::to_string(centroids.shape(1)));
   }
 
+  void make() {
+    // What a thread may have been changing is not even destroyed.
+    [[maybe_unused]] const auto* const lost = points_.release();
+    [[maybe_unused]] const auto* const waited_for = one_at_a_time_.release();
+    one_at_a_time_ = std::make_unique<OneAtATime>();
+    const nb::gil_scoped_release released;
+    points_ = std::make_unique<kmeans_exact::Points>(rows_.data(), n(), d(), threads_,
+                                                     static_cast<kmeans_exact::Device>(device_));
+  }
+
   Matrix rows_;
-  std::optional<kmeans_exact::Points> points_;
-  OneAtATime one_at_a_time_;
+  int threads_;
+  int device_;
+  pid_t process_ = ::getpid();
+  std::unique_ptr<kmeans_exact::Points> points_;
+  std::unique_ptr<OneAtATime> one_at_a_time_;
 };
 
 // ---- many problems
@@ -241,7 +272,9 @@ struct Call;
 template <class R, class... Args, R (Points::*member)(Args...)>
 struct Call<member> {
   static R of(const nb::capsule& points, Args... args) {
-    return (static_cast<Points*>(points.data())->*member)(args...);
+    auto* const self = static_cast<Points*>(points.data());
+    self->look_for_fork();
+    return (self->*member)(args...);
   }
 };
 template <auto member>

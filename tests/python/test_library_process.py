@@ -71,6 +71,42 @@ def test_a_forked_child_has_the_bits_of_its_parent(python) -> None:
     _right(python(FORKED))
 
 
+FORKED_AT_WORK = """
+import threading
+kept = ke.Points(x, threads=2)
+first = kept.lloyd(x[:40], iterations=25)
+bits_of = lambda run: [run.centroids.tobytes(), run.labels.tobytes()]
+stop = threading.Event()
+
+def work():
+    while not stop.is_set():
+        kept.lloyd(x[:40], iterations=400, stop=None)
+
+other = threading.Thread(target=work)
+other.start()
+children = []
+for number in range(12):
+    time.sleep(0.01 * number)
+    child = os.fork()
+    if child == 0:
+        run = kept.lloyd(x[:40], iterations=25)
+        near = kept.nearest(run.centroids)
+        ok = bits_of(run) == bits_of(first)
+        ok &= near.tobytes() == ke.nearest(x, run.centroids).tobytes()
+        os._exit(0 if ok and kept.kmeans_plusplus(5, 1).shape == (5, 12) else 1)
+    children.append(child)
+ended = [os.waitpid(child, 0)[1] for child in children]
+stop.set()
+other.join()
+assert bits_of(kept.lloyd(x[:40], iterations=25)) == bits_of(first)
+print("right" if not any(ended) else ended)
+"""
+
+
+def test_a_child_uses_points_that_another_thread_was_at_work_with(python) -> None:
+    _right(python("import time" + FORKED_AT_WORK))
+
+
 def test_a_child_that_first_loads_it_has_them_too(python) -> None:
     """Whatever else had OpenMP's threads in the parent."""
     _right(
