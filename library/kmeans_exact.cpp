@@ -166,7 +166,11 @@ int checked_threads(int threads) {
   require(threads >= 0 && threads <= kMaxThreads, "threads is " + std::to_string(threads) +
                                                       "; it must be from 0, which means all, to " +
                                                       std::to_string(kMaxThreads));
-  return threads > 0 ? threads : std::min(kMaxThreads, kmeans::usable_processors());
+  if (threads > 0) return threads;
+  // More threads than that wait for each other while one of them may not run.
+  static const double granted = std::ceil(kmeans_exact_surroundings::granted_processors());
+  return static_cast<int>(
+      std::min({1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), granted}));
 }
 
 void check_weights(const std::int64_t* weights, std::int64_t n) {

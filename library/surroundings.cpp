@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -17,6 +18,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -113,23 +115,43 @@ double free_of_the_system() {
          static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Of version 2, from this process's own group up.
-double free_of_control_groups() {
+/// The folders of this process's control groups, from its own up: of version 2, or of a controller of version 1.
+std::vector<std::string> control_groups(const std::string& controller) {
+  std::vector<std::string> folders;
   std::ifstream file("/proc/self/cgroup");
-  double least = std::numeric_limits<double>::infinity();
   for (std::string line; std::getline(file, line);) {
-    if (line.rfind("0::", 0) != 0) continue;
-    std::string group = line.substr(3);
+    const auto name = line.find(':') + 1;
+    const auto path = line.find(':', name) + 1;
+    if (name == 0 || path == 0) continue;
+    const std::string controllers = "," + line.substr(name, path - 1 - name) + ",";
+    const bool meant = controller.empty()
+                           ? controllers == ",,"
+                           : controllers.find("," + controller + ",") != std::string::npos;
+    if (!meant) continue;
+    const std::string root = "/sys/fs/cgroup/" + controller + (controller.empty() ? "" : "/");
+    std::string group = line.substr(path);
     while (true) {
-      const std::string folder = "/sys/fs/cgroup" + group + "/";
-      least =
-          std::min(least, number_in(folder + "memory.max") - number_in(folder + "memory.current"));
+      folders.push_back(root + group + "/");
       const auto slash = group.find_last_of('/');
       if (slash == std::string::npos || group.size() <= 1) break;
-      group.resize(slash);
+      group.resize(std::max<std::size_t>(slash, 1));
     }
   }
+  return folders;
+}
+
+double free_of_control_groups() {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& folder : control_groups("")) {
+    least =
+        std::min(least, number_in(folder + "memory.max") - number_in(folder + "memory.current"));
+  }
   return std::max(0.0, least);
+}
+
+/// Infinity where it is not limited.
+double processors_of(double quota, double period) {
+  return quota > 0 && period > 0 ? quota / period : std::numeric_limits<double>::infinity();
 }
 
 double free_address_space() {
@@ -146,6 +168,22 @@ double free_address_space() {
 void in_default_modes(const Between& between, const std::function<void(const Between&)>& work) {
   if (forked() || !default_modes()) return on_a_new_thread(between, work);
   work(between);
+}
+
+double granted_processors() {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& folder : control_groups("")) {
+    std::ifstream file(folder + "cpu.max");
+    double quota = 0;
+    double period = 0;
+    if (file >> quota >> period) least = std::min(least, processors_of(quota, period));
+  }
+  for (const std::string& folder : control_groups("cpu")) {
+    const double quota = number_in(folder + "cpu.cfs_quota_us");  // -1: none
+    const double period = number_in(folder + "cpu.cfs_period_us");
+    if (std::isfinite(quota)) least = std::min(least, processors_of(quota, period));
+  }
+  return least;
 }
 
 double free_memory() {

@@ -33,6 +33,9 @@ class DefaultModes {
 /// alone and may throw.
 void in_default_modes(const Between& between, const std::function<void(const Between&)>& work);
 
+/// Processors that this process's control groups grant it, of which a part may be one; infinity: all.
+double granted_processors();
+
 /// Bytes that this process may still allocate, as far as the system says: of memory, of its control group, of
 /// its address space.
 double free_memory();

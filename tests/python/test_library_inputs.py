@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import re
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -349,3 +352,36 @@ def test_labels_alone_are_those_of_an_iteration(package, d: int) -> None:
             assert run.labels.tobytes() == alone.labels.tobytes()
         one_by_one = [kept.nearest(init)[i] for i in range(5)]
         assert one_by_one == [package.nearest(points[i : i + 1], init)[0] for i in range(5)]
+
+
+def test_the_estimator_in_others_hands(package, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copied, pickled, in a pipeline, in processes of a search."""
+    joblib = pytest.importorskip("joblib")
+    monkeypatch.syspath_prepend(str(Path(package.__file__).parents[1]))  # for other processes
+    base = pytest.importorskip("sklearn.base")
+    selection = pytest.importorskip("sklearn.model_selection")
+    pipeline = pytest.importorskip("sklearn.pipeline")
+    preprocessing = pytest.importorskip("sklearn.preprocessing")
+    points = np.random.default_rng(5).normal(size=(300, 4))
+    weights = np.random.default_rng(6).integers(1, 4, size=300)
+    model = package.KMeans(5, random_state=2, tol=1e-3).fit(points, sample_weight=weights)
+    again = base.clone(model)
+    assert again.get_params() == model.get_params()
+    assert again.fit(points, sample_weight=weights).inertia_ == model.inertia_
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert copied.cluster_centers_.tobytes() == model.cluster_centers_.tobytes()
+        assert (copied.predict(points) == model.labels_).all()
+    line = pipeline.make_pipeline(preprocessing.StandardScaler(), package.KMeans(random_state=0))
+    search = selection.GridSearchCV(line, {"kmeans__n_clusters": [2, 3]}, cv=2, n_jobs=2)
+    assert search.fit(points).best_params_ == {"kmeans__n_clusters": 3}
+    assert np.isfinite(search.score(points))
+    both = joblib.Parallel(n_jobs=2)(
+        joblib.delayed(base.clone(model).fit)(points, sample_weight=weights) for _ in range(2)
+    )
+    assert [one.inertia_ for one in both] == [model.inertia_] * 2
+    both = joblib.Parallel(n_jobs=2, backend="threading")(
+        joblib.delayed(base.clone(model).fit)(points, sample_weight=weights) for _ in range(4)
+    )
+    assert [one.inertia_ for one in both] == [model.inertia_] * 4
+    assert (model.fit_transform(points) == model.transform(points)).all()
+    assert (model.fit_predict(points) == model.labels_).all()

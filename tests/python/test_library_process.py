@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -382,3 +383,38 @@ except InterruptedError as error:
 os._exit(0)
 """
     assert "in time" in python(script).stdout
+
+
+QUOTA = """
+before = len(os.listdir("/proc/self/task"))
+bits(threads=0)
+print(len(os.listdir("/proc/self/task")) - before)
+"""
+
+
+@pytest.mark.parametrize(("quota", "threads"), [(50000, 1), (100000, 1), (150000, 2), (-1, 2)])
+def test_a_quota_of_processors_limits_the_threads(package, quota: int, threads: int) -> None:
+    """By stand-ins for the files of both versions of control groups."""
+    if shutil.which("unshare") is None or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("no unshare, or one processor")
+    for version in (1, 2):
+        file = f"cpu.max={'max' if quota < 0 else quota} 100000"
+        files = [f"cpu/cpu.cfs_quota_us={quota}", "cpu/cpu.cfs_period_us=100000"]
+        lines = [
+            f'echo "{value}" >/sys/fs/cgroup/{name}'
+            for name, value in (one.split("=") for one in (files if version == 1 else [file]))
+        ]
+        fake = "mount -t tmpfs none /sys/fs/cgroup && mkdir /sys/fs/cgroup/cpu && "
+        script = fake + " && ".join(lines) + ' && exec "$@"'
+        shell = ["unshare", "-m", "sh", "-c", script, "sh"]
+        done = subprocess.run(
+            [*shell, sys.executable, "-c", HEAD + QUOTA],
+            env={**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])},
+            capture_output=True,
+            text=True,
+        )
+        if "unshare" in done.stderr or "mount" in done.stderr:
+            pytest.skip("not allowed to mount: " + done.stderr)
+        assert done.returncode == 0, done.stderr
+        most = min(threads, len(os.sched_getaffinity(0)))
+        assert int(done.stdout) == most - 1, (version, done.stderr)
