@@ -10,6 +10,7 @@ from pathlib import Path
 
 import browser
 import pytest
+from bench import Bench
 from synthetic import Json
 
 from tests.support import told_to_skip
@@ -44,3 +45,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browser.Browser]:
 def small_experiment() -> Json:
     """Every kind of figure on two variants and four shapes."""
     return json.loads(Path(__file__).with_name("small.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def bench(tmp_path: Path, small_experiment: Json) -> Bench:
+    return Bench(tmp_path, small_experiment)
