@@ -25,7 +25,7 @@ using nlohmann::json;
 // A clock and a neighbour on the same core explain a pace of up to about twice the best
 // (docs/running.md). What is worse says little of the timed part between two looks.
 constexpr double kSlowestClock = 2;
-// The verifier lets each side be 1 % away from the exact trajectory (harness/verify/verify.cpp).
+// The verifier lets each side be 1 % away from the exact trajectory (harness/verify/trajectory.cpp).
 constexpr double kInertiaTolerance = 0.02;
 constexpr double kExactInertiaTolerance = 1e-12;
 

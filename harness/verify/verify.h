@@ -2,7 +2,7 @@
 //
 // The verifier: certificates that a Lloyd step is right, for exact variants bit for bit, for all
 // others within the rounding bound of their declared precision. The tolerances are in
-// verify.cpp, their derivation in docs/exact-step.md.
+// verify.cpp and trajectory.cpp, their derivation in docs/exact-step.md.
 #pragma once
 
 #include <cstdint>
