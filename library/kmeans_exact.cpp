@@ -554,7 +554,11 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   check_sizes(impl_->n, impl_->d, k);
   check_clusters(k, impl_->n);
   check_options(options);
-  impl_->weigh(options.weights);
+  try {
+    impl_->weigh(options.weights);
+  } catch (const std::bad_alloc&) {
+    throw OutOfMemory({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n));
+  }
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
     result = impl_->checked_lloyd(k, centroids, labels, options, alive);

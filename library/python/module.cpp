@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -38,6 +39,28 @@ nb::ndarray<nb::numpy, T> owned(std::unique_ptr<T[]> values, Shape... shape) {
   T* data = values.release();
   const nb::capsule owner(data, [](void* memory) noexcept { delete[] static_cast<T*>(memory); });
   return nb::ndarray<nb::numpy, T>(data, {static_cast<std::size_t>(shape)...}, owner);
+}
+
+/// Says how much an answer takes.
+class NoRoom final : public std::bad_alloc {
+ public:
+  NoRoom(std::size_t values, std::size_t bytes)
+      : what_("kmeans_exact: out of memory: an answer of " + std::to_string(values) +
+              " values needs " + std::to_string(values * bytes / 1000000 + 1) + " MB") {}
+  [[nodiscard]] const char* what() const noexcept override { return what_.c_str(); }
+
+ private:
+  std::string what_;
+};
+
+/// Not initialised.
+template <class T>
+std::unique_ptr<T[]> room_for(std::size_t values) {
+  try {
+    return std::unique_ptr<T[]>(new T[values]);
+  } catch (const std::bad_alloc&) {
+    throw NoRoom(values, sizeof(T));
+  }
 }
 
 /// Handles Ctrl-C and other signals that Python has noted; an exception that a handler raises ends the call.
@@ -106,9 +129,9 @@ class Points {
                   int labels_of, const std::optional<Weights>& weights) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
-    std::unique_ptr<float[]> centroids(new float[init.size()]);
+    auto centroids = room_for<float>(init.size());
     std::copy_n(init.data(), init.size(), centroids.get());
-    std::unique_ptr<std::int32_t[]> labels(new std::int32_t[rows_.shape(0)]);
+    auto labels = room_for<std::int32_t>(rows_.shape(0));
     kmeans_exact::Options options;
     options.iterations = iterations;
     options.stop = static_cast<kmeans_exact::Stop>(stop);
@@ -128,7 +151,7 @@ class Points {
 
   nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& centroids) {
     require_same_columns(centroids);
-    std::unique_ptr<std::int32_t[]> labels(new std::int32_t[rows_.shape(0)]);
+    auto labels = room_for<std::int32_t>(rows_.shape(0));
     {
       const nb::gil_scoped_release released;
       const OneAtATime::Turn turn(*one_at_a_time_);
@@ -143,7 +166,7 @@ class Points {
   nb::ndarray<nb::numpy, T> distances(const Matrix& centroids) {
     require_same_columns(centroids);
     const auto k = static_cast<std::int64_t>(centroids.shape(0));
-    std::unique_ptr<T[]> distances(new T[rows_.shape(0) * centroids.shape(0)]);
+    auto distances = room_for<T>(rows_.shape(0) * centroids.shape(0));
     {
       const nb::gil_scoped_release released;
       points_->distances(k, centroids.data(), distances.get());
@@ -168,7 +191,7 @@ class Points {
       whole.resize(weights->shape(0));
       kmeans_exact::whole_weights(weights->data(), n(), whole.data());
     }
-    std::unique_ptr<float[]> centroids(new float[std::max<std::int64_t>(0, k) * rows_.shape(1)]);
+    auto centroids = room_for<float>(std::max<std::int64_t>(0, k) * rows_.shape(1));
     {
       const nb::gil_scoped_release released;
       const OneAtATime::Turn turn(*one_at_a_time_);
@@ -228,9 +251,9 @@ kmeans_exact::Batch batch_of(const Problems& points, std::int64_t k) {
 nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t iterations,
                       int stop, double tolerance, int labels_of, int threads) {
   const kmeans_exact::Batch batch = batch_of(points, extent(init, 1));
-  std::unique_ptr<float[]> centroids(new float[init.size()]);
+  auto centroids = room_for<float>(init.size());
   std::copy_n(init.data(), init.size(), centroids.get());
-  std::unique_ptr<std::int32_t[]> labels(new std::int32_t[points.shape(0) * points.shape(1)]);
+  auto labels = room_for<std::int32_t>(points.shape(0) * points.shape(1));
   std::vector<kmeans_exact::Result> results(points.shape(0));
   kmeans_exact::Options options;
   options.iterations = iterations;
@@ -243,8 +266,8 @@ nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t
     kmeans_exact::lloyd_batch(batch, centroids.get(), labels.get(), results.data(), options,
                               threads);
   }
-  std::unique_ptr<std::int64_t[]> made(new std::int64_t[results.size()]);
-  std::unique_ptr<bool[]> converged(new bool[results.size()]);
+  auto made = room_for<std::int64_t>(results.size());
+  auto converged = room_for<bool>(results.size());
   for (std::size_t problem = 0; problem < results.size(); ++problem) {
     made[problem] = results[problem].iterations;
     converged[problem] = results[problem].converged || results[problem].within_tolerance;
@@ -258,7 +281,7 @@ nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t
 nb::ndarray<nb::numpy, float> seed_ward_batch(const Problems& points, std::int64_t k,
                                               std::uint64_t seed, int threads) {
   const kmeans_exact::Batch batch = batch_of(points, k);
-  std::unique_ptr<float[]> centroids(new float[batch.problems * batch.k * batch.d]);
+  auto centroids = room_for<float>(batch.problems * batch.k * batch.d);
   {
     const nb::gil_scoped_release released;
     kmeans_exact::seed_ward_batch(batch, seed, centroids.get(), threads, look_for_signals);

@@ -349,6 +349,23 @@ except MemoryError as error:
     assert run.stdout.strip().endswith(" MB are free")
 
 
+def test_out_of_memory_says_what_an_answer_needs(python) -> None:
+    run = python(
+        """
+import resource
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 90 * 10**6,) * 2)
+for dtype in ("f8", "f4"):
+    try:
+        ke.distances(x, x[:3000], dtype=dtype, threads=1)
+    except MemoryError as error:
+        print(error)
+"""
+    )
+    of = "kmeans_exact: out of memory: an answer of 90000000 values needs"
+    assert run.stdout.splitlines() == [f"{of} 721 MB", f"{of} 361 MB"], run.stdout + run.stderr
+
+
 def test_a_signals_handler_that_comes_back_to_the_points_at_work_is_refused(python) -> None:
     script = """
 import signal
