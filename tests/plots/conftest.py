@@ -7,12 +7,16 @@ import gc
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import browser
 import pytest
+import synthetic
 from bench import Bench
+from drawn import Show, figure_of, loaded
 from synthetic import Json
 
+from plots.render import Drawing, draw
 from tests.support import told_to_skip
 
 # As plots/pool.py does: looking for garbage among all that is loaded takes a tenth of the time.
@@ -50,3 +54,19 @@ def small_experiment() -> Json:
 @pytest.fixture
 def bench(tmp_path: Path, small_experiment: Json) -> Bench:
     return Bench(tmp_path, small_experiment)
+
+
+@pytest.fixture
+def data(small_experiment: Json) -> Json:
+    return synthetic.result(small_experiment)
+
+
+@pytest.fixture
+def show(tmp_path: Path, data: Json) -> Show:
+    """Draws a figure of `data`, as the test has left it."""
+
+    def drawn(kind: str, **changes: Any) -> Drawing:
+        result = loaded(tmp_path, data)
+        return draw(result, figure_of(result, kind, **changes))
+
+    return drawn
