@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include "harness/support/machine_process.h"
 #include "harness/support/process.h"
 #include "harness/support/progress_line.h"
+#include "harness/support/spawn.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -139,18 +139,9 @@ class Side {
       ::close(in[1]);
       throw EnvironmentError("cannot make a pipe");
     }
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, in[0], STDIN_FILENO);
-    ::posix_spawn_file_actions_adddup2(&actions, out[1], STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log_.c_str(),
-                                       O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    std::vector<char*> words;
-    for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-    words.push_back(nullptr);
-    const int failure =
-        ::posix_spawn(&process_, command.front().c_str(), &actions, nullptr, words.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
+    SpawnRequest request{.command = command, .input = in[0], .output = out[1]};
+    request.errors = log_.string();
+    const int failure = spawn(request, process_);
     ::close(in[0]);
     ::close(out[1]);
     to_ = in[1];

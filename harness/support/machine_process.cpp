@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+
+#include "harness/support/spawn.h"
 
 namespace kmeans {
 namespace {
@@ -24,15 +25,6 @@ int milliseconds_until(Clock::time_point deadline) {
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, 1'000'000));
-}
-
-std::vector<char*> pointers(const std::vector<std::string>& strings) {
-  std::vector<char*> result;
-  result.reserve(strings.size() + 1);
-  // exec() takes pointers to char for historical reasons only: it never writes through them.
-  for (const auto& text : strings) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
 }
 
 /// Reads to the end of the pipe; false if the deadline came first.
@@ -78,26 +70,11 @@ ProcessOutput capture_output(const std::vector<std::string>& command,
     return output;
   }
 
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, ends[1], STDOUT_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t no_signals;
-  sigemptyset(&no_signals);
-  posix_spawnattr_setsigmask(&attributes, &no_signals);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-
-  auto arguments = pointers(command);
-  auto variables = pointers(environment);
+  SpawnRequest request{.command = command, .environment = &environment, .output = ends[1]};
+  request.in_path = true;
+  request.own_group = true;
   pid_t child = 0;
-  const int error =
-      posix_spawnp(&child, arguments[0], &files, &attributes, arguments.data(), variables.data());
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
+  const int error = spawn(request, child);
   close(ends[1]);
   if (error != 0) {
     close(ends[0]);

@@ -24,6 +24,7 @@
 #include <set>
 #include <string_view>
 
+#include "harness/support/spawn.h"
 #include "harness/support/text.h"
 
 namespace kmeans {
@@ -59,10 +60,8 @@ struct sigaction action_of(void (*handler)(int)) {
 /// The strings of argv or envp, laid out before fork: afterwards nothing may be allocated.
 class PointerTable {
  public:
-  explicit PointerTable(std::vector<std::string> strings) : strings_(std::move(strings)) {
-    for (auto& string : strings_) pointers_.push_back(string.data());
-    pointers_.push_back(nullptr);
-  }
+  explicit PointerTable(std::vector<std::string> strings)
+      : strings_(std::move(strings)), pointers_(exec_pointers(strings_)) {}
   char* const* data() const { return pointers_.data(); }
 
  private:

@@ -20,6 +20,8 @@
 #include <system_error>
 #include <thread>
 
+#include "harness/support/spawn.h"
+
 namespace kmeans {
 namespace {
 
@@ -86,11 +88,7 @@ SharedMemory::~SharedMemory() { munmap(data_, bytes_); }
 
 ChildProcess::ChildProcess(const std::vector<std::string>& arguments,
                            const std::vector<int>& inherited, int output) {
-  std::vector<char*> pointers;
-  pointers.reserve(arguments.size() + 1);
-  for (const auto& argument : arguments) pointers.push_back(const_cast<char*>(argument.c_str()));
-  pointers.push_back(nullptr);
-
+  const auto pointers = exec_pointers(arguments);
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot make a pipe");
   const FileDescriptor failure_read(ends[0]);

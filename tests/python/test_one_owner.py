@@ -36,6 +36,10 @@ OWNERS = {
     # The limit of a cell.
     r"def (gpu_)?limit_seconds": ["plots/metrics.py"],
     r"^std::optional<Limit> machine_limit\([^;]*?\) \{$": ["harness/record/limit.cpp"],
+    # A program is started by spawn(), or by fork where the child has to be prepared.
+    r"posix_spawn_file_actions_init": ["harness/support/spawn.cpp"],
+    r"\bfork\(\)": ["harness/support/process.cpp", "harness/support/python_process.cpp"],
+    r"const_cast<char\*>\(": ["harness/support/spawn.cpp"],
     # What an iteration has to do: operations and bytes. Pages get them as numbers (plots/work.py).
     r"\b3(\.0)? \* (\w+\.)?d \+ 2\b": [
         "harness/record/measures.cpp",
