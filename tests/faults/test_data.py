@@ -331,7 +331,7 @@ def test_fewer_distinct_points_than_clusters_leave_empty_ones_with_every_variant
         assert cell["empty_clusters"] == 5 - distinct, cell["key"]
 
 
-def test_fit_tells_the_number_of_empty_clusters(bench, put) -> None:
+def test_fit_reports_the_number_of_empty_clusters(bench, put) -> None:
     file = put("same.npy", _npy_of(np.full((40, 2), 0.1)))
     for variant in ("openmp_exact", "cpu_naive", "blas_gemm", "cpu_simd"):
         run = bench("fit", file, "-k", "4", "--variant", variant)

@@ -228,7 +228,7 @@ def test_the_quota_of_a_control_group_is_used_and_recorded(bench, experiment, wr
     assert "run   openmp_exact/f32/uniform-100x2-s1/k3/T3/t1" in plan
 
 
-def test_more_threads_than_processors_are_told(bench, experiment, write, tmp_path):
+def test_more_threads_than_processors_are_reported(bench, experiment, write, tmp_path):
     usable = len(os.sched_getaffinity(0))
     file = write(experiment(variants=["openmp_exact", "reference"]))
     run = bench(*options(file, tmp_path / "out", "--threads", str(4 * usable)))
@@ -371,7 +371,7 @@ def test_gpu_kernel_without_end_is_a_timeout(gpu, faults, experiment, write, tmp
     assert faults(*options(again, tmp_path / "out"), timeout=300).returncode == 0
 
 
-def test_gpu_that_others_use_is_told(gpu, faults, bench, experiment, write, tmp_path):
+def test_gpu_that_others_use_is_reported(gpu, faults, bench, experiment, write, tmp_path):
     # Another program's kernel runs meanwhile: the endless one, until it is killed.
     busy = write(gpu_experiment(experiment, ["fault_cuda_endless_kernel"]), "busy")
     busy.write_text(busy.read_text().replace('"demo"', '"busy"'))

@@ -173,7 +173,7 @@ def test_a_folder_without_permission_is_found_first(bench, tiny, tmp_path):
     assert MEASURING not in message
 
 
-def test_a_full_folder_for_job_files_is_told(bench, tiny, tmp_path):
+def test_a_full_folder_for_job_files_is_reported(bench, tiny, tmp_path):
     file = tiny()
     with mounted(tmp_path / "jobs", "size=4k,nr_inodes=3") as jobs:
         (jobs / "filler").write_text("x")

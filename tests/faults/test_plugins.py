@@ -104,7 +104,7 @@ def test_verify_ends_a_library_of_pythons_that_hangs(bench, tmp_path: Path) -> N
     assert "\n1 of 2 variants failed" in run.stdout
 
 
-def test_plugins_are_measured_beside_others(bench, write, experiment, lloyd, program, tmp_path):
+def test_plugins_are_measured_next_to_others(bench, write, experiment, lloyd, program, tmp_path):
     file = write(experiment())
     # The label of the first point becomes 7, of 3 clusters.
     patch = 'dd of="$4/labels.npy" bs=1 seek=128 conv=notrunc status=none'

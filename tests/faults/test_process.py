@@ -175,7 +175,7 @@ def test_a_faulty_variant_has_a_reason_and_no_time(misbehaved, name):
 
 
 @pytest.mark.parametrize(("name", "words"), [item for item in MANNERS.items() if item[1]])
-def test_what_a_variant_changes_in_its_process_is_told(misbehaved, name, words):
+def test_what_a_variant_changes_in_its_process_is_reported(misbehaved, name, words):
     noted = cells_of(misbehaved[2])[name]["noted"]
     assert any(words in sentence for sentence in noted), noted
 

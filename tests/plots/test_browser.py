@@ -199,7 +199,7 @@ def test_the_links_of_a_report_lead_to_files(page: browser.Browser, results: Pat
     assert all(Path(name).is_file() for name in files)
 
 
-def test_verdicts_are_words_beside_their_colours(page: browser.Browser, results: Path) -> None:
+def test_verdicts_are_words_next_to_their_colours(page: browser.Browser, results: Path) -> None:
     for path in (results / "one" / "report.html", results / "index.html"):
         page.visit(path.as_uri())
         page.run("document.querySelectorAll('details').forEach((folded) => (folded.open = true))")

@@ -153,7 +153,7 @@ def test_faulty_published_numbers(spec: Json, number: Json, message: str) -> Non
     assert _refusal(spec | {"published": [NUMBER | number]}).startswith(message)
 
 
-def test_the_line_and_the_column_are_told(
+def test_the_line_and_the_column_are_reported(
     tmp_path: Path, spec: Json, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spec["figures"] = [{"id": "a", "kind": "pie", "title": 'of, {[ and \\ " ü'}]

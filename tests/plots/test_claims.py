@@ -191,7 +191,7 @@ def test_a_skipped_variant_says_why(bench: Bench) -> None:
     assert verdict.measured == ""
 
 
-def test_gaps_are_told_beside_a_verdict(bench: Bench) -> None:
+def test_gaps_are_named_next_to_a_verdict(bench: Bench) -> None:
     cells = [make_cell("cpu_a", s, 1.0) for s in GRID[:3]] + [make_cell("openmp_b", GRID[0], 0.1)]
     cells += [_skipped("openmp_b", s, "too large") for s in GRID[1:3]]
     verdict = judge(bench.result(cells), FASTER | {"at_least": 4, "where": {"n": [100, 7]}})

@@ -352,7 +352,7 @@ def test_head_section_and_column_count_answers_alike(tmp_path: Path, results: li
     assert "trace stops — was ok, is skipped lost, fails the gate" in text
 
 
-def test_page_tells_what_is_broken_on_both_sides_and_which_bits_are_not_compared(
+def test_page_reports_what_is_broken_on_both_sides_and_which_bits_are_not_compared(
     tmp_path: Path, results: list[Json]
 ) -> None:
     path = _write(tmp_path, results, made.changed(results))

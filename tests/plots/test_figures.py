@@ -259,7 +259,7 @@ def test_bars_of_exact_variants_stand_apart_and_others_have_their_price(
     assert any("exact variants" in sentence for sentence in drawing.caption)
 
 
-def test_no_wrong_label_in_a_sample_tells_the_size_of_the_sample(
+def test_no_wrong_label_in_a_sample_reports_the_size_of_the_sample(
     tmp_path: Path, small_experiment: Json
 ) -> None:
     figure = {"id": "x", "kind": "bars", "title": "T"}
@@ -299,7 +299,7 @@ def test_a_table_of_speedups_has_exact_variants_above_and_the_price_of_others(
     assert len(bold) == 2 * len(sweep)
 
 
-def test_a_table_of_published_times_has_the_price_beside_exact_ones(
+def test_a_table_of_published_times_has_the_price_next_to_exact_ones(
     tmp_path: Path, small_experiment: Json
 ) -> None:
     small_experiment["published"] = [
@@ -346,7 +346,7 @@ def test_variants_skipped_everywhere_are_in_the_caption_alone(
         assert "no GPU was found." in missing[0]
 
 
-def test_without_any_time_the_reason_is_told_instead_of_an_empty_picture(
+def test_without_any_time_the_reason_is_reported_instead_of_an_empty_picture(
     tmp_path: Path, small_experiment: Json
 ) -> None:
     data = synthetic.result(gpu_experiment(small_experiment))
@@ -421,7 +421,7 @@ def test_a_heatmap_writes_each_speedup_into_its_field(tmp_path: Path, data: Json
     assert len(hatched) == 1
 
 
-def test_a_heatmap_shows_all_but_the_baseline_unless_told(show: Show) -> None:
+def test_a_heatmap_shows_all_but_the_baseline_unless_asked(show: Show) -> None:
     picture = show("heatmap").picture
     titles = {ax.get_title(loc="left") for ax in picture.axes}
     assert {"openmp_b f32", "cpu_a f64"} <= titles
@@ -681,7 +681,7 @@ def test_many_gaps_leave_out_their_places(tmp_path: Path, small_experiment: Json
     assert "cpu_j f32 (8), error, at so many shapes: ended by signal 1, and so on." in gaps[-1]
 
 
-def test_names_beside_a_panel_never_overlap_nor_leave_it() -> None:
+def test_names_next_to_a_panel_never_overlap_nor_leave_it() -> None:
     places = spread([0.1, 0.11, 0.5, 0.97, 0.98, 0.99], 0.06)
     assert all(b - a >= 0.06 - 1e-12 for a, b in itertools.pairwise(places))
     assert places[0] == 0.1

@@ -160,7 +160,7 @@ def test_several_gpus_are_a_row_and_a_model_of_their_own(tmp_path: Path) -> None
     assert limits["2 GPUs"][4] == limits["GPU"][4]
 
 
-def test_machines_of_one_name_are_told_apart(tmp_path: Path) -> None:
+def test_machines_of_one_name_are_kept_apart(tmp_path: Path) -> None:
     one, four, other = _steady({}), _steady({}), _steady({})
     four["context"]["machine"]["gpus"] = 4 * one["context"]["machine"]["gpus"]
     other["context"]["machine"]["cpu"]["model"] = "Other"
@@ -294,7 +294,7 @@ def test_choice_stays_in_the_address(page: browser.Browser, results: Path) -> No
     assert page.complaints == []
 
 
-def test_another_measured_shape_can_be_set_beside_it(page: browser.Browser, results: Path) -> None:
+def test_another_measured_shape_can_be_set_next_to_it(page: browser.Browser, results: Path) -> None:
     _visit(page, results / "index.html", m="one", n=50000, d=32, k=50)
     page.run(
         "(() => { const near = document.getElementById('near'); near.selectedIndex = 3;"
@@ -354,7 +354,7 @@ def test_names_of_a_result_stay_texts(page: browser.Browser, results: Path) -> N
     assert page.complaints == []
 
 
-def test_the_chart_is_drawn_and_tells_what_is_under_the_mouse(
+def test_the_chart_is_drawn_and_reports_what_is_under_the_mouse(
     page: browser.Browser, results: Path
 ) -> None:
     _visit(page, results / "index.html", m="one", n=100000, d=16, k=64)

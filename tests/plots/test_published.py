@@ -142,7 +142,7 @@ def test_a_published_total_of_a_whole_call_is_compared_with_setup_and_iterations
     assert (unknown.measured, unknown.remark) == (None, "no setup time is known of it")
 
 
-def test_a_library_that_stopped_early_shows_its_setup_beside_a_whole_call(bench: Bench) -> None:
+def test_a_library_that_stopped_early_shows_its_setup_next_to_a_whole_call(bench: Bench) -> None:
     entry = {"variant": "python_x", "quantity": "total_seconds", "value": 1.2, "iterations": 300}
     library = {"iterations": 300, "executed_iterations": 184, "setup_seconds": 0.5}
     cell = make_cell("python_x", GRID[0], 0.01, **library)
@@ -170,7 +170,7 @@ def test_a_published_speedup_may_be_of_whole_calls_of_different_lengths(bench: B
     assert _compare(bench.result(cells), **entry).measured == pytest.approx(5.0)
 
 
-def test_a_bound_may_ask_how_much_beside_which_way(bench: Bench) -> None:
+def test_a_bound_may_ask_how_much_next_to_which_way(bench: Bench) -> None:
     cells = [
         make_cell("cpu_a", GRID[0], 1.0, spread=0.001),
         make_cell("openmp_b", GRID[0], 1.5, spread=0.001),
@@ -237,7 +237,7 @@ def test_a_prior_measurement_is_not_called_published(bench: Bench) -> None:
     assert len(published.about([printed, prior])) == 2
 
 
-def test_times_beside_one_another_have_one_unit(bench: Bench) -> None:
+def test_times_next_to_one_another_have_one_unit(bench: Bench) -> None:
     result = bench.result([make_cell("cpu_a", GRID[0], 54.8e-6)])
     found = _compare(result, variant="cpu_a", quantity="seconds_per_iteration", value=0.00137)
     assert (found.published_text, found.measured_text) == ("1.37 ms", "0.0548 ms")

@@ -342,7 +342,7 @@ def test_unsteady_and_noted_cells_are_counted_marked_and_explained(
     assert "2.00 s" not in row
 
 
-def test_setup_and_whole_calls_stand_beside_the_iteration(tmp_path: Path, data: Json) -> None:
+def test_setup_and_whole_calls_stand_next_to_the_iteration(tmp_path: Path, data: Json) -> None:
     cell = data["cells"][0]
     cell["setup_seconds"] = 0.5
     synthetic.retime(cell, 0.25)
@@ -532,7 +532,9 @@ def test_studies_show_findings_notes_and_sortable_rows(tmp_path: Path, data: Jso
     assert "took too long" in page
 
 
-def test_a_long_list_among_the_parameters_is_told_by_its_length(tmp_path: Path, data: Json) -> None:
+def test_a_long_list_among_the_parameters_is_reported_by_its_length(
+    tmp_path: Path, data: Json
+) -> None:
     printed = [0.123456 + place for place in range(400)]
     data["studies"] = [STUDY | {"parameters": {"printed": printed, "few": [1, 2]}}]
     page = _words(_render(tmp_path, data))

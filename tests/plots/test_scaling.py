@@ -77,7 +77,7 @@ def test_weak_scaling_compares_cells_with_as_many_points_each(result: Result) ->
 
 
 @pytest.mark.parametrize("show", ["strong", "weak"])
-def test_the_model_stands_beside_what_was_measured(result: Result, show: str) -> None:
+def test_the_model_stands_next_to_what_was_measured(result: Result, show: str) -> None:
     figure = {"id": "s", "kind": "scaling", "x": "gpus", "show": show, "title": "T"}
     drawn = scaling.draw(result, figure)
     names = [text.get_text() for text in drawn.legends[0].get_texts()]
@@ -162,7 +162,7 @@ def test_four_gpus_cost_about_what_two_foretell(size: int, measured: float) -> N
     assert model.call_seconds(2 * size, 4) == pytest.approx(measured, rel=0.3)
 
 
-def test_one_gpu_tells_nobody_anything() -> None:
+def test_one_gpu_sends_nobody_anything() -> None:
     assert model.communication_seconds(128, 1024, 1) == 0
     assert model.step_seconds(5e-3, 128, 1024, 1) == 5e-3
     assert model.strong_efficiency(5e-3, 128, 1024, 1) == 1

@@ -211,7 +211,7 @@ def test_more_processes_get_more_time(tmp_path: Path) -> None:
     assert "up to 8 min 0 s more for patience" in out
 
 
-def test_folders_of_one_name_are_told_apart(pair: Pair, tmp_path: Path) -> None:
+def test_folders_of_one_name_are_kept_apart(pair: Pair, tmp_path: Path) -> None:
     sides = []
     for parent, folder in (("monday", pair.base), ("tuesday", pair.new)):
         sides.append(tmp_path / parent / "results")
@@ -345,7 +345,7 @@ def test_the_selftest_holds_its_bars(
     assert found == misses
 
 
-def test_the_selftest_expects_less_beside_a_neighbour(tmp_path: Path) -> None:
+def test_the_selftest_expects_less_next_to_a_neighbour(tmp_path: Path) -> None:
     verdicts = {"same": "same 200", "slower_10": "slower 54, same 6", "slower_30": "slower 60"}
     assert judged(tmp_path, neighbour=True, **verdicts) == []
     assert judged(tmp_path, **verdicts)

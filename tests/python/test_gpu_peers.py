@@ -142,7 +142,7 @@ def test_cuvs_labels_belong_to_the_returned_centroids(precision, iterations):
 
 
 @pytest.mark.usefixtures("cuvs")
-def test_cuvs_tells_how_many_iterations_it_ran():
+def test_cuvs_reports_how_many_iterations_it_ran():
     points = np.array([[0], [2], [10], [12]], dtype=np.float32)
     variant = make("python_cuvs", "f32", points, 2)
     variant.reset(np.array([[1], [11]], dtype=np.float32))
@@ -219,7 +219,7 @@ def test_cuvs_mg_labels_points_in_blocks(monkeypatch):
     assert min(gpus.labelled) >= 6  # never fewer than clusters
 
 
-def test_cuvs_mg_tells_how_many_iterations_it_ran(monkeypatch):
+def test_cuvs_mg_reports_how_many_iterations_it_ran(monkeypatch):
     gpus_with_cuvs(monkeypatch, 2)
     points = np.array([[0], [2], [10], [12]], dtype=np.float32)
     variant = make("python_cuvs_mg", "f32", points, 2, 2)
@@ -289,7 +289,9 @@ def test_an_older_cuvs_has_no_several_gpus_and_the_reason_says_so(monkeypatch, v
 
 
 @pytest.mark.parametrize(("gpus", "threads"), [(1, 1), (2, 2), (4, 4)])
-def test_the_worker_tells_a_variant_how_many_gpus_are_in_use(monkeypatch, tmp_path, gpus, threads):
+def test_the_worker_reports_a_variant_how_many_gpus_are_in_use(
+    monkeypatch, tmp_path, gpus, threads
+):
     file = tmp_path / "python_telling.py"
     file.write_text(
         "import contract\n"

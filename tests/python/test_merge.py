@@ -338,7 +338,7 @@ def test_a_cell_in_two_files_is_refused(parts: list[Path], whole: Path, tmp_path
     assert "name all parts" in run.stderr
 
 
-def test_a_wrong_variant_is_told_of_in_the_cells_of_other_parts(
+def test_a_wrong_variant_is_reported_in_the_cells_of_other_parts(
     parts: list[Path], tmp_path: Path
 ) -> None:
     first, second = (names(read(part))[0] for part in parts[:2])
@@ -379,6 +379,6 @@ def test_what_is_not_a_part_is_refused(shard: str, experiment: Path, tmp_path: P
     assert "is not a part of a whole; of three parts the second is 2/3" in run.stderr
 
 
-def test_more_parts_than_problems_are_told(experiment: Path, tmp_path: Path) -> None:
+def test_more_parts_than_problems_are_reported(experiment: Path, tmp_path: Path) -> None:
     run = kmeans_bench("run", experiment, "--shard", "9/9", "--out", tmp_path, status=2)
     assert "fewer problems than parts" in run.stderr

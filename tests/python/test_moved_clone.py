@@ -163,7 +163,7 @@ def test_configured_clone_is_only_built(clone: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["moved", "copied"])
-def test_build_folder_of_another_place_is_made_anew(clone: Path, how: str) -> None:
+def test_build_folder_of_another_place_is_made_again(clone: Path, how: str) -> None:
     build(clone)
     (clone / "build" / "object.o").touch()
     other = clone.parent / "another place"

@@ -159,7 +159,7 @@ def test_what_is_neither_compiled_nor_loaded_does_not_count(
     assert info(tree)[:2] == (head, False)
 
 
-def test_file_that_git_is_told_not_to_show_counts(tree: Path) -> None:
+def test_file_that_git_is_asked_not_to_show_counts(tree: Path) -> None:
     git(tree, "config", "status.showUntrackedFiles", "no")
     write(tree, "implementations/cpu/mine.cpp")
     assert info(tree)[1]

@@ -201,7 +201,7 @@ def test_one_program_is_not_started_several_times() -> None:
     assert run.stderr.count("start it once, without the launcher") == 1
 
 
-def test_a_step_of_slurm_is_told_how_run_is_started(tmp_path: Path) -> None:
+def test_a_step_of_slurm_is_reported_how_run_is_started(tmp_path: Path) -> None:
     ranks = [{"PMIX_RANK": rank, "SLURM_STEP_NUM_TASKS": "2"} for rank in "01"]
     runs = [on_ranks(0, "run", "ranks", "--out", tmp_path / "out", **rank) for rank in ranks]
     assert [run.returncode for run in runs] == [2, 2]

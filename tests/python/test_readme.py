@@ -194,7 +194,7 @@ def test_the_fastest_exact_one_is_the_same_everywhere(place: Callable[..., Machi
 PEERS = {"kind": "peers", "machine": "small-*", "experiment": "trial"}
 
 
-def test_libraries_stand_beside_the_exact_one_each_by_itself(
+def test_libraries_stand_next_to_the_exact_one_each_by_itself(
     place: Callable[..., Machines],
 ) -> None:
     wanted = [{"title": "theirs", **SLOW}, {"title": "none", **FAST}]
@@ -245,7 +245,7 @@ def test_a_library_that_ran_all_is_not_named(place: Callable[..., Machines]) -> 
         assert "does not record" not in text
 
 
-def test_files_that_cannot_tell_what_a_library_ran_say_so(place: Callable[..., Machines]) -> None:
+def test_files_that_cannot_say_what_a_library_ran_say_so(place: Callable[..., Machines]) -> None:
     cell = _cell(SLOW["variant"], 0.0125)
     cell.pop("executed_iterations", None)
     text = readme_numbers.times(place([cell]), TIMES)
@@ -307,7 +307,7 @@ STATEMENTS = {
 }
 
 
-def test_published_numbers_stand_beside_ours(
+def test_published_numbers_stand_next_to_ours(
     place: Callable[..., Machines],
 ) -> None:
     machines = place([_cell("openmp_simd", 0.001)])

@@ -235,7 +235,7 @@ def make_wheel(folder: Path) -> str:
     return f"threadpoolctl==1.0 \\\n    --hash=sha256:{digest}\n"
 
 
-def test_venv_of_a_moved_clone_is_made_anew_or_kept_with_a_word(tmp_path: Path) -> None:
+def test_venv_of_a_moved_clone_is_made_again_or_kept_with_a_word(tmp_path: Path) -> None:
     clone = tmp_path / "a clone"
     (clone / "tools").mkdir(parents=True)
     shutil.copy(ROOT / "tools" / "setup.sh", clone / "tools" / "setup.sh")

@@ -257,7 +257,7 @@ def test_points_are_left_alone(name, precision):
     assert np.array_equal(given, points)
 
 
-def test_sklearn_tells_how_many_iterations_it_ran():
+def test_sklearn_reports_how_many_iterations_it_ran():
     for name in ("python_sklearn_lloyd", "python_sklearn_elkan"):
         traits_of(name)
         points = groups(90, 2, 3)
