@@ -18,7 +18,7 @@ from tests.support import ROOT
 EXAMPLE = ROOT / "examples" / "plugins" / "library"
 
 #: The contract's number, and the headers that it is the number of, without comments and spaces.
-CONTRACT = (2, "35a851f8d5ecc0f3")
+CONTRACT = (3, "a31d666b605c89ec")
 
 FAULTY = """
 #include "harness/variant.h"
