@@ -5,6 +5,7 @@ would, and back again."""
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import estimator
@@ -18,9 +19,9 @@ REQUIRES = ["torch", "numpy"]
 class TorchEstimator(estimator.Estimator):
     """Subclasses name the class of a library that trains on a tensor."""
 
+    @abstractmethod
     def _kmeans(self) -> Any:
         """The library's class, with d, k and seed as its arguments."""
-        raise NotImplementedError
 
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
         import torch

@@ -134,26 +134,34 @@ class TraitsError(ValueError):
     """TRAITS is not what the contract asks for."""
 
 
-def check_traits(traits: object) -> dict[str, Any]:
-    """TRAITS with the defaults filled in; raises TraitsError saying what is wrong in it."""
+def filled_in(
+    traits: object, defaults: dict[str, Any], choices: dict[str, tuple[str, ...]]
+) -> dict[str, Any]:
+    """TRAITS with these defaults; raises TraitsError where a key, its type or a choice is wrong."""
     if not isinstance(traits, dict):
         raise TraitsError("TRAITS is not a dictionary")
     for key in traits:
-        if key not in DEFAULTS:
-            near = difflib.get_close_matches(str(key), DEFAULTS, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(DEFAULTS)}"
+        if key not in defaults:
+            near = difflib.get_close_matches(str(key), defaults, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(defaults)}"
             raise TraitsError(f"TRAITS has the unknown key '{key}'; {hint}")
-    checked = DEFAULTS | traits
-    for key, default in DEFAULTS.items():
-        if type(checked[key]) is not type(default):
+    filled = defaults | traits
+    for key, default in defaults.items():
+        if type(filled[key]) is not type(default):
             raise TraitsError(f"TRAITS['{key}'] must be a {type(default).__name__}")
+    for key, allowed in choices.items():
+        if filled[key] not in allowed:
+            raise TraitsError(f"TRAITS['{key}'] must be one of {', '.join(allowed)}")
+    return filled
+
+
+def check_traits(traits: object) -> dict[str, Any]:
+    """TRAITS with the defaults filled in; raises TraitsError saying what is wrong in it."""
+    checked = filled_in(traits, DEFAULTS, CHOICES)
     if not checked["summary"]:
         raise TraitsError("TRAITS['summary'] is missing: one line that says the idea")
     if not checked["precisions"] or set(checked["precisions"]) - set(PRECISIONS):
         raise TraitsError(f"TRAITS['precisions'] must list some of {', '.join(PRECISIONS)}")
-    for key, choices in CHOICES.items():
-        if checked[key] not in choices:
-            raise TraitsError(f"TRAITS['{key}'] must be one of {', '.join(choices)}")
     for key in ("memory_bytes", "device_bytes"):
         _check_terms(key, checked[key])
     if checked["device_bytes"] and not checked["gpu"]:

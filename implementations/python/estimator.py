@@ -13,15 +13,14 @@ inertia of what comes back, and looks whether labels belong to centroids; docs/f
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import contract
+
 if TYPE_CHECKING:
     import numpy as np
-
-PRECISIONS = ("f64", "f32", "tf32", "f16", "bf16")
 
 #: Every key of TRAITS with its default; the type of the default is the type of the key. Those that
 #: variants have too mean what they mean in contract.py.
@@ -53,7 +52,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 CHOICES = {
-    "precision": PRECISIONS,
+    "precision": contract.PRECISIONS,
     "distance": ("direct", "expanded"),
     "labels_of": ("returned", "starting"),
     "stops": ("labels", "tolerance"),
@@ -74,7 +73,7 @@ class Fitted:
 class Estimator(ABC):
     """Fits of one set of points to one k."""
 
-    #: GPUs and starts that the suite asks for; set before ``setup``. 0 starts: the library's own.
+    #: Starts that the suite asks for; set before ``setup``. 0: the library's own number.
     starts: int = 0
 
     @abstractmethod
@@ -98,27 +97,10 @@ class Estimator(ABC):
         return {}
 
 
-class TraitsError(ValueError):
-    """TRAITS is not what the contract asks for."""
-
-
 def check_traits(traits: object) -> dict[str, Any]:
     """TRAITS with the defaults filled in; raises TraitsError saying what is wrong in it."""
-    if not isinstance(traits, dict):
-        raise TraitsError("TRAITS is not a dictionary")
-    for key in traits:
-        if key not in DEFAULTS:
-            near = difflib.get_close_matches(str(key), DEFAULTS, 1)
-            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(DEFAULTS)}"
-            raise TraitsError(f"TRAITS has the unknown key '{key}'; {hint}")
-    checked = DEFAULTS | traits
-    for key, default in DEFAULTS.items():
-        if type(checked[key]) is not type(default):
-            raise TraitsError(f"TRAITS['{key}'] must be a {type(default).__name__}")
+    checked = contract.filled_in(traits, DEFAULTS, CHOICES)
     for key in ("summary", "defaults"):
         if not checked[key]:
-            raise TraitsError(f"TRAITS['{key}'] is missing")
-    for key, choices in CHOICES.items():
-        if checked[key] not in choices:
-            raise TraitsError(f"TRAITS['{key}'] must be one of {', '.join(choices)}")
+            raise contract.TraitsError(f"TRAITS['{key}'] is missing")
     return checked

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import estimator
 
@@ -30,17 +30,18 @@ class Faiss(estimator.Estimator):
         faiss.omp_set_num_threads(threads)
         self._faiss, self._points, self._k = faiss, points, k
 
+    def _kmeans(self, **arguments: Any) -> Any:
+        return self._faiss.Kmeans(self._points.shape[1], self._k, **arguments)
+
     def fit(self, seed: int) -> estimator.Fitted:
         starts = {"nredo": self.starts} if self.starts else {}
-        kmeans = self._faiss.Kmeans(self._points.shape[1], self._k, seed=seed, **starts)
-        return self._fitted(kmeans, None)
+        return self._fitted(self._kmeans(seed=seed, **starts), None)
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
-        n, d = self._points.shape
-        kmeans = self._faiss.Kmeans(d, self._k, niter=iterations, max_points_per_centroid=n)
+        kmeans = self._kmeans(niter=iterations, max_points_per_centroid=len(self._points))
         return self._fitted(kmeans, centroids)
 
-    def _fitted(self, kmeans: object, init: np.ndarray | None) -> estimator.Fitted:
+    def _fitted(self, kmeans: Any, init: np.ndarray | None) -> estimator.Fitted:
         kmeans.train(self._points, init_centroids=init)
         _, labels = kmeans.assign(self._points)
         return estimator.Fitted(

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import _torch_fit
-import estimator
 import fit_flashlib
 
 if TYPE_CHECKING:
+    import estimator
     import numpy as np
 
 TRAITS = fit_flashlib.TRAITS | {
@@ -18,9 +17,7 @@ TRAITS = fit_flashlib.TRAITS | {
 }
 
 
-class FlashlibResident(_torch_fit.TorchEstimator):
-    _kmeans = fit_flashlib.Fit._kmeans
-
+class FlashlibResident(fit_flashlib.Fit):
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
         super().setup(points, k, threads)
         self._resident = self._torch.from_numpy(points).cuda()

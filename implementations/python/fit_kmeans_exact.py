@@ -22,15 +22,21 @@ TRAITS = _kmeans_exact.TRAITS | {
 
 
 class KmeansExact(estimator.Estimator):
+    device = "cpu"
+
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        self._library = _kmeans_exact.library()
+        self._library = _kmeans_exact.library(self.device)
         self._kmeans = self._library.KMeans  # imports scikit-learn
         self._points, self._k, self._threads = points, k, threads
 
     def fit(self, seed: int) -> estimator.Fitted:
         starts = {"n_init": self.starts} if self.starts else {}
         model = self._kmeans(
-            n_clusters=self._k, random_state=seed, n_threads=self._threads, **starts
+            n_clusters=self._k,
+            random_state=seed,
+            n_threads=self._threads,
+            device=self.device,
+            **starts,
         ).fit(self._points)
         return estimator.Fitted(
             centroids=model.cluster_centers_,
@@ -41,9 +47,16 @@ class KmeansExact(estimator.Estimator):
         )
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
-        return _kmeans_exact.from_given(
-            self._library, self._points, centroids, iterations, threads=self._threads
+        run = self._library.lloyd(
+            self._points,
+            centroids,
+            iterations=iterations,
+            stop=None,
+            labels_of="returned",
+            threads=self._threads,
+            device=self.device,
         )
+        return estimator.Fitted(run.centroids, run.labels, run.iterations)
 
     def library_info(self) -> dict[str, str]:
         return _kmeans_exact.info(self._library)

@@ -3,58 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import fit_kmeans_exact
 
-import _kmeans_exact
-import estimator
-
-if TYPE_CHECKING:
-    import numpy as np
-
-TRAITS = _kmeans_exact.TRAITS | {
+TRAITS = fit_kmeans_exact.TRAITS | {
     "summary": "kmeans_exact.KMeans(n_clusters=k, random_state=seed, device='gpu').fit(X)",
-    "defaults": "as on the CPU: one start by Ward's method on 3k seeds of k-means++; at most 300 "
-    "iterations, until no label changes, or until the squares by which centroids move add up to at "
-    "most 1e-4 of the mean variance of the columns",
-    "stops": "tolerance",
+    "defaults": "as on the CPU: " + fit_kmeans_exact.TRAITS["defaults"],
     "gpu": True,
-    "takes_starts": True,
 }
 
 
-class KmeansExactGpu(estimator.Estimator):
-    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        self._library = _kmeans_exact.library()
-        _kmeans_exact.require_gpu(self._library)
-        self._kmeans = self._library.KMeans  # imports scikit-learn
-        self._points, self._k, self._threads = points, k, threads
-
-    def fit(self, seed: int) -> estimator.Fitted:
-        starts = {"n_init": self.starts} if self.starts else {}
-        model = self._kmeans(
-            n_clusters=self._k,
-            random_state=seed,
-            n_threads=self._threads,
-            device="gpu",
-            **starts,
-        ).fit(self._points)
-        return estimator.Fitted(
-            centroids=model.cluster_centers_,
-            labels=model.labels_,
-            iterations=model.n_iter_,
-            converged=model.n_iter_ < model.max_iter,
-            objective=model.inertia_,
-        )
-
-    def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
-        return _kmeans_exact.from_given(
-            self._library,
-            self._points,
-            centroids,
-            iterations,
-            threads=self._threads,
-            device="gpu",
-        )
-
-    def library_info(self) -> dict[str, str]:
-        return _kmeans_exact.info(self._library)
+class KmeansExactGpu(fit_kmeans_exact.KmeansExact):
+    device = "gpu"

@@ -3,38 +3,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import fit_kmeans_exact_kept
 
-import _kmeans_exact
-import estimator
-
-if TYPE_CHECKING:
-    import numpy as np
-
-TRAITS = _kmeans_exact.TRAITS | {
-    "summary": "points.lloyd(points.ward_start(k, seed), labels_of='returned')",
-    "defaults": "one start by Ward's method on 3k seeds of k-means++; at most 300 iterations, "
-    "until no label changes",
+TRAITS = fit_kmeans_exact_kept.TRAITS | {
     "outside": "points = kmeans_exact.Points(X, device='gpu'), which checks them and keeps what "
     "engines make of them from fit to fit",
     "gpu": True,
 }
 
 
-class KmeansExactGpuKept(estimator.Estimator):
-    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        self._library = _kmeans_exact.library()
-        _kmeans_exact.require_gpu(self._library)
-        self._points = self._library.Points(points, threads=threads, device="gpu")
-        self._k = k
-
-    def fit(self, seed: int) -> estimator.Fitted:
-        run = self._points.lloyd(self._points.ward_start(self._k, seed), labels_of="returned")
-        return estimator.Fitted(run.centroids, run.labels, run.iterations, run.converged)
-
-    def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
-        run = self._points.lloyd(centroids, iterations=iterations, stop=None, labels_of="returned")
-        return estimator.Fitted(run.centroids, run.labels, run.iterations)
-
-    def library_info(self) -> dict[str, str]:
-        return _kmeans_exact.info(self._library)
+class KmeansExactGpuKept(fit_kmeans_exact_kept.KmeansExactKept):
+    device = "gpu"

@@ -21,9 +21,11 @@ TRAITS = _kmeans_exact.TRAITS | {
 
 
 class KmeansExactKept(estimator.Estimator):
+    device = "cpu"
+
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        self._library = _kmeans_exact.library()
-        self._points = self._library.Points(points, threads=threads)
+        self._library = _kmeans_exact.library(self.device)
+        self._points = self._library.Points(points, threads=threads, device=self.device)
         self._k = k
 
     def fit(self, seed: int) -> estimator.Fitted:

@@ -18,28 +18,22 @@ import pathlib
 import sys
 import time
 import zlib
+from types import ModuleType
 from typing import Any
 
 import _gpu_memory
+import contract
 import estimator
 import worker
 
 
-def estimator_class(module: Any) -> type[estimator.Estimator]:
-    """The one class of a file that implements the contract."""
-    classes = [
-        value
-        for value in vars(module).values()
-        if isinstance(value, type)
-        and issubclass(value, estimator.Estimator)
-        and value.__module__ == module.__name__
-    ]
-    if len(classes) != 1:
-        raise estimator.TraitsError(
-            f"{module.__name__}.py must define one subclass of estimator.Estimator, "
-            f"not {len(classes)}"
+def estimator_class(module: ModuleType, traits: dict[str, Any]) -> type[estimator.Estimator]:
+    own = worker.class_of(module, estimator.Estimator)
+    if traits["takes_init"] and own.fit_from is estimator.Estimator.fit_from:
+        raise contract.TraitsError(
+            f"TRAITS['takes_init'] is True, and {own.__name__} has no fit_from"
         )
-    return classes[0]
+    return own
 
 
 def resident_bytes(key: str) -> int | None:
@@ -70,7 +64,7 @@ class FitServer(worker.Server):
     def _do_describe(self, _: dict[str, Any]) -> dict[str, Any]:
         module = worker.load_module(self._file)
         traits = estimator.check_traits(getattr(module, "TRAITS", None))
-        estimator_class(module)
+        estimator_class(module, traits)
         return {"traits": traits, "reason": worker.reason_against(traits)}
 
     def _do_setup(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +76,7 @@ class FitServer(worker.Server):
         module = worker.load_module(self._file)
         self._traits = estimator.check_traits(module.TRAITS)
         self._requires = self._traits["requires"]
-        own = estimator_class(module)()
+        own = estimator_class(module, self._traits)()
         n, d, k = (int(request[size]) for size in "ndk")
         self._map_exchange(n, d, k, "float32")
         self._points = self._load_points(n, d, "float32", request["points_file"])

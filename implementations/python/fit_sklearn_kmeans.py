@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import estimator
 
@@ -27,11 +27,15 @@ TRAITS = {
 
 class SklearnKMeans(estimator.Estimator):
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        from sklearn.cluster import KMeans
         from sklearn.exceptions import ConvergenceWarning
 
         warnings.filterwarnings("ignore", category=ConvergenceWarning)
-        self._kmeans, self._points, self._k = KMeans, points, k
+        self._kmeans, self._points, self._k = self._estimator(), points, k
+
+    def _estimator(self) -> Any:
+        from sklearn.cluster import KMeans
+
+        return KMeans
 
     def fit(self, seed: int) -> estimator.Fitted:
         starts = {"n_init": self.starts} if self.starts else {}
@@ -45,7 +49,7 @@ class SklearnKMeans(estimator.Estimator):
         return self._fitted(model, converged=None)
 
     @staticmethod
-    def _fitted(model: object, converged: bool | None) -> estimator.Fitted:
+    def _fitted(model: Any, converged: bool | None) -> estimator.Fitted:
         return estimator.Fitted(
             centroids=model.cluster_centers_,
             labels=model.labels_,

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-import estimator
+import fit_sklearn_kmeans
 
 if TYPE_CHECKING:
-    import numpy as np
+    import estimator
 
 TRAITS = {
     "summary": "sklearnex.cluster.KMeans(n_clusters=k, random_state=seed).fit(X)",
@@ -24,31 +24,11 @@ TRAITS = {
 }
 
 
-class Sklearnex(estimator.Estimator):
-    def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        from sklearn.exceptions import ConvergenceWarning
+class Sklearnex(fit_sklearn_kmeans.SklearnKMeans):
+    def _estimator(self) -> Any:
         from sklearnex.cluster import KMeans
 
-        warnings.filterwarnings("ignore", category=ConvergenceWarning)
-        self._kmeans, self._points, self._k = KMeans, points, k
+        return KMeans
 
     def fit(self, seed: int) -> estimator.Fitted:
-        starts = {"n_init": self.starts} if self.starts else {}
-        model = self._kmeans(n_clusters=self._k, random_state=seed, **starts).fit(self._points)
-        return self._fitted(model)
-
-    def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
-        return self._fitted(
-            self._kmeans(
-                n_clusters=self._k, init=centroids, n_init=1, max_iter=iterations, tol=0
-            ).fit(self._points)
-        )
-
-    @staticmethod
-    def _fitted(model: object) -> estimator.Fitted:
-        return estimator.Fitted(
-            centroids=model.cluster_centers_,
-            labels=model.labels_,
-            iterations=model.n_iter_,
-            objective=model.inertia_,
-        )
+        return replace(super().fit(seed), converged=None)  # it does not say

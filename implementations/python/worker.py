@@ -31,7 +31,7 @@ import sys
 import time
 import traceback
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import contract
 import program
@@ -66,20 +66,28 @@ def load_module(file: pathlib.Path) -> ModuleType:
     return module
 
 
-def variant_class(module: ModuleType) -> type[contract.Variant]:
-    """The one class of a variant's file that implements the contract."""
+Kind = TypeVar("Kind")
+
+
+def class_of(module: ModuleType, kind: type[Kind]) -> type[Kind]:
+    """The one class of a file that implements a contract."""
     classes = [
         value
         for value in vars(module).values()
         if isinstance(value, type)
-        and issubclass(value, contract.Variant)
+        and issubclass(value, kind)
         and value.__module__ == module.__name__
     ]
     if len(classes) != 1:
         raise contract.TraitsError(
-            f"{module.__name__}.py must define one subclass of contract.Variant, not {len(classes)}"
+            f"{module.__name__}.py must define one subclass of {kind.__module__}.{kind.__name__}, "
+            f"not {len(classes)}"
         )
     return classes[0]
+
+
+def variant_class(module: ModuleType) -> type[contract.Variant]:
+    return class_of(module, contract.Variant)
 
 
 def versions_of(distributions: list[str]) -> dict[str, str | None]:

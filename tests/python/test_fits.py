@@ -63,8 +63,6 @@ class Planted(estimator.Estimator):
         return estimator.Fitted(centroids, labels, iteration, converged, objective)
 """
 
-EARLY = "labels = before; centroids = means(points, before, centroids)"
-
 #: What is planted, TRAITS, and the end: status, and what the reason says.
 PLANTED = {
     "right": ("", "", "ok", ""),
@@ -333,7 +331,7 @@ def test_the_suites_estimators_keep_to_the_contract(
     )
     module = worker.load_module(file)
     traits = estimator.check_traits(module.TRAITS)
-    own = fit_server.estimator_class(module)
+    own = fit_server.estimator_class(module, traits)
     assert traits["takes_init"] == (own.fit_from is not estimator.Estimator.fit_from)
     assert traits["requires"]
     fits = json.loads((ROOT / "experiments" / "fits.json").read_text(encoding="utf-8"))["fits"]
