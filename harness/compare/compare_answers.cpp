@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -196,14 +197,23 @@ bool is_exact_variant(const std::string& name, const ResultFile& file) {
   return registered != nullptr && registered->traits.exact;
 }
 
+/// Do they differ in one of these? It is said, and no more is compared.
+bool is_other_work(std::initializer_list<const char*> keys, const json& base, const json& changed,
+                   ComparedRecord& record) {
+  for (const char* key : keys) {
+    if (member(base, key) == member(changed, key)) continue;
+    record.correctness.push_back("not compared, being other work: " +
+                                 spoken(key, member(base, key), member(changed, key)));
+    return true;
+  }
+  return false;
+}
+
 void compare_trace(const ResultFile& file, const json& base, const json& changed,
                    ComparedRecord& record) {
-  for (const char* key : {"variant", "precision", "dataset", "n", "d", "k", "init", "stop"}) {
-    if (member(base, key) != member(changed, key)) {
-      record.correctness.push_back("not compared, being other work: " +
-                                   spoken(key, member(base, key), member(changed, key)));
-      return;
-    }
+  if (is_other_work({"variant", "precision", "dataset", "n", "d", "k", "init", "stop"}, base,
+                    changed, record)) {
+    return;
   }
   compare_status(text_in(base, "status"), text_in(changed, "status"), text_in(changed, "reason"),
                  record.correctness, record.correctness_regression, record.lost);
@@ -369,12 +379,9 @@ void compare_calls(const json& base, const json& changed, const std::string& est
 }
 
 void compare_fit(const json& base, const json& changed, ComparedRecord& record) {
-  for (const char* key : {"dataset", "n", "d", "k", "from", "iterations", "starts"}) {
-    if (member(base, key) != member(changed, key)) {
-      record.correctness.push_back("not compared, being other work: " +
-                                   spoken(key, member(base, key), member(changed, key)));
-      return;
-    }
+  if (is_other_work({"dataset", "n", "d", "k", "from", "iterations", "starts"}, base, changed,
+                    record)) {
+    return;
   }
   compare_status(text_in(base, "status"), text_in(changed, "status"), text_in(changed, "reason"),
                  record.correctness, record.correctness_regression, record.lost);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whole fits: each estimator in a Python process of its own, side by side, taking turns seed by seed. Every
-// answer is judged before its time counts.
+// Whole fits: each estimator has a Python process of its own; they take turns seed by seed. Every answer is judged
+// before its time counts.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -61,6 +61,11 @@ std::optional<T> optional_of(const json& answer, const char* key) {
   return found->get<T>();
 }
 
+/// Seconds that a call may take.
+double patience_with(const FitJob& job) {
+  return std::max(kShortestPatience, kPatience * job.max_seconds);
+}
+
 /// Why a GPU that is asked for cannot be had; empty: there is one.
 std::string lacking_gpu() {
   if (current_gpu() != nullptr) return "";
@@ -73,7 +78,7 @@ class Library {
  public:
   Library(const PythonLocation& python, const std::string& estimator, const FitJob& job,
           const Shape& shape)
-      : shape_(shape), patience_(std::max(kShortestPatience, kPatience * job.max_seconds)) {
+      : shape_(shape), patience_(patience_with(job)) {
     const std::size_t centroid_bytes = shape.k * shape.d * sizeof(float);
     labels_offset_ = (centroid_bytes + kLabelsAlignment - 1) / kLabelsAlignment * kLabelsAlignment;
     exchange_ = std::make_unique<SharedMemory>(labels_offset_ + shape.n * sizeof(std::int32_t));
@@ -125,7 +130,6 @@ class Library {
   [[nodiscard]] const std::int32_t* labels() const {
     return reinterpret_cast<const std::int32_t*>(exchange_->data() + labels_offset_);
   }
-  [[nodiscard]] double patience() const { return patience_; }
 
  private:
   Shape shape_;
@@ -320,8 +324,7 @@ class Fits {
   }
 
   [[nodiscard]] std::string formatted_times() const {
-    return std::to_string(static_cast<int>(
-        std::round(std::max(kShortestPatience, kPatience * job_.max_seconds) / job_.max_seconds)));
+    return std::to_string(static_cast<int>(std::round(patience_with(job_) / job_.max_seconds)));
   }
 
   const float* first_centroids(std::int64_t seed) {

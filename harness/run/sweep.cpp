@@ -131,22 +131,17 @@ class Planner {
       const std::int64_t iterations = shape.iterations.value_or(scale_.iterations);
       for (const auto& variant : variants) add_cell(variant, task, iterations);
     }
+    const auto is_meant = [&](const auto& spec) {
+      return std::ranges::count(spec.scales, options_.scale) > 0;
+    };
     for (const auto& trace : experiment_.traces) {
-      if (std::find(trace.scales.begin(), trace.scales.end(), options_.scale) !=
-          trace.scales.end()) {
-        add_trace(trace);
-      }
+      if (is_meant(trace)) add_trace(trace);
     }
     for (const auto& study : experiment_.studies) {
-      if (std::find(study.scales.begin(), study.scales.end(), options_.scale) !=
-          study.scales.end()) {
-        add_study(study);
-      }
+      if (is_meant(study)) add_study(study);
     }
     for (const auto& fit : experiment_.fits) {
-      if (std::find(fit.scales.begin(), fit.scales.end(), options_.scale) != fit.scales.end()) {
-        add_fit(fit);
-      }
+      if (is_meant(fit)) add_fit(fit);
     }
     return std::move(plan_);
   }
@@ -170,6 +165,13 @@ class Planner {
   }
 
   /// The data set of a shape. `pointer` says where its description stands in the file.
+  /// Of a trace, a study or a fit, which may have data of its own.
+  template <class Spec>
+  Task task_of(const Spec& spec, const SweepShape& shape) {
+    const bool own_data = spec.data != experiment_.data;
+    return task_for(spec.data, spec.init, shape, own_data ? spec.pointer + "/data" : "/data");
+  }
+
   Task task_for(const json& data, const std::string& init, const SweepShape& shape,
                 const std::string& pointer) {
     Task task;
@@ -296,9 +298,7 @@ class Planner {
   void add_trace(const TraceSpec& spec) {
     PlannedTrace trace;
     trace.spec = spec;
-    const bool own_data = spec.data != experiment_.data;
-    trace.task = task_for(spec.data, spec.init, spec.shape,
-                          own_data ? spec.pointer + "/data" : std::string("/data"));
+    trace.task = task_of(spec, spec.shape);
     const auto variant = resolve(spec.variant, spec.variant.name, options_.threads);
     trace.precision = variant.precision;
     trace.threads = variant.threads;
@@ -312,9 +312,7 @@ class Planner {
     PlannedStudy study;
     study.spec = spec;
     if (spec.shape) {
-      const bool own_data = spec.data != experiment_.data;
-      study.task = task_for(spec.data, spec.init, *spec.shape,
-                            own_data ? spec.pointer + "/data" : std::string("/data"));
+      study.task = task_of(spec, *spec.shape);
       study.task->shape.precision = Precision::f32;
     }
     plan_.studies.push_back(std::move(study));
@@ -323,9 +321,7 @@ class Planner {
   void add_fit(const FitSpec& spec) {
     PlannedFit fit;
     fit.spec = spec;
-    const bool own_data = spec.data != experiment_.data;
-    fit.task = task_for(spec.data, spec.init, spec.shape,
-                        own_data ? spec.pointer + "/data" : std::string("/data"));
+    fit.task = task_of(spec, spec.shape);
     fit.task.shape.precision = Precision::f32;
     const Shape& shape = fit.task.shape;
     if (shape.k > shape.n) {
