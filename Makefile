@@ -43,7 +43,7 @@ help:
 	@echo 'PRESET=dev|tsan|ci|cuda builds and tests in build-<preset> (CMakePresets.json)'
 
 setup:
-	@tools/setup.sh --retry build python
+	@tools/setup.sh --retry build python data
 
 setup-gpu:
 	@tools/setup.sh --retry python gpu
@@ -75,10 +75,12 @@ format:
 	@tools/setup.sh python
 	@tools/check.sh --repair
 
-# The program is built without the packages for Python, so both are done at once.
+# The program is built without the packages for Python, so both are done at once; the library's Python
+# package needs them.
 run-experiments:
 	@tools/setup.sh build
-	@tools/setup.sh python gpu & tools/build.sh $(PRESET) kmeans-bench; built=$$?; wait $$! && exit $$built
+	@tools/setup.sh python gpu data & tools/build.sh $(PRESET) kmeans-bench; built=$$?; wait $$! && exit $$built
+	@tools/build.sh $(PRESET) python-package
 	@tools/run_experiments.sh --scale '$(SCALE)' $(if $(ONLY),--only '$(ONLY)') \
 	  $(if $(RESUME),--resume)
 
@@ -100,8 +102,9 @@ compare:
 	@tools/compare.sh '$(BASE)' '$(NEW)' $(ARGS)
 
 reproduce:
-	@tools/setup.sh build python gpu
+	@tools/setup.sh build python gpu data
 	@tools/build.sh $(PRESET) kmeans-bench
+	@tools/build.sh $(PRESET) python-package
 	@tools/reproduce.sh '$(MACHINE)'
 
 selftest:

@@ -24,13 +24,15 @@ ScriptOutcome run_python_script(const std::string& name,
                                 const std::vector<std::string>& arguments) {
   const std::string script = require_source_root() + "/datasets/" + name;
   const PythonProgram python = find_python_program(source_root());
-  if (python.found.empty()) return {valid_utf8(python.sought), "there is no such program"};
+  if (python.found.empty()) return {valid_utf8(python.sought), "there is no such program", false};
   ProcessRequest request;
   request.command = {python.found, script};
   request.command.insert(request.command.end(), arguments.begin(), arguments.end());
   request.timeout_seconds = kTimeoutSeconds;
   const ProcessOutcome outcome = run_process(request);
-  return {valid_utf8(python.found), outcome.succeeded() ? "" : reason_of(outcome)};
+  const bool lacks_package =
+      outcome.end == ProcessOutcome::End::exited && outcome.code == ScriptOutcome::kLacksPackage;
+  return {valid_utf8(python.found), outcome.succeeded() ? "" : reason_of(outcome), lacks_package};
 }
 
 }  // namespace kmeans

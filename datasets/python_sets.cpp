@@ -51,10 +51,12 @@ void make_with_python(const DatasetSpec& spec, const std::filesystem::path& out)
   const ScriptOutcome outcome = run_python_script(
       package.empty() ? "make_with_scikit_learn.py" : "read_from_package.py", arguments);
   if (outcome.failure.empty()) return;
-  throw EnvironmentError(
+  const std::string why =
       "the " + name + " data set is " +
       (package.empty() ? "made by scikit-learn, and " : "in the package " + package + ", and ") +
-      outcome.python + " could not: " + outcome.failure + ". " + remedy(name, package));
+      outcome.python + " could not: " + outcome.failure + ". " + remedy(name, package);
+  if (outcome.lacks_package) throw PackageMissing(why);
+  throw EnvironmentError(why);
 }
 
 }  // namespace kmeans

@@ -7,12 +7,20 @@
 #include <string>
 
 #include "datasets/dataset.h"
+#include "harness/support/errors.h"
 
 namespace kmeans {
 
+/// Python has not the package that a set comes from.
+class PackageMissing : public EnvironmentError {
+ public:
+  using EnvironmentError::EnvironmentError;
+};
+
 /// Runs datasets/make_with_scikit_learn.py or datasets/read_from_package.py with the project's Python
 /// ($KMEANS_BENCH_PYTHON, else the source tree's .venv, else python3) to write the whole set of the
-/// description's generator as float64 npy. Throws EnvironmentError saying what to do when that fails.
+/// description's generator as float64 npy. Throws EnvironmentError, or PackageMissing,
+/// saying what to do when that fails.
 void make_with_python(const DatasetSpec& spec, const std::filesystem::path& out);
 
 /// Where a set of a package does not come out as the catalogue says: what to look at. Empty for others.

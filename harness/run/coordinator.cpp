@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "datasets/python_sets.h"
 #include "harness/run/measuring.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/plan_jobs.h"
@@ -115,6 +116,8 @@ class Run {
         state.exact = found->second;
       } catch (const NotMeasurable& error) {
         state_.stop(state, unreported("skipped", error.what()));
+      } catch (const PackageMissing& error) {
+        state_.stop(state, unreported("skipped", error.what()));
       } catch (const EnvironmentError& error) {
         state_.stop(state, data_not_made(error.what()));
       } catch (const std::bad_alloc&) {
@@ -129,12 +132,17 @@ class Run {
                     std::function<json(const TaskFiles*)> run) {
     const std::string& name = unit.name();
     if (InterruptGuard::interrupted() || !unit.to_run() || !state_.wants(unit.kPart, name)) return;
+    const auto skip = [&](const std::string& reason) {
+      state_.remember(unit.kPart, name, {{"status", "skipped"}, {"reason", reason}});
+    };
     std::optional<TaskFiles> files;
     try {
       if (task != nullptr) files = files_of(*task, scalar);
       if (unit.kPart == Part::trace) prepare_comparison(*task);
     } catch (const NotMeasurable& error) {
-      return state_.remember(unit.kPart, name, {{"status", "skipped"}, {"reason", error.what()}});
+      return skip(error.what());
+    } catch (const PackageMissing& error) {
+      return skip(error.what());
     } catch (const EnvironmentError& error) {
       return state_.remember(unit.kPart, name, to_json(data_not_made(error.what())));
     }

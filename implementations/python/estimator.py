@@ -92,6 +92,11 @@ class Estimator(ABC):
         """From given first centroids, so many iterations; with TRAITS["takes_init"]."""
         raise NotImplementedError
 
+    @staticmethod
+    def lacking() -> str:
+        """What it lacks here besides packages and a GPU; empty: nothing. Imports no library."""
+        return ""
+
     def library_info(self) -> dict[str, str]:
         """What results should record of the library besides versions; asked for after ``setup``."""
         return {}

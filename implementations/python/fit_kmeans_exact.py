@@ -21,11 +21,9 @@ TRAITS = _kmeans_exact.TRAITS | {
 }
 
 
-class KmeansExact(estimator.Estimator):
-    device = "cpu"
-
+class KmeansExact(_kmeans_exact.Estimator):
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        self._library = _kmeans_exact.library(self.device)
+        self._library = self.library()
         self._kmeans = self._library.KMeans  # imports scikit-learn
         self._points, self._k, self._threads = points, k, threads
 
@@ -57,6 +55,3 @@ class KmeansExact(estimator.Estimator):
             device=self.device,
         )
         return estimator.Fitted(run.centroids, run.labels, run.iterations)
-
-    def library_info(self) -> dict[str, str]:
-        return _kmeans_exact.info(self._library)

