@@ -82,8 +82,9 @@ InitSpec parse_init(const std::string& text);
 /// k x d initial centroids in the points' scalar. Deterministic: same points, k and spec give the
 /// same bytes on every machine. Throws InputError (rows out of range, k > n, threshold: "only 3 of
 /// 5 points are further apart than ...", file of a wrong shape). `weights`, n integers that add up to at most
-/// 2^53, matter to kmeans++ and ward.
+/// 2^53, matter to kmeans++ and ward. `gpu`: these two, of float32 points, are chosen on the GPU in use, if it takes
+/// them.
 Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init,
-                         const std::int64_t* weights = nullptr);
+                         const std::int64_t* weights = nullptr, bool gpu = false);
 
 }  // namespace kmeans

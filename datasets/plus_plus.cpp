@@ -7,11 +7,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <string>
 #include <type_traits>
 
 #include "datasets/random.h"
 #include "harness/exact_step.h"
 #include "harness/support/faster_seeding.h"
+#include "harness/support/gpu_seeding.h"
 
 namespace kmeans {
 namespace {
@@ -137,6 +139,18 @@ std::unique_ptr<SeedDistances<T>> seed_distances(const SeedingProblem<T>& proble
 }
 
 template <class T>
+std::unique_ptr<SeedingBoard<T>> seeding_board(const SeedingProblem<T>& problem,
+                                               [[maybe_unused]] std::int64_t most_seeds) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (problem.gpu && gpu_board_factory() != nullptr) {
+      std::string why_not;
+      if (auto board = gpu_board_factory()(problem, most_seeds, why_not)) return board;
+    }
+  }
+  return seed_distances(problem);
+}
+
+template <class T>
 std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
                                          std::uint64_t seed, SeedingBoard<T>& board,
                                          const std::function<void()>& between) {
@@ -175,7 +189,7 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
 template <class T>
 std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::int64_t k,
                                          std::uint64_t seed, const std::function<void()>& between) {
-  return plus_plus_rows(problem, k, seed, *seed_distances(problem), between);
+  return plus_plus_rows(problem, k, seed, *seeding_board(problem, k), between);
 }
 
 template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, std::int64_t,
@@ -188,6 +202,10 @@ template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<float>&, 
 template std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<double>&, std::int64_t,
                                                   std::uint64_t, SeedingBoard<double>&,
                                                   const std::function<void()>&);
+template std::unique_ptr<SeedingBoard<float>> seeding_board(const SeedingProblem<float>&,
+                                                            std::int64_t);
+template std::unique_ptr<SeedingBoard<double>> seeding_board(const SeedingProblem<double>&,
+                                                             std::int64_t);
 template std::unique_ptr<SeedDistances<float>> seed_distances(const SeedingProblem<float>&);
 template std::unique_ptr<SeedDistances<double>> seed_distances(const SeedingProblem<double>&);
 template std::unique_ptr<SeedDistances<float>> plain_seed_distances(const SeedingProblem<float>&);

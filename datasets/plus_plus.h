@@ -32,7 +32,12 @@ std::vector<std::int64_t> plus_plus_rows(const SeedingProblem<T>& problem, std::
                                          std::uint64_t seed, SeedingBoard<T>& board,
                                          const std::function<void()>& between = {});
 
-/// The fastest board of this program.
+/// The fastest board of this program for a choice of at most so many seeds.
+template <class T>
+std::unique_ptr<SeedingBoard<T>> seeding_board(const SeedingProblem<T>& problem,
+                                               std::int64_t most_seeds);
+
+/// The fastest one on a CPU.
 template <class T>
 std::unique_ptr<SeedDistances<T>> seed_distances(const SeedingProblem<T>& problem);
 

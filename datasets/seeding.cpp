@@ -122,7 +122,7 @@ std::vector<std::int64_t> threshold_rows(const Points& points, std::int64_t k,
 }
 
 template <class T>
-SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weights) {
+SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weights, bool gpu) {
   const int threads = usable_processors();
   const T* x = points.data<T>();
   return {.points = x,
@@ -130,7 +130,8 @@ SeedingProblem<T> seeding_problem(const Points& points, const std::int64_t* weig
           .d = points.d(),
           .weights = weights,
           .max_abs = largest_abs(x, points.n() * points.d(), threads),
-          .threads = threads};
+          .threads = threads,
+          .gpu = gpu};
 }
 
 template <class T>
@@ -157,7 +158,7 @@ Points centroids_from_file(const Points& points, std::int64_t k, const InitSpec&
 
 template <class T>
 Points choose(const Points& points, std::int64_t k, const InitSpec& init,
-              const std::int64_t* weights) {
+              const std::int64_t* weights, bool gpu) {
   switch (init.method) {
     case InitSpec::Method::random: return gather<T>(points, random_rows(points.n(), k, init.seed));
     case InitSpec::Method::rows: {
@@ -174,9 +175,10 @@ Points choose(const Points& points, std::int64_t k, const InitSpec& init,
       return gather<T>(points, init.rows);
     }
     case InitSpec::Method::kmeans_plus_plus:
-      return gather<T>(points, plus_plus_rows(seeding_problem<T>(points, weights), k, init.seed));
+      return gather<T>(points,
+                       plus_plus_rows(seeding_problem<T>(points, weights, gpu), k, init.seed));
     case InitSpec::Method::ward: {
-      const auto centroids = ward_centroids(seeding_problem<T>(points, weights), k, init.seed);
+      const auto centroids = ward_centroids(seeding_problem<T>(points, weights, gpu), k, init.seed);
       return make_points(centroids.data(), k, points.d());
     }
     case InitSpec::Method::threshold:
@@ -241,14 +243,14 @@ InitSpec parse_init(const std::string& text) {
 }
 
 Points initial_centroids(const Points& points, std::int64_t k, const InitSpec& init,
-                         const std::int64_t* weights) {
+                         const std::int64_t* weights, bool gpu) {
   if (k < 1) throw InputError("k = " + std::to_string(k) + " must be at least 1");
   if (k > points.n()) {
     throw InputError("k = " + std::to_string(k) + " exceeds the number of points, " +
                      std::to_string(points.n()));
   }
-  return points.scalar() == ScalarType::f32 ? choose<float>(points, k, init, weights)
-                                            : choose<double>(points, k, init, weights);
+  return points.scalar() == ScalarType::f32 ? choose<float>(points, k, init, weights, gpu)
+                                            : choose<double>(points, k, init, weights, gpu);
 }
 
 }  // namespace kmeans

@@ -69,9 +69,10 @@ class Agglomeration {
   /// With no slot that is empty.
   void start_over() {
     const auto faster = faster_seeding().merge_costs;
-    costs_ = make_               ? make_(slots_)
-             : faster != nullptr ? faster(slots_)
-                                 : BlockedMergeCosts<Registers>::make(slots_);
+    costs_ = make_ ? make_(slots_) : nullptr;
+    if (costs_ == nullptr) {
+      costs_ = faster != nullptr ? faster(slots_) : BlockedMergeCosts<Registers>::make(slots_);
+    }
     into_.resize(slots_.count());
     std::iota(into_.begin(), into_.end(), 0);
   }
@@ -91,8 +92,13 @@ class Agglomeration {
       if (alive(c) && neighbours_[c] == kNobody) without.push_back(c);
     }
     constexpr std::int64_t kEach = 64;
+    constexpr std::size_t kWorthAThread = 1 << 18;  // coordinates to look at: some 0.2 ms
     const auto count = static_cast<std::int64_t>(without.size());
-    for_each_part((count + kEach - 1) / kEach, threads_, [&](std::int64_t part) {
+    std::size_t coordinates = 0;
+    for (const auto c : without) coordinates += near_[c].some.size() * slots_.d;
+    const auto threads =
+        static_cast<int>(std::min<std::size_t>(threads_, 1 + coordinates / kWorthAThread));
+    for_each_part((count + kEach - 1) / kEach, threads, [&](std::int64_t part) {
       const std::int64_t end = std::min(count, (part + 1) * kEach);
       for (std::int64_t w = part * kEach; w < end; ++w) choose_from_near(without[w]);
     });
@@ -223,9 +229,9 @@ WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<f
   const std::int64_t d = problem.d;
   const std::int64_t m = static_cast<std::int64_t>(seeds.size()) / d;
   // A coordinate lies within sqrt(largest) of its seed's; W times that, and half as much again, below 2^62.
-  std::uint64_t total = 0;
-  for (std::int64_t i = 0; i < problem.n; ++i) {
-    total += static_cast<std::uint64_t>(weight_of(problem, i));
+  std::uint64_t total = problem.weights == nullptr ? static_cast<std::uint64_t>(problem.n) : 0;
+  for (std::int64_t i = 0; problem.weights != nullptr && i < problem.n; ++i) {
+    total += static_cast<std::uint64_t>(problem.weights[i]);
   }
   int exponent = 0;
   std::frexp(std::sqrt(largest), &exponent);
@@ -292,7 +298,9 @@ std::vector<float> ward_centroids(const SeedingProblem<float>& problem, std::int
   const double largest = board.pass(between);
   const WeightedMeans cells = cells_of(problem, rows_at(problem, rows), largest, board);
   if (cells.count() < k) return {};
-  const auto numbers = ward_clusters(cells, k, problem.threads, between);
+  const auto numbers =
+      ward_clusters(cells, k, problem.threads, between,
+                    [&](const WeightedMeans& clusters) { return board.merge_costs(clusters); });
   std::vector<double> sums(k * d);
   std::vector<double> weights(k);
   for (std::int64_t c = 0; c < cells.count(); ++c) {
@@ -313,7 +321,8 @@ namespace {
 /// Of all points; empty where there are fewer cells than k.
 std::vector<float> merged_cells(const SeedingProblem<float>& problem, std::int64_t k,
                                 std::uint64_t seed, const std::function<void()>& between) {
-  return ward_centroids(problem, k, seed, *seed_distances(problem), between);
+  const auto board = seeding_board(problem, ward_seeds(problem.n, k));
+  return ward_centroids(problem, k, seed, *board, between);
 }
 
 }  // namespace

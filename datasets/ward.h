@@ -17,7 +17,7 @@ namespace kmeans {
 /// Seeds whose cells are merged to k clusters of n points.
 std::int64_t ward_seeds(std::int64_t n, std::int64_t k);
 
-/// Null: the fastest of this program.
+/// Null, or what gives null: the fastest on a CPU.
 using MakeMergeCosts = std::function<std::unique_ptr<MergeCosts>(const WeightedMeans& clusters)>;
 
 /// Ward 1963: from every cluster alone, the two that cost least are merged until k are left. By reciprocal

@@ -8,7 +8,7 @@
 
 #include "harness/support/faster_seeding.h"
 #include "harness/variant.h"
-#include "implementations/openmp/_family.h"
+#include "implementations/_stops.h"
 
 namespace kmeans_exact {
 
@@ -17,8 +17,20 @@ using Engine = kmeans::Variant<float>;
 /// An engine, to be deleted by the caller.
 struct MadeEngine {
   Engine* engine = nullptr;
-  kmeans::openmp::Stops<float>* stops = nullptr;  ///< The same, where it can stop by itself.
-  double bytes = 0;                               ///< That it takes at most besides the points.
+  kmeans::Stops<float>* stops = nullptr;  ///< The same.
+  double bytes = 0;                       ///< That it takes at most besides the points.
+};
+
+/// Points on a GPU, for all that is set up while it lives.
+class SentRows {
+ public:
+  SentRows() = default;
+  virtual ~SentRows() = default;
+  SentRows(const SentRows&) = delete;
+  SentRows& operator=(const SentRows&) = delete;
+
+  /// The largest coordinate without its sign; infinite or NaN if one is.
+  [[nodiscard]] virtual float largest() const = 0;
 };
 
 }  // namespace kmeans_exact

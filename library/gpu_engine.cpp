@@ -4,8 +4,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace kmeans_exact_gpu {
@@ -38,7 +40,12 @@ struct GpuLibrary {
   std::string problem;  // why it cannot be used
   decltype(&KMEANS_EXACT_GPU_PROBLEM) gpu_problem = nullptr;
   decltype(&KMEANS_EXACT_GPU_ENGINE) engine = nullptr;
+  decltype(&KMEANS_EXACT_GPU_BOARD) board = nullptr;
+  decltype(&KMEANS_EXACT_GPU_ROWS) rows = nullptr;
+  decltype(&KMEANS_EXACT_GPU_RELEASE) release = nullptr;
 };
+
+std::atomic<bool> is_loaded = false;
 
 #define KMEANS_EXACT_TEXT_(name) #name
 #define KMEANS_EXACT_TEXT(name) KMEANS_EXACT_TEXT_(name)
@@ -60,11 +67,17 @@ GpuLibrary load() {
                       kVariable + " may say where it is)";
     return library;
   }
-  library.gpu_problem = reinterpret_cast<decltype(library.gpu_problem)>(
-      dlsym(handle, KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_PROBLEM)));
-  library.engine = reinterpret_cast<decltype(library.engine)>(
-      dlsym(handle, KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENGINE)));
-  const bool fits = library.gpu_problem != nullptr && library.engine != nullptr;
+  bool fits = true;
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(handle, name));
+    fits = fits && function != nullptr;
+  };
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_PROBLEM), library.gpu_problem);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENGINE), library.engine);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BOARD), library.board);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ROWS), library.rows);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_RELEASE), library.release);
+  is_loaded = fits;
   library.problem =
       fits ? "" : std::string(kFile) + " is of another version than " + KMEANS_EXACT_VERSION;
   return library;  // stays loaded
@@ -90,12 +103,28 @@ std::string problem() {
   return problem.empty() ? library.gpu_problem() : problem;
 }
 
-std::unique_ptr<kmeans_exact::Engine> make_engine(const kmeans::Shape& shape,
-                                                  std::string& problem) {
+bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std::string& problem) {
   const GpuLibrary& library = gpu_library();
   problem = problem_of(library);
-  if (!problem.empty()) return nullptr;
-  return std::unique_ptr<kmeans_exact::Engine>(library.engine(shape, problem));
+  if (problem.empty()) library.engine(shape, made, problem);
+  return problem.empty();
+}
+
+std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int64_t n,
+                                                  std::int64_t d) {
+  return std::unique_ptr<kmeans_exact::SentRows>(gpu_library().rows(points, n, d));
+}
+
+void release_memory() {
+  if (is_loaded && problem_of(gpu_library()).empty()) gpu_library().release();
+}
+
+std::unique_ptr<kmeans::SeedingBoard<float>> make_board(
+    const kmeans::SeedingProblem<float>& problem, std::int64_t most_seeds, std::string& why_not) {
+  const GpuLibrary& library = gpu_library();
+  why_not = problem_of(library);
+  if (!why_not.empty()) return nullptr;
+  return std::unique_ptr<kmeans::SeedingBoard<float>>(library.board(problem, most_seeds, why_not));
 }
 
 }  // namespace kmeans_exact_gpu

@@ -23,6 +23,7 @@
 #include "datasets/plus_plus.h"
 #include "datasets/ward.h"
 #include "harness/exact_step.h"
+#include "harness/support/gpu_seeding.h"
 #include "harness/support/mean_variance.h"
 #include "harness/support/parallel.h"
 #include "harness/support/whole_weights.h"
@@ -141,25 +142,30 @@ class OutOfMemory final : public std::bad_alloc {
   std::string what_;
 };
 
-/// With what is known of it; `stops` is null on a GPU.
+/// With what is known of it.
 struct KeptEngine {
+  KeptEngine() = default;
+  explicit KeptEngine(const MadeEngine& made, bool is_on_gpu = false)
+      : engine(made.engine), stops(made.stops), bytes(made.bytes), on_gpu(is_on_gpu) {}
+
   std::unique_ptr<Engine> engine;
-  kmeans::openmp::Stops<float>* stops = nullptr;
+  kmeans::Stops<float>* stops = nullptr;
   double bytes = 0;
+  bool on_gpu = false;
 };
 
 KeptEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
                        Device device) {
+  MadeEngine made;
   if (device != Device::cpu) {
     std::string problem;
-    if (auto engine = kmeans_exact_gpu::make_engine(shape, problem)) return {std::move(engine)};
+    if (kmeans_exact_gpu::make_engine(shape, made, problem)) return KeptEngine(made, true);
     if (device == Device::gpu) {
       throw std::runtime_error("kmeans_exact: no GPU can be used: " + problem);
     }
   }
-  MadeEngine made;
   level_of_this_processor().make(shape, iterations, threads, made);
-  return {std::unique_ptr<Engine>(made.engine), made.stops, made.bytes};
+  return KeptEngine(made);
 }
 
 int checked_threads(int threads) {
@@ -203,51 +209,23 @@ std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   return static_cast<std::int64_t>(std::clamp(kProducts * threads / products, 1.0, 1e6));
 }
 
-/// Of all centroids the squares by which they moved.
-double shift_between(const std::vector<float>& before, const std::vector<float>& after,
-                     std::int64_t d) {
-  double sum = 0;
-  for (std::size_t j = 0; j < before.size(); j += d) {
-    sum += kmeans::exact::squared_distance(before.data() + j, after.data() + j, d);
-  }
-  return sum;
-}
-
 /// Runs at most so many iterations, until one of them is the last as `when` says.
-Result run_until(const KeptEngine& kept, const kmeans::openmp::Stopping& when,
-                 const kmeans::Shape& shape, const float* first, std::int64_t iterations,
+Result run_until(const KeptEngine& kept, const kmeans::Stopping& when, std::int64_t iterations,
                  std::int64_t at_once, const Between& between) {
   Result result;
-  Engine& engine = *kept.engine;
-  std::vector<float> before;
-  std::vector<float> after;
-  if (kept.stops == nullptr && when.looks_at_shift()) {
-    before.assign(first, first + shape.k * shape.d);
-    after.resize(shape.k * shape.d);
-  }
   while (result.iterations < iterations && !result.converged && !result.within_tolerance) {
     const std::int64_t left = iterations - result.iterations;
     const std::int64_t now = between ? std::min(left, at_once) : left;
-    if (!when.settled) {
-      engine.step(now);
-      result.iterations += now;
-    } else if (kept.stops != nullptr) {
-      const kmeans::openmp::Stopped stopped = kept.stops->step_until(when, now);
+    if (when.settled) {
+      const kmeans::Stopped stopped = kept.stops->step_until(when, now);
       result.iterations += stopped.iterations;
       result.converged = stopped.settled;
       result.within_tolerance = stopped.within_shift;
     } else {
-      engine.step(1);
-      ++result.iterations;
-      result.converged = engine.progress().changed == 0;
-      if (when.looks_at_shift()) {
-        engine.fetch(after.data(), nullptr);  // that of a GPU leaves the labels there
-        result.within_tolerance = shift_between(before, after, shape.d) <= *when.shift;
-        before.swap(after);
-      }
+      kept.engine->step(now);
+      result.iterations += now;
     }
-    const bool one_by_one = when.settled && kept.stops == nullptr;
-    if (between && (!one_by_one || result.iterations % at_once == 0)) between();
+    if (between) between();
   }
   return result;
 }
@@ -267,11 +245,16 @@ void check_options(const Options& options) {
 }  // namespace
 
 struct Points::Impl {
-  Impl(const float* given, std::int64_t rows, std::int64_t columns, int most_threads, Device where)
-      : points(given), n(rows), d(columns), device(where) {
+  Impl(const float* given, std::int64_t count, std::int64_t columns, int most_threads, Device where)
+      : points(given), n(count), d(columns), device(where) {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
-    max_abs = largest_of("point", points, n, d, threads);
+    if (device != Device::cpu && kmeans_exact_gpu::problem().empty()) send_rows();
+    // The host's memory would be read a second time.
+    if (rows != nullptr) max_abs = rows->largest();
+    if (rows == nullptr || !std::isfinite(max_abs)) {
+      max_abs = largest_of("point", points, n, d, threads);
+    }
   }
 
   [[nodiscard]] kmeans::Problem<float> problem_of(std::int64_t k) const {
@@ -334,7 +317,7 @@ struct Points::Impl {
     }
     made_for = {problem.shape.k, iterations};
     const bool same_k = k == problem.shape.k;
-    if (same_k && (iterations <= expected || kept.stops == nullptr)) return;
+    if (same_k && iterations <= expected) return;
     expected = std::max(iterations, expected);
     KeptEngine made =
         make_engine(problem.shape, expected, problem.threads, weighted() ? Device::cpu : device);
@@ -350,8 +333,14 @@ struct Points::Impl {
       kept = std::move(made);
       ++engines;
     }
+    if (kept.on_gpu) send_rows();
     kept.engine->setup(problem);
     k = problem.shape.k;
+  }
+
+  /// To the GPU, once for all engines and seeds; where they do not fit besides what those keep, each sends its own.
+  void send_rows() {
+    if (rows == nullptr) rows = kmeans_exact_gpu::send_rows(points, n, d);
   }
 
   /// In a handler: an engine that has failed is used no more. Throws on, and says what memory was needed.
@@ -392,11 +381,11 @@ struct Points::Impl {
                const Options& options, const Between& alive) {
     const bool stops = options.stop != Stop::never;
     make_ready(problem, stops ? std::min(options.iterations, kUntilSettled) : options.iterations);
-    kmeans::openmp::Stopping when{.settled = stops};
+    kmeans::Stopping when{.settled = stops};
     if (options.stop == Stop::tolerance) when.shift = options.tolerance * variance();
     kept.engine->reset(centroids);
     if (alive) alive();
-    const Result result = run_until(kept, when, problem.shape, centroids, options.iterations,
+    const Result result = run_until(kept, when, options.iterations,
                                     uninterrupted(problem.shape, problem.threads), alive);
     if (options.labels_of == LabelsOf::starting || result.converged) {
       kept.engine->fetch(centroids, labels);
@@ -404,13 +393,8 @@ struct Points::Impl {
     }
     std::vector<float> means(problem.shape.k * d);
     std::vector<float> unwanted(problem.shape.k * d);
-    if (kept.stops != nullptr) {
-      std::copy_n(kept.stops->centroids(), means.size(), means.begin());
-      kept.stops->label_again();
-    } else {
-      kept.engine->fetch(means.data(), nullptr);
-      kept.engine->step(1);
-    }
+    std::copy_n(kept.stops->centroids(), means.size(), means.begin());
+    kept.stops->label_again();
     kept.engine->fetch(unwanted.data(), labels);
     std::copy(means.begin(), means.end(), centroids);
     return result;
@@ -420,11 +404,7 @@ struct Points::Impl {
                std::int32_t* labels) {
     make_ready(problem, 1);
     kept.engine->reset(centroids);
-    if (kept.stops != nullptr) {
-      kept.stops->label_again();
-    } else {
-      kept.engine->step(1);  // a GPU's labels come with an iteration
-    }
+    kept.stops->label_again();
     std::vector<float> means(problem.shape.k * d);  // nobody wants them
     kept.engine->fetch(means.data(), labels);
   }
@@ -494,8 +474,9 @@ struct Points::Impl {
   /// Why the exact step cannot sum them; empty: it can.
   const std::string& lost() {
     if (!summed.lost) {
-      summed.lost = weighted() ? kmeans::lost_by_fixed_point_at(points, n, d, summed.counted)
-                               : kmeans::lost_by_fixed_point_at(points, n, d, max_abs);
+      summed.lost = weighted()
+                        ? kmeans::lost_by_fixed_point_at(points, n, d, summed.counted, threads)
+                        : kmeans::lost_by_fixed_point_at(points, n, d, max_abs, threads);
     }
     return *summed.lost;
   }
@@ -503,7 +484,7 @@ struct Points::Impl {
   /// Checks what seeds are chosen from, and chooses; `bytes`: of memory that it takes at most.
   template <class Choose>
   void choose(std::int64_t clusters, const std::int64_t* weights, double bytes,
-              const Choose& chosen_from) const {
+              const Choose& chosen_from) {
     check_sizes(n, d, clusters);
     check_clusters(clusters, n);
     if (weights != nullptr) check_weights(weights, n);
@@ -512,6 +493,13 @@ struct Points::Impl {
     SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
     problem.threads = threads;
     problem.max_abs = max_abs;
+    // A CPU is done with little before the points are on a GPU.
+    constexpr double kLittle = 1e7;
+    const double products =
+        static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(clusters);
+    problem.gpu = device != Device::cpu && products > kLittle;
+    if (problem.gpu && kmeans_exact_gpu::problem().empty()) send_rows();
+    kmeans::gpu_board_factory() = kmeans_exact_gpu::make_board;
     try {
       chosen_from(problem);
     } catch (const std::bad_alloc&) {
@@ -532,7 +520,8 @@ struct Points::Impl {
     std::optional<double> mean_variance{};
     std::optional<std::string> lost{};
   };
-  Summed summed{};  // what depends on the weights
+  Summed summed{};                                 // what depends on the weights
+  std::unique_ptr<kmeans_exact::SentRows> rows{};  // outlives the engine that uses them
   KeptEngine kept{};
   std::int64_t k = 0;  // that it is set up for
   bool points_are_new = false;
@@ -795,6 +784,8 @@ void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t
                const std::function<void()>& between) {
   checked_points(points, n, d, k, threads).seed_ward(k, seed, centroids, weights, between);
 }
+
+void release_gpu_memory() { kmeans_exact_gpu::release_memory(); }
 
 std::string problem_with_gpu() { return kmeans_exact_gpu::problem(); }
 

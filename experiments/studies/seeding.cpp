@@ -15,10 +15,15 @@
 #include <string>
 #include <vector>
 
+#include "datasets/plus_plus.h"
 #include "datasets/points.h"
 #include "datasets/python_script.h"
+#include "datasets/ward.h"
 #include "experiments/studies/_common.h"
+#include "harness/machine/gpu.h"
+#include "harness/machine/kept_gpu_memory.h"
 #include "harness/support/errors.h"
+#include "harness/support/gpu_seeding.h"
 #include "harness/support/json_file.h"
 #include "harness/support/largest_abs.h"
 #include "harness/support/parallel.h"
@@ -33,6 +38,7 @@ constexpr const char* kGreedy = "scikit-learn-greedy";  // what times are compar
 
 struct Plan {
   std::vector<std::string> inits;
+  std::vector<std::string> gpu_inits;
   std::vector<std::string> libraries;
   std::int64_t seeds = 0;
   std::int64_t repeats = 0;
@@ -43,7 +49,8 @@ struct Plan {
 struct Chosen {
   std::vector<std::vector<float>> centroids;
   std::vector<double> seconds;
-  std::string library;  // name and version; empty for the suite's own
+  std::vector<double> gpu_seconds;  // of those, once the points are in the GPU's memory
+  std::string library;              // name and version; empty for the suite's own
   std::string note;
   std::string absent;  // why there is nothing
 };
@@ -74,6 +81,68 @@ Chosen by_init(const Points& points, std::int64_t k, const std::string& init, co
     chosen.centroids.emplace_back(found.data<float>(), found.data<float>() + k * points.d());
   }
   return chosen;
+}
+
+/// Chooses on the GPU in use: kmeans++ and ward.
+Chosen by_gpu(const Points& points, std::int64_t k, const std::string& init, const Plan& plan) {
+  Chosen chosen;
+  if (gpu_board_factory() == nullptr || current_gpu() == nullptr) {
+    chosen.absent =
+        gpu_board_factory() == nullptr ? "this build has no CUDA" : gpu_status().problem;
+    return chosen;
+  }
+  keep_gpu_memory(true);  // as a later call of the library has it
+  const bool ward = init == "ward";
+  const std::int64_t most = ward ? ward_seeds(points.n(), k) : k;
+  for (std::int64_t seed = 0; seed <= plan.seeds; ++seed) {
+    std::vector<float> found;
+    for (std::int64_t repeat = 0; repeat < plan.repeats; ++repeat) {
+      const auto start = std::chrono::steady_clock::now();
+      SeedingProblem<float> problem{
+          .points = points.data<float>(), .n = points.n(), .d = points.d()};
+      problem.threads = usable_processors();
+      problem.max_abs = largest_abs(problem.points, problem.n * problem.d, problem.threads);
+      const auto board = gpu_board_factory()(problem, most, chosen.absent);
+      if (board == nullptr) return chosen;
+      const auto uploaded = std::chrono::steady_clock::now();
+      const auto number = static_cast<std::uint64_t>(seed);
+      if (ward) {
+        found = ward_centroids(problem, k, number, *board);
+      } else {
+        found.clear();
+        for (const auto row : plus_plus_rows(problem, k, number, *board)) {
+          const float* point = problem.points + row * problem.d;
+          found.insert(found.end(), point, point + problem.d);
+        }
+      }
+      const auto end = std::chrono::steady_clock::now();
+      if (seed == 0) continue;  // the first call starts CUDA
+      chosen.seconds.push_back(std::chrono::duration<double>(end - start).count());
+      chosen.gpu_seconds.push_back(std::chrono::duration<double>(end - uploaded).count());
+    }
+    if (found.empty()) {
+      chosen = {};
+      chosen.absent = "there are fewer cells than k";
+      return chosen;
+    }
+    if (seed > 0) chosen.centroids.push_back(std::move(found));
+  }
+  return chosen;
+}
+
+/// Of one exact iteration from given centroids, the best of some: labels of all points, and their means.
+double iteration_seconds(const RegisteredVariant& engine, const Problem<float>& problem,
+                         const std::vector<float>& start) {
+  Session<float> session(engine, problem, start.data());
+  double least = std::numeric_limits<double>::infinity();
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    session.reset();
+    const auto begin = std::chrono::steady_clock::now();
+    session.step(1);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    least = std::min(least, taken.count());
+  }
+  return least;
 }
 
 Chosen by_library(const Points& points, std::int64_t k, const std::string& way, const Plan& plan,
@@ -175,12 +244,17 @@ std::vector<double> over(std::vector<double> values, double inertia) {
 StudyOutput run(const StudyInput& input) {
   Parameters parameters(input);
   const Plan plan{.inits = parameters.names("inits", {"random", "kmeans++"}),
+                  .gpu_inits = parameters.names("gpu_inits", {}),
                   .libraries = parameters.names("libraries", {}),
                   .seeds = parameters.integer("seeds", 5, 1, 1000),
                   .repeats = parameters.integer("repeats", 1, 1, 1000),
                   .iterations = parameters.integer("iterations", 1000, 1, 1000000)};
   parameters.finish();
   for (const auto& init : plan.inits) parse_init(init + ":1");
+  for (const auto& init : plan.gpu_inits) {
+    if (init == "kmeans++" || init == "ward") continue;
+    throw InputError("gpu_inits: '" + init + "' is not chosen on a GPU; kmeans++ and ward are");
+  }
 
   const Points points(nullptr, input.points, input.n, input.d, ScalarType::f32);
   const Problem<float> problem{
@@ -195,6 +269,10 @@ StudyOutput run(const StudyInput& input) {
   for (const auto& init : plan.inits) {
     names.push_back(init);
     ways.push_back(by_init(points, input.k, init, plan));
+  }
+  for (const auto& init : plan.gpu_inits) {
+    names.push_back(init + ", GPU");
+    ways.push_back(by_gpu(points, input.k, init, plan));
   }
   for (const auto& library : plan.libraries) {
     names.push_back(library);
@@ -212,9 +290,18 @@ StudyOutput run(const StudyInput& input) {
   const auto greedy = std::find(names.begin(), names.end(), kGreedy) - names.begin();
   const bool compared = greedy < std::ssize(names) && !ways[greedy].seconds.empty();
   for (std::size_t way = 0; way < ways.size(); ++way) {
-    const bool own = way < plan.inits.size();
+    const bool own = way < plan.inits.size() + plan.gpu_inits.size();
+    const bool on_gpu = own && way >= plan.inits.size();
     json row{{"way", names[way]}, {"library", own ? json(nullptr) : json(names[way])}};
     add(row, "seconds", ways[way].seconds);
+    add(row, "gpu_seconds", ways[way].gpu_seconds);
+    const RegisteredVariant* its = on_gpu ? find_variant("cuda_best") : &engine();
+    const auto& taken = on_gpu ? ways[way].gpu_seconds : ways[way].seconds;
+    row["seconds_over_iteration"] =
+        own && its != nullptr && !taken.empty()
+            ? number_or_null(median(taken) /
+                             iteration_seconds(*its, problem, ways[way].centroids.front()))
+            : json(nullptr);
     row["seconds_over_greedy"] =
         compared && !ways[way].seconds.empty()
             ? json(median(ways[way].seconds) / median(ways[greedy].seconds))
@@ -259,8 +346,9 @@ StudyOutput run(const StudyInput& input) {
   for (const char* key : {"potential_over_best", "inertia_over_best"}) {
     for (const char* end : {"", "_min", "_max"}) output.varying.push_back(std::string(key) + end);
   }
-  for (const char* key :
-       {"seconds", "seconds_min", "seconds_max", "seconds_over_greedy", "inertia_over_greedy"}) {
+  for (const char* key : {"seconds", "seconds_min", "seconds_max", "gpu_seconds", "gpu_seconds_min",
+                          "gpu_seconds_max", "seconds_over_iteration", "seconds_over_greedy",
+                          "inertia_over_greedy"}) {
     output.varying.emplace_back(key);
   }
   return output;

@@ -76,9 +76,10 @@ template <class T>
 void check_range(const Problem<T>& problem, const Traits& traits) {
   const auto [n, d, k, precision] = problem.shape;
   if constexpr (std::is_same_v<T, float>) {
-    const std::string lost = problem.counted.weights != nullptr
-                                 ? lost_by_fixed_point_at(problem.points, n, d, problem.counted)
-                                 : lost_by_fixed_point_at(problem.points, n, d, problem.max_abs);
+    const std::string lost =
+        problem.counted.weights != nullptr
+            ? lost_by_fixed_point_at(problem.points, n, d, problem.counted, problem.threads)
+            : lost_by_fixed_point_at(problem.points, n, d, problem.max_abs, problem.threads);
     if (!lost.empty() && traits.exact) throw InputError(lost);
     if (!lost.empty()) {
       std::fprintf(stderr, "kmeans-bench: note: %s; %s is not exact\n", lost.c_str(),
@@ -417,11 +418,17 @@ std::string out_of_memory(const RegisteredVariant& registered, const Shape& shap
 
 /// Those of ranks are chosen by all of them, where each can read its rows.
 template <class T>
-Points first_centroids(const FitOptions& options, const Problem<T>& problem, const Points& points,
-                       const InitSpec& init) {
+Points first_centroids(const FitOptions& options, const RegisteredVariant& registered,
+                       const Problem<T>& problem, const Points& points, const InitSpec& init) {
   Communicator& ranks = process_ranks();
   if (ranks.size() == 1 || problem.points_file.empty() || !ranks_choose<T>(init)) {
-    return initial_centroids(points, options.k, init, problem.counted.weights);
+    // A GPU that takes the points anyway, unless a CPU is done before they are there.
+    constexpr double kLittle = 1e7;
+    const auto [n, d, k, precision] = problem.shape;
+    const double products =
+        static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(k);
+    return initial_centroids(points, k, init, problem.counted.weights,
+                             registered.traits.gpu && products > kLittle);
   }
   const auto centroids = seed_by_ranks(ranks, problem.points_file, options.k, options.init,
                                        problem.max_abs, problem.threads);
@@ -444,7 +451,7 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
-  const Points initial = first_centroids(options, problem, points, init);
+  const Points initial = first_centroids(options, registered, problem, points, init);
   try {
     Session<T> session(registered, problem, initial.data<T>());
     return fit_session(options, session);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "harness/machine/gpu.h"
+#include "harness/machine/kept_gpu_memory.h"
 #include "harness/support/errors.h"
 
 namespace kmeans {
@@ -28,6 +29,7 @@ const GpuDevice* current_gpu() { return nullptr; }
 
 std::optional<GpuMemory> gpu_memory() { return std::nullopt; }
 
+void keep_gpu_memory(bool /*keeps*/) {}
 void gpu_synchronize() {}
 
 std::unique_ptr<GpuClock> make_gpu_clock() { return nullptr; }

@@ -276,8 +276,11 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
   Session<T> session(registered, problem, centroids.data<T>());
   session.set_verify_threads(verify_threads);
   result.setup_seconds = session.setup_seconds();
-  result.library = plugin_info(registered.traits.name);
-  for (auto& entry : session.variant().library_info()) result.library.push_back(std::move(entry));
+  // Once something has run: a variant may say what.
+  const auto note_library = [&] {
+    result.library = plugin_info(registered.traits.name);
+    for (auto& entry : session.variant().library_info()) result.library.push_back(std::move(entry));
+  };
 
   const bool timed = job.repetitions > 0;
   const VerifyOptions options{job.verify_budget, job.verify_seed};
@@ -288,6 +291,7 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
                  job.certified_outcomes.end();
         return timed && !reused;
       });
+  note_library();
   tell_answer(run, problem.shape, result);
   if (!timed) return result;
 
@@ -298,7 +302,10 @@ JobResult run_typed(const Job& job, const RegisteredVariant& registered) {
         "kept although wrong (" + traits.wrong_because + "): right on this input, but never timed";
     return result;
   }
-  if (run.certificate.passed) measure(session, job, options, run, result);
+  if (run.certificate.passed) {
+    measure(session, job, options, run, result);
+    note_library();
+  }
   if (!run.certificate.passed) {
     result.status = "wrong";
     result.reason = run.certificate.failure();

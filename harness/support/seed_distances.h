@@ -2,7 +2,7 @@
 //
 // What k-means++ (docs/seeding.md, datasets/plus_plus.h) asks of all points at once: squared distances from
 // the seeds, and the bars that darts are thrown at. Header-only. A backend that forms distances faster
-// derives from SeedDistances (harness/support/faster_seeding.h).
+// derives from SeedDistances (harness/support/faster_seeding.h), one with its own memory from SeedingBoard.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/support/parallel.h"
+#include "harness/support/ward_costs.h"
 
 namespace kmeans {
 
@@ -27,6 +28,7 @@ struct SeedingProblem {
   const std::int64_t* weights = nullptr;  ///< n, each at least 0; null: all are 1.
   T max_abs = 0;                          ///< Largest |coordinate|.
   int threads = 1;
+  bool gpu = false;  ///< Choose on the GPU in use, if it takes the points.
 };
 
 template <class T>
@@ -79,7 +81,25 @@ class SeedingBoard {
   /// nearest integer, and the sum of the weights. count x (d + 1); the caller sees to it that no sum
   /// leaves 63 bits.
   virtual std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) = 0;
+
+  /// Who says what merging them costs; null: the fastest on a CPU.
+  [[nodiscard]] virtual std::unique_ptr<MergeCosts> merge_costs(
+      const WeightedMeans& /*clusters*/) const {
+    return nullptr;
+  }
 };
+
+/// Where boards share the points: for each, by the ends of their bars laid end to end, which of the positions
+/// are on it.
+inline std::vector<std::vector<std::size_t>> positions_by_board(
+    const std::vector<std::uint64_t>& ends, const std::vector<std::uint64_t>& positions) {
+  std::vector<std::vector<std::size_t>> of_board(ends.size());
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    const auto after = std::upper_bound(ends.begin(), ends.end(), positions[t]);
+    of_board[after - ends.begin()].push_back(t);
+  }
+  return of_board;
+}
 
 /// The board of points in memory; how distances are formed is left to others.
 template <class T>

@@ -310,8 +310,8 @@ template <class T>
 AnswerJudgement judge_answer(const Traits& traits, const AnswerFromOutside<T>& answer) {
   const T max_abs = largest_abs(answer.points, answer.shape.n * answer.shape.d, answer.threads);
   if constexpr (std::is_same_v<T, float>) {
-    const std::string lost =
-        lost_by_fixed_point_at(answer.points, answer.shape.n, answer.shape.d, max_abs);
+    const std::string lost = lost_by_fixed_point_at(answer.points, answer.shape.n, answer.shape.d,
+                                                    max_abs, answer.threads);
     if (!lost.empty()) throw InputError(lost);
   }
   return Judge<T>(traits, answer, max_abs).judge();

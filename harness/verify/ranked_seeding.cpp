@@ -23,11 +23,7 @@ std::uint64_t RankedBoard<T>::weigh(double scale) {
 template <class T>
 std::vector<Dart<T>> RankedBoard<T>::locate(const std::vector<std::uint64_t>& positions) {
   // Rank by rank, each its own; then in the order of the positions.
-  std::vector<std::vector<std::size_t>> of_rank(ends_.size());
-  for (std::size_t t = 0; t < positions.size(); ++t) {
-    const auto after = std::upper_bound(ends_.begin(), ends_.end(), positions[t]);
-    of_rank[after - ends_.begin()].push_back(t);
-  }
+  const auto of_rank = positions_by_board(ends_, positions);
   std::vector<std::int64_t> bytes;
   std::size_t before = 0;  // darts of the ranks before this one
   for (std::size_t r = 0; r < ends_.size(); ++r) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ class RankedBoard final : public SeedingBoard<T> {
     return own_.throw_darts(darts, hits, misses);
   }
   std::vector<std::int64_t> cells(const T* seeds, std::int64_t count, double scale) override;
+  [[nodiscard]] std::unique_ptr<MergeCosts> merge_costs(
+      const WeightedMeans& clusters) const override {
+    return own_.merge_costs(clusters);
+  }
 
  private:
   Communicator& ranks_;

@@ -2,20 +2,24 @@
 #include "harness/verify/resolution.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "harness/exact_step.h"
 #include "harness/support/formatted.h"
 #include "harness/support/largest_abs.h"
+#include "harness/support/parallel.h"
 
 namespace kmeans {
 namespace {
 
 constexpr std::int64_t kRows = 4096;
 constexpr std::int64_t kSampled = std::int64_t{1} << 22;  // coordinates that are looked at together
+constexpr std::int64_t kWorthThreads = 1 << 17;           // coordinates: some 0.5 ms
 // A coordinate may be rounded by this share of its column's spread. Means are then off by no more,
 // and inertia by its square, 1e-12; float32 centroids of the size of eight spreads cost as much.
 constexpr double kShare = 0x1p-20;
@@ -46,6 +50,23 @@ double robust_spread(std::vector<double> column) {
     spread = spread > 0 ? std::min(spread, quartile) : quartile;
   }
   return spread;
+}
+
+/// Is the robust spread `least` at least, as a quick look shows? The range falls into bins wider than twice that,
+/// so two neighbours hold all that lies within it of the median, wherever that is: less than half of all.
+bool surely_spread(const std::vector<double>& column, double least) {
+  constexpr int kBins = 64;
+  const auto [lowest, highest] = std::minmax_element(column.begin(), column.end());
+  const double width = (*highest - *lowest) / kBins;
+  if (!(width > 4 * least)) {
+    return false;
+  }
+  std::array<std::size_t, kBins + 2> bins{};
+  for (const double value : column) ++bins[static_cast<int>((value - *lowest) / width)];
+  for (int b = 0; b < kBins; ++b) {
+    if (2 * (bins[b] + bins[b + 1]) >= column.size()) return false;
+  }
+  return true;
 }
 
 std::string number(double value) { return formatted("%.3g", value); }
@@ -112,46 +133,52 @@ bool may_be_rounded(const std::vector<float>& values, std::int64_t count, double
 }  // namespace
 
 std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads) {
-  return lost_by_fixed_point_at(points, n, d, largest_abs(points, n * d, threads));
+  return lost_by_fixed_point_at(points, n, d, largest_abs(points, n * d, threads), threads);
 }
 
 std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
-                                   float max_abs) {
-  return lost_by_fixed_point_at(points, n, d, {.scale_n = n, .max_abs = max_abs});
+                                   float max_abs, int threads) {
+  return lost_by_fixed_point_at(points, n, d, {.scale_n = n, .max_abs = max_abs}, threads);
 }
 
 std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
-                                   const CountedPoints<float>& counted) {
+                                   const CountedPoints<float>& counted, int threads) {
   const int exponent = exact::sum_exponent(counted.scale_n, counted.max_abs);
   const double scale = exact::power_of_two(exponent);
   const double quantum = exact::power_of_two(-exponent);
   const std::vector<std::int64_t> sample = rows_to_sample(n, counted);
   const auto rows = static_cast<std::int64_t>(sample.size());
-  std::vector<double> column(rows);
   // Row by row, many columns at once: of a file beyond memory every look at all rows reads all of it.
   const std::int64_t width = std::clamp<std::int64_t>(kSampled / rows, 1, d);
   std::vector<float> sampled(rows * width);
-  for (std::int64_t t = 0; t < d; ++t) {
-    const std::int64_t first = t / width * width;
+  for (std::int64_t first = 0; first < d; first += width) {
     const std::int64_t count = std::min(width, d - first);
-    if (t == first) {
-      sample_rows(points, d, first, count, sample, sampled.data());
-      if (!may_be_rounded(sampled, rows * count, quantum)) {
-        t = first + count - 1;
-        continue;
+    sample_rows(points, d, first, count, sample, sampled.data());
+    if (!may_be_rounded(sampled, rows * count, quantum)) continue;
+    struct Loss {
+      double error = 0;
+      double spread = 0;
+    };
+    std::vector<Loss> losses(count);  // of columns that lose
+    for_each_part(count, rows * count < kWorthThreads ? 1 : threads, [&](std::int64_t t) {
+      std::vector<double> column(rows);
+      double error = 0;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const float value = sampled[r * count + t];
+        column[r] = value;
+        // What is a multiple of the quantum, as a float32 far from the origin, is not rounded.
+        const double kept = static_cast<double>(exact::to_fixed_point(value, scale)) * quantum;
+        error = std::max(error, std::abs(column[r] - kept));
+      }
+      if (error == 0 || surely_spread(column, error / kShare)) return;
+      const double spread = robust_spread(std::move(column));
+      if (error > kShare * spread) losses[t] = {error, spread};
+    });
+    for (std::int64_t t = 0; t < count; ++t) {
+      if (losses[t].error > 0) {
+        return sentence(points, n, d, counted, first + t, losses[t].error, losses[t].spread);
       }
     }
-    double error = 0;
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const float value = sampled[r * count + t - first];
-      column[r] = value;
-      // What is a multiple of the quantum, as a float32 far from the origin, is not rounded.
-      const double kept = static_cast<double>(exact::to_fixed_point(value, scale)) * quantum;
-      error = std::max(error, std::abs(column[r] - kept));
-    }
-    if (error == 0) continue;
-    const double spread = robust_spread(column);
-    if (error > kShare * spread) return sentence(points, n, d, counted, t, error, spread);
   }
   return "";
 }

@@ -17,10 +17,10 @@ std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_
 
 /// The same where the largest |coordinate| is known: only the sample is read, unless there is a sentence.
 std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
-                                   float max_abs);
+                                   float max_abs, int threads);
 
 /// The same of points that count as their weights say: those of weight 0 are not looked at.
 std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
-                                   const CountedPoints<float>& counted);
+                                   const CountedPoints<float>& counted, int threads);
 
 }  // namespace kmeans

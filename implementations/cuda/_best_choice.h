@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -183,79 +182,16 @@ inline std::vector<std::string> worth_trying(std::vector<std::string> families, 
   return families;
 }
 
-inline constexpr std::int64_t kTriedIterations = 10;
-inline constexpr double kLongIteration = 2e-3;  // seconds: tried once
-inline constexpr double kVeryLongIteration = 50e-3;
-
-/// Seconds of an iteration, the mean of ten, by trying: run(from_start, iterations) makes them and says how long they
-/// took. Infinite where the first shows that it cannot be less than `least`. Long iterations are not repeated; of very
-/// long ones the third stands for the seven that follow it: the second may still have much to do.
-template <class Run>
-double tried_seconds(Run run, double least) {
-  constexpr std::int64_t kIterations = kTriedIterations;
-  constexpr int kRepetitions = 5;
-  constexpr double kNever = std::numeric_limits<double>::infinity();
-  run(true, 2);  // loads the kernels
-  const double first = run(true, 1);
-  if (first > kIterations * least) return kNever;
-  if (first > kVeryLongIteration) {
-    const double second = run(false, 1);
-    return (first + second + (kIterations - 2) * run(false, 1)) / kIterations;
-  }
-  double best = kNever;
-  for (int repetition = 0; repetition < (first > kLongIteration ? 1 : kRepetitions); ++repetition) {
-    best = std::min(best, run(true, kIterations) / kIterations);
-  }
-  return best;
+/// Of the copies that a family makes of points that are on the GPU: they are read some times, written once or sorted.
+inline double setup_seconds(const std::string& family, const Shape& shape,
+                            const GpuLimits& limits) {
+  const auto n = static_cast<double>(shape.n);
+  const auto d = static_cast<double>(shape.d);
+  const double sorted = family == "cuda_tree" ? 2e-9 * n : 0;
+  return 500e-6 + sorted + n * (16 * d + 64) / (0.5 * limits.bytes_per_second);
 }
 
-/// Seconds of an iteration after the first ten, of which one takes `mean`: the mean of the ten that follow, of very
-/// long ones of three. `run` as above.
-template <class Run>
-double later_seconds(Run run, double mean) {
-  const std::int64_t iterations = mean > kVeryLongIteration ? 3 : kTriedIterations;
-  double best = std::numeric_limits<double>::infinity();
-  for (int repetition = 0; repetition < (mean > kLongIteration ? 1 : 3); ++repetition) {
-    run(true, kTriedIterations);
-    best = std::min(best, run(false, iterations) / static_cast<double>(iterations));
-  }
-  return best;
-}
-
-/// From which iteration on bounds make iterations shorter.
-struct Gain {
-  std::int64_t after;  ///< So many without bounds.
-  double without;      ///< Seconds of an iteration there.
-  double behind;       ///< Of one behind bounds.
-
-  /// Less may be the clock's.
-  [[nodiscard]] bool clear() const { return behind < 0.97 * without; }
-};
-
-/// The first gain that is clear where one looks: after ten iterations, and after twenty, forty and eighty unless
-/// getting there takes long. An iteration takes `mean`; both as `run` above.
-template <class Run, class Bounded>
-std::optional<Gain> first_gain(Run without, Bounded behind, double mean) {
-  constexpr double kPatience = 0.2;  // seconds
-  Gain gain{.after = kTriedIterations,
-            .without = later_seconds(without, mean),
-            .behind = later_seconds(behind, mean)};
-  std::int64_t made = 2 * kTriedIterations;
-  while (!gain.clear()) {
-    gain.after *= 2;
-    if (gain.after > 80 || static_cast<double>(gain.after) * mean > kPatience) return {};
-    // The lesser half of ten: what disturbs makes longer.
-    const auto seconds = [&](auto& run) {
-      constexpr std::int64_t kHalf = kTriedIterations / 2;
-      if (gain.after > made) run(false, gain.after - made);
-      const double first = run(false, kHalf);
-      return std::min(first, run(false, kHalf)) / kHalf;
-    };
-    gain.without = seconds(without);
-    gain.behind = seconds(behind);
-    made = gain.after + kTriedIterations;
-  }
-  return gain;
-}
+/// Of one that this process has not used: its kernels are loaded first.
+inline constexpr double kLoadSeconds = 20e-3;
 
 }  // namespace kmeans::cuda

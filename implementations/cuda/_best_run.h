@@ -1,100 +1,305 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The family at work, and one that keeps bounds: it goes on from the centroids of the first when the iterations to come
-// are enough for that to pay. Every family has the same bits, so that no bit shows when.
+// A family at work, and others that are tried on the run's own iterations: every family has the same bits, so an
+// iteration that is tried is an iteration made, and no bit shows who made which.
 #pragma once
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "harness/variant.h"
+#include "implementations/cuda/_family.h"
 
 namespace kmeans::cuda {
 
-/// By trying, in seconds.
-struct GoingOn {
-  std::int64_t after;  ///< Iterations of the first family.
-  double saved;        ///< In each later iteration.
-  double start;  ///< What the first one takes beyond a later one, with the copies of the centroids.
-
-  /// Within so many iterations?
-  [[nodiscard]] bool pays(std::int64_t iterations) const {
-    return static_cast<double>(iterations) * saved > start;
-  }
+/// A family that may be the fastest, and what a model knows of it, in seconds.
+struct Candidate {
+  std::string name;
+  double likely;      ///< Of an iteration.
+  double least;       ///< It cannot be less.
+  double setup;       ///< Of its copies of points that are on the GPU.
+  bool keeps_bounds;  ///< Saves little in ten iterations and more in each later one.
 };
 
 class BestRun {
  public:
-  using Family = Variant<float>;
+  using At = Family<float>;
+  /// Sets up; null where there is no room beside the others.
+  using Make = std::function<std::unique_ptr<At>(const std::string& name)>;
+  using Clock = std::function<double()>;  // seconds
 
   BestRun() = default;
-  BestRun(std::unique_ptr<Family> first, std::int64_t k, std::int64_t d)
-      : first_(std::move(first)), centroids_(static_cast<std::size_t>(k * d)) {}
-
-  [[nodiscard]] Family& first() const { return *first_; }
-  void begin_with(std::unique_ptr<Family> family) { first_ = std::move(family); }
-  void go_on_with(std::unique_ptr<Family> family, GoingOn going_on) {
-    later_ = std::move(family);
-    going_on_ = going_on;
+  /// The first of the candidates is set up here. spent: seconds so far, of which trials may take a share as well.
+  BestRun(std::vector<Candidate> candidates, Make make, double spent = 0, Clock clock = seconds_now)
+      : make_(std::move(make)), clock_(std::move(clock)), all_(spent) {
+    for (auto& candidate : candidates) {
+      families_.push_back({.known = std::move(candidate), .not_before = 1 + kLook});
+      if (families_.back().known.keeps_bounds) families_.back().not_before = kBeforeBounds;
+    }
+    const double begin = clock_();
+    set_up(0);
+    families_[0].done = true;
+    all_ += clock_() - begin;
   }
+
+  [[nodiscard]] const At& at_work() const { return *families_[now_].family; }
+  [[nodiscard]] At& at_work() { return *families_[now_].family; }
 
   void reset(const float* centroids) {
-    changed_ = false;
-    made_ = 0;
-    first_->reset(centroids);
+    if (trial_ && trial_is_over()) end_trial();
+    const double begin = clock_();
+    now_ = early_;
+    trial_.reset();
+    made_ = since_ = 0;
+    timed_now_ = false;
+    at_work().reset(centroids);
+    all_ += clock_() - begin;
   }
 
-  void step(std::int64_t iterations, StageRecorder* recorder) {
-    if (later_ != nullptr && !changed_) {
-      // To come are those that were asked for; or, one step after the other, as many again as there have been.
-      const std::int64_t before = std::clamp<std::int64_t>(going_on_.after - made_, 0, iterations);
-      if (before < iterations && going_on_.pays(std::max(iterations - before, made_))) {
-        run(before, recorder);
-        iterations -= before;
-        change();
-      }
+  Stopped step_until(const Stopping& when, std::int64_t most, StageRecorder* recorder = nullptr) {
+    Stopped all;
+    earlier_ = made_;
+    while (all.iterations < most && !all.early()) {
+      const Stopped some = go_on(when, most - all.iterations, recorder);
+      all = {all.iterations + some.iterations, some.settled, some.within_shift};
     }
-    run(iterations, recorder);
+    return all;
+  }
+  void step(std::int64_t iterations, StageRecorder* recorder) {
+    step_until({}, iterations, recorder);
   }
 
-  void fetch(float* centroids, std::int32_t* labels) { at_work().fetch(centroids, labels); }
+  /// The family at work, the one that goes on where a run is long, or the same, and all that were set up.
+  [[nodiscard]] std::string family() const { return families_[early_].known.name; }
+  [[nodiscard]] std::string family_of_long_runs() const {
+    return families_[later_.value_or(early_)].known.name;
+  }
+  [[nodiscard]] std::string tried() const {
+    std::string names;
+    for (const Known& one : families_) {
+      if (one.was_set_up) names += (names.empty() ? "" : ", ") + one.known.name;
+    }
+    return names;
+  }
 
-  /// The first iteration of the second family has no labels before it to compare with.
-  [[nodiscard]] Progress progress() {
-    Progress progress = at_work().progress();
-    if (changed_ && since_change_ == 1) progress.changed.reset();
-    return progress;
+  static double seconds_now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
   }
 
  private:
-  [[nodiscard]] Family& at_work() { return changed_ ? *later_ : *first_; }
+  static constexpr std::int64_t kLook = 4;           // iterations that are timed
+  static constexpr std::int64_t kExpected = 20;      // of a run that stops by itself, at first
+  static constexpr std::int64_t kBeforeBounds = 10;  // iterations after which bounds begin to hold
+  static constexpr std::int64_t kLastLook = 80;      // by then they do, or never will
+  static constexpr double kShare = 0.05;             // of all time, that trials may cost
+  static constexpr double kClear = 0.97;             // less may be the clock's
 
-  void run(std::int64_t iterations, StageRecorder* recorder) {
-    if (iterations == 0) return;
-    at_work().set_stage_recorder(recorder);
-    at_work().step(iterations);
-    at_work().set_stage_recorder(nullptr);
-    made_ += iterations;
-    since_change_ += iterations;
+  struct Known {
+    Candidate known;
+    std::int64_t not_before;  // iterations made, of which a trial is the next
+    bool done = false;        // it has been tried, or cannot be
+    bool was_set_up = false;
+    std::unique_ptr<At> family{};     // null: not in memory
+    std::optional<double> seconds{};  // of an iteration after the first
+  };
+
+  /// Of a family on the run's iterations.
+  struct Trial {
+    std::size_t before;  // at work until then
+    double its;          // seconds of an iteration of that one
+    double spent;        // all of this run's seconds before
+    double first = 0;    // of the first iteration
+    double looked = 0;   // of those behind it
+  };
+
+  /// A chunk of the iterations, or a change of the family and then one.
+  Stopped go_on(const Stopping& when, std::int64_t most, StageRecorder* recorder) {
+    const bool stops = when.settled || when.looks_at_shift();
+    if (stops) most = std::min(most, std::max(kExpected, made_));  // it may end at any time
+    if (trial_ && trial_is_over()) end_trial();
+    if (trial_) return go_on_trying(when, most, recorder);
+    // Those that are asked for; or as many again as there have been.
+    const std::int64_t to_come = std::max(most, stops ? made_ : earlier_);
+    if (later_ && now_ == early_) {
+      const std::int64_t before = std::max<std::int64_t>(0, later_after_ - made_);
+      if (pays(std::max(most - before, stops ? made_ + before : earlier_))) {
+        if (before > 0) return run(when, std::min(most, before), recorder);
+        change_to(*later_);
+        return run(when, most, recorder);
+      }
+    }
+    // What stages are timed by is no measure.
+    const auto next = recorder == nullptr ? next_to_try(to_come) : std::nullopt;
+    if (!next) return run(when, most, recorder);
+    // The first iteration of a family takes longer than others; those behind it are timed.
+    if (since_ == 0) return run(when, 1, recorder);
+    if (!timed_now_) return run(when, std::min(most, kLook), recorder);
+    if (made_ < families_[*next].not_before) {
+      return run(when, std::min(most, families_[*next].not_before - made_), recorder);
+    }
+    return begin_trial(*next, when, most, recorder);
   }
 
-  void change() {
-    first_->fetch(centroids_.data(), nullptr);
-    later_->reset(centroids_.data());
-    changed_ = true;
-    since_change_ = 0;
+  /// By what is known of it now.
+  [[nodiscard]] double iteration_seconds() const {
+    return families_[now_].seconds.value_or(families_[now_].known.likely);
   }
 
-  std::unique_ptr<Family> first_;
-  std::unique_ptr<Family> later_;  // null: the first makes all iterations
-  GoingOn going_on_{};
-  std::vector<float> centroids_;  // k x d
-  bool changed_ = false;          // since reset
-  std::int64_t made_ = 0;         // iterations since reset
-  std::int64_t since_change_ = 0;
+  /// One that what is to come can pay for: its trial costs a small share of all, and may save more.
+  [[nodiscard]] std::optional<std::size_t> next_to_try(std::int64_t to_come) const {
+    std::optional<std::size_t> best;
+    double most_saved = 0;
+    const double its = iteration_seconds();
+    for (std::size_t f = 0; f < families_.size(); ++f) {
+      const Known& one = families_[f];
+      if (one.done || f == now_) continue;
+      const auto left =
+          static_cast<double>(to_come - std::max<std::int64_t>(0, one.not_before - made_) - kLook);
+      // Of what begins, and of what may begin again, the first iteration takes longer.
+      const double cost =
+          (one.family == nullptr ? one.known.setup : 0) + 2 * one.known.likely + its;
+      const double saved = left * (its - one.known.least) - cost;
+      const double whole = all_ + static_cast<double>(to_come) * its;
+      if (saved > cost && saved > most_saved && trials_ + cost <= kShare * whole) {
+        most_saved = saved;
+        best = f;
+      }
+    }
+    return best;
+  }
+
+  Stopped run(const Stopping& when, std::int64_t iterations, StageRecorder* recorder) {
+    At& family = at_work();
+    Known& known = families_[now_];
+    const double begin = clock_();
+    family.set_stage_recorder(recorder);
+    Stopped made{.iterations = iterations};
+    if (when.settled || when.looks_at_shift()) {
+      made = family.step_until(when, iterations);
+    } else {
+      family.step(iterations);
+    }
+    family.set_stage_recorder(nullptr);
+    last_ = clock_() - begin;
+    all_ += last_;
+    if (since_ > 0 && made.iterations > 0 && recorder == nullptr) {
+      known.seconds = last_ / static_cast<double>(made.iterations);
+      timed_now_ = true;
+    }
+    made_ += made.iterations;
+    since_ += made.iterations;
+    return made;
+  }
+
+  void change_to(std::size_t family) {
+    const double begin = clock_();
+    families_[family].family->go_on_from(at_work());
+    now_ = family;
+    since_ = 0;
+    timed_now_ = false;
+    all_ += clock_() - begin;
+  }
+
+  /// On the next iterations: one, then kLook that are timed.
+  Stopped begin_trial(std::size_t candidate, const Stopping& when, std::int64_t most,
+                      StageRecorder* recorder) {
+    const Trial trial{.before = now_, .its = iteration_seconds(), .spent = all_};
+    const double begin = clock_();
+    if (families_[candidate].family == nullptr) set_up(candidate);
+    all_ += clock_() - begin;
+    if (families_[candidate].family == nullptr) {
+      families_[candidate].done = true;
+      return run(when, most, recorder);
+    }
+    trial_ = trial;
+    change_to(candidate);
+    const Stopped made = run(when, 1, recorder);
+    trial_->first = last_;
+    return made;
+  }
+
+  Stopped go_on_trying(const Stopping& when, std::int64_t most, StageRecorder* recorder) {
+    const Stopped made = run(when, std::min(most, 1 + kLook - since_), recorder);
+    trial_->looked += last_;
+    return made;
+  }
+
+  [[nodiscard]] bool trial_is_over() const { return since_ == 1 + kLook; }
+
+  /// Not before others are asked for: its labels are those of the last iteration until then.
+  void end_trial() {
+    const Trial trial = *trial_;
+    trial_.reset();
+    // What it cost beyond what the family before would have taken for these.
+    trials_ += std::max(0.0, all_ - trial.spent - static_cast<double>(since_) * trial.its);
+    families_[now_].seconds = trial.looked / static_cast<double>(kLook);
+    judge(now_, trial.before, trial.its, trial.first);
+  }
+
+  void judge(std::size_t candidate, std::size_t before, double its, double first) {
+    Known& one = families_[candidate];
+    const bool faster = *one.seconds < kClear * its;
+    if (one.known.keeps_bounds) {
+      if (faster) {
+        one.done = true;
+        later_ = candidate;
+        later_after_ = made_ - since_;
+        later_saved_ = its - *one.seconds;
+        later_costs_ = std::max(0.0, first - *one.seconds);
+        return;
+      }
+      one.not_before = 2 * (made_ - since_);
+      one.done = one.not_before > kLastLook;
+      change_to(before);
+      if (one.done) one.family.reset();
+      return;
+    }
+    one.done = true;
+    if (faster) {
+      if (before == early_) early_ = candidate;
+      if (later_ != before) families_[before].family.reset();
+      families_[before].done = true;
+      return;
+    }
+    change_to(before);
+    one.family.reset();
+  }
+
+  /// The later family, where so many iterations are to come.
+  [[nodiscard]] bool pays(std::int64_t to_come) const {
+    return static_cast<double>(to_come) * later_saved_ > later_costs_;
+  }
+
+  void set_up(std::size_t candidate) {
+    families_[candidate].family = make_(families_[candidate].known.name);
+    families_[candidate].was_set_up = families_[candidate].family != nullptr;
+  }
+
+  Make make_;
+  Clock clock_;
+  std::vector<Known> families_;       // the likeliest first
+  std::size_t early_ = 0;             // begins a run
+  std::size_t now_ = 0;               // at work
+  std::optional<std::size_t> later_;  // goes on behind bounds after so many iterations
+  std::int64_t later_after_ = 0;
+  double later_saved_ = 0;      // in each iteration
+  double later_costs_ = 0;      // what its first one takes beyond a later one
+  std::optional<Trial> trial_;  // that goes on
+  double all_ = 0;              // seconds of everything so far
+  double trials_ = 0;           // of what trials cost
+  double last_ = 0;             // of the last run()
+  bool timed_now_ = false;      // families_[now_].seconds is of this run
+  std::int64_t made_ = 0;       // iterations since reset()
+  std::int64_t since_ = 0;      // since this family began
+  std::int64_t earlier_ = 0;    // of made_, those of calls before this one
 };
 
 }  // namespace kmeans::cuda

@@ -72,7 +72,7 @@ static __global__ void copy_points_as_bytes_kernel(const float* __restrict__ dev
   if (lane == 0 && i < s.n) {
     dev_lengths[i] = {fits ? __double2float_ru(kUp * length * steps.of_lengths) : INFINITY,
                       fits ? __double2float_ru(kUp * rest * steps.of_rests) : INFINITY};
-    note_square((1 + 0x1p-8) * square, dev_largest);
+    note_largest(__double2float_ru((1 + 0x1p-8) * square), dev_largest);
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cuda_fp16.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -28,34 +29,145 @@ __device__ inline double warp_sum(double value) {
   return value;
 }
 
-/// Column sums of the points, for their mean; order-dependent, which moves no label.
-static __global__ void add_columns_kernel(const float* __restrict__ dev_points, std::int64_t n,
-                                          std::int64_t d, double* __restrict__ dev_sums) {
-  const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (t >= d) return;
-  double sum = 0;
-  for (std::int64_t i = blockIdx.y; i < n; i += gridDim.y) sum += dev_points[i * d + t];
-  atomicAdd(&dev_sums[t], sum);
+/// A number of at least 0 that may be the largest; as bits, which order as the numbers do.
+__device__ inline void note_largest(float value, unsigned* dev_largest) {
+  const unsigned bits = __float_as_uint(value);
+  if (bits > __ldcg(dev_largest)) atomicMax(dev_largest, bits);
 }
 
-static __global__ void find_reach_kernel(const float* __restrict__ dev_points, std::int64_t n,
-                                         std::int64_t d, const double* __restrict__ dev_sums,
-                                         float* __restrict__ dev_mean,
-                                         unsigned* __restrict__ dev_reach) {
-  const std::int64_t t = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (t >= d) return;
-  const float mean = static_cast<float>(dev_sums[t] / static_cast<double>(n));
-  if (blockIdx.y == 0) dev_mean[t] = mean;
-  float reach = 0;
-  for (std::int64_t i = blockIdx.y; i < n; i += gridDim.y) {
-    reach = fmaxf(reach, fabsf(dev_points[i * d + t] - mean));
+constexpr int kFrameThreads = 256;
+constexpr std::int64_t kSampledRows = 65536;  // for the mean
+
+/// Which coordinates a thread of these kernels sees: of one column, in rows that follow each other at a distance.
+/// blockIdx.y: of pieces of kFrameThreads columns.
+struct OwnColumn {
+  int columns;         // of a block
+  int rows_at_a_time;  // of a block
+  std::int64_t t;
+  std::int64_t row;
+  bool active;
+  bool first_row;  // of the block's
+
+  __device__ explicit OwnColumn(std::int64_t d)
+      : columns(static_cast<int>(min(d, std::int64_t{kFrameThreads}))),
+        rows_at_a_time(kFrameThreads / columns) {
+    const int thread = static_cast<int>(threadIdx.x);
+    t = std::int64_t{blockIdx.y} * kFrameThreads + thread % columns;
+    row = std::int64_t{blockIdx.x} * rows_at_a_time + thread / columns;
+    active = t < d && thread < rows_at_a_time * columns;
+    first_row = thread < columns && t < d;
   }
-  atomicMax(dev_reach, __float_as_uint(reach));
+};
+
+/// Column sums of every step-th of the points, for their mean; order-dependent, which moves no label.
+static __global__ void __launch_bounds__(kFrameThreads)
+    add_columns_kernel(const float* __restrict__ dev_points, std::int64_t rows, std::int64_t step,
+                       std::int64_t d, double* __restrict__ dev_sums) {
+  __shared__ double sums[kFrameThreads];
+  const OwnColumn own(d);
+  double sum = 0;
+  if (own.active) {
+#pragma unroll 8
+    for (std::int64_t r = own.row; r < rows; r += std::int64_t{gridDim.x} * own.rows_at_a_time) {
+      sum += dev_points[r * step * d + own.t];
+    }
+  }
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  if (!own.first_row) return;
+  for (int r = 1; r < own.rows_at_a_time; ++r) sum += sums[threadIdx.x + r * own.columns];
+  atomicAdd(&dev_sums[own.t], sum);
 }
+
+/// dev_sums: of so many rows.
+static __global__ void __launch_bounds__(kFrameThreads)
+    find_reach_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+                      const double* __restrict__ dev_sums, std::int64_t rows,
+                      float* __restrict__ dev_mean, unsigned* __restrict__ dev_reach) {
+  const OwnColumn own(d);
+  float reach = 0;
+  if (own.active) {
+    const float mean = static_cast<float>(dev_sums[own.t] / static_cast<double>(rows));
+    if (blockIdx.x == 0 && own.first_row) dev_mean[own.t] = mean;
+#pragma unroll 8
+    for (std::int64_t i = own.row; i < n; i += std::int64_t{gridDim.x} * own.rows_at_a_time) {
+      reach = fmaxf(reach, fabsf(dev_points[i * d + own.t] - mean));
+    }
+  }
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    reach = fmaxf(reach, __shfl_xor_sync(kAllLanes, reach, distance));
+  }
+  if (threadIdx.x % kLanes == 0) note_largest(reach, dev_reach);
+}
+
+/// As kernels take it: the unit in two powers of two, so that both are float32.
+struct FrameView {
+  const float* dev_mean;
+  float scale;
+  float scale_too;
+
+  /// Of what is left when the mean is subtracted; exact but for what is 2^-126 at most.
+  [[nodiscard]] __device__ float scaled(float value) const {
+    return __fmul_rn(__fmul_rn(value, scale), scale_too);
+  }
+};
 
 struct CopyFrame {
   DeviceBuffer<float> dev_mean;  // d
   double scale = 1;              // of what is left when the mean is subtracted
+
+  [[nodiscard]] FrameView view() const {
+    const int exponent = std::ilogb(scale);
+    return {dev_mean.data(), std::ldexp(1.0F, exponent / 2),
+            std::ldexp(1.0F, exponent - exponent / 2)};
+  }
+};
+
+/// A row that is rounded to float16, and what its lanes know of it: squared lengths of x', of its copy x~ and of what
+/// is between them, all rounded up.
+class CopiedRow {
+ public:
+  __device__ __half add(float x, float mean, const FrameView& frame) {
+    // x - mean is `difference` and what that was rounded by, exactly.
+    const float difference = __fsub_rn(x, mean);
+    const float back = __fsub_rn(difference, x);
+    const float rounded_by =
+        __fsub_rn(__fsub_rn(x, __fsub_rn(difference, back)), __fadd_rn(mean, back));
+    const float value = frame.scaled(difference);
+    const float left = fabsf(frame.scaled(rounded_by));
+    const __half copy = __float2half_rn(value);
+    const float kept = __half2float(copy);
+    const float length = __fadd_ru(fabsf(value), left);
+    const float rest = __fadd_ru(fabsf(__fsub_rn(value, kept)), left);  // that difference is exact
+    squared_ = __fmaf_ru(length, length, squared_);
+    squared_copy_ = __fmaf_ru(kept, kept, squared_copy_);
+    squared_rest_ = __fmaf_ru(rest, rest, squared_rest_);
+    return copy;
+  }
+
+  /// Of so many neighbouring lanes, a power of two.
+  __device__ void join(int lanes) {
+    for (int distance = lanes / 2; distance > 0; distance /= 2) {
+      const auto others = [&](float& sum) {
+        sum = __fadd_ru(sum, __shfl_xor_sync(kAllLanes, sum, distance));
+      };
+      others(squared_);
+      others(squared_copy_);
+      others(squared_rest_);
+    }
+  }
+
+  /// The larger one of x' and x~.
+  [[nodiscard]] __device__ float square() const { return fmaxf(squared_, squared_copy_); }
+  [[nodiscard]] __device__ __half length() const { return __float2half_ru(__fsqrt_ru(square())); }
+  [[nodiscard]] __device__ __half rest() const {
+    return __float2half_ru(__fsqrt_ru(squared_rest_));
+  }
+
+ private:
+  float squared_ = 0;
+  float squared_copy_ = 0;
+  float squared_rest_ = 0;
 };
 
 /// Half a squared distance less half the point's own squared norm may be negative. `added` to it, it is
@@ -65,7 +177,7 @@ struct Bias {
   float longest = 0;  // of the points' copies
   float added = 0;
 
-  /// Of the largest squared length, as note_square() leaves its bits.
+  /// Of the largest squared length, as note_largest() leaves its bits.
   static Bias of(const DeviceBuffer<unsigned>& dev_largest) {
     unsigned bits = 0;
     dev_largest.download(&bits);
@@ -86,24 +198,27 @@ struct Bias {
   }
 };
 
-/// A point's squared length may be the largest.
-__device__ inline void note_square(double square, unsigned* dev_largest) {
-  const unsigned bits = __float_as_uint(__double2float_ru(square));
-  if (bits > __ldcg(dev_largest)) atomicMax(dev_largest, bits);
-}
-
 /// Of points in device memory, n x d.
-inline CopyFrame frame_of(const DeviceBuffer<float>& dev_points, std::int64_t n, std::int64_t d) {
+inline CopyFrame frame_of(const float* dev_points, std::int64_t n, std::int64_t d) {
   CopyFrame frame{DeviceBuffer<float>(d)};
   DeviceBuffer<double> dev_column_sums(d);
   DeviceBuffer<unsigned> dev_reach(1);
   dev_column_sums.zero();
   dev_reach.zero();
-  const dim3 columns(static_cast<unsigned>(ceil_div(d, 32)), 512);
-  add_columns_kernel<<<columns, 32>>>(dev_points.data(), n, d, dev_column_sums.data());
+  const std::int64_t step = std::max<std::int64_t>(1, n / kSampledRows);
+  const std::int64_t rows = ceil_div(n, step);
+  const auto blocks_of = [&](std::int64_t count) {
+    const std::int64_t at_a_time = kFrameThreads / std::min<std::int64_t>(d, kFrameThreads);
+    const std::int64_t pieces = ceil_div(d, kFrameThreads);
+    const std::int64_t most = std::max<std::int64_t>(1, 132 * 8 / pieces);
+    return dim3(static_cast<unsigned>(std::min(most, ceil_div(count, at_a_time * 8))),
+                static_cast<unsigned>(pieces));
+  };
+  add_columns_kernel<<<blocks_of(rows), kFrameThreads>>>(dev_points, rows, step, d,
+                                                         dev_column_sums.data());
   KMEANS_CUDA_LAUNCHED(add_columns_kernel);
-  find_reach_kernel<<<columns, 32>>>(dev_points.data(), n, d, dev_column_sums.data(),
-                                     frame.dev_mean.data(), dev_reach.data());
+  find_reach_kernel<<<blocks_of(n), kFrameThreads>>>(dev_points, n, d, dev_column_sums.data(), rows,
+                                                     frame.dev_mean.data(), dev_reach.data());
   KMEANS_CUDA_LAUNCHED(find_reach_kernel);
   unsigned bits = 0;
   dev_reach.download(&bits);

@@ -605,6 +605,16 @@ class HalfFilter {
     return extents_.point_tiles * tile_elements(extents_);
   }
   [[nodiscard]] TensorState* dev_state() const { return dev_state_.data(); }
+  /// From now on so many centroids, at most the shape's; not where points stream, whose parts follow from it.
+  void narrow(std::int64_t k) {
+    extents_.k = k;
+    extents_.centroid_tiles = static_cast<int>(ceil_div(k, plan_.columns));
+    if (!plan_.stays) return;
+    // Those that stay are fed once, a stage each.
+    const std::int64_t products =
+        extents_.padded * static_cast<std::int64_t>(sizeof(__half)) / kStepBytes;
+    extents_.stages = extents_.centroid_tiles * static_cast<int>(ceil_div(products, plan_.steps));
+  }
   void restart() const { dev_state_.zero(); }
   /// Of all points' copies.
   void set_bias(const Bias& bias) { bias_ = bias; }

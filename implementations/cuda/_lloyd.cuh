@@ -5,9 +5,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdint>
+#include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,6 +20,8 @@
 #include "harness/machine/gpu.h"
 #include "harness/variant.h"
 #include "implementations/_limits.h"
+#include "implementations/cuda/_family.h"
+#include "implementations/cuda/_upload.cuh"
 
 namespace kmeans::cuda {
 
@@ -81,6 +88,20 @@ __global__ void transpose_rows_kernel(const T* __restrict__ dev_rows, std::int64
   }
 }
 
+/// dev_moved: of each centroid the square of the distance by which it moved, as the exact step forms distances.
+static __global__ void moved_squares_kernel(const float* __restrict__ dev_before,
+                                            const float* __restrict__ dev_after, std::int64_t k,
+                                            std::int64_t d, double* __restrict__ dev_moved) {
+  const std::int64_t j = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (j >= k) return;
+  double squared = 0;
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double difference = __dsub_rn(dev_before[j * d + t], dev_after[j * d + t]);
+    squared = __dadd_rn(squared, __dmul_rn(difference, difference));
+  }
+  dev_moved[j] = squared;
+}
+
 /// Adds to dev_changed how many labels differ from those before, which they become.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
@@ -98,6 +119,18 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace detail
 
+/// Launches that kernel.
+template <class T>
+void transpose_rows(const T* dev_rows, std::int64_t rows, std::int64_t first, std::int64_t n,
+                    std::int64_t d, T* dev_columns) {
+  const std::int64_t tiles =
+      ceil_div(rows, detail::kTransposeTile) * ceil_div(d, detail::kTransposeTile);
+  const dim3 threads(detail::kTransposeTile, 8);
+  const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
+  detail::transpose_rows_kernel<<<blocks, threads>>>(dev_rows, rows, first, n, d, dev_columns);
+  KMEANS_CUDA_LAUNCHED(transpose_rows_kernel);
+}
+
 /// Uploads n x d row-major points as d columns of n.
 template <class T>
 void upload_columns(const T* points, std::int64_t n, std::int64_t d,
@@ -108,26 +141,28 @@ void upload_columns(const T* points, std::int64_t n, std::int64_t d,
   const DeviceBuffer<T> dev_rows(piece * d);
   for (std::int64_t first = 0; first < n; first += piece) {
     const std::int64_t rows = std::min(piece, n - first);
-    KMEANS_CUDA(cudaMemcpy(dev_rows.data(), points + first * d,
-                           static_cast<std::size_t>(rows * row_bytes), cudaMemcpyHostToDevice));
-    const std::int64_t tiles =
-        ceil_div(rows, detail::kTransposeTile) * ceil_div(d, detail::kTransposeTile);
-    const dim3 threads(detail::kTransposeTile, 8);
-    const auto blocks = static_cast<unsigned>(std::min<std::int64_t>(tiles, 1 << 20));
-    detail::transpose_rows_kernel<<<blocks, threads>>>(dev_rows.data(), rows, first, n, d,
-                                                       dev_columns.data());
-    KMEANS_CUDA_LAUNCHED(transpose_rows_kernel);
+    upload_bytes(points + first * d, dev_rows.data(), rows * row_bytes);
+    transpose_rows(dev_rows.data(), rows, first, n, d, dev_columns.data());
   }
   KMEANS_CUDA(cudaDeviceSynchronize());
 }
 
-/// For progress(): who asks after every iteration learns how many labels changed; who does not pays
-/// nothing for it.
+/// Who asks after every iteration learns how many labels changed; who does not pays nothing for it.
 class ChangedLabels {
  public:
-  /// All labels are -1.
+  static constexpr std::int64_t kAtOnce = 16;  // iterations whose numbers are on the GPU
+
+  /// The labels before the first iteration: all -1.
   void restart() {
     dev_before_.fill_bytes(0xff);
+    compared_ = 0;
+    changed_.reset();
+  }
+  /// Likewise: these n.
+  void restart(const std::int32_t* dev_labels, std::int64_t n) {
+    make_room(n);
+    KMEANS_CUDA(cudaMemcpyAsync(dev_before_.data(), dev_labels, dev_before_.bytes(),
+                                cudaMemcpyDeviceToDevice));
     compared_ = 0;
     changed_.reset();
   }
@@ -137,39 +172,54 @@ class ChangedLabels {
   std::optional<std::int64_t> count(const DeviceBuffer<std::int32_t>& dev_labels,
                                     std::int64_t iterations) {
     if (compared_ == iterations) return changed_;
-    const std::int64_t changed = compare(dev_labels);
-    changed_ = compared_ + 1 == iterations ? std::optional(changed) : std::nullopt;
-    compared_ = iterations;
+    const std::int64_t before = compared_;
+    begin(dev_labels.size());
+    compare(dev_labels, 0, iterations);
+    finish(1);
+    if (before + 1 != iterations) changed_.reset();
     return changed_;
   }
 
- private:
-  /// Labels that differ from those of the last call, or of restart().
-  std::int64_t compare(const DeviceBuffer<std::int32_t>& dev_labels) {
+  /// For some iterations: begin(), compare() after each, which does not wait, and finish(), which returns how many
+  /// labels each of them changed.
+  void begin(std::int64_t n) {
+    make_room(n);
+    dev_changed_.zero();
+  }
+  void compare(const DeviceBuffer<std::int32_t>& dev_labels, std::int64_t own,
+               std::int64_t iterations) {
     constexpr int kThreads = 256;
     const std::int64_t n = dev_labels.size();
-    if (dev_before_.size() != n) {
-      dev_before_ = DeviceBuffer<std::int32_t>(n);
-      dev_before_.fill_bytes(0xff);
-      dev_changed_ = DeviceBuffer<unsigned long long>(1);
-    }
-    dev_changed_.zero();
     detail::compare_labels_kernel<kThreads><<<blocks_for(n, kThreads), kThreads>>>(
-        dev_labels.data(), n, dev_before_.data(), dev_changed_.data());
+        dev_labels.data(), n, dev_before_.data(), dev_changed_.data() + own);
     KMEANS_CUDA_LAUNCHED(compare_labels_kernel);
-    unsigned long long changed = 0;
-    dev_changed_.download(&changed);
-    return static_cast<std::int64_t>(changed);
+    compared_ = iterations;
+  }
+  std::array<unsigned long long, kAtOnce> finish(std::int64_t count) {
+    std::array<unsigned long long, kAtOnce> changed{};
+    dev_changed_.download(changed.data());
+    changed_ = static_cast<std::int64_t>(changed[count - 1]);
+    return changed;
+  }
+  /// Are the labels of that iteration those that the next ones are compared with?
+  [[nodiscard]] bool up_to_date(std::int64_t iterations) const { return compared_ == iterations; }
+
+ private:
+  void make_room(std::int64_t n) {
+    if (dev_before_.size() == n) return;
+    dev_before_ = DeviceBuffer<std::int32_t>(n);
+    dev_before_.fill_bytes(0xff);
+    dev_changed_ = DeviceBuffer<unsigned long long>(kAtOnce);
   }
 
   DeviceBuffer<std::int32_t> dev_before_;         // n, once somebody has asked
-  DeviceBuffer<unsigned long long> dev_changed_;  // 1
+  DeviceBuffer<unsigned long long> dev_changed_;  // kAtOnce
   std::int64_t compared_ = 0;                     // iterations then
   std::optional<std::int64_t> changed_;           // what that said
 };
 
 template <class T>
-class CudaLloyd : public Variant<T> {
+class CudaLloyd : public Family<T> {
  public:
   explicit CudaLloyd(Layout layout) : layout_(layout) {}
 
@@ -178,16 +228,13 @@ class CudaLloyd : public Variant<T> {
     const std::int64_t n = problem.shape.n;
     const std::int64_t d = problem.shape.d;
     const std::int64_t k = problem.shape.k;
-    dev_points_ = DeviceBuffer<T>(n * d);
+    bring_points();
     dev_labels_ = DeviceBuffer<std::int32_t>(n);
     dev_centroids_ = DeviceBuffer<T>(k * d);
-    if (layout_ == Layout::rows) {
-      dev_points_.upload(problem.points);
-    } else {
-      upload_columns(problem.points, n, d, dev_points_);
-    }
     prepare();
     KMEANS_CUDA(cudaDeviceSynchronize());
+    // A family that orders its points has its own by now.
+    if (shared_rows_ != nullptr && !is_shared(dev_points_.data())) shared_rows_.reset();
   }
 
   void reset(const T* centroids) override {
@@ -199,11 +246,53 @@ class CudaLloyd : public Variant<T> {
     KMEANS_CUDA(cudaDeviceSynchronize());
   }
 
+  void go_on_from(const Family<T>& other) override {
+    KMEANS_CUDA(cudaMemcpyAsync(dev_centroids_.data(), other.dev_centroids(),
+                                dev_centroids_.bytes(), cudaMemcpyDeviceToDevice));
+    dev_labels_.fill_bytes(0xff);
+    changed_labels_.restart(other.dev_labels(), dev_labels_.size());
+    iterations_ = 0;
+    restart();
+    KMEANS_CUDA(cudaDeviceSynchronize());
+  }
+
   void step(std::int64_t iterations) override {
     iterate_times(iterations);
     KMEANS_CUDA(cudaDeviceSynchronize());
     iterations_ += iterations;
   }
+
+  /// Some iterations go to the GPU before it is asked what became of them. Those behind one that changed no label change
+  /// nothing; those behind one that moved the centroids by little are taken back.
+  Stopped step_until(const Stopping& when, std::int64_t iterations) override {
+    Stopped all;
+    std::vector<T> begun_with;
+    while (all.iterations < iterations && !all.early()) {
+      const std::int64_t now = std::min(at_once(all.iterations), iterations - all.iterations);
+      if (when.looks_at_shift() && now > 1) {
+        begun_with.resize(dev_centroids_.size());
+        dev_centroids_.download(begun_with.data());
+      }
+      const auto begin = std::chrono::steady_clock::now();
+      const Stopped some = make_some(when, now);
+      const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+      seconds_ = taken.count() / static_cast<double>(now);
+      all = {all.iterations + some.iterations, some.settled, some.within_shift};
+      if (some.within_shift && !some.settled && some.iterations < now) {
+        reset(begun_with.data());
+        step(some.iterations);
+      }
+    }
+    return all;
+  }
+
+  [[nodiscard]] const T* centroids() const override {
+    host_centroids_.resize(dev_centroids_.size());
+    dev_centroids_.download(host_centroids_.data());
+    return host_centroids_.data();
+  }
+  [[nodiscard]] const T* dev_centroids() const override { return dev_centroids_.data(); }
+  [[nodiscard]] const std::int32_t* dev_labels() const override { return dev_labels_.data(); }
 
   Progress progress() override {
     return {.movement = {}, .changed = changed_labels_.count(dev_labels_, iterations_), .loss = {}};
@@ -226,6 +315,11 @@ class CudaLloyd : public Variant<T> {
   /// So many of them, for variants that launch several at once.
   virtual void iterate_times(std::int64_t iterations) {
     for (std::int64_t iteration = 0; iteration < iterations; ++iteration) iterate();
+  }
+  /// One iteration, counted; need not wait for the device at its end.
+  virtual void begin_iteration() {
+    iterate_times(1);
+    ++iterations_;
   }
   /// Allocates what the variant needs besides points, centroids and labels.
   virtual void prepare() {}
@@ -259,8 +353,91 @@ class CudaLloyd : public Variant<T> {
   std::int64_t iterations_ = 0;            // since reset(), before this step()
 
  private:
+  [[nodiscard]] bool is_shared(const void* dev_points) const {
+    return dev_points == static_cast<const void*>(shared_rows_->data());
+  }
+
+  /// So many that to ask for them takes a small part of the time; no more than an eighth of those that were made.
+  [[nodiscard]] std::int64_t at_once(std::int64_t made) const {
+    constexpr double kWorthAsking = 400e-6;  // seconds
+    const double fit = seconds_ > 0 ? kWorthAsking / seconds_ : 1;
+    return static_cast<std::int64_t>(std::clamp(std::min(fit, 1 + static_cast<double>(made) / 8),
+                                                1.0, static_cast<double>(ChangedLabels::kAtOnce)));
+  }
+
+  Stopped make_some(const Stopping& when, std::int64_t iterations) {
+    const std::int64_t k = shape().k;
+    if (!changed_labels_.up_to_date(iterations_)) (void)progress();
+    const bool moves = when.looks_at_shift() && std::is_same_v<T, float>;
+    if (moves && dev_moved_.size() == 0) {
+      dev_moved_ = DeviceBuffer<double>(ChangedLabels::kAtOnce * k);
+      dev_begun_with_ = DeviceBuffer<T>(dev_centroids_.size());
+    }
+    changed_labels_.begin(dev_labels_.size());
+    for (std::int64_t own = 0; own < iterations; ++own) {
+      if (moves) {
+        KMEANS_CUDA(cudaMemcpyAsync(dev_begun_with_.data(), dev_centroids_.data(),
+                                    dev_centroids_.bytes(), cudaMemcpyDeviceToDevice));
+      }
+      begin_iteration();
+      changed_labels_.compare(dev_labels_, own, iterations_);
+      if constexpr (std::is_same_v<T, float>) {
+        if (moves) {
+          detail::moved_squares_kernel<<<blocks_for(k, 64), 64>>>(
+              dev_begun_with_.data(), dev_centroids_.data(), k, shape().d,
+              dev_moved_.data() + own * k);
+          KMEANS_CUDA_LAUNCHED(moved_squares_kernel);
+        }
+      }
+    }
+    const auto changed = changed_labels_.finish(iterations);
+    std::vector<double> moved(moves ? iterations * k : 0);
+    if (moves) {
+      KMEANS_CUDA(cudaMemcpy(moved.data(), dev_moved_.data(), moved.size() * sizeof(double),
+                             cudaMemcpyDeviceToHost));
+    }
+    Stopped made;
+    while (made.iterations < iterations && !made.early()) {
+      const auto own = moved.begin() + made.iterations * (moves ? k : 0);
+      made.settled = when.settled && changed[made.iterations] == 0;
+      made.within_shift = moves && std::accumulate(own, own + k, 0.0) <= *when.shift;
+      ++made.iterations;
+    }
+    return made;
+  }
+
+  void bring_points() {
+    const auto [n, d, k, precision] = shape();
+    if constexpr (std::is_same_v<T, float>) {
+      shared_rows_ = SharedRows::of(problem_.points, n * d);
+      if (shared_rows_ != nullptr && layout_ == Layout::rows) {
+        dev_points_ = DeviceBuffer<float>::borrowed(shared_rows_->data(), n * d);
+        return;
+      }
+      if (shared_rows_ != nullptr) {
+        dev_points_ = DeviceBuffer<float>(n * d);
+        transpose_rows(shared_rows_->data(), n, std::int64_t{0}, n, d, dev_points_.data());
+        KMEANS_CUDA(cudaDeviceSynchronize());
+        shared_rows_.reset();
+        return;
+      }
+    }
+    dev_points_ = DeviceBuffer<T>(n * d);
+    if (layout_ == Layout::rows) {
+      upload_bytes(problem_.points, dev_points_.data(),
+                   static_cast<std::int64_t>(dev_points_.bytes()));
+    } else {
+      upload_columns(problem_.points, n, d, dev_points_);
+    }
+  }
+
   Layout layout_;
+  std::shared_ptr<DeviceBuffer<float>> shared_rows_;  // of which dev_points_ is a view, or null
   ChangedLabels changed_labels_;
+  mutable std::vector<T> host_centroids_;  // k x d, for centroids()
+  DeviceBuffer<T> dev_begun_with_;         // k x d, once somebody asks how far they move
+  DeviceBuffer<double> dev_moved_;         // kAtOnce x k, likewise
+  double seconds_ = 0;                     // of an iteration of step_until()
 };
 
 /// Sums to means: one thread a coordinate of a centroid. An empty cluster keeps its centroid.

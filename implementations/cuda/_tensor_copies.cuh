@@ -44,69 +44,107 @@ __host__ __device__ constexpr double norm_share(double error) {
 /// Columns of a copy: the coordinates and the extra ones, whole steps of the matrix instruction.
 inline std::int64_t padded_for(std::int64_t d) { return (d + kExtra + 15) / 16 * 16; }
 
-/// A warp copies a point (null: zero) to a row of the copy, and returns (|x'|, |x' - x~|), rounded up; in `square` the
-/// larger squared length of the two.
+/// So many neighbouring lanes copy a row, each some groups of kCoreHalves columns: a power of two.
+__host__ __device__ inline int lanes_of_row(int padded) {
+  int lanes = 1;
+  while (lanes < kLanes && lanes * kCoreHalves < padded) lanes *= 2;
+  return lanes;
+}
+
+/// Some columns of a row, zero from d on.
+__device__ inline void load_group(const float* __restrict__ dev_row, std::int64_t d, int first,
+                                  float (&x)[kCoreHalves]) {
+  if (d % 4 == 0 && first + kCoreHalves <= d) {  // rows begin at whole 16 bytes
+    const auto* dev_fours = reinterpret_cast<const float4*>(dev_row + first);
+    const float4 a = dev_fours[0];
+    const float4 b = dev_fours[1];
+    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
+    x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+    return;
+  }
+#pragma unroll
+  for (int e = 0; e < kCoreHalves; ++e) x[e] = first + e < d ? dev_row[first + e] : 0.0F;
+}
+
+/// The row's lanes copy a point (null: zero) to a row of the copy, and return (|x'|, |x' - x~|), rounded up; in `square`
+/// the larger squared length of the two.
 __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Extents& s,
-                                  const float* __restrict__ dev_mean, double scale,
-                                  std::int64_t own_row, __half* __restrict__ dev_copy,
-                                  double& square) {
-  const int lane = threadIdx.x % 32;
+                                  const FrameView& frame, std::int64_t own_row,
+                                  __half* __restrict__ dev_copy, float& square) {
+  const int lanes = lanes_of_row(s.padded);
   __half* tile = dev_copy + own_row / kTileRows * tile_elements(s);
   const int row = static_cast<int>(own_row % kTileRows);
-  double squared = 0;
-  double squared_copy = 0;
-  double squared_rest = 0;
-  for (int t = lane; t < s.padded; t += 32) {
-    double x = 0;
-    if (dev_point != nullptr && t < s.d)
-      x = (static_cast<double>(dev_point[t]) - dev_mean[t]) * scale;
-    const __half copy = __double2half(x);
-    const double kept = __half2float(copy);
-    squared += x * x;
-    squared_copy += kept * kept;
-    squared_rest += (x - kept) * (x - kept);
-    if (t < s.d) tile[place_in_tile(kTileRows, row, t)] = copy;
-  }
-  constexpr double kUp = 1 + 0x1p-30;  // above the roundings of these sums and roots
-  square = fmax(warp_sum(squared), warp_sum(squared_copy));
-  const __half length = half_up(kUp * sqrt(square));
-  const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
-  if (lane == 0) {
-    const __half one = __float2half(1.0F);
-    const __half extra[kExtra] = {one, one, length, rest};
-    for (int e = 0; e < s.padded - s.d; ++e) {
-      tile[place_in_tile(kTileRows, row, static_cast<int>(s.d) + e)] =
-          e < kExtra ? extra[e] : __float2half(0.0F);
+  union Group {
+    __half copies[kCoreHalves];
+    uint4 whole;
+    __device__ Group() : whole{} {}
+  };
+  const auto place = [&](int first, const Group& group) {
+    *reinterpret_cast<uint4*>(tile + place_in_tile(kTileRows, row, first)) = group.whole;
+  };
+  CopiedRow copied;
+  Group last;  // where the extra columns begin, or one behind it: at most one a lane
+  int last_first = -1;
+  for (int first = static_cast<int>(threadIdx.x) % lanes * kCoreHalves; first < s.padded;
+       first += lanes * kCoreHalves) {
+    Group group;
+    if (dev_point != nullptr) {
+      float x[kCoreHalves];
+      float mean[kCoreHalves];
+      load_group(dev_point, s.d, first, x);
+      load_group(frame.dev_mean, s.d, first, mean);
+#pragma unroll
+      for (int e = 0; e < kCoreHalves; ++e) group.copies[e] = copied.add(x[e], mean[e], frame);
     }
+    if (first + kCoreHalves <= s.d) {
+      place(first, group);
+    } else {
+      last = group;
+      last_first = first;
+    }
+  }
+  copied.join(lanes);
+  square = copied.square();
+  const __half length = copied.length();
+  const __half rest = copied.rest();
+  if (last_first >= 0) {
+#pragma unroll
+    for (int e = 0; e < kCoreHalves; ++e) {
+      const auto extra = static_cast<int>(last_first + e - s.d);
+      if (extra == 0 || extra == 1) last.copies[e] = __float2half(1.0F);
+      if (extra == 2) last.copies[e] = length;
+      if (extra == 3) last.copies[e] = rest;
+    }
+    place(last_first, last);
   }
   return {__half2float(length), __half2float(rest)};
 }
 
-/// A warp a row. Coordinates of rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
+/// Coordinates of rows past the end are zero. dev_lengths: (|x'|, |x' - x~|), rounded up, per point.
 static __global__ void copy_points_kernel(const float* __restrict__ dev_points, Extents s,
-                                          const float* __restrict__ dev_mean, double scale,
-                                          __half* __restrict__ dev_copy,
+                                          FrameView frame, __half* __restrict__ dev_copy,
                                           float2* __restrict__ dev_lengths,
                                           unsigned* __restrict__ dev_largest) {
-  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  const int lanes = lanes_of_row(s.padded);
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes;
   if (i >= s.point_tiles * kTileRows) return;
-  double square = 0;
+  float square = 0;
   const float2 lengths =
-      copy_row(i < s.n ? dev_points + i * s.d : nullptr, s, dev_mean, scale, i, dev_copy, square);
-  if (threadIdx.x % 32 != 0) return;
+      copy_row(i < s.n ? dev_points + i * s.d : nullptr, s, frame, i, dev_copy, square);
+  if (threadIdx.x % lanes != 0) return;
   if (i < s.n) dev_lengths[i] = lengths;
-  note_square(square, dev_largest);
+  note_largest(square, dev_largest);
 }
 
 /// Launches that kernel for all points, and returns what makes their bounds positive.
-inline Bias copy_points(const DeviceBuffer<float>& dev_points, const Extents& extents,
-                        const CopyFrame& frame, const DeviceBuffer<__half>& dev_copy,
+inline Bias copy_points(const float* dev_points, const Extents& extents, const CopyFrame& frame,
+                        const DeviceBuffer<__half>& dev_copy,
                         const DeviceBuffer<float2>& dev_lengths) {
   const DeviceBuffer<unsigned> dev_largest(1);
   dev_largest.zero();
-  copy_points_kernel<<<blocks_for(extents.point_tiles * kTileRows * 32, 256), 256>>>(
-      dev_points.data(), extents, frame.dev_mean.data(), frame.scale, dev_copy.data(),
-      dev_lengths.data(), dev_largest.data());
+  const std::int64_t threads = extents.point_tiles * kTileRows * lanes_of_row(extents.padded);
+  copy_points_kernel<<<blocks_for(threads, 256), 256>>>(
+      dev_points, extents, frame.view(), dev_copy.data(), dev_lengths.data(), dev_largest.data());
   KMEANS_CUDA_LAUNCHED(copy_points_kernel);
   return Bias::of(dev_largest);
 }
@@ -114,7 +152,7 @@ inline Bias copy_points(const DeviceBuffer<float>& dev_points, const Extents& ex
 /// copy_points_kernel() of points that a list names, from its entry `first` on, of as many as dev_count says; whole
 /// tiles. Of the state that counts what happens to them nothing has happened yet.
 static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_points, Extents s,
-                                                 const float* __restrict__ dev_mean, double scale,
+                                                 FrameView frame,
                                                  const std::int32_t* __restrict__ dev_list,
                                                  const unsigned long long* __restrict__ dev_count,
                                                  std::int64_t first, __half* __restrict__ dev_copy,
@@ -127,14 +165,15 @@ static __global__ void copy_listed_points_kernel(const float* __restrict__ dev_p
   const std::int64_t count =
       min(max(static_cast<std::int64_t>(*dev_count) - first, std::int64_t{0}), s.n);
   const std::int64_t end = (count + kTileRows - 1) / kTileRows * kTileRows;
-  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / 32;
-  for (std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; row < end;
+  const int lanes = lanes_of_row(s.padded);
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x / lanes;
+  for (std::int64_t row = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / lanes; row < end;
        row += stride) {
     const float* dev_point =
         row < count ? dev_points + std::int64_t{dev_list[first + row]} * s.d : nullptr;
-    double square = 0;
-    const float2 lengths = copy_row(dev_point, s, dev_mean, scale, row, dev_copy, square);
-    if (threadIdx.x % 32 == 0 && row < count) dev_lengths[row] = lengths;
+    float square = 0;
+    const float2 lengths = copy_row(dev_point, s, frame, row, dev_copy, square);
+    if (threadIdx.x % lanes == 0 && row < count) dev_lengths[row] = lengths;
   }
 }
 

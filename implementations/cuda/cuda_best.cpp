@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Idea:      the exact families of this folder, of which setup chooses one: by a model of their
-//            times made from what the GPU reports of itself, and where the model cannot decide, by
-//            trying in setup those that it cannot separate; in a long run cuda_hamerly goes on after
-//            some iterations where trying has shown that this pays
+// Idea:      the exact families of this folder, of which one is at work: at first the one that a model
+//            of their times, made from what the GPU reports of itself, finds the fastest; another is
+//            tried on the next iterations where what is to come can pay for it
 // Parallel:  as the family at work
-// Memory:    that of the family at work, and of one more if there is room for it: in setup, and where
-//            cuda_hamerly may go on
+// Memory:    that of the family at work, and of one more if there is room for it; the points, where
+//            families that may be tried keep them in another order
 // Numerics:  equals the exact Lloyd step bit for bit, since every family does: what a clock chooses
 //            changes no bit
 // Source:    ours; docs/gpu.md has the choice
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,15 +24,18 @@
 #include "harness/variant.h"
 #include "implementations/cuda/_best_choice.h"
 #include "implementations/cuda/_best_run.h"
+#include "implementations/cuda/_upload.cuh"
 
 namespace {
 
 using kmeans::Problem;
 using kmeans::Shape;
+using kmeans::Stopped;
+using kmeans::Stopping;
 using kmeans::cuda::BestRun;
-using kmeans::cuda::first_gain;
-using kmeans::cuda::tried_seconds;
-using Family = kmeans::Variant<float>;
+using kmeans::cuda::Candidate;
+using kmeans::cuda::SharedRows;
+using Family = kmeans::cuda::Family<float>;
 
 double bytes_of(const std::string& family, const Shape& shape) {
   return kmeans::registered_variant(family).traits.device_bytes(shape);
@@ -62,111 +65,111 @@ bool has_room(const std::string& family, const Shape& shape) {
   return memory && bytes_of(family, shape) <= static_cast<double>(memory->free_bytes);
 }
 
-/// Points all over the file as centroids: those of reset() are not known yet.
-std::vector<float> spread_out(const Problem<float>& problem) {
-  const auto [n, d, k, precision] = problem.shape;
-  std::vector<float> centroids;
-  centroids.reserve(static_cast<std::size_t>(k * d));
-  for (std::int64_t j = 0; j < k; ++j) {
-    const float* row = problem.points + j * (n / k) * d;
-    centroids.insert(centroids.end(), row, row + d);
+/// The points once more besides a family that has its own, in another order.
+bool has_room_for_rows(const std::vector<std::string>& families, const Shape& shape) {
+  const auto memory = kmeans::gpu_memory();
+  double most = 0;
+  for (const auto& family : families) most = std::max(most, bytes_of(family, shape));
+  const double rows = 4.0 * static_cast<double>(shape.n) * static_cast<double>(shape.d);
+  return memory && most + rows <= static_cast<double>(memory->free_bytes);
+}
+
+/// Families whose kernels this process has loaded.
+class Used {
+ public:
+  bool contains(const std::string& family) {
+    const std::lock_guard lock(mutex_);
+    return families_.contains(family);
   }
-  return centroids;
+  void add(const std::string& family) {
+    const std::lock_guard lock(mutex_);
+    families_.insert(family);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> families_;
+};
+
+Used& used() {
+  static Used families;
+  return families;
 }
 
-/// Runs iterations and says how many seconds they took.
-auto timed(Family& family, const std::vector<float>& centroids) {
-  return [&family, &centroids, clock = std::shared_ptr(kmeans::make_gpu_clock())](
-             bool from_start, std::int64_t iterations) {
-    if (from_start) family.reset(centroids.data());
-    clock->begin();
-    family.step(iterations);
-    return clock->end();
-  };
-}
-
-class CudaBest final : public Family {
+class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float> {
  public:
   void setup(const Problem<float>& problem) override {
+    const double begin = BestRun::seconds_now();
     run_ = BestRun();
-    later_name_.clear();
-    auto families = families_for(problem.shape);
-    const std::string smallest = smallest_of(families, problem.shape);
+    problem_ = problem;
+    const Shape& shape = problem.shape;
+    auto families = families_for(shape);
+    const std::string smallest = smallest_of(families, shape);
     std::erase_if(families, [&](const std::string& family) {
-      return family != smallest && !has_room(family, problem.shape);
+      return family != smallest && !has_room(family, shape);
     });
-    families = kmeans::cuda::worth_trying(std::move(families), problem.shape,
-                                          kmeans::cuda::limits_of(*kmeans::current_gpu()));
-    name_ = families.front();
-    run_ = BestRun(make(name_, problem), problem.shape.k, problem.shape.d);
-    tried_ = name_;
-    if (families.size() > 1) choose(families, problem);
-    if (later_name_.empty()) later_name_ = name_;
+    const auto limits = kmeans::cuda::limits_of(*kmeans::current_gpu());
+    families = kmeans::cuda::worth_trying(std::move(families), shape, limits);
+    rows_ = SharedRows::of(problem.points, shape.n * shape.d);
+    if (rows_ == nullptr && families.size() > 1 && has_room_for_rows(families, shape)) {
+      rows_ = SharedRows::send(problem.points, shape.n * shape.d);  // once for all that are tried
+    }
+    first_ = families.front();
+    const kmeans::cuda::FamilyTimes times(shape, limits);
+    std::vector<Candidate> candidates;
+    for (const auto& name : families) {
+      candidates.push_back({.name = name,
+                            .likely = times.of(name),
+                            .least = times.least_of(name) / 2,
+                            .setup = kmeans::cuda::setup_seconds(name, shape, limits),
+                            .keeps_bounds = name == kmeans::cuda::kKeepsBounds});
+      if (!used().contains(name)) candidates.back().setup += kmeans::cuda::kLoadSeconds;
+    }
+    run_ = BestRun(
+        std::move(candidates), [this](const std::string& name) { return make(name); },
+        BestRun::seconds_now() - begin);
   }
 
   void reset(const float* centroids) override { run_.reset(centroids); }
   void step(std::int64_t iterations) override { run_.step(iterations, stage_recorder()); }
-  void fetch(float* centroids, std::int32_t* labels) override { run_.fetch(centroids, labels); }
-  kmeans::Progress progress() override { return run_.progress(); }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    run_.at_work().fetch(centroids, labels);
+  }
+  kmeans::Progress progress() override { return run_.at_work().progress(); }
+
+  Stopped step_until(const Stopping& when, std::int64_t iterations) override {
+    return run_.step_until(when, iterations);
+  }
+  [[nodiscard]] const float* centroids() const override { return run_.at_work().centroids(); }
+  void label_again() override { run_.at_work().label_again(); }
 
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> library_info() const override {
-    auto info = run_.first().library_info();
-    info.emplace_back("family", name_);
-    info.emplace_back("family of long runs", later_name_);
-    info.emplace_back("families tried", tried_);
+    auto info = run_.at_work().library_info();
+    info.emplace_back("family", run_.family());
+    info.emplace_back("family of long runs", run_.family_of_long_runs());
+    info.emplace_back("families tried", run_.tried());
     return info;
   }
 
  private:
-  static std::unique_ptr<Family> make(const std::string& name, const Problem<float>& problem) {
-    auto family = kmeans::registered_variant(name).factory.make_float(problem.shape.precision);
-    family->setup(problem);
+  /// Null: there is no room for it.
+  std::unique_ptr<Family> make(const std::string& name) {
+    if (name != first_ && !has_room(name, problem_.shape)) return nullptr;
+    auto variant = kmeans::registered_variant(name).factory.make_float(problem_.shape.precision);
+    std::unique_ptr<Family> family(dynamic_cast<Family*>(variant.get()));
+    if (family == nullptr) throw std::logic_error(name + " is not a family of exact variants");
+    (void)variant.release();
+    std::optional<SharedRows::Scope> scope;
+    if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
+    family->setup(problem_);
+    used().add(name);
     return family;
   }
 
-  /// The fastest of these, the first of which is at work. Two are in memory at a time. The one that keeps bounds is
-  /// the last: where it is not the fastest of ten iterations, it may be that of later ones.
-  void choose(const std::vector<std::string>& families, const Problem<float>& problem) {
-    const std::vector<float> centroids = spread_out(problem);
-    double least =
-        tried_seconds(timed(run_.first(), centroids), std::numeric_limits<double>::infinity());
-    for (auto family = families.begin() + 1; family != families.end(); ++family) {
-      if (!has_room(*family, problem.shape)) continue;
-      auto other = make(*family, problem);
-      tried_ += ", " + *family;
-      const double its = tried_seconds(timed(*other, centroids), least);
-      if (its < least) {
-        least = its;
-        name_ = *family;
-        run_.begin_with(std::move(other));
-      } else if (*family == kmeans::cuda::kKeepsBounds && std::isfinite(its)) {
-        choose_later(std::move(other), *family, centroids, least);
-      }
-    }
-  }
-
-  /// Does it go on, where the family at work has made some iterations, of which one takes `mean`?
-  void choose_later(std::unique_ptr<Family> bounded, const std::string& name,
-                    const std::vector<float>& centroids, double mean) {
-    const auto gain = first_gain(timed(run_.first(), centroids), timed(*bounded, centroids), mean);
-    if (!gain) return;
-    // All points are labelled once more, and the centroids go to the host and back.
-    const double first = timed(*bounded, centroids)(true, 1);
-    std::vector<float> copied(centroids.size());
-    const auto begin = std::chrono::steady_clock::now();
-    run_.first().fetch(copied.data(), nullptr);
-    bounded->reset(copied.data());
-    const std::chrono::duration<double> copies = std::chrono::steady_clock::now() - begin;
-    later_name_ = name;
-    run_.go_on_with(std::move(bounded), {.after = gain->after,
-                                         .saved = gain->without - gain->behind,
-                                         .start = copies.count() + first - gain->behind});
-  }
-
+  Problem<float> problem_;
+  std::string first_;      // of the families: set up whatever room there is
+  SharedRows::Rows rows_;  // null: each family that is set up sends them
   BestRun run_;
-  std::string name_;        // of the family that begins
-  std::string later_name_;  // of the one that may go on, or the same
-  std::string tried_;       // in setup, the likeliest first
 };
 
 }  // namespace
@@ -175,6 +178,4 @@ KMEANS_VARIANT(
     CudaBest, .name = "cuda_best",
     .summary = "the exact Lloyd step by the family of exact variants that suits the shape",
     .exact = true, .skips_work = true, .sums = Sums::wide,
-    .setup_note =
-        "where a model cannot tell the fastest family, sets up others and times iterations of each",
     .device_bytes = [](const Shape& s) { return bytes_of(smallest_of(families_for(s), s), s); })

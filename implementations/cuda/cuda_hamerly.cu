@@ -189,9 +189,9 @@ class CudaHamerly final : public CudaLloyd<float> {
 
   void make_copies() {
     const auto [n, d, k, precision] = shape();
-    frame_ = frame_of(dev_points_, n, d);
-    const Bias bias =
-        copy_points(dev_points_, filter_.extents(), frame_, dev_points_copy_, dev_point_lengths_);
+    frame_ = frame_of(dev_points_.data(), n, d);
+    const Bias bias = copy_points(dev_points_.data(), filter_.extents(), frame_, dev_points_copy_,
+                                  dev_point_lengths_);
     half_squares_kernel<<<blocks_for(n * 32, 256), 256>>>(
         dev_points_.data(), n, d, frame_.dev_mean.data(), frame_.scale, dev_half_squares_.data());
     KMEANS_CUDA_LAUNCHED(half_squares_kernel);

@@ -372,7 +372,7 @@ class CudaInt8 final : public CudaLloyd<float> {
 
   void copy_points() {
     const auto [n, d, k, precision] = shape();
-    frame_ = frame_of(dev_points_, n, d);
+    frame_ = frame_of(dev_points_.data(), n, d);
     steps_ = byte_steps(dev_points_, n, d, frame_);
     const DeviceBuffer<unsigned> dev_largest(1);
     dev_largest.zero();
@@ -494,9 +494,8 @@ class CudaInt8 final : public CudaLloyd<float> {
                           .dev_count = &dev_state_.data()->undecided,
                           .first = first};
       launch_early(copy_listed_points_kernel, 2 * fill, 256, 0, stream, dev_points_.data(),
-                   filter_.extents(), frame_.dev_mean.data(), frame_.scale, rows.dev_map,
-                   rows.dev_count, first, dev_others_copy_.data(), dev_others_lengths_.data(),
-                   filter_.dev_state());
+                   filter_.extents(), frame_.view(), rows.dev_map, rows.dev_count, first,
+                   dev_others_copy_.data(), dev_others_lengths_.data(), filter_.dev_state());
       filter_.find(rows, dev_labels_.data(), dev_nearest_.data(), stream);
       filter_.settle(rows, dev_points_.data(), dev_centroids_.data(), dev_nearest_.data(),
                      first + others_ >= n, stream);

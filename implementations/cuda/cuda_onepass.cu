@@ -774,37 +774,31 @@ __global__ void move_centroids_kernel(Task task, const Integer* __restrict__ dev
                                      static_cast<float>(by_itself), 0};
 }
 
-/// A warp a point.
+constexpr int kLanesOfRow = kMmaDepth / 2;
+
+/// kLanesOfRow lanes a point, two neighbouring coordinates at a time.
 __global__ void copy_points_kernel(const float* __restrict__ dev_points, std::int64_t n, int d,
-                                   const float* __restrict__ dev_mean, double scale, int steps,
-                                   std::int64_t rows, __half* __restrict__ dev_rows,
-                                   __half2* __restrict__ dev_lengths,
+                                   FrameView frame, int steps, std::int64_t rows,
+                                   __half* __restrict__ dev_rows, __half2* __restrict__ dev_lengths,
                                    unsigned* __restrict__ dev_largest) {
-  const int lane = static_cast<int>(threadIdx.x) % kLanes;
-  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanes;
+  const std::int64_t i = (std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kLanesOfRow;
   if (i >= rows) return;
   const int row = static_cast<int>(i % kPairRows);
   __half* pair = dev_rows + i / kPairRows * steps * kRowPiece;  // halves: two blocks
-  double squared = 0;
-  double squared_copy = 0;
-  double squared_rest = 0;
-  for (int t = lane; t < steps * kMmaDepth; t += kLanes) {
-    double x = 0;
-    if (i < n && t < d) x = (static_cast<double>(dev_points[i * d + t]) - dev_mean[t]) * scale;
-    const __half copy = __double2half(x);
-    const double kept = __half2float(copy);
-    squared += x * x;
-    squared_copy += kept * kept;
-    squared_rest += (x - kept) * (x - kept);
-    pair[place_in_rows(steps, row, t)] = copy;
+  CopiedRow copied;
+  const auto copy = [&](int t) {
+    if (i >= n || t >= d) return __float2half(0.0F);
+    return copied.add(dev_points[i * d + t], frame.dev_mean[t], frame);
+  };
+  for (int t = static_cast<int>(threadIdx.x) % kLanesOfRow * 2; t < steps * kMmaDepth;
+       t += kMmaDepth) {
+    const __half even = copy(t);
+    *reinterpret_cast<__half2*>(&pair[place_in_rows(steps, row, t)]) = {even, copy(t + 1)};
   }
-  constexpr double kUp = 1 + 0x1p-30;
-  const double square = fmax(warp_sum(squared), warp_sum(squared_copy));
-  const __half length = half_up(kUp * sqrt(square));
-  const __half rest = half_up(kUp * sqrt(warp_sum(squared_rest)));
-  if (lane != 0) return;
-  dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {length, rest};
-  note_square(square, dev_largest);
+  copied.join(kLanesOfRow);
+  if (threadIdx.x % kLanesOfRow != 0) return;
+  dev_lengths[(i / kPairRows * 8 + row % 8) * 4 + row / 8] = {copied.length(), copied.rest()};
+  note_largest(copied.square(), dev_largest);
 }
 
 int steps_for(std::int64_t d) { return static_cast<int>(ceil_div(d, kMmaDepth)); }
@@ -861,7 +855,7 @@ class CudaOnepass final : public CudaLloyd<float> {
     const auto [n, d, k, precision] = shape();
     const int s = kmeans::exact::sum_exponent(problem_.whole_n(), problem_.max_abs);
     shared_ = SharedSums(problem_);
-    frame_ = frame_of(dev_points_, n, d);
+    frame_ = frame_of(dev_points_.data(), n, d);
     cut_ = cut_for(k, d, *kmeans::current_gpu());
     const int columns = cut_.columns();
     const std::int64_t pairs = ceil_div(n, kGroupWarps * kPairRows) * kGroupWarps;
@@ -898,8 +892,8 @@ class CudaOnepass final : public CudaLloyd<float> {
              .dev_open = dev_open_.data()};
     const DeviceBuffer<unsigned> dev_largest(1);
     dev_largest.zero();
-    copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanes, 256), 256>>>(
-        dev_points_.data(), n, task_.d, task_.dev_mean, frame_.scale, cut_.steps, pairs * kPairRows,
+    copy_points_kernel<<<blocks_for(pairs * kPairRows * kLanesOfRow, 256), 256>>>(
+        dev_points_.data(), n, task_.d, frame_.view(), cut_.steps, pairs * kPairRows,
         reinterpret_cast<__half*>(dev_rows_.data()),
         reinterpret_cast<__half2*>(dev_lengths_.data()), dev_largest.data());
     KMEANS_CUDA_LAUNCHED(copy_points_kernel);

@@ -780,6 +780,7 @@ class CudaResident final : public CudaLloyd<float> {
   }
 
   void iterate() override { step(1); }
+  void begin_iteration() override { step(1); }
 
   /// Waits for what iterate_few_kernel says at its end, when labels and centroids are in memory: to
   /// synchronize takes as long as some iterations. False if it has not said it.

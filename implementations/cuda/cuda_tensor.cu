@@ -47,9 +47,9 @@ class CudaTensor final : public CudaLloyd<float> {
     dev_points_copy_ = DeviceBuffer<__half>(filter_.copy_elements());
     dev_point_lengths_ = DeviceBuffer<float2>(n);
     dev_nearest_ = DeviceBuffer<std::int32_t>(n);
-    frame_ = frame_of(dev_points_, n, d);
-    filter_.set_bias(
-        copy_points(dev_points_, filter_.extents(), frame_, dev_points_copy_, dev_point_lengths_));
+    frame_ = frame_of(dev_points_.data(), n, d);
+    filter_.set_bias(copy_points(dev_points_.data(), filter_.extents(), frame_, dev_points_copy_,
+                                 dev_point_lengths_));
     iteration_.record([this](cudaStream_t stream) { launch(stream); });
   }
 

@@ -17,6 +17,10 @@
 //            Hilbert curve", AIP Conference Proceedings 707 (2004)
 #include <cub/device/device_radix_sort.cuh>
 
+#include <algorithm>
+#include <bit>
+#include <vector>
+
 #include "implementations/cuda/_exact.cuh"
 #include "implementations/cuda/_iteration_graph.cuh"
 #include "implementations/cuda/_lloyd.cuh"
@@ -118,6 +122,33 @@ __device__ std::uint64_t curve_place(const float (&x)[D], const Cube& cube) {
     for (int t = 0; t < D; ++t) place = place << 1 | ((axes[t] ^ flips) >> bit & 1);
   }
   return place;
+}
+
+/// Integers that order as the numbers do, and back.
+__host__ __device__ inline int in_order(int bits) { return bits >= 0 ? bits : bits ^ 0x7fffffff; }
+inline float float_in_order(int ordered) { return std::bit_cast<float>(in_order(ordered)); }
+
+/// The least and the largest of each column, a blockIdx.y, of n values, as in_order().
+__global__ void __launch_bounds__(kThreads)
+    enclose_kernel(const float* __restrict__ dev_columns, std::int64_t n, int* __restrict__ dev_low,
+                   int* __restrict__ dev_high) {
+  const float* dev_column = dev_columns + blockIdx.y * n;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+  int low = in_order(__float_as_int(dev_column[0]));
+  int high = low;
+#pragma unroll 8
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < n; i += stride) {
+    const int value = in_order(__float_as_int(dev_column[i]));
+    low = min(low, value);
+    high = max(high, value);
+  }
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    low = min(low, __shfl_xor_sync(kAllLanes, low, distance));
+    high = max(high, __shfl_xor_sync(kAllLanes, high, distance));
+  }
+  if (threadIdx.x % kLanes != 0) return;
+  atomicMin(&dev_low[blockIdx.y], low);
+  atomicMax(&dev_high[blockIdx.y], high);
 }
 
 /// Places of `count` values of D coordinates, those of value i at i * row + t * column.
@@ -721,16 +752,20 @@ class CudaTree final : public CudaLloyd<float> {
   /// The cube around the points.
   void enclose() {
     const auto [n, d, k, precision] = shape();
+    constexpr int kNone = 0x7fffffff;
+    std::vector<int> sides(2 * d, kNone);
+    std::fill(sides.begin() + d, sides.end(), -kNone);
+    const DeviceBuffer<int> dev_sides(2 * d);
+    dev_sides.upload(sides.data());
+    const dim3 blocks(std::min(blocks_for(n, 8 * kThreads), 512U), static_cast<unsigned>(d));
+    enclose_kernel<<<blocks, kThreads>>>(dev_points_.data(), n, dev_sides.data(),
+                                         dev_sides.data() + d);
+    KMEANS_CUDA_LAUNCHED(enclose_kernel);
+    dev_sides.download(sides.data());
     cube_ = {};
     for (std::int64_t t = 0; t < d; ++t) {
-      float low = problem_.points[t];
-      float high = low;
-      for (std::int64_t i = 1; i < n; ++i) {
-        low = std::min(low, problem_.points[i * d + t]);
-        high = std::max(high, problem_.points[i * d + t]);
-      }
-      cube_.low[t] = low;
-      cube_.width = std::max(cube_.width, high - low);
+      cube_.low[t] = float_in_order(sides[t]);
+      cube_.width = std::max(cube_.width, float_in_order(sides[d + t]) - cube_.low[t]);
     }
     if (cube_.width == 0) cube_.width = 1;
   }

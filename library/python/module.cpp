@@ -326,5 +326,6 @@ NB_MODULE(_engine, module) {
   module.def("engines", call<&Points::engines>);
   module.def("instructions", &kmeans_exact::instructions);
   module.def("problem_with_gpu", &kmeans_exact::problem_with_gpu);
+  module.def("release_gpu_memory", &kmeans_exact::release_gpu_memory);
   module.def("version", &kmeans_exact::version);
 }

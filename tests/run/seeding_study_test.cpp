@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "datasets/dataset.h"
+#include "harness/machine/gpu.h"
 #include "harness/study.h"
 #include "harness/support/errors.h"
+#include "harness/support/gpu_seeding.h"
 #include "tests/support/scoped.h"
 
 namespace kmeans {
@@ -122,7 +124,26 @@ TEST(SeedingStudy, ALibraryThatIsMissingIsARowWithoutNumbers) {
   EXPECT_THAT(output.notes, testing::Contains(HasSubstr("Left out: scikit-learn-greedy (")));
 }
 
+TEST(SeedingStudy, AGpuChoosesTheSameOrIsARowWithoutNumbers) {
+  const auto output = seeding_of(
+      two_pairs(), 2, {{"inits", {"kmeans++"}}, {"gpu_inits", {"kmeans++"}}, {"seeds", 2}});
+  ASSERT_EQ(output.rows.size(), 2U);
+  const json& row = output.rows[1];
+  EXPECT_EQ(row["way"], "kmeans++, GPU");
+  EXPECT_EQ(output.rows[0]["gpu_seconds"], nullptr);
+  EXPECT_GT(output.rows[0]["seconds_over_iteration"], 0);
+  if (gpu_board_factory() == nullptr || current_gpu() == nullptr) {
+    EXPECT_EQ(row["seconds"], nullptr);
+    EXPECT_THAT(output.notes, testing::Contains(HasSubstr("Left out: kmeans++, GPU (")));
+    return;
+  }
+  EXPECT_EQ(row["potential"], output.rows[0]["potential"]);
+  EXPECT_EQ(row["inertia"], output.rows[0]["inertia"]);
+  EXPECT_LE(row["gpu_seconds"], row["seconds"]);
+}
+
 TEST(SeedingStudy, RefusesWrongParameters) {
+  EXPECT_THROW(seeding_of(two_pairs(), 2, {{"gpu_inits", {"random"}}}), InputError);
   EXPECT_THROW(seeding_of(two_pairs(), 2, {{"inits", {"kmeans"}}}), InputError);
   EXPECT_THROW(seeding_of(two_pairs(), 2, {{"inits", {"first"}}}), InputError);  // takes no seed
   EXPECT_THROW(seeding_of(two_pairs(), 2, {{"seeds", 0}}), InputError);

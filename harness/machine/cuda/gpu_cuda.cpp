@@ -10,6 +10,7 @@
 
 #include "harness/machine/cuda/device.cuh"
 #include "harness/machine/gpu.h"
+#include "harness/machine/kept_gpu_memory.h"
 #include "harness/support/errors.h"
 
 namespace kmeans {
@@ -121,9 +122,14 @@ std::optional<GpuMemory> gpu_memory() {
   bind_gpu();
   std::size_t free = 0;
   std::size_t total = 0;
+  int device = 0;
   KMEANS_CUDA(cudaMemGetInfo(&free, &total));
+  KMEANS_CUDA(cudaGetDevice(&device));
+  free += cuda::DeviceMemory::of_process().kept(device);  // which is given back where it is needed
   return GpuMemory{static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
 }
+
+void keep_gpu_memory(bool keeps) { cuda::DeviceMemory::of_process().keep(keeps); }
 
 void gpu_synchronize() { KMEANS_CUDA(cudaDeviceSynchronize()); }
 

@@ -40,6 +40,7 @@ __all__ = [
     "lloyd_batch",
     "nearest",
     "problem_with_gpu",
+    "release_gpu_memory",
     "ward_start",
     "ward_start_batch",
 ]
@@ -54,6 +55,11 @@ def instructions() -> str:
 def problem_with_gpu() -> str:
     """Why `lloyd` can use no GPU here; empty: it can. The first call looks for one."""
     return _engine.problem_with_gpu()
+
+
+def release_gpu_memory() -> None:
+    """Gives back the memory that calls on a GPU keep for later ones."""
+    _engine.release_gpu_memory()
 
 
 class LloydResult(NamedTuple):

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Whole calls of kmeans_exact.lloyd on a GPU, from an array of the host to labels there.
+
+    library/compare_on_gpu.py [--runs 5] [--iterations 20] [--json FILE]
+
+Next to each time: what the points need on the link at the rate of page-locked memory, what the
+iterations alone need (a run of four times as many less a run of one times, on points on the
+GPU), and FlashLib from the same array and start, where it is installed. Takes the installed
+package, or that of the build folder on PYTHONPATH (build/library/python). PyTorch measures the
+link.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import math
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import kmeans_exact
+import numpy as np
+import torch
+
+SHAPES = [
+    (100_000, 2, 5),
+    (500_000, 3, 10),
+    (500_000, 3, 1_000),
+    (1_048_576, 32, 256),
+    (1_000_000, 100, 4),
+    (500_000, 200, 128),
+    (1_048_576, 128, 1_024),
+    (1_048_576, 128, 8_192),
+    (4_000_000, 64, 512),
+]
+
+
+def median_seconds(call: Callable[[], object], runs: int) -> tuple[float, float]:
+    """Of the later calls; and of the first."""
+    seconds = []
+    for _ in range(runs + 1):
+        begin = time.perf_counter()
+        call()
+        seconds.append(time.perf_counter() - begin)
+    return statistics.median(seconds[1:]), seconds[0]
+
+
+def link_rate() -> float:
+    """Bytes per second from page-locked memory to the GPU."""
+    host = torch.empty(1 << 28, dtype=torch.uint8, pin_memory=True)
+    device = torch.empty_like(host, device="cuda")
+
+    def copy() -> None:
+        device.copy_(host, non_blocking=True)
+        torch.cuda.synchronize()
+
+    return host.numel() / median_seconds(copy, 7)[0]
+
+
+def flashlib_call(points: np.ndarray, init: np.ndarray, iterations: int) -> Callable[[], object]:
+    from flashlib.primitives import kmeans
+
+    def call() -> np.ndarray:
+        rows = torch.from_numpy(points).cuda()[None]
+        start = torch.from_numpy(init).cuda()[None]
+        labels, centroids, _ = kmeans.flash_kmeans(
+            rows, len(init), max_iters=iterations, tol=0.0, init_centroids=start, backend="triton"
+        )
+        centroids.cpu()
+        return labels.cpu().numpy()
+
+    return call
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="kmeans_exact's calls on a GPU")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=20)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rate = link_rate()
+    has_flashlib = importlib.util.find_spec("flashlib") is not None
+    print(
+        f"{options.iterations} iterations, median of {options.runs} later calls, ms; "
+        f"{torch.cuda.get_device_name()}, link {rate / 1e9:.1f} GB/s"
+    )
+    print(
+        f"{'n':>9} {'d':>4} {'k':>6} {'first':>7} {'call':>7} {'link':>7} {'iterate':>7} "
+        f"{'goal':>7} {'kept':>7} {'FlashLib':>8}"
+    )
+    rows = []
+    for n, d, k in SHAPES:
+        points = np.random.default_rng(1).standard_normal((n, d), dtype=np.float32)
+        init = points[:k].copy()
+
+        def ours(points=points, init=init) -> object:
+            return kmeans_exact.lloyd(
+                points, init, iterations=options.iterations, stop=None, device="gpu"
+            )
+
+        call, first = median_seconds(ours, options.runs)
+        kept = kmeans_exact.Points(points, device="gpu")
+
+        def run(times: int, kept=kept, init=init) -> object:
+            return kept.lloyd(init, iterations=times * options.iterations, stop=None)
+
+        once = median_seconds(lambda run=run: run(1), options.runs)[0]
+        four = median_seconds(lambda run=run: run(4), options.runs)[0]
+        del kept
+        link, iterate = points.nbytes / rate, (four - once) / 3
+        row = {
+            "n": n, "d": d, "k": k, "first": first, "call": call, "link": link,
+            "iterate": iterate, "goal": 1.3 * (link + iterate) + 1e-3, "kept": once,
+        }  # fmt: skip
+        if has_flashlib:
+            row["flashlib"] = median_seconds(
+                flashlib_call(points, init, options.iterations), options.runs
+            )[0]
+        rows.append(row)
+        numbers = [row[key] for key in ("first", "call", "link", "iterate", "goal", "kept")]
+        print(
+            f"{n:9} {d:4} {k:6} "
+            + " ".join(f"{1e3 * number:7.2f}" for number in numbers)
+            + (f" {1e3 * row['flashlib']:8.2f}" if has_flashlib else f" {'-':>8}"),
+            flush=True,
+        )
+    if has_flashlib:
+        ratios = [row["flashlib"] / row["call"] for row in rows]
+        mean = math.exp(statistics.fmean(map(math.log, ratios)))
+        print(f"FlashLib's time over ours: geometric mean {mean:.2f}, least {min(ratios):.2f}")
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
