@@ -173,8 +173,8 @@ void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole);
 /// the library that knows GPUs (docs/library.md).
 std::string problem_with_gpu();
 
-/// Gives back the memory that calls on a GPU keep for those that follow: of the GPU's at most a quarter, and page-locked
-/// memory of the host.
+/// Gives back the memory that calls on a GPU keep for those that follow: of the GPU's at most a quarter, and
+/// page-locked memory of the host.
 void release_gpu_memory();
 
 /// k-means++ (Arthur and Vassilvitskii 2007, one draw a seed): writes k x d centroids, which are rows of the

@@ -262,8 +262,8 @@ class CudaLloyd : public Family<T> {
     iterations_ += iterations;
   }
 
-  /// Some iterations go to the GPU before it is asked what became of them. Those behind one that changed no label change
-  /// nothing; those behind one that moved the centroids by little are taken back.
+  /// Some iterations go to the GPU before it is asked what became of them. Those behind one that changed no label
+  /// change nothing; those behind one that moved the centroids by little are taken back.
   Stopped step_until(const Stopping& when, std::int64_t iterations) override {
     Stopped all;
     std::vector<T> begun_with;

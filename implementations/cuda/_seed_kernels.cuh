@@ -310,9 +310,9 @@ __device__ inline void squared_distances_of_tile(const T* __restrict__ dev_rows,
   }
 }
 
-/// Which seeds take from a dart's bar the place on which it came down: a bit each, 32 a word. columns: the seeds; of the
-/// darts themselves only those before count (`triangle`). dev_words: rows x words, or null; dev_gone[dart]: set if there
-/// is any, or null.
+/// Which seeds take from a dart's bar the place on which it came down: a bit each, 32 a word. columns: the seeds; of
+/// the darts themselves only those before count (`triangle`). dev_words: rows x words, or null; dev_gone[dart]: set if
+/// there is any, or null.
 static __global__ void __launch_bounds__(kPairThreads)
     taken_kernel(const float* __restrict__ dev_darts, int darts,
                  const Landing* __restrict__ dev_landings, const float* __restrict__ dev_seeds,

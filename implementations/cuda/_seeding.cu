@@ -2,11 +2,11 @@
 //
 // Flags: -Xcompiler=-ffp-contract=off
 //
-// The board of k-means++ and the costs of Ward's method on a GPU (docs/seeding.md): the same seeds and centroids as on a
-// CPU, bit for bit. A pass is an assignment of all points to the round's seeds, by the matrix units where they are many;
-// then each point's squared distance from its nearest one as defined. Darts of a round are known before it begins, so
-// some are thrown at a time: which of them would take whose place is found for all pairs at once, and the host, one dart
-// after the other, looks up what that means.
+// The board of k-means++ and the costs of Ward's method on a GPU (docs/seeding.md): the same seeds and centroids as on
+// a CPU, bit for bit. A pass is an assignment of all points to the round's seeds, by the matrix units where they are
+// many; then each point's squared distance from its nearest one as defined. Darts of a round are known before it
+// begins, so some are thrown at a time: which of them would take whose place is found for all pairs at once, and the
+// host, one dart after the other, looks up what that means.
 #include <algorithm>
 #include <cstdint>
 #include <functional>

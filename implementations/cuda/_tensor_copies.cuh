@@ -66,8 +66,8 @@ __device__ inline void load_group(const float* __restrict__ dev_row, std::int64_
   for (int e = 0; e < kCoreHalves; ++e) x[e] = first + e < d ? dev_row[first + e] : 0.0F;
 }
 
-/// The row's lanes copy a point (null: zero) to a row of the copy, and return (|x'|, |x' - x~|), rounded up; in `square`
-/// the larger squared length of the two.
+/// The row's lanes copy a point (null: zero) to a row of the copy, and return (|x'|, |x' - x~|), rounded up; in
+/// `square` the larger squared length of the two.
 __device__ inline float2 copy_row(const float* __restrict__ dev_point, const Extents& s,
                                   const FrameView& frame, std::int64_t own_row,
                                   __half* __restrict__ dev_copy, float& square) {

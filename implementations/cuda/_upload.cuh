@@ -83,7 +83,7 @@ inline bool copied_directly(const void* data) {
 inline void upload_bytes(const void* host, void* dev_data, std::int64_t bytes) {
   // So many that each thread has some, of few bytes as well.
   const std::int64_t size =
-      std::clamp(ceil_div(bytes, 4 * kMostUploaders), kSmallestPiece, kUploadPiece);
+      std::clamp(ceil_div(bytes, std::int64_t{4} * kMostUploaders), kSmallestPiece, kUploadPiece);
   if (bytes < 4 * size || copied_directly(host)) {
     KMEANS_CUDA(cudaMemcpy(dev_data, host, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
     return;

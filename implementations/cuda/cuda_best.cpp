@@ -156,9 +156,10 @@ class CudaBest final : public kmeans::Variant<float>, public kmeans::Stops<float
   std::unique_ptr<Family> make(const std::string& name) {
     if (name != first_ && !has_room(name, problem_.shape)) return nullptr;
     auto variant = kmeans::registered_variant(name).factory.make_float(problem_.shape.precision);
-    std::unique_ptr<Family> family(dynamic_cast<Family*>(variant.get()));
-    if (family == nullptr) throw std::logic_error(name + " is not a family of exact variants");
-    (void)variant.release();
+    if (dynamic_cast<Family*>(variant.get()) == nullptr) {
+      throw std::logic_error(name + " is not a family of exact variants");
+    }
+    std::unique_ptr<Family> family(dynamic_cast<Family*>(variant.release()));
     std::optional<SharedRows::Scope> scope;
     if (rows_ != nullptr) scope.emplace(problem_.points, rows_);
     family->setup(problem_);

@@ -506,9 +506,8 @@ struct Answer {
 /// A family of the GPU's, set up.
 std::unique_ptr<Family<float>> family_of(const std::string& name, const Problem<float>& problem) {
   auto variant = registered_variant(name).factory.make_float(Precision::f32);
-  std::unique_ptr<Family<float>> family(dynamic_cast<Family<float>*>(variant.get()));
-  if (family == nullptr) throw std::logic_error(name);
-  (void)variant.release();
+  if (dynamic_cast<Family<float>*>(variant.get()) == nullptr) throw std::logic_error(name);
+  std::unique_ptr<Family<float>> family(dynamic_cast<Family<float>*>(variant.release()));
   family->setup(problem);
   return family;
 }
