@@ -49,6 +49,17 @@ def fit(tmp_path: Path) -> Callable[..., dict]:
     return run
 
 
+def test_the_module_of_python_exports_nothing_that_another_library_could_replace() -> None:
+    modules = list((BUILD / "library" / "python" / "kmeans_exact").glob("_engine*.so"))
+    if not modules:
+        pytest.skip("this build has no Python package (see the first lines of its configuration)")
+    for module in modules:
+        said = subprocess.run(
+            ["nm", "-D", "--defined-only", module], capture_output=True, text=True, check=True
+        )
+        assert [line.split()[-1] for line in said.stdout.splitlines()] == ["PyInit__engine"]
+
+
 def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
     if not (BUILD / "library" / "libkmeans_exact.a").is_file():
         pytest.skip("this build has no library (see the first lines of its configuration)")
