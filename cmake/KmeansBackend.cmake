@@ -5,6 +5,9 @@
 #                  [MISSING <why it is left out when a required target does not exist>]
 #                  [ALONE <CUDA source that is never compiled with others>...])
 #
+# The library alone (KMEANS_LIBRARY_ONLY) has of a backend's sources those that are never compiled with
+# others, for any processor.
+#
 # Every source file in the folder is one variant (files beginning with '_' are shared code). They
 # are found by a glob, so a new variant needs no edit here, and go into an OBJECT library: the
 # registering initialisers of a static library could be dropped by the linker. A variant may ask for
@@ -70,7 +73,7 @@ function(kmeans_backend name)
   else()
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
   endif()
-  if(NOT sources)
+  if(NOT sources OR (KMEANS_LIBRARY_ONLY AND NOT arg_ALONE))
     return()
   endif()
 
@@ -106,11 +109,17 @@ function(kmeans_backend name)
   list(REMOVE_ITEM together ${of_own_flags})
   set(alone ${sources})
   list(REMOVE_ITEM alone ${together})
+  set(march_flags ${kmeans_march_flags})
+  if(KMEANS_LIBRARY_ONLY)
+    list(REMOVE_ITEM alone ${of_own_flags})
+    set(together "")
+    set(march_flags "")
+  endif()
   kmeans_compile_together(${name} together)
   add_library(kmeans_variants_${name} OBJECT ${alone} ${together})
   target_link_libraries(kmeans_variants_${name} PRIVATE kmeans_options ${arg_REQUIRES})
   target_compile_options(kmeans_variants_${name} PRIVATE
-    $<$<COMPILE_LANGUAGE:CXX>:${kmeans_march_flags}>)
+    $<$<COMPILE_LANGUAGE:CXX>:${march_flags}>)
   set_property(GLOBAL APPEND PROPERTY KMEANS_VARIANT_LIBRARIES kmeans_variants_${name})
   foreach(source IN LISTS of_own_architectures)
     get_filename_component(stem ${source} NAME_WE)

@@ -50,21 +50,31 @@ std::atomic<bool> is_loaded = false;
 #define KMEANS_EXACT_TEXT_(name) #name
 #define KMEANS_EXACT_TEXT(name) KMEANS_EXACT_TEXT_(name)
 
+/// Of a library that was not loaded: whether it was built, if there is none.
+std::string not_loaded(const std::string& reason, bool there_is_one) {
+  const std::string hint = std::string(" (") + kVariable + " may say where it is)";
+#ifdef KMEANS_EXACT_NO_GPU
+  if (!there_is_one) return "the library has no part for GPUs: " KMEANS_EXACT_NO_GPU + hint;
+#endif
+  (void)there_is_one;
+  return "the GPU's part of the library was not loaded: " + reason + hint;
+}
+
 GpuLibrary load() {
   GpuLibrary library;
   void* handle = nullptr;
+  bool there_is_one = std::getenv(kVariable) != nullptr;
   for (const std::string& place : places()) {
     handle = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle != nullptr) break;
     const std::string reason = dlerror();
     // One that is there and does not fit says more than one that is not there.
-    if (library.problem.empty() || reason.find("No such file") == std::string::npos) {
-      library.problem = reason;
-    }
+    const bool is_there = reason.find("No such file") == std::string::npos;
+    if (library.problem.empty() || is_there) library.problem = reason;
+    there_is_one = there_is_one || is_there;
   }
   if (handle == nullptr) {
-    library.problem = "the GPU's part of the library was not loaded: " + library.problem + " (" +
-                      kVariable + " may say where it is)";
+    library.problem = not_loaded(library.problem, there_is_one);
     return library;
   }
   bool fits = true;

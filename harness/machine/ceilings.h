@@ -55,6 +55,10 @@ nlohmann::json openblas_info();
 /// What the fresh process does. MODE is "info" or "gemm"; prints one JSON object.
 int run_openblas_worker(const std::string& mode);
 
+/// Limits of the GPU in use, measured now (docs/machine.md): the `gpu` part of `context.ceilings`.
+/// Throws std::runtime_error where there is none.
+nlohmann::json measure_gpu_ceilings(double effort = 1);
+
 /// Prints what measure_gpu_ceilings() returns, or {"problem": "..."}.
 int run_gpu_worker(double effort);
 

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -80,10 +79,6 @@ class GpuClock {
 };
 /// Null where there is no usable GPU.
 std::unique_ptr<GpuClock> make_gpu_clock();
-
-/// Limits of the GPU in use, measured now (docs/machine.md): the `gpu` part of `context.ceilings`.
-/// Throws std::runtime_error where there is none.
-nlohmann::json measure_gpu_ceilings(double effort = 1);
 
 namespace detail {
 /// Can code built for `built_for` (and PTX) run on this compute capability?

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "harness/machine/ceilings.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/kept_gpu_memory.h"
 #include "harness/support/errors.h"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -322,6 +323,26 @@ def test_the_library_for_gpus_holds_every_family_that_cuda_best_may_choose(packa
     assert [name for name in families if summaries[name].encode() not in held] == []
 
 
+def _problem_with_gpu(folder: Path, **variables: str) -> str:
+    script = "import kmeans_exact; print(kmeans_exact.problem_with_gpu())"
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(folder), **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_a_package_without_its_part_for_gpus_says_why(package, tmp_path: Path) -> None:
+    folder, part = Path(package.__file__).parent, "libkmeans_exact_gpu.so"
+    shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns(part))
+    reason = r"no part for GPUs: (CUDA was switched off|no CUDA compiler was found) when "
+    if (folder / part).is_file():  # it was built, and is lost
+        reason = rf"was not loaded: .*{part}: cannot open shared object file"
+    assert re.search(reason, _problem_with_gpu(tmp_path))
+
+
 @pytest.mark.parametrize(
     ("file", "reason"),
     [
@@ -330,13 +351,8 @@ def test_the_library_for_gpus_holds_every_family_that_cuda_best_may_choose(packa
     ],
 )
 def test_a_library_for_gpus_that_does_not_fit_is_refused(package, file: str, reason: str) -> None:
-    script = "import kmeans_exact; print(kmeans_exact.problem_with_gpu())"
-    folder = str(Path(package.__file__).parent.parent)
-    environment = {**os.environ, "KMEANS_EXACT_GPU": file, "PYTHONPATH": folder}
-    said = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
-    )
-    assert re.search(reason, said.stdout)
+    folder = Path(package.__file__).parent.parent
+    assert re.search(reason, _problem_with_gpu(folder, KMEANS_EXACT_GPU=file))
 
 
 def test_the_estimator_passes_scikit_learns_checks(package) -> None:

@@ -130,4 +130,5 @@ def test_python_m_says_what_is_installed(package) -> None:
     assert said["instructions"].strip() == package.instructions()
     assert said["GPU"].strip().startswith("none: the GPU's part of the library was not loaded: ")
     assert "nowhere.so" in said["GPU"]
+    assert said["part for GPUs"].strip() == "none"
     assert said["estimator"].strip().startswith(("KMeans for scikit-learn ", "none: "))

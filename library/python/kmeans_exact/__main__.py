@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from pathlib import Path
@@ -21,15 +22,18 @@ def main() -> None:
         estimator = f"KMeans for scikit-learn {sklearn.__version__}"
     except ImportError as error:
         estimator = f"none: {error}; pip install 'kmeans-exact[estimator]'"
+    given = os.environ.get("KMEANS_EXACT_GPU")
+    gpu_part = Path(given) if given else Path(__file__).parent / "libkmeans_exact_gpu.so"
     lines = {
         "kmeans_exact": f"{__version__}, in {Path(__file__).parent}",
         "Python": f"{platform.python_version()}, numpy {np.__version__}, in {sys.prefix}",
         "estimator": estimator,
         "instructions": instructions(),
+        "part for GPUs": str(gpu_part) if gpu_part.is_file() else "none",
         "GPU": f"none: {problem}" if problem else "yes",
     }
     for name, value in lines.items():
-        print(f"{name + ':':14}{value}")
+        print(f"{name + ':':15}{value}")
 
 
 if __name__ == "__main__":
