@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # What people install: makes an sdist of the library's Python package, from that alone a wheel, and tries the
-# wheel in a fresh environment, with the tests that a package as built passes: tools/try_wheel.sh [OUT]
+# wheel in a fresh environment, with the tests that a package as built passes, or those that are named:
+# tools/try_wheel.sh [OUT [TEST...]]
 # CMAKE_ARGS as for tools/build.sh, e.g. CMAKE_ARGS=-DKMEANS_CUDA=OFF. The environment borrows the packages
 # of .venv, so no registry is asked.
 set -euo pipefail
@@ -10,6 +11,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 
 out=${1:-build/wheel}
+tests=("${@:2}")
+[ ${#tests[@]} -gt 0 ] || tests=(tests/python/test_library*.py)
 rm -rf "$out"
 mkdir -p "$out/scratch"
 out=$(cd "$out" && pwd)
@@ -34,4 +37,4 @@ fresh=$out/fresh/bin/python
 (cd "$out/scratch" && "$fresh" -m kmeans_exact)
 for file in "$sdist" "$wheel"; do printf '%s: %s bytes\n' "${file##*/}" "$(stat -c %s "$file")"; done
 KMEANS_EXACT_INSTALLED=1 KMEANS_BENCH_SKIP=${KMEANS_BENCH_SKIP:-program,browser} "$fresh" -m pytest -p no:cacheprovider \
-  tests/python/test_library*.py
+  "${tests[@]}"
