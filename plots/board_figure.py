@@ -11,9 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from plots import captions, style
-from plots.leaderboard import APPROXIMATE, CERTIFIED, EXACT, LIBRARY, kind_of_answer
+from plots.leaderboard import APPROXIMATE, CERTIFIED, EXACT, LIBRARY
 from plots.load import Cell, Result
-from plots.metrics import share_of_limit
 from plots.words import TIMES, digits, many, rounded_count, seconds, wrapped
 
 # The same colours and marks as in the page's chart.
@@ -35,7 +34,7 @@ def best_of(result: Result) -> dict[tuple[int, int, int], dict[str, Cell]]:
     for cell in result.cells:
         if cell.seconds is None:
             continue
-        kind = kind_of_answer(cell.exact, cell.precision)
+        kind = cell.answer
         if cell.backend == "python" and kind == CERTIFIED:
             kind = LIBRARY
         here = found.setdefault(cell.shape, {})
@@ -48,7 +47,7 @@ def best_of(result: Result) -> dict[tuple[int, int, int], dict[str, Cell]]:
 def _with_limits(result: Result) -> dict[tuple[int, int, int], dict[str, Cell]]:
     """Those whose limit is known."""
     known = {
-        shape: {kind: cell for kind, cell in here.items() if share_of_limit(result, cell)}
+        shape: {kind: cell for kind, cell in here.items() if cell.share_of_limit}
         for shape, here in best_of(result).items()
     }
     return {shape: here for shape, here in known.items() if here}
@@ -78,7 +77,7 @@ def _panel(
 ) -> None:
     titles = [f"{rounded_count(n)} {TIMES} {d}, k = {rounded_count(k)}" for n, d, k in rows]
     for place, (title, here) in enumerate(zip(titles, rows.values(), strict=True)):
-        over = {kind: 1 / (share_of_limit(result, cell) or 1) for kind, cell in here.items()}
+        over = {kind: 1 / (cell.share_of_limit or 1) for kind, cell in here.items()}
         ax.plot([min(over.values()), max(over.values())], [place, place], color=style.LIGHT_GREY)
         for kind, value in over.items():
             color, mark = LOOKS[kind]

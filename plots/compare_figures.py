@@ -18,7 +18,6 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from plots import style
 from plots.comparison import VERDICTS, WORDS, Comparison, Pair
 from plots.load import Cell, Result
-from plots.metrics import share_of_limit
 from plots.render import Drawing
 from plots.select import NothingToDraw
 from plots.words import MINUS, TIMES, count, digits, listed, many, percent, rounded_count
@@ -424,7 +423,7 @@ def ceilings(
         other = after.get((pair.experiment, pair.new_key))
         if one is None or other is None or pair.ratio is None:
             continue
-        shares = share_of_limit(*one), share_of_limit(*other)
+        shares = one[1].share_of_limit, other[1].share_of_limit
         if shares[0] and shares[1]:
             points.append((*other, shares[0], shares[1], pair))
     if not points:

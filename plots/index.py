@@ -253,7 +253,7 @@ def maps_of(folders: Mapping[Path, Sequence[Result]]) -> list[Map]:
 
 
 def _of_kind(result: Result, kind: str) -> Result:
-    cells = [c for c in result.cells if leaderboard.kind_of_answer(c.exact, c.precision) == kind]
+    cells = [c for c in result.cells if c.answer == kind]
     return replace(result, cells=tuple(cells))
 
 

@@ -37,10 +37,8 @@ from plots.metrics import (
     gpu_l2_bytes,
     gpu_read_ceiling,
     last_level_cache,
-    limit_seconds,
     read_ceiling,
     scalar_bytes,
-    share_of_limit,
     with_newest_ceilings,
 )
 from plots.parts import PLAIN, Extras, alone, template
@@ -50,24 +48,6 @@ EXACT, CERTIFIED, APPROXIMATE = KINDS = ("exact", "certified", "approximate")
 LIBRARY = "certified, Python library"  # of the chart alone
 SIZES = (4, 8)  # bytes of a coordinate
 _BACKEND_NEEDS = {"blas": "OpenBLAS", "eigen": "Eigen", "mpi": "MPI", "cuda": "NVIDIA GPU"}
-
-
-def kind_of_answer(exact: bool, precision: str) -> str:
-    """As `answer_kind` of harness/run/best.cpp: never two of them in one ranking."""
-    if exact:
-        return EXACT
-    return CERTIFIED if precision in ("f32", "f64") else APPROXIMATE
-
-
-def kind_of_data(result: Result, cell: Cell) -> str:
-    """The generator, with what makes its data another kind; 'file' for data of a file."""
-    datasets = result.context.get("datasets") or {}
-    name = str(cell.data.get("dataset"))
-    spec = (datasets.get(name) or datasets.get(f"{name}/f64") or {}).get("spec")
-    if not isinstance(spec, dict):
-        return ""
-    kind = str(spec.get("generator", "file"))
-    return f"{kind} from {spec['low']}" if "low" in spec else kind
 
 
 @dataclass
@@ -137,8 +117,8 @@ def _short(value: float | None, digits: int = 4) -> float | None:
     return None if value is None else float(f"{value:.{digits}g}")
 
 
-def _row(result: Result, cell: Cell, names: _Names, model: int | None) -> list[Any]:
-    times, limit = cell.measured, limit_seconds(result, cell)
+def _row(cell: Cell, names: _Names, model: int | None) -> list[Any]:
+    times, limit = cell.measured, cell.limit
     interval = words.NONE
     if times is not None:
         interval = f"{words.seconds(times.low)} {words.TO} {words.seconds(times.high)}"
@@ -147,13 +127,13 @@ def _row(result: Result, cell: Cell, names: _Names, model: int | None) -> list[A
     return [
         names.place(cell),
         cell.precision,
-        KINDS.index(kind_of_answer(cell.exact, cell.precision)),
+        KINDS.index(cell.answer),
         _runs_on(cell),
         _short(cell.seconds.mid) if cell.seconds else None,
         interval,
         _short(call_setup_seconds(cell)),
         *_labels(cell),
-        _short(share_of_limit(result, cell), 3),
+        _short(cell.share_of_limit, 3),
         limit[1] if limit else "",
         tag,
         model,
@@ -224,7 +204,7 @@ def _model(
         return None
 
     def observed(result: Result, cell: Cell, seconds: float) -> Observation:
-        size, kind = scalar_bytes(cell.precision), kind_of_data(result, cell)
+        size, kind = scalar_bytes(cell.precision), cell.data_kind
         return Observation(*cell.shape, size, kind, cell.iterations, seconds)
 
     times = [observed(r, c, c.seconds.mid) for r, c in cells if c.seconds]
@@ -235,7 +215,7 @@ def _model(
         "row": [
             names.place(first),
             first.precision,
-            KINDS.index(kind_of_answer(first.exact, first.precision)),
+            KINDS.index(first.answer),
             _runs_on(first),
         ],
         "d": [min(c.d for _, c in cells), max(c.d for _, c in cells)],
@@ -275,8 +255,8 @@ def _problems(
             "n": key[0],
             "d": key[1],
             "k": key[2],
-            "kind": kind_of_data(result, cells[0]),
-            "rows": [_row(result, c, names, models.get(_series_of(c))) for c in cells],
+            "kind": cells[0].data_kind,
+            "rows": [_row(c, names, models.get(_series_of(c))) for c in cells],
         }
         for key, cells in groups.items()
     ]

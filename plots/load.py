@@ -24,7 +24,7 @@ try:
 except ImportError:
     jsonschema_rs = None  # type: ignore[assignment]
 
-from plots.consistency import problem
+from plots.derived import DerivedError, facts_of
 from plots.experiment import Fault, kind_fault, schema_fault
 from plots.fits import as_study
 from plots.steady import median_rank
@@ -114,6 +114,15 @@ class Cell:
     noted: tuple[str, ...] = ()  # conditions that are worth a footnote
     # Did its variant run with several numbers of threads at its precision? Then its name has them.
     threads_vary: bool = False
+    # By the program's rules (plots/derived.py): what its answer is worth, and of what kind its data
+    # are; none of another kind is ranked with it.
+    answer: str = ""
+    data_kind: str = ""
+    # The least time of an iteration by brute force, with what binds, and its share of the median.
+    limit: tuple[float, str] | None = None
+    share_of_limit: float | None = None
+    # Measured GB/s of reading and GFLOP/s of multiply-adds, of its processor and its GPU.
+    rates: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -339,7 +348,7 @@ def _interval(times: dict[str, Any] | None) -> Interval | None:
     return Interval(mid, mid if low is None else low, mid if high is None else high, confident)
 
 
-def _cell(data: dict[str, Any]) -> Cell:
+def _cell(data: dict[str, Any], facts: dict[str, Any]) -> Cell:
     ok = data["status"] == "ok"
     samples = data.get("samples_seconds_per_iteration") or []
     unsteady = tuple(data.get("unsteady") or ()) if ok else ()
@@ -362,32 +371,43 @@ def _cell(data: dict[str, Any]) -> Cell:
         data=data,
         unsteady=unsteady,
         noted=tuple(data.get("noted") or ()),
+        answer=facts["answer"],
+        data_kind=facts["data"],
+        limit=tuple(facts["limit"]) if "limit" in facts else None,
+        share_of_limit=facts.get("share"),
+        rates={place: facts[place] for place in ("cpu", "gpu") if place in facts},
     )
 
 
 def _read_result(path: Path) -> dict[str, Any]:
-    """A result file, whole and without contradictions; raises ResultError."""
+    """A result file, whole; raises ResultError."""
     data = read_json(path)
     check_version(path, data, "schema_version", (SCHEMA_VERSION,))
     check_schema(path, data, SCHEMA_FILE)
     wrong = spec_fault(data["spec"])
     if wrong is not None:
         raise ResultError(f"{path}: at /spec{wrong.pointer}: {wrong.reason}")
-    found = problem(data)
-    if found is not None:
-        raise ResultError(f"{path}: {found}")
     return data
 
 
 def load_result(path: Path) -> Result:
     """Reads and checks one result file; raises ResultError."""
-    data = _read_result(path)
-    cells = _told_apart([_cell(cell) for cell in data["cells"]])
-    seen: set[str] = set()
-    for cell in cells:
-        if cell.key in seen:
-            raise ResultError(f"{path}: cell {cell.key} appears twice")
-        seen.add(cell.key)
+    return load_results([path])[0]
+
+
+def load_results(paths: Sequence[Path]) -> list[Result]:
+    """The same of several. The program says which contradict themselves."""
+    read = {path: _read_result(path) for path in paths}
+    try:
+        facts = facts_of(paths)
+    except DerivedError as error:
+        raise ResultError(str(error)) from error
+    return [_result(path, read[path], facts[path]["cells"]) for path in paths]
+
+
+def _result(path: Path, data: dict[str, Any], facts: Sequence[dict[str, Any]]) -> Result:
+    pairs = zip(data["cells"], facts, strict=True)
+    cells = _told_apart([_cell(cell, own) for cell, own in pairs])
     return Result(
         path=path,
         experiment=data["experiment"],
@@ -433,7 +453,7 @@ def load_folder(folder: Path) -> list[Result]:
     """Every result file of results/<machine>, sorted by name; raises ResultError."""
     if not folder.is_dir():
         raise ResultError(f"{folder}: no such folder")
-    results = [load_result(path) for path in sorted(folder.glob("*.json"))]
+    results = load_results(sorted(folder.glob("*.json")))
     if not results:
         raise ResultError(f"{folder}: holds no result file (<experiment>.json)")
     _refuse_two_of_one_experiment(folder, results)

@@ -120,60 +120,6 @@ def gpu_arithmetic_ceiling(result: Result, precision: str) -> float | None:
     return max(found, default=None)
 
 
-def streamed_bounds(result: Result, cell: Cell) -> list[tuple[float, str]]:
-    """Of points that come from a disk, or from the host to the GPU, in every iteration."""
-    streamed = cell.data.get("streamed") or {}
-    bounds = []
-    disk = streamed.get("disk_gbytes_per_second")
-    if disk:
-        bounds.append((streamed["bytes_per_iteration"] / (disk * 1e9), "the disk"))
-    link = ceiling_at(result, "gpu.host_to_device_gbytes_per_second.pinned")
-    if streamed and cell.on_gpu and link:
-        bounds.append((streamed["bytes_per_iteration"] / (link * 1e9), "the link to the GPU"))
-    return bounds
-
-
-def gpu_limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
-    """The same on the GPU: its bandwidth, its fastest arithmetic, and one barrier over the grid. Of
-    several, each measured as the first: all that they can do together."""
-    limits = gpu_ceilings(result)
-    bounds = []
-    read = gpu_read_ceiling(result, cell)
-    if read:
-        bounds.append((compulsory_bytes(cell) / (cell.gpus * read * 1e9), "bandwidth"))
-    rate = gpu_arithmetic_ceiling(result, cell.precision)
-    if rate:
-        bounds.append((multiply_adds(cell) / cell.gpus / (rate * 1e9), "arithmetic"))
-    barrier = limits.get("grid_barrier_seconds")
-    if barrier:
-        bounds.append((barrier, "a grid barrier"))
-    bounds += streamed_bounds(result, cell)
-    return max(bounds) if bounds else None
-
-
-def limit_seconds(result: Result, cell: Cell) -> tuple[float, str] | None:
-    """The least time of an iteration by brute force here, and what binds; None if not measured."""
-    if cell.on_gpu:
-        return gpu_limit_seconds(result, cell)
-    bounds = []
-    read = read_ceiling(result, cell)
-    if read:
-        bounds.append((compulsory_bytes(cell) / (read * 1e9), "bandwidth"))
-    fma = fma_ceiling(result, cell.precision, cell.threads)
-    if fma:
-        bounds.append((multiply_adds(cell) / (fma * 1e9), "arithmetic"))
-    bounds += streamed_bounds(result, cell)
-    return max(bounds) if bounds else None
-
-
-def share_of_limit(result: Result, cell: Cell) -> float | None:
-    """Limit over median: 1 is as fast as brute force can be on this machine."""
-    limit = limit_seconds(result, cell)
-    if limit is None or cell.seconds is None or cell.seconds.mid <= 0:
-        return None
-    return limit[0] / cell.seconds.mid
-
-
 def setup_seconds(cell: Cell) -> float | None:
     """Once a call, before its iterations; None where there is no time."""
     return cell.data.get("setup_seconds") if cell.ok else None
@@ -349,16 +295,14 @@ def stage_on_gpu(cell: Cell, stages: Stages) -> bool | None:
     return places.pop() if len(places) == 1 else None
 
 
-def bandwidth_ceiling(result: Result, cell: Cell, on_gpu: bool) -> float | None:
+def bandwidth_ceiling(cell: Cell, on_gpu: bool) -> float | None:
     """Measured read bandwidth in GB/s of memory, or of the cache that the points fit into."""
-    return gpu_read_ceiling(result, cell) if on_gpu else read_ceiling(result, cell)
+    return cell.rates.get("gpu" if on_gpu else "cpu", [None, None])[0]
 
 
-def multiply_add_ceiling(result: Result, cell: Cell, on_gpu: bool) -> float | None:
+def multiply_add_ceiling(cell: Cell, on_gpu: bool) -> float | None:
     """Measured multiply-add rate in GFLOP/s of the cell's precision, without matrix units."""
-    if on_gpu:
-        return (gpu_ceilings(result).get("fma_gflops") or {}).get(cell.precision)
-    return fma_ceiling(result, cell.precision, cell.threads)
+    return cell.rates.get("gpu" if on_gpu else "cpu", [None, None])[1]
 
 
 # --- Traces ----------------------------------------------------------------------------------

@@ -38,8 +38,6 @@ from plots.metrics import (
     ceilings,
     gpu_ceilings,
     gpu_l2_bytes,
-    limit_seconds,
-    share_of_limit,
     whole_call_seconds,
     with_newest_ceilings,
 )
@@ -194,8 +192,8 @@ def row_of(
     """Columns in the order of the template's headings."""
     computed = _computed_share(cell)
     rates = cell.data.get("gbytes_per_second") or {} if cell.ok else {}
-    limit = limit_seconds(result, cell) if cell.ok else None
-    share = share_of_limit(result, cell)
+    limit = cell.limit if cell.ok else None
+    share = cell.share_of_limit
     differing = (cell.data.get("verification") or {}).get("labels_differing")
     binding = f" of {limit[1]}" if limit and share else ""
     times = cell.seconds

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The median over processes, and which samples bound it."""
+"""Which samples bound the median."""
 
 from __future__ import annotations
 
 import math
-import statistics
-from collections.abc import Sequence
 
 
 def median_rank(count: int) -> int:
@@ -18,13 +16,3 @@ def median_rank(count: int) -> int:
             break
         rank += 1
     return rank
-
-
-def process_medians(samples: Sequence[Sequence[float]]) -> list[float]:
-    """Ascending; `samples` are seconds per iteration, a list per process."""
-    return sorted(statistics.median(process) for process in samples if process)
-
-
-def headline_median(samples: Sequence[Sequence[float]]) -> float:
-    """Of the medians of the processes: none lies between two clusters of samples as if seen."""
-    return statistics.median(process_medians(samples))

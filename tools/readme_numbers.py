@@ -30,7 +30,7 @@ from plots import (  # noqa: E402
     published,
 )
 from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
-from plots.metrics import named, share_of_limit, speedup  # noqa: E402
+from plots.metrics import named, speedup  # noqa: E402
 from plots.select import UNSTEADY, name_text  # noqa: E402
 from plots.words import (  # noqa: E402
     NONE,
@@ -486,7 +486,7 @@ def _next_to_the_limit(machines: Machines, block: dict[str, Any]) -> str:
     shares = {
         shape: (share, cell)
         for shape, cell in _exact_times(result).items()
-        if (share := share_of_limit(result, cell)) and share <= 1
+        if (share := cell.share_of_limit) and share <= 1
     }
     shape = max(shares, key=lambda one: shares[one][0])
     share, cell = shares[shape]

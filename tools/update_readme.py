@@ -9,7 +9,8 @@ every machine: a backend that was left out of this build keeps the row it has. W
 program the table stays as it is, which is said.
 
 Numbers and pictures come from the results that lie in the repository, as tools/readme.json
-describes them (tools/readme_numbers.py): after new results, run this once.
+describes them (tools/readme_numbers.py), and so does results/derived.json (plots/derived.py): after
+new results, run this once.
 
 With --check nothing is written, and the exit code is 1 when something would change.
 """
@@ -23,10 +24,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import readme_numbers
+import readme_numbers  # puts the repository on the path
+
+from plots import derived
 
 ROOT = Path(__file__).resolve().parent.parent
 VARIANTS = "docs/variants.md"
+DERIVED = "results/derived.json"
 BEGIN = "<!-- variants:begin -->"
 END = "<!-- variants:end -->"
 # From plain to elaborate; backends not named here follow in alphabetical order.
@@ -89,6 +93,12 @@ def listing_of(program: Path) -> dict:
     return json.loads(output)
 
 
+def committed_results() -> list[Path]:
+    command = ["git", "-C", str(ROOT), "ls-files", "results/*/*.json"]
+    names = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [ROOT / name for name in names.splitlines()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing, exit 1 if different")
@@ -98,8 +108,7 @@ def main() -> int:
     blocks = readme_numbers.description()
     documents = readme_numbers.by_document(blocks)
     paths = {name: ROOT / name for name in documents} | {"README.md": arguments.readme}
-    if (ROOT / VARIANTS).exists():
-        paths[VARIANTS] = ROOT / VARIANTS
+    paths |= {name: ROOT / name for name in (VARIANTS, DERIVED) if (ROOT / name).exists()}
     old = {name: path.read_text(encoding="utf-8") for name, path in paths.items()}
     new, stale = dict(old), []
     program = arguments.program or ROOT / "build" / "kmeans-bench"
@@ -107,8 +116,11 @@ def main() -> int:
         table = render_table(listing_of(program), new[VARIANTS])
         new[VARIANTS] = replace_table(new[VARIANTS], table)
         stale += [f"{VARIANTS}: variant table"] if new[VARIANTS] != old[VARIANTS] else []
+        new[DERIVED] = derived.ask(committed_results())
+        stale += [DERIVED] if new[DERIVED] != old[DERIVED] else []
     else:
-        print(f"variant table left as it is, {program.name} is not built", file=sys.stderr)
+        left = f"variant table and {DERIVED} left as they are"
+        print(f"{left}, {program.name} is not built", file=sys.stderr)
 
     machines = readme_numbers.Machines(ROOT / "results")
     folder = ROOT / readme_numbers.PICTURES

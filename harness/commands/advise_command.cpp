@@ -77,14 +77,6 @@ std::string reason_against(const AdviceSeries& series, const Shape& shape, const
   return "";
 }
 
-std::optional<double> last_level_cache(const json& machine) {
-  double largest = 0;
-  for (const auto& cache : machine.value("cpu", json::object()).value("caches", json::array())) {
-    largest = std::max(largest, number_in(cache, "bytes").value_or(0));
-  }
-  return largest > 0 ? std::optional(largest) : std::nullopt;
-}
-
 Advised advised(const AdviceSeries& series, const AdviseOptions& options, const json& context) {
   Shape shape = options.shape;
   shape.precision = parse_precision(series.precision);
@@ -94,8 +86,7 @@ Advised advised(const AdviceSeries& series, const AdviseOptions& options, const 
   one.kind = answer_kind(series.exact, shape.precision);
   one.iteration = CostModel(series.iterations).predict(problem);
   if (!series.setups.empty()) one.setup = CostModel(series.setups).predict(problem);
-  const auto limit = machine_limit(context.value("ceilings", json()),
-                                   last_level_cache(context.value("machine", json::object())),
+  const auto limit = machine_limit(context.value("ceilings", json()), last_level_cache(context),
                                    shape, series.threads, series.gpu);
   const RegisteredVariant* variant = find_variant(series.variant);
   if (limit && variant != nullptr && !variant->traits.skips_work &&
@@ -183,19 +174,6 @@ void print_back_test(const std::vector<AdviceSeries>& series) {
 std::string started(const ResultFile& file) {
   const json when = file.context.value("started", json());
   return when.is_string() ? when.get<std::string>() : "";
-}
-
-/// The last file that has measured what the machine can do, its GPU above all, as the results' page takes it.
-const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& results) {
-  const auto rank = [](const ResultFile& file) {
-    const auto has = [ceilings = file.context.value("ceilings", json())](const char* key) {
-      return ceilings.is_object() && !ceilings.value(key, json()).empty();
-    };
-    return std::tuple(has("gpu"), has("fma_gflops"), started(file), file.path.filename());
-  };
-  return *std::max_element(
-      results.begin(), results.end(),
-      [&](const ResultFile& a, const ResultFile& b) { return rank(a) < rank(b); });
 }
 
 std::string results_folder(const AdviseOptions& options) {

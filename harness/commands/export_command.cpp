@@ -96,7 +96,9 @@ void add_export_command(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("export", "Convert result files for compare.py, spreadsheets");
   command->add_option("results", options->results, "Result files, or folders of one machine")
       ->required();
-  command->add_option("--format", options->format, "google-benchmark (its tools/compare.py) or csv")
+  command
+      ->add_option("--format", options->format,
+                   "google-benchmark (its tools/compare.py), csv, or derived (what pages draw)")
       ->required()
       ->check(CLI::IsMember(export_format_names()));
   command->add_option("--out", options->out, "File to write; - for standard output")

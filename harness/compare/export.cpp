@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "harness/compare/derived.h"
 #include "harness/support/errors.h"
 #include "harness/support/json_file.h"
 #include "harness/support/json_member.h"
@@ -24,7 +25,9 @@ constexpr double kGoogleUnits = 1e9;
 
 const std::vector<std::pair<std::string, ExportFormat>>& formats() {
   static const std::vector<std::pair<std::string, ExportFormat>> kFormats{
-      {"google-benchmark", ExportFormat::google_benchmark}, {"csv", ExportFormat::csv}};
+      {"google-benchmark", ExportFormat::google_benchmark},
+      {"csv", ExportFormat::csv},
+      {"derived", ExportFormat::derived}};
   return kFormats;
 }
 
@@ -384,8 +387,14 @@ std::string csv_field(std::string_view text) {
 
 Export export_results(const std::vector<ResultFile>& results, ExportFormat format,
                       const std::string& only) {
-  const auto chosen = choose(results, only);
   Export result;
+  if (format == ExportFormat::derived) {
+    if (!only.empty()) throw InputError("--only: what is derived is that of whole files");
+    for (const auto& file : results) result.cells += file.cells.size();
+    result.text = derived_facts(results);
+    return result;
+  }
+  const auto chosen = choose(results, only);
   result.not_for_publication = unfit_for_publication(chosen);
   if (format == ExportFormat::csv) {
     result.cells = chosen.size();

@@ -18,9 +18,10 @@ namespace kmeans {
 enum class ExportFormat {
   google_benchmark,  ///< A row a sample, same-named: Google Benchmark's tools/compare.py.
   csv,               ///< A line a cell, of every status.
+  derived,           ///< What plots/ draws besides the results (harness/compare/derived.h).
 };
 
-/// "google-benchmark", "csv".
+/// "google-benchmark", "csv", "derived".
 const std::vector<std::string>& export_format_names();
 
 /// Throws InputError naming the admitted ones.

@@ -28,16 +28,6 @@ constexpr double kSameBytes = 1e-6;
 
 // --- One machine ---
 
-const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& files) {
-  const auto rank = [](const ResultFile& file) {
-    const json ceilings = member(file.context, "ceilings");
-    return std::tuple{member(ceilings, "gpu").is_object(),
-                      member(ceilings, "fma_gflops").is_object(), text_in(file.context, "started")};
-  };
-  return *std::max_element(files.begin(), files.end(),
-                           [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
-}
-
 /// The rates of a device that a reader compares times with; null where none was measured.
 json limits_of(const json& ceilings) {
   json limits = json::object();
@@ -128,26 +118,6 @@ std::map<CellPlace, Found> cells_by_place(const std::vector<ResultFile>& files) 
   return found;
 }
 
-std::optional<double> last_level_cache(const json& context) {
-  std::optional<double> largest;
-  for (const auto& cache : member(member(member(context, "machine"), "cpu"), "caches")) {
-    const json bytes = member(cache, "bytes");
-    if (bytes.is_number()) largest = std::max(largest.value_or(0), bytes.get<double>());
-  }
-  return largest;
-}
-
-int gpus_of(const CellKey& key, bool on_gpu) { return on_gpu ? std::max(key.gpus, key.ranks) : 1; }
-
-/// Of several GPUs each has its part of the points.
-std::optional<Limit> limit_of(const ResultFile& file, const CellResult& cell, bool on_gpu) {
-  Shape shape = cell.key.shape;
-  const int parts = gpus_of(cell.key, on_gpu);
-  shape.n = (shape.n + parts - 1) / parts;
-  return machine_limit(member(file.context, "ceilings"), last_level_cache(file.context), shape,
-                       cell.key.threads, on_gpu, member(cell.data, "streamed"));
-}
-
 WorkKind kind_by(const Limit& limit) {
   if (limit.binds == "bandwidth") return limit.from_cache ? WorkKind::cache : WorkKind::memory;
   if (limit.binds == "arithmetic") return WorkKind::products;
@@ -156,7 +126,7 @@ WorkKind kind_by(const Limit& limit) {
 }
 
 WorkKind kind_of(const MachineCell& cell) {
-  if (gpus_of(cell.key, cell.on_gpu) > 1) return WorkKind::several;
+  if (cell.gpus > 1) return WorkKind::several;
   const auto& [first, second] = cell.limits;
   if (!first || !second) return WorkKind::other;
   const WorkKind kind = kind_by(*first);
@@ -279,7 +249,7 @@ std::string problem_of(const MachineCell& cell) {
   return formatted("%d/%lld/%lld/%lld/%d/%lld/%d/", cell.on_gpu ? 0 : 1,
                    static_cast<long long>(shape.n), static_cast<long long>(shape.d),
                    static_cast<long long>(shape.k), shape.precision == Precision::f64 ? 1 : 0,
-                   static_cast<long long>(cell.key.iterations), gpus_of(cell.key, cell.on_gpu)) +
+                   static_cast<long long>(cell.key.iterations), cell.gpus) +
          cell.key.dataset;
 }
 
@@ -287,12 +257,9 @@ std::string problem_of(const MachineCell& cell) {
 void sort_machine_cells(std::vector<MachineCell>& cells) {
   const auto place = [](const MachineCell& cell) {
     const Shape& shape = cell.key.shape;
-    return std::tuple{!cell.on_gpu,    gpus_of(cell.key, cell.on_gpu),
-                      shape.n,         shape.d,
-                      shape.k,         cell.key.dataset,
-                      shape.precision, cell.key.iterations,
-                      !cell.fastest,   cell.key.variant,
-                      cell.experiment};
+    return std::tuple{!cell.on_gpu,  cell.gpus,        shape.n,         shape.d,
+                      shape.k,       cell.key.dataset, shape.precision, cell.key.iterations,
+                      !cell.fastest, cell.key.variant, cell.experiment};
   };
   std::stable_sort(cells.begin(), cells.end(),
                    [&](const auto& a, const auto& b) { return place(a) < place(b); });
@@ -492,12 +459,13 @@ MachinePair compare_two(const MachineResults& first, const MachineResults& secon
     cell.other_threads = compared.new_key.threads;
     cell.backend = compared.backend;
     cell.exact = one->exact;
-    cell.on_gpu = member(one->data, "gpu").is_object();
+    cell.on_gpu = on_gpu(*one);
+    cell.gpus = gpus_of(*one);
     cell.unsteady = compared.unsteady();
     cell.changed = commit_of(*file) != commit_of(*other_file) && other_work(*one, *other);
     cell.seconds = {*compared.base.seconds, *compared.changed.seconds};
     cell.processes = {one->samples.size(), other->samples.size()};
-    cell.limits = {limit_of(*file, *one, cell.on_gpu), limit_of(*other_file, *other, cell.on_gpu)};
+    cell.limits = {limit_of(*file, *one), limit_of(*other_file, *other)};
     cell.kind = kind_of(cell);
     cell.speed = speed_of(one->samples, other->samples, settings.confidence);
     cell.verdict = verdict_of(cell.speed, settings.effect);
@@ -554,7 +522,7 @@ json cell_json(const MachineCell& cell) {
   };
   json result = {{"experiment", cell.experiment},
                  {"backend", cell.backend},
-                 {"gpus", cell.on_gpu ? gpus_of(cell.key, true) : 0},
+                 {"gpus", cell.on_gpu ? cell.gpus : 0},
                  {"exact", cell.exact},
                  {"unsteady", cell.unsteady},
                  {"changed", cell.changed},

@@ -49,6 +49,7 @@ struct MachineCell {
   std::string backend;
   bool exact = false;
   bool on_gpu = false;
+  int gpus = 1;
   bool unsteady = false;  ///< Its processes disagree on one machine or both.
   /// Commits differ, and so does the work that the files have for it: another program.
   bool changed = false;

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "harness/record/kinds.h"
 #include "harness/record/measures.h"
 
 namespace kmeans {
@@ -194,18 +195,6 @@ ShapeKey key_of(const Observation& one) {
   return {shape.n, shape.d, shape.k};
 }
 
-/// A generator with what makes its data another kind.
-std::string kind_of(const json& datasets, const std::string& label) {
-  if (!datasets.is_object()) return "";
-  auto found = datasets.find(label);
-  if (found == datasets.end()) found = datasets.find(label + "/f64");
-  if (found == datasets.end() || !found->contains("spec")) return "";
-  const json& spec = found->at("spec");
-  std::string kind = spec.contains("generator") ? spec.at("generator") : json("file");
-  if (spec.contains("low")) kind += " from " + spec.at("low").dump();
-  return kind;
-}
-
 void add_cell(const CellResult& cell, const json& context,
               std::map<std::tuple<std::string, std::string, int>, AdviceSeries>& all) {
   if (cell.status != "ok" || !cell.unsteady.empty() || !cell.median) return;
@@ -217,8 +206,7 @@ void add_cell(const CellResult& cell, const json& context,
   series.threads = key.threads;
   series.exact = cell.exact;
   series.gpu = cell.data.contains("gpu") && cell.data.at("gpu").is_object();
-  const AdviceProblem problem{key.shape, kind_of(context.value("datasets", json()), key.dataset),
-                              key.iterations};
+  const AdviceProblem problem{key.shape, kind_of_data(context, key.dataset), key.iterations};
   series.iterations.push_back({problem, *cell.median});
   const auto setup = cell.data.find("setup_seconds");
   if (setup != cell.data.end() && setup->is_number() && setup->get<double>() > 0) {

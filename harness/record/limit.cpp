@@ -2,6 +2,7 @@
 #include "harness/record/limit.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "harness/record/measures.h"
 #include "harness/support/json_member.h"
@@ -19,16 +20,18 @@ double point_bytes(const Shape& shape) {
   return sizes.scalar * sizes.n * sizes.d;
 }
 
+bool is_filled(const json& value) { return value.is_object() && !value.empty(); }
+
 struct Bandwidth {
   double gbytes_per_second = 0;
   bool from_cache = false;
 };
 
-Bandwidth gpu_bandwidth(const json& ceilings, const Shape& shape) {
+Bandwidth gpu_bandwidth(const json& ceilings, const Shape& shape, int gpus) {
   // The array that the cache's bandwidth is measured on is half as large as the cache.
   const double cache = 2 * number(member(member(ceilings, "details"), "bytes"), "l2");
   const double cached = number(ceilings, "read_gbytes_per_second_l2");
-  if (cached > 0 && point_bytes(shape) <= cache) return {cached, true};
+  if (cached > 0 && point_bytes(shape) / gpus <= cache) return {cached, true};
   return {number(ceilings, "read_gbytes_per_second"), false};
 }
 
@@ -62,11 +65,11 @@ double fastest_of_gpu(const json& ceilings, Precision precision) {
 }
 
 std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> cache_bytes,
-                                   const Shape& shape, int threads, bool gpu,
-                                   const json& streamed) {
-  const json own = gpu ? member(ceilings, "gpu") : ceilings;
+                                   const Shape& shape, int threads, bool gpu, const json& streamed,
+                                   int gpus) {
+  const json& own = gpu ? member(ceilings, "gpu") : ceilings;
   const auto [bandwidth, from_cache] =
-      gpu ? gpu_bandwidth(own, shape) : cpu_bandwidth(own, cache_bytes, shape);
+      gpu ? gpu_bandwidth(own, shape, gpus) : cpu_bandwidth(own, cache_bytes, shape);
   const double arithmetic =
       gpu ? fastest_of_gpu(own, shape.precision) : cpu_arithmetic(own, shape.precision, threads);
   Limit limit;
@@ -74,9 +77,9 @@ std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> c
     if (seconds > limit.seconds) limit = {seconds, by, false};
   };
   if (bandwidth > 0) {
-    limit = {compulsory_bytes(shape) / (bandwidth * 1e9), "bandwidth", from_cache};
+    limit = {compulsory_bytes(shape) / (gpus * bandwidth * 1e9), "bandwidth", from_cache};
   }
-  if (arithmetic > 0) bound(operations_2nkd(shape) / (arithmetic * 1e9), "arithmetic");
+  if (arithmetic > 0) bound(operations_2nkd(shape) / gpus / (arithmetic * 1e9), "arithmetic");
   const double sent = number(streamed, "bytes_per_iteration");
   const double disk = number(streamed, "disk_gbytes_per_second");
   const double link = number(member(own, "host_to_device_gbytes_per_second"), "pinned");
@@ -85,6 +88,47 @@ std::optional<Limit> machine_limit(const json& ceilings, std::optional<double> c
   if (gpu) bound(number(own, "grid_barrier_seconds"), "a grid barrier");
   if (limit.seconds <= 0) return std::nullopt;
   return limit;
+}
+
+bool on_gpu(const CellResult& cell) { return member(cell.data, "gpu").is_object(); }
+
+int gpus_of(const CellResult& cell) {
+  return on_gpu(cell) ? std::max(cell.key.gpus, cell.key.ranks) : 1;
+}
+
+std::optional<double> last_level_cache(const json& context) {
+  double largest = 0;
+  for (const auto& cache : member(context, {"machine", "cpu", "caches"})) {
+    largest = std::max(largest, number(cache, "bytes"));
+  }
+  return largest > 0 ? std::optional(largest) : std::nullopt;
+}
+
+std::optional<Limit> limit_of(const ResultFile& file, const CellResult& cell) {
+  return machine_limit(member(file.context, "ceilings"), last_level_cache(file.context),
+                       cell.key.shape, cell.key.threads, on_gpu(cell),
+                       member(cell.data, "streamed"), gpus_of(cell));
+}
+
+Rates rates_of(const ResultFile& file, const CellResult& cell, bool gpu) {
+  const json& ceilings = member(file.context, "ceilings");
+  const Shape& shape = cell.key.shape;
+  if (gpu) {
+    const json& own = member(ceilings, "gpu");
+    return {gpu_bandwidth(own, shape, gpus_of(cell)).gbytes_per_second,
+            number(member(own, "fma_gflops"), to_string(shape.precision))};
+  }
+  return {cpu_bandwidth(ceilings, last_level_cache(file.context), shape).gbytes_per_second,
+          cpu_arithmetic(ceilings, shape.precision, cell.key.threads)};
+}
+
+const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& results) {
+  const auto rank = [](const ResultFile& file) {
+    const json& ceilings = member(file.context, "ceilings");
+    return std::tuple(is_filled(member(ceilings, "gpu")), is_filled(member(ceilings, "fma_gflops")),
+                      text_in(file.context, "started"), file.path.filename());
+  };
+  return *std::ranges::max_element(results, {}, rank);
 }
 
 }  // namespace kmeans

@@ -144,12 +144,6 @@ Experiment best_experiment(const BestProblem& problem, const json& variants, dou
   return parse_experiment(parse_json(document.dump(1), "the experiment of `best`"));
 }
 
-AnswerKind answer_kind(bool exact, Precision precision) {
-  if (exact) return AnswerKind::exact;
-  return precision == Precision::f32 || precision == Precision::f64 ? AnswerKind::certified
-                                                                    : AnswerKind::approximate;
-}
-
 const char* title_of(AnswerKind kind) {
   switch (kind) {
     case AnswerKind::exact:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "datasets/points.h"
+#include "harness/record/kinds.h"
 #include "harness/run/coordinator.h"
 #include "harness/run/experiment.h"
 #include "harness/support/pattern.h"
@@ -49,13 +50,6 @@ nlohmann::json best_variants(const Pattern& only, const std::vector<Precision>& 
 Experiment best_experiment(const BestProblem& problem, const nlohmann::json& variants,
                            double seconds);
 
-/// What an answer is worth: never ranked with one of another kind.
-enum class AnswerKind {
-  exact,        ///< The exact Lloyd step, bit for bit.
-  certified,    ///< Differs by no more than rounding in float32 or float64 explains.
-  approximate,  ///< The same in a shorter precision, whose rounding decides labels.
-};
-AnswerKind answer_kind(bool exact, Precision precision);
 /// The heading of a table of such answers.
 const char* title_of(AnswerKind kind);
 

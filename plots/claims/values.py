@@ -340,32 +340,31 @@ def _stage_rate(cell: Cell, test: dict[str, Any], work: str) -> Found:
 
 
 def _limit(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
-    share = metrics.share_of_limit(result, cell)
+    share = cell.share_of_limit
     return _or(metrics.scaled_rate(cell, share), _noun(test))
 
 
 def _bandwidth(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
     rate = _gbytes(result, cell, test)
-    return _of_ceiling(result, cell, test, rate, metrics.bandwidth_ceiling)
+    return _of_ceiling(cell, test, rate, metrics.bandwidth_ceiling)
 
 
 def _multiply_add(result: Result, cell: Cell, test: dict[str, Any]) -> Found:
     rate = _gflops(result, cell, test)
-    return _of_ceiling(result, cell, test, rate, metrics.multiply_add_ceiling)
+    return _of_ceiling(cell, test, rate, metrics.multiply_add_ceiling)
 
 
 def _of_ceiling(
-    result: Result,
     cell: Cell,
     test: dict[str, Any],
     rate: Found,
-    ceiling: Callable[[Result, Cell, bool], float | None],
+    ceiling: Callable[[Cell, bool], float | None],
 ) -> Found:
     """The rate's share of what was measured of the place where it was reached."""
     if isinstance(rate, str):
         return rate
     on_gpu = metrics.stage_on_gpu(cell, test["stage"]) if "stage" in test else cell.on_gpu
-    limit = None if on_gpu is None else ceiling(result, cell, on_gpu)
+    limit = None if on_gpu is None else ceiling(cell, on_gpu)
     return rate.times(1 / limit) if limit else "the limit of its rate was not measured"
 
 

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from plots import captions, exactness, style
 from plots.figures._hbars import Line, draw_bars
 from plots.load import Cell, Result
-from plots.metrics import limit_seconds
 from plots.select import cells_of, drawn_of
 from plots.words import compact_seconds, seconds
 
@@ -25,7 +24,7 @@ def draw(result: Result, figure: dict[str, Any]) -> Figure:
         for on_gpu, name in ((False, "CPU's limit"), (True, "GPU's limit")):
             # A cell without a time does not say where it would have run.
             own = [c for c in group if c.ok and c.on_gpu == on_gpu and c.precision != "f64"]
-            limits = [limit[0] for c in own if (limit := limit_seconds(result, c))]
+            limits = [c.limit[0] for c in own if c.limit]
             if limits:
                 text = f"{name if mixed else 'limit'} {seconds(min(limits))}"
                 found.append(Line(min(limits), text, style.limit(on_gpu, "limit")))
@@ -50,7 +49,7 @@ def caption(result: Result, figure: dict[str, Any]) -> list[str]:
     ]
     if exactness.is_mixed(cells):
         notes.append(exactness.SENTENCE)
-    limited = {c.on_gpu for c in cells if c.ok and limit_seconds(result, c)}
+    limited = {c.on_gpu for c in cells if c.ok and c.limit}
     if False in limited:
         notes.append(
             ("CPU's limit" if True in limited else "Limit")

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from plots.load import load_result
-from plots.metrics import share_of_limit
 from tests.support import ROOT
 
 # Variants of one thread are asked for where one must have a steady time: on a busy machine those of
@@ -101,7 +100,7 @@ def test_the_table_is_sorted_by_kind_and_says_what_the_file_holds(
     result = _measured(file)
     assert result["complete"]
     drawn = load_result(file)
-    shares = {cell.variant: share_of_limit(drawn, cell) for cell in drawn.cells}
+    shares = {cell.variant: cell.share_of_limit for cell in drawn.cells}
     cells = {cell["variant"]: cell for cell in result["cells"] if cell["status"] == "ok"}
     whole = {
         name: cell["setup_seconds"] + 10 * cell["seconds_per_iteration"]["median"]

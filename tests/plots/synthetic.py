@@ -656,8 +656,24 @@ def agree(record: Json) -> None:
     }
 
 
+def settle(data: Json) -> None:
+    """What follows from a status, from `unsteady`, and from samples of stages; in place."""
+    for record in data["cells"]:
+        if record["status"] != "ok":
+            continue
+        if record["unsteady"]:
+            record["whole_call_seconds"] = dict.fromkeys(record["whole_call_seconds"])
+        samples = record.get("stage_samples_seconds_per_iteration") or {}
+        record["stages"] |= {stage: statistics.median(own) for stage, own in samples.items()}
+    for record in data["traces"]:
+        if record["status"] != "ok":
+            record |= {"seconds_per_iteration": None, "runs_seconds": None}
+
+
 def write(folder: Path, data: Json) -> Path:
+    """As a test has changed it: `settle` follows."""
     folder.mkdir(parents=True, exist_ok=True)
+    settle(data)
     path = folder / f"{data['experiment']}.json"
     path.write_text(json.dumps(data))
     return path

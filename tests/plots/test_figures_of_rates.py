@@ -193,6 +193,7 @@ def test_one_stage_under_two_names_is_one(tmp_path: Path, small_experiment: Json
     for cell in data["cells"]:
         if cell["variant"] == "cuda_hybrid" and cell["status"] == "ok":
             cell["stages"] = {"upload": 1e-6, "label": 3e-6, "update": 4e-6, "download": 2e-6}
+            del cell["stage_samples_seconds_per_iteration"]
     figure = {"id": "x", "kind": "stages", "x": "k", "title": "T"}
     figure["where"] = {"variant": ["cuda_hybrid", "cpu_a"], "precision": ["f32"]}
     picture = draw(loaded(tmp_path, data), figure).picture

@@ -105,14 +105,6 @@ def _type(page: browser.Browser, name: str, text: str) -> None:
 # --- What is embedded ------------------------------------------------------------------------
 
 
-def test_kinds_of_answers_are_those_of_best() -> None:
-    kinds = [
-        leaderboard.kind_of_answer(exact, precision)
-        for exact, precision in ((True, "f32"), (False, "f32"), (False, "f64"), (False, "tf32"))
-    ]
-    assert kinds == ["exact", "certified", "certified", "approximate"]
-
-
 def test_every_verified_cell_is_in_and_no_other(tmp_path: Path) -> None:
     data = synthetic.result(EXPERIMENT)
     synthetic.write(tmp_path / "m", data)

@@ -17,13 +17,9 @@ from plots.metrics import (
     baseline_of,
     ceiling_at,
     compulsory_bytes,
-    gpu_l2_bytes,
-    gpu_read_ceiling,
-    limit_seconds,
     named,
     operations,
     scaled_rate,
-    share_of_limit,
     speedup,
     stage_on_gpu,
     stage_profiles,
@@ -70,151 +66,18 @@ def test_a_figure_may_name_its_own_baseline(result: Result) -> None:
         baseline_of(replace(result, spec={}), {})
 
 
-def test_the_limit_is_the_larger_bound(tmp_path: Path, small_experiment: Json) -> None:
-    ceilings = synthetic.context()["ceilings"]
-    slow_memory = synthetic.context(ceilings=ceilings | {"read_gbytes_per_second": 1e-3})
-    cell = _cell(_result(tmp_path, small_experiment, context=slow_memory), "cpu_a", "f32", 100, 2)
-    result = _result(tmp_path, small_experiment, context=slow_memory)
-    seconds, bound = limit_seconds(result, cell)
-    assert bound == "bandwidth"
-    assert seconds == pytest.approx(1232 / 1e6)
-    fast_memory = synthetic.context(ceilings=ceilings | {"read_gbytes_per_second": 1e9})
-    result = _result(tmp_path, small_experiment, context=fast_memory)
-    seconds, bound = limit_seconds(result, cell)
-    assert bound == "arithmetic"
-    assert seconds == pytest.approx(2 * 100 * 2 * 2 / 270e9)  # one thread
-    assert share_of_limit(result, cell) == pytest.approx(seconds / cell.seconds.mid)
-
-
-def test_points_that_fit_the_cache_are_held_against_its_bandwidth(
-    tmp_path: Path, small_experiment: Json
-) -> None:
-    context = synthetic.context()
-    context["machine"]["cpu"]["caches"] = [{"level": 3, "type": "unified", "bytes": 32_000_000}]
-    context["ceilings"] |= {"fma_gflops": None}
-    result = _result(tmp_path, small_experiment, context=context)
-    seconds, _ = limit_seconds(result, _cell(result, "cpu_a", "f32", 100, 2))
-    assert seconds == pytest.approx(1232 / 230e9)
-
-
-def test_points_from_a_disk_are_held_against_it(result: Result) -> None:
-    cell = _cell(result, "cpu_a", "f32", 100, 2)
-    data = cell.data | {"streamed": {"bytes_per_iteration": 800, "disk_gbytes_per_second": 1e-6}}
-    assert limit_seconds(result, replace(cell, data=data)) == (pytest.approx(0.8), "the disk")
-    data["streamed"] = {"bytes_per_iteration": 800, "disk_gbytes_per_second": None}
-    assert limit_seconds(result, replace(cell, data=data)) == limit_seconds(result, cell)
-
-
-def test_points_sent_to_a_gpu_are_held_against_the_link(
-    tmp_path: Path, small_experiment: Json
-) -> None:
-    context = synthetic.context()
-    context["ceilings"]["gpu"] = synthetic.gpu_ceilings()
-    result = _result(tmp_path, small_experiment, context=context)
-    cell = _cell(result, "cpu_a", "f32", 100, 2)
-    streamed = {"bytes_per_iteration": 55_000, "disk_gbytes_per_second": None}
-    sent = replace(cell, data=cell.data | {"streamed": streamed, "gpu": {"index": 0}})
-    assert sent.on_gpu
-    assert limit_seconds(result, sent) == (pytest.approx(1e-6), "the link to the GPU")
-    streamed["disk_gbytes_per_second"] = 0.5
-    assert limit_seconds(result, sent) == (pytest.approx(1.1e-4), "the disk")
-
-
-def test_without_ceilings_there_is_no_limit(tmp_path: Path, small_experiment: Json) -> None:
+def test_the_limit_is_the_programs(tmp_path: Path, small_experiment: Json) -> None:
+    """Its rules: tests/record/limit_test.cpp. Here, that each cell has its own."""
+    result = _result(tmp_path, small_experiment)
+    cell = _cell(result, "cpu_a", "f32", 1000, 5)
+    seconds = compulsory_bytes(cell) / 72e9
+    assert cell.limit == (pytest.approx(seconds), "bandwidth")
+    assert cell.share_of_limit == pytest.approx(seconds / cell.seconds.mid)
+    assert (cell.answer, cell.rates["cpu"]) == ("certified", [72.0, 270.0])
     nothing = dict.fromkeys(synthetic.context()["ceilings"])
     result = _result(tmp_path, small_experiment, context=synthetic.context(ceilings=nothing))
-    assert limit_seconds(result, result.cells[0]) is None
-    assert share_of_limit(result, result.cells[0]) is None
-
-
-@pytest.fixture
-def gpu_result(tmp_path: Path, small_experiment: Json) -> Result:
-    """The small experiment on a GPU: n of 100 and 1000, d = 2, k of 2 and 5."""
-    small_experiment["variants"] = ["cpu_a", "cuda_c", {"variant": "cuda_c", "precision": "f64"}]
-    data = synthetic.result(small_experiment)
-    data["cells"] = [
-        synthetic.cell("small", c["variant"], c["precision"], (c["n"], c["d"], c["k"]), 10)
-        for c in data["cells"]
-    ]
-    return load_result(synthetic.write(tmp_path, data))
-
-
-def _with_gpu(result: Result, **changes: Any) -> Result:
-    """The result with other ceilings of the GPU."""
-    own = result.context["ceilings"] | {"gpu": synthetic.gpu_ceilings(**changes)}
-    return replace(result, context=result.context | {"ceilings": own})
-
-
-def test_the_limit_on_a_gpu_by_bandwidth(gpu_result: Result) -> None:
-    result = _with_gpu(gpu_result, grid_barrier_seconds=None)
-    # 1000 points: 8000 bytes of points do not fit the L2 of 2000, 100 points of 800 bytes do.
-    seconds, bound = limit_seconds(result, _cell(result, "cuda_c", "f32", 1000, 2))
-    assert bound == "bandwidth"
-    assert seconds == pytest.approx((8000 + 4000 + 32) / 4000e9, abs=0)
-    seconds, bound = limit_seconds(result, _cell(result, "cuda_c", "f32", 100, 2))
-    assert bound == "bandwidth"
-    assert seconds == pytest.approx((800 + 400 + 32) / 8000e9, abs=0)
-
-
-def test_the_l2_is_twice_the_array_that_its_bandwidth_was_measured_on(gpu_result: Result) -> None:
-    cell = _cell(gpu_result, "cuda_c", "f32", 100, 2)  # 800 bytes of points
-    for array, expected in ((399, 4000.0), (400, 8000.0)):
-        details = synthetic.gpu_ceilings()["details"] | {"bytes": {"l2": array}}
-        result = _with_gpu(gpu_result, details=details)
-        assert gpu_l2_bytes(result) == 2 * array
-        assert gpu_read_ceiling(result, cell) == expected
-
-
-def test_the_limit_on_a_gpu_by_arithmetic_takes_the_narrowest_operands(gpu_result: Result) -> None:
-    slow = {"f64": 9e9, "f32": 0.001, "tf32": 0.002, "f16": 0.003, "bf16": 0.004}
-    result = _with_gpu(gpu_result, gemm_gflops=slow, fma_gflops={"f32": 0.0005, "f64": 9e9})
-    seconds, bound = limit_seconds(result, _cell(result, "cuda_c", "f32", 1000, 5))
-    assert bound == "arithmetic"
-    assert seconds == pytest.approx(2 * 1000 * 2 * 5 / 4e6)  # bf16, and never f64
-
-
-def test_the_limit_on_a_gpu_counts_bytes_where_their_products_were_measured(
-    gpu_result: Result,
-) -> None:
-    rates = {"f64": 9e9, "f32": 0.001, "tf32": 0.002, "f16": 0.003, "bf16": 0.004}
-    work = 2 * 1000 * 2 * 5
-    for bytes_rate, fastest in (({"int8": 0.008}, 8e6), ({"int8": None}, 4e6), ({}, 4e6)):
-        result = _with_gpu(
-            gpu_result, gemm_gflops=rates | bytes_rate, fma_gflops={"f32": 0.0005, "f64": 9e9}
-        )
-        seconds, bound = limit_seconds(result, _cell(result, "cuda_c", "f32", 1000, 5))
-        assert (seconds, bound) == (pytest.approx(work / fastest), "arithmetic")
-
-
-def test_float64_on_a_gpu_is_held_against_float64_rates(gpu_result: Result) -> None:
-    rates = {"f64": 0.002, "f32": 1e6, "tf32": 1e6, "f16": 1e6, "bf16": 1e6, "int8": 1e6}
-    result = _with_gpu(gpu_result, gemm_gflops=rates, fma_gflops={"f32": 1e6, "f64": 0.001})
-    cell = _cell(result, "cuda_c", "f64", 1000, 5)
-    seconds, bound = limit_seconds(result, cell)
-    assert bound == "arithmetic"
-    assert seconds == pytest.approx(2 * 1000 * 2 * 5 / 2e6)
-    # Points of eight bytes each: 100 x 2 of them do not fit into 1500 bytes, 800 bytes would.
-    details = synthetic.gpu_ceilings()["details"] | {"bytes": {"l2": 750}}
-    result = _with_gpu(gpu_result, details=details)
-    assert gpu_read_ceiling(result, _cell(result, "cuda_c", "f64", 100, 2)) == 4000.0
-    assert gpu_read_ceiling(result, _cell(result, "cuda_c", "f32", 100, 2)) == 8000.0
-
-
-def test_the_limit_on_a_gpu_by_a_barrier(gpu_result: Result) -> None:
-    cell = _cell(gpu_result, "cuda_c", "f32", 1000, 5)
-    assert limit_seconds(gpu_result, cell) == (1e-6, "a grid barrier")
-    assert share_of_limit(gpu_result, cell) == pytest.approx(1e-6 / cell.seconds.mid)
-
-
-def test_without_ceilings_of_the_gpu_those_of_the_cpu_do_not_count(gpu_result: Result) -> None:
-    cell = _cell(gpu_result, "cuda_c", "f32", 1000, 5)
-    nothing = dict.fromkeys(synthetic.gpu_ceilings())
-    for gpu in (None, {}, nothing):
-        own = gpu_result.context["ceilings"] | {"gpu": gpu}
-        result = replace(gpu_result, context=gpu_result.context | {"ceilings": own})
-        assert limit_seconds(result, cell) is None
-        assert share_of_limit(result, cell) is None
-        assert limit_seconds(result, _cell(result, "cpu_a", "f32", 1000, 5)) is not None
+    assert {(c.limit, c.share_of_limit) for c in result.cells} == {(None, None)}
+    assert result.cells[0].rates["cpu"] == [None, None]
 
 
 def test_a_speedup_is_a_ratio_of_medians_with_a_wide_interval(result: Result) -> None:

@@ -10,7 +10,7 @@ import os
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,58 +38,27 @@ def data(small_experiment: Json) -> Json:
 # --- Contradictions --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("place", "change", "words"),
-    [
-        ("seconds_per_iteration/median", lambda x, _: x / 1000, "median .* is not that of the"),
-        ("seconds_per_iteration/min", lambda x, t: t["max"], "min .* is not that of the samples"),
-        ("seconds_per_iteration/p25", lambda x, t: 1.01 * t["p75"], "p25 .* is above p75"),
-        ("seconds_per_iteration/ci95_low", lambda x, t: 1.01 * t["median"], "ci95_low .* is above"),
-        (
-            "seconds_per_iteration/ci95_low",
-            lambda x, t: (x + t["median"]) / 2,
-            "ci95_low .* is not that of the samples",
-        ),
-        ("key", lambda x, _: x.replace("/k2/", "/k3/"), "the key does not fit"),
-        ("gflops", lambda x, _: 1e9, r"gflops 1e\+09, but the median gives"),
-        ("gflops_2nkd", lambda x, _: 2 * x, "gflops_2nkd .*, but the median gives"),
-        ("processes", lambda x, _: 99, "99 processes, but samples of 3"),
-        ("stages", lambda x, _: {"assign": 5.0}, "its stages take 5 s"),
-        ("gbytes_per_second/compulsory", lambda x, _: 2 * x, "compulsory .*, but the median gives"),
-        ("whole_call_seconds/20", lambda x, _: 2 * x, "a call of 20 iterations"),
-    ],
-)
-def test_a_cell_that_contradicts_itself_is_refused_by_name(
-    tmp_path: Path, data: Json, place: str, change: Callable[[Any, Json], Any], words: str
+def test_what_contradicts_itself_is_refused_with_the_programs_reason(
+    tmp_path: Path, data: Json
 ) -> None:
+    """tests/record/result_file_test.cpp has one of each kind."""
     load_result(synthetic.write(tmp_path, data))  # as it was, it is read
-    *outer, name = place.split("/")
-    holder = data["cells"][0]
-    for key in outer:
-        holder = holder[key]
-    holder[name] = change(holder[name], holder)
+    cell = data["cells"][0]
+    cell["seconds_per_iteration"]["median"] /= 1000
     path = synthetic.write(tmp_path, data)
-    with pytest.raises(ResultError, match=words) as raised:
+    reason = f"/cells/0/seconds_per_iteration/median: cell {cell['key']}: .* is not the median of"
+    with pytest.raises(ResultError, match=reason) as raised:
         load_result(path)
     assert str(path) in str(raised.value)
-    assert f"cell {data['cells'][0]['key']}" in str(raised.value)
 
 
-def test_a_trace_that_contradicts_its_runs_is_refused_by_name(tmp_path: Path, data: Json) -> None:
-    wanted = {"name": "end", "variant": "cpu_a", "n": 9, "d": 2, "k": 3, "iterations": 9}
-    data["traces"] = [synthetic.trace(wanted | {"stop": "labels"}, {}, "random:1")]
-    load_result(synthetic.write(tmp_path, data))
-    data["traces"][0]["seconds_per_iteration"] /= 10
-    with pytest.raises(ResultError, match=r"trace end: .* s per iteration, but its runs give"):
+def test_without_the_program_only_results_on_file_are_drawn(
+    tmp_path: Path, data: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KMEANS_BENCH", str(tmp_path / "kmeans-bench"))
+    assert load_result(COMMITTED[0]).cells[0].limit
+    with pytest.raises(ResultError, match=r"cannot be run .*`make program` builds it"):
         load_result(synthetic.write(tmp_path, data))
-
-
-def test_complete_with_fewer_cells_than_planned_is_refused(tmp_path: Path, data: Json) -> None:
-    del data["cells"][3:]
-    path = synthetic.write(tmp_path, data)
-    with pytest.raises(ResultError, match="says complete, but holds 3 of 12 planned cells"):
-        load_result(path)
-    assert not load_result(synthetic.write(tmp_path, data | {"complete": False})).complete
 
 
 # --- Damage inside of the description --------------------------------------------------------

@@ -14,16 +14,11 @@ from plots.figures.winners import _ranked
 from plots.load import load_result
 from plots.metrics import named, speedup, trace_seconds, whole_call_seconds
 from plots.select import reason_of, status_of
-from plots.steady import headline_median
 
 
 @pytest.fixture
 def data(small_experiment: Json) -> Json:
     return synthetic.result(small_experiment)
-
-
-def test_the_headline_is_the_median_of_the_processes() -> None:
-    assert headline_median([[1.0], [1.1, 50.0, 1.2], [9.0]]) == 1.2
 
 
 def test_an_unsteady_cell_has_no_number_wins_nothing_and_decides_nothing(

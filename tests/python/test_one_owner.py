@@ -30,12 +30,11 @@ OWNERS = {
     r"\bkResultSchemaVersion = ": ["harness/record/measures.h"],
     r"\bSCHEMA_VERSION = ": ["plots/load.py"],
     # Which cell is exact, certified or approximate; of what kind its data are.
-    r"def kind_of_answer": ["plots/leaderboard.py"],
-    r"^AnswerKind answer_kind\([^;{]*\{": ["harness/run/best.cpp"],
-    r"def kind_of_data": ["plots/leaderboard.py"],
-    # The limit of a cell.
-    r"def (gpu_)?limit_seconds": ["plots/metrics.py"],
-    r"^std::optional<Limit> machine_limit\([^;]*?\) \{$": ["harness/record/limit.cpp"],
+    r"^AnswerKind answer_kind\([^;{]*\{": ["harness/record/kinds.cpp"],
+    r"low\.dump\(\)|\bspec\[.low.\]": ["harness/record/kinds.cpp"],
+    # The limit of a cell, and what a result file says twice: plots/ asks the program for both.
+    r"max\(bounds|auto bound = ": ["harness/record/limit.cpp"],
+    r"\bthe slowest whole step ": ["harness/record/result_file.cpp"],
     # A program is started by spawn(), or by fork where the child has to be prepared.
     r"posix_spawn_file_actions_init": ["harness/support/spawn.cpp"],
     r"\bfork\(\)": ["harness/support/process.cpp", "harness/support/python_process.cpp"],

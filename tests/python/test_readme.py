@@ -23,7 +23,7 @@ import update_readme
 from readme_numbers import DescriptionError, Machines
 from synthetic import CLAIM
 
-from plots import claims, words
+from plots import claims, derived, words
 
 SHAPE = (1000, 2, 5)
 SLOW, FAST = {"variant": "python_sklearn_lloyd", "precision": "f32"}, {"variant": "openmp_simd"}
@@ -62,6 +62,13 @@ def test_a_changed_digit_is_found(committed: Machines) -> None:
     other = "1" if digit[1] != "1" else "2"
     changed = text[:place] + other + text[place + 1 :]
     assert readme_numbers.render(changed, blocks, committed) == text
+
+
+def test_derived_facts_are_those_of_the_results() -> None:
+    """The file speaks for the program where none is built."""
+    files = update_readme.committed_results()
+    text = (ROOT / update_readme.DERIVED).read_text(encoding="utf-8")
+    assert derived.ask(files) == text, "run tools/update_readme.py"
 
 
 def test_pictures_are_those_of_the_results(committed: Machines) -> None:

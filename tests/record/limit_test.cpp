@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of ceilings with round numbers. That plots/metrics.py says the same is shown by
-// tests/python/test_best.py.
+// Of ceilings with round numbers.
 #include "harness/record/limit.h"
 
 #include <gtest/gtest.h>
@@ -78,6 +77,11 @@ TEST(Limit, OfAGpuTakesItsFastestUnitsItsCacheAndABarrier) {
   wide.precision = Precision::f64;
   EXPECT_EQ(machine_limit(ceilings(), 1e6, wide, 2, true)->binds, "arithmetic");
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, true)->seconds, 2e9 / 5e12);
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, true, {}, 4)->seconds, 2e9 / 4 / 5e12)
+      << "of four GPUs";
+  const Shape shared{150000, 10, 1, Precision::f32};  // a GPU's half of the points fits its cache
+  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, shared, 2, true, {}, 2)->seconds,
+                   (4.0 * 150000 * 10 + 4.0 * 150000 + 80) / (2 * 4000e9));
   const Shape cached{20000, 10, 2, Precision::f32};
   EXPECT_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->binds, "a grid barrier");
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->seconds, 1e-6);
