@@ -79,9 +79,11 @@ TEST(Limit, OfAGpuTakesItsFastestUnitsItsCacheAndABarrier) {
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, true)->seconds, 2e9 / 5e12);
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, wide, 2, true, {}, 4)->seconds, 2e9 / 4 / 5e12)
       << "of four GPUs";
+  json no_barrier = ceilings();
+  no_barrier["gpu"].erase("grid_barrier_seconds");
   const Shape shared{90000, 10, 1, Precision::f32};  // a GPU's half of the points fits its cache
-  EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, shared, 2, true, {}, 2)->seconds,
-                   (4.0 * 90000 * 10 + 4.0 * 90000 + 80) / (2 * 4000e9));
+  EXPECT_DOUBLE_EQ(machine_limit(no_barrier, 1e6, shared, 2, true, {}, 2)->seconds,
+                   bytes(shared) / (2 * 4000e9));
   const Shape cached{20000, 10, 2, Precision::f32};
   EXPECT_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->binds, "a grid barrier");
   EXPECT_DOUBLE_EQ(machine_limit(ceilings(), 1e6, cached, 2, true)->seconds, 1e-6);
