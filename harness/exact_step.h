@@ -64,4 +64,44 @@ inline float mean_of(std::int64_t sum, std::int64_t count, double inverse_scale)
   return mean_of(static_cast<double>(sum), count, inverse_scale);
 }
 
+// ---- by cosine: rows and centroids of length one
+
+/// Sum of the squares of values(0) to values(d - 1): t ascending, each product and sum rounded on its own.
+template <class Values>
+inline double sum_of_squares(const Values& values, std::int64_t d) {
+  double squares = 0;
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double value = values(t);
+    const double product = value * value;
+    squares = squares + product;
+  }
+  return squares;
+}
+
+/// values(0) to values(d - 1) scaled to length one and rounded to float32. Of zeros there is no direction:
+/// `unit` stays as it is.
+template <class Values>
+inline void direction_of(const Values& values, std::int64_t d, float* unit) {
+  const double squares = sum_of_squares(values, d);
+  if (squares == 0) return;
+  const double length = std::sqrt(squares);
+  for (std::int64_t t = 0; t < d; ++t) unit[t] = static_cast<float>(values(t) / length);
+}
+
+/// Of length one up to float32's rounding, or of zeros: such a row stays as it is, so scaling twice is
+/// scaling once.
+inline bool is_unit_or_zero(const float* row, std::int64_t d) {
+  const double squares = sum_of_squares([row](std::int64_t t) { return 1.0 * row[t]; }, d);
+  return squares == 0 || std::abs(squares - 1) <= 0x1p-22;
+}
+
+/// A row scaled to length one; `unit` may be the row itself.
+inline void unit_row(const float* row, std::int64_t d, float* unit) {
+  if (!is_unit_or_zero(row, d)) {
+    direction_of([row](std::int64_t t) { return 1.0 * row[t]; }, d, unit);
+  } else if (unit != row) {
+    for (std::int64_t t = 0; t < d; ++t) unit[t] = row[t];
+  }
+}
+
 }  // namespace kmeans::exact

@@ -118,6 +118,9 @@ struct Problem {
   bool beyond_memory = false;
   Shard shard{};
   CountedPoints<T> counted{};
+  /// Points and first centroids have length one, or are zeros, and new centroids are sums scaled to length
+  /// one (docs/exact-step.md). Only variants with the trait `spherical` are given such.
+  bool spherical = false;
 
   /// Points of the whole: what the scale of the exact step goes by.
   [[nodiscard]] std::int64_t whole_n() const {
@@ -196,6 +199,7 @@ struct Traits {
   bool gpu_shards = false;    ///< On a GPU: exact, and its sums go through the Shard's `devices`.
   bool streams = false;       ///< Takes points that memory does not hold (Problem::beyond_memory).
   bool weights = false;       ///< Takes weights of points (Problem::counted).
+  bool spherical = false;     ///< Takes Problem::spherical.
   bool many_gpus = false;     ///< Shares its points among gpus_in_use() (harness/machine/gpu.h).
   bool skips_work = false;    ///< Uses bounds or an index: modelled FLOPs are "effective" only.
   Distance distance = Distance::direct;

@@ -264,6 +264,7 @@ struct Points::Impl {
     problem.threads = device == Device::cpu ? worth_a_team(problem.shape, threads) : threads;
     problem.max_abs = max_abs;
     if (weighted()) problem.counted = summed.counted;
+    problem.spherical = spherical;
     return problem;
   }
 
@@ -271,6 +272,7 @@ struct Points::Impl {
   void take(const float* others) {
     max_abs = largest_of("point", others, n, d, threads);
     points = others;
+    units_checked = false;
     set_weights({}, {});
     points_are_new = kept.engine != nullptr;
   }
@@ -293,6 +295,33 @@ struct Points::Impl {
       throw std::runtime_error("kmeans_exact: no GPU can be used: it takes no weights");
     }
     set_weights({weights, weights + n}, std::move(whole));
+  }
+
+  /// From now on new centroids are means, or sums scaled to length one.
+  void measure_by(Metric metric) {
+    if (metric == Metric::cosine) {
+      if (device == Device::gpu) {
+        throw std::runtime_error("kmeans_exact: no GPU can be used: it takes no cosine");
+      }
+      check_units();
+    }
+    const bool was_spherical = std::exchange(spherical, metric == Metric::cosine);
+    if (was_spherical != spherical) k = 0;  // the engine is to be set up again
+  }
+
+  void check_units() {
+    if (units_checked) return;
+    const kmeans_exact_surroundings::DefaultModes modes;
+    kmeans::for_blocks(n, worth_a_thread(n * d, threads),
+                       [&](std::int64_t /*block*/, std::int64_t begin, std::int64_t end) {
+                         for (std::int64_t i = begin; i < end; ++i) {
+                           require(kmeans::exact::is_unit_or_zero(points + i * d, d),
+                                   "point " + std::to_string(i) +
+                                       " is not of length one, as cosine wants it; unit_rows "
+                                       "makes rows so");
+                         }
+                       });
+    units_checked = true;
   }
 
   void set_weights(std::vector<double> given, kmeans::WholeWeights whole) {
@@ -319,8 +348,8 @@ struct Points::Impl {
     const bool same_k = k == problem.shape.k;
     if (same_k && iterations <= expected) return;
     expected = std::max(iterations, expected);
-    KeptEngine made =
-        make_engine(problem.shape, expected, problem.threads, weighted() ? Device::cpu : device);
+    KeptEngine made = make_engine(problem.shape, expected, problem.threads,
+                                  weighted() || spherical ? Device::cpu : device);
     // Of the same kind, it keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);
@@ -383,7 +412,9 @@ struct Points::Impl {
     make_ready(problem, stops ? std::min(options.iterations, kUntilSettled) : options.iterations);
     kmeans::Stopping when{.settled = stops};
     if (options.stop == Stop::tolerance) when.shift = options.tolerance * variance();
-    kept.engine->reset(centroids);
+    std::vector<float> units;
+    const float* const first = spherical ? scaled(problem.shape.k, centroids, units) : centroids;
+    kept.engine->reset(first);
     if (alive) alive();
     const Result result = run_until(kept, when, options.iterations,
                                     uninterrupted(problem.shape, problem.threads), alive);
@@ -398,6 +429,16 @@ struct Points::Impl {
     kept.engine->fetch(unwanted.data(), labels);
     std::copy(means.begin(), means.end(), centroids);
     return result;
+  }
+
+  /// First centroids of length one, in `units`.
+  const float* scaled(std::int64_t clusters, const float* centroids,
+                      std::vector<float>& units) const {
+    units.resize(clusters * d);
+    for (std::int64_t j = 0; j < clusters; ++j) {
+      kmeans::exact::unit_row(centroids + j * d, d, units.data() + j * d);
+    }
+    return units.data();
   }
 
   void nearest(const kmeans::Problem<float>& problem, const float* centroids,
@@ -513,6 +554,8 @@ struct Points::Impl {
   int threads = 1;
   Device device;
   float max_abs = 0;
+  bool spherical = false;
+  bool units_checked = false;           // that points have length one, or are zeros
   std::vector<double> given_weights{};  // n, or none
   kmeans::WholeWeights whole_weights{};
   struct Summed {
@@ -548,6 +591,7 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   } catch (const std::bad_alloc&) {
     throw OutOfMemory({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n));
   }
+  impl_->measure_by(options.metric);
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
     result = impl_->checked_lloyd(k, centroids, labels, options, alive);
@@ -700,6 +744,7 @@ void lloyd_batch(const Batch& batch, float* centroids, std::int32_t* labels, Res
   require(options.weights == nullptr, "a batch takes no weights");
   Points::each_of(batch, threads, options.between,
                   [&](Points& points, std::int64_t problem, const Between& alive) {
+                    points.impl_->measure_by(options.metric);
                     results[problem] = points.impl_->checked_lloyd(
                         batch.k, centroids + problem * batch.k * batch.d,
                         labels + problem * batch.n, options, alive);
@@ -765,6 +810,19 @@ double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t
                int threads) {
   check_sizes(n, d, k);
   return Points(points, n, d, threads).inertia(k, centroids, labels, weights);
+}
+
+void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, int threads) {
+  check_sizes(n, d, 1);
+  const int most = checked_threads(threads);
+  const kmeans_exact_surroundings::DefaultModes modes;
+  largest_of("row", rows, n, d, most);
+  kmeans::for_blocks(n, worth_a_thread(n * d, most),
+                     [&](std::int64_t /*block*/, std::int64_t begin, std::int64_t end) {
+                       for (std::int64_t i = begin; i < end; ++i) {
+                         kmeans::exact::unit_row(rows + i * d, d, unit + i * d);
+                       }
+                     });
 }
 
 void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole) {

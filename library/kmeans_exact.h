@@ -32,6 +32,14 @@ enum class Device {
   any,  ///< The GPU where there is one that takes the problem, else the CPU.
 };
 
+/// How near a row is to a centroid.
+enum class Metric {
+  euclidean,
+  /// Spherical k-means (docs/exact-step.md): rows have length one, or are zeros, as unit_rows() makes them, and new
+  /// centroids are sums scaled to length one. First centroids are scaled to it.
+  cosine,
+};
+
 struct Result {
   std::int64_t iterations = 0;  ///< That were run.
   bool converged = false;       ///< The last of them changed no label. Not with Stop::never.
@@ -51,6 +59,8 @@ struct Options {
   /// 2^32 give the bits of so many equal points; docs/exact-step.md has what others give. On the CPU alone:
   /// std::runtime_error with Device::gpu.
   const double* weights = nullptr;
+  /// Cosine on the CPU alone: std::runtime_error with Device::gpu. Rows of another length are refused.
+  Metric metric = Metric::euclidean;
   /// Called between iterations, several of which are made at once where they are short, on the calling
   /// thread. What it throws ends the call, and nothing is written.
   std::function<void()> between{};
@@ -165,6 +175,10 @@ void distances(const float* points, std::int64_t n, std::int64_t d, std::int64_t
 double inertia(const float* points, std::int64_t n, std::int64_t d, std::int64_t k,
                const float* centroids, const std::int32_t* labels, const double* weights = nullptr,
                int threads = 0);
+
+/// Writes n rows scaled to length one, as Metric::cosine wants them; `unit` may be `rows`. What has length one up to
+/// float32's rounding stays as it is, as do rows of zeros. Throws as lloyd() does.
+void unit_rows(const float* rows, std::int64_t n, std::int64_t d, float* unit, int threads = 0);
 
 /// What weights as of Options come to for the seeding functions: writes n integers that add up to at most 2^53.
 void whole_weights(const double* weights, std::int64_t n, std::int64_t* whole);

@@ -11,9 +11,12 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "datasets/dataset.h"
 #include "harness/commands/csv_options.h"
+#include "harness/exact_step.h"
 #include "harness/machine/gpu.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
@@ -60,6 +63,7 @@ struct FitOptions {
   std::string precision;
   std::string init = "ward:1";
   std::string weights;
+  std::string metric = "euclidean";
   std::int64_t iterations = 0;
   std::string stop;
   std::optional<double> tol;
@@ -175,6 +179,38 @@ void refuse_unused_weights(const FitOptions& options, const RegisteredVariant& r
   throw InputError("--weights: " + registered.traits.name + " takes none; these do: " + others);
 }
 
+bool by_cosine(const FitOptions& options) { return options.metric == "cosine"; }
+
+/// Who takes rows and centroids of length one?
+void refuse_other_metric(const FitOptions& options, const RegisteredVariant& registered,
+                         Precision precision) {
+  if (!by_cosine(options)) return;
+  if (process_ranks().size() > 1) {
+    throw InputError("--metric cosine: ranks take none; one process does");
+  }
+  if (!registered.traits.spherical) {
+    std::string others;
+    for (const auto& variant : all_variants()) {
+      if (variant.traits.spherical) others += (others.empty() ? "" : ", ") + variant.traits.name;
+    }
+    throw InputError("--metric cosine: " + registered.traits.name +
+                     " does not take it; these do: " + others);
+  }
+  if (precision != Precision::f32) {
+    throw InputError("--metric cosine: takes f32, not " + std::string(to_string(precision)));
+  }
+}
+
+/// Rows of length one (docs/exact-step.md).
+Points unit_rows(const Points& points) {
+  const auto [n, d] = std::pair(points.n(), points.d());
+  const auto* const given = points.data<float>();
+  const auto rows = std::make_shared<std::vector<float>>(n * d);
+  float* const unit = rows->data();
+  for (std::int64_t i = 0; i < n; ++i) exact::unit_row(given + i * d, d, unit + i * d);
+  return {rows, unit, n, d, ScalarType::f32};
+}
+
 /// The weights of a file, one a point; empty without a file.
 struct FileWeights {
   std::vector<double> given;
@@ -215,7 +251,7 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
                                    const Shape& shape, int threads, double available) {
   const auto* blocks = find_variant(kOfLittleMemory);
   if (options.variant_is_chosen || process_ranks().size() > 1 || blocks == nullptr) return chosen;
-  if (!options.weights.empty()) return chosen;
+  if (!options.weights.empty() || by_cosine(options)) return chosen;
   if (!chosen.traits.memory_bytes || !takes(blocks->traits, shape.precision)) return chosen;
   const Sizes s = shape;
   const double need = chosen.traits.memory_bytes(shape, threads) + 12 * s.n;
@@ -388,6 +424,7 @@ int fit_session(const FitOptions& options, Session<T>& session) {
                          {"seconds_per_iteration", followed.step_seconds / count},
                          {"seconds_per_iteration_with_record", followed.seconds / count}};
   if (!options.weights.empty()) summary["weights"] = options.weights;
+  if (by_cosine(options)) summary["metric"] = options.metric;
   if (!options.out.empty()) {
     write_answer(options.out, followed.outcome, shape, summary);
   }
@@ -451,7 +488,8 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
     throw InputError(support.reason);
   }
   check_range(problem, registered.traits);
-  const Points initial = first_centroids(options, registered, problem, points, init);
+  Points initial = first_centroids(options, registered, problem, points, init);
+  if (problem.spherical) initial = unit_rows(initial);
   try {
     Session<T> session(registered, problem, initial.data<T>());
     return fit_session(options, session);
@@ -481,8 +519,12 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   load.check_finite = ranks_file.empty();  // every rank looks through its own rows
   std::optional<double> largest;
   load.largest_abs = &largest;
-  const Points points = load_points(options.file, load);
+  Points points = load_points(options.file, load);
   print_notes(notes, rounded);
+  if (by_cosine(options)) {
+    points = unit_rows(points);
+    largest.reset();
+  }
   const int threads = options.threads > 0 ? options.threads : threads_per_rank();
   if (options.k < 1 || options.k > points.n()) {
     throw InputError("-k " + std::to_string(options.k) + ": must be from 1 to n = " +
@@ -496,6 +538,7 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
     auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
     const FileWeights weights = load_weights(options, points.n());
     problem.counted = counted_points(weights, problem);
+    problem.spherical = by_cosine(options);
     return fit_problem(options, registered, points, problem, init, available);
   } catch (const std::bad_alloc&) {
     throw EnvironmentError(out_of_memory(registered, shape, threads, available));
@@ -517,6 +560,7 @@ int run_fit(const FitOptions& options) {
   refuse_unused_weights(options, registered);
   const Precision precision = options.precision.empty() ? registered.traits.precisions.front()
                                                         : parse_precision(options.precision);
+  refuse_other_metric(options, registered, precision);
   return precision == Precision::f64 ? fit_typed<double>(options, registered, precision)
                                      : fit_typed<float>(options, registered, precision);
 }
@@ -558,6 +602,11 @@ void add_fit_command(CLI::App& app, Action& action) {
       ->check([](const std::string& file) {
         return std::string(file.empty() ? "it is empty; name a file" : "");
       });
+  fit->add_option("--metric", options->metric,
+                  "euclidean, or cosine: rows and centroids are scaled to length one\n"
+                  "(docs/exact-step.md)")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"euclidean", "cosine"}));
   fit->add_option(
          "--iterations", options->iterations,
          "Exactly this many (at most this many with --stop or --tol); default: until no label "

@@ -78,6 +78,11 @@ class Reference final : public kmeans::Variant<float> {
     }
     for (std::int64_t j = 0; j < k; ++j) {
       if (counts[j] == 0) continue;  // an empty cluster keeps its centroid
+      if (problem_.spherical) {
+        const auto sum_of = [&](std::int64_t t) { return static_cast<double>(sums[j * d + t]); };
+        kmeans::exact::direction_of(sum_of, d, centroids_.data() + j * d);
+        continue;
+      }
       for (std::int64_t t = 0; t < d; ++t) {
         const auto sum = static_cast<double>(sums[j * d + t]);
         centroids_[j * d + t] = kmeans::exact::mean_of(sum, counts[j], inverse_scale_);
@@ -97,7 +102,7 @@ class Reference final : public kmeans::Variant<float> {
 KMEANS_VARIANT(
     Reference, .name = "reference",
     .summary = "the exact Lloyd step, slow and obvious; defines every right answer", .exact = true,
-    .engine = true, .weights = true,
+    .engine = true, .weights = true, .spherical = true,
     .memory_bytes = [](const Sizes& s) { return 4 * s.n + 20.0 * s.k * s.d; },
     .traffic =
         [](const Sizes& s) {

@@ -41,6 +41,7 @@ class FixedPointSums {
         k_(problem.shape.k),
         points_(problem.points),
         weights_(kLimbs == 1 ? problem.counted.weights : nullptr),
+        spherical_(problem.spherical),
         stride_(round_up(problem.shape.d, 8)),
         row_((weights_ != nullptr ? 2 : kLimbs) * stride_),
         size_(round_up(k_ * row_ + k_, 16) + 16),
@@ -187,18 +188,21 @@ class FixedPointSums {
     return count;
   }
 
-  /// `limb`: where a coordinate's second integer lies behind its first.
+  /// Of a spherical problem the sums' direction. `limb`: where a coordinate's second integer lies behind its
+  /// first.
   void write_mean(const std::int64_t* sum, [[maybe_unused]] std::int64_t limb, std::int64_t count,
                   T* centroid) const {
-    for (std::int64_t t = 0; t < d_; ++t) {
-      if constexpr (kLimbs == 1) {
-        if (weights_ != nullptr) {
-          const auto total = static_cast<double>(reinterpret_cast<const WideSum*>(sum)[t]);
-          centroid[t] = exact::mean_of(total, count, inverse_scale_);
-          continue;
-        }
-        centroid[t] = exact::mean_of(sum[t], count, inverse_scale_);
-      } else {
+    if constexpr (kLimbs == 1) {
+      const auto total = [&](std::int64_t t) {
+        return weights_ != nullptr ? static_cast<double>(reinterpret_cast<const WideSum*>(sum)[t])
+                                   : static_cast<double>(sum[t]);
+      };
+      if (spherical_) return exact::direction_of(total, d_, centroid);
+      for (std::int64_t t = 0; t < d_; ++t) {
+        centroid[t] = exact::mean_of(total(t), count, inverse_scale_);
+      }
+    } else {
+      for (std::int64_t t = 0; t < d_; ++t) {
         const double total =
             static_cast<double>(sum[t]) + static_cast<double>(sum[limb + t]) / rest_scale_;
         centroid[t] = total / static_cast<double>(count) * inverse_scale_;
@@ -263,9 +267,10 @@ class FixedPointSums {
   std::int64_t k_ = 0;
   const T* points_ = nullptr;              // n x d, to tell whose weight is meant
   const std::int64_t* weights_ = nullptr;  // n, or null
-  std::int64_t stride_ = 0;                // d, padded to whole registers
-  std::int64_t row_ = 0;                   // a cluster's sums: limbs x stride
-  std::int64_t size_ = 0;                  // a thread's part: k x row sums, k counts, padding
+  bool spherical_ = false;
+  std::int64_t stride_ = 0;  // d, padded to whole registers
+  std::int64_t row_ = 0;     // a cluster's sums: limbs x stride
+  std::int64_t size_ = 0;    // a thread's part: k x row sums, k counts, padding
   int threads_ = 1;
   double scale_ = 1;
   double inverse_scale_ = 1;

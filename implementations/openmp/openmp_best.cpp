@@ -386,8 +386,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step by the family of exact variants that suits the shape, changed on the "
         "way where a sample shows that bounds would save more",
-    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
-    .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide,
     .setup_note = "sets up the family that begins; the next one is set up on the way",
     .supports = openmp::tiled_supports, .memory_bytes = [](const Shape& s, int threads) {
       const Families families = Families::of(s, threads);

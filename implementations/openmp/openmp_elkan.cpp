@@ -30,8 +30,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step behind Elkan's bounds: a lower bound for each point and centroid, "
         "and distances between centroids",
-    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
-    .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide,
     .supports =
         [](const Shape& s) {
           constexpr std::int64_t kMax = std::int64_t{1} << 32;

@@ -67,7 +67,7 @@ KMEANS_VARIANT(
         "the exact Lloyd step: a float32 filter with a proven bound, then float64 "
         "for undecided points; the update touches only points whose label changed",
     .exact = true, .engine = true, .parallel = true, .shards = true, .weights = true,
-    .sums = Sums::wide, .supports = openmp::tiled_supports,
+    .spherical = true, .sums = Sums::wide, .supports = openmp::tiled_supports,
     .memory_bytes =
         [](const Shape& s, int threads) {
           return openmp::tiled_memory_bytes(s, true, threads) + openmp::Float64Centroids::bytes(s);

@@ -28,8 +28,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step behind Hamerly's bounds, where open points look only at the "
         "centroids around their own (the exponion)",
-    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
-    .sums = Sums::wide,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide,
     .supports =
         [](const Shape& s) {
           constexpr std::int64_t kMax = openmp::ExponionLloyd<openmp::BoundRules>::kMaxCentroids;

@@ -31,8 +31,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step behind Hamerly's bounds: two for each point, kept from "
         "iteration to iteration, and only open points look at all centroids",
-    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
-    .sums = Sums::wide, .supports = openmp::tiled_supports,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide, .supports = openmp::tiled_supports,
     .memory_bytes = [](const Shape& s, int threads) {
       return BoundedLloyd<BoundRules>::bytes(s, 1, threads);
     })

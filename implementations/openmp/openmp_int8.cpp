@@ -291,8 +291,8 @@ KMEANS_VARIANT(
         "the exact Lloyd step: a filter on points and centroids as bytes with a proven bound "
         "(AMX, AVX512-VNNI, AVX-VNNI, AVX2 or emulated, chosen at run time), then 16-bit integers, "
         "float32, float64",
-    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
-    .sums = Sums::wide, .supports = openmp::tiled_supports,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide, .supports = openmp::tiled_supports,
     .memory_bytes =
         [](const Shape& s, int threads) {
           return openmp::tiled_memory_bytes(s, true, threads) + openmp::Float64Centroids::bytes(s) +

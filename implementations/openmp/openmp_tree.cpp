@@ -34,8 +34,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step over a kd-tree of the points: boxes with one candidate move "
         "between clusters as a whole, by their integer sums",
-    .exact = true, .parallel = true, .shards = true, .skips_work = true, .sums = Sums::wide,
-    .setup_note = "sorts the points into a kd-tree",
+    .exact = true, .parallel = true, .shards = true, .spherical = true, .skips_work = true,
+    .sums = Sums::wide, .setup_note = "sorts the points into a kd-tree",
     .supports =
         [](const Shape& s) {
           if (s.d > openmp::kTreeMaxDimension) {

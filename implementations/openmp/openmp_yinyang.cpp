@@ -34,8 +34,8 @@ KMEANS_VARIANT(
     .summary =
         "the exact Lloyd step behind Yinyang's bounds: a lower bound for each point and "
         "group of centroids, and open points look only at groups that may hold the nearest",
-    .exact = true, .parallel = true, .shards = true, .weights = true, .skips_work = true,
-    .sums = Sums::wide, .supports = openmp::tiled_supports,
+    .exact = true, .parallel = true, .shards = true, .weights = true, .spherical = true,
+    .skips_work = true, .sums = Sums::wide, .supports = openmp::tiled_supports,
     .memory_bytes = [](const Shape& s, int threads) {
       const double full = static_cast<double>(s.k) / Panels::kWidth + 1;
       return BoundedLloyd<BoundRules>::bytes(

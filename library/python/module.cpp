@@ -126,7 +126,7 @@ class Points {
   }
 
   nb::tuple lloyd(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
-                  int labels_of, const std::optional<Weights>& weights) {
+                  int labels_of, const std::optional<Weights>& weights, int metric) {
     require_same_columns(init);
     const auto k = static_cast<std::int64_t>(init.shape(0));
     auto centroids = room_for<float>(init.size());
@@ -138,6 +138,7 @@ class Points {
     options.tolerance = tolerance;
     options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
     options.weights = weights ? weights->data() : nullptr;
+    options.metric = static_cast<kmeans_exact::Metric>(metric);
     options.between = look_for_signals;
     kmeans_exact::Result result;
     {
@@ -235,6 +236,17 @@ class Points {
   std::unique_ptr<OneAtATime> one_at_a_time_;
 };
 
+nb::ndarray<nb::numpy, float> unit_rows(const Matrix& rows, int threads) {
+  const auto n = static_cast<std::int64_t>(rows.shape(0));
+  const auto d = static_cast<std::int64_t>(rows.shape(1));
+  auto unit = room_for<float>(rows.size());
+  {
+    const nb::gil_scoped_release released;
+    kmeans_exact::unit_rows(rows.data(), n, d, unit.get(), threads);
+  }
+  return owned(std::move(unit), n, d);
+}
+
 // ---- many problems
 
 using Problems = nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
@@ -249,7 +261,7 @@ kmeans_exact::Batch batch_of(const Problems& points, std::int64_t k) {
 
 /// `init` has the problems and columns of the points.
 nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t iterations,
-                      int stop, double tolerance, int labels_of, int threads) {
+                      int stop, double tolerance, int labels_of, int metric, int threads) {
   const kmeans_exact::Batch batch = batch_of(points, extent(init, 1));
   auto centroids = room_for<float>(init.size());
   std::copy_n(init.data(), init.size(), centroids.get());
@@ -260,6 +272,7 @@ nb::tuple lloyd_batch(const Problems& points, const Problems& init, std::int64_t
   options.stop = static_cast<kmeans_exact::Stop>(stop);
   options.tolerance = tolerance;
   options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+  options.metric = static_cast<kmeans_exact::Metric>(metric);
   options.between = look_for_signals;
   {
     const nb::gil_scoped_release released;
@@ -312,7 +325,7 @@ NB_MODULE(_engine, module) {
                        [](void* points) noexcept { delete static_cast<Points*>(points); });
   });
   module.def("lloyd", call<&Points::lloyd>, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg(), nb::arg().none());
+             nb::arg(), nb::arg().none(), nb::arg());
   module.def("nearest", call<&Points::nearest>);
   module.def("distances_float64", call<&Points::distances<double>>);
   module.def("distances_float32", call<&Points::distances<float>>);
@@ -321,6 +334,7 @@ NB_MODULE(_engine, module) {
              nb::arg(), nb::arg(), nb::arg(), nb::arg().none());
   module.def("seed_ward", call<&Points::seeds<&kmeans_exact::Points::seed_ward>>, nb::arg(),
              nb::arg(), nb::arg(), nb::arg().none());
+  module.def("unit_rows", &unit_rows);
   module.def("lloyd_batch", &lloyd_batch);
   module.def("seed_ward_batch", &seed_ward_batch);
   module.def("engines", call<&Points::engines>);

@@ -18,7 +18,7 @@ from tests.support import ROOT
 EXAMPLE = ROOT / "examples" / "plugins" / "library"
 
 #: The contract's number, and the headers that it is the number of, without comments and spaces.
-CONTRACT = (3, "a31d666b605c89ec")
+CONTRACT = (4, "0010e48e09821d7f")
 
 FAULTY = """
 #include "harness/variant.h"

@@ -83,6 +83,7 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
         "seed_ward_batch",
         "instructions",
         "problem_with_gpu",
+        "unit_rows",
         "release_gpu_memory",
         "version",
         "whole_weights",

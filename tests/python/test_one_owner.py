@@ -47,6 +47,8 @@ OWNERS = {
     r"\bn \* (\w+\.)?d \+ 4(\.0)? \* (\w+\.)?n\b": [],
     r"\b2(\.0)? \* (\w+\.)?n \* (\w+\.)?k \* (\w+\.)?d\b": [],
     r"^def (compulsory|terms)\(": ["plots/work.py"],
+    # When a row has length one, and what is scaled to it.
+    r"abs\(squares - 1\)|void direction_of\(": ["harness/exact_step.h"],
     # A step that is slowed down belongs to the tests.
     r"SlowedSteps|PLANT_SLOWDOWN": [],
 }

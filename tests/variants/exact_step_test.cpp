@@ -52,6 +52,46 @@ TEST(ExactStep, DistanceIsNotFused) {
   EXPECT_EQ(exact::squared_distance(a, zero, 2), 1.0 + (1.0 + 0x1p-29));
 }
 
+TEST(ExactStep, DirectionIsRoundedStepByStep) {
+  const auto squares = [](const std::vector<double>& values) {
+    return exact::sum_of_squares([&](std::int64_t t) { return values[t]; },
+                                 static_cast<std::int64_t>(values.size()));
+  };
+  // (2^27 + 1)^2 = 2^54 + 2^28 + 1, of which float64 drops the 1; fused with the 1.5625 before, it would keep 4.
+  const volatile double wide = 0x1p27 + 1;  // not known when this is compiled
+  EXPECT_EQ(squares({1.25, wide}), 0x1p54 + 0x1p28);
+  // Their length is 3 * 2^25; in another order it comes out one rounding lower.
+  const std::vector<double> values{2, 2, 9, 57, 2197, 83186550, 56684187};
+  EXPECT_EQ(std::sqrt(squares(values)), 100663296.0);
+  EXPECT_LT(std::sqrt(squares({values.rbegin(), values.rend()})), 100663296.0);
+  // The last is 18894729 / 2^25 of it, half way between two float32 numbers: the even one is below.
+  std::vector<float> unit(values.size());
+  exact::direction_of([&](std::int64_t t) { return values[t]; }, 7, unit.data());
+  EXPECT_EQ(unit[6], 0x1p-25F * 18894728);
+  // Of zeros there is none.
+  std::vector<float> kept{3, 4};
+  exact::direction_of([](std::int64_t) { return 0.0; }, 2, kept.data());
+  EXPECT_EQ(kept, (std::vector<float>{3, 4}));
+}
+
+TEST(ExactStep, RowsOfLengthOneStay) {
+  const std::vector<float> units{0.6F, 0.8F, 0, 0, 1, -0x1p-12F, 0x1p-12F, 1};
+  std::vector<float> scaled(2);
+  for (std::size_t i = 0; i < units.size(); i += 2) {
+    exact::unit_row(units.data() + i, 2, scaled.data());
+    EXPECT_EQ(scaled, (std::vector<float>{units[i], units[i + 1]}));
+  }
+  // Squares of 1 + 2^-21, which is further off than rounding goes.
+  const std::vector<float> longer{1 + 0x1p-22F, 0};
+  exact::unit_row(longer.data(), 2, scaled.data());
+  EXPECT_EQ(scaled, (std::vector<float>{1, 0}));
+  const std::vector<float> large{-3e38F, 0, 2e38F, 1e-45F};
+  exact::unit_row(large.data(), 2, scaled.data());
+  EXPECT_EQ(scaled, (std::vector<float>{-1, 0}));
+  exact::unit_row(large.data() + 2, 2, scaled.data());
+  EXPECT_EQ(scaled, (std::vector<float>{1, 0}));
+}
+
 TEST(Reference, KnownAnswerOnALine) {
   // 0 1 2 | 10 11 12 with centroids 0 and 1: labels 0 1 1 1 1 1, then means 0 and 7.2, then
   // labels 0 0 0 1 1 1 and means 1 and 11.

@@ -41,10 +41,12 @@ __all__ = [
     "nearest",
     "problem_with_gpu",
     "release_gpu_memory",
+    "unit_rows",
     "ward_start",
     "ward_start_batch",
 ]
 __version__ = _engine.version()
+_COSINE = _checks.metric("cosine")
 
 
 def instructions() -> str:
@@ -105,13 +107,23 @@ class Points:
         0: all that this process may use; at most 4096.
     device : "cpu", "gpu" or "any"
         "any": the GPU where there is one that takes the problem.
+    metric : "euclidean" or "cosine"
+        "cosine": all rows and centroids are scaled to length one, as `unit_rows` does, and new
+        centroids are the directions of sums. On the CPU alone, with a copy of x.
     """
 
-    def __init__(self, x: ArrayLike, *, threads: int = 0, device: str = "cpu") -> None:
-        self._rows = _checks.rows("x", x)
-        self._points = _engine.points(
-            self._rows, _checks.threads("threads", threads), _checks.device(device)
-        )
+    def __init__(
+        self,
+        x: ArrayLike,
+        *,
+        threads: int = 0,
+        device: str = "cpu",
+        metric: str = "euclidean",
+    ) -> None:
+        self._metric = _checks.metric(metric)
+        most = _checks.threads("threads", threads)
+        self._rows = self._scaled(_checks.rows("x", x), most)
+        self._points = _engine.points(self._rows, most, _checks.device(device))
 
     def lloyd(
         self,
@@ -135,7 +147,7 @@ class Points:
     ) -> tuple[LloydResult, bool]:
         """And whether the last iteration changed no label."""
         centroids = self._centroids("init", init)
-        *answer, settled, near = _engine.lloyd(self._points, centroids, *how, weights)
+        *answer, settled, near = _engine.lloyd(self._points, centroids, *how, weights, self._metric)
         return LloydResult(*answer, converged=settled or near), settled
 
     def nearest(self, centroids: ArrayLike) -> NDArray[np.int32]:
@@ -170,7 +182,7 @@ class Points:
         self, k: int, seed: int = 0, *, weights: ArrayLike | None = None
     ) -> NDArray[np.float32]:
         """As the function `ward_start`."""
-        return _engine.seed_ward(self._points, *self._seeding(k, seed, weights))
+        return self._scaled(_engine.seed_ward(self._points, *self._seeding(k, seed, weights)))
 
     def kmeans_plusplus(
         self, k: int, seed: int = 0, *, weights: ArrayLike | None = None
@@ -186,7 +198,10 @@ class Points:
     def _centroids(self, name: str, given: ArrayLike) -> NDArray[np.float32]:
         centroids = _checks.first_centroids(name, given)
         _checks.same_columns(name, centroids, "x", self._rows)
-        return centroids
+        return self._scaled(centroids)
+
+    def _scaled(self, rows: NDArray[np.float32], threads: int = 1) -> NDArray[np.float32]:
+        return _engine.unit_rows(rows, threads) if self._metric == _COSINE else rows
 
     def _weights(self, given: ArrayLike | None) -> NDArray[np.float64] | None:
         return _checks.weights("weights", given, len(self._rows))
@@ -207,6 +222,7 @@ def lloyd(
     weights: ArrayLike | None = None,
     threads: int = 0,
     device: str = "cpu",
+    metric: str = "euclidean",
 ) -> LloydResult:
     """Lloyd iterations from first centroids. No argument is changed.
 
@@ -232,6 +248,8 @@ def lloyd(
         0: all that this process may use; at most 4096.
     device : "cpu", "gpu" or "any"
         "any": the GPU where there is one that takes the problem.
+    metric : "euclidean" or "cosine"
+        "cosine": spherical k-means, as `Points` explains.
 
     Raises
     ------
@@ -246,7 +264,7 @@ def lloyd(
     """
     points, centroids = _tables(x, "init", init)
     _checks.run(iterations, stop, tol, labels_of)
-    return Points(points, threads=threads, device=device).lloyd(
+    return Points(points, threads=threads, device=device, metric=metric).lloyd(
         centroids,
         iterations=iterations,
         stop=stop,
@@ -265,6 +283,7 @@ def lloyd_batch(
     tol: float | None = None,
     labels_of: str = "starting",
     threads: int = 0,
+    metric: str = "euclidean",
 ) -> BatchResult:
     """`lloyd` on each of many problems of one shape, with the bits that it gives alone.
 
@@ -280,23 +299,49 @@ def lloyd_batch(
                 f"kmeans_exact: x has {points.shape[axis]} {what}, init {given.shape[axis]}"
             )
     how = _checks.run(iterations, stop, tol, labels_of)
-    return BatchResult(
-        *_engine.lloyd_batch(points, given, *how, _checks.threads("threads", threads))
-    )
+    most, by = _checks.threads("threads", threads), _checks.metric(metric)
+    points = _unit_problems(points, by, most)
+    return BatchResult(*_engine.lloyd_batch(points, given, *how, by, most))
 
 
 def ward_start_batch(
-    x: ArrayLike, k: int, seed: int = 0, *, threads: int = 0
+    x: ArrayLike, k: int, seed: int = 0, *, threads: int = 0, metric: str = "euclidean"
 ) -> NDArray[np.float32]:
     """`ward_start` of each of many problems, ``x`` being B x n x d: B x k x d, all by one seed."""
     points = _checks.problems("x", x)
     clusters = _checks.clusters("k", k, points.shape[1])
     number = _checks.seed("seed", seed)
-    return _engine.seed_ward_batch(points, clusters, number, _checks.threads("threads", threads))
+    most, by = _checks.threads("threads", threads), _checks.metric(metric)
+    points = _unit_problems(points, by, most)
+    return _unit_problems(_engine.seed_ward_batch(points, clusters, number, most), by, most)
+
+
+def _unit_problems(stack: NDArray[np.float32], by: int, threads: int) -> NDArray[np.float32]:
+    if by != _COSINE:
+        return stack
+    return _engine.unit_rows(stack.reshape(-1, stack.shape[2]), threads).reshape(stack.shape)
+
+
+def unit_rows(x: ArrayLike, *, threads: int = 0) -> NDArray[np.float32]:
+    """Rows scaled to length one, n x d: what ``metric="cosine"`` makes of points and centroids.
+
+    A row that has length one but for float32's rounding stays as it is, as does one of zeros.
+    Raises as `lloyd` does.
+
+    >>> unit_rows([[3, 4], [0, 0]])
+    array([[0.6, 0.8],
+           [0. , 0. ]], dtype=float32)
+    """
+    return _engine.unit_rows(_checks.rows("x", x), _checks.threads("threads", threads))
 
 
 def nearest(
-    x: ArrayLike, centroids: ArrayLike, *, threads: int = 0, device: str = "cpu"
+    x: ArrayLike,
+    centroids: ArrayLike,
+    *,
+    threads: int = 0,
+    device: str = "cpu",
+    metric: str = "euclidean",
 ) -> NDArray[np.int32]:
     """The nearest of k centroids to each of n rows, n int32: the lowest index on a tie.
 
@@ -304,19 +349,25 @@ def nearest(
     does not depend on the others. k may exceed n. Raises as `lloyd` does.
     """
     points, given = _tables(x, "centroids", centroids)
-    return Points(points, threads=threads, device=device).nearest(given)
+    return Points(points, threads=threads, device=device, metric=metric).nearest(given)
 
 
 def distances(
-    x: ArrayLike, centroids: ArrayLike, *, dtype: DTypeLike = np.float64, threads: int = 0
+    x: ArrayLike,
+    centroids: ArrayLike,
+    *,
+    dtype: DTypeLike = np.float64,
+    threads: int = 0,
+    metric: str = "euclidean",
 ) -> NDArray[np.floating[Any]]:
     """Distances of each of n rows from each of k centroids, n x k, of float32 rows.
 
     Square roots of the exact step's squared distances, in float64; with ``dtype`` float32 rounded
-    to that. On the CPU. k may exceed n. Raises as `lloyd` does.
+    to that. By "cosine", the roots of 2 - 2 cos, but for rounding. On the CPU. k may exceed n.
+    Raises as `lloyd` does.
     """
     points, given = _tables(x, "centroids", centroids)
-    return Points(points, threads=threads).distances(given, dtype=dtype)
+    return Points(points, threads=threads, metric=metric).distances(given, dtype=dtype)
 
 
 def inertia(
@@ -327,6 +378,7 @@ def inertia(
     weights: ArrayLike | None = None,
     threads: int = 0,
     device: str = "cpu",
+    metric: str = "euclidean",
 ) -> float:
     """The sum of the squared distances of n rows from the centroids of their labels.
 
@@ -335,11 +387,18 @@ def inertia(
     depend on ``threads``. Raises as `lloyd` does.
     """
     points, given = _tables(x, "centroids", centroids)
-    return Points(points, threads=threads, device=device).inertia(given, labels, weights=weights)
+    kept = Points(points, threads=threads, device=device, metric=metric)
+    return kept.inertia(given, labels, weights=weights)
 
 
 def ward_start(
-    x: ArrayLike, k: int, seed: int = 0, *, weights: ArrayLike | None = None, threads: int = 0
+    x: ArrayLike,
+    k: int,
+    seed: int = 0,
+    *,
+    weights: ArrayLike | None = None,
+    threads: int = 0,
+    metric: str = "euclidean",
 ) -> NDArray[np.float32]:
     """k x d first centroids that leave little to do, the default start of `KMeans`.
 
@@ -348,18 +407,24 @@ def ward_start(
     0, count a row so many times. k is from 1 to n, ``seed`` an integer below 2**64. Raises as
     `lloyd` does.
     """
-    return Points(x, threads=threads).ward_start(k, seed, weights=weights)
+    return Points(x, threads=threads, metric=metric).ward_start(k, seed, weights=weights)
 
 
 def kmeans_plusplus(
-    x: ArrayLike, k: int, seed: int = 0, *, weights: ArrayLike | None = None, threads: int = 0
+    x: ArrayLike,
+    k: int,
+    seed: int = 0,
+    *,
+    weights: ArrayLike | None = None,
+    threads: int = 0,
+    metric: str = "euclidean",
 ) -> NDArray[np.float32]:
     """k rows of x by k-means++, the same on every machine: the suite's ``kmeans++:SEED``.
 
     One draw a seed, as the algorithm was published; scikit-learn's function of this name draws
     2 + ln k candidates and keeps the best. Otherwise as `ward_start`.
     """
-    return Points(x, threads=threads).kmeans_plusplus(k, seed, weights=weights)
+    return Points(x, threads=threads, metric=metric).kmeans_plusplus(k, seed, weights=weights)
 
 
 def _tables(

@@ -21,6 +21,7 @@ _SHARE = 1 / 256
 #: So does a column of whose different values more than this share become equal.
 _MERGED = 1 / 8
 _DEVICES = ("cpu", "gpu", "any")
+_METRICS = ("euclidean", "cosine")
 _LABELS_OF = ("starting", "returned")
 _MAX_THREADS = 4096
 
@@ -304,6 +305,11 @@ def one_of(name: str, given: object, names: tuple[str, ...]) -> int:
 def device(given: object) -> int:
     """As the engine counts them."""
     return one_of("device", given, _DEVICES)
+
+
+def metric(given: object) -> int:
+    """As the engine counts them."""
+    return one_of("metric", given, _METRICS)
 
 
 def labels(name: str, given: object, n: int) -> np.ndarray:

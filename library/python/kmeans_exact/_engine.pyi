@@ -16,6 +16,7 @@ def lloyd(
     tolerance: float,
     labels_of: int,
     weights: NDArray[np.float64] | None,
+    metric: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], int, bool, bool]: ...
 def nearest(points: _Points, centroids: NDArray[np.float32]) -> NDArray[np.int32]: ...
 def distances_float64(points: _Points, centroids: NDArray[np.float32]) -> NDArray[np.float64]: ...
@@ -32,6 +33,7 @@ def seed_plus_plus(
 def seed_ward(
     points: _Points, k: int, seed: int, weights: NDArray[np.float64] | None
 ) -> NDArray[np.float32]: ...
+def unit_rows(rows: NDArray[np.float32], threads: int) -> NDArray[np.float32]: ...
 def lloyd_batch(
     points: NDArray[np.float32],
     init: NDArray[np.float32],
@@ -39,6 +41,7 @@ def lloyd_batch(
     stop: int,
     tolerance: float,
     labels_of: int,
+    metric: int,
     threads: int,
 ) -> tuple[NDArray[np.float32], NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_]]: ...
 def seed_ward_batch(

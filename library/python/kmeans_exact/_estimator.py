@@ -60,6 +60,9 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         0: all that this process may use.
     device : {"cpu", "gpu", "any"}, default="cpu"
         "any": the GPU where there is one that takes the problem.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        "cosine": spherical k-means. Rows and centroids are scaled to length one, and distances
+        and ``inertia_`` are those between them. On the CPU alone.
 
     Attributes
     ----------
@@ -105,6 +108,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         algorithm: str = "lloyd",
         n_threads: int = 0,
         device: str = "cpu",
+        metric: str = "euclidean",
     ) -> None:
         self.n_clusters = n_clusters
         self.init = init
@@ -117,6 +121,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         self.algorithm = algorithm
         self.n_threads = n_threads
         self.device = device
+        self.metric = metric
 
     def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> KMeans:
         """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored.
@@ -202,7 +207,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return _checks.rows("X", X, validate), dtype
 
     def _points(self, X: np.ndarray) -> Points:
-        return Points(X, threads=_checks.threads("n_threads", self.n_threads), device=self.device)
+        threads = _checks.threads("n_threads", self.n_threads)
+        return Points(X, threads=threads, device=self.device, metric=self.metric)
 
     def _centroids(self) -> np.ndarray:
         return _checks.rows("cluster_centers_", self.cluster_centers_)
