@@ -143,7 +143,7 @@ def test_a_run_has_the_bits_of_the_definition(package, d: int, k: int) -> None:
 
 
 def test_the_points_of_these_tests_show_a_wrong_rule() -> None:
-    """Else the tests above would pass with it. Roundings: tests/variants/exact_step_test.cpp."""
+    """Else the tests above would pass with it."""
     x = _points(17)
     rows, ones = _units(x), [1] * len(x)
     right = _step(rows, _units(x[:20]), ones)[1]
@@ -159,6 +159,58 @@ def test_the_points_of_these_tests_show_a_wrong_rule() -> None:
         assert (_step(rows, _units(x[:20]), ones, direction)[1] != right).any(), name
     exact = x.astype(float) / np.linalg.norm(x.astype(float), axis=1, keepdims=True).clip(1e-300)
     assert np.abs(exact - rows).max() < 2**-24
+
+
+#: Sums of which one quotient is half way between two float32 numbers, so that a wrong rounding on
+#: the way shows: of squares that are added in another order or by fused multiply-adds, or of a
+#: product with the length's reciprocal.
+TELLING_SUMS = {
+    "order": [2, 2, 9, 57, 2197, 83186550, 56684187],
+    "fused": [5, 195, 22670, 1606443895, 1037972451],
+    "reciprocal": [1, 5, 16, 106482, 8403224113, 11103780255],
+}
+
+
+def _fused(values: list[float]) -> float:
+    total = 0.0
+    for value in values:
+        total = float(Fraction(total) + Fraction(value) * Fraction(value))
+    return total
+
+
+def test_the_telling_sums_tell() -> None:
+    ways = {
+        "order": lambda v: [x / math.sqrt(_sum_of_squares(v[::-1])) for x in v],
+        "fused": lambda v: [x / math.sqrt(_fused(v)) for x in v],
+        "reciprocal": lambda v: [x * (1 / math.sqrt(_sum_of_squares(v))) for x in v],
+    }
+    for name, sums in TELLING_SUMS.items():
+        values = [float(total) for total in sums]
+        assert list(np.float32(ways[name](values))) != _direction(values), name
+
+
+def _of_sums(sums: list[int]) -> tuple[np.ndarray, np.ndarray, bytes]:
+    """Rows along the axes with weights that add up to these sums, and the centroid of all."""
+    right = np.array(_direction([float(total) for total in sums]), dtype=np.float32)
+    return np.eye(len(sums), dtype=np.float32), np.array(sums, dtype=float), right.tobytes()
+
+
+@pytest.mark.parametrize("name", TELLING_SUMS)
+def test_a_direction_is_rounded_as_the_definition_says(package, name: str) -> None:
+    x, weights, right = _of_sums(TELLING_SUMS[name])
+    run = package.lloyd(x, x[:1], iterations=1, stop=None, weights=weights, metric="cosine")
+    assert run.centroids.tobytes() == right
+
+
+@needs_program
+@pytest.mark.parametrize("name", TELLING_SUMS)
+def test_every_variant_rounds_a_direction_so(tmp_path: Path, name: str) -> None:
+    x, weights, right = _of_sums(TELLING_SUMS[name])
+    np.save(tmp_path / "w.npy", weights)
+    for variant in set(VARIANTS.split()) - {"openmp_tree"}:  # which takes no weights
+        words = ("--weights", tmp_path / "w.npy", "--init", "first", "--iterations", 1)
+        run = _fit(tmp_path, x, 1, "--variant", variant, *words)
+        assert run["centroids"].tobytes() == right, variant
 
 
 def test_what_cancels_out_keeps_its_centroid(package) -> None:
