@@ -170,10 +170,11 @@ def _in_order(array: np.ndarray, dtype: type) -> np.ndarray:
 def _lost(matrix: np.ndarray, rounded: np.ndarray) -> str:
     """Of the first column in which rows differ by little more than rounding; empty: of none."""
     sample = np.unique(np.linspace(0, len(matrix) - 1, min(len(matrix), _SAMPLED)).astype(int))
+    # Holds every int64 as well, where it is longer than float64, which is sorted much sooner.
+    wide = np.float64 if matrix.dtype == np.float64 or matrix.itemsize < 8 else np.longdouble
     for first in range(0, matrix.shape[1], _AT_ONCE):
         columns = slice(first, first + _AT_ONCE)
-        # Holds every int64 as well, where it is longer than float64.
-        before, after = (part[sample, columns].astype(np.longdouble) for part in (matrix, rounded))
+        before, after = (part[sample, columns].astype(wide) for part in (matrix, rounded))
         with np.errstate(invalid="ignore"):  # of infinity, which the engine will refuse
             moved = np.abs(after - before)
         for column in np.flatnonzero(moved.any(axis=0)):
@@ -201,10 +202,10 @@ def _lost_in(before: np.ndarray, after: np.ndarray, moved: np.ndarray, column: i
     return ""
 
 
-def _typical(distances: np.ndarray) -> np.longdouble:
+def _typical(distances: np.ndarray) -> np.floating[Any]:
     """The median of those that are not 0."""
     distances = np.sort(distances[distances > 0])
-    return distances[len(distances) // 2] if len(distances) else np.longdouble(0)
+    return distances[len(distances) // 2] if len(distances) else np.float64(0)
 
 
 def _levels_to_the_caller() -> int:
