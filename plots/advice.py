@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model of `kmeans-bench advise` (docs/advice.md, harness/record/advice.cpp) for pages, which
 are drawn where no program is built: a sum of terms with fitted factors, times what the nearest
-shapes deviate from it. Fitted here, used in the page; a test compares with the program."""
+shapes deviate from it. Fitted here, used in the page, which recommends in the same order; a test
+compares with the program."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ DEVIATION, REPEAT = 0.6, 0.08
 REACH = (3.0, 2.5, 2.5)
 OTHER_KIND = 0.9
 LONG_RUN = 20
+ITERATIONS_OF_FIT = 100
 NINE_OF_TEN = 1.645
 FAR = 2.0  # beyond this factor, `advise` calls a prediction far from what is on file
 _REWEIGHTINGS = 15
+_RIDGE = 1e-3
 _TINY = 1e-12
 FEWEST_SHAPES = 3
 
@@ -55,7 +58,12 @@ def _fit(terms: Array, seconds: Array) -> Array:
     weights = np.ones(len(rows))
     factors = np.zeros(rows.shape[1])
     for _ in range(_REWEIGHTINGS):
-        factors, _ = nnls(rows * weights[:, None], weights)
+        # With a ridge, or of three shapes any of many sums would do.
+        ridge = np.sqrt(_RIDGE) * np.eye(rows.shape[1])
+        factors, _ = nnls(
+            np.vstack([rows * weights[:, None], ridge]),
+            np.concatenate([weights, np.zeros(len(ridge))]),
+        )
         ratio = np.maximum(rows @ factors, 1e-3)
         weights = 1 / np.sqrt(np.maximum(np.abs(np.log(ratio)), 0.05) * ratio)
     return factors / scale

@@ -11,7 +11,7 @@ import re
 import sys
 import urllib.parse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -39,6 +39,7 @@ from plots.metrics import (
     last_level_cache,
     read_ceiling,
     scalar_bytes,
+    slowest_process,
     with_newest_ceilings,
 )
 from plots.parts import PLAIN, Extras, alone, template
@@ -119,6 +120,8 @@ def _short(value: float | None, digits: int = 4) -> float | None:
 
 def _row(cell: Cell, names: _Names, model: int | None) -> list[Any]:
     times, limit = cell.measured, cell.limit
+    # Of processes that disagree the slowest speaks: whoever is behind it is behind all of them.
+    seconds = cell.seconds.mid if cell.seconds else slowest_process(cell)
     interval = words.NONE
     if times is not None:
         interval = f"{words.seconds(times.low)} {words.TO} {words.seconds(times.high)}"
@@ -129,7 +132,7 @@ def _row(cell: Cell, names: _Names, model: int | None) -> list[Any]:
         cell.precision,
         KINDS.index(cell.answer),
         _runs_on(cell),
-        _short(cell.seconds.mid) if cell.seconds else None,
+        _short(seconds),
         interval,
         _short(call_setup_seconds(cell)),
         *_labels(cell),
@@ -137,6 +140,7 @@ def _row(cell: Cell, names: _Names, model: int | None) -> list[Any]:
         limit[1] if limit else "",
         tag,
         model,
+        cell.ranks > 1 or _shares_nothing(cell),
     ]
 
 
@@ -197,9 +201,13 @@ def _model(
     results: Sequence[Result],
     names: _Names,
     places: _Places,
+    beats_limit: bool,
+    refused: Collection[int],
 ) -> dict[str, Any] | None:
     """What one variant, precision and number of threads or GPUs would take on the machine of
-    `results`; None where too few shapes are on file."""
+    `results`; None where too few shapes are on file. `beats_limit`: it was faster there than brute
+    force can be, at some shape; no other is predicted so. `refused`: numbers of coordinates that it
+    would not take."""
     if len({cell.shape for _, cell in cells}) < FEWEST_SHAPES:
         return None
 
@@ -218,12 +226,21 @@ def _model(
             KINDS.index(first.answer),
             _runs_on(first),
         ],
-        "d": [min(c.d for _, c in cells), max(c.d for _, c in cells)],
         "bytes": scalar_bytes(first.precision),
         "limits": [_short(value) for value in _limits(with_newest_ceilings(results), first)],
+        "beats": beats_limit,
+        "refused": [
+            max((d for d in refused if d < min(c.d for _, c in cells)), default=0),
+            min((d for d in refused if d > max(c.d for _, c in cells)), default=None),
+        ],
         "iteration": places.fitted(times),
         "setup": places.fitted(setups) if setups else None,
     }
+
+
+def _shares_nothing(cell: Cell) -> bool:
+    """Of one rank, or one GPU, what is written for several: others do the same without it."""
+    return cell.backend == "mpi" or (cell.backend == "nccl" and cell.gpus == 1)
 
 
 _Series = tuple[str, str, int, int, int, bool]
@@ -269,7 +286,7 @@ def _points(problems: Sequence[dict[str, Any]], names: _Names) -> list[dict[str,
         best: dict[str, list[Any]] = {}
         for row in problem["rows"]:
             seconds, share = row[4], row[9]
-            if seconds is None or not share:
+            if seconds is None or not share or row[11] == UNSTEADY:
                 continue
             kind = KINDS[row[2]]
             if row[0] in names.libraries and kind == CERTIFIED:
@@ -303,11 +320,19 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         series: dict[_Series, list[tuple[Result, Cell]]] = {}
         for result in _by_name(results):
             for cell in result.cells:
-                if cell.ok and cell.ranks == 1:
+                if cell.ok and cell.ranks == 1 and not _shares_nothing(cell):
                     series.setdefault(_series_of(cell), []).append((result, cell))
+        refused: dict[str, set[int]] = {}
+        for cell in (cell for result in results for cell in result.cells):
+            # As the variant's own limits begin (Traits::supports).
+            if cell.status == "skipped" and (cell.reason or "").startswith(f"d = {cell.d}"):
+                refused.setdefault(cell.variant, set()).add(cell.d)
+        beating = {c.variant for s in series.values() for _, c in s if (c.share_of_limit or 0) > 1}
         known: dict[_Series, int] = {}
         for key, cells in series.items():
-            model = _model(place, cells, results, names, places)
+            model = _model(
+                place, cells, results, names, places, key[0] in beating, refused.get(key[0], ())
+            )
             if model is not None:
                 known[key] = len(models)
                 models.append(model)
@@ -331,6 +356,7 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
             "longRun": advice.LONG_RUN,
             "nineOfTen": advice.NINE_OF_TEN,
             "far": advice.FAR,
+            "iterations": advice.ITERATIONS_OF_FIT,
             "points": {size: work.points(size) for size in SIZES},
             "terms": {size: work.terms(size) for size in SIZES},
         },
@@ -428,6 +454,7 @@ def values(board: Mapping[str, Any]) -> dict[str, Any]:
         "board": embedded(board) if there() else None,
         "kinds": list(_TITLES.items()),
         "far": advice.FAR,
+        "iterations": advice.ITERATIONS_OF_FIT,
         "one_machine": len(board["machines"]) == 1,
     }
 

@@ -136,6 +136,13 @@ def call_setup_seconds(cell: Cell) -> float | None:
     return None if cell.backend == "python" else setup_seconds(cell)
 
 
+def slowest_process(cell: Cell) -> float | None:
+    """The median of the slowest process: what an unsteady cell counts with where someone has to
+    choose (harness/commands/best_table.cpp)."""
+    samples = (cell.data.get("samples_seconds_per_iteration") or []) if cell.status == "ok" else []
+    return max((statistics.median(process) for process in samples if process), default=None)
+
+
 def whole_call(cell: Cell, iterations: int) -> Interval | None:
     """Setup and so many iterations; the interval is that of the iterations alone."""
     setup, times = call_setup_seconds(cell), cell.seconds

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/commands/advising.h"
 #include "harness/commands/columns.h"
 #include "harness/machine/machine.h"
 #include "harness/record/advice.h"
@@ -41,17 +42,12 @@ constexpr double kFar = 2;
 struct AdviseOptions {
   std::string machine;
   Shape shape;
-  std::int64_t iterations = 10;
+  std::int64_t iterations = kIterationsOfFit;
   std::string only;
 };
 
-struct Advised {
-  const AdviceSeries* series = nullptr;
+struct Advised : Advice {
   AnswerKind kind = AnswerKind::exact;
-  Prediction iteration;
-  std::optional<Prediction> setup;
-  std::optional<double> whole;  ///< None of Python variants, as in `best`.
-  std::optional<double> share;
 };
 
 /// Why a variant would not run at a shape there; empty if it would, or if this build does not know it.
@@ -77,48 +73,36 @@ std::string reason_against(const AdviceSeries& series, const Shape& shape, const
   return "";
 }
 
-Advised advised(const AdviceSeries& series, const AdviseOptions& options, const json& context) {
+Advised advised(const AdviceSeries& series, const AdviseOptions& options, const std::string& run,
+                const json& context) {
   Shape shape = options.shape;
   shape.precision = parse_precision(series.precision);
-  const AdviceProblem problem{shape, "", options.iterations};
-  Advised one;
-  one.series = &series;
-  one.kind = answer_kind(series.exact, shape.precision);
-  one.iteration = CostModel(series.iterations).predict(problem);
-  if (!series.setups.empty()) one.setup = CostModel(series.setups).predict(problem);
-  const auto limit = machine_limit(context.value("ceilings", json()), last_level_cache(context),
-                                   shape, series.threads, series.gpu);
-  const RegisteredVariant* variant = find_variant(series.variant);
-  if (limit && variant != nullptr && !variant->traits.skips_work &&
-      one.iteration.seconds < limit->seconds) {
-    // What does all the work cannot be faster: the model went too far from what is on file.
-    one.iteration.seconds = limit->seconds;
-    one.iteration.most = "the machine's limit; predicted below it";
-  }
-  if (limit) one.share = limit->seconds / one.iteration.seconds;
-  if (series.variant.rfind("python_", 0) != 0) {
-    one.whole = static_cast<double>(options.iterations) * one.iteration.seconds +
-                (one.setup ? one.setup->seconds : 0);
-  }
-  return one;
+  const auto limit = machine_limit(member(context, "ceilings"), last_level_cache(context), shape,
+                                   series.threads, series.gpu, {}, series.gpus);
+  return {advice_of(series, {shape, "", options.iterations}, run, limit),
+          answer_kind(series.exact, shape.precision)};
+}
+
+std::string where(const AdviceSeries& series) {
+  if (!series.gpu) return std::to_string(series.threads);
+  return series.gpus == 1 ? "GPU" : std::to_string(series.gpus) + " GPUs";
 }
 
 void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t iterations) {
   std::vector<std::vector<std::string>> lines{
       {"variant", "", "threads", "iteration", "within a factor of", "setup",
-       counted(iterations, "iteration", "iterations") + " with setup", "of the limit",
-       "shapes on file", "most of it"}};
+       "fit of " + counted(iterations, "iteration", "iterations"), "of the limit", "shapes on file",
+       "most of it"}};
   for (const auto& one : all) {
     if (one.kind != kind) continue;
     const double factor = one.iteration.factor;
-    lines.push_back({one.series->variant, one.series->precision,
-                     one.series->gpu ? "GPU" : std::to_string(one.series->threads),
-                     format_seconds(one.iteration.seconds), formatted("%.2f", factor),
-                     one.setup ? format_seconds(one.setup->seconds) : "-",
-                     one.whole ? format_seconds(*one.whole) : "-",
-                     one.share ? format_percent(*one.share) : "-",
-                     std::to_string(one.series->shapes()),
-                     one.iteration.most + (factor > kFar ? "; far from what is on file" : "")});
+    lines.push_back(
+        {one.series->variant, one.series->precision, where(*one.series),
+         format_seconds(one.iteration.seconds), one.measured ? "-" : formatted("%.2f", factor),
+         one.setup ? format_seconds(one.setup->seconds) : "-",
+         one.fit ? format_seconds(*one.fit) : "-", one.share ? format_percent(*one.share) : "-",
+         std::to_string(one.series->shapes()),
+         one.iteration.most + (factor > kFar ? "; far from what is on file" : "")});
   }
   if (lines.size() == 1) return;
   std::printf("%s\n%s\n", title_of(kind), aligned(lines).c_str());
@@ -137,7 +121,9 @@ void print_left_out(const std::map<std::string, std::vector<std::string>>& left_
 
 std::string with_threads(const AdviceSeries& series) {
   return series.variant + " " + series.precision +
-         (series.gpu ? "" : ", " + counted(series.threads, "thread", "threads"));
+         (series.gpus > 1 ? ", " + where(series)
+          : series.gpu    ? ""
+                          : ", " + counted(series.threads, "thread", "threads"));
 }
 
 /// Who comes first in its table, as `best` ends; of the first table that has anybody.
@@ -146,22 +132,36 @@ void print_first(const std::vector<Advised>& all, const AdviseOptions& options) 
   const auto& first = *std::min_element(
       all.begin(), all.end(), [](const Advised& a, const Advised& b) { return a.kind < b.kind; });
   const AdviceSeries& series = *first.series;
+  const double factor = first.iteration.factor;
+  std::string text = with_threads(series) + ": ";
+  if (first.fit) {
+    text += "a fit of " + counted(options.iterations, "iteration", "iterations") +
+            (first.measured ? " takes " : " is expected to take ") + format_seconds(*first.fit) +
+            " after its seeding, ";
+  }
+  text += format_seconds(first.iteration.seconds) + " an iteration, ";
+  text += first.measured ? "as measured at this shape."
+                         : formatted("within a factor of %.2f%s.", factor,
+                                     factor > kFar ? ": far from what is on file" : "");
+  std::string how;
+  if (series.gpus > 1) {
+    how = " --gpus " + std::to_string(series.gpus);
+  } else if (!series.gpu) {
+    how = " --threads " + std::to_string(series.threads);
+  }
   std::printf(
-      "%s: expected to take %s an iteration, within a factor of %.2f. There, run it with:\n"
+      "%s There, run it with:\n"
       "kmeans-bench fit points.npy -k %lld --variant %s --precision %s%s --out fitted\n",
-      printable(with_threads(series)).c_str(), format_seconds(first.iteration.seconds).c_str(),
-      first.iteration.factor, static_cast<long long>(options.shape.k),
-      printable(series.variant).c_str(), printable(series.precision).c_str(),
-      series.gpu ? "" : (" --threads " + std::to_string(series.threads)).c_str());
+      printable(text).c_str(), static_cast<long long>(options.shape.k),
+      printable(series.variant).c_str(), printable(series.precision).c_str(), how.c_str());
 }
 
 void print_back_test(const std::vector<AdviceSeries>& series) {
   const BackTest test = back_test(series);
   std::printf(
       "Each shape on file, predicted from the others: %zu times, off by %.1f %% in the median "
-      "(set-ups\nby %.1f %%), %.0f %% within their factor; of %zu problems the fastest was "
-      "predicted "
-      "first in %.0f %%, among\nthe first two in %.0f %%.\n",
+      "(set-ups\nby %.1f %%), %.0f %% within their factor; of %zu runs the quickest fit "
+      "was predicted first in\n%.0f %%, among the first two in %.0f %%.\n",
       test.cells, 100 * test.median_error, 100 * test.median_setup_error, 100 * test.covered,
       test.groups,
       100 * static_cast<double>(test.best_first) /
@@ -195,38 +195,44 @@ std::vector<ResultFile> results_of(const AdviseOptions& options) {
   return load_results(folder);
 }
 
-int advise(const AdviseOptions& options) {
-  if (options.shape.k > options.shape.n) {
-    throw InputError("-k " + std::to_string(options.shape.k) +
-                     ": must be from 1 to n = " + std::to_string(options.shape.n));
-  }
+/// The series by their fits; `left_out`: why others are not there.
+std::vector<Advised> ranked(const std::vector<AdviceSeries>& series,
+                            const std::vector<ResultFile>& results, const AdviseOptions& options,
+                            std::map<std::string, std::vector<std::string>>& left_out) {
   const Pattern only(options.only);
-  const auto results = results_of(options);
-  const ResultFile& limits = with_newest_ceilings(results);
-  const json& context = limits.context;
+  const json& context = with_newest_ceilings(results).context;
   const json machine = context.value("machine", json::object());
-  const auto series = series_of(results);
+  const std::string run = run_at(results, options.shape);
   std::vector<Advised> all;
-  std::map<std::string, std::vector<std::string>> left_out;
   for (const auto& one : series) {
     if (!only.found_in(one.variant)) continue;
     Shape shape = options.shape;
     shape.precision = parse_precision(one.precision);
     std::string reason = reason_against(one, shape, machine);
-    if (reason.empty() && one.shapes() < kShapesForAdvice) {
+    if (reason.empty()) reason = one.reason_against(shape.d);
+    if (reason.empty() && one.shapes() < kShapesForAdvice && !one.is_in(run, shape)) {
       reason = formatted("measured at fewer than %zu shapes", kShapesForAdvice);
     }
     if (reason.empty()) {
-      all.push_back(advised(one, options, context));
+      all.push_back(advised(one, options, run, context));
     } else {
       left_out[reason].push_back(with_threads(one));
     }
   }
-  std::stable_sort(all.begin(), all.end(), [](const Advised& a, const Advised& b) {
-    if (a.whole && b.whole) return *a.whole < *b.whole;
-    return a.whole.has_value() != b.whole.has_value() ? a.whole.has_value()
-                                                      : a.iteration.seconds < b.iteration.seconds;
-  });
+  std::ranges::stable_sort(all, is_quicker);
+  return all;
+}
+
+int advise(const AdviseOptions& options) {
+  if (options.shape.k > options.shape.n) {
+    throw InputError("-k " + std::to_string(options.shape.k) +
+                     ": must be from 1 to n = " + std::to_string(options.shape.n));
+  }
+  const auto results = results_of(options);
+  const auto series = series_of(results);
+  std::map<std::string, std::vector<std::string>> left_out;
+  const auto all = ranked(series, results, options, left_out);
+  const ResultFile& limits = with_newest_ceilings(results);
   std::printf(
       "%s: n = %s, d = %lld, k = %lld; predicted from results on file, nothing was run; limits as "
       "%s "
@@ -249,6 +255,23 @@ int advise(const AdviseOptions& options) {
 
 }  // namespace
 
+std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations) {
+  AdviseOptions options;
+  options.shape = shape;
+  options.iterations = iterations;
+  try {
+    const auto results = results_of(options);
+    const auto series = series_of(results);
+    std::map<std::string, std::vector<std::string>> left_out;
+    for (const auto& one : ranked(series, results, options, left_out)) {
+      if (one.kind == AnswerKind::exact && one.fit) return {{one.series->variant, *one.fit}};
+    }
+  } catch (const UserError&) {
+    return std::nullopt;  // no results, or older ones: `advise` says which
+  }
+  return std::nullopt;
+}
+
 void add_advise_command(CLI::App& app, Action& action) {
   auto options = std::make_shared<AdviseOptions>();
   auto* command =
@@ -261,7 +284,9 @@ void add_advise_command(CLI::App& app, Action& action) {
   size("-k,--clusters", options->shape.k, "Number of clusters, 1 to n");
   command->add_option("--machine", options->machine,
                       "Folder of results, or a result file [results/<machine>, this one]");
-  command->add_option("--iterations", options->iterations, "Iterations of a call")
+  command
+      ->add_option("--iterations", options->iterations,
+                   "Iterations of a fit; how many until no label changes, nobody knows before")
       ->transform(whole_number(1, 1000000))
       ->capture_default_str();
   command->add_option("--only", options->only,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <set>
@@ -11,6 +12,8 @@
 
 #include "harness/record/kinds.h"
 #include "harness/record/measures.h"
+#include "harness/record/statistics.h"
+#include "harness/support/json_member.h"
 
 namespace kmeans {
 namespace {
@@ -30,6 +33,8 @@ constexpr double kOtherKind = 0.9;
 constexpr std::int64_t kLongRun = 20;
 constexpr double kNineOfTen = 1.645;  // standard deviations
 constexpr int kReweightings = 15;
+// Of the squares of the terms' factors: of three shapes five terms are not known, and any of many would do.
+constexpr double kRidge = 1e-3;
 constexpr double kTiny = 1e-12;  // seconds
 
 Terms terms_of(const Shape& shape) {
@@ -108,7 +113,7 @@ std::optional<Terms> fit_chosen(const NormalEquations& sums, unsigned chosen) {
       matrix[i * size + j] = sums.matrix[columns[i]][columns[j]];
     }
   }
-  for (std::size_t i = 0; i < size; ++i) matrix[i * size + i] *= 1 + 1e-10;
+  for (std::size_t i = 0; i < size; ++i) matrix[i * size + i] += kRidge;
   if (!factorise(matrix, size)) return std::nullopt;
   const auto solution = solve_upper(matrix, solve_lower(matrix, right));
   Terms factors{};
@@ -138,6 +143,7 @@ Terms fit_nonnegative(const std::vector<Terms>& rows, const std::vector<double>&
       const double miss = weights[r] * (dot(*factors, rows[r]) - 1);
       squares += miss * miss;
     }
+    squares += kRidge * dot(*factors, *factors);
     if (squares < least) {
       least = squares;
       best = *factors;
@@ -184,7 +190,9 @@ double alike(const AdviceProblem& a, const AdviceProblem& b) {
   for (const double ratio : ratios) squares += ratio * ratio;
   const double distance = std::sqrt(3 * squares);
   const bool same_kind = a.kind.empty() || b.kind.empty() || a.kind == b.kind;
-  const bool same = same_kind && (a.iterations > kLongRun) == (b.iterations > kLongRun);
+  const bool any_run = a.iterations == 0 || b.iterations == 0;
+  const bool same =
+      same_kind && (any_run || (a.iterations > kLongRun) == (b.iterations > kLongRun));
   return (1 + distance) * std::exp(-distance) * (same ? 1 : kOtherKind);
 }
 
@@ -195,23 +203,69 @@ ShapeKey key_of(const Observation& one) {
   return {shape.n, shape.d, shape.k};
 }
 
-void add_cell(const CellResult& cell, const json& context,
-              std::map<std::tuple<std::string, std::string, int>, AdviceSeries>& all) {
-  if (cell.status != "ok" || !cell.unsteady.empty() || !cell.median) return;
+/// Names the cells of one file, one set of points and one number of iterations.
+std::string run_of(const ResultFile& file, const CellKey& key) {
+  return file.path.filename().string() + "/" + key.dataset + "/T" + std::to_string(key.iterations);
+}
+
+using SeriesByKey = std::map<std::tuple<std::string, std::string, int, int>, AdviceSeries>;
+
+/// Of one rank, or one GPU, what is written for several has nothing to share: others do the same without it.
+bool shares_nothing(const CellResult& cell) {
+  const std::string backend = cell.data.value("backend", "");
+  return backend == "mpi" || (backend == "nccl" && cell.key.gpus == 1);
+}
+
+void add_cell(const CellResult& cell, const ResultFile& file, SeriesByKey& all) {
+  if (cell.status != "ok" || !cell.median) return;
   const CellKey& key = cell.key;
-  if (key.ranks > 1 || key.gpus > 1) return;  // what is asked for is one process, on one GPU
-  auto& series = all[{key.variant, to_string(key.shape.precision), key.threads}];
+  if (key.ranks > 1 || shares_nothing(cell)) return;  // what is asked for is one process
+  auto& series = all[{key.variant, to_string(key.shape.precision), key.threads, key.gpus}];
   series.variant = key.variant;
   series.precision = to_string(key.shape.precision);
   series.threads = key.threads;
   series.exact = cell.exact;
-  series.gpu = cell.data.contains("gpu") && cell.data.at("gpu").is_object();
-  const AdviceProblem problem{key.shape, kind_of_data(context, key.dataset), key.iterations};
-  series.iterations.push_back({problem, *cell.median});
+  series.gpus = key.gpus;
+  series.gpu = on_gpu(cell);
+  const AdviceProblem problem{key.shape, kind_of_data(file.context, key.dataset),
+                              key.iterations};
+  const std::string run = run_of(file, key);
+  const bool steady = cell.unsteady.empty();
+  if (steady) {
+    series.iterations.push_back({problem, *cell.median, run});
+  } else {
+    series.unsteady.push_back({problem, std::ranges::max(process_medians(cell.samples)), run});
+  }
+  const auto limit = limit_of(file, cell);
+  if (limit && steady && *cell.median < limit->seconds) series.beats_limit = true;
   const auto setup = cell.data.find("setup_seconds");
   if (setup != cell.data.end() && setup->is_number() && setup->get<double>() > 0) {
-    series.setups.push_back({problem, setup->get<double>()});
+    auto& setups = steady ? series.setups : series.unsteady_setups;
+    setups.push_back({problem, setup->get<double>(), run});
   }
+}
+
+/// Cells that were skipped because of their d, by variant.
+std::map<std::string, std::set<std::int64_t>> refused_d(const std::vector<ResultFile>& results) {
+  std::map<std::string, std::set<std::int64_t>> refused;
+  for (const auto& file : results) {
+    for (const auto& cell : file.cells) {
+      const std::string d = "d = " + std::to_string(cell.key.shape.d);
+      if (cell.status != "skipped" || !cell.reason.starts_with(d)) continue;
+      refused[cell.key.variant].insert(cell.key.shape.d);
+    }
+  }
+  return refused;
+}
+
+void take_refused(const std::set<std::int64_t>& refused, AdviceSeries& series) {
+  std::set<std::int64_t> measured;
+  for (const auto& one : series.iterations) measured.insert(one.problem.shape.d);
+  if (measured.empty()) return;
+  const auto from = refused.upper_bound(*measured.rbegin());
+  if (from != refused.end()) series.refused_d_from = *from;
+  const auto below = refused.lower_bound(*measured.begin());
+  if (below != refused.begin()) series.refused_d_below = *std::prev(below);
 }
 
 std::size_t shapes_in(const std::vector<Observation>& observations) {
@@ -253,28 +307,54 @@ bool is_covered(const Tested& one) {
   return std::max(ratio, 1 / ratio) <= one.predicted->factor;
 }
 
-/// Whether the fastest measured is the first, and among the first two, by prediction.
-std::pair<bool, bool> place_of_best(const std::vector<Tested>& group) {
-  const auto best = std::min_element(
-      group.begin(), group.end(),
-      [](const Tested& a, const Tested& b) { return a.measured->seconds < b.measured->seconds; });
+/// A fit of one series.
+struct TestedFit {
+  double measured = 0;
+  std::optional<double> predicted;
+};
+
+/// Whether the quickest fit measured is the first, and among the first two, by prediction.
+std::pair<bool, bool> place_of_best(const std::vector<TestedFit>& group) {
+  const auto best = std::ranges::min_element(group, {}, &TestedFit::measured);
   if (!best->predicted) return {false, false};
-  const auto before = std::count_if(group.begin(), group.end(), [&](const Tested& other) {
-    return other.predicted && other.predicted->seconds < best->predicted->seconds;
+  const auto before = std::ranges::count_if(group, [&](const TestedFit& other) {
+    return other.predicted && *other.predicted < *best->predicted;
   });
   return {before == 0, before <= 1};
 }
 
-/// Does one of the first two by prediction take hardly longer than the fastest?
-bool nearly_best_in_two(std::vector<Tested> group) {
+/// Does one of the first two by prediction take hardly longer than the quickest?
+bool nearly_best_in_two(std::vector<TestedFit> group) {
   constexpr double kHardly = 1.05;  // as `compare` takes it: such differences do not matter
-  const auto seconds = [](const Tested& tested) { return tested.measured->seconds; };
-  const double least = seconds(*std::ranges::min_element(group, {}, seconds));
-  std::erase_if(group, [](const Tested& tested) { return !tested.predicted; });
-  std::ranges::sort(group, {}, [](const Tested& tested) { return tested.predicted->seconds; });
+  const double least = std::ranges::min_element(group, {}, &TestedFit::measured)->measured;
+  std::erase_if(group, [](const TestedFit& tested) { return !tested.predicted; });
+  std::ranges::sort(group, {}, [](const TestedFit& tested) { return *tested.predicted; });
   if (group.size() > 2) group.resize(2);
   return std::ranges::any_of(
-      group, [&](const Tested& tested) { return seconds(tested) <= kHardly * least; });
+      group, [&](const TestedFit& tested) { return tested.measured <= kHardly * least; });
+}
+
+/// Not of Python variants, whose set-up holds an interpreter's start.
+bool has_fit(const AdviceSeries& series) { return !series.variant.starts_with("python_"); }
+
+double fit_seconds(double setup, double iteration, std::int64_t iterations) {
+  return setup + static_cast<double>(iterations) * iteration;
+}
+
+TestedFit fit_of(const Tested& setup, const Tested& iteration) {
+  TestedFit fit{fit_seconds(setup.measured->seconds, iteration.measured->seconds, kIterationsOfFit),
+                {}};
+  if (setup.predicted && iteration.predicted) {
+    fit.predicted =
+        fit_seconds(setup.predicted->seconds, iteration.predicted->seconds, kIterationsOfFit);
+  }
+  return fit;
+}
+
+using RunAtShape = std::tuple<ShapeKey, std::string, std::string>;
+
+RunAtShape run_at_shape(const Observation& one) {
+  return {key_of(one), one.run, to_string(one.problem.shape.precision)};
 }
 
 }  // namespace
@@ -327,14 +407,112 @@ Prediction CostModel::predict(const AdviceProblem& problem) const {
 
 std::size_t AdviceSeries::shapes() const { return shapes_in(iterations); }
 
-std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results) {
-  std::map<std::tuple<std::string, std::string, int>, AdviceSeries> all;
-  for (const auto& file : results) {
-    for (const auto& cell : file.cells) add_cell(cell, file.context, all);
+std::string AdviceSeries::reason_against(std::int64_t d) const {
+  if (refused_d_from > 0 && d >= refused_d_from) {
+    return "d = " + std::to_string(d) + ": it refused " + std::to_string(refused_d_from);
   }
+  if (d <= refused_d_below) {
+    return "d = " + std::to_string(d) + ": it refused " + std::to_string(refused_d_below);
+  }
+  return "";
+}
+
+bool AdviceSeries::is_in(const std::string& run, const Shape& shape) const {
+  const auto here = [&](const Observation& one) {
+    return one.run == run && key_of(one) == key_of({{shape, "", 0}, 0});
+  };
+  return !run.empty() &&
+         (std::ranges::any_of(iterations, here) || std::ranges::any_of(unsteady, here));
+}
+
+std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results) {
+  SeriesByKey all;
+  for (const auto& file : results) {
+    for (const auto& cell : file.cells) add_cell(cell, file, all);
+  }
+  std::set<std::string> beating;
+  for (const auto& [key, one] : all) {
+    if (one.beats_limit) beating.insert(one.variant);
+  }
+  auto refused = refused_d(results);
   std::vector<AdviceSeries> series;
-  for (auto& [key, one] : all) series.push_back(std::move(one));
+  for (auto& [key, one] : all) {
+    take_refused(refused[one.variant], one);
+    one.beats_limit = beating.contains(one.variant);
+    series.push_back(std::move(one));
+  }
   return series;
+}
+
+std::string run_at(const std::vector<ResultFile>& results, const Shape& shape) {
+  struct Run {
+    std::string name;
+    std::size_t cells = 0;
+    bool exact = false;
+  };
+  std::vector<Run> runs;  // in the order of the files, and there of the cells
+  for (const auto& file : results) {
+    for (const auto& cell : file.cells) {
+      const Shape& own = cell.key.shape;
+      if (cell.status != "ok" || own.n != shape.n || own.d != shape.d || own.k != shape.k) continue;
+      const std::string name = run_of(file, cell.key);
+      auto run = std::ranges::find(runs, name, &Run::name);
+      if (run == runs.end()) run = runs.insert(runs.end(), {name});
+      ++run->cells;
+      run->exact |= cell.exact;
+    }
+  }
+  // A page says the same: fewer than three, or none that is exact, say little.
+  std::erase_if(runs, [](const Run& run) { return !run.exact || run.cells < 3; });
+  const auto most = std::ranges::max_element(runs, {}, &Run::cells);
+  return most == runs.end() ? "" : most->name;
+}
+
+Advice advice_of(const AdviceSeries& series, const AdviceProblem& problem, const std::string& run,
+                 const std::optional<Limit>& limit) {
+  Advice advice;
+  advice.series = &series;
+  AdviceProblem query = problem;
+  if (query.iterations == kIterationsOfFit)
+    query.iterations = 0;  // whoever did not ask for so many
+  const auto seconds_of = [&](const std::vector<Observation>& all) -> std::optional<double> {
+    std::vector<double> own;
+    for (const auto& one : all) {
+      const bool same = key_of(one) == key_of({problem, 0});
+      if (!run.empty() && same && one.run == run) own.push_back(one.seconds);
+    }
+    return own.empty() ? std::nullopt : std::optional(median_of(own));
+  };
+  auto own = seconds_of(series.iterations);
+  auto setup = seconds_of(series.setups);
+  if (!own) {
+    own = seconds_of(series.unsteady);
+    setup = seconds_of(series.unsteady_setups);
+  }
+  if (own) {
+    advice.measured = true;
+    advice.iteration = {*own, 1, "measured"};
+    if (setup) advice.setup = {*setup, 1, "measured"};
+  } else {
+    advice.iteration = CostModel(series.iterations).predict(query);
+    if (!series.setups.empty()) advice.setup = CostModel(series.setups).predict(query);
+    if (limit && !series.beats_limit && advice.iteration.seconds < limit->seconds) {
+      // The model went too far from what is on file.
+      advice.iteration.seconds = limit->seconds;
+      advice.iteration.most = "the machine's limit; predicted below it";
+    }
+  }
+  if (limit) advice.share = limit->seconds / advice.iteration.seconds;
+  if (advice.setup && has_fit(series)) {
+    advice.fit = fit_seconds(advice.setup->seconds, advice.iteration.seconds, problem.iterations);
+  }
+  return advice;
+}
+
+bool is_quicker(const Advice& a, const Advice& b) {
+  if (a.fit && b.fit) return *a.fit < *b.fit;
+  if (a.fit.has_value() != b.fit.has_value()) return a.fit.has_value();
+  return a.iteration.seconds < b.iteration.seconds;
 }
 
 BackTest back_test(const std::vector<AdviceSeries>& series) {
@@ -342,17 +520,22 @@ BackTest back_test(const std::vector<AdviceSeries>& series) {
   std::vector<double> errors;
   std::vector<double> setup_errors;
   std::size_t covered = 0;
-  std::map<std::tuple<ShapeKey, std::string, std::int64_t>, std::vector<Tested>> groups;
+  std::map<std::pair<ShapeKey, std::string>, std::vector<TestedFit>> groups;
   for (const auto& one : series) {
+    std::map<RunAtShape, Tested> setups;
+    for (const auto& tested : leave_out_shapes(one.setups)) {
+      setups.emplace(run_at_shape(*tested.measured), tested);
+      if (tested.predicted) setup_errors.push_back(error_of(tested));
+    }
     for (const auto& tested : leave_out_shapes(one.iterations)) {
-      const AdviceProblem& problem = tested.measured->problem;
-      groups[{key_of(*tested.measured), problem.kind, problem.iterations}].push_back(tested);
+      const auto setup = setups.find(run_at_shape(*tested.measured));
+      if (setup != setups.end() && has_fit(one)) {
+        groups[{key_of(*tested.measured), tested.measured->run}].push_back(
+            fit_of(setup->second, tested));
+      }
       if (!tested.predicted) continue;
       errors.push_back(error_of(tested));
       covered += is_covered(tested) ? 1 : 0;
-    }
-    for (const auto& tested : leave_out_shapes(one.setups)) {
-      if (tested.predicted) setup_errors.push_back(error_of(tested));
     }
   }
   for (const auto& [problem, group] : groups) {

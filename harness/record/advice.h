@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an iteration and a set-up would take at a shape that nobody measured, from the cells on file of
-// one machine (docs/advice.md).
+// What an iteration, a set-up and a whole fit would take at a shape that nobody measured, from the cells
+// on file of one machine (docs/advice.md): the order in which `advise`, `best` and the results' page
+// (plots/templates/leaderboard.js) recommend.
 #pragma once
 
 #include <array>
@@ -11,21 +12,28 @@
 #include <string>
 #include <vector>
 
+#include "harness/record/limit.h"
 #include "harness/record/result_file.h"
 #include "harness/variant.h"
 
 namespace kmeans {
 
+/// Iterations of a fit whose length nobody knows: about the middle of what photographs, word vectors and
+/// customers take until no label changes (docs/advice.md).
+inline constexpr std::int64_t kIterationsOfFit = 100;
+
 /// A problem, as far as times depend on it.
 struct AdviceProblem {
   Shape shape;
   std::string kind;  ///< Of the data: a generator's name, ...; empty: as good as any.
-  std::int64_t iterations = 10;
+  std::int64_t iterations =
+      kIterationsOfFit;  ///< 0: as good as any, where runs are held side by side.
 };
 
 struct Observation {
   AdviceProblem problem;
   double seconds = 0;
+  std::string run = {};  ///< The cells that were measured side by side: file, data and iterations.
 };
 
 struct Prediction {
@@ -67,15 +75,50 @@ struct AdviceSeries {
   bool gpu = false;
   std::vector<Observation> iterations;
   std::vector<Observation> setups;
+  /// Of cells without a headline number the slowest process: whoever is behind that is behind all of them.
+  std::vector<Observation> unsteady;
+  std::vector<Observation> unsteady_setups;
+  int gpus = 1;
+  /// Coordinates that the variant refused on file, the nearest to those that it was measured at; 0: none.
+  std::int64_t refused_d_below = 0;
+  std::int64_t refused_d_from = 0;
+  /// Was the variant faster than brute force could be, at any shape on file? Nobody else is predicted so.
+  bool beats_limit = false;
 
   [[nodiscard]] std::size_t shapes() const;
+  /// Why it would not take so many coordinates, by what is on file; empty if it might.
+  [[nodiscard]] std::string reason_against(std::int64_t d) const;
+  /// Is there a time of that run at that shape?
+  [[nodiscard]] bool is_in(const std::string& run, const Shape& shape) const;
 };
 
 /// So many shapes make a model.
 inline constexpr std::size_t kShapesForAdvice = 3;
 
-/// Cells with a headline number, by variant, precision and threads.
+/// Cells of one process with a headline number, by variant, precision, threads and GPUs.
 std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results);
+
+/// The cells of a machine that answer for a shape by themselves: of those measured side by side at exactly this
+/// shape the most, as `Observation::run` names them; empty where none were.
+std::string run_at(const std::vector<ResultFile>& results, const Shape& shape);
+
+/// What one series takes for one fit: measured, else predicted.
+struct Advice {
+  const AdviceSeries* series = nullptr;
+  bool measured = false;  ///< Where it is unsteady, by its slowest process.
+  Prediction iteration;
+  std::optional<Prediction> setup;
+  /// Set-up and all iterations. None of Python variants, whose set-up holds an interpreter's start.
+  std::optional<double> fit;
+  std::optional<double> share;  ///< Of the limit.
+};
+
+/// `run`: of run_at().
+Advice advice_of(const AdviceSeries& series, const AdviceProblem& problem, const std::string& run,
+                 const std::optional<Limit>& limit);
+
+/// Who is the quicker fit; those that have none come last, in the order of their iterations.
+bool is_quicker(const Advice& a, const Advice& b);
 
 /// Every shape predicted from all others of its machine.
 struct BackTest {
@@ -83,9 +126,9 @@ struct BackTest {
   double median_error = 0;  ///< |predicted / measured - 1|
   double covered = 0;       ///< Share of them within the factor.
   double median_setup_error = 0;
-  std::size_t groups = 0;       ///< Problems at which at least three series were measured.
-  std::size_t best_first = 0;   ///< Of these, where the fastest was predicted to be it,
-  std::size_t best_in_two = 0;  ///< or one of the two fastest. One without a prediction is missed.
+  std::size_t groups = 0;       ///< Runs in which at least three series have a fit.
+  std::size_t best_first = 0;   ///< Of these, where the quickest fit was predicted to be it,
+  std::size_t best_in_two = 0;  ///< or one of the two. One without a prediction is missed.
   std::size_t nearly_best_in_two =
       0;  ///< One of the two takes at most 5 % longer than the fastest.
 };

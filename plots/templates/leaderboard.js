@@ -32,10 +32,10 @@ function logSum(factors, bytes, shape) {
   const sum = M.terms[bytes].reduce((all, term, i) => all + valueOf(term, shape) * factors[i], 0);
   return Math.log(Math.max(sum, 1e-12));
 }
-// How alike deviations are at two problems: [shape, kind of data (0 is any), was the run long].
+// How alike deviations are at two problems: [shape, kind of data (0 is any), was the run long (null is any)].
 function alike([one, kind, long], [other, otherKind, otherLong]) {
   const distance = Math.sqrt(3) * Math.hypot(...M.reach.map((reach, i) => Math.log(one[i] / other[i]) / reach));
-  const same = long === otherLong && (!kind || !otherKind || kind === otherKind);
+  const same = (long === null || long === otherLong) && (!kind || !otherKind || kind === otherKind);
   return M.deviation ** 2 * (1 + distance) * Math.exp(-distance) * (same ? 1 : M.otherKind);
 }
 function prepare(model) {
@@ -82,15 +82,16 @@ function limit(model, shape) {
     [valueOf(bytes, shape) / (read * 1e9), "bandwidth"], [barrier, "a grid barrier"]]
     .filter(([value]) => value > 0 && value < Infinity).sort((a, b) => b[0] - a[0])[0];
 }
-// What `advise` would say; null where it is far from what is on file, or the d was never measured.
+// What `advise` would say.
 function predicted(model, shape, calls) {
-  if (!model || shape[1] < model.d[0] || shape[1] > model.d[1]) return null;
-  const problem = [shape, 0, calls > M.longRun ? 1 : 0];
-  const [value, covariances] = predictOne(model.iteration, model.bytes, problem);
+  if (!model || shape[1] <= model.refused[0] || shape[1] >= (model.refused[1] ?? Infinity)) return null;
+  const problem = [shape, 0, calls === M.iterations ? null : calls > M.longRun ? 1 : 0];
+  const [sum, covariances] = predictOne(model.iteration, model.bytes, problem);
   const factor = factorOf(model.iteration, covariances);
-  if (!(factor <= M.far)) return null;
   const setup = model.setup && predictOne(model.setup, model.bytes, problem)[0];
-  return { value, factor, setup, limit: limit(model, shape) };
+  const least = limit(model, shape);
+  const value = least && !model.beats ? Math.max(sum, least[0]) : sum;
+  return { value, factor, far: factor > M.far, setup, limit: least };
 }
 
 const far = (problem, shape) => Math.hypot(Math.log(problem.n / shape[0]) / 3,
@@ -115,6 +116,7 @@ function line(machine, problem, row, model, shape, calls) {
   const guess = predicted(model, shape, calls);
   const own = distance(problem, shape) === "";
   const [, precision, kind, on, median = null, interval = NONE, setup, wrong = NONE, wrongShare] = row;
+  const alone = !row[13];  // others need no ranks for it
   const measured = own && median !== null;
   const best = measured ? median : guess?.value ?? null;
   const first = measured ? setup : guess?.setup;
@@ -124,10 +126,10 @@ function line(machine, problem, row, model, shape, calls) {
   const cell = (display, order) => ({ display, order: order ?? Infinity });
   const several = /^\d+ GPUs$/.test(on) ? `, ${on}` : "";
   return {
-    kind, on, machine, best, guess, measured, median, share, binds, whole, label: `${name} ${precision}${several}`,
+    kind, on, machine, alone, best, unsteady: row[11] === "unsteady", guess, measured, median, share, binds, whole, label: `${name} ${precision}${several}`,
     variant: cell(`<b>${escaped(name).replaceAll("_", "_<wbr>")}</b> ${escaped(precision)}${several}${tag}`, `${name} ${precision}${several}`),
     where: cell(escaped(data.machines[machine].id), machine),
-    yours: cell(measured ? `${seconds(median)} <small>measured</small>` : guess ? `${seconds(guess.value)} <small>predicted, within ×${guess.factor.toFixed(2)}</small>` : NONE, best),
+    yours: cell(measured ? `${seconds(median)} <small>measured${row[11] === "unsteady" ? ", the slowest process" : ""}</small>` : guess ? `${seconds(guess.value)} <small>predicted, within ×${guess.factor.toFixed(2)}${guess.far ? ": far from what is on file" : ""}</small>` : NONE, best),
     median_: cell(median === null ? NONE : seconds(median), median),
     interval: cell(interval, median),
     whole_: cell(whole === null ? NONE : seconds(whole), whole),
@@ -147,32 +149,36 @@ function linesOf(machine, problem, shape, calls) {
 const column = (title, key, className = "") => ({ title, data: key, className, type: typeof key === "string" && /variant|needs|links/.test(key) ? "string" : "num",
   render: { _: "display", sort: "order", type: "order", filter: "display" } });
 const boards = KINDS.map((kind) => new jQuery.fn.dataTable(`#board-${kind}`, {
-  columns: [column("variant", "variant"), column("machine", "where"), column("an iteration at yours", "yours", "n"),
-    column("of the limit", "share_", "n"), column("whole call", "whole_", "n"), column("measured at the shape above", "median_", "n"),
+  columns: [column("variant", "variant"), column("machine", "where"), column("a fit at yours", "whole_", "n"),
+    column("an iteration at yours", "yours", "n"), column("of the limit", "share_", "n"), column("measured at the shape above", "median_", "n"),
     column("interval", "interval", "n"), column("labels wrong", "wrong", "n"), column("needs", "needs", "wrap"), column("", "links")],
   drawCallback() {
     const { recordsTotal, pages } = this.api().page.info();
     this.api().table().container().classList.toggle("short", recordsTotal <= 8 && pages < 2);
   },
-  data: [], order: [[2, "asc"]], pageLength: 8, lengthChange: false, autoWidth: false,
+  data: [], order: [[2, "asc"], [3, "asc"]], pageLength: 8, lengthChange: false, autoWidth: false,
   layout: { topStart: null, topEnd: "search", bottomStart: "info", bottomEnd: "paging" },
   language: { search: "filter", info: "_START_ to _END_ of _TOTAL_", infoEmpty: "", emptyTable: "nothing on file", infoFiltered: "(of _MAX_)", zeroRecords: "nothing matches" },
 }));
 
+const iterations = () => size(tBox.value) || M.iterations;
+// By the whole fit, as `advise` and `best`; those that have none come last, by their iterations.
+const quicker = (a, b) => (a.whole === b.whole ? 0 : (a.whole ?? Infinity) - (b.whole ?? Infinity)) || a.best - b.best;
 function said(lines, shape, shown) {
   const parts = shown.map(([machine, problem]) => {
-    const exact = lines.filter((l) => l.machine === machine && l.kind === 0 && l.best !== null).sort((a, b) => a.best - b.best)[0];
+    const exact = lines.filter((l) => l.machine === machine && l.kind === 0 && l.alone && l.best !== null).sort(quicker)[0];
     const at = `<b>${titled({ n: shape[0], d: shape[1], k: shape[2] })}</b> on ${escaped(data.machines[machine].name)}`;
     const beside = distance(problem, shape);
     const other = `${titled(problem)} (${escaped(problem.experiment)}, ${escaped(problem.kind)})`;
     const note = beside ? `Nothing was measured at exactly this shape. Nearest shown: ${other}: ${beside}.` : `Measured at exactly this shape (${escaped(problem.experiment)}, ${escaped(problem.kind)}).`;
-    if (!exact) return `<p>${at}: no exact variant is measured here or predicted within a factor of ${M.far}. ${note}</p>`;
-    const low = exact.measured ? "" : ` (nine of ten times within ${seconds(exact.guess.value / exact.guess.factor)} to ${seconds(exact.guess.value * exact.guess.factor)})`;
+    if (!exact) return `<p>${at}: no exact variant is measured here or predicted. ${note}</p>`;
+    const low = exact.measured ? "" : ` (nine of ten times within ${seconds(exact.guess.value / exact.guess.factor)} to ${seconds(exact.guess.value * exact.guess.factor)}${exact.guess.far ? ": far from what is on file, so measure with <code>kmeans-bench best</code>" : ""})`;
     // What leaves work out may take less than the limit, which is that of all distances.
     const least = exact.share > 1 ? `${three(exact.share)} times as fast as the limit of brute force` : `${percent(exact.share)} of the limit`;
     const share = exact.share ? `, ${least} (${exact.binds} binds)` : "";
-    const whole = exact.whole === null ? "" : `; a call of ${count(size(tBox.value) || 10)} iterations with setup ${seconds(exact.whole)}`;
-    return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the fastest exact one, <b>${exact.measured ? "measured" : "predicted"} ${seconds(exact.best)}</b> an iteration${low}${share}${whole}. <span class="facts">${note}</span></p>`;
+    const how = `${exact.measured ? "measured" : "predicted"}${exact.unsteady ? ", by its slowest process," : ""}`;
+    const whole = exact.whole === null ? "" : `a fit of ${count(iterations())} iterations takes <b>${seconds(exact.whole)}</b> after its seeding, `;
+    return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the quickest exact one: ${whole}<b>${how} ${seconds(exact.best)}</b> an iteration${low}${share}. <span class="facts">${note}</span></p>`;
   });
   document.getElementById("said").innerHTML = parts.join("");
 }
@@ -188,7 +194,7 @@ function hideOthers() {
 let chosen = "";
 function show(keep = true) {
   const shape = [nBox, dBox, kBox].map((box) => size(box.value));
-  const calls = size(tBox.value) || 10;
+  const calls = iterations();
   [nBox, dBox, kBox].forEach((box, i) => box.toggleAttribute("aria-invalid", Number.isNaN(shape[i])));
   const refused = shape.some(Number.isNaN) || shape[2] > shape[0];
   document.getElementById("answer").classList.toggle("refused", refused);
@@ -212,7 +218,7 @@ function show(keep = true) {
     const rows = lines.filter((l) => l.kind === kindPlace);
     board.column(1).visible(shown.length > 1, false);
     board.column(5).visible(!own, false);
-    board.clear().rows.add(rows).order([[2, "asc"], [5, "asc"]]).draw();
+    board.clear().rows.add(rows).order([[2, "asc"], [3, "asc"], [5, "asc"]]).draw();
     document.getElementById(`ranking-${KINDS[kindPlace]}`).hidden = rows.length === 0;
   });
   said(lines, shape, shown);
@@ -246,7 +252,7 @@ const start = [...data.problems].sort((a, b) => exactTimes[b.m] - exactTimes[a.m
   || kindsOf(b) - kindsOf(a) || b.rows.length - a.rows.length || b.n * b.d * b.k - a.n * a.d * a.k)[0];
 if (start) {
   form.elements.m.value = data.machines[start.m].id;
-  [nBox.value, dBox.value, kBox.value, tBox.value] = [start.n, start.d, start.k, 20];
+  [nBox.value, dBox.value, kBox.value, tBox.value] = [start.n, start.d, start.k, M.iterations];
   show(restore());
   // With the models that it took: a machine, and how many problems each is made of.
   performance.mark("answered", { detail: data.models.filter((one) => one.iteration.cholesky).map((one) => [one.m, one.iteration.problems.length]) });

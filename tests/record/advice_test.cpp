@@ -62,24 +62,110 @@ TEST(Advice, FollowsWhatNeighboursDeviateAndSaysHowFarItIs) {
   EXPECT_GT(other.factor, near.factor) << "another kind of data";
 }
 
-TEST(Advice, SharedWorkTellsNothingOfOneProcessOnOneGpu) {
+TEST(Advice, SharedWorkIsThatOfSeveral) {
   CellResult cell;
   cell.key = {"shared", "uniform", {1000, 3, 7, Precision::f32}, 5, 1};
   cell.status = "ok";
   cell.median = 1e-3;
   cell.data = nlohmann::json::object();
   ResultFile file;
-  file.cells = {cell, cell, cell};
+  file.cells = {cell, cell, cell, cell, cell};
   file.cells[1].key.ranks = 4;
   file.cells[2].key.gpus = 2;
+  file.cells[3].data["backend"] = "mpi";   // one rank
+  file.cells[4].data["backend"] = "nccl";  // one GPU
   file.context = nlohmann::json::object();
   const auto series = series_of({file});
-  ASSERT_EQ(series.size(), 1U);
-  EXPECT_EQ(series[0].iterations.size(), 1U);
+  ASSERT_EQ(series.size(), 2U) << "ranks are other processes, one alone has nothing to share";
+  EXPECT_EQ(series[0].gpus, 1);
+  EXPECT_EQ(series[1].gpus, 2);
+  for (const auto& one : series) EXPECT_EQ(one.iterations.size(), 1U);
+}
+
+/// A file of cells at (1000, 10, 50) in one run, and whether brute force could be as fast.
+ResultFile file_of(std::vector<CellResult> cells) {
+  ResultFile file;
+  file.path = "results/m/map.json";
+  // 2nkd = 1e6 operations: 0.1 ms.
+  file.context = {{"ceilings", {{"fma_gflops", {{"f32_all_threads", 10}}}}}};
+  file.cells = std::move(cells);
+  return file;
+}
+
+CellResult timed(const std::string& variant, double iteration, double setup, std::int64_t k = 50) {
+  CellResult cell;
+  cell.key = {variant, "uniform", {1000, 10, k, Precision::f32}, 10, 2};
+  cell.status = "ok";
+  cell.exact = true;
+  cell.median = iteration;
+  cell.samples = {{iteration}};
+  cell.data = {{"setup_seconds", setup}};
+  return cell;
+}
+
+TEST(Advice, AShapeOnFileIsAnsweredByTheRunThatMeasuredMostThere) {
+  const Shape shape{1000, 10, 50, Precision::f32};
+  auto few = file_of({timed("a", 5, 1e-9), timed("b", 5, 1e-9), timed("c", 5, 1e-9)});
+  few.path = "results/m/few.json";
+  const std::vector<ResultFile> files{few, file_of({timed("a", 0.1, 1), timed("b", 0.2, 1e-9),
+                                                    timed("c", 1, 1e-9), timed("d", 1, 1e-9)})};
+  const std::string run = run_at(files, shape);
+  EXPECT_EQ(run, "map.json/uniform/T10");
+  EXPECT_EQ(run_at({file_of({timed("a", 1, 1), timed("b", 1, 1)})}, shape), "") << "two say little";
+  const auto series = series_of(files);
+  const Advice a = advice_of(series[0], {shape, "", 100}, run, std::nullopt);
+  const Advice b = advice_of(series[1], {shape, "", 100}, run, std::nullopt);
+  EXPECT_TRUE(a.measured);
+  EXPECT_NEAR(a.fit.value(), 11, 1e-6);
+  EXPECT_NEAR(b.fit.value(), 20, 1e-6);
+  EXPECT_TRUE(is_quicker(a, b));
+  const AdviceProblem one{shape, "", 1};
+  EXPECT_TRUE(is_quicker(advice_of(series[1], one, run, std::nullopt),
+                         advice_of(series[0], one, run, std::nullopt)))
+      << "its setup is not worth it";
+}
+
+TEST(Advice, AnUnsteadyVariantCountsWithItsSlowestProcess) {
+  auto unsteady = timed("a", 0.2, 1e-9);
+  unsteady.samples = {{0.1}, {0.2}, {0.4}};
+  unsteady.unsteady = {"its processes disagree"};
+  const std::vector<ResultFile> files{
+      file_of({unsteady, timed("b", 0.5, 1e-9), timed("c", 0.3, 1e-9)})};
+  const Shape shape{1000, 10, 50, Precision::f32};
+  const std::string run = run_at(files, shape);
+  const auto series = series_of(files);
+  ASSERT_EQ(series[0].variant, "a");
+  EXPECT_EQ(series[0].shapes(), 0U) << "no model is made of it";
+  const auto of = [&](std::size_t place) {
+    return advice_of(series[place], {shape, "", 100}, run, std::nullopt);
+  };
+  EXPECT_NEAR(of(0).fit.value(), 40, 1e-6);
+  EXPECT_TRUE(is_quicker(of(0), of(1))) << "its slowest is before the other's only one";
+  EXPECT_FALSE(is_quicker(of(0), of(2)));
+}
+
+TEST(Advice, WhoNeverBeatTheLimitIsNotPredictedBelowIt) {
+  std::vector<CellResult> cells;
+  for (const std::int64_t k : {10, 100, 1000}) {
+    // 2nkd = 2e4 k operations: 2e-6 k seconds are the limit.
+    cells.push_back(timed("brute", 2.1e-6 * static_cast<double>(k), 1e-9, k));
+    cells.push_back(timed("skips", 1e-6 * static_cast<double>(k), 1e-9, k));
+  }
+  const std::vector<ResultFile> files{file_of(cells)};
+  const auto series = series_of(files);
+  ASSERT_EQ(series.size(), 2U);
+  const AdviceProblem problem{{1000, 10, 500, Precision::f32}, "", 10};
+  const Limit limit{2e-3, "arithmetic"};
+  const Advice brute = advice_of(series[0], problem, "", limit);
+  const Advice skips = advice_of(series[1], problem, "", limit);
+  EXPECT_GE(brute.iteration.seconds, limit.seconds);
+  EXPECT_LE(brute.share.value(), 1);
+  EXPECT_LT(skips.iteration.seconds, limit.seconds);
+  EXPECT_EQ(brute.iteration.most, "the machine's limit; predicted below it");
 }
 
 TEST(Advice, BackTestLeavesTheShapeOut) {
-  AdviceSeries one{"a", "f32", 1, true, false, known_machine(), {}};
+  AdviceSeries one{"a", "f32", 1, true, false, known_machine(), known_machine()};
   AdviceSeries two = one;
   two.variant = "b";
   for (auto& time : two.iterations) time.seconds *= 3;
@@ -87,6 +173,7 @@ TEST(Advice, BackTestLeavesTheShapeOut) {
   three.variant = "c";
   // Known at a single shape, where it is the fastest by far: nothing is known elsewhere.
   three.iterations = {observed(1000, 4, 8, 1e-9)};
+  three.setups = three.iterations;
   const BackTest found = back_test({one, two, three});
   EXPECT_EQ(found.cells, 24U);
   EXPECT_LT(found.median_error, 0.05);

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Whom `advise` would name for this machine, for `best` to agree with or to say why not.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "harness/variant.h"
+
+namespace kmeans {
+
+struct ExpectedHere {
+  std::string variant;
+  double fit = 0;  ///< Seconds.
+};
+
+/// The exact variant with the quickest fit by the results of this machine; absent where there are none, or none that
+/// can be read.
+std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations);
+
+}  // namespace kmeans
