@@ -8,6 +8,8 @@
 #include <fstream>
 #include <limits>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,14 +17,19 @@
 
 #include "datasets/dataset.h"
 #include "datasets/ward.h"
+#include "harness/commands/advising.h"
 #include "harness/commands/best_table.h"
 #include "harness/commands/csv_options.h"
 #include "harness/commands/surroundings.h"
+#include "harness/machine/gpu.h"
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
+#include "harness/record/advice.h"
 #include "harness/run/best.h"
 #include "harness/run/coordinator.h"
 #include "harness/run/estimate.h"
+#include "harness/run/fit_length.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/workers.h"
 #include "harness/support/atomic_file.h"
@@ -43,11 +50,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Iterations, where none are asked for: the first that the budget has time for.
-constexpr std::array kIterations{10, 5, 3, 2, 1};
-// Of the budget: what the quickest variant's first process may be expected to take, so that others
-// are reached too.
-constexpr double kShareOfQuickest = 0.25;
+// Iterations that are timed, where none are asked for and a fit takes more: as many as leave time for a first
+// process of each variant that could have one, and never so few that bounds and trees do not pay off unless the budget
+// has not even time for some.
+constexpr std::array kIterations{100, 50, 20, 10, 5, 3, 2, 1};
+constexpr int kFew = 5;
+constexpr std::size_t kSome = 6;  // variants
+constexpr double kShareOfFirst = 0.5;
+constexpr double kShareOfQuickest =
+    0.25;                            // of the budget: a first process, and the exact trajectory
+constexpr double kShareOfFit = 0.1;  // how many iterations a fit takes is looked up
 // Estimates are right within a factor of about 2: beyond that there is no hope.
 constexpr double kHopeless = 2;
 constexpr double kShareOfLook = 0.1;  // of the budget: for others at work; twice that for ceilings
@@ -66,7 +78,8 @@ struct BestOptions {
   std::string device;  ///< As typed.
   double seconds = 30;
   int threads = 0;
-  std::int64_t call = kIterations.front();  ///< Iterations of the whole call that is ranked.
+  std::int64_t fit = kIterationsOfFit;  ///< Iterations of the fit that is ranked.
+  std::optional<FitLength> length;      ///< As found here.
   bool iterations_given = false;
   /// Of the command's time: before plugins are asked what they are.
   Clock::time_point begin = Clock::now();
@@ -136,6 +149,26 @@ double quickest(const Plan& plan, const BestOptions& options, int threads) {
                (kGenerationRate * threads);
   }
   return seconds;
+}
+
+/// Seconds until every variant has answered once that a quarter of the budget is expected to suffice for; `most`:
+/// of the quickest alone.
+double first_answers(const Plan& plan, const BestOptions& options, int threads, std::size_t most) {
+  std::vector<double> seconds;
+  for (const auto& cell : plan.cells) {
+    if (!cell.skip_reason.empty()) continue;
+    const double one = estimated_seconds_of_first(cell, threads);
+    if (one <= kShareOfQuickest * options.seconds) seconds.push_back(one);
+  }
+  std::ranges::sort(seconds);
+  if (seconds.size() > most) seconds.resize(most);
+  if (seconds.empty()) return std::numeric_limits<double>::infinity();
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+BestProblem with_iterations(BestProblem problem, std::int64_t iterations) {
+  problem.iterations = iterations;
+  return problem;
 }
 
 struct PlannedBest {
@@ -264,7 +297,9 @@ std::vector<Absent> absent_variants(const PlannedBest& planned, const nlohmann::
     absent.push_back({{"Python variants"}, "none, since " + missing});
   }
   for (const auto& variant : all_variants()) {
-    if (!variant.traits.wrong_because.empty()) {
+    if (shares_nothing(variant, process_ranks().size(), gpus_in_use())) {
+      add({variant.traits.name}, "written for several ranks or GPUs: one has nothing to share");
+    } else if (!variant.traits.wrong_because.empty()) {
       add({variant.traits.name}, "kept as its source prints it: the answers are wrong");
     }
   }
@@ -290,16 +325,26 @@ void write_result(const BestOptions& options, const nlohmann::json& result) {
 /// A result on standard output is not to be mixed with words about it.
 std::FILE* words(const BestOptions& options) { return options.json_file == "-" ? stderr : stdout; }
 
+/// Of which fit the answer is.
+std::string said_length(const BestOptions& options) {
+  const std::string text = counted(options.fit, "iteration", "iterations");
+  if (options.iterations_given) return text;
+  if (!options.length) return "a fit of " + text + " (how many it takes was not found out)";
+  if (options.length->settled) return "a fit of " + text + ", after which no label changes";
+  return "a fit of " + text + " (" + counted(options.length->iterations, "was", "were") +
+         " not enough)";
+}
+
 void print_problem(const PlannedBest& planned, const BestOptions& options, int threads) {
   const Shape& shape = planned.plan.cells.front().task.shape;
-  std::fprintf(words(options), "%s: n = %s, d = %lld, k = %lld; %s from %s, %s, within %g s\n",
+  std::fprintf(words(options), "%s: n = %s, d = %lld, k = %lld; %s, from %s, %s, within %g s\n",
                printable(described_data(planned, options)).c_str(), format_count(shape.n).c_str(),
                static_cast<long long>(shape.d), static_cast<long long>(shape.k),
-               counted(options.call, "iteration", "iterations").c_str(),
-               printable(options.problem.init).c_str(),
+               said_length(options).c_str(), printable(options.problem.init).c_str(),
                counted(threads, "thread", "threads").c_str(), options.seconds);
-  if (options.problem.iterations < options.call) {
-    std::fprintf(words(options), "Times are of %s: the budget is short for more.\n",
+  if (options.problem.iterations < options.fit) {
+    std::fprintf(words(options),
+                 "Times are of the first %s: the budget goes to more variants first.\n",
                  counted(options.problem.iterations, "iteration", "iterations").c_str());
   }
   std::fflush(words(options));
@@ -325,15 +370,30 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
   std::fflush(words(options));
 }
 
+/// Whom `advise` names, where that is another, and what became of it here.
+std::string said_of_advice(const BestTable& table, const Shape& shape, std::int64_t fit) {
+  const auto expected = advised_here(shape, fit);
+  if (!expected || expected->variant == table.winner->variant) return "";
+  const auto here = table.exact_fits.find(expected->variant);
+  return formatted(" From results on file `advise` expects %s first, %s a fit: ",
+                   expected->variant.c_str(), format_seconds(expected->fit).c_str()) +
+         (here == table.exact_fits.end()
+              ? "it was not measured here."
+              : "here, on these points, it takes " + format_seconds(here->second) + ".");
+}
+
 int print_answer(const PlannedBest& planned, const BestOptions& options, const Pattern& only,
                  const RunSummary& summary, const nlohmann::json& result,
                  std::optional<double> cache_bytes, int threads) {
   std::FILE* out = words(options);
   const BestTable table =
-      best_table(result, {options.call, cache_bytes}, absent_variants(planned, result, only));
+      best_table(result, {options.fit, cache_bytes, variant_of_fits().traits.name},
+                 absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {
-    std::fprintf(out, "%s Run it with:\n%s\n", table.winner->sentence.c_str(),
+    const Shape& shape = planned.plan.cells.front().task.shape;
+    const std::string sentence = table.winner->sentence + said_of_advice(table, shape, options.fit);
+    std::fprintf(out, "%s Run it with:\n%s\n", sentence.c_str(),
                  printable(fit_command(planned, options, *table.winner)).c_str());
   }
   std::fflush(out);
@@ -342,11 +402,6 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
     return kExitInterrupted;
   }
   if (summary.wrong > summary.wrong_as_expected || summary.failed > 0) return kExitCellsFailed;
-  if (!table.winner && table.unsteady) {
-    throw EnvironmentError(
-        "no variant has a steady time: something disturbs this machine "
-        "(`kmeans-bench machine --check`); end it, or give more --seconds");
-  }
   if (!table.winner) {
     // Small problems are none the quicker for fewer points.
     const double seconds = quickest(planned.plan, options, threads);
@@ -362,17 +417,40 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
   return kExitOk;
 }
 
-/// The plan for as many iterations as were asked for, else as the budget has time for.
+/// The plan for as many iterations as were asked for, else as the budget has time for: more variants come first.
 PlannedBest plan_within_budget(BestOptions& options, const nlohmann::json& variants,
                                const PlanOptions& plan_options) {
-  PlannedBest planned;
+  const auto plan = [&](std::int64_t iterations) {
+    options.problem.iterations = iterations;
+    return plan_best(options.problem, variants, options.seconds, plan_options);
+  };
+  if (options.iterations_given) return plan(options.problem.iterations);
+  PlannedBest planned = plan(options.fit);
+  const auto is_short_enough = [&] {
+    const bool few = options.problem.iterations <= kFew;
+    const double seconds = first_answers(planned.plan, options, plan_options.threads,
+                                         few ? kSome : planned.plan.cells.size());
+    return seconds <= kShareOfFirst * options.seconds;
+  };
   for (const int iterations : kIterations) {
-    if (!options.iterations_given) options.problem.iterations = iterations;
-    planned = plan_best(options.problem, variants, options.seconds, plan_options);
-    const double seconds = quickest(planned.plan, options, plan_options.threads);
-    if (options.iterations_given || seconds <= kShareOfQuickest * options.seconds) break;
+    if (is_short_enough()) break;
+    if (iterations < options.problem.iterations) planned = plan(iterations);
   }
   return planned;
+}
+
+/// How many iterations this fit takes, found by the quickest exact variant; what it cannot say is said of others.
+void find_length(BestOptions& options, const PlannedBest& planned, int threads) {
+  if (options.iterations_given) {
+    options.fit = options.problem.iterations;
+    return;
+  }
+  options.length =
+      fit_length(planned.plan.cells.front().task.dataset, options.problem.k, options.problem.init,
+                 threads, cache_root(), kShareOfFit * options.seconds, kLongestFit);
+  if (!options.length) return;
+  options.fit = options.length->iterations;
+  if (!options.length->settled) options.fit = std::max(options.fit, kIterationsOfFit);
 }
 
 /// What an experiment would say by a key is an option here. What was measured before something ended
@@ -414,8 +492,12 @@ int run_best(BestOptions options) {
   if (options.problem.init.empty()) {
     options.problem.init = suitable_init(options, n, static_cast<double>(d), threads);
   }
-  PlannedBest planned = plan_within_budget(options, variants, plan_options);
+  PlannedBest planned = plan_best(
+      with_iterations(options.problem, options.iterations_given ? options.problem.iterations : 1),
+      variants, options.seconds, plan_options);
   refuse_hopeless(planned, options, threads);
+  find_length(options, planned, threads);
+  planned = plan_within_budget(options, variants, plan_options);
   print_problem(planned, options, threads);
   say_what_is_rounded(planned, options);
 
@@ -429,7 +511,7 @@ int run_best(BestOptions options) {
   settings.cache = cache_root();
   settings.command_line = typed_command();
   settings.threads = threads;
-  BudgetChooser chooser(options.seconds, options.call, threads, left);
+  BudgetChooser chooser(options.seconds, options.fit, threads, left);
   settings.choose = [&](const std::vector<CellNews>& news) { return chooser.next(news); };
   // Of the exact trajectory: without it cells are certified by their steps alone.
   planned.plan.timeout_seconds = std::max(0.1, kShareOfQuickest * left());
@@ -477,7 +559,7 @@ void add_best_command(CLI::App& app, Action& action) {
       ->capture_default_str();
   auto* iterations = command->add_option(
       "--iterations", options->problem.iterations,
-      "Iterations of a call, fewer where the budget is\nshort and none are given [10]");
+      "Iterations that variants are ranked by and timed in\n[a fit's, until no label changes]");
   iterations->transform(whole_number(1, 1000000));
   command
       ->add_option("--precision", options->precisions,
@@ -507,7 +589,6 @@ void add_best_command(CLI::App& app, Action& action) {
   command->callback([command, options, iterations, &action] {
     options->iterations_given = iterations->count() > 0;
     give_plugins(kShareOfPlugins * options->seconds);
-    if (options->iterations_given) options->call = options->problem.iterations;
     const CLI::Option* device = command->get_option("--device");
     if (device->count() > 0) options->device = device->as<std::string>();
     action = [options] { return run_best(*options); };

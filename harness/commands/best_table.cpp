@@ -14,9 +14,11 @@
 #include "harness/record/limit.h"
 #include "harness/record/measures.h"
 #include "harness/run/best.h"
+#include "harness/run/fit_length.h"
 #include "harness/support/formatted.h"
 #include "harness/support/precision.h"
 #include "harness/support/text.h"
+#include "harness/variants/plugins.h"
 #include "harness/variants/registry.h"
 
 namespace kmeans {
@@ -24,32 +26,34 @@ namespace {
 
 using nlohmann::json;
 
-// Iterations that `fit` makes at the most by default.
-constexpr double kLongestCall = 300;
 // Of one reason; `list` has all.
 constexpr std::size_t kNamesOfReason = 4;
 
-/// A cell with a headline number.
+/// A cell with a time.
 struct Row {
   std::string variant;
   std::string precision;
   AnswerKind kind = AnswerKind::exact;
-  double iteration = 0;  ///< Seconds, as the others.
-  double low = 0;        ///< The median's interval, as a run has it.
+  double iteration =
+      0;  ///< Seconds, as the others. Of processes that disagree that of the slowest.
+  double low =
+      0;  ///< The median's interval, as a run has it; of processes that disagree their medians.
   double high = 0;
   double setup = 0;
-  /// None of Python variants: their setup holds an interpreter's start, which is no part of a call.
-  std::optional<double> whole;
+  /// None of Python variants: their setup holds an interpreter's start, which is no part of a fit.
+  std::optional<double> fit;
   std::optional<double> share;  ///< Of the machine's limit.
   std::optional<double> differing;
   std::size_t processes = 0;
   std::size_t samples = 0;  ///< Of all processes.
   std::string apart;        ///< Which processes disagree with the others; empty: none.
+  bool unsteady = false;    ///< So many do that no number speaks for all.
+  bool yours = false;       ///< Of a plugin.
 };
 
 bool has_number(const json& cell) {
-  return cell.at("status") == "ok" && cell.at("unsteady").empty() &&
-         cell.at("seconds_per_iteration").is_object() && cell.at("setup_seconds").is_number();
+  return cell.at("status") == "ok" && cell.at("seconds_per_iteration").is_object() &&
+         cell.at("setup_seconds").is_number();
 }
 
 Shape shape_of(const json& cell) {
@@ -68,7 +72,13 @@ void take_spread(const json& cell, Row& row) {
     row.samples += process.size();
     medians.push_back(median_of(process.get<std::vector<double>>()));
   }
-  if (!medians.empty()) row.apart = outlying_processes(agreement_of(medians));
+  if (medians.empty()) return;
+  const Agreement agreement = agreement_of(medians);
+  row.unsteady = !agreement.majority();
+  row.apart = row.unsteady ? agreement.groups() : outlying_processes(agreement);
+  if (!row.unsteady) return;
+  row.low = agreement.sorted.front();
+  row.high = row.iteration = agreement.sorted.back();
 }
 
 Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
@@ -80,8 +90,9 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   row.iteration = cell.at("seconds_per_iteration").at("median");
   take_spread(cell, row);
   row.setup = cell.at("setup_seconds");
+  row.yours = cell.at("backend") == kPluginBackend;
   if (cell.at("backend") != "python") {
-    row.whole = row.setup + static_cast<double>(asked.call) * row.iteration;
+    row.fit = row.setup + static_cast<double>(asked.fit) * row.iteration;
   }
   row.processes = cell.at("processes");
   const bool gpu = cell.at("gpu").is_object();
@@ -97,8 +108,12 @@ Row row_of(const json& cell, const json& ceilings, const BestAsked& asked) {
   return row;
 }
 
-/// "2.06 ms (1.9-2.3)", or with both units where they differ; "2.06 ms (one sample)".
+/// "2.06 ms (1.9-2.3)", or with both units where they differ; "2.06 ms (one sample)"; "up to 2.1 ms (from 1 ms)"
+/// where processes disagree.
 std::string with_spread(const Row& row) {
+  if (row.unsteady) {
+    return "up to " + format_seconds(row.high) + " (from " + format_seconds(row.low) + ")";
+  }
   if (row.samples == 1) return format_seconds(row.iteration) + " (one sample)";
   const std::string low = format_seconds(row.low);
   const std::string high = format_seconds(row.high);
@@ -123,20 +138,38 @@ std::string against(const Row& row, const Row* baseline) {
   return formatted(ratio >= 100 ? "%.0f x" : "%.3g x", ratio);
 }
 
+/// Of fits where both have one, of iterations where neither has; else nothing is known.
+std::optional<double> time_over(const Row& row, const Row& other) {
+  if (row.fit.has_value() != other.fit.has_value()) return std::nullopt;
+  return row.fit ? *row.fit / *other.fit : row.iteration / other.iteration;
+}
+
+/// Whom a plugin is held against: the first of its kind that is not its own.
+std::string of_yours(const Row& row, const std::vector<Row>& rows) {
+  const auto other = std::find_if(
+      rows.begin(), rows.end(), [&](const Row& one) { return one.kind == row.kind && !one.yours; });
+  if (other == rows.end()) return "yours, alone of its kind";
+  const auto ratio = time_over(row, *other);
+  if (!ratio) return "yours";
+  return *ratio >= 1
+             ? formatted("yours, %.3g times behind %s", *ratio, other->variant.c_str())
+             : formatted("yours, %.3g times ahead of %s", 1 / *ratio, other->variant.c_str());
+}
+
 constexpr std::array kKinds{AnswerKind::exact, AnswerKind::certified, AnswerKind::approximate};
 
 std::string block(AnswerKind kind, const std::vector<Row>& rows, const Row* baseline,
-                  std::int64_t call) {
+                  std::int64_t fit) {
   std::vector<std::vector<std::string>> lines{
-      {"variant", "", "iteration", "setup",
-       counted(call, "iteration", "iterations") + " with setup", "of the limit",
-       "scikit-learn takes", "processes", "answer"}};
+      {"variant", "", "iteration", "setup", "fit of " + counted(fit, "iteration", "iterations"),
+       "of the limit", "scikit-learn takes", "processes", "answer"}};
   for (const auto& row : rows) {
     if (row.kind != kind) continue;
     lines.push_back({row.variant, row.precision, with_spread(row), format_seconds(row.setup),
-                     row.whole ? format_seconds(*row.whole) : "-",
+                     row.fit ? format_seconds(*row.fit) : "-",
                      row.share ? format_percent(*row.share) : "-", against(row, baseline),
-                     std::to_string(row.processes), answer_of(row)});
+                     std::to_string(row.processes),
+                     answer_of(row) + (row.yours ? "; " + of_yours(row, rows) : "")});
   }
   if (lines.size() == 1) return "";
   return std::string(title_of(kind)) + "\n" + aligned(lines) + "\n";
@@ -176,8 +209,7 @@ class Reasons {
 std::string reason_of(const json& cell) {
   const std::string status = cell.at("status");
   if (status == "ok") {
-    const json& unsteady = cell.at("unsteady");
-    return unsteady.empty() ? "no time" : "unsteady: " + unsteady.front().get<std::string>();
+    return "no time";
   }
   const std::string reason = cell.at("reason").is_string() ? cell.at("reason") : json("");
   const std::string first = reason.substr(0, reason.find('\n'));
@@ -233,16 +265,21 @@ std::string notes_on(const std::vector<Row>& rows, const Row* baseline) {
       "Of the limit: the least time of an iteration by brute force that this machine's measured\n"
       "bandwidth and arithmetic allow, over the iteration's; what skips work may exceed 100 %.\n"
       "In brackets: the 95 % interval of the iteration's median, or the smallest and the "
-      "largest.\n";
+      "largest.\n"
+      "A fit: setup and all iterations; seeding, the same for all, comes on top.\n";
+  if (std::any_of(rows.begin(), rows.end(), [](const Row& row) { return row.unsteady; })) {
+    text += "Up to: processes disagree, so the slowest one counts.\n";
+  }
   if (baseline != nullptr) {
     text += "scikit-learn takes: its time of an iteration over the variant's.\n";
   }
   const bool python =
-      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.whole; });
+      std::any_of(rows.begin(), rows.end(), [](const Row& row) { return !row.fit; });
   if (python) {
     text +=
         "Setup of Python variants holds the interpreter's start and imports, which a program pays\n"
-        "once: they have no whole call here, and stand last, in the order of their iterations.\n";
+        "once: they have no fit here (`run fits` times theirs), and stand last, in the order of\n"
+        "their iterations.\n";
   }
   return text + "\n";
 }
@@ -254,25 +291,25 @@ std::string why_no_baseline(const json& cells) {
   return "left out, or not among the variants here";
 }
 
-/// Of whole calls where both have one, of iterations where neither has; else nothing is known.
-std::optional<double> time_over(const Row& row, const Row& other) {
-  if (row.whole.has_value() != other.whole.has_value()) return std::nullopt;
-  return row.whole ? *row.whole / *other.whole : row.iteration / other.iteration;
-}
-
 std::string sentence_of(const Row& first, const Row* second, const Row* baseline,
-                        std::int64_t call) {
+                        const BestAsked& asked) {
   static constexpr std::array kWords{"exact", "certified", "approximate"};
-  std::string text = "The fastest " + std::string(kWords.at(static_cast<std::size_t>(first.kind))) +
-                     " variant here is " + first.variant + " (" + first.precision + "): ";
-  text += first.whole ? format_seconds(*first.whole) + " for " +
-                            counted(call, "iteration", "iterations") + " with setup"
-                      : format_seconds(first.iteration) + " an iteration";
+  std::string kind = kWords.at(static_cast<std::size_t>(first.kind));
+  std::string text = second == nullptr ? "Of " + kind + " variants " + first.variant + " (" +
+                                             first.precision + ") alone was measured: "
+                                       : "The fastest " + kind + " variant here is " +
+                                             first.variant + " (" + first.precision + "): ";
+  text += first.fit ? format_seconds(*first.fit) + " for a fit of " +
+                          counted(asked.fit, "iteration", "iterations")
+                    : format_seconds(first.iteration) + " an iteration";
   if (baseline != nullptr && baseline != &first) {
     text += "; an iteration of scikit-learn takes " + against(first, baseline) + " as long";
   }
   text += ".";
-  if (!first.apart.empty()) {
+  if (second == nullptr) text += " Whether others are faster, more --seconds would show.";
+  if (first.unsteady) {
+    text += " Its processes disagree (" + first.apart + "), and the slowest is meant.";
+  } else if (!first.apart.empty()) {
     text += " Its processes do not all agree: " + first.apart + ".";
   }
   const auto ratio = second == nullptr ? std::nullopt : time_over(*second, first);
@@ -288,23 +325,23 @@ std::string shorter_iteration(const std::vector<const Row*>& own) {
   const Row& first = *own.front();
   const Row* best = nullptr;
   for (const Row* row : own) {
-    if (row->whole || row->high >= first.low) continue;
+    if (row->fit || row->high >= first.low) continue;
     if (best == nullptr || row->iteration < best->iteration) best = row;
   }
-  if (best == nullptr || !first.whole) return "";
-  return formatted(" An iteration of %s takes %.2f of one of it; its whole call is not known.",
+  if (best == nullptr || !first.fit) return "";
+  return formatted(" An iteration of %s takes %.2f of one of it; its fit is not known.",
                    best->variant.c_str(), best->iteration / first.iteration);
 }
 
 /// Who of the same kind has the shorter iteration, and from how many on that makes up for its setup.
-std::string in_longer_calls(const std::vector<const Row*>& own, std::int64_t call) {
+std::string in_longer_fits(const std::vector<const Row*>& own, std::int64_t fit) {
   const Row& first = *own.front();
   const Row* other = nullptr;
-  double from = kLongestCall;
+  auto from = static_cast<double>(kLongestFit);
   for (const Row* row : own) {
-    if (!row->whole || !first.whole || row->high >= first.low) continue;
+    if (!row->fit || !first.fit || row->high >= first.low) continue;
     const double even = (row->setup - first.setup) / (first.iteration - row->iteration);
-    if (even >= from || even < static_cast<double>(call)) continue;
+    if (even >= from || even < static_cast<double>(fit)) continue;
     from = even;
     other = row;
   }
@@ -320,7 +357,6 @@ std::string why_none_exact(const json& cells) {
   for (const auto& cell : cells) {
     precisions.insert(cell.at("precision").get<std::string>());
     if (!cell.at("exact").get<bool>()) continue;
-    if (cell.at("status") == "ok") return "No exact variant has a steady time here.";
     tried = true;
   }
   if (tried) return "No exact variant was measured here.";
@@ -336,8 +372,27 @@ std::string why_none_exact(const json& cells) {
   return "No exact variant takes " + names + ".";
 }
 
+/// What `fit` takes where nobody chooses, if it is another.
+std::string of_unchosen(const std::vector<const Row*>& own, const std::string& unchosen) {
+  const auto row = std::find_if(own.begin(), own.end(),
+                                [&](const Row* one) { return one->variant == unchosen; });
+  if (row == own.end() || row == own.begin()) return "";
+  const auto ratio = time_over(**row, *own.front());
+  if (!ratio) return "";
+  return formatted(" Without --variant, fit runs %s: %.2f times as long.", unchosen.c_str(),
+                   *ratio);
+}
+
+std::string of_plugins(const std::vector<const Row*>& own, const std::vector<Row>& rows) {
+  std::string text;
+  for (const Row* row : own) {
+    if (row->yours) text += " " + row->variant + ": " + of_yours(*row, rows) + ".";
+  }
+  return text;
+}
+
 std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const json& cells,
-                                    const Row* baseline, std::int64_t call) {
+                                    const Row* baseline, const BestAsked& asked) {
   for (const AnswerKind kind : kKinds) {
     std::vector<const Row*> own;
     for (const auto& row : rows) {
@@ -345,8 +400,9 @@ std::optional<BestWinner> winner_of(const std::vector<Row>& rows, const json& ce
     }
     if (own.empty()) continue;
     const Row& first = *own.front();
-    std::string sentence = sentence_of(first, own.size() > 1 ? own[1] : nullptr, baseline, call);
-    sentence += in_longer_calls(own, call) + shorter_iteration(own);
+    std::string sentence = sentence_of(first, own.size() > 1 ? own[1] : nullptr, baseline, asked);
+    sentence += in_longer_fits(own, asked.fit) + shorter_iteration(own) +
+                of_unchosen(own, asked.unchosen) + of_plugins(own, rows);
     // Whoever needs no bit for bit may have it faster.
     for (const auto& row : rows) {
       const auto ratio = time_over(row, first);
@@ -375,16 +431,15 @@ BestTable best_table(const json& result, const BestAsked& asked,
     if (has_number(cell)) rows.push_back(row_of(cell, ceilings, asked));
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
-    if (a.whole && b.whole) return *a.whole < *b.whole;
-    return a.whole.has_value() != b.whole.has_value() ? a.whole.has_value()
-                                                      : a.iteration < b.iteration;
+    if (a.fit && b.fit) return *a.fit < *b.fit;
+    return a.fit.has_value() != b.fit.has_value() ? a.fit.has_value() : a.iteration < b.iteration;
   });
   const auto found = std::find_if(rows.begin(), rows.end(),
                                   [](const Row& row) { return row.variant == kBestBaseline; });
   const Row* baseline = found == rows.end() ? nullptr : &*found;
   BestTable table;
   if (!rows.empty()) {
-    for (const AnswerKind kind : kKinds) table.text += block(kind, rows, baseline, asked.call);
+    for (const AnswerKind kind : kKinds) table.text += block(kind, rows, baseline, asked.fit);
     table.text += notes_on(rows, baseline);
     if (baseline == nullptr) {
       table.text += "Nothing is held against scikit-learn (" + std::string(kBestBaseline) +
@@ -392,10 +447,10 @@ BestTable best_table(const json& result, const BestAsked& asked,
     }
   }
   table.text += not_measured(cells, absent);
-  table.unsteady = std::any_of(cells.begin(), cells.end(), [](const json& cell) {
-    return cell.at("status") == "ok" && !has_number(cell);
-  });
-  table.winner = winner_of(rows, cells, baseline, asked.call);
+  table.winner = winner_of(rows, cells, baseline, asked);
+  for (const auto& row : rows) {
+    if (row.kind == AnswerKind::exact && row.fit) table.exact_fits[row.variant] = *row.fit;
+  }
   return table;
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `best` says at its end: who answered, in the order of whole calls, Python variants after the
-// others in that of their iterations, each kind of answer by itself, and what was not measured and
-// why.
+// What `best` says at its end: who answered, in the order of fits, Python variants after the others in
+// that of their iterations, each kind of answer by itself, and what was not measured and why.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,15 +28,16 @@ struct BestWinner {
 
 struct BestTable {
   std::string text;
-  bool unsteady = false;  ///< Somebody answered, but at a pace that its processes disagree on.
   std::optional<BestWinner>
       winner;  ///< Of the exact ones, else of the certified, else of the rest.
+  std::map<std::string, double> exact_fits;  ///< Seconds.
 };
 
 /// What the result file does not hold.
 struct BestAsked {
-  std::int64_t call = 10;               ///< Iterations of the whole call that is ranked.
+  std::int64_t fit = 100;               ///< Iterations of the fit that is ranked.
   std::optional<double> cache_bytes{};  ///< Of the processor's last-level cache.
+  std::string unchosen{};               ///< Whom `fit` runs where nobody chooses.
 };
 
 /// `result`: a result file of one problem.

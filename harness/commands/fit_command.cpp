@@ -21,6 +21,7 @@
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
+#include "harness/run/fit_length.h"
 #include "harness/run/follow.h"
 #include "harness/run/out_folder.h"
 #include "harness/support/atomic_file.h"
@@ -42,17 +43,15 @@
 namespace kmeans {
 namespace {
 
-constexpr std::int64_t kDefaultIterations = 300;
 constexpr const char* kOfGpus = "nccl_exact";
 constexpr const char* kOfLittleMemory = "openmp_blocks";
 constexpr const char* kOfLittleGpuMemory = "cuda_blocks";
 
-// An exact variant: the fastest that needs no GPU, or the one for several ranks.
+// Of several ranks the one that is for them.
 std::string default_variant() {
   constexpr const char* kOfRanks = "mpi_exact";
   if (process_ranks().size() > 1 && find_variant(kOfRanks) != nullptr) return kOfRanks;
-  const auto* threads = exact_engine(EngineOn::threads);
-  return (threads != nullptr ? *threads : definition()).traits.name;
+  return variant_of_fits().traits.name;
 }
 
 struct FitOptions {
@@ -390,7 +389,7 @@ int fit_session(const FitOptions& options, Session<T>& session) {
   StopRule rule = parse_stop(options.stop);
   std::int64_t iterations = options.iterations;
   if (iterations == 0) {
-    iterations = kDefaultIterations;
+    iterations = kLongestFit;
     if (options.stop.empty()) rule.kind = StopRule::Kind::labels;
   }
   if (options.tol) {

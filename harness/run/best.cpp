@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "datasets/generators.h"
+#include "harness/machine/gpu.h"
+#include "harness/machine/ranks.h"
 #include "harness/record/agreement.h"
 #include "harness/record/measures.h"
 #include "harness/run/estimate.h"
@@ -25,7 +27,7 @@ using nlohmann::json;
 
 constexpr int kProcesses = 3;         // of a cell at the front
 constexpr int kMaxProcesses = 7;      // of one whose processes disagree, as in a run
-constexpr double kFront = 1.5;        // times the best whole call
+constexpr double kFront = 1.5;        // times the quickest fit
 constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell, all its processes
 constexpr double kShareOfProcess = 0.25;
 constexpr double kShareOfPlugins = 0.5;  // who brings a slow one wants to know how slow
@@ -57,9 +59,9 @@ bool is_timed(const CellNews& news) {
          });
 }
 
-/// Of Python variants the iterations alone: an interpreter starts once, not in every call.
-double whole_call(const CellNews& news, std::int64_t iterations) {
-  const double steps = static_cast<double>(iterations) * median_of(medians_of(news));
+/// Of Python variants the iterations alone: an interpreter starts once, not in every fit.
+double fit_seconds(const CellNews& news, std::int64_t iterations, double iteration) {
+  const double steps = static_cast<double>(iterations) * iteration;
   if (news.cell->backend == "python") return steps;
   std::vector<double> setups;
   for (const auto* process : news.processes) setups.push_back(process->result.setup_seconds);
@@ -115,6 +117,7 @@ json best_variants(const Pattern& only, const std::vector<Precision>& precisions
   for (const auto& variant : all_variants()) {
     const Traits& traits = variant.traits;
     if (!traits.wrong_because.empty() || !only.found_in(traits.name)) continue;
+    if (shares_nothing(variant, process_ranks().size(), gpus_in_use())) continue;
     const bool wide_alone = traits.precisions == std::vector{Precision::f64};
     for (const Precision precision : traits.precisions) {
       const bool wanted = precisions.empty() ? precision != Precision::f64 || wide_alone
@@ -200,27 +203,29 @@ std::optional<Choice> BudgetChooser::further(const std::vector<CellNews>& news,
                                              double& seconds) const {
   std::map<AnswerKind, double> best;
   for (const auto& one : news) {
-    // Who has no steady time leads nobody, nor does who has no whole call.
-    if (!is_timed(one) || !agreement_of(medians_of(one)).majority()) continue;
-    if (one.cell->backend == "python") continue;
-    const double whole = whole_call(one, call_);
-    const auto known = best.emplace(kind_of(one), whole).first;
-    known->second = std::min(known->second, whole);
+    // Who has no fit leads nobody.
+    if (!is_timed(one) || one.cell->backend == "python") continue;
+    const auto medians = medians_of(one);
+    const bool steady = agreement_of(medians).majority();
+    const double fit =
+        fit_seconds(one, fit_, steady ? median_of(medians) : std::ranges::max(medians));
+    const auto known = best.emplace(kind_of(one), fit).first;
+    known->second = std::min(known->second, fit);
   }
   const double left = left_();
   std::optional<Choice> choice;
   std::pair fewest{std::numeric_limits<int>::max(), 0.0};
   for (const auto& one : news) {
     if (!is_timed(one) || !wants_more(one)) continue;
-    const double whole = whole_call(one, call_);
+    const double fit = fit_seconds(one, fit_, median_of(medians_of(one)));
     const auto leader = best.find(kind_of(one));
-    const bool front = leader == best.end() || whole <= kFront * leader->second;
+    const bool front = leader == best.end() || fit <= kFront * leader->second;
     if (!front && one.cell->key.variant != kBestBaseline) continue;
     // One that was ended before its time is not asked for for ever.
     const auto asked = asked_.find(one.cell);
     if (asked != asked_.end() && asked->second >= kMaxProcesses) continue;
     if (left < kLeastLeft || one.processes.front()->wall_seconds > left) continue;
-    const std::pair standing{static_cast<int>(one.processes.size()), whole};
+    const std::pair standing{static_cast<int>(one.processes.size()), fit};
     if (standing >= fewest) continue;
     fewest = standing;
     seconds = one.processes.front()->wall_seconds;

@@ -43,7 +43,7 @@ nlohmann::json best_data(const BestProblem& problem);
 
 /// Every variant and precision that may answer: those of `precisions`, or, if that is empty, all
 /// but float64 of every variant that has another. Variants that are kept although they are wrong
-/// answer nothing, and are not in it.
+/// answer nothing, and are not in it, nor are those of several ranks or GPUs where there is one.
 nlohmann::json best_variants(const Pattern& only, const std::vector<Precision>& precisions);
 
 /// The experiment "best", whose cells are measured in at most `seconds`.
@@ -55,12 +55,13 @@ const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, and further ones of those at the front, whose order is the question, once they cost little
-/// compared with the next. No process outlasts the budget, no first one a quarter of it; plugins share half.
+/// compared with the next. No process outlasts the budget, no first one a quarter of it; plugins share half. Who is
+/// unsteady leads others by its slowest process.
 class BudgetChooser {
  public:
-  /// `call`: iterations of the whole call that is ranked; `left`: seconds of the budget that are left.
-  BudgetChooser(double seconds, std::int64_t call, int threads, std::function<double()> left)
-      : seconds_(seconds), call_(call), threads_(threads), left_(std::move(left)) {}
+  /// `fit`: iterations of the fit that is ranked; `left`: seconds of the budget that are left.
+  BudgetChooser(double seconds, std::int64_t fit, int threads, std::function<double()> left)
+      : seconds_(seconds), fit_(fit), threads_(threads), left_(std::move(left)) {}
 
   std::optional<Choice> next(const std::vector<CellNews>& news);
 
@@ -71,7 +72,7 @@ class BudgetChooser {
   std::optional<Choice> further(const std::vector<CellNews>& news, double& seconds) const;
 
   double seconds_;
-  std::int64_t call_;
+  std::int64_t fit_;
   int threads_;
   std::function<double()> left_;
   std::vector<const Cell*> order_;

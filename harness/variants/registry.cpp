@@ -113,6 +113,16 @@ const RegisteredVariant& definition() {
   return *variant;
 }
 
+const RegisteredVariant& variant_of_fits() {
+  if (const auto* best = find_variant("openmp_best")) return *best;
+  const auto* threads = exact_engine(EngineOn::threads);
+  return threads != nullptr ? *threads : definition();
+}
+
+bool shares_nothing(const RegisteredVariant& variant, int ranks, int gpus) {
+  return (variant.backend == "mpi" && ranks == 1) || (variant.backend == "nccl" && gpus == 1);
+}
+
 const RegisteredVariant* find_variant(std::string_view name) {
   for (const auto& variant : all_variants()) {
     if (variant.traits.name == name) return &variant;

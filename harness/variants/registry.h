@@ -39,6 +39,12 @@ enum class EngineOn { one_thread, threads, gpu };
 /// ones may be asked. One thread: the definition of a right answer. Null where this build has none.
 const RegisteredVariant* exact_engine(EngineOn where);
 
+/// The exact variant that a fit takes where nobody chooses: it chooses among the families itself.
+const RegisteredVariant& variant_of_fits();
+
+/// Of one rank, or one GPU, what is written for several: others do the same without it.
+bool shares_nothing(const RegisteredVariant& variant, int ranks, int gpus);
+
 /// The definition of a right answer; no build is without it.
 const RegisteredVariant& definition();
 

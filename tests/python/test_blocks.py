@@ -76,6 +76,6 @@ def test_fit_says_that_it_takes_points_by_blocks_where_memory_does_not_hold_a_co
     else:
         pytest.skip("this build takes more addresses than are tried")
     assert _answer(found) == _answer(whole)
-    assert "openmp_exact needs" in found.stderr
+    assert "openmp_best needs" in found.stderr
     assert "openmp_blocks takes the points" in found.stderr
     assert json.loads(found.stdout.splitlines()[-1])["variant"] == "openmp_blocks"

@@ -163,14 +163,16 @@ TEST_F(BudgetTest, CertaintyAboutTheFrontComesBeforeSlowFirstLooks) {
   EXPECT_EQ(chooser_.next(news_)->cell, slow);
 }
 
-TEST_F(BudgetTest, WhoHasNoSteadyTimeLeadsNobody) {
+TEST_F(BudgetTest, WhoIsUnsteadyLeadsByItsSlowestProcess) {
   const Cell* unsteady = add("a_unsteady", "cpu", 1000);
   const Cell* second = add("b_second", "cpu", 1000);
   measure(unsteady, 0.001);
   measure(unsteady, 0.002);
   measure(unsteady, 0.004);
   measure(second, 0.010);
-  EXPECT_EQ(chooser_.next(news_)->cell, second) << "it is the best that is known";
+  EXPECT_EQ(chooser_.next(news_)->cell, unsteady) << "all of it is before the other";
+  measure(unsteady, 0.008);
+  EXPECT_EQ(chooser_.next(news_)->cell, second) << "now it is within 1.5 times of the slowest";
 }
 
 TEST_F(BudgetTest, ProcessesThatDisagreeGetUpToSeven) {
@@ -218,6 +220,11 @@ TEST(BestVariants, AreAllButFloat64AndThoseKeptWrong) {
     ASSERT_NE(variant, nullptr);
     EXPECT_TRUE(variant->traits.wrong_because.empty()) << variant->traits.name;
   }
+}
+
+TEST(BestVariants, AreNotThoseOfSeveralRanksWhereThereIsOne) {
+  const json variants = best_variants(Pattern("mpi_exact|nccl_exact|openmp_best"), {});
+  EXPECT_EQ(variants, json::parse(R"([{"variant": "openmp_best", "precision": "f32"}])"));
 }
 
 TEST(BestVariants, FollowNamesAndPrecisionsThatWereAskedFor) {

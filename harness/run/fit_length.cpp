@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/fit_length.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "harness/machine/machine.h"
+#include "harness/run/follow.h"
+#include "harness/support/errors.h"
+#include "harness/support/process.h"
+#include "harness/variants/registry.h"
+#include "harness/verify/session.h"
+
+namespace kmeans {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+FitLength fit_followed(const RegisteredVariant& variant, const Points& points, std::int64_t k,
+                       const InitSpec& init, int threads, double seconds, std::int64_t most) {
+  FitLength found;
+  const auto problem = make_problem<float>(points, k, Precision::f32, threads, "");
+  auto begin = Clock::now();
+  const Points initial = initial_centroids(points, k, init);
+  found.seeding_seconds = seconds_since(begin);
+  begin = Clock::now();
+  Session<float> session(variant, problem, initial.data<float>());
+  session.reset();
+  std::vector<std::int32_t> labels;
+  while (!found.settled && found.iterations < most && seconds_since(begin) < seconds &&
+         !InterruptGuard::interrupted()) {
+    session.step(1);
+    auto next = session.fetch().labels;
+    ++found.iterations;
+    found.settled = next == labels;
+    labels = std::move(next);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<FitLength> fit_length(const DatasetSpec& spec, std::int64_t k,
+                                    const std::string& init, int threads,
+                                    const std::filesystem::path& cache, double seconds,
+                                    std::int64_t most) {
+  const RegisteredVariant& variant = variant_of_fits();
+  try {
+    const StoredDataset stored = materialise(spec, ScalarType::f32, cache);
+    const Shape shape{stored.n, stored.d, k, Precision::f32};
+    if (!supports(variant, shape).ok || !availability(variant).ok) return std::nullopt;
+    if (memory_need(variant, shape, threads) > static_cast<double>(available_memory())) {
+      return std::nullopt;
+    }
+    const Points points = load_points(stored.file.string(), {.scalar = ScalarType::f32});
+    return fit_followed(variant, points, k, parse_init(init), threads, seconds, most);
+  } catch (const UserError&) {
+    return std::nullopt;  // the measurement says what is wrong
+  }
+}
+
+}  // namespace kmeans
