@@ -409,6 +409,27 @@ FillRows embedding(const json& spec) {
   };
 }
 
+// The same, scaled to length one.
+FillRows directions(const json& spec) {
+  return [plain = embedding(spec), d = Base(spec).d](std::int64_t begin, std::int64_t end,
+                                                     double* rows) {
+    plain(begin, end, rows);
+    for (std::int64_t i = begin; i < end; ++i, rows += d) {
+      double squares = 0;
+      for (std::int64_t t = 0; t < d; ++t) squares += rows[t] * rows[t];
+      const double length = squares > 0 ? std::sqrt(squares) : 1;
+      for (std::int64_t t = 0; t < d; ++t) rows[t] /= length;
+    }
+  };
+}
+
+std::vector<Parameter> embedding_parameters() {
+  return with_shape(
+      {centres(100),
+       real("sigma", "deviation of a point about its centre, the coarse ones' being 1", 0.5, 0,
+            1e15)});
+}
+
 std::vector<Parameter> globular_parameters() {
   return with_shape(
       {centres(10),
@@ -465,10 +486,9 @@ std::vector<Generator> make_table() {
       {"imbalanced", "Gaussian clusters, each half the size of the one before",
        with_shape({centres(8), deviation(1)}), imbalanced},
       {"embedding", "rotated clusters at two scales, of variances 1, 1/2, 1/3, ... (as embeddings)",
-       with_shape({centres(100),
-                   real("sigma", "deviation of a point about its centre, the coarse ones' being 1",
-                        0.5, 0, 1e15)}),
-       embedding},
+       embedding_parameters(), embedding},
+      {"directions", "embedding, every point scaled to length one", embedding_parameters(),
+       directions},
       first_rows("zhihu2023",
                  "scikit-learn's make_classification as printed in zhihu2023; its first n of "
                  "1000000 rows",

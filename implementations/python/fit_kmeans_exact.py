@@ -22,6 +22,8 @@ TRAITS = _kmeans_exact.TRAITS | {
 
 
 class KmeansExact(_kmeans_exact.Estimator):
+    metric = "euclidean"
+
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
         self._library = self.library()
         self._kmeans = self._library.KMeans  # imports scikit-learn
@@ -34,6 +36,7 @@ class KmeansExact(_kmeans_exact.Estimator):
             random_state=seed,
             n_threads=self._threads,
             device=self.device,
+            metric=self.metric,
             **starts,
         ).fit(self._points)
         return estimator.Fitted(
@@ -53,5 +56,6 @@ class KmeansExact(_kmeans_exact.Estimator):
             labels_of="returned",
             threads=self._threads,
             device=self.device,
+            metric=self.metric,
         )
         return estimator.Fitted(run.centroids, run.labels, run.iterations)

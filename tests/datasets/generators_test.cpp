@@ -114,6 +114,16 @@ TEST(Generators, EmbeddingHasAPowerLawSpectrumWithoutAnAxis) {
   EXPECT_LT(largest, 0.9 / harmonic * total);
 }
 
+TEST(Generators, DirectionsAreEmbeddingsOfLengthOne) {
+  const auto plain = doubles(R"({"generator": "embedding", "n": 3, "d": 4, "seed": 2})");
+  const auto unit = doubles(R"({"generator": "directions", "n": 3, "d": 4, "seed": 2})");
+  for (std::size_t i = 0; i < 12; i += 4) {
+    const double length =
+        std::hypot(std::hypot(plain[i], plain[i + 1]), plain[i + 2], plain[i + 3]);
+    for (std::size_t t = i; t < i + 4; ++t) EXPECT_NEAR(unit[t] * length, plain[t], 1e-14);
+  }
+}
+
 TEST(Generators, GlobularCentresAreSeparated) {
   // With a tiny spread about the centres, points of one cluster are near each other and all others
   // are at least ten standard deviations away.
