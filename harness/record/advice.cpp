@@ -227,8 +227,7 @@ void add_cell(const CellResult& cell, const ResultFile& file, SeriesByKey& all) 
   series.exact = cell.exact;
   series.gpus = key.gpus;
   series.gpu = on_gpu(cell);
-  const AdviceProblem problem{key.shape, kind_of_data(file.context, key.dataset),
-                              key.iterations};
+  const AdviceProblem problem{key.shape, kind_of_data(file.context, key.dataset), key.iterations};
   const std::string run = run_of(file, key);
   const bool steady = cell.unsteady.empty();
   if (steady) {
