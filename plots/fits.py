@@ -13,7 +13,8 @@ FIT = "fit"  # in the place of a study's program
 #: Keys of rows that the report shows, in this order.
 SHOWN = (
     *("estimator", "status", "version", "seeds", "seconds", "seconds_low", "seconds_high"),
-    *("first_call_seconds", "inertia", "excess", "excess_low", "excess_high", "near_best"),
+    *("first_call_seconds", "seeding_seconds", "iterating_seconds", "inertia", "excess"),
+    *("excess_low", "excess_high", "near_best"),
     *("seconds_to_near_best", "over_quickest", "front", "iterations", "left"),
     *("reported_over_inertia", "labels_of", "peak_bytes", "device_peak_bytes"),
     *("defaults", "outside", "reason"),
@@ -68,7 +69,11 @@ def standing(fit: dict[str, Any]) -> list[str]:
 def as_study(fit: dict[str, Any]) -> dict[str, Any]:
     """A wrong or broken library costs its row alone, so a fit with any row that is ok is ok."""
     some = any(row["status"] == "ok" for row in fit["rows"])
-    asked = {key: fit[key] for key in ("from", "iterations", "starts") if fit[key] is not None}
+    asked = {
+        key: fit[key]
+        for key in ("from", "iterations", "starts", "problems")
+        if fit.get(key) is not None
+    }
     return {
         "name": fit["name"],
         "study": FIT,

@@ -379,8 +379,8 @@ void compare_calls(const json& base, const json& changed, const std::string& est
 }
 
 void compare_fit(const json& base, const json& changed, ComparedRecord& record) {
-  if (is_other_work({"dataset", "n", "d", "k", "from", "iterations", "starts"}, base, changed,
-                    record)) {
+  if (is_other_work({"dataset", "n", "d", "k", "from", "iterations", "starts", "problems"}, base,
+                    changed, record)) {
     return;
   }
   compare_status(text_in(base, "status"), text_in(changed, "status"), text_in(changed, "reason"),

@@ -95,6 +95,7 @@ struct FitSpec {
   std::string from;         ///< Way to choose given first centroids; empty: the estimator's own.
   std::int64_t iterations = 0;  ///< From given centroids; 0: the estimator's own rule.
   int starts = 0;               ///< Of which the best is kept; 0: the estimator's own number.
+  int problems = 1;             ///< Into which the columns are cut, each with k clusters.
   std::optional<double> known_inertia;  ///< The best that anybody has found.
   double timeout_seconds = 3600;
   std::string pointer;

@@ -151,10 +151,21 @@ std::string read_way(const JsonReader& value) {
   });
 }
 
+/// Of columns that are cut into several problems.
+void read_problems(const JsonReader& object, const FitSpec& fit) {
+  const JsonReader problems = object["problems"];
+  if (fit.shape.d && *fit.shape.d % fit.problems != 0) {
+    problems.fail("cuts the columns into parts of one width: d has to be a multiple of it");
+  }
+  if (fit.starts > 0 || object["from"].present()) {
+    problems.fail("goes with neither \"starts\" nor \"from\"");
+  }
+}
+
 /// An entry, still without its k.
 FitSpec read_fit(const JsonReader& object, const Experiment& experiment) {
   object.allow_only({"name", "n", "d", "k", "data", "scales", "estimators", "seeds", "processes",
-                     "max_seconds", "timeout_seconds", "from", "iterations", "starts",
+                     "max_seconds", "timeout_seconds", "from", "iterations", "starts", "problems",
                      "known_inertia"});
   FitSpec fit;
   read_common(object, experiment, fit);
@@ -174,6 +185,8 @@ FitSpec read_fit(const JsonReader& object, const Experiment& experiment) {
   fit.max_seconds = object["max_seconds"].number(0.01, 1e6, fit.max_seconds);
   fit.timeout_seconds = object["timeout_seconds"].number(0.1, 1e6, fit.timeout_seconds);
   fit.starts = object["starts"].integer<int>(1, 1000, fit.starts);
+  fit.problems = object["problems"].integer<int>(1, 4096, fit.problems);
+  if (fit.problems > 1) read_problems(object, fit);
   if (object["known_inertia"].present()) fit.known_inertia = object["known_inertia"].positive();
   if (object["from"].present() != object["iterations"].present()) {
     object.fail(

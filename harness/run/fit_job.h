@@ -23,6 +23,7 @@ struct FitJob : JobData {
   std::string from;
   std::int64_t iterations = 0;
   int starts = 0;
+  int problems = 1;
   std::optional<double> known_inertia;
 };
 

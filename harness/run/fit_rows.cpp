@@ -116,6 +116,8 @@ json row_of(const FitRow& row, const Best& best, const FitJob& job) {
                              "seconds_high",
                              "first_call_seconds",
                              "import_seconds",
+                             "seeding_seconds",
+                             "iterating_seconds",
                              "inertia",
                              "excess",
                              "excess_low",
@@ -146,6 +148,13 @@ json row_of(const FitRow& row, const Best& best, const FitJob& job) {
   add(result, "seconds", seconds);
   result["first_call_seconds"] = finite_or_null(median_of(row.first_calls));
   result["import_seconds"] = finite_or_null(median_of(row.import_seconds));
+  result["seeding_seconds"] =
+      median_or_null(each(calls, [](const FitCall& call) { return call.seeding_seconds; }));
+  result["iterating_seconds"] =
+      median_or_null(each(calls, [](const FitCall& call) -> std::optional<double> {
+        if (!call.seeding_seconds) return std::nullopt;
+        return std::max(0.0, call.seconds - *call.seeding_seconds);
+      }));
   result["inertia"] = median_or_null(
       each(calls, [](const FitCall& call) { return std::optional(call.judgement.inertia); }));
   add(result, "excess", excess);
@@ -308,6 +317,7 @@ json fit_result(const std::vector<FitRow>& given, const FitJob& job) {
     const json library = row.said.value("library", json::object());
     libraries[row.estimator] = {{"call", row.said.value("summary", json())},
                                 {"library", library},
+                                {"seeding", row.said.value("seeding", json())},
                                 {"verification", to_json(row.certificate)}};
   }
   compare(table);

@@ -25,8 +25,9 @@ struct FitCall {
   double seconds = 0;
   std::optional<std::int64_t> iterations;
   std::optional<bool> converged;
-  std::optional<double> objective;  ///< The library's word.
-  FitJudgement judgement;           ///< The suite's.
+  std::optional<double> objective;        ///< The library's word.
+  std::optional<double> seeding_seconds;  ///< Of another call, of the seeding alone.
+  FitJudgement judgement;                 ///< The suite's.
 };
 
 /// All calls of one estimator.

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <list>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -40,6 +41,7 @@ constexpr double kShortestPatience = 60;
 constexpr double kSetupSeconds = 300;
 // Of one call alone nothing would show how much calls differ.
 constexpr std::size_t kFewestCalls = 2;
+constexpr std::ptrdiff_t kSeedings = 3;
 // After the suite's own threads have worked they wait for more for a while, which costs cores.
 constexpr std::chrono::milliseconds kRest{20};
 
@@ -79,9 +81,11 @@ class Library {
   Library(const PythonLocation& python, const std::string& estimator, const FitJob& job,
           const Shape& shape)
       : shape_(shape), patience_(patience_with(job)) {
+    // k x d floats, whether they are of one problem or of several that share the columns.
     const std::size_t centroid_bytes = shape.k * shape.d * sizeof(float);
     labels_offset_ = (centroid_bytes + kLabelsAlignment - 1) / kLabelsAlignment * kLabelsAlignment;
-    exchange_ = std::make_unique<SharedMemory>(labels_offset_ + shape.n * sizeof(std::int32_t));
+    exchange_ = std::make_unique<SharedMemory>(labels_offset_ +
+                                               job.problems * shape.n * sizeof(std::int32_t));
     const std::filesystem::path folder = python.folder;
     std::error_code ignored;
     const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -107,6 +111,7 @@ class Library {
                                            {"k", shape_.k},
                                            {"threads", job.threads},
                                            {"starts", job.starts},
+                                           {"problems", job.problems},
                                            {"points_file", job.points_file}},
                                           kSetupSeconds);
     return answer.at("import_seconds").get<double>();
@@ -119,6 +124,8 @@ class Library {
     return connection_->call(
         "fit", {{"seed", seed}, {"iterations", iterations}, {"watch_gpu", watch_gpu}}, patience_);
   }
+
+  json seed(std::int64_t seed) { return connection_->call("seed", {{"seed", seed}}, patience_); }
 
   json library() {
     return connection_->call("library", json::object(), kSetupSeconds).at("library");
@@ -145,8 +152,15 @@ class Fits {
       : job_(job),
         points_(points),
         shape_{points.n(), points.d(), job.k, Precision::f32},
-        python_(find_python()),
-        judge_(points.data<float>(), shape_, job.threads) {
+        part_{points.n(), points.d() / job.problems, job.k, Precision::f32},
+        python_(find_python()) {
+    if (shape_.d % job.problems != 0) {
+      throw InputError("d = " + std::to_string(shape_.d) + " is no multiple of " +
+                       std::to_string(job.problems) + " problems");
+    }
+    for (int problem = 0; problem < job.problems; ++problem) {
+      judges_.push_back(std::make_unique<FitJudge>(rows_of(problem), part_, job.threads));
+    }
     for (const auto& name : job.estimators) {
       FitRow row;
       row.estimator = estimator_name(name);
@@ -195,7 +209,7 @@ class Fits {
     row.claims.traits = traits_of(traits);
     row.claims.precision = parse_precision(traits.at("precision").get<std::string>());
     row.promises_fixed_point = traits.at("stops") == "labels";
-    for (const char* key : {"summary", "defaults", "outside", "objective", "requires"}) {
+    for (const char* key : {"summary", "defaults", "outside", "objective", "requires", "seeding"}) {
       row.said[key] = traits.at(key);
     }
     const auto skip = [&](const std::string& reason) {
@@ -212,6 +226,9 @@ class Fits {
     }
     if (job_.iterations > 0 && !traits.at("takes_init").get<bool>()) {
       return skip("it takes no first centroids");
+    }
+    if (job_.problems > 1 && !traits.at("takes_problems").get<bool>()) {
+      return skip("it takes one problem at a time");
     }
     if (job_.starts > 0 && !traits.at("takes_starts").get<bool>()) {
       return skip("it takes no number of starts");
@@ -275,17 +292,56 @@ class Fits {
     }
     FitClaims claims = row.claims;
     claims.settled = row.promises_fixed_point && made.converged.value_or(false);
-    made.judgement = judge_.judge(claims, library.centroids(), library.labels());
+    made.judgement = judge(claims, library);
     note(made.judgement.certificate, which, row.certificate);
     if (!made.judgement.certificate.passed) {
       return refuse(row, which + made.judgement.certificate.failure());
     }
+    if (!is_first && !add_seeding(row, library, made)) return;
     if (is_first) {
       row.first_calls.push_back(made.seconds);
       row.first_answers.push_back(std::move(made));
     } else {
       row.calls.push_back(std::move(made));
     }
+  }
+
+  /// The points of one problem: some of the columns.
+  const float* rows_of(int problem) {
+    const float* all = points_.data<float>();
+    if (job_.problems == 1) return all;
+    std::vector<float>& own = parts_.emplace_back();
+    own.reserve(shape_.n * part_.d);
+    for (std::int64_t i = 0; i < shape_.n; ++i) {
+      const float* row = all + i * shape_.d + problem * part_.d;
+      own.insert(own.end(), row, row + part_.d);
+    }
+    return own.data();
+  }
+
+  FitJudgement judge(const FitClaims& claims, const Library& library) {
+    std::vector<FitJudgement> each;
+    for (std::size_t problem = 0; problem < judges_.size(); ++problem) {
+      each.push_back(judges_[problem]->judge(claims,
+                                             library.centroids() + problem * part_.k * part_.d,
+                                             library.labels() + problem * part_.n));
+    }
+    return joined(each);
+  }
+
+  /// Of as many calls as show how long it takes: not where others gave the centroids, or a fit has several.
+  bool add_seeding(FitRow& row, Library& library, FitCall& made) const {
+    const bool has_one = !row.said.value("seeding", "").empty();
+    if (!has_one || job_.iterations > 0 || job_.starts > 0 || job_.problems > 1) return true;
+    const auto timed = std::ranges::count_if(
+        row.calls, [](const FitCall& call) { return call.seeding_seconds.has_value(); });
+    if (timed >= kSeedings) return true;
+    const json answer = library.seed(made.seed);
+    made.seeding_seconds = answer.at("seconds").get<double>();
+    if (!answer.at("points_changed").get<bool>()) return true;
+    refuse(row, "seed " + std::to_string(made.seed) +
+                    ": its seeding changed the points that it was given");
+    return false;
   }
 
   /// The figures of all answers, and the sentences of the worst.
@@ -339,8 +395,10 @@ class Fits {
   const FitJob& job_;
   const Points& points_;
   Shape shape_;
+  Shape part_;  ///< Of one problem: the same, unless there are several.
   PythonLocation python_;
-  FitJudge judge_;
+  std::list<std::vector<float>> parts_;  ///< Their points.
+  std::vector<std::unique_ptr<FitJudge>> judges_;
   std::vector<FitRow> rows_;
   std::vector<std::unique_ptr<Library>> libraries_;
   std::map<std::int64_t, Points> starts_;
@@ -358,6 +416,7 @@ void members(M& job, const Visit& visit) {
   visit("from", job.from);
   visit("iterations", job.iterations);
   visit("starts", job.starts);
+  visit("problems", job.problems);
   visit("known_inertia", job.known_inertia);
 }
 

@@ -70,6 +70,7 @@ FitJob job_of(const PlannedFit& fit, const TaskFiles& files, int threads) {
   job.from = fit.spec.from;
   job.iterations = fit.spec.iterations;
   job.starts = fit.spec.starts;
+  job.problems = fit.spec.problems;
   job.known_inertia = fit.spec.known_inertia;
   return job;
 }

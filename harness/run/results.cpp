@@ -357,6 +357,7 @@ json assemble_fit(const PlannedFit& fit, const json& recorded) {
               {"from", spec.from.empty() ? json() : json(spec.from)},
               {"iterations", spec.from.empty() ? json() : json(spec.iterations)},
               {"starts", spec.starts > 0 ? json(spec.starts) : json()},
+              {"problems", spec.problems > 1 ? json(spec.problems) : json()},
               {"status", fit.skip_reason.empty() ? "error" : "skipped"},
               {"reason", fit.skip_reason.empty() ? json() : json(fit.skip_reason)},
               {"best", nullptr},

@@ -328,6 +328,10 @@ class Planner {
       fit.skip_reason = "n = " + std::to_string(shape.n) +
                         " points are fewer than k = " + std::to_string(shape.k) + " clusters";
     }
+    if (shape.d % spec.problems != 0) {
+      fit.skip_reason = "d = " + std::to_string(shape.d) + " is no multiple of " +
+                        std::to_string(spec.problems) + " problems";
+    }
     // Each estimator's process has the points, and the suite has them too, while libraries copy them.
     const Sizes sizes = shape;
     const auto copies = 2 * static_cast<double>(spec.estimators.size()) + 3;

@@ -31,6 +31,28 @@ std::string place_of_nonfinite(const float* centroids, const Shape& shape) {
 
 }  // namespace
 
+FitJudgement joined(const std::vector<FitJudgement>& judgements) {
+  if (judgements.size() == 1) return judgements.front();
+  FitJudgement all;
+  double after = 0;
+  std::string labels;
+  std::string centroids;
+  for (std::size_t i = 0; i < judgements.size(); ++i) {
+    const FitJudgement& one = judgements[i];
+    all.certificate.merge(one.certificate, "problem " + std::to_string(i) + ": ");
+    if (one.labels_of == LabelsOf::starting) all.labels_of = LabelsOf::starting;
+    all.inertia += one.inertia;
+    after += one.inertia * (1 - one.left);
+    all.empty_clusters += one.empty_clusters;
+    labels += one.label_hash;
+    centroids += one.centroid_hash;
+  }
+  all.left = all.inertia > 0 ? std::max(0.0, 1 - after / all.inertia) : 0;
+  all.label_hash = fnv1a_hex(labels.data(), labels.size());
+  all.centroid_hash = fnv1a_hex(centroids.data(), centroids.size());
+  return all;
+}
+
 FitJudge::FitJudge(const float* points, Shape shape, int threads)
     : points_(points),
       shape_(shape),

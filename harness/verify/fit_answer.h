@@ -34,6 +34,10 @@ struct FitJudgement {
   std::string centroid_hash;
 };
 
+/// Of several problems that are one answer, as of a product quantiser: centroids and labels lie one after the other.
+/// `judgements`: of each, in their order.
+FitJudgement joined(const std::vector<FitJudgement>& judgements);
+
 /// Judges fits of one set of points to one k. Refers to the points.
 class FitJudge {
  public:

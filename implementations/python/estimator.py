@@ -45,6 +45,10 @@ DEFAULTS: dict[str, Any] = {
     "gpu": False,
     "takes_init": False,  # has fit_from
     "takes_starts": False,  # keeps the best of as many starts as it is asked for
+    "takes_problems": False,  # fits as many as `problems` says, of columns side by side
+    # The function of the library that chooses the first centroids as a fit does; empty: it has none
+    # of its own. `seeding` calls it.
+    "seeding": "",
     "requires": [],
     "at_least": {},
     "remedy": "",
@@ -63,8 +67,8 @@ CHOICES = {
 class Fitted:
     """An answer in host memory."""
 
-    centroids: np.ndarray  # k x d
-    labels: np.ndarray  # n whole numbers
+    centroids: np.ndarray  # k x d; of B problems B x k x (d / B)
+    labels: np.ndarray  # n whole numbers; of B problems B x n
     iterations: int | None = None
     converged: bool | None = None  # by its own stop rule; None: it does not say
     objective: float | None = None  # what the library says the inertia is
@@ -75,6 +79,16 @@ class Estimator(ABC):
 
     #: Starts that the suite asks for; set before ``setup``. 0: the library's own number.
     starts: int = 0
+
+    #: Into so many problems the columns are cut, each with k clusters; set before ``setup``.
+    problems: int = 1
+
+    def parts(self, points: np.ndarray) -> np.ndarray:
+        """The points of each problem, B x n x (d / B)."""
+        import numpy as np
+
+        n = len(points)
+        return np.ascontiguousarray(points.reshape(n, self.problems, -1).swapaxes(0, 1))
 
     @abstractmethod
     def setup(self, points: np.ndarray, k: int, threads: int) -> None:
@@ -92,6 +106,10 @@ class Estimator(ABC):
         """From given first centroids, so many iterations; with TRAITS["takes_init"]."""
         raise NotImplementedError
 
+    def seeding(self, seed: int) -> None:
+        """The choice of first centroids alone, timed apart; with TRAITS["seeding"]."""
+        raise NotImplementedError
+
     @staticmethod
     def lacking() -> str:
         """What it lacks here besides packages and a GPU; empty: nothing. Imports no library."""
@@ -100,6 +118,21 @@ class Estimator(ABC):
     def library_info(self) -> dict[str, str]:
         """What results should record of the library besides versions; asked for after ``setup``."""
         return {}
+
+
+def side_by_side(fits: list[Fitted]) -> Fitted:
+    """Fits of several problems as one answer."""
+    import numpy as np
+
+    iterations = [one.iterations for one in fits if one.iterations is not None]
+    objectives = [one.objective for one in fits if one.objective is not None]
+    return Fitted(
+        centroids=np.stack([one.centroids for one in fits]),
+        labels=np.stack([one.labels for one in fits]),
+        iterations=max(iterations, default=None),
+        converged=all(one.converged for one in fits) if fits[0].converged is not None else None,
+        objective=sum(objectives) if len(objectives) == len(fits) else None,
+    )
 
 
 def check_traits(traits: object) -> dict[str, Any]:

@@ -19,6 +19,7 @@ TRAITS = {
     "objective": "its sample of the points, by the centroids of the iteration before",
     "takes_init": True,
     "takes_starts": True,
+    "takes_problems": True,  # by its ProductQuantizer
     "requires": ["faiss-cpu", "numpy", "threadpoolctl"],
 }
 
@@ -34,8 +35,23 @@ class Faiss(estimator.Estimator):
         return self._faiss.Kmeans(self._points.shape[1], self._k, **arguments)
 
     def fit(self, seed: int) -> estimator.Fitted:
+        if self.problems > 1:
+            return self._product(seed)
         starts = {"nredo": self.starts} if self.starts else {}
         return self._fitted(self._kmeans(seed=seed, **starts), None)
+
+    def _product(self, seed: int) -> estimator.Fitted:
+        if self._k != 256:
+            raise ValueError(f"k = {self._k}: its codes are bytes of 256 values")
+        quantizer = self._faiss.ProductQuantizer(self._points.shape[1], self.problems, 8)
+        quantizer.cp.seed = seed
+        quantizer.train(self._points)
+        centroids = self._faiss.vector_to_array(quantizer.centroids)
+        codes = quantizer.compute_codes(self._points)
+        return estimator.Fitted(
+            centroids=centroids.reshape(self.problems, self._k, -1),
+            labels=codes.T,
+        )
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
         kmeans = self._kmeans(niter=iterations, max_points_per_centroid=len(self._points))

@@ -18,6 +18,8 @@ TRAITS = _kmeans_exact.TRAITS | {
     "of the mean variance of the columns",
     "stops": "tolerance",
     "takes_starts": True,
+    "takes_problems": True,  # by lloyd_batch
+    "seeding": "kmeans_exact.ward_start(X, k, seed)",
 }
 
 
@@ -30,6 +32,8 @@ class KmeansExact(_kmeans_exact.Estimator):
         self._points, self._k, self._threads = points, k, threads
 
     def fit(self, seed: int) -> estimator.Fitted:
+        if self.problems > 1:
+            return self._batch(seed)
         starts = {"n_init": self.starts} if self.starts else {}
         model = self._kmeans(
             n_clusters=self._k,
@@ -46,6 +50,26 @@ class KmeansExact(_kmeans_exact.Estimator):
             converged=model.n_iter_ < model.max_iter,
             objective=model.inertia_,
         )
+
+    def _batch(self, seed: int) -> estimator.Fitted:
+        points = self.parts(self._points)
+        start = self._library.ward_start_batch(points, self._k, seed, threads=self._threads)
+        run = self._library.lloyd_batch(
+            points, start, tol=1e-4, labels_of="returned", threads=self._threads
+        )
+        return estimator.Fitted(
+            centroids=run.centroids,
+            labels=run.labels,
+            iterations=int(run.iterations.max()),
+            converged=bool(run.converged.all()),
+        )
+
+    def seeding(self, seed: int) -> None:
+        library = self._library
+        points = library.Points(
+            self._points, threads=self._threads, device=self.device, metric=self.metric
+        )
+        points.ward_start(self._k, seed)
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
         run = self._library.lloyd(

@@ -17,6 +17,7 @@ TRAITS = _kmeans_exact.TRAITS | {
     "until no label changes",
     "outside": "points = kmeans_exact.Points(X), which checks them and keeps what engines make of "
     "them from fit to fit",
+    "seeding": "points.ward_start(k, seed)",
 }
 
 
@@ -28,6 +29,9 @@ class KmeansExactKept(_kmeans_exact.Estimator):
     def fit(self, seed: int) -> estimator.Fitted:
         run = self._points.lloyd(self._points.ward_start(self._k, seed), labels_of="returned")
         return estimator.Fitted(run.centroids, run.labels, run.iterations, run.converged)
+
+    def seeding(self, seed: int) -> None:
+        self._points.ward_start(self._k, seed)
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
         run = self._points.lloyd(centroids, iterations=iterations, stop=None, labels_of="returned")

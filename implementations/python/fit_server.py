@@ -29,10 +29,11 @@ import worker
 
 def estimator_class(module: ModuleType, traits: dict[str, Any]) -> type[estimator.Estimator]:
     own = worker.class_of(module, estimator.Estimator)
-    if traits["takes_init"] and own.fit_from is estimator.Estimator.fit_from:
-        raise contract.TraitsError(
-            f"TRAITS['takes_init'] is True, and {own.__name__} has no fit_from"
-        )
+    for key, method in (("takes_init", "fit_from"), ("seeding", "seeding")):
+        if traits[key] and getattr(own, method) is getattr(estimator.Estimator, method):
+            raise contract.TraitsError(
+                f"TRAITS['{key}'] is {traits[key]!r}, and {own.__name__} has no {method}"
+            )
     return own
 
 
@@ -78,12 +79,16 @@ class FitServer(worker.Server):
         self._requires = self._traits["requires"]
         own = estimator_class(module, self._traits)()
         n, d, k = (int(request[size]) for size in "ndk")
-        self._map_exchange(n, d, k, "float32")
+        problems = int(request["problems"])
+        self._map_exchange(n * problems, d, k, "float32")
+        if problems > 1:
+            self._centroids = self._centroids.reshape(problems, k, d // problems)
+            self._labels = self._labels.reshape(problems, n)
         self._points = self._load_points(n, d, "float32", request["points_file"])
         # A user's array can be written to. Whether a library did so, the sum says.
         self._points.flags.writeable = True
         self._sum = self._checksum()
-        own.starts = int(request["starts"])
+        own.starts, own.problems = int(request["starts"]), problems
         if self._traits["gpu"]:
             self._gpu = _gpu_memory.Watch()
             self._gpu_before = self._gpu.used()
@@ -130,6 +135,19 @@ class FitServer(worker.Server):
             "device_peak_bytes": device_peak,
             "points_changed": self._checksum() != self._sum,
         }
+
+    def _do_seed(self, request: dict[str, Any]) -> dict[str, Any]:
+        if self._estimator is None:
+            raise RuntimeError("setup has not succeeded")
+        gc.collect()
+        gc.disable()
+        try:
+            begin = time.perf_counter()
+            self._estimator.seeding(int(request["seed"]))
+            seconds = time.perf_counter() - begin
+        finally:
+            gc.enable()
+        return {"seconds": seconds, "points_changed": self._checksum() != self._sum}
 
     def _hand_over(self, found: estimator.Fitted) -> None:
         import numpy as np

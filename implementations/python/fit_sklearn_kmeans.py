@@ -21,6 +21,8 @@ TRAITS = {
     "centres": True,
     "takes_init": True,
     "takes_starts": True,
+    "takes_problems": True,  # one after the other
+    "seeding": "sklearn.cluster.kmeans_plusplus(X, k, random_state=seed)",
     "requires": ["scikit-learn", "numpy", "scipy", "threadpoolctl"],
 }
 
@@ -38,9 +40,19 @@ class SklearnKMeans(estimator.Estimator):
         return KMeans
 
     def fit(self, seed: int) -> estimator.Fitted:
+        if self.problems > 1:
+            return estimator.side_by_side([self._fit(p, seed) for p in self.parts(self._points)])
+        return self._fit(self._points, seed)
+
+    def _fit(self, points: np.ndarray, seed: int) -> estimator.Fitted:
         starts = {"n_init": self.starts} if self.starts else {}
-        model = self._kmeans(n_clusters=self._k, random_state=seed, **starts).fit(self._points)
+        model = self._kmeans(n_clusters=self._k, random_state=seed, **starts).fit(points)
         return self._fitted(model, converged=model.n_iter_ < model.max_iter)
+
+    def seeding(self, seed: int) -> None:
+        from sklearn.cluster import kmeans_plusplus
+
+        kmeans_plusplus(self._points, self._k, random_state=seed)
 
     def fit_from(self, centroids: np.ndarray, iterations: int) -> estimator.Fitted:
         model = self._kmeans(

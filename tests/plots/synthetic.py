@@ -456,7 +456,8 @@ def study(experiment: Json, wanted: Json) -> Json:
 
 
 _FIT_NUMBERS = (
-    *("seconds", "seconds_low", "seconds_high", "first_call_seconds", "import_seconds", "inertia"),
+    *("seconds", "seconds_low", "seconds_high", "first_call_seconds", "import_seconds"),
+    *("seeding_seconds", "iterating_seconds", "inertia"),
     *("excess", "excess_low", "excess_high", "excess_worst", "near_best", "seconds_to_near_best"),
     *("over_quickest", "iterations", "converged", "left", "reported_over_inertia"),
     *("labels_differing", "largest_excess_of_bound", "peak_bytes", "device_peak_bytes"),

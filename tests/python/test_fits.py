@@ -304,6 +304,83 @@ def test_given_centroids_and_iterations(tmp_path: Path) -> None:
     assert len(set(map(tuple, answers.values()))) == 1  # from the same start, in as many steps
 
 
+def test_seeding_is_timed_apart_where_the_library_has_a_function_for_it(tmp_path: Path) -> None:
+    text = write(tmp_path, "right").read_text(encoding="utf-8")
+    seeding = tmp_path / "seeding.py"
+    seeding.write_text(
+        text.replace("TRAITS = {", 'TRAITS = {"seeding": "wait()", ')
+        + "    def seeding(self, seed):\n        import time; time.sleep(0.05)\n",
+        encoding="utf-8",
+    )
+    spoils = tmp_path / "spoils.py"
+    spoils.write_text(
+        seeding.read_text(encoding="utf-8") + "        self.points[0, 0] += 1\n", encoding="utf-8"
+    )
+    absent = tmp_path / "absent.py"
+    absent.write_text(text.replace("TRAITS = {", 'TRAITS = {"seeding": "wait()", '))
+    names = ["kmeans_exact", str(tmp_path / "right.py"), str(seeding), str(spoils), str(absent)]
+    fit = {"name": "seeds", "estimators": names, "seeds": 4}
+    result = run(tmp_path, [fit | SHAPE], "--only", "seeds", status=4)
+    rows = {row["estimator"]: row for row in result["fits"][0]["rows"]}
+    assert rows["seeding"]["seeding_seconds"] >= 0.05
+    assert rows["seeding"]["iterating_seconds"] == 0.0  # a fit of these points takes less
+    assert rows["right"]["seeding_seconds"] is None
+    assert rows["spoils"]["reason"] == "seed 1: its seeding changed the points that it was given"
+    assert "TRAITS['seeding'] is 'wait()', and Planted has no seeding" in rows["absent"]["reason"]
+    if rows["kmeans_exact"]["status"] == "ok":
+        own = rows["kmeans_exact"]
+        assert 0 < own["seeding_seconds"] < 1
+        assert own["iterating_seconds"] <= own["seconds_high"] if own["seconds_high"] else True
+
+
+#: Of a library that cuts the columns itself.
+BATCH = """
+    def fit(self, seed):
+        parts = self.parts(self.points)
+        fits = []
+        for part in parts:
+            self.points, whole = part, self.points
+            rows = np.random.default_rng(seed).choice(len(part), self.k, replace=False)
+            fits.append(self.run(part[rows], 300))
+            self.points = whole
+        {planted}
+        return estimator.side_by_side(fits)
+"""
+
+
+def test_problems_side_by_side_are_judged_one_by_one(tmp_path: Path) -> None:
+    text = write(tmp_path, "right").read_text(encoding="utf-8")
+    text = text.replace("TRAITS = {", 'TRAITS = {"takes_problems": True, ')
+    files = []
+    for name, planted in (
+        ("all", "pass"),
+        ("one", "fits[2].labels[5] = (fits[2].labels[5] + 1) % 5"),
+    ):
+        files.append(tmp_path / f"batch_{name}.py")
+        files[-1].write_text(text + BATCH.replace("{planted}", planted), encoding="utf-8")
+    alone = write(tmp_path, "objective")
+    shape = {"n": 1500, "d": 12, "k": 5, "problems": 4, "seeds": 2}
+    names = ["kmeans_exact", "sklearn_kmeans", *map(str, files), str(alone)]
+    fit = {"name": "codes", "estimators": names, **shape}
+    result = run(tmp_path, [fit], "--only", "codes", status=4)
+    (found,) = result["fits"]
+    assert found["problems"] == 4
+    rows = {row["estimator"]: row for row in found["rows"]}
+    assert rows["batch_all"]["status"] == "ok"
+    assert rows["batch_one"]["status"] == "wrong"
+    assert "problem 2: " in rows["batch_one"]["reason"]
+    assert rows["objective"]["reason"] == "it takes one problem at a time"
+    for name in ("kmeans_exact", "sklearn_kmeans"):
+        row = rows[name]
+        assert row["status"] in ("ok", "skipped"), row["reason"]
+        if row["status"] == "ok":
+            # Of four problems together: within a few per cent of the best of all.
+            assert row["excess"] < 0.2
+    if rows["sklearn_kmeans"]["status"] == "ok":
+        # It says what its four objectives add up to.
+        assert rows["sklearn_kmeans"]["reported_over_inertia"] == pytest.approx(1, rel=1e-3)
+
+
 def test_a_budget_that_is_spent_cuts_the_seeds_and_is_said(tmp_path: Path) -> None:
     fit = {"name": "short", "estimators": [str(write(tmp_path, "right"))], "max_seconds": 0.01}
     result = run(tmp_path, [fit | SHAPE], "--only", "short")
@@ -369,6 +446,8 @@ def test_the_suites_estimators_keep_to_the_contract(
     traits = estimator.check_traits(module.TRAITS)
     own = fit_server.estimator_class(module, traits)
     assert traits["takes_init"] == (own.fit_from is not estimator.Estimator.fit_from)
+    seeds = own.seeding is not estimator.Estimator.seeding
+    assert seeds or not traits["seeding"]
     assert traits["requires"]
     fits = json.loads((ROOT / "experiments" / "fits.json").read_text(encoding="utf-8"))["fits"]
     on_gpu = json.loads((ROOT / "experiments" / "fits-gpu.json").read_text(encoding="utf-8"))[
@@ -392,6 +471,8 @@ def test_the_suites_estimators_keep_to_the_contract(
         ({"seeds": 1}, "more processes than seeds"),
         ({"k": [2, 3], "known_inertia": 1.5}, "belongs to one k"),
         ({"seed": 1}, "did you mean"),
+        ({"problems": 2}, "d has to be a multiple of it"),
+        ({"problems": 3, "starts": 2}, 'goes with neither "starts" nor "from"'),
     ],
 )
 def test_what_an_experiment_says_wrongly_is_refused(
