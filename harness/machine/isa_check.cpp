@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#if defined(__x86_64__)
 namespace {
 
 void say(const char* text) {
@@ -14,7 +15,6 @@ void say(const char* text) {
   static_cast<void>(ignored);
 }
 
-#if defined(__x86_64__)
 // Earlier than every other static initialiser, which may already hold such instructions.
 __attribute__((constructor(101))) void check_instruction_set() {
   __builtin_cpu_init();
@@ -28,6 +28,6 @@ __attribute__((constructor(101))) void check_instruction_set() {
 #include "required_isa.inc"
 #undef KMEANS_REQUIRE
 }
-#endif
 
 }  // namespace
+#endif
