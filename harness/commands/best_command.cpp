@@ -26,6 +26,7 @@
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/record/advice.h"
+#include "harness/record/measures.h"
 #include "harness/run/best.h"
 #include "harness/run/coordinator.h"
 #include "harness/run/estimate.h"
@@ -60,6 +61,9 @@ constexpr double kShareOfFirst = 0.5;
 constexpr double kShareOfQuickest =
     0.25;                            // of the budget: a first process, and the exact trajectory
 constexpr double kShareOfFit = 0.1;  // how many iterations a fit takes is looked up
+constexpr double kSomeIterations = 20;
+constexpr double kExactRate =
+    2e10;  // multiply-adds in a second of one thread: a little slower than they are
 // Estimates are right within a factor of about 2: beyond that there is no hope.
 constexpr double kHopeless = 2;
 constexpr double kShareOfLook = 0.1;  // of the budget: for others at work; twice that for ceilings
@@ -445,6 +449,10 @@ void find_length(BestOptions& options, const PlannedBest& planned, int threads) 
     options.fit = options.problem.iterations;
     return;
   }
+  // Where not even some exact iterations fit in, the time is better spent otherwise.
+  const Shape& shape = planned.plan.cells.front().task.shape;
+  const double iteration = operations_2nkd(shape) / 2 / (kExactRate * threads);
+  if (kSomeIterations * iteration > kShareOfFit * options.seconds) return;
   options.length =
       fit_length(planned.plan.cells.front().task.dataset, options.problem.k, options.problem.init,
                  threads, cache_root(), kShareOfFit * options.seconds, kLongestFit);

@@ -30,6 +30,7 @@ constexpr int kMaxProcesses = 7;      // of one whose processes disagree, as in 
 constexpr double kFront = 1.5;        // times the quickest fit
 constexpr double kShareOfCell = 0.1;  // of the budget: the timed part of a cell, all its processes
 constexpr double kShareOfProcess = 0.25;
+constexpr double kShareOfUnknown = 0.5;  // while nothing is known of anybody
 constexpr double kShareOfPlugins = 0.5;  // who brings a slow one wants to know how slow
 constexpr double kLeastOfProcess = 5;  // seconds: Python, and a GPU's driver, take a while to begin
 constexpr double kLeastLeft = 0.3;     // seconds: less is nothing
@@ -137,7 +138,7 @@ Experiment best_experiment(const BestProblem& problem, const json& variants, dou
                    {"iterations", problem.iterations},
                    {"processes", kProcesses},
                    {"max_seconds", std::max(1e-3, kShareOfCell * seconds)},
-                   {"timeout_seconds", std::max(0.1, kShareOfProcess * seconds)}};
+                   {"timeout_seconds", std::max(0.1, kShareOfUnknown * seconds)}};
   const json document{{"name", "best"},
                       {"title", "Every variant that can run, on one problem"},
                       {"data", best_data(problem)},
@@ -179,7 +180,7 @@ void BudgetChooser::rank(const std::vector<CellNews>& news) {
   }
 }
 
-Choice BudgetChooser::first_of(const Cell& cell) const {
+Choice BudgetChooser::first_of(const Cell& cell, bool any_known) const {
   const double left = left_();
   const double expected = expected_.at(&cell);
   const std::string budget = formatted("--seconds %g", seconds_);
@@ -189,7 +190,8 @@ Choice BudgetChooser::first_of(const Cell& cell) const {
             "not begun: expected to take roughly " + format_seconds(expected) + ", with " +
                 format_seconds(left) + " of " + budget + " left"};
   }
-  double share = kShareOfProcess;
+  // One row is better than several that were given up.
+  double share = any_known ? kShareOfProcess : kShareOfUnknown;
   if (is_plugin(cell)) share = std::max(share, kShareOfPlugins / plugins_);
   const double most = std::max(kLeastOfProcess, share * seconds_);
   const bool last = left <= most;
@@ -246,7 +248,7 @@ std::optional<Choice> BudgetChooser::next(const std::vector<CellNews>& news) {
     if (one == news.end() || !one->processes.empty() || one->stopped) continue;
     // Certainty about the front first, where it costs little compared with a look at another.
     if (more && seconds <= kCheap * expected_.at(cell)) break;
-    return first_of(*cell);
+    return first_of(*cell, std::ranges::any_of(news, is_timed));
   }
   if (more) ++asked_[more->cell];
   return more;

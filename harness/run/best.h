@@ -55,7 +55,7 @@ const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, and further ones of those at the front, whose order is the question, once they cost little
-/// compared with the next. No process outlasts the budget, no first one a quarter of it; plugins share half. Who is
+/// compared with the next. No process outlasts the budget, no first one a quarter of it, but half until there is a time at all; plugins share half. Who is
 /// unsteady leads others by its slowest process.
 class BudgetChooser {
  public:
@@ -67,7 +67,7 @@ class BudgetChooser {
 
  private:
   void rank(const std::vector<CellNews>& news);
-  [[nodiscard]] Choice first_of(const Cell& cell) const;
+  [[nodiscard]] Choice first_of(const Cell& cell, bool any_known) const;
   /// `seconds`: what it is expected to take.
   std::optional<Choice> further(const std::vector<CellNews>& news, double& seconds) const;
 

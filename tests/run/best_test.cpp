@@ -91,7 +91,13 @@ TEST_F(BudgetTest, WithoutTheBaselineTheOrderIsThatOfExpectations) {
   EXPECT_THAT(order_of_first(), ElementsAre("v1", "v2", "v3", "v4", "v5"));
 }
 
+TEST_F(BudgetTest, TheFirstOfAllMayTakeHalfOfTheBudget) {
+  add("cpu_naive", "cpu", 1000);
+  EXPECT_EQ(chooser_.next(news_)->timeout_seconds, 15) << "one row is better than none";
+}
+
 TEST_F(BudgetTest, NoProcessOutlastsTheBudgetNorTakesMoreThanAQuarterOfIt) {
+  measure(add("openmp_exact", "openmp", 1), 0.01, 100);
   add("cpu_naive", "cpu", 1000);
   auto choice = chooser_.next(news_);
   ASSERT_TRUE(choice);

@@ -62,6 +62,16 @@ TEST(FitRows, BestIsTheLowestInertiaOfARightAnswer) {
   EXPECT_TRUE(own.at("seconds_low").is_null()) << "two calls bound no median";
 }
 
+TEST(FitRows, SeedingIsTakenFromTheFitsWithTheSameSeed) {
+  FitRow one = row("one", {call(1, 100), call(5, 100, 2), call(9, 100, 3)});
+  one.calls[0].seeding_seconds = 0.25;
+  one.calls[2].seeding_seconds = 0.75;
+  const json result = fit_result({one, row("other", {call(1, 100)})}, {});
+  EXPECT_DOUBLE_EQ(result.at("rows").at(0).at("seeding_seconds"), 0.5);
+  EXPECT_DOUBLE_EQ(result.at("rows").at(0).at("iterating_seconds"), (0.75 + 8.25) / 2);
+  EXPECT_TRUE(result.at("rows").at(1).at("seeding_seconds").is_null());
+}
+
 TEST(FitRows, WhatWasKnownBeforeCanBeTheBest) {
   FitJob job;
   job.known_inertia = 99;

@@ -81,6 +81,20 @@ TEST_F(FitAnswer, OutOfRangeOrNotFiniteIsWrongAndHasNoInertia) {
   EXPECT_THAT(failure(), HasSubstr("coordinate 0 of centroid 1 is not finite"));
 }
 
+TEST_F(FitAnswer, OfSeveralProblemsIsTheirSumAndTheWorstOfThem) {
+  const FitJudgement settled = judge();
+  centroids_ = {0, 12};
+  const FitJudgement moving = judge();
+  const FitJudgement both = joined({settled, moving});
+  EXPECT_TRUE(both.certificate.passed);
+  EXPECT_EQ(both.inertia, 10 + 12);
+  EXPECT_DOUBLE_EQ(both.left, 1 - 20.0 / 22);
+  EXPECT_NE(both.centroid_hash, joined({moving, settled}).centroid_hash);
+  EXPECT_EQ(joined({moving}).centroid_hash, moving.centroid_hash);
+  labels_ = {0, 1, 1, 1};
+  EXPECT_THAT(joined({settled, judge()}).certificate.failure(), HasSubstr("problem 1: "));
+}
+
 TEST_F(FitAnswer, OfManyPointsIsLookedAtWhole) {
   // More multiply-adds than the definition is asked for: the exact engine labels all points.
   constexpr std::int64_t kN = 300'000;
