@@ -55,8 +55,8 @@ const char* title_of(AnswerKind kind);
 
 /// Spends a budget on the cells of a plan: first one process of each, what is expected to be quick
 /// first, and further ones of those at the front, whose order is the question, once they cost little
-/// compared with the next. No process outlasts the budget, no first one a quarter of it, but half until there is a time at all; plugins share half. Who is
-/// unsteady leads others by its slowest process.
+/// compared with the next. No process outlasts the budget, no first one a quarter of it, but half of it until there is
+/// a time at all; plugins share half. Who is unsteady leads others by its slowest process.
 class BudgetChooser {
  public:
   /// `fit`: iterations of the fit that is ranked; `left`: seconds of the budget that are left.
