@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from plots.experiment import name_faults, position
+from plots.experiment import expanded, name_faults, origin, position
 from plots.load import EXPERIMENT_SCHEMA_FILE, ResultError, jsonschema, read_json, spec_fault
 
 EXIT_OK, EXIT_BAD_INPUT, EXIT_ENVIRONMENT = 0, 2, 3
@@ -19,15 +19,16 @@ EXIT_OK, EXIT_BAD_INPUT, EXIT_ENVIRONMENT = 0, 2, 3
 def faults(path: Path) -> Iterator[str]:
     """Those of one file, as lines."""
     try:
-        spec = read_json(path)
+        written = read_json(path)
     except ResultError as error:
         yield str(error)
         return
+    spec = expanded(written)
     wrong = spec_fault(spec)
     found = [wrong] if wrong else name_faults(spec)
     text = path.read_text(encoding="utf-8")
     for fault in found:
-        line, column = position(text, fault.path)
+        line, column = position(text, origin(written, fault.path))
         yield f"{path}:{line}:{column}: {fault.pointer}: {fault.reason}"
 
 

@@ -30,6 +30,45 @@ _TYPES = {
 }
 
 
+def expanded(value: Any) -> Any:
+    """An object in a list that has `each`, a list of objects, stands for all of these, each with
+    what else it has (harness/support/json_each.h). What is wrong with it, the program says."""
+    if isinstance(value, dict):
+        return {key: expanded(part) for key, part in value.items()}
+    if not isinstance(value, list):
+        return value
+    return [expanded(one) for element in value for one, _ in _stands_for(element)]
+
+
+def _stands_for(element: Any) -> list[tuple[Any, tuple[str | int, ...]]]:
+    """With the place in the element that comes before it."""
+    each = element.get("each") if isinstance(element, dict) else None
+    if not isinstance(each, list) or not all(isinstance(one, dict) for one in each):
+        return [(element, ())]
+    shared = {key: part for key, part in element.items() if key != "each"}
+    return [(shared | one, ("each", place)) for place, one in enumerate(each)]
+
+
+def origin(value: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
+    """Where in the file is what stands at `path` of what it is expanded to."""
+    places: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    for part in path:
+        found: list[tuple[tuple[str | int, ...], Any]] = []
+        at, here = places[0]
+        if isinstance(here, list):
+            every = [(i, e, own) for i, e in enumerate(here) for _, own in _stands_for(e)]
+            index, element, own = every[int(part)]
+            if own:
+                found.append(((*at, index, *own), element["each"][own[1]]))
+            found.append(((*at, index), element))
+        else:
+            found = [((*at, part), one[part]) for at, one in places if part in one][:1]
+        if not found:
+            break
+        places = found
+    return places[0][0]
+
+
 class Fault(NamedTuple):
     """Where an experiment is wrong, and what would be right."""
 
@@ -192,7 +231,9 @@ def _claims_of(experiment: str, spec: dict[str, Any]) -> list[dict[str, Any]]:
     if experiment == spec["name"]:
         return spec["claims"]
     path = ROOT / "experiments" / f"{experiment}.json"
-    return json.loads(path.read_text(encoding="utf-8")).get("claims", []) if path.is_file() else []
+    if not path.is_file():
+        return []
+    return expanded(json.loads(path.read_text(encoding="utf-8"))).get("claims", [])
 
 
 def _owners(spec: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from plots import exactness
+from plots.experiment import expanded
 from plots.load import ROOT, Cell, Interval, Result, read_json
 from plots.metrics import (
     FEWEST_SAMPLES,
@@ -39,7 +40,7 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 
 @cache
 def _today(path: Path) -> dict[str, Any]:
-    return read_json(path) if path.is_file() else {}
+    return expanded(read_json(path)) if path.is_file() else {}
 
 
 def described(result: Result, key: str) -> list[dict[str, Any]]:

@@ -29,6 +29,7 @@ from plots import (  # noqa: E402
     leaderboard,
     published,
 )
+from plots.experiment import expanded  # noqa: E402
 from plots.load import Cell, Result, load_folder, read_json  # noqa: E402
 from plots.metrics import named, speedup  # noqa: E402
 from plots.select import UNSTEADY, name_text  # noqa: E402
@@ -71,7 +72,7 @@ class Machines:
         path = self._experiments / f"{experiment}.json"
         if not path.is_file():
             raise DescriptionError(f"there is no experiment {experiment}")
-        return read_json(path)
+        return expanded(read_json(path))
 
     def folders(self, pattern: str = "*") -> list[Path]:
         found = self.results.glob(pattern)

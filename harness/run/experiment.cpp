@@ -9,6 +9,7 @@
 #include "harness/run/experiment_parts.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/json_each.h"
 #include "harness/support/json_reader.h"
 #include "harness/support/text.h"
 
@@ -30,6 +31,7 @@ Experiment parse_experiment(JsonDocument document) {
   using namespace experiment_parts;
   Experiment experiment;
   experiment.document = std::move(document);
+  expand_each(experiment.document);
   const JsonReader top(experiment.document);
   top.allow_only({"$schema", "name", "title", "description", "source", "data", "init", "variants",
                   "baseline", "scales", "traces", "studies", "fits", "published", "claims",

@@ -12,6 +12,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from plots.experiment import expanded
 from plots.steady import median_rank
 from tests.support import ROOT
 
@@ -37,7 +38,7 @@ _LIBRARY_OPERATIONS = {
 
 def experiments() -> list[Json]:
     return [
-        json.loads(p.read_text())
+        expanded(json.loads(p.read_text()))
         for p in sorted((ROOT / "experiments").glob("*.json"))
         if p.name != "schema.json"
     ]

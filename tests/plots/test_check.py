@@ -15,7 +15,7 @@ import synthetic
 from synthetic import Json
 
 from plots import check
-from plots.experiment import name_faults, position
+from plots.experiment import expanded, name_faults, origin, position
 from plots.load import ROOT, load_result, spec_fault
 
 pytest.importorskip("jsonschema", reason="experiments are not checked without it")
@@ -211,3 +211,16 @@ def test_a_result_with_a_faulty_figure_is_refused_in_the_same_words(
     data["spec"]["figures"][0]["kind"] = "pie"
     with pytest.raises(Exception, match=r"at /spec/figures/0/kind: unknown value 'pie'; known:"):
         load_result(synthetic.write(tmp_path, data))
+
+
+def test_a_fault_in_each_is_shown_where_it_is_written(tmp_path: Path, spec: Json) -> None:
+    shared = {"kind": "time", "title": "t", "x": "n", "where": {"k": [2]}}
+    written = spec | {"figures": [{"each": [{"id": "a"}, {"id": "b", "x": "m"}]} | shared]}
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps(written, indent=0), encoding="utf-8")
+    lines = file.read_text(encoding="utf-8").splitlines()
+    (fault,) = check.faults(file)
+    line = lines.index('"x": "m"') + 1
+    assert fault.startswith(f"{file}:{line}:6: /figures/1/x: unknown value 'm'")
+    assert origin(written, ("figures", 1, "where", "k")) == ("figures", 0, "where", "k")
+    assert expanded(written)["figures"] == [shared | {"id": "a"}, shared | {"id": "b", "x": "m"}]

@@ -14,6 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from plots.experiment import expanded
 from tests.support import ROOT, kmeans_bench, needs_program, small_experiment
 
 pytestmark = needs_program
@@ -449,11 +450,9 @@ def test_the_suites_estimators_keep_to_the_contract(
     seeds = own.seeding is not estimator.Estimator.seeding
     assert seeds or not traits["seeding"]
     assert traits["requires"]
-    fits = json.loads((ROOT / "experiments" / "fits.json").read_text(encoding="utf-8"))["fits"]
-    on_gpu = json.loads((ROOT / "experiments" / "fits-gpu.json").read_text(encoding="utf-8"))[
-        "fits"
-    ]
-    named = {name for fit in (on_gpu if traits["gpu"] else fits) for name in fit["estimators"]}
+    experiment = ROOT / "experiments" / ("fits-gpu.json" if traits["gpu"] else "fits.json")
+    fits = expanded(json.loads(experiment.read_text(encoding="utf-8")))["fits"]
+    named = {name for fit in fits for name in fit["estimators"]}
     assert file.stem.removeprefix("fit_") in named
 
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/support/json_each.h"
+
 namespace kmeans {
 namespace {
 
@@ -133,6 +135,38 @@ TEST_F(Reader, WithoutADocumentThePlaceBeginsTheMessage) {
   EXPECT_EQ(refusal([&] { return reader["n"].integer(1); }), "parameters: lacks \"n\", an integer");
   EXPECT_EQ(refusal([&] { return JsonReader(value, "").text(); }),
             "{\"k\":\"x\"} must be a string");
+}
+
+TEST(JsonEach, StandsForItsObjectsWhoseValuesKeepTheirPlaces) {
+  JsonDocument document = parse_json(
+      "{\"fits\": [{\"k\": 9},\n {\"n\": 5, \"k\": 0,\n  \"each\": [{\"k\": 1},\n  {\"k\": 2, "
+      "\"in\": [{\"each\": "
+      "[{\"x\": 3}]}]}]}]}",
+      "e.json");
+  expand_each(document);
+  EXPECT_EQ(document.value, json::parse(R"({"fits": [{"k": 9}, {"n": 5, "k": 1},
+                                     {"n": 5, "k": 2, "in": [{"x": 3}]}]})"));
+  EXPECT_EQ(document.where("/fits/1/n"), "e.json:2:3");
+  EXPECT_EQ(document.where("/fits/1/k"), "e.json:3:13");
+  EXPECT_EQ(document.where("/fits/2/k"), "e.json:4:4");
+  EXPECT_EQ(document.where("/fits/2/in/0/x"), "e.json:4:30");
+}
+
+TEST(JsonEach, RefusesWhatIsNoListOfObjects) {
+  const auto refusal = [](const char* text, std::size_t values = 100) -> std::string {
+    JsonDocument document = parse_json(text, "e.json");
+    try {
+      expand_each(document, {1000, 32, values});
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refusal(R"([{"each": 3}])"), "e.json:1:3: /0/each: must be a list of objects");
+  EXPECT_EQ(refusal(R"([{"each": []}])"), "e.json:1:3: /0/each: must be a list of objects");
+  EXPECT_EQ(refusal(R"([{"each": [{}, 3]}])"), "e.json:1:16: /0/each/1: must be an object {...}");
+  EXPECT_NE(refusal(R"([{"a": [1, 2], "each": [{}, {}, {}]}])", 9).find("too many values"),
+            std::string::npos);
 }
 
 }  // namespace
