@@ -147,7 +147,9 @@ std::unique_ptr<SeedingBoard<T>> seeding_board(const SeedingProblem<T>& problem,
       if (auto board = gpu_board_factory()(problem, most_seeds, why_not)) return board;
     }
   }
-  return seed_distances(problem);
+  SeedingProblem<T> readable = problem;
+  if (problem.elsewhere != nullptr) readable.points = problem.elsewhere->host_copy();
+  return seed_distances(readable);
 }
 
 template <class T>

@@ -252,17 +252,6 @@ WeightedMeans cells_of(const SeedingProblem<float>& problem, const std::vector<f
   return cells;
 }
 
-std::vector<float> rows_at(const SeedingProblem<float>& problem,
-                           const std::vector<std::int64_t>& rows) {
-  std::vector<float> all;
-  all.reserve(rows.size() * static_cast<std::size_t>(problem.d));
-  for (const auto row : rows) {
-    const float* point = problem.points + row * problem.d;
-    all.insert(all.end(), point, point + problem.d);
-  }
-  return all;
-}
-
 }  // namespace
 
 std::int64_t ward_seeds(std::int64_t n, std::int64_t k) {

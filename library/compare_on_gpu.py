@@ -5,10 +5,11 @@
     library/compare_on_gpu.py [--runs 5] [--iterations 20] [--json FILE]
 
 Next to each time: what the points need on the link at the rate of page-locked memory, what the
-iterations alone need (a run of four times as many less a run of one times, on points on the
-GPU), and FlashLib from the same array and start, where it is installed. Takes the installed
-package, or that of the build folder on PYTHONPATH (build/library/python). PyTorch measures the
-link.
+iterations alone need (a run of four times as many less a run of one times, on kept points), and
+FlashLib from the same array and start, where it is installed. Then the same from points in the
+GPU's memory to answers there. Goals: 1.3 (link + iterations) + 1 ms, and there 1.3 iterations +
+0.5 ms. Takes the installed package, or that of the build folder on
+PYTHONPATH (build/library/python). PyTorch measures the link.
 """
 
 from __future__ import annotations
@@ -61,19 +62,45 @@ def link_rate() -> float:
     return host.numel() / median_seconds(copy, 7)[0]
 
 
-def flashlib_call(points: np.ndarray, init: np.ndarray, iterations: int) -> Callable[[], object]:
+def flashlib_calls(
+    points: np.ndarray, init: np.ndarray, iterations: int
+) -> tuple[Callable[[], object], Callable[[], object]]:
+    """From the host to the host; and on the GPU."""
     from flashlib.primitives import kmeans
 
-    def call() -> np.ndarray:
-        rows = torch.from_numpy(points).cuda()[None]
-        start = torch.from_numpy(init).cuda()[None]
+    def run(rows: torch.Tensor, start: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         labels, centroids, _ = kmeans.flash_kmeans(
             rows, len(init), max_iters=iterations, tol=0.0, init_centroids=start, backend="triton"
         )
-        centroids.cpu()
-        return labels.cpu().numpy()
+        return labels, centroids
 
-    return call
+    def from_host() -> object:
+        labels, centroids = run(torch.from_numpy(points).cuda()[None], _on_gpu(init)[None])
+        return labels.cpu().numpy(), centroids.cpu().numpy()
+
+    rows, start = _on_gpu(points)[None], _on_gpu(init)[None]
+
+    def there() -> object:
+        answer = run(rows, start)
+        torch.cuda.synchronize()
+        return answer
+
+    return from_host, there
+
+
+def _on_gpu(array: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(array).cuda()
+
+
+def _columns(row: dict) -> list[tuple[float | None, int]]:
+    """Seconds, and how wide they are shown."""
+    keys = ("first", "call", "link", "iterate", "goal", "flashlib", "there", "goal_there")
+    return [(row.get(key), 8 if "flashlib" in key else 7) for key in (*keys, "flashlib_there")]
+
+
+def _milliseconds(column: tuple[float | None, int]) -> str:
+    seconds, width = column
+    return f"{'-':>{width}}" if seconds is None else f"{1e3 * seconds:{width}.2f}"
 
 
 def main() -> None:
@@ -90,7 +117,8 @@ def main() -> None:
     )
     print(
         f"{'n':>9} {'d':>4} {'k':>6} {'first':>7} {'call':>7} {'link':>7} {'iterate':>7} "
-        f"{'goal':>7} {'kept':>7} {'FlashLib':>8}"
+        f"{'goal':>7} {'FlashLib':>8} "
+        f"{'there':>7} {'goal t.':>7} {'Flash t.':>8}"
     )
     rows = []
     for n, d, k in SHAPES:
@@ -116,22 +144,30 @@ def main() -> None:
             "n": n, "d": d, "k": k, "first": first, "call": call, "link": link,
             "iterate": iterate, "goal": 1.3 * (link + iterate) + 1e-3, "kept": once,
         }  # fmt: skip
+        rows_there, init_there = _on_gpu(points), _on_gpu(init)
+
+        def ours_there(rows_there=rows_there, init_there=init_there) -> object:
+            return kmeans_exact.lloyd(
+                rows_there, init_there, iterations=options.iterations, stop=None, answers="gpu"
+            )
+
+        row["there"] = median_seconds(ours_there, options.runs)[0]
+        row["goal_there"] = 1.3 * iterate + 0.5e-3
+        del rows_there, init_there
         if has_flashlib:
-            row["flashlib"] = median_seconds(
-                flashlib_call(points, init, options.iterations), options.runs
-            )[0]
+            calls = flashlib_calls(points, init, options.iterations)
+            row["flashlib"], row["flashlib_there"] = (
+                median_seconds(one, options.runs)[0] for one in calls
+            )
+            del calls
         rows.append(row)
-        numbers = [row[key] for key in ("first", "call", "link", "iterate", "goal", "kept")]
-        print(
-            f"{n:9} {d:4} {k:6} "
-            + " ".join(f"{1e3 * number:7.2f}" for number in numbers)
-            + (f" {1e3 * row['flashlib']:8.2f}" if has_flashlib else f" {'-':>8}"),
-            flush=True,
-        )
-    if has_flashlib:
-        ratios = [row["flashlib"] / row["call"] for row in rows]
+        print(f"{n:9} {d:4} {k:6} " + " ".join(map(_milliseconds, _columns(row))), flush=True)
+    for ours_key, theirs_key in (("call", "flashlib"), ("there", "flashlib_there")):
+        if not has_flashlib:
+            break
+        ratios = [row[theirs_key] / row[ours_key] for row in rows]
         mean = math.exp(statistics.fmean(map(math.log, ratios)))
-        print(f"FlashLib's time over ours: geometric mean {mean:.2f}, least {min(ratios):.2f}")
+        print(f"{theirs_key} / {ours_key}: geometric mean {mean:.2f}, least {min(ratios):.2f}")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "harness/support/faster_seeding.h"
 #include "harness/variant.h"
@@ -31,6 +32,18 @@ class SentRows {
 
   /// The largest coordinate without its sign; infinite or NaN if one is.
   [[nodiscard]] virtual float largest() const = 0;
+  /// Does the exact step surely keep their digits, where this is their largest coordinate without its sign?
+  [[nodiscard]] virtual bool surely_resolved(float max_abs) const = 0;
+  /// As of kmeans::PointsElsewhere.
+  virtual void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first,
+                         std::int64_t count, float* to) const = 0;
+  /// All of them.
+  virtual void copy_all(float* to) const = 0;
+  /// As kmeans::mean_variance_of() asks for.
+  [[nodiscard]] virtual std::vector<double> column_parts(const double* means) const = 0;
+  /// As kmeans_exact::inertia(); labels are from 0 to k - 1.
+  [[nodiscard]] virtual double inertia(const float* centroids, std::int64_t k,
+                                       const std::int32_t* labels) const = 0;
 };
 
 }  // namespace kmeans_exact

@@ -42,6 +42,12 @@ struct GpuLibrary {
   decltype(&KMEANS_EXACT_GPU_ENGINE) engine = nullptr;
   decltype(&KMEANS_EXACT_GPU_BOARD) board = nullptr;
   decltype(&KMEANS_EXACT_GPU_ROWS) rows = nullptr;
+  decltype(&KMEANS_EXACT_GPU_TAKE) take = nullptr;
+  decltype(&KMEANS_EXACT_GPU_ENTER) enter = nullptr;
+  decltype(&KMEANS_EXACT_GPU_LEAVE) leave = nullptr;
+  decltype(&KMEANS_EXACT_GPU_ALLOCATE) allocate = nullptr;
+  decltype(&KMEANS_EXACT_GPU_FREE) free = nullptr;
+  decltype(&KMEANS_EXACT_GPU_COPY) copy = nullptr;
   decltype(&KMEANS_EXACT_GPU_RELEASE) release = nullptr;
 };
 
@@ -86,6 +92,12 @@ GpuLibrary load() {
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENGINE), library.engine);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_BOARD), library.board);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ROWS), library.rows);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_TAKE), library.take);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ENTER), library.enter);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_LEAVE), library.leave);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_ALLOCATE), library.allocate);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_FREE), library.free);
+  find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_COPY), library.copy);
   find(KMEANS_EXACT_TEXT(KMEANS_EXACT_GPU_RELEASE), library.release);
   is_loaded = fits;
   library.problem =
@@ -113,6 +125,13 @@ std::string problem() {
   return problem.empty() ? library.gpu_problem() : problem;
 }
 
+OnGpu::OnGpu(bool wanted) {
+  if (wanted && problem().empty()) before_ = gpu_library().enter();
+}
+OnGpu::~OnGpu() {
+  if (before_) gpu_library().leave(*before_);
+}
+
 bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std::string& problem) {
   const GpuLibrary& library = gpu_library();
   problem = problem_of(library);
@@ -123,6 +142,17 @@ bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std
 std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int64_t n,
                                                   std::int64_t d) {
   return std::unique_ptr<kmeans_exact::SentRows>(gpu_library().rows(points, n, d));
+}
+
+std::unique_ptr<kmeans_exact::SentRows> take_rows(const kmeans_exact::GpuPoints& points,
+                                                  const float* known_by, std::string& why_not) {
+  return std::unique_ptr<kmeans_exact::SentRows>(gpu_library().take(points, known_by, why_not));
+}
+
+void* allocate(std::size_t bytes) { return gpu_library().allocate(bytes); }
+void free(void* memory) { gpu_library().free(memory); }
+void copy(void* to, const void* from, std::size_t bytes, void* stream) {
+  gpu_library().copy(to, from, bytes, stream);
 }
 
 void release_memory() {

@@ -4,12 +4,15 @@
 // CUDA who does not want it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "harness/support/seed_distances.h"
 #include "library/engine.h"
+#include "library/kmeans_exact.h"
 
 // Names with the version: a library of another one is refused, since only one build's parts fit together.
 #define KMEANS_EXACT_JOIN_(a, b) a##b
@@ -20,6 +23,13 @@
   KMEANS_EXACT_JOIN(kmeans_exact_gpu_engine, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_BOARD KMEANS_EXACT_JOIN(kmeans_exact_gpu_board, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_ROWS KMEANS_EXACT_JOIN(kmeans_exact_gpu_rows, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_TAKE KMEANS_EXACT_JOIN(kmeans_exact_gpu_take, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_ENTER KMEANS_EXACT_JOIN(kmeans_exact_gpu_enter, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_LEAVE KMEANS_EXACT_JOIN(kmeans_exact_gpu_leave, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_ALLOCATE \
+  KMEANS_EXACT_JOIN(kmeans_exact_gpu_allocate, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_FREE KMEANS_EXACT_JOIN(kmeans_exact_gpu_free, KMEANS_EXACT_VERSION_NAME)
+#define KMEANS_EXACT_GPU_COPY KMEANS_EXACT_JOIN(kmeans_exact_gpu_copy, KMEANS_EXACT_VERSION_NAME)
 #define KMEANS_EXACT_GPU_RELEASE \
   KMEANS_EXACT_JOIN(kmeans_exact_gpu_release, KMEANS_EXACT_VERSION_NAME)
 
@@ -32,6 +42,17 @@ void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& shape, kmeans_exact::MadeEngin
 /// n x d points, which stay as they are while this lives, sent to the GPU; to be deleted by the caller. Null: they do
 /// not fit.
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t n, std::int64_t d);
+/// Points that lie on the GPU, for engines that are given `known_by` as the address of the points; to be deleted by the
+/// caller. Null, and why not: they are not in that GPU's memory.
+kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
+                                              const float* known_by, std::string& why_not);
+/// Makes the GPU in use the calling thread's, as all other functions need it, and returns which it had; and that again.
+int KMEANS_EXACT_GPU_ENTER();
+void KMEANS_EXACT_GPU_LEAVE(int before);
+/// The GPU's memory, and copies from and to it and the host's.
+void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes);
+void KMEANS_EXACT_GPU_FREE(void* memory);
+void KMEANS_EXACT_GPU_COPY(void* to, const void* from, std::size_t bytes, void* stream);
 /// Gives back memory that is kept from call to call.
 void KMEANS_EXACT_GPU_RELEASE();
 /// A board for the choice of seeds, to be deleted by the caller, or null and why (harness/support/gpu_seeding.h).
@@ -45,6 +66,18 @@ namespace kmeans_exact_gpu {
 /// Why no GPU can be used, or why its library cannot be loaded; empty: one can.
 std::string problem();
 
+/// While it lives, the GPU in use is that of the calling thread, if one can be used; afterwards the caller's is again.
+class OnGpu {
+ public:
+  explicit OnGpu(bool wanted);
+  ~OnGpu();
+  OnGpu(const OnGpu&) = delete;
+  OnGpu& operator=(const OnGpu&) = delete;
+
+ private:
+  std::optional<int> before_;
+};
+
 /// False, and why the GPU does not take this shape.
 bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std::string& problem);
 
@@ -52,7 +85,14 @@ bool make_engine(const kmeans::Shape& shape, kmeans_exact::MadeEngine& made, std
 std::unique_ptr<kmeans_exact::SentRows> send_rows(const float* points, std::int64_t n,
                                                   std::int64_t d);
 
-/// Likewise; nothing where the GPU's part was not loaded.
+/// Likewise.
+std::unique_ptr<kmeans_exact::SentRows> take_rows(const kmeans_exact::GpuPoints& points,
+                                                  const float* known_by, std::string& why_not);
+void* allocate(std::size_t bytes);
+void free(void* memory);
+void copy(void* to, const void* from, std::size_t bytes, void* stream);
+
+/// Nothing where the GPU's part was not loaded.
 void release_memory();
 
 /// As kmeans::GpuBoardFactory.

@@ -30,6 +30,7 @@
 #include "harness/verify/resolution.h"
 #include "library/engine.h"
 #include "library/gpu_engine.h"
+#include "library/points_on_gpu.h"
 #include "library/surroundings.h"
 
 namespace kmeans_exact {
@@ -179,6 +180,13 @@ int checked_threads(int threads) {
       std::min({1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), granted}));
 }
 
+void require_gpu() {
+  const std::string why_not = kmeans_exact_gpu::problem();
+  if (!why_not.empty()) {
+    throw std::runtime_error("kmeans_exact: no GPU can be used: " + why_not);
+  }
+}
+
 void check_weights(const std::int64_t* weights, std::int64_t n) {
   std::int64_t total = 0;
   for (std::int64_t i = 0; i < n; ++i) {
@@ -234,6 +242,12 @@ void check_clusters(std::int64_t k, std::int64_t n) {
   require(k <= n, "k is " + std::to_string(k) + "; it must be from 1 to n = " + std::to_string(n));
 }
 
+void check_label(std::int64_t i, std::int64_t label, std::int64_t clusters) {
+  if (label >= 0 && label < clusters) return;
+  require(false, "label " + std::to_string(i) + " is " + std::to_string(label) +
+                     "; it must be from 0 to " + std::to_string(clusters - 1));
+}
+
 void check_options(const Options& options) {
   require(options.iterations >= 1,
           "iterations is " + std::to_string(options.iterations) + "; at least one is needed");
@@ -249,11 +263,62 @@ struct Points::Impl {
       : points(given), n(count), d(columns), device(where) {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
+    const kmeans_exact_gpu::OnGpu gpu(device != Device::cpu);
     if (device != Device::cpu && kmeans_exact_gpu::problem().empty()) send_rows();
-    // The host's memory would be read a second time.
-    if (rows != nullptr) max_abs = rows->largest();
-    if (rows == nullptr || !std::isfinite(max_abs)) {
-      max_abs = largest_of("point", points, n, d, threads);
+    look_for_largest();
+  }
+
+  Impl(const GpuPoints& given, int most_threads) : n(given.n), d(given.d), device(Device::gpu) {
+    check_sizes(n, d, 1);
+    threads = checked_threads(most_threads);
+    const kmeans_exact_gpu::OnGpu gpu(true);
+    try {
+      elsewhere = std::make_unique<kmeans_exact_gpu::PointsOnGpu>(given);
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory({n, d, 1}, host_bytes());
+    }
+    points = elsewhere->address();
+    look_for_largest();
+  }
+
+  /// Refuses what is not finite. Where points are on a GPU, the host's memory would be read a second time.
+  void look_for_largest() {
+    if (const auto* const sent = on_gpu()) max_abs = sent->largest();
+    if (on_gpu() == nullptr || !std::isfinite(max_abs)) {
+      max_abs = largest_of("point", readable(), n, d, threads);
+    }
+  }
+
+  /// The points, or a copy of them, in the host's memory.
+  [[nodiscard]] const float* readable() const {
+    if (elsewhere == nullptr) return points;
+    require_gpu();
+    try {
+      return elsewhere->host_copy();
+    } catch (const std::bad_alloc&) {
+      throw OutOfMemory({n, d, 1}, host_bytes());
+    }
+  }
+  [[nodiscard]] double host_bytes() const {
+    return 4 * static_cast<double>(n) * static_cast<double>(d);
+  }
+
+  /// The points on the GPU, or null: not in a forked process, where it cannot be used, though it has them.
+  [[nodiscard]] const SentRows* on_gpu() const {
+    if (elsewhere != nullptr) {
+      require_gpu();
+      return &elsewhere->rows();
+    }
+    return rows != nullptr && kmeans_exact_gpu::problem().empty() ? rows.get() : nullptr;
+  }
+
+  /// From or to an array of the caller, which may be on a GPU where the points are.
+  template <class T>
+  void copy(T* to, const T* from, std::int64_t count) const {
+    if (elsewhere == nullptr) {
+      std::copy_n(from, count, to);
+    } else {
+      kmeans_exact_gpu::copy(to, from, sizeof(T) * static_cast<std::size_t>(count), nullptr);
     }
   }
 
@@ -369,7 +434,7 @@ struct Points::Impl {
 
   /// To the GPU, once for all engines and seeds; where they do not fit besides what those keep, each sends its own.
   void send_rows() {
-    if (rows == nullptr) rows = kmeans_exact_gpu::send_rows(points, n, d);
+    if (rows == nullptr && elsewhere == nullptr) rows = kmeans_exact_gpu::send_rows(points, n, d);
   }
 
   /// In a handler: an engine that has failed is used no more. Throws on, and says what memory was needed.
@@ -454,6 +519,8 @@ struct Points::Impl {
   template <class T>
   void distances(std::int64_t clusters, const float* centroids, T* out) const {
     check_sizes(n, d, clusters);
+    const kmeans_exact_gpu::OnGpu gpu(elsewhere != nullptr);
+    const float* const given = readable();
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
     const auto squares_between = level_of_this_processor().squares;
@@ -466,7 +533,7 @@ struct Points::Impl {
             const std::int64_t begin = part * rows;
             const std::int64_t count = std::min(rows, n - begin);
             std::vector<double> squares(count * clusters);
-            squares_between(points + begin * d, count, d, centroids, clusters, squares.data());
+            squares_between(given + begin * d, count, d, centroids, clusters, squares.data());
             T* to = out + begin * clusters;
             for (const double square : squares) *to++ = static_cast<T>(std::sqrt(square));
           });
@@ -482,29 +549,42 @@ struct Points::Impl {
     if (weights != nullptr) checked_weights(weights, n);
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
+    const auto* const sent = on_gpu();
+    if (sent != nullptr && weights == nullptr) {
+      for (std::int64_t i = 0; i < n; ++i) check_label(i, labels[i], clusters);
+      const kmeans_exact_gpu::OnGpu gpu(true);
+      try {
+        return sent->inertia(centroids, clusters, labels);
+      } catch (const std::exception&) {
+        if (elsewhere != nullptr) throw;  // else the host has the points, if the GPU has no room
+      }
+    }
+    const kmeans_exact_gpu::OnGpu gpu(elsewhere != nullptr);
+    const float* const given = readable();
     std::vector<double> parts(kmeans::block_count(n));
-    kmeans::for_blocks(
-        n, worth_a_thread(n * d, threads),
-        [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-          double sum = 0;
-          for (std::int64_t i = begin; i < end; ++i) {
-            const std::int64_t label = labels[i];
-            if (label < 0 || label >= clusters) {
-              require(false, "label " + std::to_string(i) + " is " + std::to_string(label) +
-                                 "; it must be from 0 to " + std::to_string(clusters - 1));
-            }
-            const double square =
-                kmeans::exact::squared_distance(points + i * d, centroids + label * d, d);
-            sum += weights != nullptr ? weights[i] * square : square;
-          }
-          parts[block] = sum;
-        });
+    kmeans::for_blocks(n, worth_a_thread(n * d, threads),
+                       [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
+                         double sum = 0;
+                         for (std::int64_t i = begin; i < end; ++i) {
+                           const std::int64_t label = labels[i];
+                           check_label(i, label, clusters);
+                           const double square = kmeans::exact::squared_distance(
+                               given + i * d, centroids + label * d, d);
+                           sum += weights != nullptr ? weights[i] * square : square;
+                         }
+                         parts[block] = sum;
+                       });
     double total = 0;
     for (const double part : parts) total += part;
     return total;
   }
 
   double variance() {
+    const auto* const sent = on_gpu();
+    if (!summed.mean_variance && sent != nullptr && !weighted()) {
+      summed.mean_variance = kmeans::mean_variance_of(
+          n, d, [sent](const double* means) { return sent->column_parts(means); });
+    }
     if (!summed.mean_variance) {
       summed.mean_variance = kmeans::mean_variance(points, n, d, worth_a_thread(n * d, threads),
                                                    summed.counted.weights);
@@ -514,6 +594,13 @@ struct Points::Impl {
 
   /// Why the exact step cannot sum them; empty: it can.
   const std::string& lost() {
+    const auto* const sent = on_gpu();
+    if (!summed.lost && sent != nullptr && !weighted() && sent->surely_resolved(max_abs)) {
+      summed.lost = "";
+    }
+    if (!summed.lost && elsewhere != nullptr) {
+      summed.lost = kmeans::lost_by_fixed_point_at(*elsewhere, n, d, max_abs, threads);
+    }
     if (!summed.lost) {
       summed.lost = weighted()
                         ? kmeans::lost_by_fixed_point_at(points, n, d, summed.counted, threads)
@@ -530,6 +617,7 @@ struct Points::Impl {
     check_clusters(clusters, n);
     if (weights != nullptr) check_weights(weights, n);
     const kmeans_exact_surroundings::DefaultModes modes;
+    const kmeans_exact_gpu::OnGpu gpu(device != Device::cpu);
     level_of_this_processor();
     SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
     problem.threads = threads;
@@ -538,7 +626,8 @@ struct Points::Impl {
     constexpr double kLittle = 1e7;
     const double products =
         static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(clusters);
-    problem.gpu = device != Device::cpu && products > kLittle;
+    problem.gpu = elsewhere != nullptr || (device != Device::cpu && products > kLittle);
+    problem.elsewhere = elsewhere.get();
     if (problem.gpu && kmeans_exact_gpu::problem().empty()) send_rows();
     kmeans::gpu_board_factory() = kmeans_exact_gpu::make_board;
     try {
@@ -548,7 +637,7 @@ struct Points::Impl {
     }
   }
 
-  const float* points;
+  const float* points = nullptr;  // where they are elsewhere, addresses that cannot be read
   std::int64_t n;
   std::int64_t d;
   int threads = 1;
@@ -563,8 +652,9 @@ struct Points::Impl {
     std::optional<double> mean_variance{};
     std::optional<std::string> lost{};
   };
-  Summed summed{};                                 // what depends on the weights
-  std::unique_ptr<kmeans_exact::SentRows> rows{};  // outlives the engine that uses them
+  Summed summed{};  // what depends on the weights
+  std::unique_ptr<kmeans_exact_gpu::PointsOnGpu> elsewhere{};
+  std::unique_ptr<SentRows> rows{};  // outlives the engine that uses them
   KeptEngine kept{};
   std::int64_t k = 0;  // that it is set up for
   bool points_are_new = false;
@@ -575,6 +665,8 @@ struct Points::Impl {
 
 Points::Points(const float* points, std::int64_t n, std::int64_t d, int threads, Device device)
     : impl_(std::make_unique<Impl>(points, n, d, threads, device)) {}
+Points::Points(const GpuPoints& points, int threads)
+    : impl_(std::make_unique<Impl>(points, threads)) {}
 Points::~Points() = default;
 Points::Points(Points&&) noexcept = default;
 Points& Points::operator=(Points&&) noexcept = default;
@@ -592,24 +684,42 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
     throw OutOfMemory({impl_->n, impl_->d, k}, 16 * static_cast<double>(impl_->n));
   }
   impl_->measure_by(options.metric);
+  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
+  std::vector<float> copied;
+  float* means = centroids;
+  if (impl_->elsewhere != nullptr) {
+    copied.resize(k * impl_->d);
+    means = copied.data();
+    impl_->copy(means, centroids, k * impl_->d);
+  }
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
-    result = impl_->checked_lloyd(k, centroids, labels, options, alive);
+    const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);  // maybe another thread
+    result = impl_->checked_lloyd(k, means, labels, options, alive);
   });
+  if (means != centroids) impl_->copy(centroids, means, k * impl_->d);
   return result;
 }
 
 void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* labels) {
-  const auto [points, n, d] = std::tie(impl_->points, impl_->n, impl_->d);
+  const auto [n, d] = std::tie(impl_->n, impl_->d);
   check_sizes(n, d, k);
+  const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
+  std::vector<float> copied;
+  if (impl_->elsewhere != nullptr) {
+    copied.resize(k * d);
+    impl_->copy(copied.data(), centroids, k * d);
+    centroids = copied.data();
+  }
   if (n < k) {  // an engine wants a point a cluster
     const std::int64_t rows = (k + n - 1) / n * n;
     std::vector<float> repeated;
     std::vector<std::int32_t> all_labels;
     try {
+      const float* const given = impl_->readable();
       repeated.reserve(rows * d);
       for (std::int64_t i = 0; i < rows; i += n) {
-        repeated.insert(repeated.end(), points, points + n * d);
+        repeated.insert(repeated.end(), given, given + n * d);
       }
       all_labels.resize(rows);
     } catch (const std::bad_alloc&) {
@@ -618,11 +728,12 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
     }
     Points(repeated.data(), rows, d, impl_->threads, impl_->device)
         .nearest(k, centroids, all_labels.data());
-    std::copy_n(all_labels.begin(), n, labels);
+    impl_->copy(labels, std::as_const(all_labels).data(), n);
     return;
   }
   const auto problem = impl_->problem_of(k);
   kmeans_exact_surroundings::in_default_modes({}, [&](const Between&) {
+    const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);
     largest_of("centroid", centroids, k, impl_->d, 1);
     try {
       impl_->nearest(problem, centroids, labels);
@@ -650,9 +761,8 @@ void Points::seed_plus_plus(std::int64_t k, std::uint64_t seed, float* centroids
   // A squared distance a point, sums of some, and the points that threads look at.
   const double bytes = 8.1 * static_cast<double>(impl_->n);
   impl_->choose(k, weights, bytes, [&](const SeedingProblem& problem) {
-    for (const std::int64_t row : kmeans::plus_plus_rows(problem, k, seed, between)) {
-      centroids = std::copy_n(problem.points + row * problem.d, problem.d, centroids);
-    }
+    const auto chosen = kmeans::rows_at(problem, kmeans::plus_plus_rows(problem, k, seed, between));
+    impl_->copy(centroids, chosen.data(), std::ssize(chosen));
   });
 }
 
@@ -664,7 +774,7 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
       40 * static_cast<double>(impl_->d) * static_cast<double>(kmeans::ward_seeds(impl_->n, k));
   impl_->choose(k, weights, bytes, [&](const SeedingProblem& problem) {
     const auto chosen = kmeans::ward_centroids(problem, k, seed, between);
-    std::copy(chosen.begin(), chosen.end(), centroids);
+    impl_->copy(centroids, chosen.data(), std::ssize(chosen));
   });
 }
 
@@ -841,6 +951,20 @@ void seed_ward(const float* points, std::int64_t n, std::int64_t d, std::int64_t
                std::uint64_t seed, float* centroids, const std::int64_t* weights, int threads,
                const std::function<void()>& between) {
   checked_points(points, n, d, k, threads).seed_ward(k, seed, centroids, weights, between);
+}
+
+void* allocate_on_gpu(std::size_t bytes) {
+  require_gpu();
+  const kmeans_exact_gpu::OnGpu gpu(true);
+  return kmeans_exact_gpu::allocate(bytes);
+}
+void free_on_gpu(void* memory) {
+  if (memory != nullptr) kmeans_exact_gpu::free(memory);
+}
+void copy_to_or_from_gpu(void* to, const void* from, std::size_t bytes, void* stream) {
+  require_gpu();
+  const kmeans_exact_gpu::OnGpu gpu(true);
+  kmeans_exact_gpu::copy(to, from, bytes, stream);
 }
 
 void release_gpu_memory() { kmeans_exact_gpu::release_memory(); }

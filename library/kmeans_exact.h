@@ -5,6 +5,7 @@
 // does not do stands in docs/library.md.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -75,6 +76,19 @@ struct Batch {
   std::int64_t k = 0;
 };
 
+/// What coordinates in a GPU's memory are; float32 holds each of them.
+enum class GpuNumbers { float32, float16, bfloat16 };
+
+/// Points in the memory of a GPU, n x d, row-major, finite.
+struct GpuPoints {
+  const void* dev_points = nullptr;
+  std::int64_t n = 0;
+  std::int64_t d = 0;
+  GpuNumbers numbers = GpuNumbers::float32;
+  void* stream =
+      nullptr;  ///< cudaStream_t: the points are there once all is done that it holds now.
+};
+
 /// Points that many runs are made on: from several seeds, with several k, from where another run ended. They
 /// are checked once; copies that engines work on are kept from run to run and, where k differs, as far as they
 /// do not depend on it. Answers are those of single calls.
@@ -84,6 +98,12 @@ class Points {
   /// `threads` and `device` as for lloyd(), which also says what is thrown.
   Points(const float* points, std::int64_t n, std::int64_t d, int threads = 0,
          Device device = Device::cpu);
+  /// Points that stay in the memory of the GPU in use, on which all runs are made. float32 is used in place where it
+  /// begins at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
+  /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and are
+  /// done when they return. distances(), and inertia() with weights, copy the points to the host; lloyd() refuses
+  /// weights. Throws std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can be used.
+  explicit Points(const GpuPoints& points, int threads = 0);
   ~Points();
   Points(Points&&) noexcept;
   Points& operator=(Points&&) noexcept;
@@ -190,6 +210,15 @@ std::string problem_with_gpu();
 /// Gives back the memory that calls on a GPU keep for those that follow: of the GPU's at most a quarter, and
 /// page-locked memory of the host.
 void release_gpu_memory();
+
+/// Memory of the GPU in use, for callers who have no CUDA of their own. allocate_on_gpu() throws std::runtime_error
+/// where no GPU can be used, as copy_to_or_from_gpu() does.
+void* allocate_on_gpu(std::size_t bytes);
+void free_on_gpu(void* memory);
+
+/// Copies between the host and the GPU, or from one place to another on either, after all that `stream` (cudaStream_t)
+/// holds now; done when it returns.
+void copy_to_or_from_gpu(void* to, const void* from, std::size_t bytes, void* stream = nullptr);
 
 /// k-means++ (Arthur and Vassilvitskii 2007, one draw a seed): writes k x d centroids, which are rows of the
 /// points. The same rows everywhere for the same points, weights, k and seed: those of the suite's

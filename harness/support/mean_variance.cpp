@@ -9,10 +9,10 @@
 namespace kmeans {
 namespace {
 
-/// Of each column the sum of `term(coordinate, column)`, times weights, block by block in ascending order.
+/// Of each block and column the sum of `term(coordinate, column)`, times weights, in ascending order of the rows.
 template <class T, class Term>
-std::vector<double> column_sums(const T* points, std::int64_t n, std::int64_t d, int threads,
-                                const std::int64_t* weights, const Term& term) {
+std::vector<double> column_parts(const T* points, std::int64_t n, std::int64_t d, int threads,
+                                 const std::int64_t* weights, const Term& term) {
   std::vector<double> parts(block_count(n) * d, 0.0);
   for_blocks(n, threads, [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
     double* sums = parts.data() + block * d;
@@ -25,32 +25,44 @@ std::vector<double> column_sums(const T* points, std::int64_t n, std::int64_t d,
       for (std::int64_t t = 0; t < d; ++t) sums[t] += term(points[i * d + t], t);
     }
   });
+  return parts;
+}
+
+/// Block by block in ascending order.
+std::vector<double> added_up(const std::vector<double>& parts, std::int64_t d) {
   std::vector<double> sums(d, 0.0);
-  for (std::int64_t block = 0; block < block_count(n); ++block) {
-    for (std::int64_t t = 0; t < d; ++t) sums[t] += parts[block * d + t];
-  }
+  for (std::size_t p = 0; p < parts.size(); ++p) sums[p % static_cast<std::size_t>(d)] += parts[p];
   return sums;
 }
 
 }  // namespace
 
+double mean_variance_of(std::int64_t n, std::int64_t d,
+                        const std::function<std::vector<double>(const double* means)>& parts,
+                        const std::int64_t* weights) {
+  const auto total = static_cast<double>(
+      weights == nullptr ? n : std::accumulate(weights, weights + n, std::int64_t{0}));
+  std::vector<double> means = added_up(parts(nullptr), d);
+  for (double& mean : means) mean /= total;
+  double sum = 0;
+  for (const double square : added_up(parts(means.data()), d)) sum += square / total;
+  return sum / static_cast<double>(d);
+}
+
 template <class T>
 double mean_variance(const T* points, std::int64_t n, std::int64_t d, int threads,
                      const std::int64_t* weights) {
-  const auto total = static_cast<double>(
-      weights == nullptr ? n : std::accumulate(weights, weights + n, std::int64_t{0}));
-  std::vector<double> means =
-      column_sums(points, n, d, threads, weights,
-                  [](T value, std::int64_t) { return static_cast<double>(value); });
-  for (double& mean : means) mean /= total;
-  const std::vector<double> squares =
-      column_sums(points, n, d, threads, weights, [&](T value, std::int64_t t) {
-        const double difference = static_cast<double>(value) - means[t];
-        return difference * difference;
-      });
-  double sum = 0;
-  for (const double square : squares) sum += square / total;
-  return sum / static_cast<double>(d);
+  const auto parts = [&](const double* means) {
+    if (means == nullptr) {
+      return column_parts(points, n, d, threads, weights,
+                          [](T value, std::int64_t) { return static_cast<double>(value); });
+    }
+    return column_parts(points, n, d, threads, weights, [&](T value, std::int64_t t) {
+      const double difference = static_cast<double>(value) - means[t];
+      return difference * difference;
+    });
+  };
+  return mean_variance_of(n, d, parts, weights);
 }
 
 template double mean_variance<float>(const float*, std::int64_t, std::int64_t, int,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "harness/support/parallel.h"
+#include "harness/support/points_elsewhere.h"
 #include "harness/support/ward_costs.h"
 
 namespace kmeans {
@@ -29,7 +30,22 @@ struct SeedingProblem {
   T max_abs = 0;                          ///< Largest |coordinate|.
   int threads = 1;
   bool gpu = false;  ///< Choose on the GPU in use, if it takes the points.
+  /// Null: `points` can be read. Else they are for boards that know by them whose points are meant.
+  const PointsElsewhere<T>* elsewhere = nullptr;
 };
+
+/// These rows, one after the other.
+template <class T>
+std::vector<T> rows_at(const SeedingProblem<T>& problem, const std::vector<std::int64_t>& rows) {
+  std::vector<T> all(rows.size() * static_cast<std::size_t>(problem.d));
+  if (problem.elsewhere != nullptr) {
+    problem.elsewhere->copy_rows(rows, 0, problem.d, all.data());
+    return all;
+  }
+  T* to = all.data();
+  for (const auto row : rows) to = std::copy_n(problem.points + row * problem.d, problem.d, to);
+  return all;
+}
 
 template <class T>
 std::int64_t weight_of(const SeedingProblem<T>& problem, std::int64_t i) {

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -17,12 +18,8 @@
 namespace kmeans {
 namespace {
 
-constexpr std::int64_t kRows = 4096;
 constexpr std::int64_t kSampled = std::int64_t{1} << 22;  // coordinates that are looked at together
 constexpr std::int64_t kWorthThreads = 1 << 17;           // coordinates: some 0.5 ms
-// A coordinate may be rounded by this share of its column's spread. Means are then off by no more,
-// and inertia by its square, 1e-12; float32 centroids of the size of eight spreads cost as much.
-constexpr double kShare = 0x1p-20;
 
 double element_at(std::vector<double>& values, std::size_t rank) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(rank),
@@ -52,18 +49,16 @@ double robust_spread(std::vector<double> column) {
   return spread;
 }
 
-/// Is the robust spread `least` at least, as a quick look shows? The range falls into bins wider than twice that,
-/// so two neighbours hold all that lies within it of the median, wherever that is: less than half of all.
+/// Is the robust spread `least` at least, as a quick look shows?
 bool surely_spread(const std::vector<double>& column, double least) {
-  constexpr int kBins = 64;
   const auto [lowest, highest] = std::minmax_element(column.begin(), column.end());
-  const double width = (*highest - *lowest) / kBins;
+  const double width = (*highest - *lowest) / kResolutionBins;
   if (!(width > 4 * least)) {
     return false;
   }
-  std::array<std::size_t, kBins + 2> bins{};
+  std::array<std::size_t, kResolutionBins + 2> bins{};
   for (const double value : column) ++bins[static_cast<int>((value - *lowest) / width)];
-  for (int b = 0; b < kBins; ++b) {
+  for (int b = 0; b < kResolutionBins; ++b) {
     if (2 * (bins[b] + bins[b + 1]) >= column.size()) return false;
   }
   return true;
@@ -71,9 +66,15 @@ bool surely_spread(const std::vector<double>& column, double least) {
 
 std::string number(double value) { return formatted("%.3g", value); }
 
+/// A column that is rounded too coarsely.
+struct Lost {
+  std::int64_t column = 0;
+  double error = 0;
+  double spread = 0;
+};
+
 std::string sentence(const float* points, std::int64_t n, std::int64_t d,
-                     const CountedPoints<float>& counted, std::int64_t column, double error,
-                     double spread) {
+                     const CountedPoints<float>& counted, const Lost& lost) {
   std::int64_t largest = 0;
   while (largest + 1 < n * d &&
          (std::abs(points[largest]) != counted.max_abs || !counted.counts(largest / d))) {
@@ -82,8 +83,8 @@ std::string sentence(const float* points, std::int64_t n, std::int64_t d,
   return "the exact step cannot resolve these points: next to the value " +
          number(points[largest]) + " (point " + std::to_string(largest / d) + ", coordinate " +
          std::to_string(largest % d) + ", counted from 0), its integer sums round coordinate " +
-         std::to_string(column) + " by up to " + number(error) + ", where points differ by about " +
-         number(spread) +
+         std::to_string(lost.column) + " by up to " + number(lost.error) +
+         ", where points differ by about " + number(lost.spread) +
          "; remove that point if it is an outlier or stands for a missing value, rescale the "
          "columns to like sizes, or use a variant that is not exact";
 }
@@ -97,7 +98,7 @@ std::vector<std::int64_t> rows_to_sample(std::int64_t n, const CountedPoints<flo
     }
     n = static_cast<std::int64_t>(counting.size());
   }
-  std::vector<std::int64_t> rows(std::min(n, kRows));
+  std::vector<std::int64_t> rows(std::min(n, kResolutionRows));
   const auto count = static_cast<std::int64_t>(rows.size());
   for (std::int64_t r = 0; r < count; ++r) {
     const std::int64_t row =
@@ -130,6 +131,43 @@ bool may_be_rounded(const std::vector<float>& values, std::int64_t count, double
   return any != 0;
 }
 
+/// The first column that a sample of rows shows to lose its digits. sample(first, count, to) copies `count` coordinates
+/// from `first` on, row by row.
+template <class Sample>
+std::optional<Lost> lost_in(std::int64_t rows, std::int64_t d, const Sample& sample,
+                            const CountedPoints<float>& counted, int threads) {
+  const int exponent = exact::sum_exponent(counted.scale_n, counted.max_abs);
+  const double scale = exact::power_of_two(exponent);
+  const double quantum = exact::power_of_two(-exponent);
+  // Row by row, many columns at once: of a file beyond memory every look at all rows reads all of it.
+  const std::int64_t width = std::clamp<std::int64_t>(kSampled / rows, 1, d);
+  std::vector<float> sampled(rows * width);
+  for (std::int64_t first = 0; first < d; first += width) {
+    const std::int64_t count = std::min(width, d - first);
+    sample(first, count, sampled.data());
+    if (!may_be_rounded(sampled, rows * count, quantum)) continue;
+    std::vector<Lost> losses(count);  // error 0: of a column that loses nothing
+    for_each_part(count, rows * count < kWorthThreads ? 1 : threads, [&](std::int64_t t) {
+      std::vector<double> column(rows);
+      double error = 0;
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const float value = sampled[r * count + t];
+        column[r] = value;
+        // What is a multiple of the quantum, as a float32 far from the origin, is not rounded.
+        const double kept = static_cast<double>(exact::to_fixed_point(value, scale)) * quantum;
+        error = std::max(error, std::abs(column[r] - kept));
+      }
+      if (error == 0 || surely_spread(column, error / kResolutionShare)) return;
+      const double spread = robust_spread(std::move(column));
+      if (error > kResolutionShare * spread) losses[t] = {first + t, error, spread};
+    });
+    for (const Lost& lost : losses) {
+      if (lost.error > 0) return lost;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string lost_by_fixed_point(const float* points, std::int64_t n, std::int64_t d, int threads) {
@@ -141,46 +179,25 @@ std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int
   return lost_by_fixed_point_at(points, n, d, {.scale_n = n, .max_abs = max_abs}, threads);
 }
 
+std::string lost_by_fixed_point_at(const PointsElsewhere<float>& points, std::int64_t n,
+                                   std::int64_t d, float max_abs, int threads) {
+  const CountedPoints<float> counted{.scale_n = n, .max_abs = max_abs};
+  const std::vector<std::int64_t> rows = rows_to_sample(n, counted);
+  const auto sample = [&](std::int64_t first, std::int64_t count, float* to) {
+    points.copy_rows(rows, first, count, to);
+  };
+  const auto lost = lost_in(std::ssize(rows), d, sample, counted, threads);
+  return lost ? sentence(points.host_copy(), n, d, counted, *lost) : "";
+}
+
 std::string lost_by_fixed_point_at(const float* points, std::int64_t n, std::int64_t d,
                                    const CountedPoints<float>& counted, int threads) {
-  const int exponent = exact::sum_exponent(counted.scale_n, counted.max_abs);
-  const double scale = exact::power_of_two(exponent);
-  const double quantum = exact::power_of_two(-exponent);
-  const std::vector<std::int64_t> sample = rows_to_sample(n, counted);
-  const auto rows = static_cast<std::int64_t>(sample.size());
-  // Row by row, many columns at once: of a file beyond memory every look at all rows reads all of it.
-  const std::int64_t width = std::clamp<std::int64_t>(kSampled / rows, 1, d);
-  std::vector<float> sampled(rows * width);
-  for (std::int64_t first = 0; first < d; first += width) {
-    const std::int64_t count = std::min(width, d - first);
-    sample_rows(points, d, first, count, sample, sampled.data());
-    if (!may_be_rounded(sampled, rows * count, quantum)) continue;
-    struct Loss {
-      double error = 0;
-      double spread = 0;
-    };
-    std::vector<Loss> losses(count);  // of columns that lose
-    for_each_part(count, rows * count < kWorthThreads ? 1 : threads, [&](std::int64_t t) {
-      std::vector<double> column(rows);
-      double error = 0;
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const float value = sampled[r * count + t];
-        column[r] = value;
-        // What is a multiple of the quantum, as a float32 far from the origin, is not rounded.
-        const double kept = static_cast<double>(exact::to_fixed_point(value, scale)) * quantum;
-        error = std::max(error, std::abs(column[r] - kept));
-      }
-      if (error == 0 || surely_spread(column, error / kShare)) return;
-      const double spread = robust_spread(std::move(column));
-      if (error > kShare * spread) losses[t] = {error, spread};
-    });
-    for (std::int64_t t = 0; t < count; ++t) {
-      if (losses[t].error > 0) {
-        return sentence(points, n, d, counted, first + t, losses[t].error, losses[t].spread);
-      }
-    }
-  }
-  return "";
+  const std::vector<std::int64_t> rows = rows_to_sample(n, counted);
+  const auto sample = [&](std::int64_t first, std::int64_t count, float* to) {
+    sample_rows(points, d, first, count, rows, to);
+  };
+  const auto lost = lost_in(std::ssize(rows), d, sample, counted, threads);
+  return lost ? sentence(points, n, d, counted, *lost) : "";
 }
 
 }  // namespace kmeans

@@ -298,10 +298,12 @@ class CudaLloyd : public Family<T> {
     return {.movement = {}, .changed = changed_labels_.count(dev_labels_, iterations_), .loss = {}};
   }
 
-  /// `labels` may be null, within this backend: cuda_best goes on from centroids alone.
+  /// `labels` may be null, within this backend: cuda_best goes on from centroids alone; and in the memory of a GPU.
   void fetch(T* centroids, std::int32_t* labels) override {
     dev_centroids_.download(centroids);
-    if (labels != nullptr) dev_labels_.download(labels);
+    if (labels == nullptr) return;
+    KMEANS_CUDA(cudaMemcpy(labels, dev_labels_.data(), dev_labels_.bytes(), cudaMemcpyDefault));
+    KMEANS_CUDA(cudaStreamSynchronize(nullptr));  // within the GPU a copy is not waited for
   }
 
   std::vector<std::pair<std::string, std::string>> library_info() const override {

@@ -209,9 +209,14 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
     std::vector<Landing> landings(positions.size());
     KMEANS_CUDA(cudaMemcpy(landings.data(), dev_landings_.data(), count * sizeof(Landing),
                            cudaMemcpyDeviceToHost));
+    std::vector<std::int64_t> rows(positions.size());
+    for (std::int64_t t = 0; t < count; ++t) rows[t] = landings[t].row;
+    if (problem_.elsewhere != nullptr) located_ = kmeans::rows_at(problem_, rows);
     for (std::int64_t t = 0; t < count; ++t) {
       const Landing& one = landings[t];
-      darts[t] = {one.row, one.height, one.stale, problem_.points + one.row * problem_.d};
+      const float* point = problem_.elsewhere != nullptr ? located_.data() + t * problem_.d
+                                                         : problem_.points + one.row * problem_.d;
+      darts[t] = {one.row, one.height, one.stale, point};
     }
     return darts;
   }
@@ -347,6 +352,7 @@ class GpuBoard final : public kmeans::SeedingBoard<float> {
   std::int64_t recent_ = 0;  // seeds since
   bool tried_ = false;       // whether the matrix units take the points
   SharedRows::Rows rows_;
+  std::vector<float> located_;              // of points elsewhere, what the last darts came down on
   DeviceBuffer<std::int64_t> dev_weights_;  // none: all are 1
   DeviceBuffer<float> dev_seeds_;           // the recent ones
   DeviceBuffer<std::int32_t> dev_nearest_;  // of the recent ones

@@ -19,11 +19,12 @@
 #include "harness/variant.h"
 #include "implementations/cuda/_pinned.cuh"
 #include "implementations/cuda/_streams.cuh"
+#include "implementations/cuda/_upload_threads.h"
 
 namespace kmeans::cuda {
 
 inline constexpr std::int64_t kUploadPiece = std::int64_t{4} << 20;
-inline constexpr std::int64_t kSmallestPiece = std::int64_t{256} << 10;
+inline constexpr std::int64_t kFirstPiece = std::int64_t{512} << 10;
 // Threads that fill page-locked pieces: one copies some 5 GB/s, less than the link carries.
 inline constexpr int kMostUploaders = 8;
 
@@ -79,28 +80,25 @@ inline bool copied_directly(const void* data) {
 }
 
 /// Copies to the GPU, after everything that the legacy default stream has before; returns when all has arrived. Of
-/// pageable memory threads copy pieces to page-locked ones while earlier ones travel.
+/// pageable memory threads copy pieces to page-locked ones while earlier ones travel: small ones at first, since the
+/// link waits for them.
 inline void upload_bytes(const void* host, void* dev_data, std::int64_t bytes) {
-  // So many that each thread has some, of few bytes as well.
-  const std::int64_t size =
-      std::clamp(ceil_div(bytes, std::int64_t{4} * kMostUploaders), kSmallestPiece, kUploadPiece);
-  if (bytes < 4 * size || copied_directly(host)) {
+  if (bytes < 2 * kFirstPiece || copied_directly(host)) {
     KMEANS_CUDA(cudaMemcpy(dev_data, host, static_cast<std::size_t>(bytes), cudaMemcpyDefault));
     return;
   }
   int device = 0;
   KMEANS_CUDA(cudaGetDevice(&device));
-  const std::int64_t pieces = ceil_div(bytes, size);
-  const int threads =
-      static_cast<int>(std::min<std::int64_t>({kMostUploaders, usable_processors(), pieces / 2}));
   std::atomic<std::int64_t> next{0};
-  for_each_part(threads, threads, [&](std::int64_t /*part*/) {
+  const auto send_some = [&] {
+    if (next.load() >= bytes) return;
     KMEANS_CUDA(cudaSetDevice(device));
     // One is filled while the other travels.
     std::array<UploadPiece, 2> travelling{UploadPieces::of_process().take(device),
                                           UploadPieces::of_process().take(device)};
+    std::int64_t size = kFirstPiece;
     for (std::size_t turn = 0;; turn = (turn + 1) % travelling.size()) {
-      const std::int64_t first = next.fetch_add(1) * size;
+      const std::int64_t first = next.fetch_add(size);
       if (first >= bytes) break;
       const auto count = static_cast<std::size_t>(std::min(size, bytes - first));
       const UploadPiece& own = travelling[turn];
@@ -108,12 +106,16 @@ inline void upload_bytes(const void* host, void* dev_data, std::int64_t bytes) {
       std::memcpy(own.memory.data(), static_cast<const char*>(host) + first, count);
       KMEANS_CUDA(cudaMemcpyAsync(static_cast<char*>(dev_data) + first, own.memory.data(), count,
                                   cudaMemcpyHostToDevice, own.stream.get()));
+      size = std::min(2 * size, kUploadPiece);
     }
     for (UploadPiece& own : travelling) {
       KMEANS_CUDA(cudaStreamSynchronize(own.stream.get()));
       UploadPieces::of_process().give_back(device, std::move(own));
     }
-  });
+  };
+  const auto threads =
+      std::min<std::int64_t>({kMostUploaders, usable_processors(), bytes / kFirstPiece});
+  UploadThreads::of_process().call(static_cast<int>(threads) - 1, send_some);
 }
 
 /// Rows that are on the GPU already, and whose copy they are.

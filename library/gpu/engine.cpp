@@ -2,9 +2,12 @@
 //
 // libkmeans_exact_gpu.so: the exact families of a GPU as the suite compiled them, behind the functions of
 // library/gpu_engine.h. All other names are hidden.
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "harness/machine/cuda/device.cuh"
 #include "harness/machine/gpu.h"
@@ -12,7 +15,7 @@
 #include "harness/support/gpu_seeding.h"
 #include "harness/variant.h"
 #include "implementations/_stops.h"
-#include "implementations/cuda/_largest.h"
+#include "implementations/cuda/_point_facts.h"
 #include "implementations/cuda/_upload.cuh"
 #include "library/gpu_engine.h"
 
@@ -26,17 +29,49 @@ constexpr double kMostShare = 0.25;
 
 class Rows final : public kmeans_exact::SentRows {
  public:
-  Rows(const float* points, kmeans::cuda::SharedRows::Rows rows)
-      : rows_(std::move(rows)), scope_(points, rows_) {}
+  /// n rows of d coordinates, known to engines by the address `points`.
+  Rows(const float* points, kmeans::cuda::SharedRows::Rows rows, std::int64_t n, std::int64_t d)
+      : rows_(std::move(rows)), scope_(points, rows_), n_(n), d_(d) {}
 
   [[nodiscard]] float largest() const override {
     return kmeans::cuda::largest_abs_on_gpu(rows_->data(), rows_->size());
+  }
+  [[nodiscard]] bool surely_resolved(float max_abs) const override {
+    return kmeans::cuda::surely_resolved_on_gpu(rows_->data(), n_, d_, max_abs);
+  }
+  void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first, std::int64_t count,
+                 float* to) const override {
+    kmeans::cuda::copy_rows_to_host(rows_->data(), d_, rows, first, count, to);
+  }
+  void copy_all(float* to) const override { rows_->download(to); }
+  [[nodiscard]] std::vector<double> column_parts(const double* means) const override {
+    return kmeans::cuda::column_parts_on_gpu(rows_->data(), n_, d_, means);
+  }
+  [[nodiscard]] double inertia(const float* centroids, std::int64_t k,
+                               const std::int32_t* labels) const override {
+    return kmeans::cuda::inertia_on_gpu(rows_->data(), n_, d_, centroids, k, labels);
   }
 
  private:
   kmeans::cuda::SharedRows::Rows rows_;
   kmeans::cuda::SharedRows::Scope scope_;
+  std::int64_t n_;
+  std::int64_t d_;
 };
+
+/// Why these are not points on the GPU in use; empty: they are.
+std::string problem_with_place(const void* dev_points) {
+  int used = 0;
+  KMEANS_CUDA(cudaGetDevice(&used));
+  cudaPointerAttributes attributes{};
+  if (cudaPointerGetAttributes(&attributes, dev_points) != cudaSuccess) (void)cudaGetLastError();
+  if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged) {
+    return "are not in the memory of a GPU";
+  }
+  if (attributes.device == used) return "";
+  return "are in the memory of GPU " + std::to_string(attributes.device) +
+         "; the one in use is GPU " + std::to_string(used);
+}
 
 std::string gigabytes(double bytes) {
   const std::string text = std::to_string(bytes / 1e9);
@@ -83,12 +118,64 @@ kmeans::SeedingBoard<float>* KMEANS_EXACT_GPU_BOARD(const kmeans::SeedingProblem
 }
 
 kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t n, std::int64_t d) {
-  kmeans::bind_gpu();
   kmeans::keep_gpu_memory(true);
   const double bytes = 4.0 * static_cast<double>(n) * static_cast<double>(d);
   const auto memory = kmeans::gpu_memory();
   if (memory && bytes > kMostShare * static_cast<double>(memory->free_bytes)) return nullptr;
-  return new Rows(points, kmeans::cuda::SharedRows::send(points, n * d));
+  return new Rows(points, kmeans::cuda::SharedRows::send(points, n * d), n, d);
+}
+
+kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
+                                              const float* known_by, std::string& why_not) {
+  using kmeans::cuda::DeviceBuffer;
+  using kmeans_exact::GpuNumbers;
+  kmeans::keep_gpu_memory(true);
+  why_not = problem_with_place(points.dev_points);
+  if (!why_not.empty()) return nullptr;
+  KMEANS_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(points.stream)));
+  const std::int64_t count = points.n * points.d;
+  kmeans::cuda::SharedRows::Rows rows;
+  // Kernels read four coordinates at once, as memory from CUDA allows.
+  const bool aligned = reinterpret_cast<std::uintptr_t>(points.dev_points) % 16 == 0;
+  if (points.numbers == GpuNumbers::float32 && aligned) {
+    // Nobody writes to them.
+    auto* const values = const_cast<float*>(static_cast<const float*>(points.dev_points));
+    rows = std::make_shared<DeviceBuffer<float>>(DeviceBuffer<float>::borrowed(values, count));
+  } else if (points.numbers == GpuNumbers::float32) {
+    rows = std::make_shared<DeviceBuffer<float>>(count);
+    KMEANS_CUDA(cudaMemcpy(rows->data(), points.dev_points, rows->bytes(), cudaMemcpyDefault));
+  } else {
+    rows = std::make_shared<DeviceBuffer<float>>(count);
+    kmeans::cuda::widen_on_gpu(points.dev_points,
+                               points.numbers == GpuNumbers::float16
+                                   ? kmeans::cuda::Narrow::float16
+                                   : kmeans::cuda::Narrow::bfloat16,
+                               count, rows->data());
+  }
+  return new Rows(known_by, std::move(rows), points.n, points.d);
+}
+
+int KMEANS_EXACT_GPU_ENTER() {
+  int before = 0;
+  KMEANS_CUDA(cudaGetDevice(&before));
+  kmeans::bind_gpu();
+  return before;
+}
+
+void KMEANS_EXACT_GPU_LEAVE(int before) { (void)cudaSetDevice(before); }
+
+void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes) {
+  return kmeans::cuda::DeviceMemory::of_process().take(bytes);
+}
+
+void KMEANS_EXACT_GPU_FREE(void* memory) {
+  kmeans::cuda::DeviceMemory::of_process().give_back(memory);
+}
+
+void KMEANS_EXACT_GPU_COPY(void* to, const void* from, std::size_t bytes, void* stream) {
+  KMEANS_CUDA(cudaStreamSynchronize(static_cast<cudaStream_t>(stream)));
+  KMEANS_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  KMEANS_CUDA(cudaStreamSynchronize(nullptr));  // within the GPU a copy is not waited for
 }
 
 void KMEANS_EXACT_GPU_RELEASE() {

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -109,11 +110,40 @@ class OneAtATime {
   std::atomic<std::thread::id> owner_{};
 };
 
+/// An array in a GPU's memory, for whoever takes it by DLPack.
+template <class T>
+using OnGpu = nb::ndarray<nb::array_api, T, nb::device::cuda>;
+
+struct FreeOnGpu {
+  void operator()(void* memory) const { kmeans_exact::free_on_gpu(memory); }
+};
+template <class T>
+using GpuMemory = std::unique_ptr<T, FreeOnGpu>;
+
+template <class T>
+GpuMemory<T> room_on_gpu(std::size_t values) {
+  return GpuMemory<T>(static_cast<T*>(kmeans_exact::allocate_on_gpu(values * sizeof(T))));
+}
+
+template <class T, class... Shape>
+OnGpu<T> owned(GpuMemory<T> values, Shape... shape) {
+  T* data = values.release();
+  const nb::capsule owner(data, [](void* memory) noexcept { FreeOnGpu()(memory); });
+  return OnGpu<T>(data, {static_cast<std::size_t>(shape)...}, owner, {}, nb::dtype<T>(),
+                  nb::device::cuda::value, 0);
+}
+
 /// Points in memory of Python, which lives as long as this.
 class Points {
  public:
   Points(const Matrix& rows, int threads, int device)
-      : rows_(rows), threads_(threads), device_(device) {
+      : rows_(rows), shape_{rows.shape(0), rows.shape(1)}, threads_(threads), device_(device) {
+    make();
+  }
+  Points(const kmeans_exact::GpuPoints& on_gpu, int threads)
+      : on_gpu_(on_gpu),
+        shape_{static_cast<std::size_t>(on_gpu.n), static_cast<std::size_t>(on_gpu.d)},
+        threads_(threads) {
     make();
   }
 
@@ -121,8 +151,8 @@ class Points {
   /// it left is of no use: all is made again. To be called before each call, holding the interpreter's lock.
   void look_for_fork() {
     if (process_ == ::getpid()) return;
-    process_ = ::getpid();
     if (one_at_a_time_->left_by_another_thread()) make();
+    process_ = ::getpid();
   }
 
   nb::tuple lloyd(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
@@ -131,28 +161,36 @@ class Points {
     const auto k = static_cast<std::int64_t>(init.shape(0));
     auto centroids = room_for<float>(init.size());
     std::copy_n(init.data(), init.size(), centroids.get());
-    auto labels = room_for<std::int32_t>(rows_.shape(0));
-    kmeans_exact::Options options;
-    options.iterations = iterations;
-    options.stop = static_cast<kmeans_exact::Stop>(stop);
-    options.tolerance = tolerance;
-    options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
-    options.weights = weights ? weights->data() : nullptr;
-    options.metric = static_cast<kmeans_exact::Metric>(metric);
-    options.between = look_for_signals;
-    kmeans_exact::Result result;
-    {
-      const nb::gil_scoped_release released;
-      const OneAtATime::Turn turn(*one_at_a_time_);
-      result = points_->lloyd(k, centroids.get(), labels.get(), options);
-    }
+    auto labels = room_for<std::int32_t>(shape_[0]);
+    const auto result = run(k, centroids.get(), labels.get(), iterations, stop, tolerance,
+                            labels_of, weights ? weights->data() : nullptr, metric);
     return nb::make_tuple(owned(std::move(centroids), k, d()), owned(std::move(labels), n()),
                           result.iterations, result.converged, result.within_tolerance);
   }
 
+  /// Answers stay on the GPU, where the points are.
+  nb::tuple lloyd_on_gpu(const Matrix& init, std::int64_t iterations, int stop, double tolerance,
+                         int labels_of) {
+    require_same_columns(init);
+    const auto k = static_cast<std::int64_t>(init.shape(0));
+    GpuMemory<float> dev_centroids;
+    GpuMemory<std::int32_t> dev_labels;
+    {
+      const nb::gil_scoped_release released;
+      dev_centroids = room_on_gpu<float>(init.size());
+      dev_labels = room_on_gpu<std::int32_t>(shape_[0]);
+      kmeans_exact::copy_to_or_from_gpu(dev_centroids.get(), init.data(), init.nbytes());
+    }
+    const auto result = run(k, dev_centroids.get(), dev_labels.get(), iterations, stop, tolerance,
+                            labels_of, nullptr);
+    return nb::make_tuple(owned(std::move(dev_centroids), k, d()),
+                          owned(std::move(dev_labels), n()), result.iterations, result.converged,
+                          result.within_tolerance);
+  }
+
   nb::ndarray<nb::numpy, std::int32_t> nearest(const Matrix& centroids) {
     require_same_columns(centroids);
-    auto labels = room_for<std::int32_t>(rows_.shape(0));
+    auto labels = room_for<std::int32_t>(shape_[0]);
     {
       const nb::gil_scoped_release released;
       const OneAtATime::Turn turn(*one_at_a_time_);
@@ -167,7 +205,7 @@ class Points {
   nb::ndarray<nb::numpy, T> distances(const Matrix& centroids) {
     require_same_columns(centroids);
     const auto k = static_cast<std::int64_t>(centroids.shape(0));
-    auto distances = room_for<T>(rows_.shape(0) * centroids.shape(0));
+    auto distances = room_for<T>(shape_[0] * centroids.shape(0));
     {
       const nb::gil_scoped_release released;
       points_->distances(k, centroids.data(), distances.get());
@@ -179,6 +217,7 @@ class Points {
                  const std::optional<Weights>& weights) {
     require_same_columns(centroids);
     const nb::gil_scoped_release released;
+    const OneAtATime::Turn turn(*one_at_a_time_);
     return points_->inertia(static_cast<std::int64_t>(centroids.shape(0)), centroids.data(),
                             labels.data(), weights ? weights->data() : nullptr);
   }
@@ -192,7 +231,7 @@ class Points {
       whole.resize(weights->shape(0));
       kmeans_exact::whole_weights(weights->data(), n(), whole.data());
     }
-    auto centroids = room_for<float>(std::max<std::int64_t>(0, k) * rows_.shape(1));
+    auto centroids = room_for<float>(std::max<std::int64_t>(0, k) * shape_[1]);
     {
       const nb::gil_scoped_release released;
       const OneAtATime::Turn turn(*one_at_a_time_);
@@ -209,28 +248,53 @@ class Points {
   }
 
  private:
-  [[nodiscard]] std::int64_t n() const { return static_cast<std::int64_t>(rows_.shape(0)); }
-  [[nodiscard]] std::int64_t d() const { return static_cast<std::int64_t>(rows_.shape(1)); }
+  [[nodiscard]] std::int64_t n() const { return static_cast<std::int64_t>(shape_[0]); }
+  [[nodiscard]] std::int64_t d() const { return static_cast<std::int64_t>(shape_[1]); }
+
+  kmeans_exact::Result run(std::int64_t k, float* centroids, std::int32_t* labels,
+                           std::int64_t iterations, int stop, double tolerance, int labels_of,
+                           const double* weights, int metric = 0) {
+    kmeans_exact::Options options;
+    options.iterations = iterations;
+    options.stop = static_cast<kmeans_exact::Stop>(stop);
+    options.tolerance = tolerance;
+    options.labels_of = static_cast<kmeans_exact::LabelsOf>(labels_of);
+    options.weights = weights;
+    options.metric = static_cast<kmeans_exact::Metric>(metric);
+    options.between = look_for_signals;
+    const nb::gil_scoped_release released;
+    const OneAtATime::Turn turn(*one_at_a_time_);
+    return points_->lloyd(k, centroids, labels, options);
+  }
 
   void require_same_columns(const Matrix& centroids) const {
-    if (rows_.shape(1) == centroids.shape(1)) return;
-    throw std::invalid_argument("kmeans_exact: points have " + std::to_string(rows_.shape(1)) +
+    if (shape_[1] == centroids.shape(1)) return;
+    throw std::invalid_argument("kmeans_exact: points have " + std::to_string(shape_[1]) +
                                 " coordinates, centroids " + std::to_string(centroids.shape(1)));
   }
 
   void make() {
+    auto one_at_a_time = std::make_unique<OneAtATime>();
+    std::unique_ptr<kmeans_exact::Points> points;
+    {
+      const nb::gil_scoped_release released;
+      points = on_gpu_ ? std::make_unique<kmeans_exact::Points>(*on_gpu_, threads_)
+                       : std::make_unique<kmeans_exact::Points>(
+                             rows_->data(), n(), d(), threads_,
+                             static_cast<kmeans_exact::Device>(device_));
+    }
     // What a thread may have been changing is not even destroyed.
     [[maybe_unused]] const auto* const lost = points_.release();
     [[maybe_unused]] const auto* const waited_for = one_at_a_time_.release();
-    one_at_a_time_ = std::make_unique<OneAtATime>();
-    const nb::gil_scoped_release released;
-    points_ = std::make_unique<kmeans_exact::Points>(rows_.data(), n(), d(), threads_,
-                                                     static_cast<kmeans_exact::Device>(device_));
+    points_ = std::move(points);
+    one_at_a_time_ = std::move(one_at_a_time);
   }
 
-  Matrix rows_;
+  std::optional<Matrix> rows_;
+  std::optional<kmeans_exact::GpuPoints> on_gpu_;  // or these, which the caller keeps
+  std::array<std::size_t, 2> shape_;
   int threads_;
-  int device_;
+  int device_ = 0;
   pid_t process_ = ::getpid();
   std::unique_ptr<kmeans_exact::Points> points_;
   std::unique_ptr<OneAtATime> one_at_a_time_;
@@ -302,6 +366,23 @@ nb::ndarray<nb::numpy, float> seed_ward_batch(const Problems& points, std::int64
   return owned(std::move(centroids), batch.problems, batch.k, batch.d);
 }
 
+/// What DLPack says of an array: its address, shape, strides in elements, kind and bits of its numbers; and what keeps
+/// its memory.
+nb::tuple gpu_array(const nb::ndarray<nb::ro>& array) {
+  const nb::capsule owner(new nb::ndarray<nb::ro>(array), [](void* kept) noexcept {
+    delete static_cast<nb::ndarray<nb::ro>*>(kept);
+  });
+  nb::list shape;
+  nb::list strides;
+  for (std::size_t axis = 0; axis < array.ndim(); ++axis) {
+    shape.append(array.shape(axis));
+    strides.append(array.stride(axis));
+  }
+  return nb::make_tuple(reinterpret_cast<std::uintptr_t>(array.data()), nb::tuple(shape),
+                        nb::tuple(strides), static_cast<int>(array.dtype().code),
+                        static_cast<int>(array.dtype().bits), owner);
+}
+
 /// A member as a function of the capsule.
 template <auto member>
 struct Call;
@@ -324,6 +405,26 @@ NB_MODULE(_engine, module) {
     return nb::capsule(new Points(rows, threads, device),
                        [](void* points) noexcept { delete static_cast<Points*>(points); });
   });
+  module.def("points_on_gpu", [](std::uintptr_t address, std::int64_t n, std::int64_t d,
+                                 int numbers, std::uintptr_t stream, int threads) {
+    kmeans_exact::GpuPoints points;
+    points.dev_points = reinterpret_cast<const void*>(address);
+    points.n = n;
+    points.d = d;
+    points.numbers = static_cast<kmeans_exact::GpuNumbers>(numbers);
+    points.stream = reinterpret_cast<void*>(stream);
+    return nb::capsule(new Points(points, threads),
+                       [](void* kept) noexcept { delete static_cast<Points*>(kept); });
+  });
+  module.def("gpu_array", &gpu_array);
+  module.def("copy_from_gpu",
+             [](std::uintptr_t to, std::uintptr_t from, std::size_t bytes, std::uintptr_t stream) {
+               const nb::gil_scoped_release released;
+               kmeans_exact::copy_to_or_from_gpu(reinterpret_cast<void*>(to),
+                                                 reinterpret_cast<const void*>(from), bytes,
+                                                 reinterpret_cast<void*>(stream));
+             });
+  module.def("lloyd_on_gpu", call<&Points::lloyd_on_gpu>);
   module.def("lloyd", call<&Points::lloyd>, nb::arg(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg(), nb::arg().none(), nb::arg());
   module.def("nearest", call<&Points::nearest>);

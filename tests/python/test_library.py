@@ -85,6 +85,9 @@ def test_an_installed_copy_in_a_project_of_its_own(fit, tmp_path: Path) -> None:
         "problem_with_gpu",
         "unit_rows",
         "release_gpu_memory",
+        "allocate_on_gpu",
+        "free_on_gpu",
+        "copy_to_or_from_gpu",
         "version",
         "whole_weights",
     ]

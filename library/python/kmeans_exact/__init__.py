@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from . import _checks, _engine
+from . import _checks, _engine, _gpu
 from ._checks import RoundingWarning
 
 if TYPE_CHECKING:
@@ -102,7 +102,9 @@ class Points:
     Parameters
     ----------
     x : n x d
-        Used in place where it is float32 in C order; then it must stay as it is.
+        Used in place where it is float32 in C order; then it must stay as it is. Or in the memory
+        of the GPU, as an array of CuPy, PyTorch, JAX or Numba (DLPack, CUDA array interface):
+        float32, float16 or bfloat16 in C order, and all is done there whatever ``device`` says.
     threads : int
         0: all that this process may use; at most 4096.
     device : "cpu", "gpu" or "any"
@@ -121,9 +123,19 @@ class Points:
         metric: str = "euclidean",
     ) -> None:
         self._metric = _checks.metric(metric)
-        most = _checks.threads("threads", threads)
-        self._rows = self._scaled(_checks.rows("x", x), most)
-        self._points = _engine.points(self._rows, most, _checks.device(device))
+        most, where = _checks.threads("threads", threads), _checks.device(device)
+        rows = _checks.points("x", x)
+        self._rows: NDArray[np.float32] | _gpu.Rows
+        if isinstance(rows, _gpu.Rows):
+            if self._metric == _COSINE:
+                raise ValueError("kmeans_exact: metric='cosine' is for x in the host's memory")
+            self._rows = rows
+            self._points = _engine.points_on_gpu(
+                rows.address, rows.shape[0], rows.shape[1], rows.numbers, rows.stream, most
+            )
+        else:
+            self._rows = self._scaled(rows, most)
+            self._points = _engine.points(self._rows, most, where)
 
     def lloyd(
         self,
@@ -134,20 +146,32 @@ class Points:
         tol: float | None = None,
         labels_of: str = "starting",
         weights: ArrayLike | None = None,
+        answers: str = "host",
     ) -> LloydResult:
         """As the function `lloyd`."""
         how = _checks.run(iterations, stop, tol, labels_of)
-        return self._lloyd(init, how, self._weights(weights))[0]
+        on_gpu = _checks.one_of("answers", answers, ("host", "gpu")) == 1
+        if on_gpu and not isinstance(self._rows, _gpu.Rows):
+            raise ValueError("kmeans_exact: answers='gpu' is for points in the memory of a GPU")
+        if on_gpu and weights is not None:
+            raise ValueError("kmeans_exact: weights are for points in the host's memory")
+        return self._lloyd(init, how, self._weights(weights), on_gpu)[0]
 
     def _lloyd(
         self,
         init: ArrayLike,
         how: tuple[int, int, float, int],
         weights: NDArray[np.float64] | None,
+        on_gpu: bool = False,
     ) -> tuple[LloydResult, bool]:
         """And whether the last iteration changed no label."""
         centroids = self._centroids("init", init)
-        *answer, settled, near = _engine.lloyd(self._points, centroids, *how, weights, self._metric)
+        if on_gpu:
+            *answer, settled, near = _engine.lloyd_on_gpu(self._points, centroids, *how)
+        else:
+            *answer, settled, near = _engine.lloyd(
+                self._points, centroids, *how, weights, self._metric
+            )
         return LloydResult(*answer, converged=settled or near), settled
 
     def nearest(self, centroids: ArrayLike) -> NDArray[np.int32]:
@@ -223,6 +247,7 @@ def lloyd(
     threads: int = 0,
     device: str = "cpu",
     metric: str = "euclidean",
+    answers: str = "host",
 ) -> LloydResult:
     """Lloyd iterations from first centroids. No argument is changed.
 
@@ -230,7 +255,8 @@ def lloyd(
     ----------
     x : n x d
         Points, in any layout; bool counts as 0 and 1. Without a copy where they are float32 in C
-        order. A RoundingWarning says where float32 loses what rows differ in.
+        order. A RoundingWarning says where float32 loses what rows differ in. `Points` says what
+        may be in the memory of a GPU.
     init : k x d, k from 1 to n
     iterations : int
         At most; with ``stop=None`` exactly.
@@ -250,6 +276,9 @@ def lloyd(
         "any": the GPU where there is one that takes the problem.
     metric : "euclidean" or "cosine"
         "cosine": spherical k-means, as `Points` explains.
+    answers : "host" or "gpu"
+        "gpu", of points in the memory of a GPU: centroids and labels stay there, as objects that
+        ``from_dlpack`` of CuPy, PyTorch or JAX takes.
 
     Raises
     ------
@@ -271,6 +300,7 @@ def lloyd(
         tol=tol,
         labels_of=labels_of,
         weights=weights,
+        answers=answers,
     )
 
 
@@ -429,9 +459,9 @@ def kmeans_plusplus(
 
 def _tables(
     x: ArrayLike, name: str, centroids: ArrayLike
-) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+) -> tuple[NDArray[np.float32] | _gpu.Rows, NDArray[np.float32]]:
     """Both are looked at before a pass over the points is made."""
-    points, given = _checks.rows("x", x), _checks.first_centroids(name, centroids)
+    points, given = _checks.points("x", x), _checks.first_centroids(name, centroids)
     _checks.same_columns(name, given, "x", points)
     return points, given
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from . import _gpu
+
 #: Rows that rounding is judged by, evenly spaced.
 _SAMPLED = 4096
 #: Columns that are judged at once, so that wide tables need little memory for it.
@@ -33,14 +35,23 @@ class RoundingWarning(UserWarning):
 # ---- rows
 
 
+def points(name: str, given: object) -> np.ndarray | _gpu.Rows:
+    """As `rows`, or where they are on a GPU."""
+    if isinstance(given, _gpu.Rows):
+        return given
+    return _gpu.rows(name, given) if _gpu.is_on_gpu(given) else rows(name, given)
+
+
 def rows(
     name: str, given: object, validate: Callable[[object], np.ndarray] | None = None
 ) -> np.ndarray:
     """What was given as n x d float32, without a copy where it is that.
 
     ``validate`` makes an array of numbers of it, once it is known that nothing would be dropped.
-    NaN and infinity are left to the engine, which says where.
+    NaN and infinity are left to the engine, which says where. What is in a GPU's memory is copied.
     """
+    if _gpu.is_on_gpu(given):
+        return _gpu.host_rows(_gpu.rows(name, given))
     _refuse_kind(name, given)
     matrix = _array(name, given)
     _refuse_kind(name, matrix)
@@ -222,7 +233,7 @@ def _levels_to_the_caller() -> int:
 # ---- other arguments
 
 
-def same_columns(name: str, matrix: np.ndarray, of: str, others: np.ndarray) -> None:
+def same_columns(name: str, matrix: np.ndarray, of: str, others: np.ndarray | _gpu.Rows) -> None:
     """Two tables of points of one space."""
     if matrix.shape[1] != others.shape[1]:
         raise ValueError(
@@ -315,7 +326,7 @@ def metric(given: object) -> int:
 
 def labels(name: str, given: object, n: int) -> np.ndarray:
     """One integer a row; whether each is one of a cluster is left to the engine."""
-    array = _array(name, given)
+    array = _gpu.host_labels(name, given) if _gpu.is_on_gpu(given) else _array(name, given)
     if array.shape != (n,) or array.dtype.kind not in "iu":
         raise ValueError(
             f"kmeans_exact: {name} is an array of {array.dtype}, of shape {array.shape}; it must "

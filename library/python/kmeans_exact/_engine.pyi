@@ -8,6 +8,21 @@ class _Points:
     """A capsule."""
 
 def points(rows: NDArray[np.float32], threads: int, device: int) -> _Points: ...
+def points_on_gpu(
+    address: int, n: int, d: int, numbers: int, stream: int, threads: int
+) -> _Points: ...
+def gpu_array(
+    array: object,
+) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, object]: ...
+def copy_from_gpu(to: int, address: int, size: int, stream: int) -> None: ...
+def lloyd_on_gpu(
+    points: _Points,
+    init: NDArray[np.float32],
+    iterations: int,
+    stop: int,
+    tolerance: float,
+    labels_of: int,
+) -> tuple[object, object, int, bool, bool]: ...
 def lloyd(
     points: _Points,
     init: NDArray[np.float32],

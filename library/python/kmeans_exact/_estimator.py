@@ -17,9 +17,15 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    _check_sample_weight,
+    check_is_fitted,
+    validate_data,
+)
 
-from . import LloydResult, Points, _checks
+from . import LloydResult, Points, _checks, _gpu
 
 _SEEDINGS = {"ward": Points.ward_start, "k-means++": Points.kmeans_plusplus}
 #: Runs with n_init="auto", as scikit-learn's: of several, where one start may be far from good.
@@ -29,7 +35,8 @@ _AUTO_RUNS = 10
 class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, BaseEstimator):
     """k-means by the exact Lloyd step, in float32, with the parameters of scikit-learn's.
 
-    A RoundingWarning says where float32 loses what rows differ in.
+    A RoundingWarning says where float32 loses what rows differ in. X may be in the memory of a GPU,
+    as for `Points`; attributes and answers are NumPy arrays all the same.
 
     Parameters
     ----------
@@ -127,7 +134,8 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """Cluster the rows of X, array-like of shape (n_samples, n_features); y is ignored.
 
         ``sample_weight``, array-like of shape (n_samples,), counts a row so many times, also in
-        the choice of the first centroids; integers give the bits of repeated rows.
+        the choice of the first centroids; integers give the bits of repeated rows. It is for X in
+        the host's memory.
         """
         X, dtype = self._rows(X, reset=True)
         k = self._check_parameters(len(X))
@@ -194,8 +202,13 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         """For get_feature_names_out()."""
         return len(self.cluster_centers_)
 
-    def _rows(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray, type]:
+    def _rows(self, X: Any, *, reset: bool = False) -> tuple[np.ndarray | _gpu.Rows, type]:
         """In float32, and the type for answers. By scikit-learn's checks among the library's."""
+        if _gpu.is_on_gpu(X):
+            rows = _gpu.rows("X", X)
+            _check_feature_names(self, rows, reset=reset)
+            _check_n_features(self, rows, reset=reset)
+            return rows, np.float32
         dtype: type = np.float64
 
         def validate(given: object) -> np.ndarray:
@@ -206,7 +219,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
 
         return _checks.rows("X", X, validate), dtype
 
-    def _points(self, X: np.ndarray) -> Points:
+    def _points(self, X: np.ndarray | _gpu.Rows) -> Points:
         threads = _checks.threads("n_threads", self.n_threads)
         return Points(X, threads=threads, device=self.device, metric=self.metric)
 
@@ -234,21 +247,22 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
         return k
 
     def _starts(
-        self, X: np.ndarray, points: Points, k: int, weights: np.ndarray | None
+        self, X: np.ndarray | _gpu.Rows, points: Points, k: int, weights: np.ndarray | None
     ) -> Iterator[np.ndarray]:
         """The first centroids of each run."""
         if callable(self.init):
-            make = self._called(X, k)
+            make = self._called(_on_host(X), k)
         elif not (isinstance(self.init, str) or self.init is None):
             yield from self._given(X, k)
             return
         elif isinstance(self.init, str) and self.init == "random":
+            rows = _on_host(X)
             random = self._random()
             shares = np.ones(len(X)) if weights is None else weights
             shares = shares / shares.sum()
 
             def make(run: int) -> np.ndarray:
-                return X[random.choice(len(X), size=k, replace=False, p=shares)]
+                return rows[random.choice(len(rows), size=k, replace=False, p=shares)]
 
         elif self.init in _SEEDINGS:
             seed = self._seeds()
@@ -272,7 +286,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             return auto
         return _checks.whole("n_init", self.n_init, 1, hint=", or 'auto'")
 
-    def _given(self, X: np.ndarray, k: int) -> Iterator[np.ndarray]:
+    def _given(self, X: np.ndarray | _gpu.Rows, k: int) -> Iterator[np.ndarray]:
         runs = self._runs(auto=1)
         init = _checks.first_centroids("init", self.init)
         _check_shape(init, k, X.shape[1])
@@ -322,9 +336,15 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, ClusterMixin, Ba
             print(f"Converged at iteration {last}: center shift is within tolerance {self.tol}.")
 
 
-def _weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
+def _on_host(X: np.ndarray | _gpu.Rows) -> np.ndarray:
+    return _gpu.host_rows(X) if isinstance(X, _gpu.Rows) else X
+
+
+def _weights(sample_weight: Any, X: np.ndarray | _gpu.Rows) -> np.ndarray | None:
     if sample_weight is None:
         return None
+    if isinstance(X, _gpu.Rows):
+        raise ValueError("kmeans_exact: sample_weight is for X in the host's memory")
     return _check_sample_weight(sample_weight, X, dtype=np.float64)
 
 

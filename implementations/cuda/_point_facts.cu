@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Checks of points, single rows of them, sums for a tolerance, inertia.
+// Flags:     -Xcompiler=-ffp-contract=off
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "harness/exact_step.h"
+#include "harness/machine/cuda/device.cuh"
+#include "harness/support/parallel.h"
+#include "harness/verify/resolution.h"
+#include "implementations/cuda/_point_facts.h"
+
+namespace kmeans::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+/// Of the values without their signs, as bits, which order as the numbers do, infinity and NaN last.
+__global__ void __launch_bounds__(kThreads)
+    largest_kernel(const float* __restrict__ dev_values, std::int64_t count,
+                   unsigned* __restrict__ dev_largest) {
+  constexpr unsigned kAllBitsButTheSign = 0x7fffffff;
+  unsigned largest = 0;
+  const std::int64_t stride = std::int64_t{gridDim.x} * kThreads;
+#pragma unroll 8
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += stride) {
+    largest = max(largest, __float_as_uint(dev_values[i]) & kAllBitsButTheSign);
+  }
+  for (int distance = 16; distance > 0; distance /= 2) {
+    largest = max(largest, __shfl_xor_sync(0xffffffff, largest, distance));
+  }
+  if (threadIdx.x % 32 == 0) atomicMax(dev_largest, largest);
+}
+
+__global__ void gather_rows_kernel(const float* __restrict__ dev_points, std::int64_t d,
+                                   const std::int64_t* __restrict__ dev_rows, std::int64_t rows,
+                                   std::int64_t first, std::int64_t count,
+                                   float* __restrict__ dev_gathered) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index < rows * count) {
+    dev_gathered[index] = dev_points[dev_rows[index / count] * d + first + index % count];
+  }
+}
+
+/// One thread adds up a column of a block of rows in their order, as a CPU does. `dev_means` is null: the values
+/// themselves; else the squares of their differences from these.
+__global__ void column_parts_kernel(const float* __restrict__ dev_points, std::int64_t n,
+                                    std::int64_t d, const double* __restrict__ dev_means,
+                                    std::int64_t blocks, double* __restrict__ dev_parts) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index >= blocks * d) return;
+  const std::int64_t t = index % d;
+  const std::int64_t begin = index / d * kBlock;
+  const std::int64_t end = min(n, begin + kBlock);
+  const double mean = dev_means == nullptr ? 0 : dev_means[t];
+  double sum = 0;
+#pragma unroll 8
+  for (std::int64_t i = begin; i < end; ++i) {
+    const double value = dev_points[i * d + t];
+    const double difference = __dsub_rn(value, mean);
+    sum = __dadd_rn(sum, dev_means == nullptr ? value : __dmul_rn(difference, difference));
+  }
+  dev_parts[index] = sum;
+}
+
+/// Of a column's sampled values: how far the fixed point is off at most, and the lowest and highest.
+struct Column {
+  double error;
+  float lowest;
+  float highest;
+};
+
+__device__ Column joined(const Column& a, const Column& b) {
+  return {max(a.error, b.error), min(a.lowest, b.lowest), max(a.highest, b.highest)};
+}
+
+/// A block looks at a column, as surely_spread() of harness/verify/resolution.cpp does, with its arithmetic.
+__global__ void __launch_bounds__(kThreads)
+    look_at_columns_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+                           int rows, double scale, double quantum,
+                           unsigned* __restrict__ dev_open) {
+  __shared__ Column parts[kThreads];
+  __shared__ int bins[kResolutionBins + 2];
+  const auto value_of = [&](int r) { return dev_points[n * r / rows * d + blockIdx.x]; };
+  Column mine{0, INFINITY, -INFINITY};
+  for (int r = static_cast<int>(threadIdx.x); r < rows; r += kThreads) {
+    const float value = value_of(r);
+    const double kept = static_cast<double>(__double2ll_rn(value * scale)) * quantum;
+    mine = joined(mine, {fabs(value - kept), value, value});
+  }
+  parts[threadIdx.x] = mine;
+  if (threadIdx.x < kResolutionBins + 2) bins[threadIdx.x] = 0;
+  __syncthreads();
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    if (threadIdx.x < half)
+      parts[threadIdx.x] = joined(parts[threadIdx.x], parts[threadIdx.x + half]);
+    __syncthreads();
+  }
+  const Column all = parts[0];
+  if (all.error == 0) return;
+  const double lowest = all.lowest;
+  const double width = (all.highest - lowest) / kResolutionBins;
+  const bool wide = width > 4 * (all.error / kResolutionShare);
+  if (wide) {
+    for (int r = static_cast<int>(threadIdx.x); r < rows; r += kThreads) {
+      atomicAdd(&bins[static_cast<int>((value_of(r) - lowest) / width)], 1);
+    }
+  }
+  __syncthreads();
+  const bool crowded = !wide || (threadIdx.x < kResolutionBins &&
+                                 2 * (bins[threadIdx.x] + bins[threadIdx.x + 1]) >= rows);
+  if (crowded) *dev_open = 1;
+}
+
+/// Of each point from the centroid of its label, as exact::squared_distance() forms it.
+__global__ void __launch_bounds__(kThreads)
+    squares_kernel(const float* __restrict__ dev_points, std::int64_t n, std::int64_t d,
+                   const float* __restrict__ dev_centroids,
+                   const std::int32_t* __restrict__ dev_labels, double* __restrict__ dev_squares) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (i >= n) return;
+  const float* const point = dev_points + i * d;
+  const float* const centroid = dev_centroids + dev_labels[i] * d;
+  double sum = 0;
+#pragma unroll 4
+  for (std::int64_t t = 0; t < d; ++t) {
+    const double difference = __dsub_rn(point[t], centroid[t]);
+    sum = __dadd_rn(sum, __dmul_rn(difference, difference));
+  }
+  dev_squares[i] = sum;
+}
+
+/// One thread adds up a block of values in their order.
+__global__ void add_blocks_kernel(const double* __restrict__ dev_values, std::int64_t n,
+                                  std::int64_t blocks, double* __restrict__ dev_sums) {
+  const std::int64_t block = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (block >= blocks) return;
+  const std::int64_t end = min(n, (block + 1) * kBlock);
+  double sum = 0;
+#pragma unroll 8
+  for (std::int64_t i = block * kBlock; i < end; ++i) sum = __dadd_rn(sum, dev_values[i]);
+  dev_sums[block] = sum;
+}
+
+__device__ float widened(__half value) { return __half2float(value); }
+__device__ float widened(__nv_bfloat16 value) { return __bfloat162float(value); }
+
+template <class T>
+__global__ void widen_kernel(const T* __restrict__ dev_values, std::int64_t count,
+                             float* __restrict__ dev_wide) {
+  const std::int64_t index = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (index < count) dev_wide[index] = widened(dev_values[index]);
+}
+
+template <class T>
+void widen(const void* dev_values, std::int64_t count, float* dev_wide) {
+  widen_kernel<<<blocks_for(count, kThreads), kThreads>>>(static_cast<const T*>(dev_values), count,
+                                                          dev_wide);
+  KMEANS_CUDA_LAUNCHED(widen_kernel);
+}
+
+}  // namespace
+
+void copy_rows_to_host(const float* dev_points, std::int64_t d,
+                       const std::vector<std::int64_t>& rows, std::int64_t first,
+                       std::int64_t count, float* host) {
+  if (rows.empty()) return;
+  const DeviceBuffer<std::int64_t> dev_rows(std::ssize(rows));
+  const DeviceBuffer<float> dev_gathered(dev_rows.size() * count);
+  dev_rows.upload(rows.data());
+  gather_rows_kernel<<<blocks_for(dev_gathered.size(), kThreads), kThreads>>>(
+      dev_points, d, dev_rows.data(), dev_rows.size(), first, count, dev_gathered.data());
+  KMEANS_CUDA_LAUNCHED(gather_rows_kernel);
+  dev_gathered.download(host);
+}
+
+std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                                        const double* means) {
+  const std::int64_t blocks = block_count(n);
+  const DeviceBuffer<double> dev_means(means == nullptr ? 0 : d);
+  if (means != nullptr) dev_means.upload(means);
+  const DeviceBuffer<double> dev_parts(blocks * d);
+  // Few threads a block: columns are few, and so are blocks of rows.
+  constexpr int kColumnThreads = 32;
+  column_parts_kernel<<<blocks_for(blocks * d, kColumnThreads), kColumnThreads>>>(
+      dev_points, n, d, dev_means.data(), blocks, dev_parts.data());
+  KMEANS_CUDA_LAUNCHED(column_parts_kernel);
+  std::vector<double> parts(dev_parts.size());
+  dev_parts.download(parts.data());
+  return parts;
+}
+
+bool surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                            float max_abs) {
+  // Kernels count rows and columns in 32 bits, and rows times the sample in 63.
+  if (d > INT32_MAX || n > INT64_MAX / kResolutionRows) return false;
+  const int exponent = exact::sum_exponent(n, max_abs);
+  const DeviceBuffer<unsigned> dev_open(1);
+  dev_open.zero();
+  look_at_columns_kernel<<<static_cast<unsigned>(d), kThreads>>>(
+      dev_points, n, d, static_cast<int>(std::min(n, kResolutionRows)),
+      exact::power_of_two(exponent), exact::power_of_two(-exponent), dev_open.data());
+  KMEANS_CUDA_LAUNCHED(look_at_columns_kernel);
+  unsigned open = 0;
+  dev_open.download(&open);
+  return open == 0;
+}
+
+double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                      const float* centroids, std::int64_t k, const std::int32_t* labels) {
+  const DeviceBuffer<float> dev_centroids(k * d);
+  const DeviceBuffer<std::int32_t> dev_labels(n);
+  const DeviceBuffer<double> dev_squares(n);
+  dev_centroids.upload(centroids);
+  dev_labels.upload(labels);
+  squares_kernel<<<blocks_for(n, kThreads), kThreads>>>(dev_points, n, d, dev_centroids.data(),
+                                                        dev_labels.data(), dev_squares.data());
+  KMEANS_CUDA_LAUNCHED(squares_kernel);
+  const std::int64_t blocks = block_count(n);
+  const DeviceBuffer<double> dev_sums(blocks);
+  add_blocks_kernel<<<blocks_for(blocks, 32), 32>>>(dev_squares.data(), n, blocks, dev_sums.data());
+  KMEANS_CUDA_LAUNCHED(add_blocks_kernel);
+  std::vector<double> sums(blocks);
+  dev_sums.download(sums.data());
+  return std::accumulate(sums.begin(), sums.end(), 0.0);
+}
+
+void widen_on_gpu(const void* dev_values, Narrow type, std::int64_t count, float* dev_wide) {
+  if (type == Narrow::float16) return widen<__half>(dev_values, count, dev_wide);
+  widen<__nv_bfloat16>(dev_values, count, dev_wide);
+}
+
+float largest_abs_on_gpu(const float* dev_values, std::int64_t count) {
+  const DeviceBuffer<unsigned> dev_largest(1);
+  dev_largest.zero();
+  const auto blocks =
+      static_cast<unsigned>(std::clamp<std::int64_t>(ceil_div(count, kThreads * 8), 1, 132 * 8));
+  largest_kernel<<<blocks, kThreads>>>(dev_values, count, dev_largest.data());
+  KMEANS_CUDA_LAUNCHED(largest_kernel);
+  unsigned bits = 0;
+  dev_largest.download(&bits);
+  float largest = 0;
+  std::memcpy(&largest, &bits, sizeof(bits));
+  return largest;
+}
+
+}  // namespace kmeans::cuda

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the library asks of points that are on the GPU, for whom a copy in the host's memory would have to be read.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace kmeans::cuda {
+
+/// The largest of `count` values in the GPU's memory without their signs; infinite or NaN if one is.
+float largest_abs_on_gpu(const float* dev_values, std::int64_t count);
+
+/// `count` of the d coordinates from `first` on of some rows, one row after the other, into the memory of the host.
+void copy_rows_to_host(const float* dev_points, std::int64_t d,
+                       const std::vector<std::int64_t>& rows, std::int64_t first,
+                       std::int64_t count, float* host);
+
+/// As `parts` of kmeans::mean_variance_of(), to the last bit.
+std::vector<double> column_parts_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                                        const double* means);
+
+/// Do the exact step's integers surely keep the digits of these points (harness/verify/resolution.h)? False: they may
+/// not.
+bool surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d, float max_abs);
+
+/// The sum of squared distances of n points from the centroids of their labels, from 0 to k - 1: row by row in blocks
+/// of kBlock, then block by block, in float64. Centroids and labels are in the host's memory.
+double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
+                      const float* centroids, std::int64_t k, const std::int32_t* labels);
+
+/// Numbers that float32 holds exactly.
+enum class Narrow { float16, bfloat16 };
+void widen_on_gpu(const void* dev_values, Narrow type, std::int64_t count, float* dev_wide);
+
+}  // namespace kmeans::cuda

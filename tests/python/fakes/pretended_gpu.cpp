@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The GPU's part of the library (library/gpu_engine.h) without a GPU: its memory is the host's, its engine the CPU's.
+// Points are looked up by the address by which engines know them, and read nowhere else.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "harness/exact_step.h"
+#include "harness/support/parallel.h"
+#include "harness/verify/resolution.h"
+#include "library/gpu_engine.h"
+#include "library/kmeans_exact.h"
+
+namespace {
+
+/// The newest by each address.
+std::map<const float*, const std::vector<float>*>& all_rows() {
+  static std::map<const float*, const std::vector<float>*> rows;
+  return rows;
+}
+
+class Rows final : public kmeans_exact::SentRows {
+ public:
+  Rows(const float* known_by, std::vector<float> values, std::int64_t d)
+      : known_by_(known_by), values_(std::move(values)), d_(d) {
+    all_rows()[known_by] = &values_;
+  }
+  ~Rows() override {
+    if (all_rows()[known_by_] == &values_) all_rows().erase(known_by_);
+  }
+
+  [[nodiscard]] float largest() const override {
+    float largest = 0;
+    for (const float value : values()) {
+      if (!(std::abs(value) <= largest)) largest = std::abs(value);
+      if (largest != largest) break;
+    }
+    return largest;
+  }
+  [[nodiscard]] bool surely_resolved(float max_abs) const override {
+    // Half of the time it is not known.
+    return n() % 2 == 0 &&
+           kmeans::lost_by_fixed_point_at(values().data(), n(), d_, max_abs, 1).empty();
+  }
+  void copy_rows(const std::vector<std::int64_t>& rows, std::int64_t first, std::int64_t count,
+                 float* to) const override {
+    for (const auto row : rows) to = std::copy_n(values().data() + row * d_ + first, count, to);
+  }
+  void copy_all(float* to) const override { std::copy(values().begin(), values().end(), to); }
+  [[nodiscard]] std::vector<double> column_parts(const double* means) const override {
+    std::vector<double> parts(kmeans::block_count(n()) * d_);
+    for (std::int64_t i = 0; i < n(); ++i) {
+      for (std::int64_t t = 0; t < d_; ++t) {
+        const double value = values()[i * d_ + t];
+        const double difference = means != nullptr ? value - means[t] : 0;
+        parts[i / kmeans::kBlock * d_ + t] += means != nullptr ? difference * difference : value;
+      }
+    }
+    return parts;
+  }
+  [[nodiscard]] double inertia(const float* centroids, std::int64_t k,
+                               const std::int32_t* labels) const override {
+    return kmeans_exact::inertia(values().data(), n(), d_, k, centroids, labels);
+  }
+
+ private:
+  [[nodiscard]] const std::vector<float>& values() const { return values_; }
+  [[nodiscard]] std::int64_t n() const { return std::ssize(values()) / d_; }
+
+  const float* known_by_;
+  std::vector<float> values_;
+  std::int64_t d_;
+};
+
+class Engine final : public kmeans_exact::Engine, public kmeans::Stops<float> {
+ public:
+  void setup(const kmeans::Problem<float>& problem) override {
+    shape_ = problem.shape;
+    const auto known = all_rows().find(problem.points);
+    points_ = known != all_rows().end() ? known->second->data() : problem.points;
+  }
+  void reset(const float* centroids) override {
+    centroids_.assign(centroids, centroids + shape_.k * shape_.d);
+    labels_.assign(shape_.n, -1);
+  }
+  void step(std::int64_t iterations) override {
+    kmeans_exact::lloyd(points_, shape_.n, shape_.d, shape_.k, centroids_.data(), labels_.data(),
+                        iterations);
+  }
+  kmeans::Stopped step_until(const kmeans::Stopping& when, std::int64_t iterations) override {
+    kmeans::Stopped made;
+    while (made.iterations < iterations && !made.early()) {
+      const auto labels = labels_;
+      const auto centroids = centroids_;
+      step(1);
+      ++made.iterations;
+      made.settled = when.settled && labels == labels_;
+      double moved = 0;
+      for (std::int64_t j = 0; j < shape_.k; ++j) {
+        const float* const before = centroids.data() + j * shape_.d;
+        moved +=
+            kmeans::exact::squared_distance(centroids_.data() + j * shape_.d, before, shape_.d);
+      }
+      made.within_shift = when.looks_at_shift() && moved <= *when.shift;
+    }
+    return made;
+  }
+  [[nodiscard]] const float* centroids() const override { return centroids_.data(); }
+  void label_again() override {
+    kmeans_exact::nearest(points_, shape_.n, shape_.d, shape_.k, centroids_.data(), labels_.data());
+  }
+  void fetch(float* centroids, std::int32_t* labels) override {
+    std::copy(centroids_.begin(), centroids_.end(), centroids);
+    std::copy(labels_.begin(), labels_.end(), labels);
+  }
+
+ private:
+  kmeans::Shape shape_;
+  const float* points_ = nullptr;
+  std::vector<float> centroids_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace
+
+const char* KMEANS_EXACT_GPU_PROBLEM() { return ""; }
+
+void KMEANS_EXACT_GPU_ENGINE(const kmeans::Shape& /*shape*/, kmeans_exact::MadeEngine& made,
+                             std::string& /*problem*/) {
+  auto* const engine = new Engine;
+  made.engine = engine;
+  made.stops = engine;
+}
+
+kmeans_exact::SentRows* KMEANS_EXACT_GPU_ROWS(const float* points, std::int64_t n, std::int64_t d) {
+  return new Rows(points, {points, points + n * d}, d);
+}
+
+kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& points,
+                                              const float* known_by, std::string& why_not) {
+  if (points.numbers != kmeans_exact::GpuNumbers::float32) {
+    why_not = "are of a type that is not pretended";
+    return nullptr;
+  }
+  const auto* const values = static_cast<const float*>(points.dev_points);
+  return new Rows(known_by, {values, values + points.n * points.d}, points.d);
+}
+
+int KMEANS_EXACT_GPU_ENTER() { return 0; }
+void KMEANS_EXACT_GPU_LEAVE(int /*before*/) {}
+void* KMEANS_EXACT_GPU_ALLOCATE(std::size_t bytes) { return std::malloc(bytes); }
+void KMEANS_EXACT_GPU_FREE(void* memory) { std::free(memory); }
+void KMEANS_EXACT_GPU_COPY(void* to, const void* from, std::size_t bytes, void* /*stream*/) {
+  std::memcpy(to, from, bytes);
+}
+void KMEANS_EXACT_GPU_RELEASE() {}
+
+kmeans::SeedingBoard<float>* KMEANS_EXACT_GPU_BOARD(
+    const kmeans::SeedingProblem<float>& /*problem*/, std::int64_t /*most_seeds*/,
+    std::string& why_not) {
+  why_not = "no seeds are pretended";
+  return nullptr;
+}

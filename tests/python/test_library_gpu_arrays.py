@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Points in a GPU's memory: without a GPU in one that is pretended (fakes/pretended_gpu.cpp), whose
+memory is the host's and where reading points by their address on the host ends the process; with
+one, where PyTorch is installed, in its memory."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT, find_program
+
+PROGRAM = find_program()
+BUILD = PROGRAM.parent if PROGRAM else ROOT / "build"
+PRETENDED = BUILD / "tests" / "libpretended_gpu.so"
+
+HEAD = """
+import numpy as np, kmeans_exact as ke
+from kmeans_exact import _engine
+
+def refused(kind, what, work, *args, **named):
+    try:
+        work(*args, **named)
+    except kind as error:
+        assert what in str(error), error
+        return
+    raise AssertionError(what)
+
+def same(a, b):
+    assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+random = np.random.default_rng(1)
+x = (random.normal(size=(9000, 7)) + 9 * random.integers(0, 5, size=(9000, 1))).astype('f4')
+"""
+
+PRETEND = """
+class OnGpu:
+    def __init__(self, array):
+        self.array = array
+        self.shape = array.shape
+    def __dlpack_device__(self):
+        return (2, 0)
+    def __dlpack__(self, stream=None):
+        assert stream == 1
+        return self.array.__dlpack__()
+
+class ByInterface:
+    def __init__(self, array):
+        strides = array.strides  # of C order they may be left out, and here are not
+        self.array = array
+        self.__cuda_array_interface__ = {
+            'data': (array.ctypes.data, False), 'shape': array.shape, 'strides': strides,
+            'typestr': array.dtype.str, 'version': 3}
+
+def host(answer):
+    address, shape, _, kind, bits, _ = _engine.gpu_array(answer.__dlpack__())
+    assert answer.__dlpack_device__() == (2, 0)
+    there = np.empty(shape, {(2, 32): np.float32, (0, 32): np.int32}[kind, bits])
+    _engine.copy_from_gpu(there.ctypes.data, address, there.nbytes, 0)
+    return there
+
+to_gpu = OnGpu
+"""
+
+REAL = """
+import torch
+
+def to_gpu(array):
+    return torch.from_numpy(np.ascontiguousarray(array)).cuda()
+
+def host(answer):
+    return torch.from_dlpack(answer).cpu().numpy()
+
+class ByInterface:
+    def __init__(self, array):
+        there = self.there = to_gpu(array)
+        self.__cuda_array_interface__ = {
+            'data': (there.data_ptr(), False), 'shape': tuple(there.shape), 'strides': None,
+            'typestr': array.dtype.str, 'version': 3}
+        torch.cuda.synchronize()
+"""
+
+
+@functools.cache
+def _real_gpu() -> bool:
+    script = "import torch; raise SystemExit(not torch.cuda.is_available())"
+    return subprocess.run([sys.executable, "-c", script], capture_output=True).returncode == 0
+
+
+@pytest.fixture(params=["pretended", "real"])
+def run(request, package) -> Callable[[str], None]:
+    """A script, in a process that finds the GPU."""
+    variables = {**os.environ, "PYTHONPATH": str(Path(package.__file__).parents[1])}
+    if os.environ.get("PYTHONPATH"):
+        variables["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    if request.param == "real":
+        if not _real_gpu():
+            pytest.skip("no GPU here, or no PyTorch")
+        head = HEAD + REAL
+    else:
+        if not PRETENDED.is_file():
+            pytest.skip("this build has no library (see the first lines of its configuration)")
+        variables["KMEANS_EXACT_GPU"] = str(PRETENDED)
+        head = HEAD + PRETEND
+
+    def work(script: str) -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", head + script], env=variables, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    work.is_real = request.param == "real"
+    return work
+
+
+def test_all_functions_give_the_bits_of_a_cpu(run) -> None:
+    run("""
+there = to_gpu(x)
+for how in ({}, {'stop': None, 'iterations': 7}, {'tol': 1e-2}, {'labels_of': 'returned'}):
+    for k in (1, 5, 64):
+        here = ke.lloyd(x, x[:k], **how)
+        for init in (x[:k], to_gpu(x[:k].copy())):
+            answer = ke.lloyd(there, init, **how)
+            same(answer.centroids, here.centroids)
+            same(answer.labels, here.labels)
+            assert answer.iterations == here.iterations and answer.converged == here.converged
+        left = ke.lloyd(there, x[:k], answers='gpu', **how)
+        same(host(left.centroids), here.centroids)
+        same(host(left.labels), here.labels)
+same(ke.nearest(there, x[:9]), ke.nearest(x, x[:9]))
+same(ke.nearest(to_gpu(x[:3].copy()), x[:9]), ke.nearest(x[:3], x[:9]))
+same(ke.distances(there, x[:4]), ke.distances(x, x[:4]))
+labels = ke.nearest(x, x[:6])
+assert ke.inertia(there, x[:6]) == ke.inertia(x, x[:6])
+assert ke.inertia(there, x[:6], labels) == ke.inertia(x, x[:6], labels)
+weights = random.integers(0, 4, size=len(x))
+assert ke.inertia(there, x[:6], labels, weights=weights) == ke.inertia(
+    x, x[:6], labels, weights=weights)
+for how in ({}, {'weights': weights}):
+    same(ke.kmeans_plusplus(there, 20, 3, **how), ke.kmeans_plusplus(x, 20, 3, **how))
+    same(ke.ward_start(there, 20, 3, **how), ke.ward_start(x, 20, 3, **how))
+# Answers that were left there are arguments again.
+left = ke.lloyd(there, x[:6], answers='gpu')
+again = ke.lloyd(there, left.centroids, iterations=1)
+same(again.centroids, host(left.centroids))
+assert ke.inertia(there, left.centroids, left.labels) == ke.inertia(
+    x, host(left.centroids), host(left.labels))
+""")
+
+
+def test_points_are_kept_for_many_runs_and_other_protocols_give_the_same(run) -> None:
+    run("""
+kept = ke.Points(to_gpu(x))
+for _ in range(3):
+    for k in (3, 12):
+        same(kept.lloyd(x[:k]).labels, ke.lloyd(x, x[:k]).labels)
+same(ke.lloyd(ByInterface(x), x[:8]).centroids, ke.lloyd(x, x[:8]).centroids)
+""")
+
+
+def test_host_points_on_a_gpu_give_the_bits_of_a_cpu(run) -> None:
+    run("""
+for points in (x, x[:8999]):
+    kept = ke.Points(points, device='gpu')
+    for how in ({}, {'tol': 1e-2}, {'tol': 1e-4, 'labels_of': 'returned'}):
+        answer, here = kept.lloyd(x[:30], **how), ke.lloyd(points, x[:30], **how)
+        same(answer.centroids, here.centroids)
+        same(answer.labels, here.labels)
+        assert answer.iterations == here.iterations
+        assert kept.inertia(here.centroids, here.labels) == ke.inertia(
+            points, here.centroids, here.labels)
+refused(ValueError, 'label 4 is 9; it must be from 0 to 4', kept.inertia, x[:5],
+        [0, 1, 2, 3, 9, *[0] * 8994])
+""")
+
+
+def test_the_estimator_takes_them(run) -> None:
+    run("""
+for init in ('ward', 'k-means++', 'random', x[:6], lambda X, k, random_state: X[:k]):
+    model = ke.KMeans(6, init=init, random_state=5, n_init=1).fit(to_gpu(x))
+    other = ke.KMeans(6, init=init, random_state=5, n_init=1).fit(x)
+    same(model.labels_, other.labels_)
+    same(model.cluster_centers_, other.cluster_centers_)
+    assert model.inertia_ == other.inertia_ and model.n_features_in_ == 7
+    same(model.predict(to_gpu(x[:50])), other.predict(x[:50]))
+    same(model.transform(to_gpu(x[:50])), other.transform(x[:50]))
+    assert model.score(to_gpu(x[:50])) == other.score(x[:50])
+refused(ValueError, 'expecting 7 features', model.predict, to_gpu(x[:50, :6].copy()))
+refused(ValueError, 'sample_weight', model.fit, to_gpu(x), sample_weight=np.ones(len(x)))
+model.feature_names_in_ = np.array(list('abcdefg'), dtype=object)
+assert not hasattr(model.fit(to_gpu(x)), 'feature_names_in_')
+""")
+
+
+def test_what_is_wrong_is_refused_with_the_place_and_the_remedy(run) -> None:
+    run("""
+bad = x.copy(); bad[17, 3] = np.nan
+refused(ValueError, 'point 17, coordinate 3', ke.Points, to_gpu(bad))
+lost = x.copy(); lost[5, 2] = 3e38
+refused(ValueError, 'next to the value 3e+38 (point 5, coordinate 2', ke.lloyd, to_gpu(lost), x[:4])
+refused(ValueError, 'answers', ke.lloyd, x, x[:4], answers='gpu')
+refused(ValueError, 'weights', ke.lloyd, to_gpu(x), x[:4], weights=np.ones(len(x)), answers='gpu')
+refused(RuntimeError, 'weights', ke.lloyd, to_gpu(x), x[:4], weights=np.arange(len(x)))
+refused(ValueError, 'cosine', ke.lloyd, to_gpu(x), x[:4], metric='cosine')
+refused(ValueError, '2 dimensions', ke.Points, to_gpu(x[0].copy()))
+refused(TypeError, 'float32, float16 or bfloat16', ke.Points, to_gpu(x.astype('f8')))
+refused(ValueError, 'x has 7 columns, init 6', ke.lloyd, to_gpu(x), x[:4, :6])
+""")
+    run(
+        "refused(ValueError, 'contiguous', ke.Points, to_gpu(x).T)"
+        if run.is_real
+        else "refused(ValueError, 'contiguous', ke.Points, to_gpu(x.T));"
+        "refused(ValueError, 'contiguous', ke.Points, ByInterface(x.T))"
+    )
+
+
+def test_the_same_points_are_refused_as_on_a_cpu(run) -> None:
+    run("""
+def outcome(points):
+    try:
+        return ke.lloyd(points, init, iterations=1, stop=None).labels.tobytes()
+    except ValueError as error:
+        return str(error)
+
+refusals = 0
+for trial in range(60):
+    n, d = int(random.integers(40, 6000)), int(random.integers(1, 9))
+    points = random.normal(size=(n, d)) * 10.0 ** random.integers(-6, 1, size=d)
+    if trial % 3 == 0:
+        points[:, 0] = np.where(random.random(n) < 0.9, 0, points[:, 0])  # mostly alike
+    if trial % 2:
+        points[random.integers(n), random.integers(d)] = 10.0 ** random.integers(4, 14)
+    points = points.astype('f4')
+    init = points[:5]
+    here = outcome(points)
+    assert outcome(to_gpu(points)) == here, (trial, here)
+    refusals += isinstance(here, str)
+assert 10 < refusals < 50, refusals
+""")
+
+
+def test_narrow_numbers_are_widened(run) -> None:
+    if not run.is_real:
+        pytest.skip("of a pretended GPU float32 alone")
+    run(
+        """
+for dtype in (torch.float16, torch.bfloat16):
+    narrow = to_gpu(x).to(dtype)
+    wide = narrow.float().cpu().numpy()
+    answer = ke.lloyd(narrow, narrow[:9])
+    here = ke.lloyd(wide, wide[:9])
+    same(answer.centroids, here.centroids)
+    same(answer.labels, here.labels)
+refused(ValueError, 'are not in the memory of a GPU', ke.Points, ByInterfaceOfHost(x))
+""".replace(
+            "ByInterfaceOfHost(x)",
+            "type('Host', (), {'__cuda_array_interface__': {"
+            "'data': (x.ctypes.data, False), 'shape': x.shape, 'strides': None,"
+            "'typestr': '<f4', 'version': 3}})()",
+        )
+    )
+
+
+def test_rows_that_begin_anywhere_in_memory(run) -> None:
+    if not run.is_real:
+        pytest.skip("of a GPU's memory")
+    run("""
+for d in (1, 4, 8, 32, 128):
+    rows = random.normal(size=(4000, d)).astype('f4')
+    flat = torch.zeros(rows.size + 3, device='cuda')
+    for begin in (1, 2, 3):
+        flat[begin:begin + rows.size] = to_gpu(rows).flatten()
+        there = flat[begin:begin + rows.size].view(*rows.shape)
+        same(ke.lloyd(there, rows[:70]).centroids, ke.lloyd(rows, rows[:70]).centroids)
+""")
+
+
+def test_work_of_another_stream_is_waited_for(run) -> None:
+    if not run.is_real:
+        pytest.skip("a pretended GPU has no streams")
+    run("""
+stream = torch.cuda.Stream()
+source = to_gpu(x)
+torch.cuda.synchronize()
+for _ in range(5):
+    with torch.cuda.stream(stream):
+        rows = torch.zeros_like(source)
+        torch.cuda._sleep(50_000_000)
+        rows += source
+        answer = ke.lloyd(rows, x[:8])
+        left = ke.lloyd(rows, x[:8], answers='gpu')
+        labels, centroids = (
+            torch.from_dlpack(one).clone() for one in (left.labels, left.centroids))
+    here = ke.lloyd(x, x[:8])
+    same(answer.centroids, here.centroids)
+    stream.synchronize()
+    same(centroids.cpu().numpy(), here.centroids)
+    same(labels.cpu().numpy(), here.labels)
+""")
