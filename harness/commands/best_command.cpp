@@ -339,12 +339,18 @@ std::string said_length(const BestOptions& options) {
          " not enough)";
 }
 
+/// "ward:1, which takes 93 ms".
+std::string said_seeding(const BestOptions& options) {
+  if (!options.length) return options.problem.init;
+  return options.problem.init + ", which takes " + format_seconds(options.length->seeding_seconds);
+}
+
 void print_problem(const PlannedBest& planned, const BestOptions& options, int threads) {
   const Shape& shape = planned.plan.cells.front().task.shape;
   std::fprintf(words(options), "%s: n = %s, d = %lld, k = %lld; %s, from %s, %s, within %g s\n",
                printable(described_data(planned, options)).c_str(), format_count(shape.n).c_str(),
                static_cast<long long>(shape.d), static_cast<long long>(shape.k),
-               said_length(options).c_str(), printable(options.problem.init).c_str(),
+               said_length(options).c_str(), printable(said_seeding(options)).c_str(),
                counted(threads, "thread", "threads").c_str(), options.seconds);
   if (options.problem.iterations < options.fit) {
     std::fprintf(words(options),
