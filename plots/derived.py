@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What follows from result files by the program's rules: limit and share of it, kinds of answer and
-of data. `kmeans-bench export --format derived` writes it, and only of files whose numbers agree
-with one another. results/derived.json has it for the results that the project keeps, so that they
-are drawn where no program is built; for others the program is asked."""
+of data, the models of `advise`. `kmeans-bench export --format derived` writes it, and only of files
+whose numbers agree with one another. results/derived.json has it for the results that the project
+keeps, so that they are drawn where no program is built; for others the program is asked."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,16 +32,30 @@ def program() -> Path:
     return Path(named) if named else ROOT / os.environ.get("BUILD", "build") / "kmeans-bench"
 
 
-def _by_hash(text: str) -> dict[str, Facts]:
+@dataclass(frozen=True)
+class _Known:
+    files: dict[str, Facts]  # by SHA-256
+    models: dict[frozenset[str], list[dict[str, Any]]]  # of a folder, by the SHA-256 of its files
+    constants: dict[str, Any]
+
+
+def _read(text: str) -> _Known:
     data = json.loads(text)
     if data.get("derived_version") != VERSION:
         raise DerivedError(f"{program()}: not of this commit; `make program` builds it")
-    return {facts["sha256"]: facts for one in data["sets"] for facts in one["files"]}
+    sets = [({facts["sha256"]: facts for facts in one["files"]}, one) for one in data["sets"]]
+    files = {sha256: facts for own, _ in sets for sha256, facts in own.items()}
+    return _Known(files, {frozenset(own): one["models"] for own, one in sets}, data["constants"])
 
 
 @cache
-def _on_file() -> dict[str, Facts]:
-    return _by_hash(ON_FILE.read_text(encoding="utf-8")) if ON_FILE.is_file() else {}
+def _on_file() -> _Known:
+    text = '{"derived_version": 1, "constants": {}, "sets": []}'
+    return _read(ON_FILE.read_text(encoding="utf-8") if ON_FILE.is_file() else text)
+
+
+def _hashes(paths: Iterable[Path]) -> dict[Path, str]:
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
 def ask(paths: Sequence[Path]) -> str:
@@ -60,8 +75,16 @@ def ask(paths: Sequence[Path]) -> str:
 
 def facts_of(paths: Iterable[Path]) -> dict[Path, Facts]:
     """Raises DerivedError, with the reason that the program gives."""
-    hashes = {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
-    known = _on_file()
+    hashes = _hashes(paths)
+    known = _on_file().files
     if unknown := [path for path, sha256 in hashes.items() if sha256 not in known]:
-        known = known | _by_hash(ask(unknown))
+        known = known | _read(ask(unknown)).files
     return {path: known[sha256] for path, sha256 in hashes.items()}
+
+
+def models_of(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The models that `kmeans-bench advise` makes of the results of a folder, and its constants."""
+    known, key = _on_file(), frozenset(_hashes(paths).values())
+    if key not in known.models:
+        known = _read(ask(sorted(paths)))
+    return known.models[key], known.constants

@@ -11,7 +11,7 @@ import re
 import sys
 import urllib.parse
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
@@ -26,21 +26,12 @@ try:
 except ImportError:  # on a machine without network; all but the first screen is still drawn
     itables = vl_convert = None  # type: ignore[assignment]
 
-from plots import advice, words, work
-from plots.advice import FEWEST_SHAPES, Observation
+from plots import derived, words, work
 from plots.load import ROOT, Cell, Result
 from plots.metrics import (
     call_setup_seconds,
-    fma_ceiling,
-    gpu_arithmetic_ceiling,
-    gpu_ceilings,
-    gpu_l2_bytes,
-    gpu_read_ceiling,
-    last_level_cache,
-    read_ceiling,
     scalar_bytes,
     slowest_process,
-    with_newest_ceilings,
 )
 from plots.parts import PLAIN, Extras, alone, template
 from plots.select import UNSTEADY
@@ -147,29 +138,6 @@ def _row(cell: Cell, names: _Names, model: int | None) -> list[Any]:
 # --- Predictions -----------------------------------------------------------------------------
 
 
-def _limits(result: Result, cell: Cell) -> list[float | None]:
-    """What bounds an iteration from below on the processor of the cell: arithmetic, bandwidth of
-    memory and of the cache, the cache's bytes, a barrier (plots/metrics.py has the formula)."""
-    if cell.on_gpu:
-        limits = gpu_ceilings(result)
-        shared = (
-            gpu_arithmetic_ceiling(result, cell.precision),
-            limits.get("read_gbytes_per_second") or gpu_read_ceiling(result, cell),
-            limits.get("read_gbytes_per_second_l2"),
-            gpu_l2_bytes(result),
-        )
-        all_of_them = [None if one is None else one * cell.gpus for one in shared]
-        return [*all_of_them, limits.get("grid_barrier_seconds")]
-    ceilings = result.context.get("ceilings") or {}
-    return [
-        fma_ceiling(result, cell.precision, cell.threads),
-        ceilings.get("read_gbytes_per_second") or read_ceiling(result, cell),
-        ceilings.get("read_gbytes_per_second_cache"),
-        last_level_cache(result),
-        None,
-    ]
-
-
 @dataclass
 class _Places:
     """Shapes, and kinds of data, each once; the kind at 0 is any."""
@@ -177,17 +145,14 @@ class _Places:
     shapes: dict[tuple[int, int, int], int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=lambda: {"": 0})
 
-    def fitted(self, observations: Sequence[Observation]) -> dict[str, Any]:
+    def fitted(self, numbers: Mapping[str, Any]) -> dict[str, Any]:
         """A model: factors of the terms, a shift, and of each observation its shape, its kind and
         whether its run was long, and its weight."""
-        model = advice.CostModel(observations)
-        flat: list[float | None] = []
-        for one, weight in zip(observations, model.weights, strict=True):
-            shape = self.shapes.setdefault((one.n, one.d, one.k), len(self.shapes))
-            kind = self.kinds.setdefault(one.kind, len(self.kinds))
-            flat += [shape, 2 * kind + advice.is_long(one), _short(weight, 5)]
-        factors = [_short(value, 6) for value in model.factors]
-        return {"factors": factors, "shift": _short(model.shift, 6), "on": flat}
+        flat: list[float] = []
+        for n, d, k, kind, is_long, weight in numbers["on"]:
+            shape = self.shapes.setdefault((n, d, k), len(self.shapes))
+            flat += [shape, 2 * self.kinds.setdefault(kind, len(self.kinds)) + is_long, weight]
+        return {"factors": numbers["factors"], "shift": numbers["shift"], "on": flat}
 
 
 def _by_name(results: Sequence[Result]) -> list[Result]:
@@ -196,28 +161,11 @@ def _by_name(results: Sequence[Result]) -> list[Result]:
 
 
 def _model(
-    machine: int,
-    cells: Sequence[tuple[Result, Cell]],
-    results: Sequence[Result],
-    names: _Names,
-    places: _Places,
-    beats_limit: bool,
-    refused: Collection[int],
-) -> dict[str, Any] | None:
-    """What one variant, precision and number of threads or GPUs would take on the machine of
-    `results`; None where too few shapes are on file. `beats_limit`: it was faster there than brute
-    force can be, at some shape; no other is predicted so. `refused`: numbers of coordinates that it
-    would not take."""
-    if len({cell.shape for _, cell in cells}) < FEWEST_SHAPES:
-        return None
-
-    def observed(result: Result, cell: Cell, seconds: float) -> Observation:
-        size, kind = scalar_bytes(cell.precision), cell.data_kind
-        return Observation(*cell.shape, size, kind, cell.iterations, seconds)
-
-    times = [observed(r, c, c.seconds.mid) for r, c in cells if c.seconds]
-    setups = [observed(r, c, s) for r, c in cells if (s := call_setup_seconds(c))]
-    first = cells[0][1]
+    machine: int, fitted: Mapping[str, Any], first: Cell, names: _Names, places: _Places
+) -> dict[str, Any]:
+    """What the variant, precision and number of threads or GPUs of a cell would take on a machine,
+    as the program has fitted it. A Python library's setup is no part of a call."""
+    setup = None if first.backend == "python" else fitted["setup"]
     return {
         "m": machine,
         "row": [
@@ -227,14 +175,11 @@ def _model(
             _runs_on(first),
         ],
         "bytes": scalar_bytes(first.precision),
-        "limits": [_short(value) for value in _limits(with_newest_ceilings(results), first)],
-        "beats": beats_limit,
-        "refused": [
-            max((d for d in refused if d < min(c.d for _, c in cells)), default=0),
-            min((d for d in refused if d > max(c.d for _, c in cells)), default=None),
-        ],
-        "iteration": places.fitted(times),
-        "setup": places.fitted(setups) if setups else None,
+        "limits": fitted["limits"],
+        "beats": fitted["beats"],
+        "refused": fitted["refused"],
+        "iteration": places.fitted(fitted["iteration"]),
+        "setup": places.fitted(setup) if setup else None,
     }
 
 
@@ -244,6 +189,7 @@ def _shares_nothing(cell: Cell) -> bool:
 
 
 _Series = tuple[str, str, int, int, int, bool]
+_SERIES = ("variant", "precision", "threads", "gpus")  # of a fitted model
 
 
 def _series_of(cell: Cell) -> _Series:
@@ -315,27 +261,22 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
     """All that the first screen of a page in `root` needs, as it is embedded there."""
     names, places = _Names(root), _Places()
     machines, problems, models = [], [], []
+    constants: dict[str, Any] = {}
     for place, (folder, results) in enumerate(folders.items()):
         there = "" if folder == root else f"{folder.name}/"
-        series: dict[_Series, list[tuple[Result, Cell]]] = {}
+        series: dict[_Series, list[Cell]] = {}
         for result in _by_name(results):
             for cell in result.cells:
                 if cell.ok and cell.ranks == 1 and not _shares_nothing(cell):
-                    series.setdefault(_series_of(cell), []).append((result, cell))
-        refused: dict[str, set[int]] = {}
-        for cell in (cell for result in results for cell in result.cells):
-            # As the variant's own limits begin (Traits::supports).
-            if cell.status == "skipped" and (cell.reason or "").startswith(f"d = {cell.d}"):
-                refused.setdefault(cell.variant, set()).add(cell.d)
-        beating = {c.variant for s in series.values() for _, c in s if (c.share_of_limit or 0) > 1}
+                    series.setdefault(_series_of(cell), []).append(cell)
+        fitted, constants = derived.models_of([result.path for result in results])
+        by_series = {tuple(m[key] for key in _SERIES): m for m in fitted}
         known: dict[_Series, int] = {}
-        for key, cells in series.items():
-            model = _model(
-                place, cells, results, names, places, key[0] in beating, refused.get(key[0], ())
-            )
+        for key, (first, *_) in series.items():
+            model = by_series.get((first.variant, first.precision, first.threads, first.gpus))
             if model is not None:
                 known[key] = len(models)
-                models.append(model)
+                models.append(_model(place, model, first, names, places))
         problems += [p for r in results for p in _problems(place, there, r, names, known)]
         machines.append({"id": folder.name, "name": _machine(results[0])})
     _tell_apart(machines)
@@ -349,14 +290,7 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         "models": models,
         "shapes": [list(shape) for shape in places.shapes],
         "model": {
-            "deviation": advice.DEVIATION,
-            "repeat": advice.REPEAT,
-            "reach": advice.REACH,
-            "otherKind": advice.OTHER_KIND,
-            "longRun": advice.LONG_RUN,
-            "nineOfTen": advice.NINE_OF_TEN,
-            "far": advice.FAR,
-            "iterations": advice.ITERATIONS_OF_FIT,
+            **constants,
             "points": {size: work.points(size) for size in SIZES},
             "terms": {size: work.terms(size) for size in SIZES},
         },
@@ -453,8 +387,8 @@ def values(board: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "board": embedded(board) if there() else None,
         "kinds": list(_TITLES.items()),
-        "far": advice.FAR,
-        "iterations": advice.ITERATIONS_OF_FIT,
+        "far": board["model"]["far"],
+        "iterations": board["model"]["iterations"],
         "one_machine": len(board["machines"]) == 1,
     }
 

@@ -37,10 +37,6 @@ def multiply_adds(cell: Cell) -> float:
     return float(work.of(work.MULTIPLY_ADDS, *cell.shape))
 
 
-def point_bytes(cell: Cell) -> int:
-    return int(work.of(work.points(scalar_bytes(cell.precision)), *cell.shape))
-
-
 def ceilings(result: Result) -> dict[str, Any]:
     return result.context.get("ceilings") or {}
 
@@ -59,31 +55,6 @@ def with_newest_ceilings(results: Sequence[Result]) -> Result:
     )
 
 
-def fma_ceiling(result: Result, precision: str, threads: int) -> float | None:
-    """Measured multiply-add rate in GFLOP/s for the cell's precision and thread count."""
-    rates = ceilings(result).get("fma_gflops") or {}
-    kind = "f64" if precision == "f64" else "f32"
-    return rates.get(f"{kind}_{'one_thread' if threads == 1 else 'all_threads'}")
-
-
-def last_level_cache(result: Result) -> float | None:
-    """Bytes of the largest data cache, as the machine's fingerprint has them."""
-    caches = ((result.context.get("machine") or {}).get("cpu") or {}).get("caches") or []
-    sizes = [c.get("bytes") or c.get("size_bytes") for c in caches if isinstance(c, dict)]
-    return max((size for size in sizes if size), default=None)
-
-
-def read_ceiling(result: Result, cell: Cell) -> float | None:
-    """Measured read bandwidth in GB/s, from cache where the points fit into the largest one."""
-    limits = ceilings(result)
-    memory = limits.get("read_gbytes_per_second")
-    cached = limits.get("read_gbytes_per_second_cache")
-    cache_bytes = last_level_cache(result)
-    if cached and cache_bytes and point_bytes(cell) <= cache_bytes:
-        return cached
-    return memory
-
-
 def gpu_ceilings(result: Result) -> dict[str, Any]:
     """What the GPU was measured to do; empty where none was."""
     return ceilings(result).get("gpu") or {}
@@ -93,31 +64,6 @@ def gpu_l2_bytes(result: Result) -> int | None:
     """Size of the GPU's L2 cache: its bandwidth is measured on an array of half its size."""
     sizes = (gpu_ceilings(result).get("details") or {}).get("bytes") or {}
     return 2 * sizes["l2"] if sizes.get("l2") else None
-
-
-def gpu_read_ceiling(result: Result, cell: Cell) -> float | None:
-    """Measured read bandwidth of the GPU in GB/s, from its L2 where the points fit into that, or
-    its part of those that several share."""
-    limits = gpu_ceilings(result)
-    l2_bytes = gpu_l2_bytes(result)
-    in_l2 = limits.get("read_gbytes_per_second_l2")
-    if in_l2 and l2_bytes and point_bytes(cell) / cell.gpus <= l2_bytes:
-        return in_l2
-    return limits.get("read_gbytes_per_second")
-
-
-def gpu_arithmetic_ceiling(result: Result, precision: str) -> float | None:
-    """The GPU's fastest measured rate in GFLOP/s that can serve the precision.
-
-    Float64 needs float64 units. All others are held against the narrowest operands, bytes where
-    their products were measured, whatever their own, since a pass with rounded operands can filter
-    for an exact one (docs/exact-step.md).
-    """
-    limits = gpu_ceilings(result)
-    rates = [limits.get("fma_gflops") or {}, limits.get("gemm_gflops") or {}]
-    double = precision == "f64"
-    found = [r for group in rates for kind, r in group.items() if r and (kind == "f64") == double]
-    return max(found, default=None)
 
 
 def setup_seconds(cell: Cell) -> float | None:

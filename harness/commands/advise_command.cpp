@@ -36,9 +36,6 @@ namespace {
 
 using nlohmann::json;
 
-// Nine of ten times within more than this: too far from what is on file to go by.
-constexpr double kFar = 2;
-
 struct AdviseOptions {
   std::string machine;
   Shape shape;
@@ -102,7 +99,7 @@ void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t 
          one.setup ? format_seconds(one.setup->seconds) : "-",
          one.fit ? format_seconds(*one.fit) : "-", one.share ? format_percent(*one.share) : "-",
          std::to_string(one.series->shapes()),
-         one.iteration.most + (factor > kFar ? "; far from what is on file" : "")});
+         one.iteration.most + (factor > kFarFromFile ? "; far from what is on file" : "")});
   }
   if (lines.size() == 1) return;
   std::printf("%s\n%s\n", title_of(kind), aligned(lines).c_str());
@@ -142,7 +139,7 @@ void print_first(const std::vector<Advised>& all, const AdviseOptions& options) 
   text += format_seconds(first.iteration.seconds) + " an iteration, ";
   text += first.measured ? "as measured at this shape."
                          : formatted("within a factor of %.2f%s.", factor,
-                                     factor > kFar ? ": far from what is on file" : "");
+                                     factor > kFarFromFile ? ": far from what is on file" : "");
   std::string how;
   if (series.gpus > 1) {
     how = " --gpus " + std::to_string(series.gpus);

@@ -4,10 +4,13 @@
 #include <filesystem>
 #include <map>
 
+#include "harness/record/advice.h"
 #include "harness/record/kinds.h"
 #include "harness/record/limit.h"
+#include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/json_member.h"
+#include "harness/support/precision.h"
 #include "harness/support/sha256.h"
 
 namespace kmeans {
@@ -46,21 +49,51 @@ json facts_of(const ResultFile& file) {
           {"cells", std::move(cells)}};
 }
 
-}  // namespace
+json model_of(const AdviceSeries& series, const ResultFile& newest) {
+  json limits = json::array();
+  for (const double part : parts_of_limit(newest, parse_precision(series.precision), series.threads,
+                                          series.gpu, series.gpus)) {
+    limits.push_back(measured(std::stod(formatted("%.4g", part))));
+  }
+  const auto numbers = [](const std::vector<Observation>& observations) {
+    return observations.empty() ? json() : CostModel(observations).numbers();
+  };
+  return {
+      {"variant", series.variant},
+      {"precision", series.precision},
+      {"threads", series.threads},
+      {"gpus", series.gpus},
+      {"beats", series.beats_limit},
+      {"refused", {series.refused_d_below, measured(static_cast<double>(series.refused_d_from))}},
+      {"limits", std::move(limits)},
+      {"iteration", numbers(series.iterations)},
+      {"setup", numbers(series.setups)}};
+}
 
-std::string derived_facts(const std::vector<ResultFile>& results) {
-  std::map<std::filesystem::path, std::string> folders;
+/// The files of a folder: a line each, and one for each model.
+std::string set_of(const std::vector<ResultFile>& results) {
+  std::string files;
   for (const auto& file : results) {
-    std::string& files = folders[file.path.parent_path()];
     files += (files.empty() ? "" : ",\n") + to_line(facts_of(file));
   }
-  // A line a file: a change of one shows as such.
-  std::string text;
-  for (const auto& [folder, files] : folders) {
-    text += (text.empty() ? "" : ",\n") + ("{\"files\": [\n" + files + "\n]}");
+  std::string models;
+  const ResultFile& newest = with_newest_ceilings(results);
+  for (const auto& series : series_of(results)) {
+    if (series.shapes() < kShapesForAdvice) continue;
+    models += (models.empty() ? "" : ",\n") + to_line(model_of(series, newest));
   }
-  return "{\"derived_version\": " + std::to_string(kDerivedVersion) + ", \"sets\": [\n" + text +
-         "\n]}\n";
+  return "{\"files\": [\n" + files + "\n], \"models\": [\n" + models + "\n]}";
+}
+
+}  // namespace
+
+std::string derived_facts(std::vector<ResultFile> results) {
+  std::map<std::filesystem::path, std::vector<ResultFile>> folders;
+  for (auto& file : results) folders[file.path.parent_path()].push_back(std::move(file));
+  std::string text;
+  for (const auto& [folder, files] : folders) text += (text.empty() ? "" : ",\n") + set_of(files);
+  return "{\"derived_version\": " + std::to_string(kDerivedVersion) +
+         ", \"constants\": " + to_line(advice_constants()) + ", \"sets\": [\n" + text + "\n]}\n";
 }
 
 }  // namespace kmeans

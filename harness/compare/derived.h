@@ -11,7 +11,8 @@
 
 namespace kmeans {
 
-/// JSON: the files by folder, each with its SHA-256, so that a reader knows whose facts they are.
-std::string derived_facts(const std::vector<ResultFile>& results);
+/// JSON: the files by folder, each with its SHA-256, so that a reader knows whose facts they are, and the fitted
+/// models of `advise` of each folder.
+std::string derived_facts(std::vector<ResultFile> results);
 
 }  // namespace kmeans

@@ -13,6 +13,7 @@
 #include "harness/record/kinds.h"
 #include "harness/record/measures.h"
 #include "harness/record/statistics.h"
+#include "harness/support/formatted.h"
 #include "harness/support/json_member.h"
 
 namespace kmeans {
@@ -356,7 +357,17 @@ RunAtShape run_at_shape(const Observation& one) {
   return {key_of(one), one.run, to_string(one.problem.shape.precision)};
 }
 
+/// To so many digits: what a page holds.
+double rounded(double value, int digits) { return std::stod(formatted("%.*g", digits, value)); }
+
 }  // namespace
+
+json advice_constants() {
+  return {{"deviation", kDeviation}, {"repeat", kRepeat},
+          {"reach", kReach},         {"otherKind", kOtherKind},
+          {"longRun", kLongRun},     {"nineOfTen", kNineOfTen},
+          {"far", kFarFromFile},     {"iterations", kIterationsOfFit}};
+}
 
 CostModel::CostModel(std::vector<Observation> observations)
     : observations_(std::move(observations)), factors_(fit_sum(observations_)) {
@@ -377,6 +388,18 @@ CostModel::CostModel(std::vector<Observation> observations)
   // Cannot fail: the last summand keeps it definite.
   static_cast<void>(factorise(factor_, size));
   deviations_ = solve_upper(factor_, solve_lower(factor_, std::move(deviations_)));
+}
+
+json CostModel::numbers() const {
+  json on = json::array();
+  for (std::size_t i = 0; i < observations_.size(); ++i) {
+    const AdviceProblem& problem = observations_[i].problem;
+    on.push_back({problem.shape.n, problem.shape.d, problem.shape.k, problem.kind,
+                  problem.iterations > kLongRun, rounded(deviations_[i], 5)});
+  }
+  json factors = json::array();
+  for (const double factor : factors_) factors.push_back(rounded(factor, 6));
+  return {{"factors", std::move(factors)}, {"shift", rounded(shift_, 6)}, {"on", std::move(on)}};
 }
 
 double CostModel::log_sum(const AdviceProblem& problem) const {

@@ -22,6 +22,9 @@ namespace kmeans {
 /// customers take until no label changes (docs/advice.md).
 inline constexpr std::int64_t kIterationsOfFit = 100;
 
+/// A prediction that nine of ten times are not within this factor of is too far from what is on file to go by.
+inline constexpr double kFarFromFile = 2;
+
 /// A problem, as far as times depend on it.
 struct AdviceProblem {
   Shape shape;
@@ -55,6 +58,10 @@ class CostModel {
   /// Multiply-adds, bytes, point-centroid pairs, points, and one.
   static constexpr std::size_t kTerms = 5;
   using Terms = std::array<double, kTerms>;
+
+  /// The fitted numbers, for pages that predict by themselves: `factors` of the terms, `shift`, and `on`, a list for
+  /// each observation: n, d, k, kind of data, was the run long, weight.
+  [[nodiscard]] nlohmann::json numbers() const;
 
  private:
   [[nodiscard]] double log_sum(const AdviceProblem& problem) const;
@@ -91,6 +98,9 @@ struct AdviceSeries {
   /// Is there a time of that run at that shape?
   [[nodiscard]] bool is_in(const std::string& run, const Shape& shape) const;
 };
+
+/// The model's constants, by the names that pages give them.
+nlohmann::json advice_constants();
 
 /// So many shapes make a model.
 inline constexpr std::size_t kShapesForAdvice = 3;

@@ -122,6 +122,19 @@ Rates rates_of(const ResultFile& file, const CellResult& cell, bool gpu) {
           cpu_arithmetic(ceilings, shape.precision, cell.key.threads)};
 }
 
+std::array<double, 5> parts_of_limit(const ResultFile& file, Precision precision, int threads,
+                                     bool gpu, int gpus) {
+  const json& ceilings = member(file.context, "ceilings");
+  const json& own = gpu ? member(ceilings, "gpu") : ceilings;
+  const char* cached = gpu ? "read_gbytes_per_second_l2" : "read_gbytes_per_second_cache";
+  const double rate =
+      gpu ? fastest_of_gpu(own, precision) : cpu_arithmetic(own, precision, threads);
+  const double cache = gpu ? 2 * number(member(own, {"details", "bytes"}), "l2")
+                           : last_level_cache(file.context).value_or(0);
+  return {gpus * rate, gpus * number(own, "read_gbytes_per_second"), gpus * number(own, cached),
+          gpus * cache, gpu ? number(own, "grid_barrier_seconds") : 0};
+}
+
 const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& results) {
   const auto rank = [](const ResultFile& file) {
     const json& ceilings = member(file.context, "ceilings");

@@ -3,6 +3,7 @@
 // The least time of an iteration by brute force on a machine (docs/metrics.md).
 #pragma once
 
+#include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -52,6 +53,11 @@ struct Rates {
   double fma_gflops = 0;
 };
 Rates rates_of(const ResultFile& file, const CellResult& cell, bool gpu);
+
+/// What machine_limit() is the largest of, where nothing is streamed, for whoever predicts many shapes: GFLOP/s, GB/s
+/// of memory, GB/s of the cache, its bytes, seconds of a barrier. 0 where that was not measured.
+std::array<double, 5> parts_of_limit(const ResultFile& file, Precision precision, int threads,
+                                     bool gpu, int gpus);
 
 /// Of a machine's results the last that has measured what it can do, its GPU above all. Not empty.
 const ResultFile& with_newest_ceilings(const std::vector<ResultFile>& results);

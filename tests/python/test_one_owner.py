@@ -35,6 +35,9 @@ OWNERS = {
     # The limit of a cell, and what a result file says twice: plots/ asks the program for both.
     r"max\(bounds|auto bound = ": ["harness/record/limit.cpp"],
     r"\bthe slowest whole step ": ["harness/record/result_file.cpp"],
+    # The model of `advise`: fitted by the program; a page predicts with its numbers.
+    r"\bnnls\b|linalg\.(solve|cholesky)": [],
+    r"(?i)deviation *= *0\.6|nine_?of_?ten *= *1\.": ["harness/record/advice.cpp"],
     # A program is started by spawn(), or by fork where the child has to be prepared.
     r"posix_spawn_file_actions_init": ["harness/support/spawn.cpp"],
     r"\bfork\(\)": ["harness/support/process.cpp", "harness/support/python_process.cpp"],
