@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Looks for a CUDA compiler. Sets kmeans_has_cuda, and for it CMAKE_CUDA_ARCHITECTURES.
 #
-#   KMEANS_CUDA                 AUTO, ON (fail without one) or OFF
+#   KMEANS_CUDA                 AUTO, ON (fail without one) or OFF. AUTO leaves CUDA out where there is
+#                               no GPU, since it is half of the time to build, unless the build is of
+#                               the library's package, which may be for another machine, or quick
 #   KMEANS_CUDA_ARCHITECTURES   auto: those of this machine's GPUs; where there is none, one: 7.5 with
 #                               PTX, the oldest that the suite supports. Compiling for six takes six
 #                               times as long for a machine that can run none of them, and of one
@@ -22,7 +24,7 @@ set(kmeans_has_cuda OFF)
 set(kmeans_cuda_quick OFF)  # KMEANS_CUDA_QUICK, no GPU, and nobody named an architecture
 set(kmeans_cuda_quick_flags "")
 set(kmeans_cuda_note "")
-set(kmeans_cuda_missing "CUDA was switched off when the suite was configured")
+set(kmeans_cuda_missing "CUDA was switched off when this was configured")
 if(KMEANS_CUDA STREQUAL "OFF")
   return()
 endif()
@@ -32,16 +34,24 @@ if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
   find_program(KMEANS_NVCC nvcc HINTS ENV CUDA_PATH ENV CUDA_HOME PATHS /usr/local/cuda
                PATH_SUFFIXES bin)
   if(KMEANS_NVCC)
-    set(CMAKE_CUDA_COMPILER ${KMEANS_NVCC})
+    set(ENV{CUDACXX} ${KMEANS_NVCC})  # which the next compiles with
   endif()
 endif()
 include(CheckLanguage)
 check_language(CUDA)
+set(kmeans_cuda_missing "")
 if(NOT CMAKE_CUDA_COMPILER)
-  if(KMEANS_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "KMEANS_CUDA=ON, but no CUDA compiler was found (set CUDACXX)")
+  set(kmeans_cuda_missing "no CUDA compiler that works was found when this was configured")
+else()
+  execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --version OUTPUT_VARIABLE version ERROR_QUIET)
+  if(version MATCHES "release ([0-9.]+)" AND CMAKE_MATCH_1 VERSION_LESS 12)
+    set(kmeans_cuda_missing "CUDA ${CMAKE_MATCH_1} was found; 12 or newer is needed")
   endif()
-  set(kmeans_cuda_missing "no CUDA compiler was found when the suite was configured")
+endif()
+if(kmeans_cuda_missing)
+  if(KMEANS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KMEANS_CUDA=ON, but ${kmeans_cuda_missing} (set CUDACXX)")
+  endif()
   return()
 endif()
 
@@ -79,6 +89,12 @@ if(architectures MATCHES "^(auto|native)$")
     set(architectures ${own})
   elseif(architectures STREQUAL "native")
     message(FATAL_ERROR "KMEANS_CUDA_ARCHITECTURES=native, but nvidia-smi names no GPU here")
+  elseif(KMEANS_CUDA STREQUAL "AUTO" AND NOT KMEANS_CUDA_QUICK AND NOT KMEANS_LIBRARY_ONLY)
+    string(CONCAT kmeans_cuda_note
+           "CUDA: no GPU here, so its variants are not compiled "
+           "(CMAKE_ARGS=-DKMEANS_CUDA=ON compiles them all the same)")
+    set(kmeans_cuda_missing "no GPU was here when this was configured")
+    return()
   else()
     set(architectures 75)
     set(kmeans_cuda_quick ${KMEANS_CUDA_QUICK})
@@ -99,7 +115,14 @@ endif()
 
 set(CMAKE_CUDA_ARCHITECTURES ${architectures})
 enable_language(CUDA)
-find_package(CUDAToolkit REQUIRED)
+find_package(CUDAToolkit QUIET)  # of that compiler
+if(NOT CUDAToolkit_FOUND)
+  set(kmeans_cuda_missing "of the CUDA toolkit only the compiler was found, ${CMAKE_CUDA_COMPILER}")
+  if(KMEANS_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "KMEANS_CUDA=ON, but ${kmeans_cuda_missing}")
+  endif()
+  return()
+endif()
 set(kmeans_has_cuda ON)
 
 # What the program says of itself: capabilities with machine code, and the newest PTX.

@@ -27,7 +27,8 @@ std::string own_folder() {
 
 /// Where it may be, the likeliest first.
 std::vector<std::string> places() {
-  if (const char* given = std::getenv(kVariable)) return {given};
+  if (const char* given = std::getenv(kVariable); given != nullptr && *given != '\0')
+    return {given};
   std::vector<std::string> found;
   if (const std::string folder = own_folder(); !folder.empty()) found.push_back(folder + kFile);
   found.push_back(std::string(KMEANS_EXACT_LIBRARY_FOLDER) + "/" + kFile);

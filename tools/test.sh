@@ -61,7 +61,11 @@ gpu_tests=$(ctest --test-dir "$build" --show-only --label-regex '^gpu$' 2>/dev/n
   sed -n 's/^Total Tests: //p')
 if [ "${gpu_tests:-0}" -eq 0 ]; then
   gpu_note='0 built'
-  command -v nvcc >/dev/null 2>&1 || gpu_note+=' (no CUDA compiler here)'
+  if ! command -v nvcc >/dev/null 2>&1; then
+    gpu_note+=' (no CUDA compiler here)'
+  elif grep -q '^CUDA: no GPU here' "$build/left-out.txt" 2>/dev/null; then
+    gpu_note+=' (no GPU here)'
+  fi
 elif ! command -v nvidia-smi >/dev/null 2>&1; then
   gpu_note="$gpu_tests skipped (no GPU here)"
 else

@@ -13,6 +13,10 @@ root=$PWD
 out=${1:-build/wheel}
 tests=("${@:2}")
 [ ${#tests[@]} -gt 0 ] || tests=(tests/python/test_library*.py)
+if [ -e "$out" ] && [ ! -e "$out/scratch" ] && { [ ! -d "$out" ] || [ -n "$(ls -A "$out")" ]; }; then
+  echo "try_wheel: $out is there and not of an earlier run; name a folder to be made" >&2
+  exit 2
+fi
 rm -rf "$out"
 mkdir -p "$out/scratch"
 out=$(cd "$out" && pwd)

@@ -238,7 +238,25 @@ def test_labels_have_the_largest_cosine(package) -> None:
     )
 
 
-def test_kept_points_change_from_one_metric_to_the_other(package) -> None:
+def test_points_of_the_engine_change_from_one_metric_to_the_other(package) -> None:
+    from kmeans_exact import _engine
+
+    unit = package.unit_rows(_points(6))
+    weights = np.arange(len(unit), dtype=np.float64) % 3
+    for w in (None, weights):
+        kept = _engine.points(unit, 0, 0)
+        for metric in (0, 1, 0, 1, 1, 0):
+            alone = _engine.points(unit, 0, 0)
+            one, other = (
+                _engine.lloyd(points, unit[:9], 6, 0, 0.0, 0, w, metric) for points in (kept, alone)
+            )
+            assert one[0].tobytes() == other[0].tobytes(), metric
+            assert (one[1] == other[1]).all()
+    with pytest.raises(ValueError, match="point 0 is not of length one, as cosine wants it"):
+        _engine.lloyd(_engine.points(2 * unit, 0, 0), unit[:9], 6, 0, 0.0, 0, None, 1)
+
+
+def test_kept_points_by_cosine_give_what_single_calls_do(package) -> None:
     x = _points(6)
     unit = package.unit_rows(x)
     kept = package.Points(x, metric="cosine")

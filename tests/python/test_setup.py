@@ -211,6 +211,48 @@ message("flags: <${{kmeans_cuda_quick_flags}}>")
         assert "flags: <>" in ran.stderr
 
 
+@pytest.mark.skipif(not NVCC, reason="no CUDA compiler here")
+@pytest.mark.parametrize(
+    ("options", "cuda"),
+    [
+        ([], False),
+        (["-DKMEANS_CUDA=ON"], True),
+        (["-DKMEANS_CUDA_QUICK=ON"], True),
+        (["-DKMEANS_CUDA_ARCHITECTURES=80"], True),
+        (["-DKMEANS_LIBRARY_ONLY=ON"], True),
+        (["-DKMEANS_CUDA=OFF"], False),
+    ],
+)
+def test_without_a_gpu_cuda_is_compiled_only_if_somebody_asks(
+    configured: Path, tmp_path: Path, options: list[str], cuda: bool
+) -> None:
+    (configured / "bin").mkdir(exist_ok=True)
+    smi = configured / "bin" / "nvidia-smi"
+    smi.write_text("#!/bin/sh\nexit 9\n")
+    smi.chmod(0o755)
+    (configured / "CMakeLists.txt").write_text(
+        f"""cmake_minimum_required(VERSION 3.25)
+project(test LANGUAGES CXX)
+include("{ROOT}/cmake/KmeansCuda.cmake")
+message("cuda: <${{kmeans_has_cuda}}> missing: <${{kmeans_cuda_missing}}>")
+""",
+        encoding="utf-8",
+    )
+    path = f"{smi.parent}:{os.environ['PATH']}"
+    words = ["cmake", "-B", tmp_path / "whole", *options, configured]
+    ran = run(*words, cwd=configured, PATH=path, CUDACXX=NVCC)
+    assert ran.returncode == 0, ran.stderr
+    assert f"cuda: <{'ON' if cuda else 'OFF'}> missing: <" in ran.stderr
+    # A compiler that does not work is none, unless CUDA has to be there.
+    broken = tmp_path / "nvcc"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    words[2] = tmp_path / "broken"
+    ran = run(*words, cwd=configured, PATH=path, CUDACXX=broken)
+    assert (ran.returncode == 0) == ("-DKMEANS_CUDA=ON" not in options), ran.stderr
+    assert ran.returncode != 0 or "cuda: <OFF> missing: <" in ran.stderr
+
+
 # --- .venv --------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
@@ -17,6 +18,9 @@ from tests.support import ROOT
 def test_sdist_and_wheel_are_made_and_tried_in_a_fresh_environment(tmp_path: Path) -> None:
     """For the instructions at hand and without the part for GPUs, which take minutes to compile."""
     pytest.importorskip("scikit_build_core")
+    pytest.importorskip("nanobind")
+    if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+        pytest.skip("Python's headers are not installed")
     options = "-DKMEANS_CUDA=OFF -DKMEANS_LIBRARY_LEVELS=native -DKMEANS_SOURCES_AT_ONCE=24"
     words = [ROOT / "tools" / "try_wheel.sh", tmp_path, "tests/python/test_library_docs.py"]
     done = subprocess.run(

@@ -165,7 +165,12 @@ TEST(Advice, WhoNeverBeatTheLimitIsNotPredictedBelowIt) {
 }
 
 TEST(Advice, BackTestLeavesTheShapeOut) {
-  AdviceSeries one{"a", "f32", 1, true, false, known_machine(), known_machine()};
+  AdviceSeries one;
+  one.variant = "a";
+  one.precision = "f32";
+  one.threads = 1;
+  one.exact = true;
+  one.setups = one.iterations = known_machine();
   AdviceSeries two = one;
   two.variant = "b";
   for (auto& time : two.iterations) time.seconds *= 3;

@@ -134,6 +134,10 @@ class Points:
                 rows.address, rows.shape[0], rows.shape[1], rows.numbers, rows.stream, most
             )
         else:
+            if self._metric == _COSINE:
+                if device == "gpu":
+                    raise RuntimeError("kmeans_exact: metric='cosine' is computed on the CPU alone")
+                where = _checks.device("cpu")  # "any" is that
             self._rows = self._scaled(rows, most)
             self._points = _engine.points(self._rows, most, where)
 
