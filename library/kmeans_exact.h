@@ -102,8 +102,8 @@ class Points {
   /// begins at whole 16 bytes, must outlive this and stay as it is. lloyd(), nearest() and seeds then take and write
   /// centroids and labels in the memory of either, given when all is done that the legacy default stream holds, and are
   /// done when they return. distances(), and inertia() with weights, copy the points to the host; lloyd() refuses
-  /// weights and cosine. Throws std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU can
-  /// be used.
+  /// weights and cosine. Throws std::invalid_argument where the points are elsewhere, std::runtime_error where no GPU
+  /// can be used.
   explicit Points(const GpuPoints& points, int threads = 0);
   ~Points();
   Points(Points&&) noexcept;

@@ -7,19 +7,10 @@
 #include <string>
 
 #include "harness/support/points_elsewhere.h"
+#include "harness/support/resolution_rule.h"
 #include "harness/variant.h"
 
 namespace kmeans {
-
-/// Rows that are judged at most, evenly spaced: row i * n / count is the i-th of `count`.
-inline constexpr std::int64_t kResolutionRows = 4096;
-/// A coordinate may be rounded by this share of its column's spread. Means are then off by no more, and inertia by
-/// its square, 1e-12; float32 centroids of the size of eight spreads cost as much.
-inline constexpr double kResolutionShare = 0x1p-20;
-/// The quick look at a column sorts what is sampled of it, from the lowest to the highest, into so many bins: if they
-/// are wider than four times the least spread that is good enough, and no two neighbours hold half of it, then its
-/// median distance from the median is at least that spread, as all that is nearer lies in two neighbours.
-inline constexpr int kResolutionBins = 64;
 
 /// Empty where every column keeps its digits. Else a sentence: next to which value the coordinates
 /// of which column are rounded too coarsely, and what would be right. Judges a sample of

@@ -15,7 +15,7 @@
 #include "harness/exact_step.h"
 #include "harness/machine/cuda/device.cuh"
 #include "harness/support/parallel.h"
-#include "harness/verify/resolution.h"
+#include "harness/support/resolution_rule.h"
 #include "implementations/cuda/_point_facts.h"
 
 namespace kmeans::cuda {
