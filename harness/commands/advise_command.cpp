@@ -155,6 +155,10 @@ void print_first(const std::vector<Advised>& all, const AdviseOptions& options) 
 
 void print_back_test(const std::vector<AdviceSeries>& series) {
   const BackTest test = back_test(series);
+  if (test.groups == 0) {
+    std::printf("Too few shapes on file to test predictions by those of others.\n");
+    return;
+  }
   std::printf(
       "Each shape on file, predicted from the others: %zu times, off by %.1f %% in the median "
       "(set-ups\nby %.1f %%), %.0f %% within their factor; of %zu runs the quickest fit "
@@ -252,8 +256,10 @@ int advise(const AdviseOptions& options) {
 
 }  // namespace
 
-std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations) {
+std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations,
+                                         const std::string& only) {
   AdviseOptions options;
+  options.only = only;
   options.shape = shape;
   options.iterations = iterations;
   try {
@@ -261,7 +267,8 @@ std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterat
     const auto series = series_of(results);
     std::map<std::string, std::vector<std::string>> left_out;
     for (const auto& one : ranked(series, results, options, left_out)) {
-      if (one.kind == AnswerKind::exact && one.fit) return {{one.series->variant, *one.fit}};
+      if (one.kind != AnswerKind::exact || !one.fit || one.series->gpus > 1) continue;
+      return {{one.series->variant, *one.fit}};
     }
   } catch (const UserError&) {
     return std::nullopt;  // no results, or older ones: `advise` says which

@@ -16,8 +16,9 @@ struct ExpectedHere {
   double fit = 0;  ///< Seconds.
 };
 
-/// The exact variant with the quickest fit by the results of this machine; absent where there are none, or none that
-/// can be read.
-std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations);
+/// The exact variant with the quickest fit by the results of this machine, of those whose name matches `only` and that
+/// need no second GPU; absent where there are none, or no results that can be read.
+std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations,
+                                         const std::string& only);
 
 }  // namespace kmeans

@@ -209,7 +209,7 @@ void refuse_hopeless(const PlannedBest& planned, const BestOptions& options, int
       formatted("--seconds %g is too little: ", options.seconds) +
       "the quickest variant is expected to take roughly " + format_duration(seconds) +
       " for the points and " +
-      counted(options.problem.iterations, "verified iteration", "verified iterations") +
+      counted(cells.front().key.iterations, "verified iteration", "verified iterations") +
       formatted("; give --seconds %.0f or more, or fewer points", 2 * seconds));
 }
 
@@ -329,14 +329,14 @@ void write_result(const BestOptions& options, const nlohmann::json& result) {
 /// A result on standard output is not to be mixed with words about it.
 std::FILE* words(const BestOptions& options) { return options.json_file == "-" ? stderr : stdout; }
 
-/// Of which fit the answer is.
+/// The fit that variants are ranked by.
 std::string said_length(const BestOptions& options) {
   const std::string text = counted(options.fit, "iteration", "iterations");
   if (options.iterations_given) return text;
-  if (!options.length) return "a fit of " + text + " (how many it takes was not found out)";
+  if (!options.length) return "a fit of " + text + " (its real length is not known)";
   if (options.length->settled) return "a fit of " + text + ", after which no label changes";
-  return "a fit of " + text + " (" + counted(options.length->iterations, "was", "were") +
-         " not enough)";
+  return "a fit of " + text + " (labels still changed after " +
+         std::to_string(options.length->iterations) + ")";
 }
 
 /// "ward:1, which takes 93 ms".
@@ -380,9 +380,10 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
   std::fflush(words(options));
 }
 
-/// Whom `advise` names, where that is another, and what became of it here.
-std::string said_of_advice(const BestTable& table, const Shape& shape, std::int64_t fit) {
-  const auto expected = advised_here(shape, fit);
+/// Whom `advise` names among the exact ones, if that is another, and what became of it here.
+std::string said_of_advice(const BestTable& table, const Shape& shape, const BestOptions& options) {
+  if (!table.exact_fits.contains(table.winner->variant)) return "";
+  const auto expected = advised_here(shape, options.fit, options.only);
   if (!expected || expected->variant == table.winner->variant) return "";
   const auto here = table.exact_fits.find(expected->variant);
   return formatted(" From results on file `advise` expects %s first, %s a fit: ",
@@ -402,7 +403,7 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {
     const Shape& shape = planned.plan.cells.front().task.shape;
-    const std::string sentence = table.winner->sentence + said_of_advice(table, shape, options.fit);
+    const std::string sentence = table.winner->sentence + said_of_advice(table, shape, options);
     std::fprintf(out, "%s Run it with:\n%s\n", sentence.c_str(),
                  printable(fit_command(planned, options, *table.winner)).c_str());
   }

@@ -295,8 +295,8 @@ std::string sentence_of(const Row& first, const Row* second, const Row* baseline
                         const BestAsked& asked) {
   static constexpr std::array kWords{"exact", "certified", "approximate"};
   std::string kind = kWords.at(static_cast<std::size_t>(first.kind));
-  std::string text = second == nullptr ? "Of " + kind + " variants " + first.variant + " (" +
-                                             first.precision + ") alone was measured: "
+  std::string text = second == nullptr ? "Only one " + kind + " variant was measured, " +
+                                             first.variant + " (" + first.precision + "): "
                                        : "The fastest " + kind + " variant here is " +
                                              first.variant + " (" + first.precision + "): ";
   text += first.fit ? format_seconds(*first.fit) + " for a fit of " +
@@ -449,7 +449,7 @@ BestTable best_table(const json& result, const BestAsked& asked,
   table.text += not_measured(cells, absent);
   table.winner = winner_of(rows, cells, baseline, asked);
   for (const auto& row : rows) {
-    if (row.kind == AnswerKind::exact && row.fit) table.exact_fits[row.variant] = *row.fit;
+    if (row.kind == AnswerKind::exact && row.fit) table.exact_fits.emplace(row.variant, *row.fit);
   }
   return table;
 }

@@ -30,7 +30,7 @@ struct BestTable {
   std::string text;
   std::optional<BestWinner>
       winner;  ///< Of the exact ones, else of the certified, else of the rest.
-  std::map<std::string, double> exact_fits;  ///< Seconds.
+  std::map<std::string, double> exact_fits;  ///< Seconds, in the quicker precision.
 };
 
 /// What the result file does not hold.

@@ -336,6 +336,7 @@ class Fits {
     const auto timed = std::ranges::count_if(
         row.calls, [](const FitCall& call) { return call.seeding_seconds.has_value(); });
     if (timed >= kSeedings) return true;
+    std::this_thread::sleep_for(kRest);
     const json answer = library.seed(made.seed);
     made.seeding_seconds = answer.at("seconds").get<double>();
     if (!answer.at("points_changed").get<bool>()) return true;

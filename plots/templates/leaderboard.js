@@ -24,7 +24,7 @@ function size(text) {
   return value >= 1 ? value : NaN;
 }
 
-// The model of `kmeans-bench advise`, fitted by plots/advice.py: docs/advice.md explains it.
+// The model of `kmeans-bench advise`, fitted by the program: docs/advice.md explains it.
 const M = data.model;
 // Of a sum of factor · n^a · d^b · k^c (plots/work.py).
 const valueOf = (work, [n, d, k]) => work.reduce((sum, [factor, a, b, c]) => sum + factor * n ** a * d ** b * k ** c, 0);
@@ -94,8 +94,8 @@ function predicted(model, shape, calls) {
   return { value, factor, far: factor > M.far, setup, limit: least };
 }
 
-const far = (problem, shape) => Math.hypot(Math.log(problem.n / shape[0]) / 3,
-  Math.log(problem.d / shape[1]) / 2.5, Math.log(problem.k / shape[2]) / 2.5);
+const far = (problem, shape) => Math.hypot(...["n", "d", "k"].map((axis, i) =>
+  Math.log(problem[axis] / shape[i]) / M.reach[i]));
 const times = (own, yours) => (own > yours ? `${three(own / yours)} times larger` : `${three(yours / own)} times smaller`);
 const distance = (problem, shape) => ["n", "d", "k"].map((axis, i) =>
   (problem[axis] === shape[i] ? null : `${axis} ${times(problem[axis], shape[i])}`)).filter(Boolean).join(", ");

@@ -206,7 +206,7 @@ TEST(BestTable, OneRowIsNoRecommendation) {
           result_of({cell("alone", "f32", true, 0.1, 0), cell("other", "f32", false, 0.09, 0)}),
           {10, std::nullopt}, {})
           .winner->sentence;
-  EXPECT_THAT(sentence, StartsWith("Of exact variants alone (f32) alone was measured: 1 s"));
+  EXPECT_THAT(sentence, StartsWith("Only one exact variant was measured, alone (f32): 1 s"));
   EXPECT_THAT(sentence, HasSubstr("Whether others are faster, more --seconds would show."));
 }
 

@@ -190,7 +190,7 @@ def test_generated_points_are_named_and_made_again_by_the_command(bench, tmp_pat
     run = bench("best", *options, "--iterations", "10", "--json", "-", cwd=tmp_path)
     assert run.returncode == 0, run.stderr
     assert "generated points, a mixture of overlapping clusters (blobs" in run.stderr
-    assert "Of exact variants reference (f32) alone was measured" in run.stderr
+    assert "Only one exact variant was measured, reference (f32): " in run.stderr
     cell = json.loads(run.stdout)["cells"][0]
     pasted = _pasted(run.stderr.splitlines()[-1] + " --iterations 10 --json", tmp_path, bench)
     assert pasted.returncode == 0, pasted.stderr
@@ -233,7 +233,10 @@ def test_too_little_time_is_refused_with_how_much_would_do(bench) -> None:
         "best", "--n", "5e6", "--d", "64", "-k", "5000", "--seconds", "2", "--only", "cpu_|openmp_"
     )
     assert set(bench.cache.rglob("*.npy")) == made  # neither points nor centroids
-    assert re.search(r"--seconds 2 is too little: .* roughly .*; give --seconds \d+", message)
+    assert re.search(
+        r"--seconds 2 is too little: .* roughly .* and 1 verified iteration; give --seconds \d+",
+        message,
+    )
     assert "is not a number from 1" in bench.refusal("best", "x.npy", "-k", "3", "--seconds", "0")
 
 
