@@ -93,7 +93,7 @@ if(architectures MATCHES "^(auto|native)$")
     string(CONCAT kmeans_cuda_note
            "CUDA: no GPU here, so its variants are not compiled "
            "(CMAKE_ARGS=-DKMEANS_CUDA=ON compiles them all the same)")
-    set(kmeans_cuda_missing "no GPU was here when this was configured")
+    set(kmeans_cuda_missing "there was no GPU when this was configured")
     return()
   else()
     set(architectures 75)

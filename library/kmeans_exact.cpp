@@ -155,15 +155,23 @@ struct KeptEngine {
   bool on_gpu = false;
 };
 
+[[noreturn]] void refuse_gpu(const std::string& why_not) {
+  throw std::runtime_error("kmeans_exact: no GPU can be used: " + why_not);
+}
+
+void require_gpu() {
+  if (const std::string why_not = kmeans_exact_gpu::problem(); !why_not.empty()) {
+    refuse_gpu(why_not);
+  }
+}
+
 KeptEngine make_engine(const kmeans::Shape& shape, std::int64_t iterations, int threads,
                        Device device) {
   MadeEngine made;
   if (device != Device::cpu) {
     std::string problem;
     if (kmeans_exact_gpu::make_engine(shape, made, problem)) return KeptEngine(made, true);
-    if (device == Device::gpu) {
-      throw std::runtime_error("kmeans_exact: no GPU can be used: " + problem);
-    }
+    if (device == Device::gpu) refuse_gpu(problem);
   }
   level_of_this_processor().make(shape, iterations, threads, made);
   return KeptEngine(made);
@@ -178,13 +186,6 @@ int checked_threads(int threads) {
   static const double granted = std::ceil(kmeans_exact_surroundings::granted_processors());
   return static_cast<int>(
       std::min({1.0 * kMaxThreads, 1.0 * kmeans::usable_processors(), granted}));
-}
-
-void require_gpu() {
-  const std::string why_not = kmeans_exact_gpu::problem();
-  if (!why_not.empty()) {
-    throw std::runtime_error("kmeans_exact: no GPU can be used: " + why_not);
-  }
 }
 
 void check_weights(const std::int64_t* weights, std::int64_t n) {
@@ -264,13 +265,14 @@ struct Points::Impl {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
     const kmeans_exact_gpu::OnGpu gpu(device != Device::cpu);
-    if (device != Device::cpu && kmeans_exact_gpu::problem().empty()) send_rows();
+    if (device != Device::cpu) send_rows();
     look_for_largest();
   }
 
   Impl(const GpuPoints& given, int most_threads) : n(given.n), d(given.d), device(Device::gpu) {
     check_sizes(n, d, 1);
     threads = checked_threads(most_threads);
+    require_gpu();
     const kmeans_exact_gpu::OnGpu gpu(true);
     try {
       elsewhere = std::make_unique<kmeans_exact_gpu::PointsOnGpu>(given);
@@ -310,6 +312,15 @@ struct Points::Impl {
       return &elsewhere->rows();
     }
     return rows != nullptr && kmeans_exact_gpu::problem().empty() ? rows.get() : nullptr;
+  }
+
+  /// Centroids of the caller where the host can read them: `copied` if they may be on a GPU.
+  const float* on_host(std::int64_t clusters, const float* centroids,
+                       std::vector<float>& copied) const {
+    if (elsewhere == nullptr) return centroids;
+    copied.resize(clusters * d);
+    copy(copied.data(), centroids, clusters * d);
+    return copied.data();
   }
 
   /// From or to an array of the caller, which may be on a GPU where the points are.
@@ -356,18 +367,14 @@ struct Points::Impl {
         whole.scale_n == n && std::all_of(whole.of_points.begin(), whole.of_points.end(),
                                           [](std::int64_t one) { return one == 1; });
     if (none) return weigh(nullptr);
-    if (device == Device::gpu) {
-      throw std::runtime_error("kmeans_exact: no GPU can be used: it takes no weights");
-    }
+    if (device == Device::gpu) refuse_gpu("it takes no weights");
     set_weights({weights, weights + n}, std::move(whole));
   }
 
   /// From now on new centroids are means, or sums scaled to length one.
   void measure_by(Metric metric) {
     if (metric == Metric::cosine) {
-      if (device == Device::gpu) {
-        throw std::runtime_error("kmeans_exact: no GPU can be used: it takes no cosine");
-      }
+      if (device == Device::gpu) refuse_gpu("it takes no cosine");
       check_units();
     }
     const bool was_spherical = std::exchange(spherical, metric == Metric::cosine);
@@ -432,9 +439,11 @@ struct Points::Impl {
     k = problem.shape.k;
   }
 
-  /// To the GPU, once for all engines and seeds; where they do not fit besides what those keep, each sends its own.
+  /// To the GPU, if one can be used, once for all engines and seeds; where they do not fit besides what those keep,
+  /// each sends its own.
   void send_rows() {
-    if (rows == nullptr && elsewhere == nullptr) rows = kmeans_exact_gpu::send_rows(points, n, d);
+    if (rows != nullptr || elsewhere != nullptr || !kmeans_exact_gpu::problem().empty()) return;
+    rows = kmeans_exact_gpu::send_rows(points, n, d);
   }
 
   /// In a handler: an engine that has failed is used no more. Throws on, and says what memory was needed.
@@ -550,16 +559,15 @@ struct Points::Impl {
     const kmeans_exact_surroundings::DefaultModes modes;
     largest_of("centroid", centroids, clusters, d, 1);
     const auto* const sent = on_gpu();
+    const kmeans_exact_gpu::OnGpu gpu(sent != nullptr);
     if (sent != nullptr && weights == nullptr) {
       for (std::int64_t i = 0; i < n; ++i) check_label(i, labels[i], clusters);
-      const kmeans_exact_gpu::OnGpu gpu(true);
       try {
         return sent->inertia(centroids, clusters, labels);
       } catch (const std::exception&) {
         if (elsewhere != nullptr) throw;  // else the host has the points, if the GPU has no room
       }
     }
-    const kmeans_exact_gpu::OnGpu gpu(elsewhere != nullptr);
     const float* const given = readable();
     std::vector<double> parts(kmeans::block_count(n));
     kmeans::for_blocks(n, worth_a_thread(n * d, threads),
@@ -628,7 +636,7 @@ struct Points::Impl {
         static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(clusters);
     problem.gpu = elsewhere != nullptr || (device != Device::cpu && products > kLittle);
     problem.elsewhere = elsewhere.get();
-    if (problem.gpu && kmeans_exact_gpu::problem().empty()) send_rows();
+    if (problem.gpu) send_rows();
     kmeans::gpu_board_factory() = kmeans_exact_gpu::make_board;
     try {
       chosen_from(problem);
@@ -686,12 +694,8 @@ Result Points::lloyd(std::int64_t k, float* centroids, std::int32_t* labels,
   impl_->measure_by(options.metric);
   const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
   std::vector<float> copied;
-  float* means = centroids;
-  if (impl_->elsewhere != nullptr) {
-    copied.resize(k * impl_->d);
-    means = copied.data();
-    impl_->copy(means, centroids, k * impl_->d);
-  }
+  impl_->on_host(k, centroids, copied);
+  float* const means = copied.empty() ? centroids : copied.data();
   Result result;
   kmeans_exact_surroundings::in_default_modes(options.between, [&](const Between& alive) {
     const kmeans_exact_gpu::OnGpu at_work(impl_->device != Device::cpu);  // maybe another thread
@@ -706,11 +710,7 @@ void Points::nearest(std::int64_t k, const float* centroids, std::int32_t* label
   check_sizes(n, d, k);
   const kmeans_exact_gpu::OnGpu gpu(impl_->elsewhere != nullptr);
   std::vector<float> copied;
-  if (impl_->elsewhere != nullptr) {
-    copied.resize(k * d);
-    impl_->copy(copied.data(), centroids, k * d);
-    centroids = copied.data();
-  }
+  centroids = impl_->on_host(k, centroids, copied);
   if (n < k) {  // an engine wants a point a cluster
     const std::int64_t rows = (k + n - 1) / n * n;
     std::vector<float> repeated;

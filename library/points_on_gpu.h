@@ -45,11 +45,11 @@ class Addresses {
 /// Engines know the points by the address that a copy in the host's memory would have.
 class PointsOnGpu final : public kmeans::PointsElsewhere<float> {
  public:
+  /// A GPU can be used.
   explicit PointsOnGpu(const kmeans_exact::GpuPoints& points)
       : addresses_(sizeof(float) * static_cast<std::size_t>(points.n) *
                    static_cast<std::size_t>(points.d)) {
-    std::string why_not = problem();
-    if (!why_not.empty()) throw std::runtime_error("kmeans_exact: no GPU can be used: " + why_not);
+    std::string why_not;
     rows_ = take_rows(points, address(), why_not);
     if (rows_ == nullptr) throw std::invalid_argument("kmeans_exact: points " + why_not);
   }

@@ -31,7 +31,7 @@ struct Candidate {
 class BestRun {
  public:
   using At = Family<float>;
-  /// Sets up; null where there is no room beside the others.
+  /// Makes a family and sets it up; null if there is no room for one more.
   using Make = std::function<std::unique_ptr<At>(const std::string& name)>;
   using Clock = std::function<double()>;  // seconds
 

@@ -233,8 +233,11 @@ double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
   return std::accumulate(sums.begin(), sums.end(), 0.0);
 }
 
-void widen_on_gpu(const void* dev_values, Narrow type, std::int64_t count, float* dev_wide) {
-  if (type == Narrow::float16) return widen<__half>(dev_values, count, dev_wide);
+void widen_float16(const void* dev_values, std::int64_t count, float* dev_wide) {
+  widen<__half>(dev_values, count, dev_wide);
+}
+
+void widen_bfloat16(const void* dev_values, std::int64_t count, float* dev_wide) {
   widen<__nv_bfloat16>(dev_values, count, dev_wide);
 }
 

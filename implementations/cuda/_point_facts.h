@@ -29,8 +29,8 @@ bool surely_resolved_on_gpu(const float* dev_points, std::int64_t n, std::int64_
 double inertia_on_gpu(const float* dev_points, std::int64_t n, std::int64_t d,
                       const float* centroids, std::int64_t k, const std::int32_t* labels);
 
-/// Numbers that float32 holds exactly.
-enum class Narrow { float16, bfloat16 };
-void widen_on_gpu(const void* dev_values, Narrow type, std::int64_t count, float* dev_wide);
+/// To float32, which holds them exactly.
+void widen_float16(const void* dev_values, std::int64_t count, float* dev_wide);
+void widen_bfloat16(const void* dev_values, std::int64_t count, float* dev_wide);
 
 }  // namespace kmeans::cuda

@@ -141,16 +141,19 @@ kmeans_exact::SentRows* KMEANS_EXACT_GPU_TAKE(const kmeans_exact::GpuPoints& poi
     // Nobody writes to them.
     auto* const values = const_cast<float*>(static_cast<const float*>(points.dev_points));
     rows = std::make_shared<DeviceBuffer<float>>(DeviceBuffer<float>::borrowed(values, count));
-  } else if (points.numbers == GpuNumbers::float32) {
-    rows = std::make_shared<DeviceBuffer<float>>(count);
-    KMEANS_CUDA(cudaMemcpy(rows->data(), points.dev_points, rows->bytes(), cudaMemcpyDefault));
-  } else {
-    rows = std::make_shared<DeviceBuffer<float>>(count);
-    kmeans::cuda::widen_on_gpu(points.dev_points,
-                               points.numbers == GpuNumbers::float16
-                                   ? kmeans::cuda::Narrow::float16
-                                   : kmeans::cuda::Narrow::bfloat16,
-                               count, rows->data());
+    return new Rows(known_by, std::move(rows), points.n, points.d);
+  }
+  rows = std::make_shared<DeviceBuffer<float>>(count);
+  switch (points.numbers) {
+    case GpuNumbers::float32:
+      KMEANS_CUDA(cudaMemcpy(rows->data(), points.dev_points, rows->bytes(), cudaMemcpyDefault));
+      break;
+    case GpuNumbers::float16:
+      kmeans::cuda::widen_float16(points.dev_points, count, rows->data());
+      break;
+    case GpuNumbers::bfloat16:
+      kmeans::cuda::widen_bfloat16(points.dev_points, count, rows->data());
+      break;
   }
   return new Rows(known_by, std::move(rows), points.n, points.d);
 }

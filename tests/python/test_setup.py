@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -166,8 +167,38 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("configured")
 
 
+needs_nvcc = pytest.mark.skipif(not Path(NVCC).exists(), reason="no CUDA compiler here")
+
+
+def look_for_cuda(
+    folder: Path,
+    build: Path,
+    *options: str,
+    gpus: Sequence[str] = (),
+    compiler: str | Path = NVCC,
+) -> subprocess.CompletedProcess:
+    """cmake/KmeansCuda.cmake alone, on a machine with GPUs of these capabilities."""
+    (folder / "bin").mkdir(exist_ok=True)
+    smi = folder / "bin" / "nvidia-smi"
+    lines = "".join(f"echo {capability}\n" for capability in gpus)
+    smi.write_text(f"#!/bin/sh\n{lines or 'exit 9'}\n")
+    smi.chmod(0o755)
+    (folder / "CMakeLists.txt").write_text(
+        f"""cmake_minimum_required(VERSION 3.25)
+project(test LANGUAGES CXX)
+include("{ROOT}/cmake/KmeansCuda.cmake")
+message("cuda: <${{kmeans_has_cuda}}> missing: <${{kmeans_cuda_missing}}>")
+message("compiled: <${{CMAKE_CUDA_ARCHITECTURES}}> note: <${{kmeans_cuda_note}}>")
+message("flags: <${{kmeans_cuda_quick_flags}}>")
+""",
+        encoding="utf-8",
+    )
+    path = f"{smi.parent}:{os.environ['PATH']}"
+    return run("cmake", "-B", build, *options, folder, cwd=folder, PATH=path, CUDACXX=compiler)
+
+
 @needs_cmake
-@pytest.mark.skipif(not Path(NVCC).exists(), reason="no CUDA compiler here")
+@needs_nvcc
 @pytest.mark.parametrize(
     ("gpus", "asked", "compiled"),
     [
@@ -179,31 +210,8 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_kernels_are_for_the_gpus_here_or_for_one_architecture(
     configured: Path, gpus: list[str], asked: str, compiled: str
 ) -> None:
-    (configured / "bin").mkdir(exist_ok=True)
-    smi = configured / "bin" / "nvidia-smi"
-    lines = "".join(f"echo {capability}\n" for capability in gpus)
-    smi.write_text(f"#!/bin/sh\n{lines or 'exit 9'}\n")
-    smi.chmod(0o755)
-    (configured / "CMakeLists.txt").write_text(
-        f"""cmake_minimum_required(VERSION 3.25)
-project(test LANGUAGES CXX)
-include("{ROOT}/cmake/KmeansCuda.cmake")
-message("compiled: <${{CMAKE_CUDA_ARCHITECTURES}}> note: <${{kmeans_cuda_note}}>")
-message("flags: <${{kmeans_cuda_quick_flags}}>")
-""",
-        encoding="utf-8",
-    )
-    ran = run(
-        "cmake",
-        "-B",
-        configured / "b",
-        f"-DKMEANS_CUDA_ARCHITECTURES={asked}",
-        "-DKMEANS_CUDA_QUICK=ON",
-        configured,
-        cwd=configured,
-        PATH=f"{smi.parent}:{os.environ['PATH']}",
-        CUDACXX=NVCC,
-    )
+    options = [f"-DKMEANS_CUDA_ARCHITECTURES={asked}", "-DKMEANS_CUDA_QUICK=ON"]
+    ran = look_for_cuda(configured, configured / "b", *options, gpus=gpus)
     assert ran.returncode == 0, ran.stderr
     assert f"compiled: <{compiled}>" in ran.stderr
     assert ("note: <CUDA: no GPU here" in ran.stderr) == (gpus == [])
@@ -211,7 +219,8 @@ message("flags: <${{kmeans_cuda_quick_flags}}>")
         assert "flags: <>" in ran.stderr
 
 
-@pytest.mark.skipif(not NVCC, reason="no CUDA compiler here")
+@needs_cmake
+@needs_nvcc
 @pytest.mark.parametrize(
     ("options", "cuda"),
     [
@@ -226,29 +235,14 @@ message("flags: <${{kmeans_cuda_quick_flags}}>")
 def test_without_a_gpu_cuda_is_compiled_only_if_somebody_asks(
     configured: Path, tmp_path: Path, options: list[str], cuda: bool
 ) -> None:
-    (configured / "bin").mkdir(exist_ok=True)
-    smi = configured / "bin" / "nvidia-smi"
-    smi.write_text("#!/bin/sh\nexit 9\n")
-    smi.chmod(0o755)
-    (configured / "CMakeLists.txt").write_text(
-        f"""cmake_minimum_required(VERSION 3.25)
-project(test LANGUAGES CXX)
-include("{ROOT}/cmake/KmeansCuda.cmake")
-message("cuda: <${{kmeans_has_cuda}}> missing: <${{kmeans_cuda_missing}}>")
-""",
-        encoding="utf-8",
-    )
-    path = f"{smi.parent}:{os.environ['PATH']}"
-    words = ["cmake", "-B", tmp_path / "whole", *options, configured]
-    ran = run(*words, cwd=configured, PATH=path, CUDACXX=NVCC)
+    ran = look_for_cuda(configured, tmp_path / "whole", *options)
     assert ran.returncode == 0, ran.stderr
     assert f"cuda: <{'ON' if cuda else 'OFF'}> missing: <" in ran.stderr
     # A compiler that does not work is none, unless CUDA has to be there.
     broken = tmp_path / "nvcc"
     broken.write_text("#!/bin/sh\nexit 1\n")
     broken.chmod(0o755)
-    words[2] = tmp_path / "broken"
-    ran = run(*words, cwd=configured, PATH=path, CUDACXX=broken)
+    ran = look_for_cuda(configured, tmp_path / "broken", *options, compiler=broken)
     assert (ran.returncode == 0) == ("-DKMEANS_CUDA=ON" not in options), ran.stderr
     assert ran.returncode != 0 or "cuda: <OFF> missing: <" in ran.stderr
 
