@@ -37,7 +37,8 @@ grep -E '^ *-- kmeans_exact: ' "$out/wheel.log" | sed 's/^ *-- //'
   >"$(ls -d "$out"/fresh/lib/python3*/site-packages)/borrowed.pth"
 fresh=$out/fresh/bin/python
 "$fresh" -m pip install --quiet --no-index --no-deps --disable-pip-version-check "$wheel"
-"$fresh" -m pip check --disable-pip-version-check >/dev/null
+# Of borrowed packages some are there without what they need: real points are read as files.
+if "$fresh" -m pip check --disable-pip-version-check | grep -i '^kmeans.exact '; then exit 1; fi
 (cd "$out/scratch" && "$fresh" -m kmeans_exact)
 for file in "$sdist" "$wheel"; do printf '%s: %s bytes\n' "${file##*/}" "$(stat -c %s "$file")"; done
 KMEANS_EXACT_INSTALLED=1 KMEANS_BENCH_SKIP=${KMEANS_BENCH_SKIP:-program,browser} "$fresh" -m pytest -p no:cacheprovider \
