@@ -56,8 +56,8 @@ int run_bundle(const BundleOptions& options) {
   return kExitOk;
 }
 
-/// What became of the variants, or of the recorded answers.
-struct Found {
+/// What became of the variants.
+struct CheckedVariants {
   std::size_t passed = 0;
   std::size_t failed = 0;
   std::size_t not_run = 0;
@@ -85,7 +85,7 @@ std::string stand_in(const BundledVariant& variant) {
 }
 
 void check_variant(const BundledVariant& variant, const CheckBundleOptions& options,
-                   std::int64_t seed, Found& found) {
+                   std::int64_t seed, CheckedVariants& found) {
   if (const std::string why = stand_in(variant); !why.empty()) {
     std::printf("%-26s not run: %s\n", valid_utf8(variant.name).c_str(), why.c_str());
     ++found.not_run;
@@ -119,49 +119,42 @@ void check_variant(const BundledVariant& variant, const CheckBundleOptions& opti
   }
 }
 
-Found check_variants(const Bundle& bundle, const CheckBundleOptions& options) {
+CheckedVariants check_variants(const Bundle& bundle, const CheckBundleOptions& options) {
   const std::int64_t seed = options.seed > 0 ? options.seed : fresh_seed();
   std::printf(
       "\nits variants in the precisions that have times: problems of shapes like its own, made "
       "small,\nby seed %lld (--seed repeats it); for a plugin those of `verify`, too\n%s\n",
       static_cast<long long>(seed), verify_header().c_str());
   std::fflush(stdout);
-  Found found;
+  CheckedVariants found;
   for (const BundledVariant& variant : bundled_variants(bundle.results)) {
     check_variant(variant, options, seed, found);
   }
   return found;
 }
 
-void print_sums(const Found& variants, const Found& answers) {
-  std::printf("\nvariants: %zu passed, %zu failed, %zu not run\n", variants.passed, variants.failed,
-              variants.not_run);
-  std::printf("recorded answers: %zu the same, %zu differ, %zu not run\n", answers.passed,
-              answers.failed, answers.not_run);
-}
-
 /// Recorded answers that take little time, once more.
-void repeat_answers(const Bundle& bundle, const CheckBundleOptions& options, Found& found) {
+VerdictCounts repeat_answers(const Bundle& bundle, const CheckBundleOptions& options) {
+  std::printf("\nits recorded answers of at most %g s, once more\n", options.at_most);
+  std::fflush(stdout);
   ReproduceSettings settings;
   settings.cache = cache_root();
   settings.threads = options.threads;
   settings.at_most_seconds = options.at_most;
   const InterruptGuard guard;
+  VerdictCounts counts;
   for (const ResultFile& file : bundle.results) {
     const FileReport report = reproduce(file, Pattern(""), settings, [](auto&&...) {});
-    const std::size_t same = report.count(Reproduced::equal) + report.count(Reproduced::agrees);
-    std::printf("%-26s %9zu %7zu %8zu\n", valid_utf8(file.experiment).c_str(), same,
-                report.count(Reproduced::differs), report.count(Reproduced::not_run));
+    std::printf("%-26s %s\n", valid_utf8(file.experiment).c_str(),
+                report.counts().text_of_found().c_str());
     for (const Finding& finding : report.findings) {
       if (finding.judgement.verdict != Reproduced::differs) continue;
-      std::printf("    differs: %s %s: %s\n", finding.part.c_str(),
-                  valid_utf8(finding.name).c_str(), finding.judgement.detail.c_str());
+      std::printf("    %s\n", finding.text().c_str());
     }
-    found.passed += same;
-    found.failed += report.count(Reproduced::differs);
-    found.not_run += report.count(Reproduced::not_run);
+    counts.add(report.counts());
     if (InterruptGuard::interrupted()) throw UserError(kExitInterrupted, "interrupted");
   }
+  return counts;
 }
 
 /// Results that must not be published, a line each.
@@ -204,18 +197,14 @@ int run_check_bundle(CheckBundleOptions options) {
   if (draft) std::printf("a draft: not for publication\n");
   const std::size_t unfit = print_unfit(bundle, draft && options.draft);
 
-  const Found variants = check_variants(bundle, options);
-  Found answers;
-  if (options.at_most > 0) {
-    std::printf("\nits recorded answers of at most %g s, once more\n%-26s %9s %7s %8s\n",
-                options.at_most, "experiment", "the same", "differ", "not run");
-    std::fflush(stdout);
-    repeat_answers(bundle, options, answers);
-  }
-  print_sums(variants, answers);
+  const CheckedVariants variants = check_variants(bundle, options);
+  VerdictCounts answers;
+  if (options.at_most > 0) answers = repeat_answers(bundle, options);
+  std::printf("\nvariants: %zu passed, %zu failed, %zu not run\nrecorded answers: %s\n",
+              variants.passed, variants.failed, variants.not_run, answers.text().c_str());
   const bool refused = unfit > 0 || (draft && !options.draft);
   if (refused) std::printf("not for publication\n");
-  if (refused || variants.failed + answers.failed > 0) return kExitGateFailed;
+  if (refused || variants.failed > 0 || answers.of(Reproduced::differs) > 0) return kExitGateFailed;
   if (variants.passed == 0) {
     throw EnvironmentError("none of the bundle's variants could be run here");
   }

@@ -42,24 +42,6 @@ struct ReproduceOptions {
   bool verbose = false;
 };
 
-// "3 equal, 1 agrees"; empty for nothing.
-std::string counts_of(const FileReport& report, const std::string& part) {
-  std::string text;
-  for (const Reproduced verdict :
-       {Reproduced::equal, Reproduced::agrees, Reproduced::differs, Reproduced::not_run}) {
-    const std::size_t count = report.count(part, verdict);
-    if (count > 0) {
-      text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + to_string(verdict);
-    }
-  }
-  return text;
-}
-
-std::string title_of(const Finding& finding) {
-  const std::string name = finding.part + " " + valid_utf8(finding.name);
-  return finding.by.empty() ? name : name + " (by " + finding.by + ")";
-}
-
 void print_file(const FileReport& report, bool verbose) {
   const ResultFile& file = *report.file;
   std::printf("%s, %s, of %s\n", valid_utf8(file.experiment).c_str(), file.scale.c_str(),
@@ -78,7 +60,7 @@ void print_file(const FileReport& report, bool verbose) {
                                                                        {"study", "studies"},
                                                                        {"fit", "fits"}};
   for (const auto& [part, title] : kParts) {
-    if (const std::string counts = counts_of(report, part); !counts.empty()) {
+    if (const std::string counts = report.counts(part).text_of_found(); !counts.empty()) {
       std::printf("  %-9s  %s\n", title.c_str(), counts.c_str());
     }
   }
@@ -90,8 +72,7 @@ void print_file(const FileReport& report, bool verbose) {
     const Reproduced verdict = finding.judgement.verdict;
     if (verdict == Reproduced::not_run) continue;  // Listed by reason at the end.
     if (verdict != Reproduced::differs && !verbose) continue;
-    std::printf("  %s: %s%s%s\n", to_string(verdict), title_of(finding).c_str(),
-                finding.judgement.detail.empty() ? "" : ": ", finding.judgement.detail.c_str());
+    std::printf("  %s\n", finding.text().c_str());
   }
   std::fflush(stdout);
 }
@@ -101,7 +82,7 @@ void print_not_run(const std::vector<FileReport>& reports, double at_most, bool 
   for (const auto& report : reports) {
     for (const auto& finding : report.findings) {
       if (finding.judgement.verdict != Reproduced::not_run) continue;
-      std::string title = valid_utf8(report.file->experiment) + ": " + title_of(finding);
+      std::string title = valid_utf8(report.file->experiment) + ": " + finding.title();
       if (finding.estimated_seconds > at_most) {
         title += ", about " + format_duration(finding.estimated_seconds);
       }
@@ -123,23 +104,19 @@ void print_not_run(const std::vector<FileReport>& reports, double at_most, bool 
 }
 
 int conclude(const std::vector<FileReport>& reports, const ReproduceOptions& options) {
-  std::map<Reproduced, std::size_t> counts;
-  std::size_t answers = 0;  // That ran; data alone are not an answer.
-  std::size_t found = 0;
+  VerdictCounts counts;
+  std::size_t repeated = 0;  // Data alone are not an answer.
   std::size_t without_answer = 0;
   for (const auto& report : reports) {
-    found += report.findings.size();
+    counts.add(report.counts());
+    repeated += report.counts().ran() - report.counts("data").ran();
     without_answer += report.without_answer;
-    for (const auto& finding : report.findings) {
-      ++counts[finding.judgement.verdict];
-      if (finding.part != "data" && finding.judgement.verdict != Reproduced::not_run) ++answers;
-    }
   }
   if (InterruptGuard::interrupted()) {
     std::fprintf(stderr, "interrupted\n");
     return kExitInterrupted;
   }
-  if (found == 0) {
+  if (counts.total() == 0) {
     if (without_answer > 0) {
       throw EnvironmentError("nothing to repeat: what was chosen is skipped or failed on record");
     }
@@ -149,13 +126,11 @@ int conclude(const std::vector<FileReport>& reports, const ReproduceOptions& opt
                                           : takes_none(options.only, units));
   }
   if (options.json != "-") {
-    std::printf("\n%zu equal, %zu agree, %zu differ, %zu not run\n", counts[Reproduced::equal],
-                counts[Reproduced::agrees], counts[Reproduced::differs],
-                counts[Reproduced::not_run]);
+    std::printf("\n%s\n", counts.text().c_str());
   }
   if (std::fflush(stdout) != 0) throw OutputError("cannot write to standard output");
-  if (counts[Reproduced::differs] > 0) return kExitGateFailed;
-  if (answers == 0) throw EnvironmentError("none of the answers could be repeated here");
+  if (counts.of(Reproduced::differs) > 0) return kExitGateFailed;
+  if (repeated == 0) throw EnvironmentError("none of the answers could be repeated here");
   return kExitOk;
 }
 

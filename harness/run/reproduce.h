@@ -4,6 +4,7 @@
 // inertia, traces, studies (docs/reproducing.md). No clock is looked at.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <functional>
@@ -27,6 +28,27 @@ enum class Reproduced {
 };
 const char* to_string(Reproduced verdict);
 
+/// How many answers have each verdict.
+class VerdictCounts {
+ public:
+  void add(Reproduced verdict) { ++counts_[index(verdict)]; }
+  void add(const VerdictCounts& others);
+  [[nodiscard]] std::size_t of(Reproduced verdict) const { return counts_[index(verdict)]; }
+  [[nodiscard]] std::size_t total() const;
+  [[nodiscard]] std::size_t ran() const { return total() - of(Reproduced::not_run); }
+  [[nodiscard]] nlohmann::json to_json() const;
+  /// "3 equal, 0 agrees, 1 differs, 0 not run"
+  [[nodiscard]] std::string text() const { return text(true); }
+  /// "3 equal, 1 differs"; empty if there are none.
+  [[nodiscard]] std::string text_of_found() const { return text(false); }
+
+ private:
+  static std::size_t index(Reproduced verdict) { return static_cast<std::size_t>(verdict); }
+  [[nodiscard]] std::string text(bool zeros) const;
+
+  std::array<std::size_t, 4> counts_{};
+};
+
 struct Judgement {
   Reproduced verdict = Reproduced::not_run;
   std::string detail;  ///< A sentence; may be empty for `equal`.
@@ -40,6 +62,11 @@ struct Finding {
   std::string by;                ///< The variant that ran, where it is not the recorded one.
   bool promised = false;         ///< Were the bits promised here?
   double estimated_seconds = 0;  ///< What it was taken to cost before it ran.
+
+  /// "cell NAME (by VARIANT)"
+  [[nodiscard]] std::string title() const;
+  /// "differs: cell NAME: DETAIL"
+  [[nodiscard]] std::string text() const;
 };
 
 struct FileReport {
@@ -50,8 +77,8 @@ struct FileReport {
   std::vector<Finding> findings;
   std::size_t without_answer = 0;  ///< Skipped and failed ones, which record no answer.
 
-  [[nodiscard]] std::size_t count(const std::string& part, Reproduced verdict) const;
-  [[nodiscard]] std::size_t count(Reproduced verdict) const;
+  [[nodiscard]] VerdictCounts counts() const;
+  [[nodiscard]] VerdictCounts counts(const std::string& part) const;
 };
 
 struct ReproduceSettings {

@@ -3,10 +3,12 @@
 // What a reproduction found, counted and as JSON, and how build and machine differ from the record's.
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "harness/machine/machine.h"
 #include "harness/run/reproduce_parts.h"
 #include "harness/support/build_info.h"
+#include "harness/support/text.h"
 
 namespace kmeans {
 
@@ -39,17 +41,50 @@ const char* to_string(Reproduced verdict) {
   return "";
 }
 
-std::size_t FileReport::count(const std::string& part, Reproduced verdict) const {
-  return static_cast<std::size_t>(
-      std::count_if(findings.begin(), findings.end(), [&](const Finding& finding) {
-        return finding.part == part && finding.judgement.verdict == verdict;
-      }));
+void VerdictCounts::add(const VerdictCounts& others) {
+  for (const Reproduced verdict : kVerdicts) counts_[index(verdict)] += others.of(verdict);
 }
 
-std::size_t FileReport::count(Reproduced verdict) const {
-  return static_cast<std::size_t>(
-      std::count_if(findings.begin(), findings.end(),
-                    [&](const Finding& finding) { return finding.judgement.verdict == verdict; }));
+std::size_t VerdictCounts::total() const {
+  return std::accumulate(counts_.begin(), counts_.end(), std::size_t{0});
+}
+
+json VerdictCounts::to_json() const {
+  json counts = json::object();
+  for (const Reproduced verdict : kVerdicts) counts[to_string(verdict)] = of(verdict);
+  return counts;
+}
+
+std::string VerdictCounts::text(bool zeros) const {
+  std::vector<std::string> texts;
+  for (const Reproduced verdict : kVerdicts) {
+    if (!zeros && of(verdict) == 0) continue;
+    texts.push_back(std::to_string(of(verdict)) + " " + to_string(verdict));
+  }
+  return joined(texts, ", ");
+}
+
+std::string Finding::title() const {
+  return part + " " + valid_utf8(name) + (by.empty() ? "" : " (by " + by + ")");
+}
+
+std::string Finding::text() const {
+  return std::string(to_string(judgement.verdict)) + ": " + title() +
+         (judgement.detail.empty() ? "" : ": " + judgement.detail);
+}
+
+VerdictCounts FileReport::counts() const {
+  VerdictCounts counts;
+  for (const Finding& finding : findings) counts.add(finding.judgement.verdict);
+  return counts;
+}
+
+VerdictCounts FileReport::counts(const std::string& part) const {
+  VerdictCounts counts;
+  for (const Finding& finding : findings) {
+    if (finding.part == part) counts.add(finding.judgement.verdict);
+  }
+  return counts;
 }
 
 std::vector<std::string> surroundings_differences(const json& context) {
@@ -86,8 +121,7 @@ std::vector<std::string> surroundings_differences(const json& context) {
 
 json to_json(const std::vector<FileReport>& reports) {
   json files = json::array();
-  json totals = json::object();
-  for (const Reproduced verdict : kVerdicts) totals[to_string(verdict)] = 0;
+  VerdictCounts totals;
   for (const auto& report : reports) {
     json findings = json::array();
     for (const auto& finding : report.findings) {
@@ -101,12 +135,7 @@ json to_json(const std::vector<FileReport>& reports) {
            {"promised", finding.promised},
            {"estimated_seconds", finding.estimated_seconds}});
     }
-    json counts = json::object();
-    for (const Reproduced verdict : kVerdicts) {
-      counts[to_string(verdict)] = report.count(verdict);
-      totals[to_string(verdict)] =
-          totals[to_string(verdict)].get<std::size_t>() + report.count(verdict);
-    }
+    totals.add(report.counts());
     const json suite = member(report.file->context, "suite");
     files.push_back({{"file", report.file->path.filename().string()},
                      {"experiment", report.file->experiment},
@@ -114,7 +143,7 @@ json to_json(const std::vector<FileReport>& reports) {
                      {"machine", report.file->machine},
                      {"git_commit", member(suite, "git_commit")},
                      {"surroundings", report.surroundings},
-                     {"counts", std::move(counts)},
+                     {"counts", report.counts().to_json()},
                      {"without_answer", report.without_answer},
                      {"findings", std::move(findings)}});
   }
@@ -126,7 +155,7 @@ json to_json(const std::vector<FileReport>& reports) {
             {"git_dirty", build.git_dirty},
             {"compiler", build.compiler},
             {"variant_flags", build.variant_flags}}},
-          {"counts", std::move(totals)},
+          {"counts", totals.to_json()},
           {"files", std::move(files)}};
 }
 
