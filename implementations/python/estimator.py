@@ -45,7 +45,9 @@ DEFAULTS: dict[str, Any] = {
     "gpu": False,
     "takes_init": False,  # has fit_from
     "takes_starts": False,  # keeps the best of as many starts as it is asked for
-    "takes_problems": False,  # fits as many as `problems` says, of columns side by side
+    # The call that fits as many problems as `problems` says, of columns side by side, as a user would
+    # write it; empty: it takes one at a time.
+    "takes_problems": "",
     # The function of the library that chooses the first centroids as a fit does; empty: it has none
     # of its own. `seeding` calls it.
     "seeding": "",

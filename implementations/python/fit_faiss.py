@@ -19,7 +19,8 @@ TRAITS = {
     "objective": "its sample of the points, by the centroids of the iteration before",
     "takes_init": True,
     "takes_starts": True,
-    "takes_problems": True,  # by its ProductQuantizer
+    "takes_problems": "pq = faiss.ProductQuantizer(d, problems, 8); pq.cp.seed = seed; "
+    "pq.train(X); pq.compute_codes(X)",
     "requires": ["faiss-cpu", "numpy", "threadpoolctl"],
 }
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 TRAITS = fit_faiss.TRAITS | {
     "summary": "km = faiss.Kmeans(d, k, seed=seed, gpu=1); km.train(X); km.assign(X)",
     "gpu": True,
-    "takes_problems": False,
+    "takes_problems": "",
     "requires": ["faiss-gpu", "numpy"],
     "remedy": "faiss-gpu needs an environment without faiss-cpu, which KMEANS_BENCH_PYTHON names",
 }

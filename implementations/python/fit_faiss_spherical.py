@@ -11,7 +11,7 @@ TRAITS = fit_faiss.TRAITS | {
     "summary": "km = faiss.Kmeans(d, k, seed=seed, spherical=True); km.train(X); km.assign(X)",
     "objective": "inner products, of its sample of the points, by the centroids of the iteration "
     "before",
-    "takes_problems": False,
+    "takes_problems": "",
 }
 
 

@@ -18,7 +18,8 @@ TRAITS = _kmeans_exact.TRAITS | {
     "of the mean variance of the columns",
     "stops": "tolerance",
     "takes_starts": True,
-    "takes_problems": True,  # by lloyd_batch
+    "takes_problems": "kmeans_exact.lloyd_batch(parts, "
+    "kmeans_exact.ward_start_batch(parts, k, seed), tol=1e-4, labels_of='returned')",
     "seeding": "kmeans_exact.ward_start(X, k, seed)",
 }
 

@@ -8,7 +8,7 @@ import fit_kmeans_exact
 TRAITS = fit_kmeans_exact.TRAITS | {
     "summary": "kmeans_exact.KMeans(n_clusters=k, random_state=seed, metric='cosine').fit(X)",
     "seeding": "kmeans_exact.ward_start(X, k, seed, metric='cosine')",
-    "takes_problems": False,
+    "takes_problems": "",
 }
 
 

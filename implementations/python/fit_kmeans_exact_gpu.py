@@ -9,7 +9,7 @@ TRAITS = fit_kmeans_exact.TRAITS | {
     "summary": "kmeans_exact.KMeans(n_clusters=k, random_state=seed, device='gpu').fit(X)",
     "defaults": "as on the CPU: " + fit_kmeans_exact.TRAITS["defaults"],
     "gpu": True,
-    "takes_problems": False,
+    "takes_problems": "",
 }
 
 

@@ -21,7 +21,7 @@ TRAITS = {
     "centres": True,
     "takes_init": True,
     "takes_starts": True,
-    "takes_problems": True,  # one after the other
+    "takes_problems": "[KMeans(n_clusters=k, random_state=seed).fit(part) for part in parts]",
     "seeding": "sklearn.cluster.kmeans_plusplus(X, k, random_state=seed)",
     "requires": ["scikit-learn", "numpy", "scipy", "threadpoolctl"],
 }

@@ -353,7 +353,7 @@ BATCH = """
 
 def test_problems_side_by_side_are_judged_one_by_one(tmp_path: Path) -> None:
     text = write(tmp_path, "right").read_text(encoding="utf-8")
-    text = text.replace("TRAITS = {", 'TRAITS = {"takes_problems": True, ')
+    text = text.replace("TRAITS = {", 'TRAITS = {"takes_problems": "all(X)", ')
     files = []
     for name, planted in (
         ("all", "pass"),
@@ -373,6 +373,10 @@ def test_problems_side_by_side_are_judged_one_by_one(tmp_path: Path) -> None:
     assert rows["batch_one"]["status"] == "wrong"
     assert "problem 2: " in rows["batch_one"]["reason"]
     assert rows["objective"]["reason"] == "it takes one problem at a time"
+    calls = {name: said["call"] for name, said in found["estimators"].items()}
+    assert calls["batch_all"] == "all(X)"
+    assert calls["kmeans_exact"].startswith("kmeans_exact.lloyd_batch(")
+    assert calls["sklearn_kmeans"].endswith(" for part in parts]")
     for name in ("kmeans_exact", "sklearn_kmeans"):
         row = rows[name]
         assert row["status"] in ("ok", "skipped"), row["reason"]
