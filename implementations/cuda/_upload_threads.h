@@ -11,13 +11,19 @@
 #include <mutex>
 #include <thread>
 
+#include "harness/support/parallel.h"
+
 namespace kmeans::cuda {
 
 class UploadThreads {
  public:
+  /// Never more than `most` threads.
+  explicit UploadThreads(int most) : most_(most) {}
+
+  /// As many as there are processors: several GPUs take their points at the same time.
   static UploadThreads& of_process() {
-    static auto* const threads =
-        new UploadThreads;  // no destructor: some sleep when the process ends
+    static auto* const threads =  // no destructor: some sleep when the process ends
+        new UploadThreads(usable_processors());
     return *threads;
   }
 
@@ -27,7 +33,8 @@ class UploadThreads {
     Job job{.work = &work};
     {
       const std::lock_guard lock(mutex_);
-      while (started_ < others && start_one()) ++started_;
+      const int wanted = std::min(most_, busy_ + static_cast<int>(waiting_.size()) + others);
+      while (started_ < wanted && start_one()) ++started_;
       waiting_.insert(waiting_.end(), std::min(others, started_), &job);  // all of them, or none
     }
     wake_.notify_all();
@@ -71,9 +78,11 @@ class UploadThreads {
       Job* const job = waiting_.front();
       waiting_.pop_front();
       ++job->at_work;
+      ++busy_;
       lock.unlock();
       run(*job);
       lock.lock();
+      --busy_;
       --job->at_work;
       ended_.notify_all();
     }
@@ -83,7 +92,9 @@ class UploadThreads {
   std::condition_variable wake_;
   std::condition_variable ended_;
   std::deque<Job*> waiting_;  // a place for each thread that a job wants
+  int most_;
   int started_ = 0;
+  int busy_ = 0;
 };
 
 }  // namespace kmeans::cuda

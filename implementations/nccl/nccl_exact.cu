@@ -128,6 +128,20 @@ class NcclExact final : public kmeans::Variant<float> {
     });
   }
 
+  kmeans::Progress progress() override {
+    std::vector<std::optional<std::int64_t>> changed(parts_.size(), 0);
+    gpus_->run([&](int member) {
+      if (part(member).problem.shape.n == 0) return;
+      changed[static_cast<std::size_t>(member)] = part(member).variant->progress().changed;
+    });
+    std::int64_t all = 0;
+    for (const auto& own : changed) {
+      if (!own) return {};
+      all += *own;
+    }
+    return {.movement = {}, .changed = all, .loss = {}};
+  }
+
   void fetch(float* centroids, std::int32_t* labels) override {
     const std::int64_t first = part(0).problem.shard.first;
     gpus_->run([&](int member) {

@@ -134,13 +134,17 @@ struct Answers {
   Outcome<float> last;   ///< After some more, in one call.
 };
 
-Answers answers_of(const RegisteredVariant& variant, const Case& data) {
+Problem<float> problem_of(const Case& data) {
   Problem<float> problem;
   problem.shape = data.shape;
   problem.points = data.points.data();
   problem.max_abs = largest_abs(data.points.data(), data.shape.n * data.shape.d, 1);
   problem.threads = 2;
-  Session<float> session(variant, problem, data.centroids.data());
+  return problem;
+}
+
+Answers answers_of(const RegisteredVariant& variant, const Case& data) {
+  Session<float> session(variant, problem_of(data), data.centroids.data());
   session.reset();
   session.step(1);
   Answers answers{session.fetch(), {}};
@@ -285,6 +289,25 @@ TEST_P(GpuSharing, PassesTheBattery) {
     const BatteryResult result = run_battery_case(*shared_, test, Precision::f32, 2);
     EXPECT_EQ(std::string(to_string(result.verdict)), "passed")
         << test.name << ": " << result.detail;
+  }
+}
+
+TEST_P(GpuSharing, SaysHowManyLabelsChanged) {
+  Random random(21);
+  for (int problem = 0; problem < 20 && !HasFailure(); ++problem) {
+    const Case data = make_case(random, problem);
+    if (!takes(data.shape)) continue;
+    Session<float> session(*shared_, problem_of(data), data.centroids.data());
+    session.reset();
+    std::vector<std::int32_t> before(data.shape.n, -1);
+    for (int step = 0; step < 4; ++step) {
+      session.step(1);
+      const auto labels = session.fetch().labels;
+      std::int64_t count = 0;
+      for (std::size_t i = 0; i < labels.size(); ++i) count += labels[i] != before[i] ? 1 : 0;
+      EXPECT_EQ(session.variant().progress().changed, count) << text_of(data, problem);
+      before = labels;
+    }
   }
 }
 

@@ -85,6 +85,33 @@ TEST_F(GpuSeeding, MatrixUnitsHaveTheSeedsOfACpu) {
   }
 }
 
+/// Several GPUs of this machine share the points.
+class GpuSharingSeeds : public GpuSeeding, public ::testing::WithParamInterface<int> {
+ protected:
+  void SetUp() override {
+    GpuSeeding::SetUp();
+    if (IsSkipped()) return;
+    const std::string problem = problem_with_gpus(GetParam());
+    if (!problem.empty()) GTEST_SKIP() << GetParam() << " GPUs: " << problem;
+    use_gpus(GetParam());
+  }
+  void TearDown() override { use_gpus(1); }
+};
+
+TEST_P(GpuSharingSeeds, AreThoseOfACpu) {
+  for (std::uint64_t number = 0; number < 200; ++number) {
+    const RandomSeeding seeding(number);
+    expect_equal(seeding.problem, seeding.k, number, seeding.what);
+  }
+  const auto points = many_points(60001, 40, true);  // by matrix units
+  SeedingProblem<float> problem{.points = points.data(), .n = 60001, .d = 40};
+  problem.max_abs = 4;
+  problem.threads = 4;
+  expect_equal(problem, 300, 7, "60001 x 40");
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpus, GpuSharingSeeds, ::testing::Values(2, 3, 4));
+
 TEST_F(GpuSeeding, RanksThatShareAGpuChooseTheSame) {
   for (const std::uint64_t number : {10, 20, 30, 31, 44}) {
     const RandomSeeding seeding(number);

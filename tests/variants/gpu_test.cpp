@@ -234,7 +234,7 @@ TEST_P(GpuExact, SaysHowManyLabelsChangedToWhoAsksAfterEveryIteration) {
   SKIP_WITHOUT_GPU();
   const auto data = random_data(GetParam().n, GetParam().d, GetParam().k);
   for (const RegisteredVariant& variant : all_variants()) {
-    if (!variant.traits.gpu || !variant.traits.exact || variant.traits.many_gpus) continue;
+    if (!variant.traits.gpu || !variant.traits.exact) continue;
     if (!supports(variant, data.problem.shape).ok) continue;
     SCOPED_TRACE(variant.traits.name);
     Session<float> session(variant, data.problem, data.centroids.data());

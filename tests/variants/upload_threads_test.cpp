@@ -17,7 +17,7 @@ namespace {
 using kmeans::cuda::UploadThreads;
 
 TEST(UploadThreads, WorkIsDoneAtTheSameTimeByTheSameThreadsAgain) {
-  UploadThreads& threads = *new UploadThreads;  // its threads never end
+  UploadThreads& threads = *new UploadThreads(3);  // its threads never end
   std::mutex mutex;
   std::set<std::thread::id> seen;
   for (int round = 0; round < 20; ++round) {
@@ -32,7 +32,7 @@ TEST(UploadThreads, WorkIsDoneAtTheSameTimeByTheSameThreadsAgain) {
 }
 
 TEST(UploadThreads, ItEndsAfterAllThatHasBegunAndNothingBeginsLater) {
-  UploadThreads& threads = *new UploadThreads;
+  UploadThreads& threads = *new UploadThreads(3);
   std::atomic<int> at_work{0};
   std::atomic<bool> over{false};
   std::atomic<int> late{0};
@@ -52,7 +52,7 @@ TEST(UploadThreads, ItEndsAfterAllThatHasBegunAndNothingBeginsLater) {
 }
 
 TEST(UploadThreads, WhoFindsAllThreadsTakenDoesTheWorkAlone) {
-  UploadThreads& threads = *new UploadThreads;
+  UploadThreads& threads = *new UploadThreads(2);
   std::barrier taken(4);
   std::latch free_again(1);
   std::jthread first([&] {
@@ -72,8 +72,17 @@ TEST(UploadThreads, WhoFindsAllThreadsTakenDoesTheWorkAlone) {
   free_again.count_down();
 }
 
+TEST(UploadThreads, JobsAtTheSameTimeHaveThreadsOfTheirOwn) {
+  UploadThreads& threads = *new UploadThreads(9);
+  std::barrier all_are_there(12);  // three jobs of four, else this waits for ever
+  const auto work = [&] { all_are_there.arrive_and_wait(); };
+  std::jthread first([&] { threads.call(3, work); });
+  std::jthread second([&] { threads.call(3, work); });
+  threads.call(3, work);
+}
+
 TEST(UploadThreads, AnExceptionIsPassedOnAndThreadsGoOn) {
-  UploadThreads& threads = *new UploadThreads;
+  UploadThreads& threads = *new UploadThreads(3);
   EXPECT_THROW(threads.call(3, [] { throw std::runtime_error("of a piece"); }), std::runtime_error);
   std::barrier all_are_there(4);
   threads.call(3, [&] { all_are_there.arrive_and_wait(); });
