@@ -13,7 +13,7 @@
 #     questions    errata, precision, ladder, map and threads, paper scale
 #     experiments  the last four
 #     NAME         one experiment of that name, paper scale
-#     scaling      what several GPUs show: the next four, after `build`
+#     scaling      what several GPUs show: the next five, after `build`
 #     shared-tests    shared points on one, two and, where there are as many, three and four GPUs: the
 #                  bits of openmp_exact on the battery and on 100 random problems, by each family,
 #                  sums in one call and scattered
@@ -21,6 +21,7 @@
 #                  GPUs; calls of NCCL that CUDA refuses, as it tries what there is, do not count
 #     strong, weak experiments/gpus.json, paper scale: the same points on 1, 2, 4 and 8 GPUs, or as
 #                  many a GPU
+#     fits-gpus    experiments/fits-gpus.json, paper scale: whole fits
 #     reproduce    the answers of this machine's committed results again, of GPU variants (REPRODUCE:
 #                  the files, all of them by default; REPRODUCE_SECONDS: interrupted after these)
 #
@@ -45,7 +46,7 @@ expanded=()
 for step in "${steps[@]}"; do
   case $step in
     experiments) expanded+=(extremes sources questions frontier) ;;
-    scaling) expanded+=(build shared-tests shared-memcheck strong weak) ;;
+    scaling) expanded+=(build shared-tests shared-memcheck strong weak fits-gpus) ;;
     *) expanded+=("$step") ;;
   esac
 done
@@ -211,6 +212,8 @@ step_strong() { measure_gpus '8388608x128|1048576x|16777216x16'; }
 step_weak() {
   measure_gpus '(8388608x128|1048576x32).*t1$|(16777216x128|2097152x32).*/g2|(33554432x128|4194304x32).*/g4'
 }
+
+step_fits-gpus() { find_nccl && measure "${ONLY:-}" fits-gpus; }
 
 step_reproduce() {
   local status part
