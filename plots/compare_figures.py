@@ -94,10 +94,14 @@ def ratios(comparison: Comparison, experiment: str) -> tuple[Figure, list[str]]:
     panels = _panels(own)
     columns = _columns(panels)
     heights = [sum(len(p.pairs) * _ROW + _HEAD for p in column) for column in columns]
-    fig = Figure(figsize=(_COLUMN * len(columns), max(heights) + 0.75), layout="constrained")
+    handles = [*_handles(own), _band_handle(comparison)]
+    in_a_row = 3 * len(columns)  # words that fit in the width
+    legend = 0.1 + 0.2 * math.ceil(len(handles) / in_a_row)
+    body = max(heights) + 0.45
+    fig = Figure(figsize=(_COLUMN * len(columns), legend + body), layout="constrained")
     limits = _limits(comparison, own)
-    outer = fig.add_gridspec(2, 1, height_ratios=(0.3, max(heights) + 0.45))
-    _legend(fig.add_subplot(outer[0]), comparison, own)
+    outer = fig.add_gridspec(2, 1, height_ratios=(legend, body))
+    _legend(fig.add_subplot(outer[0]), handles, in_a_row)
     grid = outer[1].subgridspec(1, len(columns))
     for place, column in enumerate(columns):
         rest = max(heights) - heights[place]
@@ -311,12 +315,12 @@ def _handles(pairs: Sequence[Pair], along: str = "x") -> list[Line2D | Patch]:
     return handles
 
 
-def _legend(ax: Axes, comparison: Comparison, pairs: Sequence[Pair]) -> None:
+def _legend(ax: Axes, handles: Sequence[Line2D | Patch], in_a_row: int) -> None:
     ax.set_axis_off()
     ax.legend(
-        handles=[*_handles(pairs), _band_handle(comparison)],
+        handles=handles,
         loc="upper left",
-        ncols=6,
+        ncols=in_a_row,
         columnspacing=1.3,
         handlelength=1.8,
         borderaxespad=0.0,

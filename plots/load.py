@@ -9,7 +9,7 @@ import re
 import stat
 import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -320,20 +320,11 @@ def check_schema(path: Path, data: Any, schema_file: Path) -> None:
         raise ResultError(f"{path}: at /{place}: {error.message[:300]}")
 
 
-def read_checked(
-    path: Path,
-    schema_file: Path,
-    version_key: str,
-    known: int,
-    contradiction: Callable[[dict[str, Any]], str | None],
-) -> dict[str, Any]:
-    """A file of a known version that keeps to its schema. `contradiction` says which numbers of it
-    disagree with others. Raises ResultError."""
+def read_checked(path: Path, schema_file: Path, version_key: str, known: int) -> dict[str, Any]:
+    """A file of a known version that keeps to its schema. Raises ResultError."""
     data = read_json(path)
     check_version(path, data, version_key, (known,))
     check_schema(path, data, schema_file)
-    if found := contradiction(data):
-        raise ResultError(f"{path}: {found}")
     return data
 
 

@@ -25,7 +25,7 @@ from synthetic import Json
 from plots import compare_figures
 from plots.comparison import load_comparison
 from plots.figures import KINDS
-from plots.load import Result, load_result, together
+from plots.load import Result, load_result, load_results, together
 from plots.render import draw, settle
 
 IMAGES = Path(__file__).parent / "images"
@@ -139,14 +139,12 @@ def test_another_face_of_a_kind_looks_as_it_did(
 def test_a_figure_of_a_comparison_looks_as_it_did(
     tmp_path: Path, data: Json, name: str, request: pytest.FixtureRequest
 ) -> None:
-    (after,) = synthetic_comparison.changed([data])
-    synthetic.fail(after["cells"][0], "wrong")
-    base, new = (
-        load_result(synthetic.write(tmp_path / side, found))
-        for side, found in (("a", data), ("b", after))
-    )
-    path = synthetic_comparison.write(tmp_path, synthetic_comparison.comparison([data], [after]))
-    results = ([result] for result in together([base, new]))
+    before = synthetic_comparison.of_more_processes([data])
+    after = synthetic_comparison.changed(before)
+    synthetic.fail(after[0]["cells"][0], "wrong")
+    path = synthetic_comparison.compare(tmp_path, before, after)
+    sides = [tmp_path / side / f"{data['experiment']}.json" for side in ("a", "b")]
+    results = ([result] for result in together(load_results(sides)))
     drawings = compare_figures.draw_all(load_comparison(path), *results)
     drawing = dict(drawings)[name]
     assert drawing.picture is not None, drawing.absent

@@ -16,7 +16,7 @@ from synthetic import Json
 from plots import __main__ as command
 from plots import index, machines_figure, machines_page, words
 from plots.comparison import comparisons_in
-from plots.load import ResultError, load_folder
+from plots.load import load_folder
 from plots.machines import load_machines
 from plots.report import render
 from tests.support import PROGRAM, kmeans_bench, needs_program
@@ -55,26 +55,6 @@ def test_reads_what_it_holds(tmp_path: Path, data: Json) -> None:
     assert [cell.n for cell in pair.shapes] == [1_000_000, 2_000_000, 1_000, 5_000]
     assert pair.cells[0].possible == pytest.approx(2)
     assert pair.groups[0].undecided == 0
-
-
-@pytest.mark.parametrize(
-    ("break_it", "says"),
-    [
-        (lambda pair: pair["counts"].update(timed=7), "/counts/timed: 7, but there are 5"),
-        (lambda pair: pair["answers"].update(agree=False), "/answers/agree"),
-        (lambda pair: pair["cells"][0].update(speedup=2.0), "its medians give 1.5"),
-        (lambda pair: pair["cells"][0].update(speedup_low=None), "an interval from None"),
-        (lambda pair: pair["groups"].pop(), "4 cells are the fastest"),
-        (lambda pair: pair["cells"][0].update(verdict="LOST"), "verdict"),
-        (lambda pair: pair.update(gate={}), "gate"),
-    ],
-)
-def test_contradictions_are_refused(
-    tmp_path: Path, data: Json, break_it: object, says: str
-) -> None:
-    break_it(data["pairs"][0])
-    with pytest.raises(ResultError, match=re.escape(says)):
-        load_machines(write(tmp_path, data))
 
 
 def test_other_versions_are_refused(tmp_path: Path, data: Json, capsys: object) -> None:
