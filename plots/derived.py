@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ON_FILE = ROOT / "results" / "derived.json"
-VERSION = 1
+VERSION = 2
 
 Facts = dict[str, Any]  # of a file: its name, its SHA-256, and a record for each of its cells
 
@@ -50,8 +50,11 @@ def _read(text: str) -> _Known:
 
 @cache
 def _on_file() -> _Known:
-    text = '{"derived_version": 1, "constants": {}, "sets": []}'
-    return _read(ON_FILE.read_text(encoding="utf-8") if ON_FILE.is_file() else text)
+    """Nothing where there is none, or one of another version, which the program is to replace."""
+    text = ON_FILE.read_text(encoding="utf-8") if ON_FILE.is_file() else "{}"
+    if json.loads(text).get("derived_version") != VERSION:
+        return _Known({}, {}, {})
+    return _read(text)
 
 
 def _hashes(paths: Iterable[Path]) -> dict[Path, str]:

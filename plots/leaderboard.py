@@ -218,6 +218,7 @@ def _problems(
             "n": key[0],
             "d": key[1],
             "k": key[2],
+            "t": key[4],
             "kind": cells[0].data_kind,
             "rows": [_row(c, names, models.get(_series_of(c))) for c in cells],
         }

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,6 +16,7 @@
 
 #include "harness/commands/advising.h"
 #include "harness/commands/columns.h"
+#include "harness/machine/gpu.h"
 #include "harness/machine/machine.h"
 #include "harness/record/advice.h"
 #include "harness/record/limit.h"
@@ -39,6 +41,7 @@ using nlohmann::json;
 struct AdviseOptions {
   std::string machine;
   Shape shape;
+  std::string kind;  ///< Of the data; empty: any.
   std::int64_t iterations = kIterationsOfFit;
   std::string only;
 };
@@ -52,7 +55,12 @@ struct Advised : Advice {
 std::string reason_against(const AdviceSeries& series, const Shape& shape, const json& machine) {
   const RegisteredVariant* variant = find_variant(series.variant);
   if (variant == nullptr) return "";
-  if (variant->traits.supports) {
+  // What depends on the GPU, it knows of this machine's alone.
+  const json& there = machine.value("gpus", json::array());
+  const GpuDevice* here = current_gpu();
+  const bool elsewhere = series.gpu && here != nullptr && !there.empty() &&
+                         text_in(there.front(), "name") != here->name;
+  if (variant->traits.supports && !elsewhere) {
     if (const Support support = variant->traits.supports(shape); !support.ok) return support.reason;
   }
   const double need = memory_need(*variant, shape, series.threads);
@@ -76,13 +84,24 @@ Advised advised(const AdviceSeries& series, const AdviseOptions& options, const 
   shape.precision = parse_precision(series.precision);
   const auto limit = machine_limit(member(context, "ceilings"), last_level_cache(context), shape,
                                    series.threads, series.gpu, {}, series.gpus);
-  return {advice_of(series, {shape, "", options.iterations}, run, limit),
+  return {advice_of(series, {shape, options.kind, options.iterations}, run, limit),
           answer_kind(series.exact, shape.precision)};
 }
 
 std::string where(const AdviceSeries& series) {
   if (!series.gpu) return std::to_string(series.threads);
   return series.gpus == 1 ? "GPU" : std::to_string(series.gpus) + " GPUs";
+}
+
+/// What the iteration's time rests on, where that is not a model's term.
+std::string basis_of(const Advised& one) {
+  if (one.basis == Basis::predicted) return one.iteration.most;
+  std::string text = one.iteration.most;
+  if (one.basis == Basis::scaled) {
+    text += " from " + counted(one.on_file.iterations, "iteration", "iterations");
+    if (!one.on_file.kind.empty()) text += " on " + one.on_file.kind;
+  }
+  return text + (one.unsteady ? "; unsteady: its slowest process" : "");
 }
 
 void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t iterations) {
@@ -93,13 +112,14 @@ void print_block(AnswerKind kind, const std::vector<Advised>& all, std::int64_t 
   for (const auto& one : all) {
     if (one.kind != kind) continue;
     const double factor = one.iteration.factor;
-    lines.push_back(
-        {one.series->variant, one.series->precision, where(*one.series),
-         format_seconds(one.iteration.seconds), one.measured ? "-" : formatted("%.2f", factor),
-         one.setup ? format_seconds(one.setup->seconds) : "-",
-         one.fit ? format_seconds(*one.fit) : "-", one.share ? format_percent(*one.share) : "-",
-         std::to_string(one.series->shapes()),
-         one.iteration.most + (factor > kFarFromFile ? "; far from what is on file" : "")});
+    lines.push_back({one.series->variant, one.series->precision, where(*one.series),
+                     format_seconds(one.iteration.seconds),
+                     one.basis == Basis::measured ? "-" : formatted("%.2f", factor),
+                     one.setup ? format_seconds(one.setup->seconds) : "-",
+                     one.fit ? format_seconds(*one.fit) : "-",
+                     one.share ? format_percent(*one.share) : "-",
+                     std::to_string(one.series->shapes()),
+                     basis_of(one) + (factor > kFarFromFile ? "; far from what is on file" : "")});
   }
   if (lines.size() == 1) return;
   std::printf("%s\n%s\n", title_of(kind), aligned(lines).c_str());
@@ -133,13 +153,17 @@ void print_first(const std::vector<Advised>& all, const AdviseOptions& options) 
   std::string text = with_threads(series) + ": ";
   if (first.fit) {
     text += "a fit of " + counted(options.iterations, "iteration", "iterations") +
-            (first.measured ? " takes " : " is expected to take ") + format_seconds(*first.fit) +
-            " after its seeding, ";
+            (first.basis == Basis::measured ? " takes " : " is expected to take ") +
+            format_seconds(*first.fit) + " after its seeding, ";
   }
   text += format_seconds(first.iteration.seconds) + " an iteration, ";
-  text += first.measured ? "as measured at this shape."
-                         : formatted("within a factor of %.2f%s.", factor,
-                                     factor > kFarFromFile ? ": far from what is on file" : "");
+  if (first.basis != Basis::predicted) text += basis_of(first) + " at this shape";
+  if (first.basis == Basis::scaled) text += ", ";
+  if (first.basis != Basis::measured) {
+    text += formatted("within a factor of %.2f%s", factor,
+                      factor > kFarFromFile ? ": far from what is on file" : "");
+  }
+  text += ".";
   std::string how;
   if (series.gpus > 1) {
     how = " --gpus " + std::to_string(series.gpus);
@@ -203,16 +227,18 @@ std::vector<Advised> ranked(const std::vector<AdviceSeries>& series,
   const Pattern only(options.only);
   const json& context = with_newest_ceilings(results).context;
   const json machine = context.value("machine", json::object());
-  const std::string run = run_at(results, options.shape);
+  const std::string run = run_at(results, {options.shape, options.kind, options.iterations});
   std::vector<Advised> all;
   for (const auto& one : series) {
     if (!only.found_in(one.variant)) continue;
     Shape shape = options.shape;
     shape.precision = parse_precision(one.precision);
     std::string reason = reason_against(one, shape, machine);
-    if (reason.empty()) reason = one.reason_against(shape.d);
-    if (reason.empty() && one.shapes() < kShapesForAdvice && !one.is_in(run, shape)) {
-      reason = formatted("measured at fewer than %zu shapes", kShapesForAdvice);
+    if (!one.is_in(run, shape)) {
+      if (reason.empty()) reason = one.refused.reason_against(shape);
+      if (reason.empty() && one.shapes() < kShapesForAdvice) {
+        reason = formatted("measured at fewer than %zu shapes", kShapesForAdvice);
+      }
     }
     if (reason.empty()) {
       all.push_back(advised(one, options, run, context));
@@ -224,6 +250,21 @@ std::vector<Advised> ranked(const std::vector<AdviceSeries>& series,
   return all;
 }
 
+/// Throws InputError for a kind of data that no file there has.
+void check_kind(const AdviseOptions& options, const std::vector<AdviceSeries>& series) {
+  std::set<std::string> kinds;
+  for (const auto& one : series) {
+    for (const auto* all : {&one.iterations, &one.unsteady}) {
+      for (const auto& observation : *all) kinds.insert(observation.problem.kind);
+    }
+  }
+  kinds.erase("");
+  if (options.kind.empty() || kinds.contains(options.kind)) return;
+  std::string known;
+  for (const auto& kind : kinds) known += (known.empty() ? "" : ", ") + kind;
+  throw InputError("--data '" + options.kind + "': " + results_folder(options) + " has " + known);
+}
+
 int advise(const AdviseOptions& options) {
   if (options.shape.k > options.shape.n) {
     throw InputError("-k " + std::to_string(options.shape.k) +
@@ -231,6 +272,7 @@ int advise(const AdviseOptions& options) {
   }
   const auto results = results_of(options);
   const auto series = series_of(results);
+  check_kind(options, series);
   std::map<std::string, std::vector<std::string>> left_out;
   const auto all = ranked(series, results, options, left_out);
   const ResultFile& limits = with_newest_ceilings(results);
@@ -256,9 +298,10 @@ int advise(const AdviseOptions& options) {
 
 }  // namespace
 
-std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations,
-                                         const std::string& only) {
+std::optional<ExpectedHere> advised_here(const Shape& shape, const std::string& kind,
+                                         std::int64_t iterations, const std::string& only) {
   AdviseOptions options;
+  options.kind = kind;
   options.only = only;
   options.shape = shape;
   options.iterations = iterations;
@@ -293,6 +336,9 @@ void add_advise_command(CLI::App& app, Action& action) {
                    "Iterations of a fit; how many until no label changes, nobody knows before")
       ->transform(whole_number(1, 1000000))
       ->capture_default_str();
+  command->add_option("--data", options->kind,
+                      "Kind of the points, as results there name it (gaussian, 'blobs from "
+                      "-1.75', file, ...)\n[any]");
   command->add_option("--only", options->only,
                       "Variants whose name matches this regular expression");
   command->footer(

@@ -17,8 +17,8 @@ struct ExpectedHere {
 };
 
 /// The exact variant with the quickest fit by the results of this machine, of those whose name matches `only` and that
-/// need no second GPU; absent where there are none, or no results that can be read.
-std::optional<ExpectedHere> advised_here(const Shape& shape, std::int64_t iterations,
-                                         const std::string& only);
+/// need no second GPU; absent where there are none, or no results that can be read. `kind`: of the data; empty: any.
+std::optional<ExpectedHere> advised_here(const Shape& shape, const std::string& kind,
+                                         std::int64_t iterations, const std::string& only);
 
 }  // namespace kmeans

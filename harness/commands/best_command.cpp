@@ -26,6 +26,7 @@
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
 #include "harness/record/advice.h"
+#include "harness/record/kinds.h"
 #include "harness/record/measures.h"
 #include "harness/run/best.h"
 #include "harness/run/coordinator.h"
@@ -381,9 +382,11 @@ void say_what_is_rounded(const PlannedBest& planned, const BestOptions& options)
 }
 
 /// Whom `advise` names among the exact ones, if that is another, and what became of it here.
-std::string said_of_advice(const BestTable& table, const Shape& shape, const BestOptions& options) {
+std::string said_of_advice(const BestTable& table, const Task& task, const BestOptions& options) {
   if (!table.exact_fits.contains(table.winner->variant)) return "";
-  const auto expected = advised_here(shape, options.fit, options.only);
+  // Another file's points say no more of these than generated ones do.
+  const std::string kind = options.generated() ? kind_of_data(task.dataset.json) : "";
+  const auto expected = advised_here(task.shape, kind, options.fit, options.only);
   if (!expected || expected->variant == table.winner->variant) return "";
   const auto here = table.exact_fits.find(expected->variant);
   return formatted(" From results on file `advise` expects %s first, %s a fit: ",
@@ -402,8 +405,8 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
                  absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {
-    const Shape& shape = planned.plan.cells.front().task.shape;
-    const std::string sentence = table.winner->sentence + said_of_advice(table, shape, options);
+    const std::string sentence =
+        table.winner->sentence + said_of_advice(table, planned.plan.cells.front().task, options);
     std::fprintf(out, "%s Run it with:\n%s\n", sentence.c_str(),
                  printable(fit_command(planned, options, *table.winner)).c_str());
   }

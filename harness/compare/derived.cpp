@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDerivedVersion = 1;
+constexpr int kDerivedVersion = 2;
 
 json measured(double rate) { return rate > 0 ? json(rate) : json(); }
 
@@ -64,7 +64,7 @@ json model_of(const AdviceSeries& series, const ResultFile& newest) {
       {"threads", series.threads},
       {"gpus", series.gpus},
       {"beats", series.beats_limit},
-      {"refused", {series.refused_d_below, measured(static_cast<double>(series.refused_d_from))}},
+      {"refused", series.refused.numbers()},
       {"limits", std::move(limits)},
       {"iteration", numbers(series.iterations)},
       {"setup", numbers(series.setups)}};

@@ -181,6 +181,18 @@ Terms fit_sum(const std::vector<Observation>& observations) {
   return factors;
 }
 
+bool is_kind(const AdviceProblem& a, const AdviceProblem& b) {
+  return a.kind.empty() || b.kind.empty() || a.kind == b.kind;
+}
+
+bool is_long(const AdviceProblem& problem) { return problem.iterations > kLongRun; }
+
+/// 2: as many iterations; 1: as long a run, as far as the model tells lengths apart.
+int nearness_of_lengths(const AdviceProblem& a, const AdviceProblem& b) {
+  if (a.iterations == b.iterations) return 2;
+  return is_long(a) == is_long(b) ? 1 : 0;
+}
+
 /// How alike the deviations at two problems are: 1 at the same.
 double alike(const AdviceProblem& a, const AdviceProblem& b) {
   const Sizes x(a.shape);
@@ -190,11 +202,20 @@ double alike(const AdviceProblem& a, const AdviceProblem& b) {
   double squares = 0;
   for (const double ratio : ratios) squares += ratio * ratio;
   const double distance = std::sqrt(3 * squares);
-  const bool same_kind = a.kind.empty() || b.kind.empty() || a.kind == b.kind;
-  const bool any_run = a.iterations == 0 || b.iterations == 0;
-  const bool same =
-      same_kind && (any_run || (a.iterations > kLongRun) == (b.iterations > kLongRun));
+  const bool same = is_kind(a, b) && is_long(a) == is_long(b);
   return (1 + distance) * std::exp(-distance) * (same ? 1 : kOtherKind);
+}
+
+/// Nine of ten times lie within this factor, where `variance` of the deviation is left open.
+double factor_of(double variance) {
+  return std::exp(kNineOfTen * std::sqrt(std::max(variance, 0.0) + kRepeat * kRepeat));
+}
+
+/// The same of a time that is taken from one other problem.
+double factor_of_one(const AdviceProblem& measured, const AdviceProblem& asked) {
+  const double all = kDeviation * kDeviation;
+  const double shared = all * alike(measured, asked);
+  return factor_of(all - shared * shared / (all + kRepeat * kRepeat));
 }
 
 using ShapeKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
@@ -245,27 +266,24 @@ void add_cell(const CellResult& cell, const ResultFile& file, SeriesByKey& all) 
   }
 }
 
-/// Cells that were skipped because of their d, by variant.
-std::map<std::string, std::set<std::int64_t>> refused_d(const std::vector<ResultFile>& results) {
-  std::map<std::string, std::set<std::int64_t>> refused;
+/// By variant.
+std::map<std::string, Refusals> refusals_of(const std::vector<ResultFile>& results) {
+  std::map<std::string, Refusals> refused;
   for (const auto& file : results) {
     for (const auto& cell : file.cells) {
-      const std::string d = "d = " + std::to_string(cell.key.shape.d);
-      if (cell.status != "skipped" || !cell.reason.starts_with(d)) continue;
-      refused[cell.key.variant].insert(cell.key.shape.d);
+      if (cell.status == "skipped") refused[cell.key.variant].add(cell.key.shape, cell.reason);
     }
   }
   return refused;
 }
 
-void take_refused(const std::set<std::int64_t>& refused, AdviceSeries& series) {
-  std::set<std::int64_t> measured;
-  for (const auto& one : series.iterations) measured.insert(one.problem.shape.d);
-  if (measured.empty()) return;
-  const auto from = refused.upper_bound(*measured.rbegin());
-  if (from != refused.end()) series.refused_d_from = *from;
-  const auto below = refused.lower_bound(*measured.begin());
-  if (below != refused.begin()) series.refused_d_below = *std::prev(below);
+Refusals closed(Refusals refused, const AdviceSeries& series) {
+  std::vector<std::int64_t> taken;
+  for (const auto* all : {&series.iterations, &series.unsteady}) {
+    for (const auto& one : *all) taken.push_back(one.problem.shape.d);
+  }
+  refused.close(taken);
+  return refused;
 }
 
 std::size_t shapes_in(const std::vector<Observation>& observations) {
@@ -394,8 +412,8 @@ json CostModel::numbers() const {
   json on = json::array();
   for (std::size_t i = 0; i < observations_.size(); ++i) {
     const AdviceProblem& problem = observations_[i].problem;
-    on.push_back({problem.shape.n, problem.shape.d, problem.shape.k, problem.kind,
-                  problem.iterations > kLongRun, rounded(deviations_[i], 5)});
+    on.push_back({problem.shape.n, problem.shape.d, problem.shape.k, problem.kind, is_long(problem),
+                  rounded(deviations_[i], 5)});
   }
   json factors = json::array();
   for (const double factor : factors_) factors.push_back(rounded(factor, 6));
@@ -417,7 +435,7 @@ Prediction CostModel::predict(const AdviceProblem& problem) const {
   for (const double known : solve_lower(factor_, covariances)) variance -= known * known;
   Prediction prediction;
   prediction.seconds = std::exp(log_sum(problem) + deviation);
-  prediction.factor = std::exp(kNineOfTen * std::sqrt(std::max(variance, 0.0) + kRepeat * kRepeat));
+  prediction.factor = factor_of(variance);
   const Terms terms = terms_of(problem.shape);
   std::size_t largest = 0;
   for (std::size_t c = 1; c < kTerms; ++c) {
@@ -428,16 +446,6 @@ Prediction CostModel::predict(const AdviceProblem& problem) const {
 }
 
 std::size_t AdviceSeries::shapes() const { return shapes_in(iterations); }
-
-std::string AdviceSeries::reason_against(std::int64_t d) const {
-  if (refused_d_from > 0 && d >= refused_d_from) {
-    return "d = " + std::to_string(d) + ": it refused " + std::to_string(refused_d_from);
-  }
-  if (d <= refused_d_below) {
-    return "d = " + std::to_string(d) + ": it refused " + std::to_string(refused_d_below);
-  }
-  return "";
-}
 
 bool AdviceSeries::is_in(const std::string& run, const Shape& shape) const {
   const auto here = [&](const Observation& one) {
@@ -456,22 +464,24 @@ std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results) {
   for (const auto& [key, one] : all) {
     if (one.beats_limit) beating.insert(one.variant);
   }
-  auto refused = refused_d(results);
+  auto refused = refusals_of(results);
   std::vector<AdviceSeries> series;
   for (auto& [key, one] : all) {
-    take_refused(refused[one.variant], one);
+    one.refused = closed(refused[one.variant], one);
     one.beats_limit = beating.contains(one.variant);
     series.push_back(std::move(one));
   }
   return series;
 }
 
-std::string run_at(const std::vector<ResultFile>& results, const Shape& shape) {
+std::string run_at(const std::vector<ResultFile>& results, const AdviceProblem& problem) {
   struct Run {
     std::string name;
+    std::array<int, 2> near{};  // how near its data and its length are
     std::size_t cells = 0;
     bool exact = false;
   };
+  const Shape& shape = problem.shape;
   std::vector<Run> runs;  // in the order of the files, and there of the cells
   for (const auto& file : results) {
     for (const auto& cell : file.cells) {
@@ -479,14 +489,21 @@ std::string run_at(const std::vector<ResultFile>& results, const Shape& shape) {
       if (cell.status != "ok" || own.n != shape.n || own.d != shape.d || own.k != shape.k) continue;
       const std::string name = run_of(file, cell.key);
       auto run = std::ranges::find(runs, name, &Run::name);
-      if (run == runs.end()) run = runs.insert(runs.end(), {name});
+      if (run == runs.end()) {
+        const AdviceProblem there{own, kind_of_data(file.context, cell.key.dataset),
+                                  cell.key.iterations};
+        run = runs.insert(
+            runs.end(),
+            {name, {is_kind(there, problem) ? 1 : 0, nearness_of_lengths(there, problem)}});
+      }
       ++run->cells;
       run->exact |= cell.exact;
     }
   }
   // A page says the same: fewer than three, or none that is exact, say little.
   std::erase_if(runs, [](const Run& run) { return !run.exact || run.cells < 3; });
-  const auto most = std::ranges::max_element(runs, {}, &Run::cells);
+  const auto most = std::ranges::max_element(
+      runs, {}, [](const Run& run) { return std::pair(run.near, run.cells); });
   return most == runs.end() ? "" : most->name;
 }
 
@@ -494,14 +511,12 @@ Advice advice_of(const AdviceSeries& series, const AdviceProblem& problem, const
                  const std::optional<Limit>& limit) {
   Advice advice;
   advice.series = &series;
-  AdviceProblem query = problem;
-  if (query.iterations == kIterationsOfFit)
-    query.iterations = 0;  // whoever did not ask for so many
   const auto seconds_of = [&](const std::vector<Observation>& all) -> std::optional<double> {
     std::vector<double> own;
     for (const auto& one : all) {
-      const bool same = key_of(one) == key_of({problem, 0});
-      if (!run.empty() && same && one.run == run) own.push_back(one.seconds);
+      if (run.empty() || one.run != run || key_of(one) != key_of({problem, 0})) continue;
+      own.push_back(one.seconds);
+      advice.on_file = one.problem;
     }
     return own.empty() ? std::nullopt : std::optional(median_of(own));
   };
@@ -510,14 +525,18 @@ Advice advice_of(const AdviceSeries& series, const AdviceProblem& problem, const
   if (!own) {
     own = seconds_of(series.unsteady);
     setup = seconds_of(series.unsteady_setups);
+    advice.unsteady = own.has_value();
   }
   if (own) {
-    advice.measured = true;
-    advice.iteration = {*own, 1, "measured"};
+    const bool same =
+        is_kind(advice.on_file, problem) && advice.on_file.iterations == problem.iterations;
+    advice.basis = same ? Basis::measured : Basis::scaled;
+    advice.iteration = {*own, same ? 1 : factor_of_one(advice.on_file, problem),
+                        same ? "measured" : "scaled"};
     if (setup) advice.setup = {*setup, 1, "measured"};
   } else {
-    advice.iteration = CostModel(series.iterations).predict(query);
-    if (!series.setups.empty()) advice.setup = CostModel(series.setups).predict(query);
+    advice.iteration = CostModel(series.iterations).predict(problem);
+    if (!series.setups.empty()) advice.setup = CostModel(series.setups).predict(problem);
     if (limit && !series.beats_limit && advice.iteration.seconds < limit->seconds) {
       // The model went too far from what is on file.
       advice.iteration.seconds = limit->seconds;

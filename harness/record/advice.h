@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "harness/record/limit.h"
+#include "harness/record/refusals.h"
 #include "harness/record/result_file.h"
 #include "harness/variant.h"
 
@@ -29,8 +30,7 @@ inline constexpr double kFarFromFile = 2;
 struct AdviceProblem {
   Shape shape;
   std::string kind;  ///< Of the data: a generator's name, ...; empty: as good as any.
-  std::int64_t iterations =
-      kIterationsOfFit;  ///< 0: as good as any, where runs are held side by side.
+  std::int64_t iterations = kIterationsOfFit;
 };
 
 struct Observation {
@@ -86,15 +86,11 @@ struct AdviceSeries {
   std::vector<Observation> unsteady;
   std::vector<Observation> unsteady_setups;
   int gpus = 1;
-  /// Coordinates that the variant refused on file, the nearest to those that it was measured at; 0: none.
-  std::int64_t refused_d_below = 0;
-  std::int64_t refused_d_from = 0;
+  Refusals refused;  ///< Of the variant, on file.
   /// Was the variant faster than brute force could be, at any shape on file? Nobody else is predicted so.
   bool beats_limit = false;
 
   [[nodiscard]] std::size_t shapes() const;
-  /// Why it would not take so many coordinates, by what is on file; empty if it might.
-  [[nodiscard]] std::string reason_against(std::int64_t d) const;
   /// Is there a time of that run at that shape?
   [[nodiscard]] bool is_in(const std::string& run, const Shape& shape) const;
 };
@@ -108,14 +104,24 @@ inline constexpr std::size_t kShapesForAdvice = 3;
 /// Cells of one process with a headline number, by variant, precision, threads and GPUs.
 std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results);
 
-/// The cells of a machine that answer for a shape by themselves: of those measured side by side at exactly this
-/// shape the most, as `Observation::run` names them; empty where none were.
-std::string run_at(const std::vector<ResultFile>& results, const Shape& shape);
+/// The cells of a machine that answer for a shape by themselves, as `Observation::run` names them: of those measured
+/// side by side at exactly this shape the ones of this kind of data, then of as many iterations, or as long a run, then
+/// the most. Empty where none were.
+std::string run_at(const std::vector<ResultFile>& results, const AdviceProblem& problem);
 
-/// What one series takes for one fit: measured, else predicted.
+/// What the time of an iteration rests on.
+enum class Basis {
+  measured,   ///< That very problem, as far as times depend on it.
+  scaled,     ///< Its shape, in a run of other length or on another kind of data.
+  predicted,  ///< The model.
+};
+
+/// What one series takes for one fit.
 struct Advice {
   const AdviceSeries* series = nullptr;
-  bool measured = false;  ///< Where it is unsteady, by its slowest process.
+  Basis basis = Basis::predicted;
+  AdviceProblem on_file;  ///< What was measured, unless it is predicted.
+  bool unsteady = false;  ///< So it was measured, and counts with its slowest process.
   Prediction iteration;
   std::optional<Prediction> setup;
   /// Set-up and all iterations. None of Python variants, whose set-up holds an interpreter's start.

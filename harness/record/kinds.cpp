@@ -26,7 +26,10 @@ std::string kind_of_data(const json& context, const std::string& label) {
   const json& datasets = member(context, "datasets");
   const json* dataset = &member(datasets, label);
   if (!dataset->is_object()) dataset = &member(datasets, label + "/f64");
-  const json& spec = member(*dataset, "spec");
+  return kind_of_data(member(*dataset, "spec"));
+}
+
+std::string kind_of_data(const json& spec) {
   if (!spec.is_object()) return "";
   const std::string generator = text_in(spec, "generator");
   const json& low = member(spec, "low");

@@ -23,5 +23,7 @@ const char* name_of(AnswerKind kind);
 /// Of the data set `label` by the `context` of a result file: its generator, with what makes its data another
 /// kind; "file" for data of a file; empty where the context does not say.
 std::string kind_of_data(const nlohmann::json& context, const std::string& label);
+/// The same of a data set by its description.
+std::string kind_of_data(const nlohmann::json& spec);
 
 }  // namespace kmeans

@@ -45,8 +45,8 @@ DEFAULTS: dict[str, Any] = {
     "gpu": False,
     "takes_init": False,  # has fit_from
     "takes_starts": False,  # keeps the best of as many starts as it is asked for
-    # The call that fits as many problems as `problems` says, of columns side by side, as a user would
-    # write it; empty: it takes one at a time.
+    # The call that fits as many problems as `problems` says, of columns side by side, as a user
+    # would write it; empty: it takes one at a time.
     "takes_problems": "",
     # The function of the library that chooses the first centroids as a fit does; empty: it has none
     # of its own. `seeding` calls it.

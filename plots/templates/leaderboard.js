@@ -10,6 +10,7 @@ const NEAREST = 12;
 
 const escaped = (text) => jQuery("<i>").text(text).html();
 const count = (value) => Math.round(value).toString().replace(/\B(?=(\d{3})+$)/g, "\u00a0");
+const many = (steps) => `${count(steps)} iteration${steps === 1 ? "" : "s"}`;
 const three = (value) => (value >= 999.5 ? count(value) : value.toPrecision(3));
 const percent = (share) => `${three(100 * share)}\u00a0%`;
 function seconds(value) {
@@ -32,10 +33,10 @@ function logSum(factors, bytes, shape) {
   const sum = M.terms[bytes].reduce((all, term, i) => all + valueOf(term, shape) * factors[i], 0);
   return Math.log(Math.max(sum, 1e-12));
 }
-// How alike deviations are at two problems: [shape, kind of data (0 is any), was the run long (null is any)].
+// How alike deviations are at two problems: [shape, kind of data (0 is any), was the run long].
 function alike([one, kind, long], [other, otherKind, otherLong]) {
   const distance = Math.sqrt(3) * Math.hypot(...M.reach.map((reach, i) => Math.log(one[i] / other[i]) / reach));
-  const same = (long === null || long === otherLong) && (!kind || !otherKind || kind === otherKind);
+  const same = long === otherLong && (!kind || !otherKind || kind === otherKind);
   return M.deviation ** 2 * (1 + distance) * Math.exp(-distance) * (same ? 1 : M.otherKind);
 }
 function prepare(model) {
@@ -71,8 +72,15 @@ function factorOf(model, covariances) {
   model.cholesky.forEach((row, i) => {
     known.push((covariances[i] - known.reduce((sum, one, t) => sum + row[t] * one, 0)) / row[i]);
   });
-  const variance = known.reduce((left, one) => left - one * one, M.deviation ** 2);
-  return Math.exp(M.nineOfTen * Math.sqrt(Math.max(variance, 0) + M.repeat ** 2));
+  return within(known.reduce((left, one) => left - one * one, M.deviation ** 2));
+}
+// Nine of ten times lie within this factor, where so much variance is left open.
+const within = (variance) => Math.exp(M.nineOfTen * Math.sqrt(Math.max(variance, 0) + M.repeat ** 2));
+const isLong = (calls) => (calls > M.longRun ? 1 : 0);
+// The factor of a time that is taken from a run of another length at the shape.
+function factorOfOne(shape, length, calls) {
+  const shared = alike([shape, 0, isLong(length)], [shape, 0, isLong(calls)]);
+  return within(M.deviation ** 2 - shared ** 2 / (M.deviation ** 2 + M.repeat ** 2));
 }
 function limit(model, shape) {
   const [rate, memory, cache, cacheBytes, barrier] = model.limits;
@@ -82,16 +90,22 @@ function limit(model, shape) {
     [valueOf(bytes, shape) / (read * 1e9), "bandwidth"], [barrier, "a grid barrier"]]
     .filter(([value]) => value > 0 && value < Infinity).sort((a, b) => b[0] - a[0])[0];
 }
+// Does a file show that the variant does not take the shape?
+function refuses({ d: [below, from], dk, chip }, shape) {
+  const [, d, k] = shape;
+  return d <= below || (from > 0 && d >= from) || dk.some(([least, few]) => d >= least && k >= few)
+    || (chip !== null && valueOf(chip.needs, shape) > chip.bytes);
+}
 // What `advise` would say.
 function predicted(model, shape, calls) {
-  if (!model || shape[1] <= model.refused[0] || shape[1] >= (model.refused[1] ?? Infinity)) return null;
-  const problem = [shape, 0, calls === M.iterations ? null : calls > M.longRun ? 1 : 0];
+  if (!model || refuses(model.refused, shape)) return null;
+  const problem = [shape, 0, isLong(calls)];
   const [sum, covariances] = predictOne(model.iteration, model.bytes, problem);
   const factor = factorOf(model.iteration, covariances);
   const setup = model.setup && predictOne(model.setup, model.bytes, problem)[0];
   const least = limit(model, shape);
   const value = least && !model.beats ? Math.max(sum, least[0]) : sum;
-  return { value, factor, far: factor > M.far, setup, limit: least };
+  return { value, factor, setup, limit: least };
 }
 
 const far = (problem, shape) => Math.hypot(...["n", "d", "k"].map((axis, i) =>
@@ -101,13 +115,15 @@ const distance = (problem, shape) => ["n", "d", "k"].map((axis, i) =>
   (problem[axis] === shape[i] ? null : `${axis} ${times(problem[axis], shape[i])}`)).filter(Boolean).join(", ");
 const titled = (problem) => `${count(problem.n)} × ${count(problem.d)}, k = ${count(problem.k)}`;
 
+// How near a run's length is: 2 as many iterations, 1 as long a run.
+const lengthOf = (problem, calls) => (problem.t === calls ? 2 : isLong(problem.t) === isLong(calls) ? 1 : 0);
 // Problems of a machine, the nearest first; those with an exact answer among at least three come
 // before the others, which would say little.
-function nearest(machine, kind, shape) {
+function nearest(machine, kind, shape, calls) {
   const all = data.problems.filter((p) => p.m === machine && (!kind || p.kind === kind));
   const telling = all.filter((p) => p.rows.length > 2 && p.rows.some((row) => row[2] === 0));
   return (telling.length ? telling : all)
-    .sort((a, b) => far(a, shape) - far(b, shape) || b.rows.length - a.rows.length);
+    .sort((a, b) => far(a, shape) - far(b, shape) || lengthOf(b, calls) - lengthOf(a, calls) || b.rows.length - a.rows.length);
 }
 
 // A line of a ranking from a measured row, a model, or both.
@@ -118,18 +134,23 @@ function line(machine, problem, row, model, shape, calls) {
   const [, precision, kind, on, median = null, interval = NONE, setup, wrong = NONE, wrongShare] = row;
   const alone = !row[13];  // others need no ranks for it
   const measured = own && median !== null;
+  const scaled = measured && problem.t !== calls;
+  const factor = scaled ? factorOfOne(shape, problem.t, calls) : measured ? 1 : guess?.factor;
   const best = measured ? median : guess?.value ?? null;
   const first = measured ? setup : guess?.setup;
   const whole = best === null || first == null ? null : first + calls * best;
   const [share, binds] = measured ? [row[9], row[10]] : guess?.limit ? [guess.limit[0] / guess.value, guess.limit[1]] : [null, ""];
   const tag = row[11] ? ` <span class="tag${row[11] === "unsteady" ? " warning" : ""}">${row[11]}</span>` : "";
   const cell = (display, order) => ({ display, order: order ?? Infinity });
+  const slowest = row[11] === "unsteady" ? ", the slowest process" : "";
+  const basis = !measured ? "predicted" : scaled ? `scaled from ${many(problem.t)}` : "measured";
+  const note = `${basis}${measured ? slowest : ""}${factor > 1 ? `, within ×${factor.toFixed(2)}${factor > M.far ? ": far from what is on file" : ""}` : ""}`;
   const several = /^\d+ GPUs$/.test(on) ? `, ${on}` : "";
   return {
-    kind, on, machine, alone, best, unsteady: row[11] === "unsteady", guess, measured, median, share, binds, whole, label: `${name} ${precision}${several}`,
+    kind, on, machine, alone, best, factor, basis: `${basis}${measured ? slowest : ""}`, median, share, binds, whole, label: `${name} ${precision}${several}`,
     variant: cell(`<b>${escaped(name).replaceAll("_", "_<wbr>")}</b> ${escaped(precision)}${several}${tag}`, `${name} ${precision}${several}`),
     where: cell(escaped(data.machines[machine].id), machine),
-    yours: cell(measured ? `${seconds(median)} <small>measured${row[11] === "unsteady" ? ", the slowest process" : ""}</small>` : guess ? `${seconds(guess.value)} <small>predicted, within ×${guess.factor.toFixed(2)}${guess.far ? ": far from what is on file" : ""}</small>` : NONE, best),
+    yours: cell(best === null ? NONE : `${seconds(best)} <small>${note}</small>`, best),
     median_: cell(median === null ? NONE : seconds(median), median),
     interval: cell(interval, median),
     whole_: cell(whole === null ? NONE : seconds(whole), whole),
@@ -170,15 +191,14 @@ function said(lines, shape, shown) {
     const at = `<b>${titled({ n: shape[0], d: shape[1], k: shape[2] })}</b> on ${escaped(data.machines[machine].name)}`;
     const beside = distance(problem, shape);
     const other = `${titled(problem)} (${escaped(problem.experiment)}, ${escaped(problem.kind)})`;
-    const note = beside ? `Nothing was measured at exactly this shape. Nearest shown: ${other}: ${beside}.` : `Measured at exactly this shape (${escaped(problem.experiment)}, ${escaped(problem.kind)}).`;
+    const note = beside ? `Nothing was measured at exactly this shape. Nearest shown: ${other}: ${beside}.` : `Measured at exactly this shape (${escaped(problem.experiment)}, ${escaped(problem.kind)}, ${many(problem.t)}).`;
     if (!exact) return `<p>${at}: no exact variant is measured here or predicted. ${note}</p>`;
-    const low = exact.measured ? "" : ` (nine of ten times within ${seconds(exact.guess.value / exact.guess.factor)} to ${seconds(exact.guess.value * exact.guess.factor)}${exact.guess.far ? ": far from what is on file, so measure with <code>kmeans-bench best</code>" : ""})`;
+    const low = exact.factor === 1 ? "" : ` (nine of ten times within ${seconds(exact.best / exact.factor)} to ${seconds(exact.best * exact.factor)}${exact.factor > M.far ? ": far from what is on file, so measure with <code>kmeans-bench best</code>" : ""})`;
     // What leaves work out may take less than the limit, which is that of all distances.
     const least = exact.share > 1 ? `${three(exact.share)} times as fast as the limit of brute force` : `${percent(exact.share)} of the limit`;
     const share = exact.share ? `, ${least} (${exact.binds} binds)` : "";
-    const how = `${exact.measured ? "measured" : "predicted"}${exact.unsteady ? ", by its slowest process," : ""}`;
-    const whole = exact.whole === null ? "" : `a fit of ${count(iterations())} iterations takes <b>${seconds(exact.whole)}</b> after its seeding, `;
-    return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the quickest exact one: ${whole}<b>${how} ${seconds(exact.best)}</b> an iteration${low}${share}. <span class="facts">${note}</span></p>`;
+    const whole = exact.whole === null ? "" : `a fit of ${many(iterations())} takes <b>${seconds(exact.whole)}</b> after its seeding, `;
+    return `<p>${at}: <b class="winner">${escaped(exact.label)}</b> is the quickest exact one: ${whole}<b>${seconds(exact.best)}</b> an iteration, ${exact.basis}${low}${share}. <span class="facts">${note}</span></p>`;
   });
   document.getElementById("said").innerHTML = parts.join("");
 }
@@ -204,7 +224,7 @@ function show(keep = true) {
   }
   const [machine, kind, on] = ["m", "kind", "on"].map((name) => form.elements[name].value);
   const machines = data.machines.map((_, i) => i).filter((i) => machine === "" || data.machines[i].id === machine);
-  const found = machines.map((i) => [i, nearest(i, kind, shape)]).filter(([, list]) => list.length);
+  const found = machines.map((i) => [i, nearest(i, kind, shape, calls)]).filter(([, list]) => list.length);
   const shown = found.map(([i, list]) => [i, (machines.length === 1 && list.find((p) => p.id === chosen)) || list[0]]);
   near.replaceChildren(...found.slice(0, found.length === 1 ? 1 : 0).flatMap(([, list]) => list.slice(0, NEAREST)
     .concat(list.slice(NEAREST).filter((p) => p.id === chosen)).map((p) =>

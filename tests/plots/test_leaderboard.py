@@ -138,6 +138,27 @@ def test_an_unsteady_cell_counts_with_its_slowest_process_and_makes_no_model(
     assert all(model["row"][0] != name for model in board["models"])
 
 
+def test_advise_marks_who_is_unsteady(tmp_path: Path) -> None:
+    program = find_program()
+    if program is None:
+        assert told_to_skip("program"), "KMEANS_BENCH names the program"
+        pytest.skip("no program")
+    data = _steady({})
+    for cell in data["cells"]:
+        if cell["variant"] == "openmp_exact":
+            synthetic.resample(cell, [[1.0], [2.0], [4.0]])
+            cell["unsteady"] = ["its processes disagree"]
+    synthetic.write(tmp_path / "m", data)
+    command = [program, "advise", "--n=1e5", "--d=16", "-k64", "--machine", tmp_path / "m"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    marked = [
+        line.split()[0]
+        for line in told.splitlines()
+        if line.endswith("; unsteady: its slowest process")
+    ]
+    assert marked == ["openmp_exact"]
+
+
 def test_several_gpus_are_a_row_and_a_model_of_their_own(tmp_path: Path) -> None:
     data = _steady({})
     shapes = sorted({(c["n"], c["d"], c["k"]) for c in data["cells"]})
@@ -256,17 +277,22 @@ def test_without_the_libraries_the_rest_is_drawn(
 def test_a_measured_shape_is_answered_by_its_own_times(
     page: browser.Browser, results: Path
 ) -> None:
-    _visit(page, results / "index.html", m="one", n="1e5", d=16, k=64, t=20, on="cpu")
     cell = _cell(results, "openmp_exact", (100_000, 16, 64))
-    said = page.run(SAID)
-    assert f"100 000 {TIMES} 16, k = 64" in said
-    assert "openmp_exact f32 is the quickest exact one: a fit of 20 iterations takes" in said
-    assert "Measured at exactly this shape (grid, blobs)" in said
-    row = page.run(TABLE % "exact")[0]
-    assert row[0] == "openmp_exact f32"
-    assert _shown(row[1]) == pytest.approx(metrics.whole_call_seconds(cell, 20), rel=6e-3)
-    assert _shown(row[2]) == pytest.approx(cell.seconds.mid, rel=6e-3)
-    assert "measured" in row[2]
+    # The run had ten iterations.
+    for steps, basis in ((10, "measured"), (20, f"scaled from 10 iterations, within {TIMES}1.20")):
+        _visit(page, results / "index.html", m="one", n="1e5", d=16, k=64, t=steps, on="cpu")
+        said = page.run(SAID)
+        assert f"100 000 {TIMES} 16, k = 64" in said
+        first = f"openmp_exact f32 is the quickest exact one: a fit of {steps} iterations takes"
+        assert first in said
+        assert f"an iteration, {basis.split(',')[0]}" in said
+        assert ("nine of ten times within" in said) == (steps == 20)
+        assert "Measured at exactly this shape (grid, blobs, 10 iterations)" in said
+        row = page.run(TABLE % "exact")[0]
+        assert row[0] == "openmp_exact f32"
+        assert _shown(row[1]) == pytest.approx(metrics.whole_call_seconds(cell, steps), rel=6e-3)
+        assert _shown(row[2]) == pytest.approx(cell.seconds.mid, rel=6e-3)
+        assert row[2].endswith(basis)
 
 
 def test_exact_certified_and_approximate_are_apart(page: browser.Browser, results: Path) -> None:

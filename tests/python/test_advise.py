@@ -83,6 +83,47 @@ def test_answers_which_variant_for_a_shape_of_another_machine() -> None:
     assert re.search(r"predicted from the others: \d+ times, off by [\d.]+ % in the median", output)
 
 
+def test_a_time_of_a_run_of_other_length_or_data_is_scaled_and_says_so() -> None:
+    shape = ("--n", "1e5", "--d", "2", "-k", "5", "--only", "^openmp_exact$")
+    machine = ("--machine", ROOT / "results" / "reference-epyc-2core-avx512")
+
+    def row(*options: str) -> tuple[str, str, str]:
+        """Factor, basis, last sentence."""
+        output = advise(*shape, *machine, *options)
+        found = next(row for row in rows_of(output)["Exact"] if row[2] == "2")
+        return found[4], found[-1], output.splitlines()[-2]
+
+    factor, basis, sentence = row("--iterations", "30")
+    assert (factor, basis) == ("-", "measured")
+    assert "a fit of 30 iterations takes " in sentence
+    assert sentence.endswith("an iteration, measured at this shape. There, run it with:")
+    assert row() == row("--iterations", "100")
+    factor, basis, sentence = row()
+    assert basis == "scaled from 30 iterations on blobs from -10.0"
+    assert 1 < float(factor) < 1.3
+    assert "a fit of 100 iterations is expected to take " in sentence
+    assert f", {basis} at this shape, within a factor of {factor}. There" in sentence
+    short, basis, _ = row("--iterations", "2")
+    assert float(short) > float(factor)
+    other, basis, _ = row("--data", "uniform from 0.0", "--iterations", "30")
+    assert basis == "scaled from 30 iterations on blobs from -10.0"
+    assert float(other) > float(factor)
+    assert row("--data", "gaussian", "--iterations", "30")[1] == "measured"
+    message = advise(*shape, *machine, "--data", "moons", code=2)
+    assert re.search(r"--data 'moons': \S+ has blobs from .*, uniform from 0", message)
+
+
+def test_who_does_not_fit_on_the_chip_is_left_out_without_that_chip() -> None:
+    """By what the files refused: (1e6, 12, 30) is on none of this folder."""
+    machine = ROOT / "results" / "nvidia-h200"
+    options = ("--only", "^cuda_resident$|^cuda_exact$", "--machine", machine)
+    output = advise("--n", "2e6", "--d", "3", "-k", "8", *options)
+    reason = re.search(r"^  cuda_resident f32: (.*)$", output, re.M).group(1)
+    assert re.fullmatch(r"needs about \S+ KiB on each of 132 multiprocessors, .* 227 KiB", reason)
+    output = advise("--n", "2e5", "--d", "3", "-k", "8", *options)
+    assert rows_of(output)["Exact"][0][0] == "cuda_resident"
+
+
 def test_more_clusters_take_longer() -> None:
     def time_of(k: str) -> float:
         machine = ROOT / "results" / "reference-epyc-2core-avx512"

@@ -87,7 +87,10 @@ ResultFile file_of(std::vector<CellResult> cells) {
   ResultFile file;
   file.path = "results/m/map.json";
   // 2nkd = 1e6 operations: 0.1 ms.
-  file.context = {{"ceilings", {{"fma_gflops", {{"f32_all_threads", 10}}}}}};
+  file.context = {{"ceilings", {{"fma_gflops", {{"f32_all_threads", 10}}}}},
+                  {"datasets",
+                   {{"uniform", {{"spec", {{"generator", "uniform"}}}}},
+                    {"gaussian", {{"spec", {{"generator", "gaussian"}}}}}}}};
   file.cells = std::move(cells);
   return file;
 }
@@ -109,13 +112,14 @@ TEST(Advice, AShapeOnFileIsAnsweredByTheRunThatMeasuredMostThere) {
   few.path = "results/m/few.json";
   const std::vector<ResultFile> files{few, file_of({timed("a", 0.1, 1), timed("b", 0.2, 1e-9),
                                                     timed("c", 1, 1e-9), timed("d", 1, 1e-9)})};
-  const std::string run = run_at(files, shape);
+  const std::string run = run_at(files, {shape, "", 100});
   EXPECT_EQ(run, "map.json/uniform/T10");
-  EXPECT_EQ(run_at({file_of({timed("a", 1, 1), timed("b", 1, 1)})}, shape), "") << "two say little";
+  EXPECT_EQ(run_at({file_of({timed("a", 1, 1), timed("b", 1, 1)})}, {shape, "", 100}), "")
+      << "two say little";
   const auto series = series_of(files);
   const Advice a = advice_of(series[0], {shape, "", 100}, run, std::nullopt);
   const Advice b = advice_of(series[1], {shape, "", 100}, run, std::nullopt);
-  EXPECT_TRUE(a.measured);
+  EXPECT_EQ(a.basis, Basis::scaled);
   EXPECT_NEAR(a.fit.value(), 11, 1e-6);
   EXPECT_NEAR(b.fit.value(), 20, 1e-6);
   EXPECT_TRUE(is_quicker(a, b));
@@ -125,6 +129,58 @@ TEST(Advice, AShapeOnFileIsAnsweredByTheRunThatMeasuredMostThere) {
       << "its setup is not worth it";
 }
 
+std::vector<CellResult> three(const std::string& data, std::int64_t iterations, double seconds) {
+  std::vector<CellResult> cells{timed("a", seconds, 1e-9), timed("b", 1, 1e-9),
+                                timed("c", 1, 1e-9)};
+  for (auto& cell : cells) {
+    cell.key.dataset = data;
+    cell.key.iterations = iterations;
+  }
+  return cells;
+}
+
+TEST(Advice, OnlyARunOfTheSameLengthOnTheSameKindOfDataIsAMeasurement) {
+  const std::vector<ResultFile> files{file_of(three("uniform", 10, 0.5))};
+  const auto series = series_of(files);
+  const auto asked = [&](const std::string& kind, std::int64_t iterations) {
+    const AdviceProblem problem{{1000, 10, 50, Precision::f32}, kind, iterations};
+    return advice_of(series[0], problem, run_at(files, problem), std::nullopt);
+  };
+  for (const char* kind : {"", "uniform"}) {
+    EXPECT_EQ(asked(kind, 10).basis, Basis::measured);
+    EXPECT_EQ(asked(kind, 10).iteration.factor, 1);
+  }
+  const Advice longer = asked("", 100);
+  EXPECT_EQ(longer.basis, Basis::scaled);
+  EXPECT_EQ(longer.on_file.iterations, 10);
+  EXPECT_NEAR(longer.fit.value(), 50, 1e-6);
+  EXPECT_GT(longer.iteration.factor, asked("", 11).iteration.factor) << "bounds pay off later";
+  EXPECT_GT(asked("", 11).iteration.factor, 1);
+  const Advice other = asked("gaussian", 10);
+  EXPECT_EQ(other.basis, Basis::scaled);
+  EXPECT_EQ(other.on_file.kind, "uniform");
+  EXPECT_GT(other.iteration.factor, asked("", 11).iteration.factor);
+}
+
+TEST(Advice, TheRunThatAnswersIsOfTheKindOfDataThenOfTheLength) {
+  std::vector<CellResult> cells;
+  for (const auto& [data, iterations] :
+       {std::pair("uniform", 10), {"uniform", 100}, {"gaussian", 10}, {"gaussian", 300}}) {
+    const auto own = three(data, iterations, 1);
+    cells.insert(cells.end(), own.begin(), own.end());
+  }
+  cells.push_back(cells.front());  // four of uniform/T10
+  cells.back().key.variant = "d";
+  const std::vector<ResultFile> files{file_of(cells)};
+  const auto run = [&](const std::string& kind, std::int64_t iterations) {
+    return run_at(files, {{1000, 10, 50, Precision::f32}, kind, iterations});
+  };
+  EXPECT_EQ(run("", 100), "map.json/uniform/T100");
+  EXPECT_EQ(run("", 5), "map.json/uniform/T10") << "of short ones the most";
+  EXPECT_EQ(run("gaussian", 100), "map.json/gaussian/T300");
+  EXPECT_EQ(run("gaussian", 10), "map.json/gaussian/T10");
+}
+
 TEST(Advice, AnUnsteadyVariantCountsWithItsSlowestProcess) {
   auto unsteady = timed("a", 0.2, 1e-9);
   unsteady.samples = {{0.1}, {0.2}, {0.4}};
@@ -132,7 +188,7 @@ TEST(Advice, AnUnsteadyVariantCountsWithItsSlowestProcess) {
   const std::vector<ResultFile> files{
       file_of({unsteady, timed("b", 0.5, 1e-9), timed("c", 0.3, 1e-9)})};
   const Shape shape{1000, 10, 50, Precision::f32};
-  const std::string run = run_at(files, shape);
+  const std::string run = run_at(files, {shape, "", 100});
   const auto series = series_of(files);
   ASSERT_EQ(series[0].variant, "a");
   EXPECT_EQ(series[0].shapes(), 0U) << "no model is made of it";
@@ -140,6 +196,8 @@ TEST(Advice, AnUnsteadyVariantCountsWithItsSlowestProcess) {
     return advice_of(series[place], {shape, "", 100}, run, std::nullopt);
   };
   EXPECT_NEAR(of(0).fit.value(), 40, 1e-6);
+  EXPECT_TRUE(of(0).unsteady);
+  EXPECT_FALSE(of(1).unsteady);
   EXPECT_TRUE(is_quicker(of(0), of(1))) << "its slowest is before the other's only one";
   EXPECT_FALSE(is_quicker(of(0), of(2)));
 }
