@@ -385,30 +385,28 @@ def _with_source(used: Sequence[Result]) -> str:
 
 
 def tally(machines: Machines, block: dict[str, Any]) -> str:
-    """How many statements of sources came out as what, or of `"of": "ours"` how many of our own
-    questions, on every machine that has some, of those that `machines` fits: who has measured here
-    has results of their own as well as the repository's. A verdict that none has gets no column."""
-    ours = block.get("of", "source") == "ours"
+    """How many statements of sources came out as what, on every machine that has some, of those
+    that `machines` fits: who has measured here has results of their own as well as the
+    repository's. A verdict that none has gets no column."""
     rows = []
     patterns = block.get("machines", ["*"])
     for folder in sorted({f for pattern in patterns for f in machines.folders(pattern)}):
         found, testing = [], []  # those that have claims: a folder's machines may differ
         for result in machines.load(folder).values():
-            own = [verdict for verdict in claims.verdicts(result) if verdict.ours == ours]
+            own = [verdict for verdict in claims.verdicts(result) if not verdict.ours]
             found += own
             testing += [result] if own else []
         if not testing:
             continue
-        counts = claims.tally(found, ours)
+        counts = claims.tally(found)
         cells = [cell for result in testing for cell in result.cells if cell.ok]
         hit = f"{count(len(disturbed.disturbed(cells)))} of {count(len(cells))}"
         scales = listed(sorted({result.scale for result in testing}))
         has = captions.gpus_of(testing[0]) or [captions.machine_name(testing[0])]
         rows.append(([f"`{folder.name}` ({listed(has)})", scales], counts, hit))
     kinds = [kind for kind in claims.KINDS if any(counts[kind] for _, counts, _ in rows)]
-    asked = "questions" if ours else "statements"
     words = [f"{claims.SIGNS[kind]} {claims.WORDS[kind]}" for kind in kinds]
-    headings = ["machine", "scale", asked, *words, "times measured next to other work"]
+    headings = ["machine", "scale", "statements", *words, "times measured next to other work"]
     lines = [
         [*start, *map(str, [sum(counts.values()), *(counts[kind] for kind in kinds)]), hit]
         for start, counts, hit in rows

@@ -158,44 +158,14 @@ TIMES = {
 }
 
 
-def test_times_are_in_milliseconds_with_their_ratio(place: Callable[..., Machines]) -> None:
-    text = readme_numbers.times(place([]), TIMES)
-    assert text.splitlines()[2:] == [
-        "| n | d | k | library | `openmp_simd` | library / fastest exact |",
-        "| ---: | ---: | ---: | ---: | ---: | ---: |",
-        f"| 1 000 | 2 | 5 | 12.5 | 0.250 | 25.0{words.TIMES} `openmp_exact` |",
-    ]
-    about = text.splitlines()[0]
-    assert "300 iterations a repetition" in about
-    assert (
-        "`results/small-1`: Synthetic Processor (synthetic-2core), 2 threads; quick scale, "
-        "measured at commit 0123456."
-    ) in about
-    assert "Medians of 9 samples from 3 processes." in about
-
-
 def test_the_fastest_exact_one_is_the_same_everywhere(place: Callable[..., Machines]) -> None:
-    """One that chooses among others counts like any other, in table and finding."""
+    """One that chooses among others counts like any other, in both tables."""
     best = _cell("openmp_best", 0.0001) | {"exact": True}
     machines = place([best])
     row = readme_numbers.times(machines, TIMES).splitlines()[-1]
     assert row.endswith(f"| 125{words.TIMES} `openmp_best` |")
-    own = {"machine": "small-*", "experiment": "trial", "title": "the library", "name": SLOW}
-    block = {"baseline": own | {"contains": "checks"}}
-    finding = readme_numbers._against_baseline(machines, block)
-    assert "the fastest exact variant is 125 to 125 times as fast" in finding
-    assert finding.endswith(
-        "A fit of the library has 300 iterations there, and its time contains checks."
-    )
-    table = readme_numbers.peers(machines, PEERS).splitlines()
-    assert table[4] == (
-        f"| 1 000 | 2 | 5 | 100 µs | `openmp_best` | 12.5 ms | 0.0030 % | 125 "
-        f"| `{SLOW['variant']}` {SLOW['precision']} |"
-    )
-    assert table[-1] == (
-        "The exact variant is the faster one at 1 of 1 shape; the library takes 125 to 125 times "
-        "as long (geometric mean 125)."
-    )
+    row = readme_numbers.peers(machines, PEERS).splitlines()[4]
+    assert row.startswith("| 1 000 | 2 | 5 | 100 µs | `openmp_best` | 12.5 ms |")
 
 
 PEERS = {"kind": "peers", "machine": "small-*", "experiment": "trial"}
@@ -207,11 +177,8 @@ def test_libraries_stand_next_to_the_exact_one_each_by_itself(
     wanted = [{"title": "theirs", **SLOW}, {"title": "none", **FAST}]
     lost = _cell("openmp_simd", 0.1)
     synthetic.fail(lost, "skipped", "too large")
-    table = readme_numbers.peers(place([lost]), PEERS | {"libraries": wanted}).splitlines()
-    assert table[2] == "| n | d | k | exact | by | theirs | none |"
-    assert table[4] == (
-        "| 1 000 | 2 | 5 | 500 µs | `openmp_exact` | 12.5 ms (0.0030 %), 25.0 | skipped |"
-    )
+    row = readme_numbers.peers(place([lost]), PEERS | {"libraries": wanted}).splitlines()[4]
+    assert row.endswith("| `openmp_exact` | 12.5 ms (0.0030 %), 25.0 | skipped |")
 
 
 SLOWER = "something made a fixed computation next to it take {} times as long as at its best"
@@ -225,22 +192,19 @@ def test_times_next_to_other_work_are_counted(place: Callable[..., Machines]) ->
     fast["noted"] = [WITHHELD.format("12")]
     machines = place([slow, fast])
     text = readme_numbers.times(machines, TIMES).splitlines()[0]
-    assert text.endswith(
-        "2 of 2 times were measured next to other work or at a lower clock: the machine was 2.00 "
-        "times as slow as at its best (median at 1 of them)."
-    )
+    assert re.search(r"\b2 of 2 times .* 2\.00 times .*median at 1 of them", text)
     assert readme_numbers.tally(machines, {"kind": "tally"}).splitlines()[-1].endswith("| 2 of 3 |")
-    assert "2 of 3 times were measured next" in readme_numbers.statements(machines, STATEMENTS)
+    assert "2 of 3 times" in readme_numbers.statements(machines, STATEMENTS)
     fast["noted"] = ["samples spread widely"]
     machines = place([slow, fast])
-    assert "1 of 2 times was measured next" in readme_numbers.times(machines, TIMES)
+    assert "1 of 2 times" in readme_numbers.times(machines, TIMES)
 
 
 def test_a_library_that_ended_early_is_named(place: Callable[..., Machines]) -> None:
     early = _cell(SLOW["variant"], 0.0125, executed_iterations=4)
     text = readme_numbers.times(place([early]), TIMES)
-    assert "python_sklearn_lloyd f32 stopped before T" in text
-    assert "4 of 300 at n = 1 000, d = 2, k = 5." in text
+    assert "python_sklearn_lloyd f32" in text
+    assert "4 of 300 at n = 1 000, d = 2, k = 5" in text
     assert "does not record" not in text
 
 
@@ -256,8 +220,8 @@ def test_files_that_cannot_say_what_a_library_ran_say_so(place: Callable[..., Ma
     cell = _cell(SLOW["variant"], 0.0125)
     cell.pop("executed_iterations", None)
     text = readme_numbers.times(place([cell]), TIMES)
-    assert "does not record how many of the T iterations libraries ran" in text
-    assert "python_sklearn_lloyd f32." in text
+    assert "does not record" in text
+    assert "python_sklearn_lloyd f32" in text
 
 
 def test_what_has_no_time_says_why(place: Callable[..., Machines]) -> None:
@@ -269,15 +233,10 @@ def test_what_has_no_time_says_why(place: Callable[..., Machines]) -> None:
 
 def test_incomplete_and_modified_runs_are_named(place: Callable[..., Machines]) -> None:
     suite = synthetic.context()["suite"] | {"git_dirty": True}
-    machines = place(
-        [],
-        complete=False,
-        planned_cells=7,
-        context={"suite": suite},
-    )
+    machines = place([], complete=False, planned_cells=7, context={"suite": suite})
     about = readme_numbers.times(machines, TIMES).splitlines()[0]
-    assert "`trial`: Incomplete run, partial: 3 of 7 cells." in about
-    assert "`trial`: Not for publication: built from a modified working tree." in about
+    assert "3 of 7 cells" in about
+    assert "Not for publication" in about
 
 
 TOTALS = {
@@ -292,14 +251,8 @@ TOTALS = {
 def test_totals_are_of_all_iterations(place: Callable[..., Machines]) -> None:
     early = _cell(SLOW["variant"], 0.0125, executed_iterations=4)
     machines = place([_cell("openmp_simd", 0.0001), early])
-    text = readme_numbers.totals(machines, TOTALS)
-    assert "Time of 300 iterations over 1 000 points, d = 2, k = 5." in text
-    assert text.splitlines()[2:] == [
-        "| variant | blobs |",
-        "| --- | ---: |",
-        "| `openmp_simd` | 30.0 ms |",
-        "| `python_sklearn_lloyd` | stopped after 4 |",
-    ]
+    rows = readme_numbers.totals(machines, TOTALS).splitlines()[4:]
+    assert rows == ["| `openmp_simd` | 30.0 ms |", "| `python_sklearn_lloyd` | stopped after 4 |"]
 
 
 NUMBERS = {
@@ -312,17 +265,6 @@ STATEMENTS = {
     "machine": "small-*",
     "rows": [{"experiment": "trial", "claim": "faster"}],
 }
-
-
-def test_published_numbers_stand_next_to_ours(
-    place: Callable[..., Machines],
-) -> None:
-    machines = place([_cell("openmp_simd", 0.001)])
-    row = readme_numbers.numbers(machines, NUMBERS).splitlines()[-1]
-    fields = [field.strip() for field in row.strip("| ").split(" | ")]
-    assert fields[:4] == ["`trial`", "Theirs", "1.25 s", "table 3; machine: an abacus"]
-    assert fields[4] == f"0.300 s, 0.270 s {words.TO} 0.360 s"
-    assert fields[5].startswith("`openmp_simd`: ")
 
 
 @pytest.mark.parametrize(("fast", "kind"), [(0.001, claims.HOLDS), (0.1, claims.FAILS)])
@@ -340,13 +282,6 @@ def test_verdicts_are_those_of_the_claims(
     # A folder that no pattern fits, as of who has measured here, does not count.
     others = {"kind": "tally", "machines": ["reference-*", "nvidia-*"]}
     assert len(readme_numbers.tally(machines, others).splitlines()) == 2
-
-
-def test_how_long_it_took_is_read_from_the_files(place: Callable[..., Machines]) -> None:
-    times = {"started": "2026-01-01T00:00:00Z", "finished": "2026-01-01T00:07:00Z"}
-    machines = place([_cell("openmp_simd", 0.001)], context=times)
-    block = {"kind": "duration", "machine": "small-*"}
-    assert "1 experiment took 7 minutes at quick scale." in readme_numbers.duration(machines, block)
 
 
 PICTURE = {
@@ -433,48 +368,11 @@ BOARD = {
     "file": "board.svg",
     "alt": "Who is nearest",
 }
-FINDINGS = {
-    "kind": "findings",
-    "baseline": {
-        "machine": "small-*",
-        "experiment": "trial",
-        "title": "the library",
-        "name": SLOW,
-        "contains": "input checks",
-    },
-    "limit": {"machine": "small-*", "experiment": "trial"},
-    "sources": {"machine": "small-*"},
-}
-
-
-def test_findings_are_sentences_of_what_is_there(place: Callable[..., Machines]) -> None:
-    exact = _cell("openmp_exact", 0.002)
-    machines = place([_cell("python_sklearn_lloyd", 0.008), exact])
-    text = readme_numbers.findings(machines, FINDINGS)
-    assert "is 4.00 to 4.00 times as fast per iteration as the library, at 1 shape" in text
-    assert "`openmp_exact` at 1 000" in text
-    assert "2.00 ms an iteration" in text
-    assert "has 300 iterations there, and its time contains input checks." in text
-    assert "`python_sklearn_lloyd`, certified, 8.00 ms" in text
-
-
-def test_the_board_is_drawn_of_the_best(place: Callable[..., Machines]) -> None:
-    machines = place([_cell("python_sklearn_lloyd", 0.008), _cell("openmp_exact", 0.002)])
-    assert readme_numbers.picture(machines, BOARD) == "![Who is nearest](docs/figures/board.svg)\n"
-    in_docs = BOARD | {"document": "docs/page.md"}
-    assert readme_numbers.picture(machines, in_docs) == "![Who is nearest](figures/board.svg)\n"
-    picture = readme_numbers.draw({"one": BOARD}, machines)["board.svg"]
-    assert picture.startswith(b"<?xml")
 
 
 def test_a_board_for_phones_is_a_picture_of_its_own(place: Callable[..., Machines]) -> None:
     machines = place([_cell("python_sklearn_lloyd", 0.008), _cell("openmp_exact", 0.002)])
-    both = BOARD | {"narrow": "narrow.svg"}
-    text = readme_numbers.picture(machines, both)
-    assert '<source media="(max-width: 640px)" srcset="docs/figures/narrow.svg">' in text
-    assert '<img src="docs/figures/board.svg" alt="Who is nearest">' in text
-    drawn = readme_numbers.draw({"one": both}, machines)
-    assert drawn["board.svg"] == readme_numbers.draw({"one": BOARD}, machines)["board.svg"]
+    drawn = readme_numbers.draw({"one": BOARD | {"narrow": "narrow.svg"}}, machines)
     wide, narrow = (
         float(re.search(rb'width="([\d.]+)pt"', drawn[name])[1])
         for name in ("board.svg", "narrow.svg")
