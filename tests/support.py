@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -40,6 +41,11 @@ def kmeans_bench(
     )
     assert run.returncode == status, run.stdout + run.stderr
     return run
+
+
+def says(text: str, *parts: str) -> bool:
+    """Numbers and names, in this order, whatever is said between them: sentences may change."""
+    return re.search(".*".join(map(re.escape, parts)), text.replace("×", "x"), re.S) is not None
 
 
 def told_to_skip(what: str) -> bool:
