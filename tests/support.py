@@ -45,7 +45,12 @@ def kmeans_bench(
 
 def says(text: str, *parts: str) -> bool:
     """Numbers and names, in this order, whatever is said between them: sentences may change."""
-    return re.search(".*".join(map(re.escape, parts)), text.replace("×", "x"), re.S) is not None
+    return (
+        re.search(
+            ".*".join(map(re.escape, parts)), text.replace("\N{MULTIPLICATION SIGN}", "x"), re.S
+        )
+        is not None
+    )
 
 
 def told_to_skip(what: str) -> bool:

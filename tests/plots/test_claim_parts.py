@@ -8,12 +8,8 @@ import synthetic
 from bench import FASTER, GRID, Bench, judge, make_cell, make_staged
 from synthetic import Json
 
-from plots.claims import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    where,
-)
+from plots.claims import FAILS, HOLDS, TOO_FEW, UNDECIDED, UNTESTED, where
+from tests.support import says
 
 
 def test_rates_of_a_stage_are_over_its_own_time(bench: Bench) -> None:
@@ -25,11 +21,9 @@ def test_rates_of_a_stage_are_over_its_own_time(bench: Bench) -> None:
         test = {"quantity": quantity, "variant": "cpu_a", "stage": "assign", "at_least": 1}
         verdict = judge(result, test)
         assert verdict.kind == HOLDS
-        assert f"in the stage assign of cpu_a: {text}, smallest and largest)" in verdict.measured
-        assert judge(result, test | {"stage": "update"}).verdict == (
-            "not tested here: cpu_a: no work of the stage update is known of it"
-        )
-        assert "no time of the stage sort" in judge(result, test | {"stage": "sort"}).verdict
+        assert says(verdict.measured, "assign", "cpu_a", text)
+        assert says(judge(result, test | {"stage": "update"}).verdict, "cpu_a", "work", "update")
+        assert says(judge(result, test | {"stage": "sort"}).verdict, "cpu_a", "time", "sort")
 
 
 def test_shares_of_bandwidth_and_multiply_add_are_of_where_the_stage_runs(bench: Bench) -> None:
@@ -43,7 +37,7 @@ def test_shares_of_bandwidth_and_multiply_add_are_of_where_the_stage_runs(bench:
     # 5 to 10 GB/s of 72, 2.5 to 5 GFLOP/s of the 270 of one thread.
     verdict = judge(result, bandwidth | bounds(5 / 72, 10 / 72))
     assert verdict.kind == HOLDS
-    assert "share of the read bandwidth in the stage assign of cpu_a: 11 %" in verdict.measured
+    assert says(verdict.measured, "read bandwidth", "assign", "cpu_a", "11 %")
     assert judge(result, arithmetic | bounds(2.5 / 270, 5 / 270)).kind == HOLDS
     assert judge(result, arithmetic | bounds(2.6 / 270, 5 / 270)).kind == UNDECIDED
     work = {"assign": {"operations": 2e9, "bytes_as_written": 4e9, "gpu": True}}
@@ -56,9 +50,8 @@ def test_shares_of_bandwidth_and_multiply_add_are_of_where_the_stage_runs(bench:
         assert judge(result, bandwidth | bounds(5 / limit, 10 / limit)).kind == HOLDS
         assert judge(result, bandwidth | bounds(6 / limit, 10 / limit)).kind == UNDECIDED
     assert judge(result, arithmetic | bounds(2.5 / 60_000, 5 / 60_000)).kind == HOLDS
-    assert "the limit of its rate was not measured" in (
-        judge(bench.result([cell]), bandwidth | {"at_least": 0}).verdict
-    )
+    without = judge(bench.result([cell]), bandwidth | {"at_least": 0})
+    assert says(without.verdict, "limit", "not measured")
 
 
 def test_shares_and_times_of_several_stages_are_added(bench: Bench) -> None:
@@ -67,10 +60,7 @@ def test_shares_and_times_of_several_stages_are_added(bench: Bench) -> None:
     share = {"quantity": "stage_share", "variant": "cpu_a", "stage": ["upload", "assign"]}
     verdict = judge(result, share | {"about": 0.6})
     # By process 3 of 4, 5 of 10, 6 of 8.
-    assert verdict.measured == (
-        "share of the stages upload and assign of cpu_a: 75 % (50 % to 75 %, smallest and "
-        "largest) (claimed: about 60 %)"
-    )
+    assert says(verdict.measured, "upload and assign", "cpu_a", "75 % (50 % to 75 %", "60 %")
     assert verdict.kind == HOLDS
     # 3, 5 and 6 seconds.
     time = {"quantity": "stage_seconds", "variant": "cpu_a", "stage": ["upload", "assign"]}
@@ -88,16 +78,12 @@ def test_a_stage_against_that_of_another_variant(bench: Bench) -> None:
     test = {"quantity": "stage_speedup", "variant": "openmp_b", "baseline": "cpu_a"}
     verdict = judge(bench.result([slow, fast]), test | {"stage": "assign", "at_least": 1})
     assert verdict.kind == HOLDS
-    assert "speed-up in the stage assign of openmp_b over cpu_a: 6.00x (4.00x to 8.00x" in (
-        verdict.measured
-    )
-    assert judge(bench.result([slow, fast]), test | {"at_least": 1}).verdict == (
-        "not tested here: stage_speedup needs a stage"
-    )
+    assert says(verdict.measured, "assign", "openmp_b over cpu_a", "6.00x (4.00x to 8.00x")
     wrong = FASTER | {"stage": "assign", "at_least": 1}
-    assert judge(bench.result([slow, fast]), wrong).verdict == (
-        "not tested here: speedup is not known of a single stage"
-    )
+    for faulty, quantity in ((test | {"at_least": 1}, "stage_speedup"), (wrong, "speedup")):
+        verdict = judge(bench.result([slow, fast]), faulty)
+        assert verdict.kind == UNTESTED
+        assert says(verdict.detail, quantity, "stage")
 
 
 def test_limits_of_the_machine(bench: Bench) -> None:
@@ -107,18 +93,14 @@ def test_limits_of_the_machine(bench: Bench) -> None:
     pinned = "gpu.host_to_device_gbytes_per_second.pinned"
     test = {"quantity": "ceiling", "ceiling": pinned}
     verdict = judge(result, test | {"about": 16})
-    assert (verdict.kind, verdict.verdict) == (FAILS, "does not hold")
-    assert verdict.measured == (
-        "measured limit gpu host to device pinned: 55.0 GB/s (claimed: about 16 GB/s)"
-    )
+    assert verdict.kind == FAILS
+    assert says(verdict.measured, "gpu host to device pinned", "55.0 GB/s", "16 GB/s")
     ratio = {"quantity": "ceiling", "ceiling": "gpu.read_gbytes_per_second", "over": pinned}
     verdict = judge(result, ratio | {"at_least": 20})
     assert verdict.kind == HOLDS
-    assert "gpu read over gpu host to device pinned: 72.7x" in verdict.measured
+    assert says(verdict.measured, "gpu read", "gpu host to device pinned", "72.7x")
     without = bench.result([make_cell("cpu_a", GRID[0], 1.0)])
-    assert judge(without, test | {"about": 16}).verdict == (
-        f"not tested here: the limit {pinned} was not measured in this run"
-    )
+    assert says(judge(without, test | {"about": 16}).verdict, pinned, "not measured")
 
 
 def test_executed_iterations_and_setup(bench: Bench) -> None:
@@ -129,20 +111,17 @@ def test_executed_iterations_and_setup(bench: Bench) -> None:
     ]
     result = bench.result(cells)
     test = {"quantity": "executed_iterations", "variant": "python_x"}
-    assert judge(result, test | {"at_most": 9}).verdict == "holds here only for k = 2"
+    assert says(judge(result, test | {"at_most": 9}).verdict, "only for k = 2")
     verdict = judge(result, test | {"variant": "python_y", "at_least": 10, "at_most": 10})
     assert verdict.kind == HOLDS  # one that cannot stop early ran all
     total = {"quantity": "total_seconds", "variant": "python_x", "where": {"k": [2]}}
     assert judge(result, total | {"at_least": 1.9, "at_most": 2.1}).kind == HOLDS  # 4 times 0.5
-    assert judge(result, total | {"iterations": 10, "at_least": 2}).verdict == (
-        "not tested here: python_x: stopped after 4 of 10 iterations"
-    )
+    early = judge(result, total | {"iterations": 10, "at_least": 2})
+    assert says(early.verdict, "python_x", "4 of 10 iterations")
     setup = {"quantity": "setup_seconds", "variant": "python_y", "at_least": 2.5}
     assert judge(result, setup).kind == HOLDS
     synthetic.resample(cells[2], [[0.5]])
-    assert judge(bench.result(cells), setup).verdict == (
-        "not enough samples: one set-up of python_y f32"
-    )
+    assert judge(bench.result(cells), setup).kind == TOO_FEW
 
 
 def test_a_library_of_an_older_file_has_no_known_time_per_iteration(bench: Bench) -> None:
@@ -150,9 +129,8 @@ def test_a_library_of_an_older_file_has_no_known_time_per_iteration(bench: Bench
     for cell in cells:
         del cell["executed_iterations"]
     found = judge(bench.result(cells), FASTER | {"baseline": "python_x", "at_least": 1})
-    assert found.verdict == (
-        "not tested here: python_x: how many iterations the library ran is not in this file"
-    )
+    assert found.kind == UNTESTED
+    assert says(found.detail, "python_x", "not in this file")
     per = {"quantity": "seconds_per_iteration", "variant": "openmp_b", "at_most": 1}
     assert judge(bench.result(cells), per).kind == HOLDS  # no library
 
@@ -163,10 +141,7 @@ def test_a_library_of_an_older_file_has_no_known_time_per_iteration(bench: Bench
         ([(n, d, k) for n, d, k in GRID if k >= 8], "k = 8, 32"),
         ([(n, d, k) for n, d, k in GRID if k >= 8 and n == 100], "n = 100, k = 8, 32"),
         (GRID[:1], "n = 100, d = 2, k = 2"),
-        (
-            [s for s in GRID if s[1] == 20 or s[2] == 2],
-            "8 of 12 shapes: d = 20; k = 2",
-        ),
+        ([s for s in GRID if s[1] == 20 or s[2] == 2], "8 of 12 shapes: d = 20; k = 2"),
         ([GRID[0], GRID[4]], "2 of 12 shapes: n = 100, d = 2, k = 2; n = 100, d = 20, k = 8"),
     ],
 )

@@ -12,7 +12,7 @@ from bench import GRID, Bench, judge, make_cell, make_single, make_staged, make_
 from plots import published
 from plots.claims import FAILS, HOLDS, PARTLY
 from plots.load import Result
-from plots.words import TIMES
+from tests.support import says
 
 
 def _compare(result: Result, **entry: Any) -> published.Comparison:
@@ -47,12 +47,12 @@ def test_a_published_total_needs_a_run_of_as_many_iterations(bench: Bench) -> No
     # It never stops early, so 300 iterations take 300 times as long as one.
     other = _compare(result, **entry, iterations=300)
     assert other.measured == pytest.approx(150.0)
-    assert other.remark == "300 times the median iteration of runs of 10 iterations"
+    assert says(other.remark, "300 times", "10 iterations")
     # A library that may stop before is known for what it ran alone.
     cell = make_cell("python_x", GRID[0], 0.5, executed_iterations=10)
     library = _compare(bench.result([cell]), **entry | {"variant": "python_x"}, iterations=300)
     assert (library.measured, library.ratio, library.interval) == (None, None, None)
-    assert library.measured_text == "ran 10 iterations, not 300: 5.00 s in all"
+    assert says(library.measured_text, "10 iterations", "300", "5.00 s")
     several = [make_cell("cpu_a", GRID[0], 0.5), make_cell("cpu_a", GRID[0], 0.1, iterations=300)]
     assert _compare(bench.result(several), **entry, iterations=300).measured == pytest.approx(30)
 
@@ -62,9 +62,9 @@ def test_a_library_that_stopped_early_has_no_published_total(bench: Bench) -> No
     cell = make_cell("python_x", GRID[0], 0.01, iterations=300, executed_iterations=184)
     found = _compare(bench.result([cell]), **entry)
     assert (found.measured, found.ratio) == (None, None)
-    assert found.measured_text == "stopped after 184 of 300 iterations: 1.84 s for the whole fit"
+    assert says(found.measured_text, "184 of 300", "1.84 s")
     short = _compare(bench.result([cell]), **entry | {"value": 0.012})  # in the published unit
-    assert short.measured_text == "stopped after 184 of 300 iterations: 1 840 ms for the whole fit"
+    assert says(short.measured_text, "184 of 300", "1 840 ms")
     cell["executed_iterations"] = 300
     assert _compare(bench.result([cell]), **entry).measured == pytest.approx(3.0)
     steps = {"variant": "python_x", "quantity": "iterations", "value": 22}
@@ -75,7 +75,7 @@ def test_a_library_that_stopped_early_has_no_published_total(bench: Bench) -> No
     del cell["executed_iterations"]  # a file of an earlier version
     found = _compare(bench.result([cell]), **entry)
     assert (found.measured, found.measured_text) == (None, "\N{EM DASH}")
-    assert found.remark == "how many iterations the library ran is not in this file"
+    assert "not in this file" in found.remark
 
 
 def test_claims_and_published_numbers_may_be_about_a_number_of_threads(bench: Bench) -> None:
@@ -93,16 +93,16 @@ def test_claims_and_published_numbers_may_be_about_a_number_of_threads(bench: Be
     one = judge(result, test | {"baseline": row | {"threads": 1}})
     every = judge(result, test | {"baseline": row | {"threads": 16}})
     assert (one.kind, every.kind) == (HOLDS, FAILS)
-    assert one.measured.startswith("speed-up of cpu_a over python_x f32 x1: 2.00x")
+    assert says(one.measured, "cpu_a over python_x f32 x1", "2.00x")
     without = judge(bench.result(cells[:2]), test | {"baseline": row | {"threads": 1}})
-    assert without.verdict == f"not tested here: no cell of python_x f32 {TIMES}1 in this run"
+    assert says(without.verdict, "no cell of python_x f32 x1")
     entry = {**row, "quantity": "seconds_per_iteration", "value": 1.0}
     assert _compare(result, **entry, threads=1).measured == pytest.approx(0.4)
     assert _compare(result, **entry, threads=16).measured == pytest.approx(0.1)
     assert _compare(result, **entry, threads=2).remark == "not part of this run"
     ratio = {"variant": "cpu_a", "quantity": "speedup", "value": 2.0}
     found = _compare(result, **ratio, baseline=row | {"threads": 1})
-    assert found.remark == f"against python_x f32 {TIMES}1 of this run"
+    assert says(found.remark, "python_x f32 x1")
 
 
 def test_a_published_total_may_be_that_of_a_trace_that_ended_by_a_rule(bench: Bench) -> None:
@@ -112,14 +112,14 @@ def test_a_published_total_may_be_that_of_a_trace_that_ended_by_a_rule(bench: Be
     found = _compare(bench.result(cells, traces=[trace]), **entry)
     assert found.measured == pytest.approx(2.0)
     assert found.interval_text == "1.96 s \N{EN DASH} 2.04 s (min\N{EN DASH}max)"
-    assert found.remark == "whole runs of trace program, until loss:0.1"
+    assert says(found.remark, "trace program", "loss:0.1")
     # Of other lengths a multiple of an iteration is known, if the variant never stops by itself.
     other = _compare(bench.result(cells, traces=[trace]), **entry | {"iterations": 33})
     assert other.measured == pytest.approx(33.0)
     cells[0]["executed_iterations"] = 10
     other = _compare(bench.result(cells, traces=[trace]), **entry | {"iterations": 33})
     assert other.measured is None
-    assert other.measured_text == ("trace program ended after 20 iterations, not 33: 2.00 s in all")
+    assert says(other.measured_text, "trace program", "20 iterations", "33", "2.00 s")
 
 
 def test_a_published_total_of_a_whole_call_is_compared_with_setup_and_iterations(
@@ -132,14 +132,15 @@ def test_a_published_total_of_a_whole_call_is_compared_with_setup_and_iterations
     found = _compare(result, **entry, whole_call=True)
     assert found.measured == pytest.approx(3.5)
     assert found.interval_text == "3.46 s \N{EN DASH} 3.54 s (min\N{EN DASH}max)"
-    assert found.remark == "setup (1.50 s) and whole runs of trace program, until loss:0.1"
+    assert says(found.remark, "setup (1.50 s)", "trace program", "loss:0.1")
     assert _compare(result, **entry).measured == pytest.approx(2.0)
     scaled = _compare(bench.result(cells), **entry, whole_call=True)
     assert scaled.measured == pytest.approx(1.5 + 20 * 0.2)
     cells[0]["setup_seconds"] = None
     synthetic.agree(cells[0])
     unknown = _compare(bench.result(cells), **entry, whole_call=True)
-    assert (unknown.measured, unknown.remark) == (None, "no setup time is known of it")
+    assert unknown.measured is None
+    assert "no setup time" in unknown.remark
 
 
 def test_a_library_that_stopped_early_shows_its_setup_next_to_a_whole_call(bench: Bench) -> None:
@@ -148,13 +149,11 @@ def test_a_library_that_stopped_early_shows_its_setup_next_to_a_whole_call(bench
     cell = make_cell("python_x", GRID[0], 0.01, **library)
     found = _compare(bench.result([cell]), **entry, whole_call=True)
     assert found.measured is None
-    assert found.measured_text == (
-        "stopped after 184 of 300 iterations: 1.84 s for the whole fit, after 0.500 s of setup"
-    )
+    assert says(found.measured_text, "184 of 300", "1.84 s", "0.500 s of setup")
     cell["executed_iterations"] = 300
     found = _compare(bench.result([cell]), **entry, whole_call=True)
     assert found.measured == pytest.approx(3.0)  # an interpreter's start is no part of a call
-    assert "; without setup (0.500 s): a Python library's setup includes" in found.remark
+    assert "without setup (0.500 s)" in found.remark
 
 
 def test_a_published_speedup_may_be_of_whole_calls_of_different_lengths(bench: Bench) -> None:
@@ -166,7 +165,7 @@ def test_a_published_speedup_may_be_of_whole_calls_of_different_lengths(bench: B
     call = {"iterations": 20, "baseline_iterations": 34, "whole_call": True}
     found = _compare(bench.result(cells), **entry, **call)
     assert found.measured == pytest.approx((1 + 34 * 0.5) / (2 + 20 * 0.1))
-    assert found.remark == "setup and 20 iterations, against setup and 34 iterations of cpu_a f32"
+    assert says(found.remark, "setup and 20 iterations", "setup and 34 iterations of cpu_a f32")
     assert _compare(bench.result(cells), **entry).measured == pytest.approx(5.0)
 
 
@@ -178,10 +177,8 @@ def test_a_bound_may_ask_how_much_next_to_which_way(bench: Bench) -> None:
     test = {"quantity": "extra_seconds", "variant": "openmp_b", "baseline": "cpu_a"}
     slower = test | {"at_least": 0}
     found = judge(bench.result(cells), slower, test | {"at_least": 2, "magnitude": True})
-    assert (found.kind, found.verdict) == (
-        PARTLY,
-        "holds in part: slower, but 500 ms, not at least 2 s",
-    )
+    assert found.kind == PARTLY
+    assert says(found.verdict, "slower", "500 ms", "at least 2 s")
     assert judge(bench.result(cells), slower, test | {"at_least": 2}).kind == FAILS
     less = judge(bench.result(cells), slower, test | {"at_least": 0.4, "magnitude": True})
     assert less.kind == HOLDS
@@ -197,14 +194,13 @@ def test_a_published_number_over_shapes_is_compared_with_the_same_of_ours(bench:
         assert found.ratio == pytest.approx(14 / value)
         assert found.interval is not None
         assert found.interval.low == pytest.approx(value * 0.99 / 1.01)
-        assert found.remark == f"{of} of 6 shapes, against cpu_a f32 of this run"
-        assert published.shape_text(found.entry) == (
-            f"{of} over n = 100 or 1 000, d = 2, k = 2 to 32"
-        )
+        assert says(found.remark, f"{of} of 6 shapes", "cpu_a f32")
+        shape = published.shape_text(found.entry)
+        assert says(shape, of, "n = 100 or 1 000, d = 2, k = 2 to 32")
     shapes["n"].append(5000)
     found = _compare(result, **entry, shapes=shapes, of="mean")
     assert found.lacking == 3
-    assert "3 shapes asked for without a value here" in found.remark
+    assert "3 shapes" in found.remark
     without = _compare(result, **entry, shapes={"n": [7]}, of="mean")
     assert (without.measured, without.remark) == (None, "not part of this run")
 
@@ -221,7 +217,7 @@ def test_a_published_rate_may_be_that_of_a_stage(bench: Bench) -> None:
     entry = {"variant": "cpu_a", "quantity": "gbytes_per_second", "value": 44.0}
     found = _compare(bench.result([make_staged()]), **entry, stage="assign")
     assert found.measured == pytest.approx(8.0)
-    assert found.remark == "traffic as written of the stage assign over its median time"
+    assert "stage assign" in found.remark
     assert _compare(bench.result([make_staged()]), **entry, stage="update").measured is None
 
 
@@ -249,8 +245,8 @@ def test_a_statement_about_several_shapes_shows_our_range(bench: Bench) -> None:
     found = _compare(result, variant="openmp_b", quantity="speedup", value=14)
     assert found.measured is None
     assert found.ratio is None
-    assert found.measured_text.replace(TIMES, "x") == "2.00x \N{EN DASH} 9.00x"
-    assert found.remark.startswith("smallest to largest of 3 shapes")
+    assert says(found.measured_text, "2.00x \N{EN DASH} 9.00x")
+    assert "3 shapes" in found.remark
 
 
 def test_published_iterations_need_a_trace_that_ended_by_a_rule(bench: Bench) -> None:
@@ -262,4 +258,4 @@ def test_published_iterations_need_a_trace_that_ended_by_a_rule(bench: Bench) ->
     found = _compare(bench.result(cells, traces=[make_trace("all", 30, 0.1), stopped]), **entry)
     assert found.measured == 22
     assert found.interval_text == "\N{EM DASH}"
-    assert found.remark == "executed by trace early, until loss:0.1"
+    assert says(found.remark, "trace early", "loss:0.1")
