@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "harness/commands/best_table.h"
+#include "tests/support/says.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +9,7 @@ namespace kmeans {
 namespace {
 
 using nlohmann::json;
+using test::Says;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -76,9 +78,7 @@ TEST(BestTable, RanksFitsOfTheIterationsAskedForEachKindByItself) {
   ASSERT_TRUE(table.winner);
   EXPECT_EQ(table.winner->variant, "cpu_late") << "an exact one, where there is one";
   EXPECT_THAT(table.winner->sentence,
-              AllOf(HasSubstr("The fastest exact variant here is cpu_late (f32): 2 s for a "
-                              "fit of 100 iterations"),
-                    HasSubstr("takes 0.05 of that time; its answer is approximate")));
+              Says({"cpu_late (f32)", "2 s", "100 iterations", "0.05", "approximate"}));
 }
 
 TEST(BestTable, HoldsIterationsAgainstScikitLearn) {
@@ -87,11 +87,10 @@ TEST(BestTable, HoldsIterationsAgainstScikitLearn) {
                                 {10, std::nullopt}, {});
   EXPECT_THAT(table.text, HasSubstr("0.25 x"));
   EXPECT_THAT(table.text, HasSubstr("1 x"));
-  EXPECT_THAT(table.text, HasSubstr("holds the interpreter's start"));
+  EXPECT_THAT(table.text, HasSubstr("interpreter's start"));
   ASSERT_TRUE(table.winner);
   EXPECT_EQ(table.winner->variant, "cpu_naive");
-  EXPECT_THAT(table.winner->sentence, StartsWith("No exact variant is among these. The fastest "
-                                                 "certified variant"));
+  EXPECT_THAT(table.winner->sentence, Says({"No exact variant", "certified variant"}));
 }
 
 TEST(BestTable, RanksNoFitThatHoldsAnInterpretersStart) {
@@ -103,13 +102,11 @@ TEST(BestTable, RanksNoFitThatHoldsAnInterpretersStart) {
   EXPECT_LT(place(table.text, "cpu_slow"), place(table.text, "python_b"));
   EXPECT_LT(place(table.text, "python_b"), place(table.text, "python_a"));
   EXPECT_THAT(table.text, Not(HasSubstr("5.1 s")));
-  EXPECT_THAT(table.text, HasSubstr("they have no fit here"));
+  EXPECT_THAT(table.text, HasSubstr("no fit here"));
   ASSERT_TRUE(table.winner);
   EXPECT_EQ(table.winner->variant, "cpu_slow");
   EXPECT_THAT(table.winner->sentence,
-              AllOf(HasSubstr("9.4 s for a fit of 10 iterations"),
-                    HasSubstr("An iteration of python_b takes 0.25 of one of it; its fit is "
-                              "not known."),
+              AllOf(Says({"9.4 s", "10 iterations", "python_b", "0.25", "fit is not known"}),
                     Not(HasSubstr("times as long"))));
 }
 
@@ -119,8 +116,8 @@ TEST(BestTable, ComparesIterationsWhereNobodyHasAFit) {
                                 {10, std::nullopt}, {});
   ASSERT_TRUE(table.winner);
   EXPECT_EQ(table.winner->variant, "python_b");
-  EXPECT_THAT(table.winner->sentence, AllOf(HasSubstr("python_b (f32): 10 ms an iteration."),
-                                            HasSubstr("python_a takes 1.20 times as long")));
+  EXPECT_THAT(table.winner->sentence,
+              Says({"python_b (f32)", "10 ms an iteration", "python_a", "1.20"}));
 }
 
 TEST(BestTable, SaysWhyNoneIsExact) {
@@ -130,10 +127,10 @@ TEST(BestTable, SaysWhyNoneIsExact) {
         .winner->sentence;
   };
   EXPECT_THAT(sentence(cell("cpu_naive", "f64", false, 0.1, 0)),
-              StartsWith("No exact variant takes f64. The fastest"));
+              StartsWith("No exact variant takes f64"));
   json late = fate("cpu_late", "skipped", "not reached within --seconds 4");
   late["exact"] = true;
-  EXPECT_THAT(sentence(late), StartsWith("No exact variant was measured here."));
+  EXPECT_THAT(sentence(late), StartsWith("No exact variant was measured"));
 }
 
 TEST(BestTable, EveryTimeComesWithItsSpread) {
@@ -147,8 +144,7 @@ TEST(BestTable, EveryTimeComesWithItsSpread) {
   EXPECT_THAT(table.text, HasSubstr("2.06 ms (459 us - 2.2 ms)"));
   EXPECT_THAT(table.text, HasSubstr("4 ms (3.9-4.5)"));
   ASSERT_TRUE(table.winner);
-  EXPECT_THAT(table.winner->sentence,
-              HasSubstr("Its processes do not all agree: 1 of 3 processes lies apart"));
+  EXPECT_THAT(table.winner->sentence, HasSubstr("1 of 3 processes"));
 }
 
 TEST(BestTable, SaysWhoIsFasterInLongerFits) {
@@ -160,7 +156,7 @@ TEST(BestTable, SaysWhoIsFasterInLongerFits) {
         .winner->sentence;
   };
   // 0.1 + 0.010 t = 0.5 + 0.002 t at t = 50. Of another kind nobody is.
-  EXPECT_THAT(sentence(0.002), HasSubstr("From about 50 iterations on cpu_late is faster."));
+  EXPECT_THAT(sentence(0.002), Says({"50 iterations", "cpu_late is faster"}));
   EXPECT_THAT(sentence(0.0099), Not(HasSubstr("is faster"))) << "after 4000";
 }
 
@@ -171,7 +167,7 @@ TEST(BestTable, SaysWhoIsAsGoodAsTheFirst) {
                {10, std::nullopt}, {})
         .winner->sentence;
   };
-  EXPECT_THAT(sentence(0.125), HasSubstr("b takes 1.25 times as long: two processes may differ"));
+  EXPECT_THAT(sentence(0.125), HasSubstr("b takes 1.25 times"));
   EXPECT_THAT(sentence(0.135), Not(HasSubstr("b takes")));
 }
 
@@ -193,9 +189,7 @@ TEST(BestTable, WhoIsUnsteadyCountsWithItsSlowestProcess) {
   const auto ahead = winner(0.005);
   EXPECT_EQ(ahead.winner->variant, "wild") << "its slowest process is before the other";
   EXPECT_THAT(ahead.winner->sentence,
-              AllOf(HasSubstr("wild (f32): 40 ms for a fit of 10 iterations"),
-                    HasSubstr("Its processes disagree (1 process at 1 ms"),
-                    HasSubstr("the slowest is meant")));
+              Says({"wild (f32)", "40 ms", "10 iterations", "1 process at 1 ms", "slowest"}));
   EXPECT_THAT(ahead.text, HasSubstr("up to 4 ms (from 1 ms)"));
   EXPECT_EQ(winner(0.003).winner->variant, "calm");
 }
@@ -206,8 +200,7 @@ TEST(BestTable, OneRowIsNoRecommendation) {
           result_of({cell("alone", "f32", true, 0.1, 0), cell("other", "f32", false, 0.09, 0)}),
           {10, std::nullopt}, {})
           .winner->sentence;
-  EXPECT_THAT(sentence, StartsWith("Only one exact variant was measured, alone (f32): 1 s"));
-  EXPECT_THAT(sentence, HasSubstr("Whether others are faster, more --seconds would show."));
+  EXPECT_THAT(sentence, Says({"Only one exact variant", "alone (f32)", "1 s", "--seconds"}));
 }
 
 TEST(BestTable, SaysHowFarAPluginIsBehindAndWhatFitRuns) {
@@ -217,15 +210,14 @@ TEST(BestTable, SaysHowFarAPluginIsBehindAndWhatFitRuns) {
       best_table(result_of({yours, cell("first", "f32", true, 0.1, 0),
                             cell("usual", "f32", true, 0.2, 0), cell("near", "f32", false, 1, 0)}),
                  {10, std::nullopt, "usual"}, {});
-  EXPECT_THAT(table.text, HasSubstr("exact; yours, 5 times behind first"));
-  EXPECT_THAT(table.winner->sentence,
-              AllOf(HasSubstr("mine: yours, 5 times behind first."),
-                    HasSubstr("Without --variant, fit runs usual: 2.00 times as long.")));
+  EXPECT_THAT(table.text, Says({"yours", "5 times behind first"}));
+  EXPECT_THAT(table.winner->sentence, AllOf(HasSubstr("mine: yours, 5 times behind first"),
+                                            Says({"--variant", "usual", "2.00 times"})));
   yours["seconds_per_iteration"]["median"] = 0.05;
   EXPECT_THAT(
       best_table(result_of({yours, cell("first", "f32", true, 0.1, 0)}), {10, std::nullopt}, {})
           .text,
-      HasSubstr("exact; yours, 2 times ahead of first"));
+      Says({"yours", "2 times ahead of first"}));
 }
 
 TEST(BestTable, ListsEverybodyWithoutANumberByReason) {

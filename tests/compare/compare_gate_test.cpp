@@ -9,10 +9,12 @@
 
 #include "harness/record/measures.h"
 #include "tests/compare/compared_files.h"
+#include "tests/support/says.h"
 
 namespace kmeans::compare_tests {
 namespace {
 
+using test::Says;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -42,9 +44,8 @@ TEST(CompareGate, DoesNotPassASlowerCellForItsDoubts) {
     EXPECT_EQ(comparison.gate.outcome, GateOutcome::undecided);
     EXPECT_EQ(comparison.cells[0].outcome, GateOutcome::undecided);
     EXPECT_THAT(comparison.gate.undecided,
-                ElementsAre("1 cell is slower by a doubtful measurement: "
-                            "cpu_a/f32/blobs/k4/T5/t1"));
-    EXPECT_THAT(to_text(comparison, false), HasSubstr("Gate: undecided: 1 cell is slower"));
+                ElementsAre(Says({"1 cell", "doubtful", "cpu_a/f32/blobs/k4/T5/t1"})));
+    EXPECT_THAT(to_text(comparison, false), HasSubstr("Gate: undecided: 1 cell"));
     EXPECT_THAT(to_markdown(comparison, false, 10'000, ""), HasSubstr("gate undecided"));
     EXPECT_EQ(to_json(comparison).at("gate").at("outcome"), "undecided");
   }
@@ -82,7 +83,7 @@ TEST(CompareGate, IsUndecidedWithoutAnyTime) {
   fail_cell(file["cells"][0], "skipped", "no GPU");
   const auto comparison = compared(file, file);
   EXPECT_EQ(comparison.gate.outcome, GateOutcome::undecided);
-  EXPECT_THAT(comparison.gate.undecided, ElementsAre("no cell has a time on both sides"));
+  EXPECT_THAT(comparison.gate.undecided, ElementsAre(HasSubstr("no cell")));
 }
 
 /// Cells of a few variants on a machine whose processes differ by `spread`.
@@ -162,10 +163,9 @@ TEST(CompareGate, SaysWhatItCouldHaveSeen) {
   EXPECT_NEAR(*comparison.cells[0].times->sees, 0.5 * 1.0025 + 0.0025, 0.002);
   ASSERT_EQ(comparison.groups.size(), 1U);
   EXPECT_NEAR(comparison.groups[0].sees.value(), 0.05, 1e-12) << "the effect is the least";
-  EXPECT_THAT(to_text(comparison, false),
-              HasSubstr("This pair sees a slowdown from 50 % on in one cell alone"));
-  EXPECT_THAT(to_text(comparison, false), HasSubstr("from 5 % on in all cells"));
-  EXPECT_THAT(to_markdown(comparison, false, 10'000, ""), HasSubstr("This pair sees a slowdown"));
+  EXPECT_THAT(to_text(comparison, false), Says({"50 %", "one cell"}));
+  EXPECT_THAT(to_text(comparison, false), Says({"5 %", "all cells"}));
+  EXPECT_THAT(to_markdown(comparison, false, 10'000, ""), HasSubstr("slowdown from 50 %"));
   EXPECT_EQ(to_json(comparison).at("sees"), sees_line(comparison));
 }
 
@@ -201,7 +201,7 @@ TEST(CompareGate, FailsWhereAnAnswerIsMissing) {
   unchecked["cells"][0]["verification"]["checks"] =
       json::array({{{"name", "labels"}, {"passed", false}}});
   EXPECT_THAT(compared(base, unchecked).cells[0].correctness,
-              Contains("called verified although a check did not pass: labels"));
+              Contains(Says({"verified", "did not pass: labels"})));
   EXPECT_EQ(compared(base, unchecked).gate.outcome, GateOutcome::failed);
   json without_data = base;
   without_data["context"]["datasets"] = json::object();
@@ -224,7 +224,8 @@ TEST(CompareGate, FailsWhereATracesLabelsAreMissing) {
   const auto comparison = compared(base, changed);
   EXPECT_EQ(comparison.gate.outcome, GateOutcome::failed);
   ASSERT_EQ(comparison.records.size(), 1U);
-  EXPECT_THAT(comparison.records[0].correctness, ElementsAre("the hash of its labels is missing"));
+  EXPECT_THAT(comparison.records[0].correctness,
+              ElementsAre(Says({"hash of its labels", "missing"})));
 }
 
 }  // namespace

@@ -9,15 +9,19 @@
 
 #include "harness/support/errors.h"
 #include "tests/compare/compared_files.h"
+#include "tests/support/says.h"
 
 namespace kmeans::compare_tests {
 namespace {
 
+using test::Says;
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 TEST(CompareResults, OfOneFileWithItselfAreTheSame) {
   const json file = result({cell("cpu_naive", 0.01), cell("reference", 0.02)});
@@ -77,9 +81,7 @@ TEST(CompareResults, MayTakeAChangedClockOutOfTheTimes) {
       EXPECT_NEAR(one.times->ratio, one.key.variant == "cpu_b" ? 1.1 : 1.2, 1e-9);
     }
   }
-  EXPECT_THAT(comparison.differences,
-              Contains("times are relative to a fixed computation next to them, as asked for, in 2 "
-                       "cells of 4"));
+  EXPECT_THAT(comparison.differences, Contains(Says({"fixed computation", "2 cells of 4"})));
   EXPECT_EQ(to_json(comparison).at("settings").at("steady_clock"), true);
 }
 
@@ -112,8 +114,7 @@ TEST(CompareResults, NameWhatIsBrokenOnBothSides) {
   changed["cells"][1] = base["cells"][1];
   const auto comparison = compared(base, changed);
   EXPECT_EQ(comparison.gate.outcome, GateOutcome::passed);
-  EXPECT_THAT(comparison.gate.notes,
-              ElementsAre("1 cell is wrong or failed on both sides, which is not a regression"));
+  EXPECT_THAT(comparison.gate.notes, ElementsAre(Says({"1 cell", "both sides"})));
   for (const auto& text :
        {to_text(comparison, false), to_markdown(comparison, false, 10'000, "")}) {
     EXPECT_THAT(text, HasSubstr("Wrong or failed on both sides"));
@@ -127,11 +128,11 @@ TEST(CompareResults, TellMissingTracesFromMissingCells) {
   base["traces"] = json::array({{{"name", "path"}, {"status", "ok"}}});
   const auto comparison = compared(base, result({cell("cpu_a", 0.01)}));
   EXPECT_THAT(comparison.gate.reasons,
-              ElementsAre("1 cell and 1 trace or study of base are missing or not comparable"));
+              ElementsAre(Says({"1 cell and 1 trace or study", "missing"})));
   base["cells"].erase(1);
   base["planned_cells"] = 1;
   EXPECT_THAT(compared(base, result({cell("cpu_a", 0.01)})).gate.reasons,
-              ElementsAre("1 trace or study of base is missing or not comparable"));
+              ElementsAre(AllOf(StartsWith("1 trace or study"), HasSubstr("missing"))));
 }
 
 TEST(CompareResults, SayWhoseADifferenceIsUnlessAllHaveIt) {
@@ -252,16 +253,14 @@ TEST(CompareResults, ExpectNoBitsThatEvenProcessesOfOneRunDoNotAgreeOn) {
   EXPECT_THAT(quiet.cells[0].correctness, IsEmpty());
   EXPECT_THAT(quiet.cells[1].correctness, IsEmpty());
   EXPECT_EQ(quiet.bits_vary, 1U);
-  const char* const kSaid =
-      "Bits differ from process to process in 1 cell of 2: there the inertia alone is compared";
-  EXPECT_THAT(to_text(quiet, false), HasSubstr(kSaid));
-  EXPECT_THAT(to_markdown(quiet, false, 10'000, ""), HasSubstr(kSaid));
+  EXPECT_THAT(to_text(quiet, false), Says({"Bits differ", "1 cell of 2"}));
+  EXPECT_THAT(to_markdown(quiet, false, 10'000, ""), Says({"Bits differ", "1 cell of 2"}));
   changed["cells"][0]["inertia"] = 13.0;
   EXPECT_EQ(compared(base, changed).correctness_regressions(), 1U);
   // What was equal in all processes and is not any more is news once, not three times.
   const auto news =
       compared(result({cell("cuda_a", 0.01)}), result({varying("cuda_a", "0000000000000001")}));
-  EXPECT_THAT(news.cells[0].correctness, ElementsAre("its processes no longer agree bit for bit"));
+  EXPECT_THAT(news.cells[0].correctness, ElementsAre(HasSubstr("no longer agree")));
   // The bits of exact variants are defined.
   const auto broken = compared(result({cell("reference", 0.01)}),
                                result({varying("reference", "0000000000000001")}));
@@ -312,7 +311,7 @@ TEST(CompareResults, CountASkippedCellAsLost) {
   fail_cell(changed["cells"][0], "skipped", "no GPU");
   const auto comparison = compared(result({cell("cpu_a", 0.01)}), changed);
   EXPECT_FALSE(comparison.cells[0].correctness_regression);
-  EXPECT_THAT(comparison.gate.reasons, ElementsAre("1 cell measured in base is skipped in new"));
+  EXPECT_THAT(comparison.gate.reasons, ElementsAre(Says({"1 cell", "skipped in new"})));
   // What fails the gate is not news.
   EXPECT_THAT(to_text(comparison, false), HasSubstr("  LOST        e: cpu_a/f32"));
   EXPECT_THAT(to_markdown(comparison, false, 1 << 20, "-"), HasSubstr("| **LOST** | e: cpu"));
@@ -322,7 +321,7 @@ TEST(CompareResults, CountOneBrokenAnswerAsOne) {
   json changed = result({cell("reference", 0.01)});
   changed["cells"][0]["label_hash"] = "0000000000000000";
   const auto comparison = compared(result({cell("reference", 0.01)}), changed);
-  EXPECT_THAT(comparison.gate.reasons, ElementsAre("1 answer is no longer what it was"));
+  EXPECT_THAT(comparison.gate.reasons, ElementsAre(HasSubstr("1 answer")));
   EXPECT_THAT(to_text(comparison, false), HasSubstr("1 cell timed on both sides"));
 }
 
@@ -346,9 +345,8 @@ TEST(CompareResults, NameWhatWasChangedInAnExperiment) {
   scale["iterations"] = 7;
   changed["spec"]["init"] = "random:2";
   EXPECT_THAT(compared(base, changed).differences,
-              ElementsAre("e: iterations nothing in base, 7 in new; max_seconds nothing in base, 2 "
-                          "in new; processes 3 in base, 5 in new; repetitions 3 in base, 30 in "
-                          "new; and 2 more"));
+              ElementsAre(Says({"e: iterations nothing in base, 7 in new", "max_seconds",
+                                "processes", "repetitions 3 in base, 30 in new", "2 more"})));
 }
 
 TEST(CompareResults, SayThatAFileIsIncomplete) {

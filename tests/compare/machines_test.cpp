@@ -9,11 +9,13 @@
 #include "harness/record/measures.h"
 #include "harness/support/errors.h"
 #include "tests/support/result_cell.h"
+#include "tests/support/says.h"
 
 namespace kmeans {
 namespace {
 
 using nlohmann::json;
+using test::Says;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -75,13 +77,12 @@ MachinePair compared_machines(const MachineResults& first, const MachineResults&
 TEST(CompareMachines, SayInOneSentenceWhichIsFasterWhere) {
   const auto pair = compared_machines(h100({reading(0.00060), multiplying(0.002), tiny(1.0e-5)}),
                                       h200({reading(0.00040), multiplying(0.002), tiny(1.25e-5)}));
-  EXPECT_EQ(pair.sentences.front(),
-            "The H200, against the H100, is 1.50 times as fast where points are read from memory; "
-            "equal where products bind; slower where launches and barriers bind (0.80 times as "
-            "fast).");
-  EXPECT_EQ(pair.sentences.at(1), "The answers of all 3 exact cells agree to the last bit.");
+  EXPECT_THAT(pair.sentences.front(),
+              Says({"The H200, against the H100", "1.50", "memory; ", "equal", "products", "slower",
+                    "launches and barriers", "0.80"}));
+  EXPECT_THAT(pair.sentences.at(1), Says({"all 3 exact cells", "agree"}));
   for (const auto& text : {machines_to_text({pair}, false), machines_to_markdown({pair}, true)}) {
-    EXPECT_THAT(text, HasSubstr("1.50 times as fast where points are read"));
+    EXPECT_THAT(text, Says({"1.50", "points are read"}));
     EXPECT_THAT(text, Not(HasSubstr("ate: ")));  // no gate
     EXPECT_THAT(text, Not(HasSubstr("LOST")));
   }
@@ -173,9 +174,8 @@ TEST(CompareMachines, HaveNoCommonRatioForShapesOfBothKinds) {
   const auto pair = compared_machines(h100(cells(0.0006, 0.0006)), h200(cells(0.0004, 0.0009)));
   ASSERT_EQ(pair.groups.size(), 1U);
   EXPECT_EQ(pair.groups.front().verdict, MachineVerdict::mixed);
-  EXPECT_THAT(pair.sentences.front(),
-              HasSubstr("faster at 1 and slower at 1 of 2 shapes where points are read from memory "
-                        "(from 0.67 times as fast at 2.5M x 110, k 2"));
+  EXPECT_THAT(pair.sentences.front(), Says({"faster at 1 and slower at 1 of 2 shapes", "memory",
+                                            "0.67", "2.5M x 110, k 2"}));
 }
 
 TEST(CompareMachines, CallAGroupEqualWhereFewShapesAreNot) {
@@ -191,17 +191,14 @@ TEST(CompareMachines, CallAGroupEqualWhereFewShapesAreNot) {
   const auto pair = compared_machines(h100(first), h200(second));
   ASSERT_EQ(pair.groups.size(), 1U);
   EXPECT_EQ(pair.groups.front().verdict, MachineVerdict::equal);
-  EXPECT_THAT(
-      pair.sentences.front(),
-      HasSubstr("equal at 12 of 14 shapes where points are read from memory (0.86 to 1.20)"));
+  EXPECT_THAT(pair.sentences.front(), Says({"equal at 12 of 14 shapes", "memory (0.86 to 1.20)"}));
 }
 
 TEST(CompareMachines, SayInTheFirstSentenceThatCommitsDiffer) {
   const auto first = h100({reading(0.0006)});
   const auto second = h200({reading(0.0004)}, "0123456789abcdef");
   EXPECT_THAT(compared_machines(first, second).sentences.front(),
-              HasSubstr("the programs differ too (commits abc against 0123456), so a ratio is of "
-                        "machine and program together"));
+              HasSubstr("commits abc against 0123456"));
   MachinesSettings settings;
   settings.same_commit = true;
   EXPECT_THROW(compared_machines(first, second, settings), InputError);
@@ -269,8 +266,7 @@ TEST(CompareMachines, CallAGroupEqualThatIsSoTogether) {
   ASSERT_EQ(pair.groups.size(), 1U);
   EXPECT_EQ(pair.groups.front().equal, 0U);
   EXPECT_EQ(pair.groups.front().verdict, MachineVerdict::equal);
-  EXPECT_THAT(pair.sentences.front(),
-              HasSubstr("is equal where points are read from memory (1.00 by shape)"));
+  EXPECT_THAT(pair.sentences.front(), Says({"equal", "memory (1.00"}));
 }
 
 TEST(CompareMachines, AreLoudWhereExactAnswersDisagree) {
@@ -279,7 +275,7 @@ TEST(CompareMachines, AreLoudWhereExactAnswersDisagree) {
   const auto pair = compared_machines(h100({reading(0.0006)}), h200({wrong}));
   ASSERT_EQ(pair.disagreements.size(), 1U);
   EXPECT_THAT(pair.disagreements.front(),
-              HasSubstr("hash 0123456789abcdef on H100, ffffffffffffffff on H200"));
+              Says({"0123456789abcdef on H100", "ffffffffffffffff on H200"}));
   EXPECT_THAT(pair.sentences.at(1), HasSubstr("ANSWERS DISAGREE: 1 finding"));
   EXPECT_THAT(machines_to_markdown({pair}, false), HasSubstr("**ANSWERS DISAGREE"));
   // A variant that rounds may have other bits.
@@ -318,7 +314,7 @@ TEST(CompareMachines, CountWhatOnlyOneHas) {
   EXPECT_EQ(pair.first_alone, 1U);
   EXPECT_EQ(pair.second_alone, 1U);
   EXPECT_THAT(machines_to_text({pair}, false),
-              HasSubstr("1 cell timed on both, 1 on H100 alone, 1 on H200 alone."));
+              Says({"1 cell", "1 on H100 alone", "1 on H200 alone"}));
   EXPECT_THROW(compared_machines(h100({reading(0.0006)}), h200({tiny(1e-5)})), InputError);
 }
 
@@ -339,17 +335,17 @@ TEST(CompareMachines, SpeakOfTheProcessorsApart) {
   processor["gpu"] = nullptr;
   const auto both =
       compared_machines(h100({reading(0.0006), processor}), h200({reading(0.0006), processor}));
-  EXPECT_THAT(both.sentences.front(), HasSubstr("is equal where points are read from memory"));
-  EXPECT_EQ(both.sentences.back(), "On the processors it is equal far from every limit.");
+  EXPECT_THAT(both.sentences.front(), Says({"equal", "memory"}));
+  EXPECT_THAT(both.sentences.back(), Says({"processors", "equal", "limit"}));
   const auto alone = compared_machines(h100({processor}), h200({processor}));
-  EXPECT_EQ(alone.sentences.front(), "The H200, against the H100, is equal far from every limit.");
+  EXPECT_THAT(alone.sentences.front(), Says({"The H200, against the H100", "equal", "limit"}));
 }
 
 TEST(CompareMachines, GoByTheirLabelsWhereTheGpuIsTheSame) {
   const auto other = machine("results/b", "NVIDIA H100 80GB HBM3", 2000, {reading(0.0006)});
   const auto pair = compared_machines(h100({reading(0.0006)}), other);
   EXPECT_EQ(pair.second.at("name"), "results/b");
-  EXPECT_THAT(pair.sentences.front(), HasSubstr("results/b, against results/a, is equal"));
+  EXPECT_THAT(pair.sentences.front(), Says({"results/b, against results/a", "equal"}));
 }
 
 }  // namespace

@@ -87,17 +87,16 @@ TEST(DeviceStateTest, ThrottlingIsTold) {
   const auto capped =
       with({{"throttle_reasons", json::array({"gpu_idle", "sw_power_cap"})}, {"throttled", true}});
   EXPECT_THAT(gpu_state_doubts(calm_state(), capped),
-              ElementsAre("the GPU was throttled (sw_power_cap) after the measurement"));
+              ElementsAre(HasSubstr("throttled (sw_power_cap) after")));
   EXPECT_THAT(gpu_state_doubts(capped, calm_state()),
-              ElementsAre("the GPU was throttled (sw_power_cap) before the measurement"));
+              ElementsAre(HasSubstr("throttled (sw_power_cap) before the")));
   EXPECT_THAT(gpu_state_doubts(capped, capped),
-              ElementsAre("the GPU was throttled (sw_power_cap) before and after the measurement"));
+              ElementsAre(HasSubstr("throttled (sw_power_cap) before and after")));
   const auto hot =
       with({{"throttle_reasons", json::array({"hw_slowdown", "hw_thermal_slowdown"})}});
   EXPECT_THAT(gpu_state_doubts(capped, hot),
-              ElementsAre("the GPU was throttled (sw_power_cap) before the measurement",
-                          "the GPU was throttled (hw_slowdown, hw_thermal_slowdown) after the "
-                          "measurement"));
+              ElementsAre(HasSubstr("throttled (sw_power_cap) before"),
+                          HasSubstr("throttled (hw_slowdown, hw_thermal_slowdown) after")));
 }
 
 TEST(DeviceStateTest, AClockThatNothingExplainsIsTold) {
@@ -118,9 +117,8 @@ TEST(DeviceStateTest, OtherUsersAndMemoryErrorsAreTold) {
               ElementsAre("1 other process used the GPU"));
   EXPECT_THAT(gpu_state_doubts(with({{"other_processes", 1}}), with({{"other_processes", 3}})),
               ElementsAre("3 other processes used the GPU"));
-  EXPECT_THAT(
-      gpu_state_doubts(with({{"ecc_uncorrected", 2}}), with({{"ecc_uncorrected", 5}})),
-      ElementsAre("the GPU's memory had 3 uncorrectable errors (ECC) during the measurement"));
+  EXPECT_THAT(gpu_state_doubts(with({{"ecc_uncorrected", 2}}), with({{"ecc_uncorrected", 5}})),
+              ElementsAre(HasSubstr("3 uncorrectable errors")));
   // Older ones concern nobody.
   EXPECT_THAT(gpu_state_doubts(with({{"ecc_uncorrected", 2}}), with({{"ecc_uncorrected", 2}})),
               IsEmpty());

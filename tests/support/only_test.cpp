@@ -9,6 +9,7 @@
 namespace kmeans {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -39,8 +40,7 @@ std::vector<UnitName> many() {
 TEST(Only, SaysInAFewLinesWhatItMatchedAgainst) {
   const std::string text = takes_none("zechner2009.*cpu_scaler/", many());
   EXPECT_THAT(text, HasSubstr("--only 'zechner2009.*cpu_scaler/' matches nothing"));
-  EXPECT_THAT(text, HasSubstr("595 names of cells, traces and studies of 2 experiments, alone and "
-                              "as experiment/name"));
+  EXPECT_THAT(text, AllOf(HasSubstr("595 names"), HasSubstr("2 experiments")));
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 7);
   // What it nearly says, not what comes first.
   EXPECT_THAT(text, HasSubstr("the nearest are\n  zechner2009/cpu_scalar/f32/"));
@@ -60,7 +60,7 @@ TEST(Only, ShowsTheFirstNamesWhereNoneIsNear) {
   EXPECT_THAT(takes_none("^$", many()),
               HasSubstr("the first of them are\n  zechner2009/cpu_naive/f32/uniform-500x2-s1/k2/"));
   EXPECT_THAT(takes_none("qqqq", {kCell}), HasSubstr("the first of them is\n  zechner2009/cpu_s"));
-  EXPECT_THAT(takes_none("qqqq", {}), HasSubstr("0 names of cells, traces and studies"));
+  EXPECT_THAT(takes_none("qqqq", {}), HasSubstr("0 names"));
   EXPECT_LT(takes_none(std::string(60000, 'a'), {kCell}).size(), 400U);
 }
 
