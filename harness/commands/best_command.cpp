@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "datasets/dataset.h"
-#include "datasets/ward.h"
 #include "harness/commands/advising.h"
 #include "harness/commands/best_table.h"
 #include "harness/commands/csv_options.h"
@@ -71,7 +70,6 @@ constexpr double kShareOfLook = 0.1;  // of the budget: for others at work; twic
 constexpr double kToFinish = 0.3;     // seconds: for the table
 // Coordinates and multiply-adds in a second of one thread: a little slower than they are.
 constexpr double kGenerationRate = 2e7;
-constexpr double kSeedingRate = 4e9;
 constexpr double kShareOfSeeding = 0.05;
 constexpr double kShareOfPlugins = 0.5;  // until they have said what they are
 
@@ -127,12 +125,11 @@ std::pair<std::int64_t, std::int64_t> size_of(const BestOptions& options,
 }
 
 /// The start that `fit` has, unless that alone would take much of the budget.
-std::string suitable_init(const BestOptions& options, std::int64_t n, double d, int threads) {
-  const auto seeds = static_cast<double>(ward_seeds(n, options.problem.k));
-  // Every point from every seed, and three times every seed from every other in float64.
-  const double products = d * seeds * (static_cast<double>(n) + 18 * seeds);
-  const bool short_enough = products <= kShareOfSeeding * options.seconds * kSeedingRate * threads;
-  return short_enough ? "ward:1" : "random:1";
+std::string suitable_init(const BestOptions& options, std::int64_t n, std::int64_t d, int threads) {
+  static constexpr const char* kOfFits = "ward:1";
+  const Shape shape{n, d, options.problem.k, Precision::f32};
+  const double seconds = expected_seeding_seconds(parse_init(kOfFits), shape, threads);
+  return seconds <= kShareOfSeeding * options.seconds ? kOfFits : "random:1";
 }
 
 std::vector<Precision> precisions_of(const BestOptions& options) {
@@ -508,7 +505,7 @@ int run_best(BestOptions options) {
   const PlanOptions plan_options = plan_options_here(threads);
   const auto [n, d] = size_of(options, plan_options);
   if (options.problem.init.empty()) {
-    options.problem.init = suitable_init(options, n, static_cast<double>(d), threads);
+    options.problem.init = suitable_init(options, n, d, threads);
   }
   PlannedBest planned = plan_best(
       with_iterations(options.problem, options.iterations_given ? options.problem.iterations : 1),

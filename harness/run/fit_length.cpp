@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "datasets/ward.h"
 #include "harness/machine/machine.h"
 #include "harness/run/follow.h"
 #include "harness/support/errors.h"
@@ -16,6 +17,8 @@ namespace kmeans {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr double kSeedingRate = 4e9;  // multiply-adds in a second of one thread: a little slower
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -45,6 +48,24 @@ FitLength fit_followed(const RegisteredVariant& variant, const Points& points, s
 
 }  // namespace
 
+double expected_seeding_seconds(const InitSpec& init, const Shape& shape, int threads) {
+  const Sizes s(shape);
+  double products = 0;
+  switch (init.method) {
+    case InitSpec::Method::ward: {
+      // Every point from every seed, and three times every seed from every other in float64.
+      const auto seeds = static_cast<double>(ward_seeds(shape.n, shape.k));
+      products = s.d * seeds * (s.n + 18 * seeds);
+      break;
+    }
+    case InitSpec::Method::kmeans_plus_plus:
+    case InitSpec::Method::threshold:
+    case InitSpec::Method::threshold_as_printed: products = s.n * s.k * s.d; break;
+    default: break;  // rows are copied
+  }
+  return products / (kSeedingRate * threads);
+}
+
 std::optional<FitLength> fit_length(const DatasetSpec& spec, std::int64_t k,
                                     const std::string& init, int threads,
                                     const std::filesystem::path& cache, double seconds,
@@ -57,8 +78,10 @@ std::optional<FitLength> fit_length(const DatasetSpec& spec, std::int64_t k,
     if (memory_need(variant, shape, threads) > static_cast<double>(available_memory())) {
       return std::nullopt;
     }
+    const InitSpec first = parse_init(init);
+    if (expected_seeding_seconds(first, shape, threads) > seconds) return std::nullopt;
     const Points points = load_points(stored.file.string(), {.scalar = ScalarType::f32});
-    return fit_followed(variant, points, k, parse_init(init), threads, seconds, most);
+    return fit_followed(variant, points, k, first, threads, seconds, most);
   } catch (const UserError&) {
     return std::nullopt;  // the measurement says what is wrong
   }

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "datasets/dataset.h"
+#include "harness/variant.h"
 
 namespace kmeans {
 
@@ -21,8 +22,11 @@ struct FitLength {
   double seeding_seconds = 0;
 };
 
+/// What choosing the first centroids is expected to take, or somewhat more.
+double expected_seeding_seconds(const InitSpec& init, const Shape& shape, int threads);
+
 /// The fit of exact variants, which all take as many. At most `seconds`, and `most` iterations, after the seeding.
-/// Absent where nothing exact takes the points here, in float32.
+/// Absent where nothing exact takes the points here, in float32, or the seeding alone is expected to take longer.
 std::optional<FitLength> fit_length(const DatasetSpec& points, std::int64_t k,
                                     const std::string& init, int threads,
                                     const std::filesystem::path& cache, double seconds,
