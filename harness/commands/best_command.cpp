@@ -599,6 +599,8 @@ void add_best_command(CLI::App& app, Action& action) {
       "  kmeans-bench best --n 1e5 --d 2 -k 8 --data uniform --only 'openmp|sklearn'\n\n"
       "Every variant that can run here is verified and timed as by `run`, quick ones first; what\n"
       "the time did not suffice for is listed. The last line is the command that runs the best.\n"
+      "Variants are ranked by a fit. That of a Python variant is not known here: it stands after\n"
+      "the others, by its iteration. `kmeans-bench run fits` times whole fits of libraries.\n"
       "Exit status: 0 all well, 2 bad input or too little time for anything, 3 no variant can\n"
       "run, 4 some were wrong or failed, 5 --json could not be written, 130 interrupted.");
   command->callback([command, options, iterations, &action] {

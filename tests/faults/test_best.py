@@ -281,6 +281,12 @@ def test_too_little_time_is_refused_with_how_much_would_do(bench) -> None:
     assert "is not a number from 1" in bench.refusal("best", "x.npy", "-k", "3", "--seconds", "0")
 
 
+def test_help_says_that_python_variants_have_no_fit(bench) -> None:
+    said = " ".join(bench("best", "--help").stdout.split())
+    assert "That of a Python variant is not known here: it stands after the others" in said
+    assert "`kmeans-bench run fits` times whole fits of libraries" in said
+
+
 def test_what_is_wrong_is_named_with_what_would_be_right(
     bench, points: Path, tmp_path: Path
 ) -> None:
