@@ -30,6 +30,7 @@
 #include "harness/run/best.h"
 #include "harness/run/coordinator.h"
 #include "harness/run/estimate.h"
+#include "harness/run/fit_choice.h"
 #include "harness/run/fit_length.h"
 #include "harness/run/out_folder.h"
 #include "harness/run/workers.h"
@@ -397,9 +398,11 @@ int print_answer(const PlannedBest& planned, const BestOptions& options, const P
                  const RunSummary& summary, const nlohmann::json& result,
                  std::optional<double> cache_bytes, int threads) {
   std::FILE* out = words(options);
-  const BestTable table =
-      best_table(result, {options.fit, cache_bytes, variant_of_fits().traits.name},
-                 absent_variants(planned, result, only));
+  std::string why;
+  const std::string unchosen =
+      variant_for_fit(planned.plan.cells.front().task.shape, options.fit, threads, why).traits.name;
+  const BestTable table = best_table(result, {options.fit, cache_bytes, unchosen},
+                                     absent_variants(planned, result, only));
   std::fprintf(out, "\n%s", printable(table.text).c_str());
   if (table.winner) {
     const std::string sentence =

@@ -21,6 +21,7 @@
 #include "harness/machine/gpu_option.h"
 #include "harness/machine/machine.h"
 #include "harness/machine/ranks.h"
+#include "harness/run/fit_choice.h"
 #include "harness/run/fit_length.h"
 #include "harness/run/follow.h"
 #include "harness/run/out_folder.h"
@@ -68,6 +69,7 @@ struct FitOptions {
   std::optional<double> tol;
   int threads = 0;
   std::string out;
+  std::string why;  ///< Of the variant, where it was chosen between processor and GPU.
   CsvColumns csv;
   bool json = false;
   bool quiet = false;
@@ -265,6 +267,19 @@ const RegisteredVariant& that_fits(const FitOptions& options, const RegisteredVa
   return *blocks;
 }
 
+/// What runs where nobody chooses, if a GPU could, and `why`.
+const RegisteredVariant& that_is_quicker(const FitOptions& options, const RegisteredVariant& chosen,
+                                         const Shape& shape, int threads, std::string& said) {
+  if (options.variant_is_chosen || gpus_in_use() > 1) return chosen;
+  std::string why;
+  const std::int64_t iterations = options.iterations > 0 ? options.iterations : kIterationsOfFit;
+  const RegisteredVariant& quicker = variant_for_fit(shape, iterations, threads, why);
+  if (!options.weights.empty() && !quicker.traits.weights) return chosen;
+  if (by_cosine(options) && !quicker.traits.spherical) return chosen;
+  said = why;
+  return quicker;
+}
+
 /// Of a GPU that does not hold the points, in place of an exact variant the one that is sent them block by
 /// block, with the same bits, and a line says so.
 const RegisteredVariant& that_fits_gpu(const RegisteredVariant& chosen, const Shape& shape) {
@@ -313,6 +328,7 @@ void print_heading(const FitOptions& options, const Traits& traits, const Shape&
               static_cast<long long>(shape.k), to_string(shape.precision),
               ranks == 1 ? "" : (std::to_string(ranks) + " ranks of ").c_str(), used,
               used == 1 ? "" : "s", ranks == 1 ? "" : " each", options.init.c_str());
+  if (!options.why.empty()) std::printf("chosen, as %s\n", options.why.c_str());
   if (options.quiet) return;
   std::printf("%9s  %22s  %22s  %14s  %12s\n", "iteration", "inertia", "loss", "movement",
               "changed");
@@ -423,6 +439,7 @@ int fit_session(const FitOptions& options, Session<T>& session) {
                          {"seconds_per_iteration", followed.step_seconds / count},
                          {"seconds_per_iteration_with_record", followed.seconds / count}};
   if (!options.weights.empty()) summary["weights"] = options.weights;
+  if (!options.why.empty()) summary["chosen_as"] = options.why;
   if (by_cosine(options)) summary["metric"] = options.metric;
   if (!options.out.empty()) {
     write_answer(options.out, followed.outcome, shape, summary);
@@ -502,7 +519,7 @@ int fit_problem(const FitOptions& options, const RegisteredVariant& registered,
 }
 
 template <class T>
-int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precision precision) {
+int fit_typed(FitOptions options, const RegisteredVariant& chosen, Precision precision) {
   // Before the file is read: what the system keeps of it may count as taken, and can be taken back.
   const auto available = static_cast<double>(available_memory());
   LoadOptions load;
@@ -531,8 +548,10 @@ int fit_typed(const FitOptions& options, const RegisteredVariant& chosen, Precis
   }
   if (!options.out.empty()) check_writable(options.out);
   const Shape shape{points.n(), points.d(), options.k, precision};
+  const RegisteredVariant& quicker = that_is_quicker(options, chosen, shape, threads, options.why);
   const RegisteredVariant& registered =
-      that_fits_gpu(that_fits(options, chosen, shape, threads, available), shape);
+      that_fits_gpu(that_fits(options, quicker, shape, threads, available), shape);
+  if (&registered != &quicker) options.why.clear();  // another line says why not
   try {
     auto problem = make_problem<T>(points, options.k, precision, threads, ranks_file, largest);
     const FileWeights weights = load_weights(options, points.n());
@@ -587,7 +606,10 @@ void add_fit_command(CLI::App& app, Action& action) {
       ->required()
       ->transform(whole_number(std::numeric_limits<std::int64_t>::min()));
   auto* variant =
-      fit->add_option("--variant", options->variant, "Which implementation (`kmeans-bench list`)")
+      fit->add_option(
+             "--variant", options->variant,
+             "Which implementation (`kmeans-bench list`); where a GPU can be used, cuda_best\n"
+             "is the default if its fit is expected to be quicker, and a line says why")
           ->capture_default_str();
   fit->add_option("--precision", options->precision, "f64, f32, ...; default: the variant's first");
   fit->add_option("--init", options->init,

@@ -59,6 +59,11 @@ double full_rate_of(const std::string& variant, const Shape& shape) {
   return found != kRates.end() ? found->rate : 0;
 }
 
+double rate_on_cpu(const std::string& variant, const Shape& shape, int threads) {
+  const double rate = full_rate_of(variant, shape);
+  return threads * (rate > 0 ? rate * share_of_full_rate(shape) : kPlainRate);
+}
+
 double rate_of(const Cell& cell) {
   const Shape& shape = cell.task.shape;
   const double full = share_of_full_rate(shape);
@@ -66,8 +71,7 @@ double rate_of(const Cell& cell) {
   if (cell.key.variant == "python_numpy") return 0.1e9;
   if (cell.key.variant == "python_scipy") return 1.5e9;
   if (cell.backend == "python") return 24e9 * cell.key.threads * full;
-  const double rate = full_rate_of(cell.key.variant, shape);
-  return cell.key.threads * (rate > 0 ? rate * full : kPlainRate);
+  return rate_on_cpu(cell.key.variant, shape, cell.key.threads);
 }
 
 double points_read(const Shape& shape) {
@@ -110,6 +114,10 @@ double seconds_of(const PlannedFit& fit, int threads) {
 }
 
 }  // namespace
+
+double estimated_iteration_seconds(const std::string& variant, const Shape& shape, int threads) {
+  return operations_zechner(shape) / rate_on_cpu(variant, shape, threads);
+}
 
 double estimated_seconds_of_first(const Cell& cell, int threads) {
   Cell alone = cell;

@@ -3,6 +3,8 @@
 // How long a plan will take, said before it is carried out.
 #pragma once
 
+#include <string>
+
 #include "harness/run/sweep.h"
 
 namespace kmeans {
@@ -14,5 +16,8 @@ double estimated_seconds(const Plan& plan, int threads);
 
 /// The same of the first process of a cell alone, without the exact trajectory.
 double estimated_seconds_of_first(const Cell& cell, int threads);
+
+/// An iteration of a variant of this program on the processor, by the rates that its kind reaches.
+double estimated_iteration_seconds(const std::string& variant, const Shape& shape, int threads);
 
 }  // namespace kmeans

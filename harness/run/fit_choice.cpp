@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "harness/run/fit_choice.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "harness/machine/machine.h"
+#include "harness/machine/ranks.h"
+#include "harness/record/measures.h"
+#include "harness/record/result_file.h"
+#include "harness/run/estimate.h"
+#include "harness/support/build_info.h"
+#include "harness/support/errors.h"
+#include "harness/support/text.h"
+#include "harness/verify/session.h"
+
+namespace kmeans {
+namespace {
+
+// Seconds that nobody has measured here: an allowance for what CUDA does before a process's first call.
+constexpr double kStartOfCuda = 0.5;
+// On the safe side of cuda_best's setups on file (results/nvidia-h100-x4, nvidia-h200-x4).
+constexpr double kGpuSetup = 0.4;
+constexpr double kGpuSetupPerCoordinate = 5e-9;
+// Of the multiply-adds of 64 lanes a multiprocessor, and of the memory's bandwidth: no family is as slow where there is
+// much to do.
+constexpr double kLanes = 64;
+constexpr double kShareOfLanes = 0.25;
+constexpr double kShareOfBandwidth = 0.5;
+constexpr double kLaunches = 1e-4;
+constexpr double kCpuSetupPerCoordinate = 4e-8;  // of one thread
+
+double rough_on_cpu(const FitFacts& facts) {
+  const Sizes s(facts.shape);
+  const double iteration = estimated_iteration_seconds(facts.on_cpu, facts.shape, facts.threads);
+  return s.n * s.d * kCpuSetupPerCoordinate / facts.threads +
+         static_cast<double>(facts.iterations) * iteration;
+}
+
+double rough_on_gpu(const FitFacts& facts) {
+  const Sizes s(facts.shape);
+  const GpuDevice& gpu = facts.gpu;
+  const double rate =
+      kShareOfLanes * kLanes * std::max(1, gpu.multiprocessors) * std::max(gpu.clock_hertz, 5e8);
+  const double bytes = kShareOfBandwidth * std::max(gpu.memory_bytes_per_second, 1e11);
+  const double iteration =
+      operations_2nkd(facts.shape) / 2 / rate + compulsory_bytes(facts.shape) / bytes + kLaunches;
+  return kGpuSetup + kGpuSetupPerCoordinate * s.n * s.d +
+         static_cast<double>(facts.iterations) * iteration;
+}
+
+/// By the model of what is on file; absent where that has none for this shape and these threads.
+std::optional<double> modelled(const FitFacts& facts, const std::string& variant, bool gpu,
+                               const std::vector<AdviceSeries>& all) {
+  for (const auto& series : all) {
+    if (series.variant != variant || series.gpu != gpu || series.gpus > 1) continue;
+    if (series.precision != to_string(facts.shape.precision)) continue;
+    if ((!gpu && series.threads != facts.threads) || series.shapes() < kShapesForAdvice) continue;
+    if (!series.refused.reason_against(facts.shape).empty()) continue;
+    return advice_of(series, {facts.shape, "", facts.iterations}, "", std::nullopt).fit;
+  }
+  return std::nullopt;
+}
+
+std::string by(bool on_file) { return on_file ? "by results on file" : "by rough rates"; }
+
+std::vector<AdviceSeries> series_here() {
+  try {
+    const auto folder = std::filesystem::path(require_source_root()) / "results" / machine_id();
+    std::error_code ignored;
+    if (!std::filesystem::is_directory(folder, ignored)) return {};
+    return series_of(load_results(folder));
+  } catch (const UserError&) {
+    return {};  // `advise` says what is wrong with them
+  }
+}
+
+}  // namespace
+
+FitChoice choose_for_fit(const FitFacts& facts,
+                         const std::function<std::vector<AdviceSeries>()>& series) {
+  FitChoice choice;
+  choice.cpu_seconds = rough_on_cpu(facts);
+  choice.gpu_seconds = kStartOfCuda + rough_on_gpu(facts);
+  const std::string fit =
+      "a fit of " + counted(facts.iterations, "iteration", "iterations") + " is expected to take ";
+  // Rates are right within a factor of a few.
+  if (choice.cpu_seconds < kStartOfCuda / 4) {
+    choice.why = fit + format_seconds(choice.cpu_seconds) + ", less than CUDA's start";
+    return choice;
+  }
+  const auto on_file = series();
+  const auto cpu = modelled(facts, facts.on_cpu, false, on_file);
+  const auto gpu = modelled(facts, kFitsOnGpu, true, on_file);
+  if (cpu) choice.cpu_seconds = *cpu;
+  if (gpu) choice.gpu_seconds = kStartOfCuda + *gpu;
+  choice.gpu = choice.gpu_seconds < choice.cpu_seconds;
+  const auto said = [&](const std::string& name, double seconds, bool known) {
+    return format_seconds(seconds) + " by " + name + " (" + by(known) + ")";
+  };
+  const std::string of_gpu =
+      said(std::string(kFitsOnGpu) + " with CUDA's start", choice.gpu_seconds, gpu.has_value());
+  const std::string of_cpu = said(facts.on_cpu, choice.cpu_seconds, cpu.has_value());
+  choice.why = fit + (choice.gpu ? of_gpu + ", " + of_cpu : of_cpu + ", " + of_gpu);
+  return choice;
+}
+
+const RegisteredVariant& variant_for_fit(const Shape& shape, std::int64_t iterations, int threads,
+                                         std::string& why) {
+  const RegisteredVariant& cpu = variant_of_fits();
+  const RegisteredVariant* gpu = find_variant(kFitsOnGpu);
+  if (gpu == nullptr || process_ranks().size() > 1 || !takes(gpu->traits, shape.precision)) {
+    return cpu;
+  }
+  const GpuDevice* device = current_gpu();
+  if (device == nullptr || !availability(*gpu).ok || !supports(*gpu, shape).ok) return cpu;
+  // Exactly what is free would take a start of CUDA to know.
+  if (device_memory_need(*gpu, shape) > static_cast<double>(device->memory_bytes)) return cpu;
+  const FitChoice choice =
+      choose_for_fit({shape, iterations, threads, cpu.traits.name, *device}, series_here);
+  why = choice.why;
+  return choice.gpu ? *gpu : cpu;
+}
+
+}  // namespace kmeans
