@@ -32,11 +32,6 @@ def operations(cell: Cell) -> float:
     return float(work.of(work.OPERATIONS, *cell.shape))
 
 
-def multiply_adds(cell: Cell) -> float:
-    """An operation each: 2nkd."""
-    return float(work.of(work.MULTIPLY_ADDS, *cell.shape))
-
-
 def ceilings(result: Result) -> dict[str, Any]:
     return result.context.get("ceilings") or {}
 
