@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "harness/support/errors.h"
+#include "tests/support/message_of.h"
 
 namespace kmeans {
 namespace {
@@ -191,13 +192,8 @@ TEST(Export, OnlyNarrowsByKeyOrExperiment) {
 }
 
 TEST(Export, RefusesWhatItsReaderWouldMistake) {
-  const auto refusal = [](const std::vector<ResultFile>& files) -> std::string {
-    try {
-      export_results(files, ExportFormat::google_benchmark, "");
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+  const auto refusal = [](const std::vector<ResultFile>& files) {
+    return test::message_of([&] { export_results(files, ExportFormat::google_benchmark, ""); });
   };
   auto there = file_of("second", {cell_of("cpu_naive", {{0.002}})});
   there.machine = "elsewhere";

@@ -9,13 +9,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <iterator>
 #include <string>
 #include <vector>
 
 #include "datasets/points.h"
-#include "harness/support/errors.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scoped.h"
 
 namespace kmeans::test {
@@ -35,21 +34,6 @@ template <class T>
 std::vector<T> values_of(const Points& points) {
   const T* begin = points.data<T>();
   return {begin, begin + points.n() * points.d()};
-}
-
-/// The message of the `Error` that `call` throws, or a failed test.
-template <class Error = InputError>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another exception: " << error.what();
-    return "";
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return "";
 }
 
 }  // namespace kmeans::test

@@ -3,6 +3,7 @@
 // Loading NCCL, what it says when that fails, and what is asked of it: with a library of the test's own
 // (fakes/nccl.cpp) between threads. What NCCL itself does, only several GPUs can show (gpus_test.cpp).
 #include "harness/machine/nccl.h"
+#include "tests/support/message_of.h"
 #include "tests/support/scoped.h"
 
 #include <gmock/gmock.h>
@@ -42,12 +43,7 @@ void on_ranks(const NcclLibrary& library, const std::function<void(NcclRank&)>& 
 }
 
 std::string message_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const CommunicationError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
+  return test::message_of<CommunicationError>(work);
 }
 
 TEST(Nccl, IsFoundWithItsVersion) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "harness/support/errors.h"
+#include "tests/support/message_of.h"
 
 namespace kmeans {
 namespace {
@@ -77,12 +78,7 @@ void set_median(json& cell, double seconds) {
 ResultFile parsed(const json& file) { return parse_result_file(file.dump(1), "r.json"); }
 
 std::string complaint(const json& file) {
-  try {
-    parsed(file);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return test::message_of([&] { parsed(file); });
 }
 
 TEST(ResultFileReader, KnowsThePaceOfEveryProcessOrOfNone) {
@@ -164,12 +160,8 @@ TEST(ResultFileReader, HasTheMedianOfTheProcessesAndTwoLists) {
 
 TEST(ResultFileReader, SaysWhereAndWhat) {
   const std::string text = "{\n \"schema_version\": \"one\"\n}";
-  try {
-    parse_result_file(text, "r.json");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "r.json:2:2: /schema_version: \"one\" must be an integer");
-  }
+  EXPECT_THAT(test::message_of([&] { parse_result_file(text, "r.json"); }),
+              HasSubstr("r.json:2:2: /schema_version: \"one\""));
 }
 
 struct Damage {
@@ -229,7 +221,7 @@ class ContradictoryResultFile : public ::testing::TestWithParam<Damage> {};
 
 TEST_P(ContradictoryResultFile, IsRefusedWithBothNumbers) {
   json file = whole_file();
-  ASSERT_EQ(complaint(file), "accepted");
+  ASSERT_EQ(complaint(file), "");
   file[json::json_pointer(GetParam().pointer)] = GetParam().value;
   EXPECT_THAT(complaint(file), MatchesRegex("r\\.json:[0-9]+:[0-9]+: .*"));
   EXPECT_THAT(complaint(file),
@@ -289,7 +281,7 @@ TEST(ResultFileReader, AllowsStagesAPauseBeyondAHundredSteps) {
   json file = whole_file();
   auto& distances = file["/cells/0/stages/distances"_json_pointer];
   distances = 798.3;  // with the other stages 800.05
-  EXPECT_EQ(complaint(file), "accepted");
+  EXPECT_EQ(complaint(file), "");
   distances = 798.5;
   EXPECT_THAT(complaint(file), HasSubstr("its stages take 800.25 s"));
 }
@@ -307,7 +299,7 @@ TEST(ResultFileReader, RefusesWhatIsDerivedFromTimesThatACellHasNot) {
     EXPECT_THAT(complaint(file), HasSubstr("times and rates belong to status \"ok\" alone"));
     cell[item.key()] = item.value();
   }
-  EXPECT_EQ(complaint(file), "accepted");
+  EXPECT_EQ(complaint(file), "");
   file["traces"][0].update({{"status", "wrong"}, {"reason", "its labels"}});
   EXPECT_THAT(complaint(file), HasSubstr("/traces/0/seconds_per_iteration: times belong"));
 }
@@ -357,12 +349,7 @@ class ResultFolder : public ::testing::Test {
     std::ofstream(folder_ / name) << value.dump();
   }
   [[nodiscard]] std::string complaint() const {
-    try {
-      load_results(folder_);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
+    return test::message_of([&] { load_results(folder_); });
   }
   fs::path folder_;
 };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/support/json_each.h"
+#include "tests/support/message_of.h"
 
 namespace kmeans {
 namespace {
@@ -24,15 +25,7 @@ constexpr const char* kText = R"({
 
 class Reader : public ::testing::Test {
  protected:
-  template <class Ask>
-  static std::string refusal(const Ask& ask) {
-    try {
-      static_cast<void>(ask());
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "accepted";
-  }
+  static std::string refusal(const std::function<void()>& ask) { return test::message_of(ask); }
 
   JsonDocument document_ = parse_json(kText, "f.json");
   JsonReader root_{document_};
@@ -153,14 +146,9 @@ TEST(JsonEach, StandsForItsObjectsWhoseValuesKeepTheirPlaces) {
 }
 
 TEST(JsonEach, RefusesWhatIsNoListOfObjects) {
-  const auto refusal = [](const char* text, std::size_t values = 100) -> std::string {
+  const auto refusal = [](const char* text, std::size_t values = 100) {
     JsonDocument document = parse_json(text, "e.json");
-    try {
-      expand_each(document, {1000, 32, values});
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return "";
+    return test::message_of([&] { expand_each(document, {1000, 32, values}); });
   };
   EXPECT_EQ(refusal(R"([{"each": 3}])"), "e.json:1:3: /0/each: must be a list of objects");
   EXPECT_EQ(refusal(R"([{"each": []}])"), "e.json:1:3: /0/each: must be a list of objects");

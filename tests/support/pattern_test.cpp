@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "harness/support/errors.h"
+#include "tests/support/message_of.h"
 
 namespace kmeans {
 namespace {
@@ -17,12 +17,7 @@ using testing::HasSubstr;
 const std::string kKey = "openmp_simd/f32/uniform-100000x8-s1/k256/T10/t2";
 
 std::string refusal(const std::string& text) {
-  try {
-    Pattern pattern(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return test::message_of([&] { Pattern pattern(text); });
 }
 
 TEST(Pattern, IsFoundAnywhere) {

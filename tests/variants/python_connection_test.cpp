@@ -10,22 +10,13 @@
 #include <string>
 
 #include "harness/variants/python_backend.h"
+#include "tests/support/message_of.h"
 
 namespace kmeans {
 namespace {
 
+using test::message_of;
 using testing::HasSubstr;
-
-/// What the call throws of this kind says; empty where it throws nothing.
-template <class Error>
-std::string message_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 // Answers each line by what stands there in place of ANSWER.
 PythonConnection serve(const std::string& answer) {
