@@ -18,7 +18,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 ON_FILE = ROOT / "results" / "derived.json"
-VERSION = 2
+VERSION = 3
 
 Facts = dict[str, Any]  # of a file: its name, its SHA-256, and a record for each of its cells
 
@@ -36,7 +36,12 @@ def program() -> Path:
 class _Known:
     files: dict[str, Facts]  # by SHA-256
     models: dict[frozenset[str], list[dict[str, Any]]]  # of a folder, by the SHA-256 of its files
+    newest: dict[frozenset[str], str]  # the same: name of the file with the newest ceilings
     constants: dict[str, Any]
+    ranks: list[int]
+
+
+_ranks: list[int] = []  # as they were last read
 
 
 def _read(text: str) -> _Known:
@@ -45,7 +50,10 @@ def _read(text: str) -> _Known:
         raise DerivedError(f"{program()}: not of this commit; `make program` builds it")
     sets = [({facts["sha256"]: facts for facts in one["files"]}, one) for one in data["sets"]]
     files = {sha256: facts for own, _ in sets for sha256, facts in own.items()}
-    return _Known(files, {frozenset(own): one["models"] for own, one in sets}, data["constants"])
+    _ranks[:] = data["median_ranks"]
+    models = {frozenset(own): one["models"] for own, one in sets}
+    newest = {frozenset(own): one["newest"] for own, one in sets}
+    return _Known(files, models, newest, data["constants"], data["median_ranks"])
 
 
 @cache
@@ -53,7 +61,7 @@ def _on_file() -> _Known:
     """Nothing where there is none, or one of another version, which the program is to replace."""
     text = ON_FILE.read_text(encoding="utf-8") if ON_FILE.is_file() else "{}"
     if json.loads(text).get("derived_version") != VERSION:
-        return _Known({}, {}, {})
+        return _Known({}, {}, {}, {}, [])
     return _read(text)
 
 
@@ -85,9 +93,28 @@ def facts_of(paths: Iterable[Path]) -> dict[Path, Facts]:
     return {path: known[sha256] for path, sha256 in hashes.items()}
 
 
+def _of_folder(paths: Sequence[Path]) -> tuple[_Known, frozenset[str]]:
+    known, key = _on_file(), frozenset(_hashes(paths).values())
+    return (known if key in known.models else _read(ask(sorted(paths)))), key
+
+
 def models_of(paths: Sequence[Path]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The models that `kmeans-bench advise` makes of the results of a folder, and its constants."""
-    known, key = _on_file(), frozenset(_hashes(paths).values())
-    if key not in known.models:
-        known = _read(ask(sorted(paths)))
+    known, key = _of_folder(paths)
     return known.models[key], known.constants
+
+
+def newest_of(paths: Sequence[Path]) -> str:
+    """Of the results of a folder the file, by name, that has measured last what the machine can
+    do."""
+    known, key = _of_folder(paths)
+    return known.newest[key]
+
+
+def median_rank(count: int) -> int:
+    """The r of the tightest order statistics x(r), x(n+1-r) of so many samples that hold the median
+    with 95 % confidence; 0 where none do."""
+    ranks = _ranks or _on_file().ranks
+    if not ranks:
+        raise DerivedError(f"{ON_FILE} is missing, or of another commit: tools/update_readme.py")
+    return ranks[min(count, len(ranks) - 1)]

@@ -31,7 +31,6 @@ from plots.load import ROOT, Cell, Result
 from plots.metrics import (
     call_setup_seconds,
     scalar_bytes,
-    slowest_process,
 )
 from plots.parts import PLAIN, Extras, alone, template
 from plots.select import UNSTEADY
@@ -112,7 +111,7 @@ def _short(value: float | None, digits: int = 4) -> float | None:
 def _row(cell: Cell, names: _Names, model: int | None) -> list[Any]:
     times, limit = cell.measured, cell.limit
     # Of processes that disagree the slowest speaks: whoever is behind it is behind all of them.
-    seconds = cell.seconds.mid if cell.seconds else slowest_process(cell)
+    seconds = cell.seconds.mid if cell.seconds else cell.slowest
     interval = words.NONE
     if times is not None:
         interval = f"{words.seconds(times.low)} {words.TO} {words.seconds(times.high)}"

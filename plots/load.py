@@ -24,10 +24,9 @@ try:
 except ImportError:
     jsonschema_rs = None  # type: ignore[assignment]
 
-from plots.derived import DerivedError, facts_of
+from plots.derived import DerivedError, facts_of, median_rank
 from plots.experiment import Fault, kind_fault, schema_fault
 from plots.fits import as_study
-from plots.steady import median_rank
 
 ON_GPU = " on a GPU"  # ends the family of libraries whose backend does not say
 ROOT = Path(__file__).resolve().parent.parent
@@ -80,8 +79,8 @@ def exactly(value: float) -> Interval:
 
 
 def median_interval(samples: Sequence[float]) -> Interval:
-    """Median with its 95 % interval from order statistics, as harness/record/measures.cpp forms it
-    of a cell; below six samples the smallest and the largest."""
+    """Median with its 95 % interval from order statistics, by the program's ranks; below six
+    samples the smallest and the largest."""
     ordered = sorted(samples)
     rank = median_rank(len(ordered))
     low, high = (ordered[rank - 1], ordered[-rank]) if rank else (ordered[0], ordered[-1])
@@ -121,6 +120,9 @@ class Cell:
     # The least time of an iteration by brute force, with what binds, and its share of the median.
     limit: tuple[float, str] | None = None
     share_of_limit: float | None = None
+    # The median of its slowest process, of an unsteady cell: what it counts with where someone has
+    # to choose.
+    slowest: float | None = None
     # Measured GB/s of reading and GFLOP/s of multiply-adds, of its processor and its GPU.
     rates: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
 
@@ -366,6 +368,7 @@ def _cell(data: dict[str, Any], facts: dict[str, Any]) -> Cell:
         data_kind=facts["data"],
         limit=tuple(facts["limit"]) if "limit" in facts else None,
         share_of_limit=facts.get("share"),
+        slowest=facts.get("slowest"),
         rates={place: facts[place] for place in ("cpu", "gpu") if place in facts},
     )
 

@@ -36,20 +36,6 @@ def ceilings(result: Result) -> dict[str, Any]:
     return result.context.get("ceilings") or {}
 
 
-def with_newest_ceilings(results: Sequence[Result]) -> Result:
-    """Of a machine's results the last that has measured what it can do, its GPU above all;
-    `kmeans-bench advise` takes the same one."""
-    return max(
-        results,
-        key=lambda result: (
-            bool(ceilings(result).get("gpu")),
-            bool(ceilings(result).get("fma_gflops")),
-            result.context.get("started") or "",
-            result.path.name,
-        ),
-    )
-
-
 def gpu_ceilings(result: Result) -> dict[str, Any]:
     """What the GPU was measured to do; empty where none was."""
     return ceilings(result).get("gpu") or {}
@@ -75,13 +61,6 @@ NO_CALL = (
 def call_setup_seconds(cell: Cell) -> float | None:
     """The setup of a whole call; None also of Python libraries (NO_CALL says why)."""
     return None if cell.backend == "python" else setup_seconds(cell)
-
-
-def slowest_process(cell: Cell) -> float | None:
-    """The median of the slowest process: what an unsteady cell counts with where someone has to
-    choose (harness/commands/best_table.cpp)."""
-    samples = (cell.data.get("samples_seconds_per_iteration") or []) if cell.status == "ok" else []
-    return max((statistics.median(process) for process in samples if process), default=None)
 
 
 def whole_call(cell: Cell, iterations: int) -> Interval | None:

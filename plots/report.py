@@ -31,6 +31,7 @@ from plots.captions import (
     parts_sentence,
 )
 from plots.comparison import Link, comparisons_in
+from plots.derived import newest_of
 from plots.inline import inline_svg, kind_of, picture_text
 from plots.load import Cell, Result
 from plots.metrics import (
@@ -39,7 +40,6 @@ from plots.metrics import (
     gpu_ceilings,
     gpu_l2_bytes,
     whole_call_seconds,
-    with_newest_ceilings,
 )
 from plots.pack import pack
 from plots.parts import PLAIN, TEMPLATES, Extras, template
@@ -741,7 +741,8 @@ def _put(text: str, mark: str, parts: Sequence[str]) -> str:
 def render(results: Sequence[Result], compared: Sequence[Link] = ()) -> str:
     """The report on results of one machine, as the text of one HTML file; `compared` are the
     comparisons that lie in its folder."""
-    first, limits = results[0], with_newest_ceilings(results)
+    first, newest = results[0], newest_of([result.path for result in results])
+    limits = next(result for result in results if result.path.name == newest)
     folder = first.path.parent.resolve()
     results = sorted(results, key=_by_purpose)
     sections = [

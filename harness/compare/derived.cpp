@@ -7,6 +7,7 @@
 #include "harness/record/advice.h"
 #include "harness/record/kinds.h"
 #include "harness/record/limit.h"
+#include "harness/record/measures.h"
 #include "harness/support/formatted.h"
 #include "harness/support/json_file.h"
 #include "harness/support/json_member.h"
@@ -18,7 +19,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDerivedVersion = 2;
+constexpr int kDerivedVersion = 3;
+constexpr std::size_t kRanks =
+    500;  // of so many samples; of more, those of so many hold the median as well
 
 json measured(double rate) { return rate > 0 ? json(rate) : json(); }
 
@@ -38,6 +41,7 @@ json facts_of(const ResultFile& file, const CellResult& cell) {
     facts["limit"] = {limit->seconds, limit->binds};
     if (cell.median && cell.unsteady.empty()) facts["share"] = limit->seconds / *cell.median;
   }
+  if (cell.status == "ok" && !cell.unsteady.empty()) facts["slowest"] = slowest_process(cell);
   return facts;
 }
 
@@ -58,16 +62,11 @@ json model_of(const AdviceSeries& series, const ResultFile& newest) {
   const auto numbers = [](const std::vector<Observation>& observations) {
     return observations.empty() ? json() : CostModel(observations).numbers();
   };
-  return {
-      {"variant", series.variant},
-      {"precision", series.precision},
-      {"threads", series.threads},
-      {"gpus", series.gpus},
-      {"beats", series.beats_limit},
-      {"refused", series.refused.numbers()},
-      {"limits", std::move(limits)},
-      {"iteration", numbers(series.iterations)},
-      {"setup", numbers(series.setups)}};
+  return {{"variant", series.variant},      {"precision", series.precision},
+          {"threads", series.threads},      {"gpus", series.gpus},
+          {"beats", series.beats_limit},    {"refused", series.refused.numbers()},
+          {"limits", std::move(limits)},    {"iteration", numbers(series.iterations)},
+          {"setup", numbers(series.setups)}};
 }
 
 /// The files of a folder: a line each, and one for each model.
@@ -82,7 +81,14 @@ std::string set_of(const std::vector<ResultFile>& results) {
     if (series.shapes() < kShapesForAdvice) continue;
     models += (models.empty() ? "" : ",\n") + to_line(model_of(series, newest));
   }
-  return "{\"files\": [\n" + files + "\n], \"models\": [\n" + models + "\n]}";
+  return "{\"newest\": " + json(newest.path.filename().string()).dump() + ", \"files\": [\n" +
+         files + "\n], \"models\": [\n" + models + "\n]}";
+}
+
+json median_ranks() {
+  json ranks = json::array();
+  for (std::size_t count = 0; count <= kRanks; ++count) ranks.push_back(median_rank(count));
+  return ranks;
 }
 
 }  // namespace
@@ -93,7 +99,8 @@ std::string derived_facts(std::vector<ResultFile> results) {
   std::string text;
   for (const auto& [folder, files] : folders) text += (text.empty() ? "" : ",\n") + set_of(files);
   return "{\"derived_version\": " + std::to_string(kDerivedVersion) +
-         ", \"constants\": " + to_line(advice_constants()) + ", \"sets\": [\n" + text + "\n]}\n";
+         ", \"constants\": " + to_line(advice_constants()) +
+         ", \"median_ranks\": " + median_ranks().dump() + ", \"sets\": [\n" + text + "\n]}\n";
 }
 
 }  // namespace kmeans

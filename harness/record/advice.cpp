@@ -255,7 +255,7 @@ void add_cell(const CellResult& cell, const ResultFile& file, SeriesByKey& all) 
   if (steady) {
     series.iterations.push_back({problem, *cell.median, run});
   } else {
-    series.unsteady.push_back({problem, std::ranges::max(process_medians(cell.samples)), run});
+    series.unsteady.push_back({problem, slowest_process(cell), run});
   }
   const auto limit = limit_of(file, cell);
   if (limit && steady && *cell.median < limit->seconds) series.beats_limit = true;
@@ -453,6 +453,10 @@ bool AdviceSeries::is_in(const std::string& run, const Shape& shape) const {
   };
   return !run.empty() &&
          (std::ranges::any_of(iterations, here) || std::ranges::any_of(unsteady, here));
+}
+
+double slowest_process(const CellResult& cell) {
+  return std::ranges::max(process_medians(cell.samples));
 }
 
 std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results) {

@@ -101,6 +101,10 @@ nlohmann::json advice_constants();
 /// So many shapes make a model.
 inline constexpr std::size_t kShapesForAdvice = 3;
 
+/// The median of the slowest process of a cell with times: what counts of one whose processes disagree, since whoever
+/// is behind that is behind all of them.
+double slowest_process(const CellResult& cell);
+
 /// Cells of one process with a headline number, by variant, precision, threads and GPUs.
 std::vector<AdviceSeries> series_of(const std::vector<ResultFile>& results);
 

@@ -24,19 +24,24 @@ double median_of(std::vector<double> values) {
   return percentile(values, 0.5);
 }
 
-std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted) {
+std::size_t median_rank(std::size_t count) {
   // The interval [x(r), x(n+1-r)] misses the median when fewer than r samples fall on one side of
   // it: with probability 2 P(B <= r - 1), B binomial with n trials of 1/2.
-  const auto n = static_cast<double>(sorted.size());
+  const auto n = static_cast<double>(count);
   double tail = 0;
   std::size_t r = 0;
-  while (r < sorted.size()) {
+  while (r < count) {
     const auto trial = static_cast<double>(r);
     tail += std::exp(std::lgamma(n + 1) - std::lgamma(trial + 1) - std::lgamma(n - trial + 1) -
                      n * std::log(2.0));
     if (2 * tail > 0.05) break;
     ++r;
   }
+  return r;
+}
+
+std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted) {
+  const std::size_t r = median_rank(sorted.size());
   if (r == 0) return std::nullopt;
   return std::pair{sorted[r - 1], sorted[sorted.size() - r]};
 }

@@ -22,6 +22,10 @@ double percentile(const std::vector<double>& sorted, double p);
 /// Of values in any order; NaN where there are none.
 double median_of(std::vector<double> values);
 
+/// The r of the tightest order statistics x(r), x(n+1-r) of n samples that hold the median with at least 95 %
+/// confidence; 0 where none do.
+std::size_t median_rank(std::size_t count);
+
 /// The tightest pair of order statistics that holds the median with at least 95 % confidence,
 /// whatever the distribution; absent below 6 samples, where no pair does.
 std::optional<std::pair<double, double>> median_ci95(const std::vector<double>& sorted);

@@ -12,8 +12,8 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from plots.derived import median_rank
 from plots.experiment import expanded
-from plots.steady import median_rank
 from tests.support import ROOT
 
 Json = dict[str, Any]

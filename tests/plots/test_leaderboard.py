@@ -16,7 +16,7 @@ import pytest
 import synthetic
 from synthetic import Json
 
-from plots import index, leaderboard, metrics, report
+from plots import derived, index, leaderboard, metrics, report
 from plots.__main__ import machine_folders
 from plots.load import load_folder
 from plots.report import write_page, write_report
@@ -178,6 +178,20 @@ def test_several_gpus_are_a_row_and_a_model_of_their_own(tmp_path: Path) -> None
     assert limits.keys() == {"GPU", "2 GPUs"}
     assert limits["2 GPUs"][:4] == [2 * one if one else None for one in limits["GPU"][:4]]
     assert limits["2 GPUs"][4] == limits["GPU"][4]
+
+
+def test_the_report_shows_the_limits_that_advise_takes(tmp_path: Path) -> None:
+    """A GPU's above all, then the last measured ones."""
+    made = [_steady({"experiment": name}) for name in ("old", "gpu", "new")]
+    for minute, data in enumerate(made):
+        data["spec"] = data["spec"] | {"name": data["experiment"]}
+        context = copy.deepcopy(data["context"]) | {"started": f"2026-01-02T03:0{minute}:00Z"}
+        data["context"] = context
+        context["ceilings"]["gpu"] = synthetic.gpu_ceilings() if minute == 1 else None
+        synthetic.write(tmp_path / "m", data)
+    paths = [result.path for result in load_folder(tmp_path / "m")]
+    assert derived.newest_of(paths) == "gpu.json"
+    assert derived.newest_of([path for path in paths if path.name != "gpu.json"]) == "new.json"
 
 
 def test_what_is_written_for_several_is_not_recommended_alone(tmp_path: Path) -> None:

@@ -105,6 +105,9 @@ def test_an_interval_of_a_median_is_that_of_the_harness() -> None:
         found = median_interval([float(value) for value in range(count, 0, -1)])
         assert (found.low, found.high, found.confident) == (low, high, True), count
         assert found.mid == (count + 1) / 2
+    for count in (500, 501, 700):  # more than the ranks are known of: the last one holds as well
+        found = median_interval([float(value) for value in range(1, count + 1)])
+        assert (found.low, found.high) == (228, count - 227), count
     for count in (1, 2, 5):
         found = median_interval([float(value) for value in range(count, 0, -1)])
         assert (found.low, found.high, found.confident) == (1, count, False)

@@ -35,6 +35,9 @@ OWNERS = {
     # The limit of a cell, and what a result file says twice: plots/ asks the program for both.
     r"max\(bounds|auto bound = ": ["harness/record/limit.cpp"],
     r"\bthe slowest whole step ": ["harness/record/result_file.cpp"],
+    # Which samples bound a median; which file of a machine has its newest ceilings.
+    r"\b2 \* tail > |\bmath\.comb\(": ["harness/record/measures.cpp"],
+    r"with_newest_ceilings\([^;]*\) \{$|def with_newest_ceilings": ["harness/record/limit.cpp"],
     # The model of `advise`: fitted by the program; a page predicts with its numbers.
     r"\bnnls\b|linalg\.(solve|cholesky)": [],
     r"(?i)deviation *= *0\.6|nine_?of_?ten *= *1\.": ["harness/record/advice.cpp"],
