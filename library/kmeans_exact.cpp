@@ -83,13 +83,13 @@ void check_sizes(std::int64_t n, std::int64_t d, std::int64_t k) {
                                       " is more than memory can hold");
 }
 
-/// Of threads that have to be started: so many coordinates are read in the time that one takes to start.
+/// Threads to start: starting one takes as long as reading so many coordinates.
 int worth_a_thread(std::int64_t coordinates, int threads) {
   constexpr std::int64_t kCoordinates = std::int64_t{1} << 18;
   return static_cast<int>(std::clamp<std::int64_t>(coordinates / kCoordinates, 1, threads));
 }
 
-/// Of threads that there are: they sleep between calls, and to wake one takes as long as so many products.
+/// Threads to wake: they sleep between calls, and waking one takes as long as so many products.
 int worth_a_team(const kmeans::Shape& shape, int threads) {
   constexpr double kProducts = 0x1p18;
   const kmeans::Sizes s = shape;
@@ -102,8 +102,8 @@ float largest_of(const char* what, const float* values, std::int64_t rows, std::
   std::vector<std::int32_t> largest(kmeans::block_count(rows * d));
   kmeans::for_blocks(rows * d, worth_a_thread(rows * d, threads),
                      [&](std::int64_t block, std::int64_t begin, std::int64_t end) {
-                       // By their bits, which are in the order of the sizes, infinity and NaN last: comparisons of
-                       // floats that may be NaN are not vectorised.
+                       // As integers: the bits of floats are in the order of their sizes, infinity and NaN last,
+                       // and comparisons of floats that may be NaN are not vectorised.
                        std::int32_t most = 0;
                        for (std::int64_t c = begin; c < end; ++c) {
                          most = std::max(most, std::bit_cast<std::int32_t>(values[c]) & INT32_MAX);
@@ -143,7 +143,7 @@ class OutOfMemory final : public std::bad_alloc {
   std::string what_;
 };
 
-/// With what is known of it.
+/// An engine with what is known of it.
 struct KeptEngine {
   KeptEngine() = default;
   explicit KeptEngine(const MadeEngine& made, bool is_on_gpu = false)
@@ -200,7 +200,7 @@ void check_weights(const std::int64_t* weights, std::int64_t n) {
   require(total > 0, "all weights are 0, so no point can be chosen");
 }
 
-/// The same of any numbers.
+/// The same for any numbers.
 kmeans::WholeWeights checked_weights(const double* weights, std::int64_t n) {
   try {
     return kmeans::whole_weights(weights, n);
@@ -209,8 +209,8 @@ kmeans::WholeWeights checked_weights(const double* weights, std::int64_t n) {
   }
 }
 
-/// Iterations to make at once, some tenths of a second: so often a caller can end the call. By the shape and
-/// not by the clock: the engine's choices depend on how many iterations it is asked for.
+/// Iterations of a batch, some tenths of a second: between batches a caller can end the call. Chosen by the
+/// shape and not by the clock, since the engine's choices depend on how many iterations it is asked for.
 std::int64_t uninterrupted(const kmeans::Shape& shape, int threads) {
   constexpr double kProducts = 4e9;  // of a thread
   const double products =
@@ -422,7 +422,7 @@ struct Points::Impl {
     expected = std::max(iterations, expected);
     KeptEngine made = make_engine(problem.shape, expected, problem.threads,
                                   weighted() || spherical ? Device::cpu : device);
-    // Of the same kind, it keeps its copies.
+    // An engine of the same kind keeps its copies.
     const bool same_kind = kept.stops != nullptr && made.stops != nullptr &&
                            typeid(*kept.stops) == typeid(*made.stops);
     if (same_kind && same_k) return;
@@ -439,14 +439,14 @@ struct Points::Impl {
     k = problem.shape.k;
   }
 
-  /// To the GPU, if one can be used, once for all engines and seeds; where they do not fit besides what those keep,
-  /// each sends its own.
+  /// Sends the points to the GPU, if one can be used, once for all engines and seeds. If they do not fit next to
+  /// what those keep, each sends its own.
   void send_rows() {
     if (rows != nullptr || elsewhere != nullptr || !kmeans_exact_gpu::problem().empty()) return;
     rows = kmeans_exact_gpu::send_rows(points, n, d);
   }
 
-  /// In a handler: an engine that has failed is used no more. Throws on, and says what memory was needed.
+  /// In a handler: drops the engine that failed and throws again, with the memory that was needed.
   [[noreturn]] void forget_engine_after_error(const kmeans::Shape& shape) {
     k = 0;
     const double bytes = std::exchange(kept, {}).bytes;
@@ -457,7 +457,7 @@ struct Points::Impl {
     }
   }
 
-  /// In the default modes.
+  /// Runs in the default floating-point modes.
   Result checked_lloyd(std::int64_t clusters, float* centroids, std::int32_t* labels,
                        const Options& options, const Between& alive) {
     const auto problem = problem_of(clusters);
@@ -524,7 +524,7 @@ struct Points::Impl {
     kept.engine->fetch(means.data(), labels);
   }
 
-  /// Of all rows, a part at a time: small enough for a cache.
+  /// Goes through the rows in parts that fit a cache.
   template <class T>
   void distances(std::int64_t clusters, const float* centroids, T* out) const {
     check_sizes(n, d, clusters);
@@ -630,7 +630,7 @@ struct Points::Impl {
     SeedingProblem problem{.points = points, .n = n, .d = d, .weights = weights};
     problem.threads = threads;
     problem.max_abs = max_abs;
-    // A CPU is done with little before the points are on a GPU.
+    // With few products a CPU is done before the points are on a GPU.
     constexpr double kLittle = 1e7;
     const double products =
         static_cast<double>(n) * static_cast<double>(d) * static_cast<double>(clusters);
@@ -778,8 +778,8 @@ void Points::seed_ward(std::int64_t k, std::uint64_t seed, float* centroids,
   });
 }
 
-/// work(points, problem, alive) on each problem, by a thread alone where there are enough problems. All but the calling
-/// thread find out from `alive` that it has given up.
+/// Does work(points, problem, alive) on each problem, one thread each if there are enough problems. From `alive` the
+/// other threads learn that the calling one has given up.
 template <class Work>
 void Points::each_of(const Batch& batch, int threads, const std::function<void()>& between,
                      const Work& work) {

@@ -48,8 +48,8 @@ constexpr int kRevision = 3;
 
 // A repetition shorter than this would also measure how unevenly threads leave a barrier.
 constexpr double kSecondsPerRepetition = 0.01;
-// Neighbours disturb in bursts. The ceilings are therefore measured in turn, and that several
-// times: each of them sees the whole period instead of one moment of it.
+// Neighbours disturb in bursts. So the ceilings are measured in turn, several times: each sees the
+// whole period instead of one moment of it.
 constexpr int kTurns = 3;
 constexpr double kSecondsPerTurn = 0.09;  // at an effort of 1, like the next
 // A turn whose best repetition was disturbed goes on until it is not, but no longer than this.
@@ -57,7 +57,7 @@ constexpr double kMaxSecondsPerTurn = 0.25;
 constexpr int kFewestRepetitions = 4;
 // Share of the time for which the threads of the best repetition must have held a processor.
 constexpr double kUndisturbedShare = 0.95;
-// The bar for the whole; OpenBLAS's own threads wait for each other between blocks.
+// The same share, for the whole measurement: lower, since OpenBLAS's threads wait between blocks.
 constexpr double kFreeOfOthers = 0.9;
 
 double seconds_now() {
@@ -535,7 +535,7 @@ std::string gpu_key(const GpuDevice& gpu) {
 
 /// What a fresh process measures of the GPU, or {"problem": "..."}.
 json measure_gpu_apart(double effort) {
-  // Most of this is for drivers that take their time to begin, and for code still to be translated.
+  // Most of this is for drivers that start slowly and for code that is still to be compiled.
   constexpr double kTimeoutSeconds = 180;
   auto answer = ask_worker({"--gpu-worker", std::to_string(effort)}, "the GPU", kTimeoutSeconds);
   if (!answer.contains("problem") && !kept_object(answer, "details").is_object()) {
@@ -650,8 +650,8 @@ nlohmann::json measure_ceilings(double effort, bool matrix_product, double secon
       whole_blocks(static_cast<double>(caches.level2_bytes_per_thread.value_or(256 << 10)) / 2);
   CacheCeiling cache(cache_bytes, threads);
   std::optional<MemoryCeilings> memory;
-  // What limits most problems first, should time be short; the cache before memory, whose rate is not a limit
-  // for points that the cache holds.
+  // In case time runs short, first what limits most problems. The cache before memory: memory does not limit
+  // points that the cache holds.
   for (int turn = 0; turn < (effort < 0.1 ? 1 : kTurns); ++turn) {
     if (time_left()) f32_all.take_turn(effort);
     if (time_left()) cache.take_turn(effort, kernels);
@@ -744,7 +744,7 @@ namespace {
 
 constexpr double kAnyTime = std::numeric_limits<double>::infinity();
 
-/// Within a limited time the look is a quick one.
+/// With limited time, a quick look.
 json find_ceilings(bool force, double effort, double seconds) {
   const bool quick = seconds < kAnyTime;
   const double began = seconds_now();

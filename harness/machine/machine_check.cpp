@@ -546,7 +546,7 @@ void check_gpu_clocks(const json& state, Conditions& list) {
                           : "throttled (" + throttles +
                                 "): wait until it is not, or look at power supply and cooling");
   }
-  // What `nvidia-smi --lock-gpu-clocks` set cannot be asked for, so this informs and no more.
+  // A lock by `nvidia-smi --lock-gpu-clocks` cannot be queried, so this only informs.
   add(list, "gpu_clocks", state.is_object() ? State::good : State::unknown,
       !state.is_object() ? kNotReported
       : chosen           ? "held to the application clocks that somebody set"
@@ -597,7 +597,7 @@ Activity read_activity(const CheckScope& scope) {
     activity.idle_seconds = times.idle;
     activity.stolen_seconds = times.stolen;
   }
-  // Of made-up trees nothing is this process's work.
+  // In the made-up trees of tests no work is this process's.
   if (scope.root.empty()) activity.own_seconds = own_processor_seconds();
   activity.heat_throttles = heat_throttles(scope);
   read_quota(scope, activity);
@@ -693,7 +693,7 @@ std::vector<Condition> MachineWatch::conditions(double seconds) const {
                                         std::pair<std::int64_t, double>{number, 0.0});
     const double earlier =
         found != before_.processes.end() && found->first == number ? found->second : 0;
-    // A number that was given away meanwhile begins at zero again.
+    // A process number that was given to another meanwhile starts at zero.
     const double used = time >= earlier ? time - earlier : time;
     if (used > kBusyProcess * seconds) ++busy_processes;
   }

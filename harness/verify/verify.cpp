@@ -163,8 +163,8 @@ void merge_tally(LabelTally& into, const LabelTally& from) {
 }
 
 // Squared distances of one point to a group of centroids held coordinate-major (d x kGroup), each
-// summed with t ascending: the exact step's arithmetic, with the lanes over centroids. Vectors are the
-// compiler's, since left to itself it turns lanes into coordinates and shuffles more than it adds.
+// summed with t ascending: the exact step's arithmetic, a centroid per lane. In the compiler's vector
+// types: left to itself, it puts coordinates into lanes and shuffles more than it adds.
 constexpr std::int64_t kGroup = 16;
 constexpr std::int64_t kLanes = 4;
 using Lanes
@@ -190,8 +190,8 @@ __attribute__((always_inline)) inline void add_group(const T* point, const doubl
   for (std::int64_t part = 0; part < kParts; ++part) found[part] = sums[part];
 }
 
-// In the registers that every processor has, and in wider ones, which is most of what verifying costs:
-// the same bits, since lanes do not meet and nothing is fused.
+// Compiled for the registers of every processor and for wider ones, since most of verifying's time goes
+// here. Both give the same bits: lanes do not meet, and nothing is fused.
 template <class T>
 void group_distances(const T* point, const double* group, std::int64_t d, double* distances) {
   add_group(point, group, d, distances);
@@ -313,7 +313,7 @@ class DistanceBounds {
   std::vector<double> norms_;  // k
 };
 
-// By how much a squared distance changes at most where its centroid moves by so much.
+// The most by which a squared distance can change when its centroid moves.
 double moved_by(double movement, double distance) {
   return movement * (2 * std::sqrt(distance) + movement);
 }
@@ -399,7 +399,7 @@ struct ClusterMeans {
   std::vector<std::int64_t> fixed_sums;  // k x d, exact sums of float32 points; empty for float64
 };
 
-// sum += value, what rounding takes away going to compensation: exactly, and without a branch (Knuth).
+// sum += value; compensation gets exactly what rounding took away, without a branch (Knuth).
 inline void add_compensated(double value, double& sum, double& compensation) {
   const double next = sum + value;
   const double added = next - sum;
@@ -458,9 +458,9 @@ ClusterMeans means_of(const StepEvidence<T>& step, const std::int32_t* labels) {
   if (std::is_same_v<T, float>) means.fixed_sums.assign(k * d, 0);
   std::vector<double> low(k * d, 0);  // compensation (Neumaier)
 
-  // Where all sums fit a cache, coordinates are shared out: every thread reads row after row. Otherwise
-  // clusters, a few groups a thread since their sizes differ; where there are too few, their coordinates
-  // too.
+  // If all sums fit a cache, the threads share the coordinates, and each reads row after row. Otherwise
+  // they share the clusters, in a few groups a thread since sizes differ; if these are too few, the
+  // coordinates too.
   const bool cached = k * d <= 1 << 14 && d >= 16 * step.threads;
   const std::int64_t groups =
       cached ? 1 : std::min<std::int64_t>(k, std::int64_t{4} * step.threads);
@@ -668,7 +668,7 @@ bool has_moved(const StepEvidence<T>& step, std::int64_t j) {
   return !(std::sqrt(exact::squared_distance(before, after, d)) <= unknown);
 }
 
-// The same where the centroids before were found in another run.
+// The same, with previous centroids from another run.
 template <class T>
 bool has_moved_since_another_run(const Traits& traits, const StepEvidence<T>& step,
                                  std::int64_t j) {
@@ -709,7 +709,7 @@ bool may_be_mean_of(const StepEvidence<T>& step, const std::vector<std::int64_t>
 
 constexpr const char* kEmptyKept = "empty clusters keep their centroid";
 
-// Of an empty cluster that did not keep its centroid.
+// For an empty cluster that did not keep its centroid.
 template <class T>
 std::string what_became_of(const StepEvidence<T>& step, std::int64_t j) {
   const T* centroid = step.returned + j * step.shape.d;
@@ -790,7 +790,7 @@ void certify_own_means(const Traits& traits, const StepEvidence<T>& step,
 
 namespace {
 
-// For libraries that show only the labels of one assignment more.
+// For libraries that show only the labels of one further assignment.
 template <class T>
 void certify_hidden_means(const Traits& traits, const StepEvidence<T>& step,
                           const VerifyOptions& options, Certificate& certificate) {
