@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -37,40 +36,19 @@ def expanded(value: Any) -> Any:
         return {key: expanded(part) for key, part in value.items()}
     if not isinstance(value, list):
         return value
-    return [expanded(one) for element in value for one, _ in _stands_for(element)]
+    return [expanded(one) for element in value for one in _stands_for(element)]
 
 
-def _stands_for(element: Any) -> list[tuple[Any, tuple[str | int, ...]]]:
-    """With the place in the element that comes before it."""
+def _stands_for(element: Any) -> list[Any]:
     each = element.get("each") if isinstance(element, dict) else None
     if not isinstance(each, list) or not all(isinstance(one, dict) for one in each):
-        return [(element, ())]
+        return [element]
     shared = {key: part for key, part in element.items() if key != "each"}
-    return [(shared | one, ("each", place)) for place, one in enumerate(each)]
-
-
-def origin(value: Any, path: Sequence[str | int]) -> tuple[str | int, ...]:
-    """Where in the file is what stands at `path` of what it is expanded to."""
-    places: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
-    for part in path:
-        found: list[tuple[tuple[str | int, ...], Any]] = []
-        at, here = places[0]
-        if isinstance(here, list):
-            every = [(i, e, own) for i, e in enumerate(here) for _, own in _stands_for(e)]
-            index, element, own = every[int(part)]
-            if own:
-                found.append(((*at, index, *own), element["each"][own[1]]))
-            found.append(((*at, index), element))
-        else:
-            found = [((*at, part), one[part]) for at, one in places if part in one][:1]
-        if not found:
-            break
-        places = found
-    return places[0][0]
+    return [shared | one for one in each]
 
 
 class Fault(NamedTuple):
-    """Where an experiment is wrong, and what would be right."""
+    """Where an expanded experiment is wrong, and what would be right."""
 
     path: tuple[str | int, ...]
     reason: str
@@ -243,42 +221,3 @@ def _owners(spec: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[
     for index, claim in enumerate(spec.get("claims") or []):
         for place, test in enumerate(claim["tests"]):
             yield ("claims", index, "tests", place), test
-
-
-# --- Where it stands -------------------------------------------------------------------------
-
-_BLANK = re.compile(r"[ \t\r\n]*")
-
-
-def position(text: str, path: Sequence[str | int]) -> tuple[int, int]:
-    """Line and column of a value in a valid JSON text, or of the nearest that holds it."""
-    decoder = json.JSONDecoder()
-
-    def skip(at: int) -> int:
-        return _BLANK.match(text, at).end()  # type: ignore[union-attr]
-
-    def child(at: int, part: str | int) -> int | None:
-        """Where an element of the object or list at `at` begins."""
-        in_object, index = text[at] == "{", 0
-        if text[at] not in "{[":
-            return None
-        at = skip(at + 1)
-        while text[at] not in "}]":
-            key: str | int = index
-            if in_object:
-                key, at = json.decoder.scanstring(text, at + 1)  # type: ignore[attr-defined]
-                at = skip(skip(at) + 1)
-            if key == part:
-                return at
-            at = skip(decoder.raw_decode(text, at)[1])
-            at = skip(at + 1) if text[at] == "," else at
-            index += 1
-        return None
-
-    at = skip(0)
-    for part in path:
-        found = child(at, part)
-        if found is None:
-            break
-        at = found
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
