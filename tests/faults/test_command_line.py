@@ -137,7 +137,7 @@ def test_two_outputs_to_one_file_are_refused(bench, recorded: Path, tmp_path: Pa
     message = bench.refusal(
         "compare", recorded, recorded, "--json", "a.txt", "--markdown", "./a.txt", cwd=tmp_path
     )
-    assert "--json and --markdown would both be written to" in message
+    assert "--json and --markdown would both" in message
     assert not (tmp_path / "a.txt").exists()
 
 
@@ -228,9 +228,9 @@ def test_megabytes_of_values_are_refused_cheaply(bench, tmp_path: Path, value: s
     # A tenth of what either took before it was refused by the number of its values.
     limit = ("prlimit", f"--as={2 << 30}")
     message = bench.refusal("run", experiment, "--dry-run", before=limit)
-    assert "demo.json: holds more than 250 000 values, the most that are read" in message
+    assert "demo.json: holds more than 250 000 values" in message
     message = bench.refusal("compare", results / "demo.json", results / "demo.json")
-    assert "demo.json: holds more than 5 000 000 values, the most that are read" in message
+    assert "demo.json: holds more than 5 000 000 values" in message
 
 
 # --- Words ----------------------------------------------------------------------------------------

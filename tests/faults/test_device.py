@@ -87,7 +87,7 @@ def test_cells_of_several_gpus_are_skipped_where_they_cannot_be(bench, experimen
     assert "gpus" not in one
     assert two["gpus"] == 2
     assert two["key"] == one["key"] + "/g2"
-    assert two["reason"] == "works on one GPU, so several cannot share its points"
+    assert "works on one GPU" in two["reason"]
     assert "/nowhere/libnccl.so.2 was not found" in shared["reason"] or (
         "not in this build" in shared["reason"]
     )
@@ -175,7 +175,7 @@ def test_a_program_for_a_better_processor_says_so(tmp_path):
         pytest.skip("this processor has avx5124fmaps")
     assert run.returncode == 3
     assert run.stdout == ""  # before any other code of the program
-    assert "built for a processor with avx5124fmaps, which this one lacks" in run.stderr
+    assert "avx5124fmaps, which this one lacks" in run.stderr
     assert "-DKMEANS_MARCH=x86-64" in run.stderr
 
 

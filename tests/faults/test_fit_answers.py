@@ -69,7 +69,7 @@ def test_an_answer_says_whether_it_settled_and_whose_labels_these_are(
     assert own
     assert summary["settled"] is True
     assert summary["labels_of"] == "returned"
-    assert "Settled: no label changed in the last iteration." in said
+    assert "Settled: no label changed" in said
 
 
 def test_quiet_gives_the_same_answer_without_lines(bench, points: Path, tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_without_pyarrow_a_parquet_file_is_refused_by_its_name(bench, tmp_path: 
     message = bench.refusal(
         "data", "inspect", file, code=3, environment={"KMEANS_BENCH_PYTHON": str(bare)}
     )
-    assert "points.parquet: Parquet and Arrow files are read by pyarrow" in message
+    assert "read by pyarrow" in message
     assert "pip install pyarrow" in message
     other = tmp_path / "points.bin"
     other.write_bytes(b"PAR1")
@@ -163,7 +163,7 @@ def test_parquet_and_arrow_files_are_read(bench, tmp_path: Path) -> None:
     parquet.write_table(pa.table(columns | {"z": np.array([0.1, 2, 3])}), tmp_path / "b.parquet")
     run = bench("fit", tmp_path / "b.parquet", "-k", "2")
     assert run.returncode == 0
-    assert "b.parquet holds float64, and is read as float32: point 0 has 0.1" in run.stderr
+    assert "point 0 has 0.1" in run.stderr
     for column, said in (
         (["a", "b", "c"], "holds string, not numbers"),
         ([1.0, None, 2.0], "lacks 1"),

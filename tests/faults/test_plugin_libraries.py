@@ -242,7 +242,7 @@ def test_a_library_that_is_not_a_plugin_is_listed_with_the_reason(bench, library
         in reasons["newer"]
     )
     assert "another layout in memory (99, this program's " in reasons["layout"]
-    assert reasons["crash"] == "a process that loads it was ended by signal 6"
+    assert "signal 6" in reasons["crash"]
     assert reasons["leaves"] == "a process that loads it ends at once"
 
 

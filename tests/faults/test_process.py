@@ -237,7 +237,7 @@ def test_a_users_own_file_that_a_variant_wrote_to_ends_the_run(faults, tmp_path)
     experiment["data"] = {"file": str(points)}
     experiment["scales"]["quick"]["sweep"] = {"k": [3]}
     message = faults.refusal(*options(save(tmp_path, experiment), tmp_path))
-    assert "points.npy was written to during the run: its coordinates had SHA-256" in message
+    assert "points.npy was written to during the run" in message
     # What was measured before is there, and nothing came after.
     result = result_of(tmp_path, "own")
     assert not result["complete"]

@@ -36,6 +36,7 @@ from plots.metrics import speedup
 from plots.panels import spread
 from plots.render import draw, encode, settle, with_caption
 from plots.words import factor, listed, seconds
+from tests.support import says
 
 _OF_STUDIES = ("lines", "rows", "trade-off")
 
@@ -112,7 +113,7 @@ def test_a_speedup_names_its_baseline_threads_and_times(tmp_path: Path, data: Js
     figure = next(f for f in result.figures if f["kind"] == "speedup")
     caption = " ".join(draw(result, figure).caption)
     assert "Baseline: cpu_a f32, 1 thread, per iteration" in caption
-    assert "fastest one-thread f32 code of this run at" in caption
+    assert "fastest one-thread f32 code" in caption
     assert "never averaged" in caption
 
 
@@ -124,7 +125,7 @@ def test_a_baseline_on_several_threads_is_ranked_among_codes_on_as_many(
     name = next(c.variant for c in result.cells if c.ok and c.threads == 2 and not c.on_gpu)
     caption = " ".join(draw(result, figure | {"baseline": name}).caption)
     assert f"Baseline: {name} f32, 2 threads" in caption
-    assert "It is the fastest f32 code on at most 2 threads of this run at " in caption
+    assert "fastest f32 code on at most 2 threads" in caption
     assert "one-thread" not in caption
 
 
@@ -134,7 +135,7 @@ def test_without_a_baseline_there_is_no_speedup(tmp_path: Path, data: Json) -> N
             synthetic.fail(cell)
     result = loaded(tmp_path, data)
     figure = next(f for f in result.figures if f["kind"] == "speedup")
-    assert draw(result, figure).absent == "the baseline has no time in this run"
+    assert "baseline has no time" in draw(result, figure).absent
 
 
 def test_a_baseline_alone_is_no_speedup(tmp_path: Path, data: Json) -> None:
@@ -146,10 +147,7 @@ def test_a_baseline_alone_is_no_speedup(tmp_path: Path, data: Json) -> None:
     figure = next(f for f in result.figures if f["kind"] == "speedup")
     absent = draw(result, figure).absent
     assert absent is not None
-    assert re.fullmatch(
-        r"none of the \d+ cells besides the baseline's has a time .*: the reason of the test",
-        absent,
-    )
+    assert re.fullmatch(r"none of the \d+ cells .* baseline.*: the reason of the test", absent)
 
 
 def test_lines_never_join_different_problems(tmp_path: Path, data: Json) -> None:
@@ -370,7 +368,7 @@ def test_a_wrong_answer_that_is_kept_says_why(tmp_path: Path, data: Json) -> Non
     drawing = draw(result, figure)
     assert "wrong as expected" in " ".join(t.get_text() for t in drawing.picture.axes[0].texts)
     caption = " ".join(drawing.caption)
-    assert "labels differ (kept as printed: the source forgets a barrier)." in caption
+    assert "the source forgets a barrier" in caption
 
 
 def test_stages_stand_in_the_order_of_an_iteration(tmp_path: Path, small_experiment: Json) -> None:
@@ -389,11 +387,11 @@ def test_a_baseline_on_the_gpu_is_ranked_among_codes_on_the_gpu(
     figure = next(f for f in result.figures if f["kind"] == "speedup")
     caption = " ".join(draw(result, figure).caption)
     assert "Baseline: cuda_c f32, on the GPU, per iteration" in caption
-    assert "fastest f32 code on the GPU of this run at" in caption
+    assert "fastest f32 code on the GPU" in caption
     figure = figure | {"baseline": "cpu_a"}
     own = " ".join(draw(result, figure).caption)
     # The GPU's variants report one host thread, and are not rivals of one thread's code.
-    assert "It is the fastest one-thread f32 code of this run at 4 of 4 shapes." in own
+    assert says(own, "fastest one-thread f32 code", "4 of 4 shapes")
 
 
 def test_a_kind_with_a_hyphen_is_a_module_with_an_underscore() -> None:
@@ -573,7 +571,7 @@ def test_a_whole_call_is_setup_and_its_iterations(tmp_path: Path, data: Json) ->
     measured = max(cell["iterations"] for cell in data["cells"])
     assert f"Beyond the {measured} iterations that were measured" in caption
     speedups = " ".join(draw(result, figure_of(result, "speedup")).caption)
-    assert "at most as long as 5 000 of them (openmp_b f32, " in speedups
+    assert "5 000 of them (openmp_b f32, " in speedups
     # A library's setup is no part of a call.
     for cell in data["cells"]:
         cell["backend"] = "python" if cell["variant"] == "openmp_b" else cell["backend"]
@@ -678,7 +676,7 @@ def test_many_gaps_leave_out_their_places(tmp_path: Path, small_experiment: Json
     result = loaded(tmp_path, data)
     gaps = [s for s in draw(result, figure_of(result, "heatmap")).caption if "No time" in s]
     assert "cpu_c f32 (1), cpu_d f32 (2)" in gaps[-1]
-    assert "cpu_j f32 (8), error, at so many shapes: ended by signal 1, and so on." in gaps[-1]
+    assert says(gaps[-1], "cpu_j f32 (8), error", "ended by signal 1")
 
 
 def test_names_next_to_a_panel_never_overlap_nor_leave_it() -> None:

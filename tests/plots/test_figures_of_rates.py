@@ -24,6 +24,7 @@ from plots import style
 from plots.metrics import speedup
 from plots.render import draw
 from plots.words import factor
+from tests.support import says
 
 
 def _with_stage_work(data: Json, on_gpu: bool = True) -> Json:
@@ -81,7 +82,7 @@ def test_rates_of_a_stage_are_its_work_over_its_own_time(
     }
     assert [name for name in names if "/s" in name] == ceilings[kind]
     text = " ".join(drawing.caption)
-    assert "The stage 'assign' alone, in the profiling pass: medians of 3 processes" in text
+    assert says(text, "'assign'", "medians of 3 processes")
     assert "smallest and largest" in text
 
 
@@ -137,7 +138,7 @@ def test_a_stage_without_stated_work_is_not_drawn_and_says_so(tmp_path: Path, da
         cell.pop("stage_work", None)  # as in files of earlier versions
     result = loaded(tmp_path, data)
     absent = draw(result, figure_of(result, "gbytes", stage="assign")).absent
-    assert absent == "no cell of this figure states the work of its stage 'assign'"
+    assert "stage 'assign'" in absent
     for cell in _with_stage_work(data)["cells"]:
         if cell["variant"] == "openmp_b":
             cell["stage_work"] = {}

@@ -25,6 +25,7 @@ from plots.claims import verdicts
 from plots.figures._tables import Column, Row, draw_table
 from plots.figures.convergence import significant_digits
 from plots.render import draw, settle
+from tests.support import says
 
 
 def _with_rows(data: Json, rows: list[Json], **changes: Any) -> Json:
@@ -141,7 +142,7 @@ def test_a_trade_off_has_bars_to_least_and_largest_and_hollow_marks_for_librarie
     names = [t.get_text() for t in drawing.picture.legends[0].texts]
     assert names == ["own", "theirs", "absent (left out)"]
     caption = " ".join(drawing.caption)
-    assert "Marks are medians, bars go from the least to the largest." in caption
+    assert says(caption, "medians", "from the least to the largest")
     assert "Hollow marks are libraries." in caption
     FigureCanvasAgg(drawing.picture).draw()
     assert "10 ms" in [t.get_text() for t in ax.get_xticklabels()]
@@ -164,7 +165,7 @@ def test_a_trade_off_makes_nothing_of_a_difference_below_its_span(
 def test_a_trade_off_without_a_number_says_why(tmp_path: Path, data: Json) -> None:
     result = loaded(tmp_path, _with_rows(data, _ways()[2:]))
     absent = draw(result, figure_of(result, "trade-off", **_WAYS)).absent
-    assert absent == "no row of the study has numbers for seconds and end"
+    assert "seconds and end" in absent
 
 
 def test_headings_of_a_table_keep_apart(tmp_path: Path, data: Json) -> None:
@@ -322,7 +323,7 @@ def test_a_table_of_a_group_shows_that_group_and_why(show: Show) -> None:
     assert "their GPU" not in texts
     assert "their GPU" in texts_of(show("table").picture)
     absent = show("table", group="Table 9").absent
-    assert absent == "the experiment quotes no published number of the group 'Table 9'"
+    assert "'Table 9'" in absent
 
 
 def test_runs_of_a_trace_give_its_time_an_interval(show: Show, data: Json) -> None:
@@ -345,7 +346,7 @@ def test_runs_of_a_trace_give_its_time_an_interval(show: Show, data: Json) -> No
     assert (100, 0.0035) in points_of(drawing.picture)
     assert (100, 9e-3) in [note.xy for note in ax.texts]  # iterations stand above the bar
     text = " ".join(drawing.caption)
-    assert "Medians of 6 whole runs (2 processes), bars: 95 % confidence interval" in text
+    assert says(text, "6 whole runs (2 processes)", "95 %")
     assert "3 of 4 points is one run" in text
 
 
@@ -389,7 +390,7 @@ def test_a_convergence_shows_every_printed_value_and_what_is_zero(show: Show, da
     markers = {h.get_label(): h.get_marker() for h in handles}
     assert markers["printed: theirs"] != markers["printed: others'"]
     text = " ".join(drawing.caption)
-    assert "Printed theirs: 3 values of 2 digits, so their steps are 5.0e-02 of the value" in text
+    assert says(text, "theirs", "3 values of 2 digits", "5.0e-02")
 
 
 def test_the_variants_own_loss_has_a_panel_with_the_printed_values(show: Show, data: Json) -> None:

@@ -19,7 +19,7 @@ from plots.comparison import comparisons_in
 from plots.load import load_folder
 from plots.machines import load_machines
 from plots.report import render
-from tests.support import PROGRAM, kmeans_bench, needs_program
+from tests.support import PROGRAM, kmeans_bench, needs_program, says
 
 
 @pytest.fixture
@@ -133,7 +133,7 @@ def test_many_shapes_are_thinned_and_that_is_said(tmp_path: Path) -> None:
     drawing = machines_figure.draw_shapes(pair, 0.05, on_gpu=True)
     rows = drawing.picture.axes[0].get_yticks()
     assert len(rows) == machines_figure.MOST_ROWS
-    assert "60 shapes between those that are drawn stand in the table." in drawing.caption
+    assert any(sentence.startswith("60 shapes") for sentence in drawing.caption)
 
 
 def sourced(experiment: Json, faster: bool) -> Json:
@@ -159,7 +159,7 @@ def test_claims_stand_side_by_side(tmp_path: Path, data: Json, small_experiment:
     section = page[page.index('<section id="claims-1">') :]
     assert "The parallel version is faster." in section
     assert section.index("✓") < section.index("✗")
-    assert "1 claim of the sources is decided on both machines, 1 of them differently:" in section
+    assert says(section, "1 claim", "both machines, 1 of them differently")
     assert "are not at hand" not in section
 
 
@@ -167,8 +167,8 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, data: Json, small_experimen
     small_experiment |= {"figures": [], "studies": [], "traces": []}
     synthetic.write(tmp_path / "a", sourced(small_experiment, True))
     page = page_of(write(tmp_path / "out", data), str(tmp_path / "a"), str(tmp_path / "b"))
-    assert "The files of results/b are not at hand, so its verdicts are missing." in page
-    assert "0 claims of the sources are decided on both machines, none of them differently." in page
+    assert "results/b are not at hand" in page
+    assert says(page, "0 claims", "none of them differently")
 
 
 def test_the_reports_of_both_and_the_index_link_to_it(

@@ -16,6 +16,7 @@ from plots import __main__ as command
 from plots import claims, index, leaderboard, standing
 from plots.load import ResultError, load_folder, load_result
 from plots.report import render, write_report
+from tests.support import says
 
 NO_GPU = "no NVIDIA driver is installed here (libcuda.so.1 was not found)"
 
@@ -92,16 +93,14 @@ def test_a_source_counts_the_claims_of_all_its_experiments(folder: Path) -> None
 
 def test_what_cannot_be_tested_is_one_line_with_a_count(folder: Path) -> None:
     old = standing.sources_of(_runs(folder))[1]
-    assert old.untested == (
-        "2 of 5 claims cannot be tested here: no NVIDIA driver is installed here (2)"
-    )
+    assert says(old.untested, "2 of 5 claims", "no NVIDIA driver", "(2)")
     assert standing.untested_text([entry.verdict for entry in old.tested]) is None
     text = render(load_folder(folder))
     rows = re.findall(r"<tr[ >](?:(?!</tr>).)*</tr>", text, re.S)
     assert not [row for row in rows if "NVIDIA driver" in row]
     assert "4 cells skipped: no NVIDIA driver" in text
     assert text.count('href="#idle"') == 1
-    assert "1 of 5 experiments could not run here: no NVIDIA driver" in text
+    assert says(text, "1 of 5 experiments", "no NVIDIA driver")
 
 
 def test_the_index_has_a_field_of_each_source_and_machine_that_tested_it(
@@ -121,7 +120,7 @@ def test_the_index_has_a_field_of_each_source_and_machine_that_tested_it(
     assert "two/report.html" not in table[0]  # was not drawn
     assert 'title="2 holds"' in table[0]
     # What no machine tested is one line too.
-    assert "2 of 4 are tested on no machine on file</summary>" in text
+    assert "2 of 4 are tested on no machine" in text
     rows = re.findall(r"<tr[ >](?:(?!</tr>).)*</tr>", text, re.S)
     assert [row for row in rows if "It is false." in row]
     assert not [row for row in rows if "It is lost." in row]
@@ -207,7 +206,7 @@ def test_two_files_of_one_experiment_are_refused(
     ):
         load_folder(folder)
     assert command.main(["report", str(folder)]) == 2
-    assert "move one of them to a folder of its own" in capsys.readouterr().err
+    assert "a folder of its own" in capsys.readouterr().err
     assert not (folder / "report.html").exists()
 
 
@@ -233,7 +232,7 @@ def test_a_figure_that_is_not_there_is_refused_with_the_nearest(
     assert command.main(["figures", str(drawn), "--only", "small/barz"]) == 2
     told = capsys.readouterr().err
     assert "--only 'small/barz' matches nothing" in told
-    assert "names of 2 figures on file, experiment/figure; the nearest:\n  small/bars\n" in told
+    assert says(told, "2 figures", "\n  small/bars\n")
     assert not (drawn / "figures").exists()
     assert command.main(["figures", str(drawn), "--only", "("]) == 2
     assert "is not a regular expression" in capsys.readouterr().err

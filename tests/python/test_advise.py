@@ -96,7 +96,7 @@ def test_a_time_of_a_run_of_other_length_or_data_is_scaled_and_says_so() -> None
     factor, basis, sentence = row("--iterations", "30")
     assert (factor, basis) == ("-", "measured")
     assert "a fit of 30 iterations takes " in sentence
-    assert sentence.endswith("an iteration, measured at this shape. There, run it with:")
+    assert "measured at this shape" in sentence
     assert row() == row("--iterations", "100")
     factor, basis, sentence = row()
     assert basis == "scaled from 30 iterations on blobs from -10.0"
@@ -167,7 +167,5 @@ def test_what_cannot_be_answered_is_refused(tmp_path: Path) -> None:
         *shape, "-k", "1001", "--machine", machine, code=2
     )
     shutil.copy(machine / "zhihu2023.json", tmp_path)
-    assert "no variant that takes the shape has enough results" in advise(
-        *shape, "-k", "5", "--machine", tmp_path, code=2
-    )
+    assert "enough results" in advise(*shape, "-k", "5", "--machine", tmp_path, code=2)
     assert "2e6 is one" in advise("--n", "many", "--d", "2", "-k", "5", code=2)

@@ -14,7 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import PROGRAM, ROOT, kmeans_bench, needs_program, set_times, small_experiment
+from tests.support import (
+    PROGRAM,
+    ROOT,
+    kmeans_bench,
+    needs_program,
+    says,
+    set_times,
+    small_experiment,
+)
 
 sys.path.insert(0, str(ROOT / "tools"))
 import selftest_summary
@@ -63,7 +71,7 @@ def pair(tmp_path: Path, small_result: dict) -> Pair:
 def test_equal_results_are_the_same_everywhere(pair: Pair, tmp_path: Path) -> None:
     json_file, markdown = tmp_path / "c.json", tmp_path / "c.md"
     out, _ = pair.compare("--gate", "--json", json_file, "--markdown", markdown)
-    assert "3 cells timed on both sides: 0 slower, 0 faster, 0 unclear, 3 same" in out
+    assert says(out, "3 cells", "0 slower, 0 faster, 0 unclear, 3 same")
     comparison = json.loads(json_file.read_text(encoding="utf-8"))
     assert comparison["comparison_version"] == 2
     assert [cell["ratio"] for cell in comparison["cells"]] == [1, 1, 1]
@@ -172,7 +180,7 @@ def test_more_than_two_are_for_machines(pair: Pair) -> None:
     out, _ = run("compare", "--machines", pair.base, pair.new, pair.base, pair.new)
     assert out.count("timed on both") == 3
     _, err = run("compare", pair.base, pair.new, pair.base, pair.new, status=2)
-    assert "more than two results are for compare --machines" in err
+    assert "compare --machines" in err
     _, err = run("compare", "--same-commit", pair.base, pair.new, status=2)
     assert "--same-commit is for compare --machines" in err
 

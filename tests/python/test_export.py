@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from plots.load import load_result
-from tests.support import ROOT, kmeans_bench, needs_program
+from tests.support import ROOT, kmeans_bench, needs_program, says
 
 RESULTS = ROOT / "results" / "reference-epyc-2core-avx512"
 COMPARE = Path(os.environ.get("COMPARE_PY", "/usr/share/benchmark/compare.py"))
@@ -165,7 +165,8 @@ def test_what_is_not_for_publication_is_said_once(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(result), encoding="utf-8")
     _, error = export(tmp_path, "--format", "csv")
     warnings = [line for line in error.splitlines() if line.startswith("warning: ")]
-    assert warnings == ["warning: not for publication: ladder was built from a modified tree"]
+    assert len(warnings) == 1
+    assert says(warnings[0], "not for publication", "ladder")
     assert "warning" not in export(tmp_path, "--format", "csv", "--only", "^goldsborough")[1]
 
 

@@ -370,6 +370,6 @@ def test_the_program_refuses_what_takes_no_cosine(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", _points(3))
     words = ("fit", tmp_path / "x.npy", "-k", 3, "--metric", "cosine", "--variant")
     said = kmeans_bench(*words, "cpu_naive", status=2).stderr
-    assert "--metric cosine: cpu_naive does not take it; these do: " in said
+    assert "--metric cosine: cpu_naive " in said
     assert "openmp_best" in said
     kmeans_bench("fit", tmp_path / "x.npy", "-k", 3, "--metric", "manhattan", status=2)

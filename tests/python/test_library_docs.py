@@ -128,7 +128,7 @@ def test_python_m_says_what_is_installed(package) -> None:
     said = dict(line.split(":", 1) for line in done.stdout.splitlines())
     assert said["kmeans_exact"].strip() == f"{package.__version__}, in {folder}"
     assert said["instructions"].strip() == package.instructions()
-    assert said["GPU"].strip().startswith("none: the GPU's part of the library was not loaded: ")
+    assert said["GPU"].strip().startswith("none: ")
     assert "nowhere.so" in said["GPU"]
     assert said["part for GPUs"].strip() == "none"
     assert said["estimator"].strip().startswith(("KMeans for scikit-learn ", "none: "))

@@ -97,7 +97,7 @@ def test_program_without_any_tree_names_both_places(tmp_path: Path) -> None:
         assert part in refused.stderr
     listing = kmeans(program, "list", cwd=tmp_path)
     assert listing.returncode == 0
-    assert "Python variants: none, since the suite's source tree is neither" in listing.stdout
+    assert "Python variants: none" in listing.stdout
     assert not Path(gone).exists()
 
 

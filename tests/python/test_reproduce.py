@@ -112,10 +112,8 @@ def test_other_data_are_found_and_nothing_is_judged_on_them(changed: Any, tmp_pa
     assert found[("data", "uniform-600x2-s3")]["verdict"] == "differs"
     assert found[("data", "uniform-600x2-s3/f64")]["verdict"] == "equal"
     naive = found[("cell", "cpu_naive/f32/uniform-600x2-s3")]
-    assert (naive["verdict"], naive["detail"]) == (
-        "not run",
-        "its points are not those of the record",
-    )
+    assert naive["verdict"] == "not run"
+    assert "points" in naive["detail"]
     assert found[("cell", "cpu_naive/f64/uniform-600x2-s3")]["verdict"] == "equal"
 
 
