@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <set>
 
+#include "datasets/dataset.h"
 #include "harness/run/estimators.h"
 #include "harness/run/experiment_parts.h"
 #include "harness/run/follow.h"

@@ -228,8 +228,9 @@ class Fits {
       return skip("it takes no first centroids");
     }
     if (job_.problems > 1) {
-      row.said["summary"] = traits.at("takes_problems");  // the call that is timed
-      if (row.said["summary"] == "") return skip("it takes one problem at a time");
+      const auto own = traits.at("takes_problems").get<std::string>();
+      if (own.empty()) return skip("it takes one problem at a time");
+      row.said["summary"] = own;  // the call that is timed
     }
     if (job_.starts > 0 && !traits.at("takes_starts").get<bool>()) {
       return skip("it takes no number of starts");
