@@ -18,8 +18,9 @@
 namespace kmeans {
 namespace {
 
-// Seconds that nobody has measured here: an allowance for what CUDA does before a process's first call.
-constexpr double kStartOfCuda = 0.5;
+// Seconds: so much longer than a later one a process's first fit on a GPU takes at most (kmeans_exact_gpu in
+// results/nvidia-h200-x4/fits-gpu.json).
+constexpr double kStartOfCuda = 0.35;
 // On the safe side of cuda_best's setups on file (results/nvidia-h100-x4, nvidia-h200-x4).
 constexpr double kGpuSetup = 0.4;
 constexpr double kGpuSetupPerCoordinate = 5e-9;

@@ -49,15 +49,15 @@ TEST(FitChoice, FollowsTheModelsOfWhatIsOnFile) {
                                                      series("cuda_best", true, 1000, 0.2)});
   EXPECT_TRUE(quick.gpu);
   EXPECT_NEAR(quick.cpu_seconds, 4.1, 0.3);
-  EXPECT_NEAR(quick.gpu_seconds, 0.5 + 0.24, 0.05);
-  EXPECT_THAT(quick.why, StartsWith("a fit of 100 iterations is expected to take 7"));
+  EXPECT_NEAR(quick.gpu_seconds, 0.35 + 0.24, 0.05);
+  EXPECT_THAT(quick.why, StartsWith("a fit of 100 iterations is expected to take 59"));
   EXPECT_THAT(quick.why, HasSubstr("by cuda_best with CUDA's start (by results on file), 4."));
   EXPECT_THAT(quick.why, HasSubstr("by openmp_best (by results on file)"));
   // The same GPU next to a processor that is as quick.
   const auto slow = choose(facts(1000000, 32, 64), {series("openmp_best", false, 1000, 0.01),
                                                     series("cuda_best", true, 1000, 0.2)});
   EXPECT_FALSE(slow.gpu) << "its start and its setup are not worth it";
-  EXPECT_THAT(slow.why, HasSubstr("by openmp_best (by results on file), 7"));
+  EXPECT_THAT(slow.why, HasSubstr("by openmp_best (by results on file), 59"));
 }
 
 TEST(FitChoice, ItsStartAndUploadMustPayOff) {
