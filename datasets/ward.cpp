@@ -51,10 +51,11 @@ class Agglomeration {
     drift_ = static_cast<double>(left_) * std::sqrt(weight * d) * largest * 0x1p-49;
   }
 
-  /// All merges, in an order in which a cluster is made before it is merged.
-  std::vector<Merge> run(const std::function<void()>& between) {
+  /// Merges, the `wanted` lowest ones among them, in an order in which a cluster is made before it is merged.
+  std::vector<Merge> run(std::int64_t wanted, const std::function<void()>& between) {
     while (left_ > 1) {
       look_for_neighbours(between);
+      if (are_lower_than_others(wanted)) break;
       merge_reciprocal();
       if (2 * left_ < slots_.count()) close_gaps();
     }
@@ -139,6 +140,22 @@ class Agglomeration {
     }
   }
 
+  /// So many merges that have been made, than all that could still be made? No two clusters come nearer than the
+  /// nearest ones are now, but for rounding, as in choose_from_near().
+  [[nodiscard]] bool are_lower_than_others(std::int64_t wanted) const {
+    if (std::ssize(merges_) < wanted) return false;
+    if (wanted == 0) return true;
+    std::vector<double> made;
+    for (const Merge& merge : merges_) made.push_back(merge.height);
+    std::nth_element(made.begin(), made.begin() + (wanted - 1), made.end());
+    double nearest = std::numeric_limits<double>::infinity();
+    for (std::int64_t c = 0; c < slots_.count(); ++c) {
+      if (alive(c)) nearest = std::min(nearest, near_[c].some.front().cost);
+    }
+    return std::sqrt(made[wanted - 1]) * (1 + rounding_) + drift_ <
+           std::sqrt(nearest) * (1 - rounding_);
+  }
+
   /// All pairs that are each other's nearest. What they become is no nearer to anyone than they were
   /// (Bruynooghe 1977), so who had another neighbour keeps it.
   void merge_reciprocal() {
@@ -186,14 +203,15 @@ class Agglomeration {
     std::int64_t next = 0;
     for (std::int64_t c = 0; c < slots_.count(); ++c) {
       if (!alive(c)) continue;
-      std::copy_n(slots_.means.data() + c * slots_.d, slots_.d,
-                  slots_.means.data() + next * slots_.d);
-      slots_.weights[next] = slots_.weights[c];
-      ids_[next] = ids_[c];
-      heights_[next] = heights_[c];
-      neighbours_[next] = neighbours_[c];
-      near_[next] = std::move(near_[c]);
       slot[c] = next++;
+      if (slot[c] == c) continue;
+      std::copy_n(slots_.means.data() + c * slots_.d, slots_.d,
+                  slots_.means.data() + slot[c] * slots_.d);
+      slots_.weights[slot[c]] = slots_.weights[c];
+      ids_[slot[c]] = ids_[c];
+      heights_[slot[c]] = heights_[c];
+      neighbours_[slot[c]] = neighbours_[c];
+      near_[slot[c]] = std::move(near_[c]);
     }
     slots_.means.resize(next * slots_.d);
     slots_.weights.resize(next);
@@ -261,11 +279,12 @@ std::int64_t ward_seeds(std::int64_t n, std::int64_t k) {
 std::vector<std::int32_t> ward_clusters(const WeightedMeans& clusters, std::int64_t k, int threads,
                                         const std::function<void()>& between,
                                         const MakeMergeCosts& make) {
-  auto merges = Agglomeration(clusters, threads, make).run(between);
+  const std::int64_t wanted = clusters.count() - k;
+  auto merges = Agglomeration(clusters, threads, make).run(wanted, between);
   // The lowest ones; of equal ones those that were made first, so none before what it is made of.
   std::stable_sort(merges.begin(), merges.end(),
                    [](const Merge& a, const Merge& b) { return a.height < b.height; });
-  merges.resize(clusters.count() - k);
+  merges.resize(wanted);
   std::vector<std::int64_t> into(clusters.count());
   std::iota(into.begin(), into.end(), 0);
   for (const Merge& merge : merges) into[merge.from] = merge.into;

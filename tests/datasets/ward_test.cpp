@@ -83,7 +83,8 @@ std::vector<std::int32_t> pair_by_pair(WeightedMeans clusters, std::int64_t k) {
 TEST(Ward, ReciprocalNeighboursMergeToTheClustersOfPairByPair) {
   for (std::uint64_t number = 0; number < 60; ++number) {
     const auto clusters = random_clusters(number);
-    for (const std::int64_t k : {std::int64_t{1}, clusters.count() / 4 + 1, clusters.count()}) {
+    const std::int64_t count = clusters.count();
+    for (const std::int64_t k : {std::int64_t{1}, count / 4 + 1, count / 2 + 1, count - 1, count}) {
       EXPECT_EQ(ward_clusters(clusters, k, 1), pair_by_pair(clusters, k))
           << number << ", k = " << k;
     }
@@ -158,6 +159,22 @@ TEST(Ward, WhoRemembersWhatWasNearMergesTheSame) {
     }
   }
   EXPECT_GT(NearestAlone::looks(), 0);
+}
+
+TEST(Ward, EndsWhenNoMergeThatIsLeftCanBeAmongTheLowest) {
+  WeightedMeans pairs;
+  pairs.d = 1;
+  for (int i = 0; i < 400; ++i) {
+    pairs.means.push_back(1000.0 * (i / 2) + i % 2);
+    pairs.weights.push_back(1);
+  }
+  const auto looks_at_all = [](const WeightedMeans& of) -> std::unique_ptr<MergeCosts> {
+    return std::make_unique<NearestAlone>(of);
+  };
+  NearestAlone::looks() = 0;
+  const auto numbers = ward_clusters(pairs, 200, 1, {}, looks_at_all);
+  for (int i = 0; i < 400; ++i) EXPECT_EQ(numbers[i], i / 2);
+  EXPECT_EQ(NearestAlone::looks(), 400 + 200);  // each one, and each pair once it is one
 }
 
 TEST(Ward, AFasterBackendHasTheSameCosts) {
