@@ -12,6 +12,7 @@
 #include "harness/run/estimate.h"
 #include "harness/support/build_info.h"
 #include "harness/support/errors.h"
+#include "harness/support/memory_left.h"
 #include "harness/support/text.h"
 #include "harness/verify/session.h"
 
@@ -111,11 +112,10 @@ const RegisteredVariant& variant_for_fit(const Shape& shape, std::int64_t iterat
                                          std::string& why) {
   const RegisteredVariant& cpu = variant_of_fits();
   const RegisteredVariant* gpu = find_variant(kFitsOnGpu);
-  if (gpu == nullptr || process_ranks().size() > 1 || !takes(gpu->traits, shape.precision)) {
-    return cpu;
-  }
+  if (gpu == nullptr || process_ranks().size() > 1) return cpu;
+  if (address_space_left()) return cpu;  // CUDA takes more addresses than memory
   const GpuDevice* device = current_gpu();
-  if (device == nullptr || !availability(*gpu).ok || !supports(*gpu, shape).ok) return cpu;
+  if (device == nullptr || !supports(*gpu, shape).ok) return cpu;
   // Exactly what is free would take a start of CUDA to know.
   if (device_memory_need(*gpu, shape) > static_cast<double>(device->memory_bytes)) return cpu;
   const FitChoice choice =
