@@ -66,6 +66,15 @@ def standing(fit: dict[str, Any]) -> list[str]:
     return [text + (f"; never: {', '.join(never)}." if never else ".")]
 
 
+def failed(fit: dict[str, Any]) -> list[str]:
+    """Whose answers were wrong, or who broke: the first line of the reason."""
+    rows = [row for row in fit["rows"] if row["status"] in ("wrong", "error")]
+    return [
+        f"{row['estimator']} is {row['status']}: {row['reason'].splitlines()[0].rstrip('.')}."
+        for row in rows
+    ]
+
+
 def as_study(fit: dict[str, Any]) -> dict[str, Any]:
     """A wrong or broken library costs its row alone, so a fit with any row that is ok is ok."""
     some = any(row["status"] == "ok" for row in fit["rows"])
@@ -88,6 +97,6 @@ def as_study(fit: dict[str, Any]) -> dict[str, Any]:
         "parameters": asked,
         "rows": [_row(row, fit) for row in fit["rows"]],
         "findings": {},
-        "notes": [*standing(fit), *fit["notes"]],
+        "notes": [*standing(fit), *failed(fit), *fit["notes"]],
         "seconds": fit["seconds"],
     }

@@ -96,22 +96,58 @@ def sentences_of(
         if problem:
             sentences.append(f"{named}{problem}.")
         if study["status"] != "ok":
-            why = (study.get("reason") or "no reason given").rstrip(".")
-            sentences.append(f"{study['name']} is {study['status']}: {why}.")
+            sentences.append(_not_ok(study, studies))
         if study["study"] == FIT:
             continue  # the report has what there is to say of each
         if study["findings"] and figure.get("findings", True):
             found = [f"{title_of(k)} {value_text(v)}" for k, v in study["findings"].items()]
             sentences.append(f"{named}Found: {listed(found, limit=12)}.")
-        sentences += [_sentence(note) for note in study["notes"]]
+    sentences += _notes([study for study in studies if study["study"] != FIT])
     absent = [name for name in names_of(figure) if name not in {s["name"] for s in studies}]
     if absent:
         sentences.append(f"Not part of this run: {listed(absent)}.")
     return [*dict.fromkeys(sentences), *captions.closing(result)]
 
 
+def _not_ok(study: Study, studies: Sequence[Study]) -> str:
+    """What became of it, said once of all that have the same reason."""
+    same = [
+        s
+        for s in studies
+        if (s["status"], s.get("reason")) == (study["status"], study.get("reason"))
+    ]
+    why = (study.get("reason") or "no reason given").rstrip(".")
+    verb = "is" if len(same) == 1 else "are"
+    return f"{_all([s['name'] for s in same])} {verb} {study['status']}: {why}."
+
+
+def _notes(studies: Sequence[Study]) -> list[str]:
+    """Each once, with the studies' names unless all have it; 'a: late' and 'b: late' are one."""
+    places: dict[str, list[str]] = {}
+    for study in studies:
+        names: dict[str, list[str]] = {}
+        for note in study["notes"]:
+            name, colon, tail = note.partition(": ")
+            names.setdefault(colon + tail, []).append(name)
+        for tail, own in names.items():
+            places.setdefault(_all(own) + tail, []).append(study["name"])
+    return [
+        _sentence(note if len(found) == len(studies) else f"{_all(found)}: {note}")
+        for note, found in places.items()
+    ]
+
+
+def _all(names: Sequence[str]) -> str:
+    if any("," in name for name in names):
+        return "; ".join(names)
+    return listed(list(names), limit=len(names))
+
+
 def _sentence(text: str) -> str:
-    text = text[:1].upper() + text[1:]
+    """Begins with a capital letter, unless with a name: 'ward: ...'."""
+    first = text.partition(" ")[0]
+    if first.rstrip(",.").isalpha():
+        text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", "!")) else text + "."
 
 

@@ -25,6 +25,7 @@ _LEGEND_LETTERS = 26
 # Of the largest value shown over the least: nothing looks far apart that is not.
 _LEAST_SPAN = 1.05
 _FEW = 4.0  # below which ticks are not powers
+_FEW_DECADES = 100.0  # below which powers of ten are too few ticks on their own
 
 
 def draw(result: Result, figure: dict[str, Any]) -> Figure:
@@ -141,9 +142,11 @@ def _draw_panel(
     _draw_front(ax, [row for row in front if is_number(row.get(y))], x, y)
     if "x" in log and placed:
         ax.set_xscale("log")
-        ends = [row[x] * sign for row in placed for sign in (0.5, 2)]
-        ax.set_xlim(min(ends), max(ends))
-        ax.xaxis.set_major_locator(LogLocator(base=10, numticks=4))
+        ends = [row[x] + end for row in placed for end in _reach(row, x, True)]
+        low, high = min(ends) / 1.6, max(ends) * 1.6
+        ax.set_xlim(low, high)
+        subs = (1, 3) if high < _FEW_DECADES * low else (1,)
+        ax.xaxis.set_major_locator(LogLocator(base=10, subs=subs, numticks=4))
         ax.xaxis.set_minor_locator(NullLocator())
     unit = compact_seconds if x.split("_")[0] == "seconds" else _tick
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: unit(value)))

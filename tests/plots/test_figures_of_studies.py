@@ -22,6 +22,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from synthetic import Json
 
 from plots.claims import verdicts
+from plots.figures import _studies
 from plots.figures._tables import Column, Row, draw_table
 from plots.figures.convergence import significant_digits
 from plots.render import draw, settle
@@ -146,6 +147,39 @@ def test_a_trade_off_has_bars_to_least_and_largest_and_hollow_marks_for_librarie
     assert "Hollow marks are libraries." in caption
     FigureCanvasAgg(drawing.picture).draw()
     assert "10 ms" in [t.get_text() for t in ax.get_xticklabels()]
+
+
+def test_no_bar_of_a_trade_off_is_cut_and_a_narrow_axis_has_ticks_between_powers(
+    tmp_path: Path, data: Json
+) -> None:
+    (own, *_) = _ways()
+    rows = [own | {"seconds": 0.01, "seconds_min": 0.004, "seconds_max": 0.08}]
+    result = loaded(tmp_path, _with_rows(data, rows))
+    (ax,) = draw(result, figure_of(result, "trade-off", **_WAYS)).picture.axes
+    low, high = ax.get_xlim()
+    assert low < 0.004 < 0.08 < high
+    FigureCanvasAgg(ax.figure).draw()
+    shown = [t.get_text() for t in ax.get_xticklabels() if low < t.get_position()[0] < high]
+    assert shown == ["3 ms", "10 ms", "30 ms", "100 ms"]
+
+
+def test_what_several_studies_have_in_common_is_said_once() -> None:
+    def study(name: str, status: str, reason: str | None, *notes: str) -> Json:
+        return {
+            "name": name,
+            "status": status,
+            "reason": reason,
+            "notes": notes,
+            "study": "spacing",
+        }
+
+    skipped = [study(name, "skipped", "no data.") for name in ("a", "b")]
+    found = [_studies._not_ok(one, [*skipped, study("c", "error", "no data")]) for one in skipped]
+    assert found == ["a and b are skipped: no data."] * 2
+    assert _studies._not_ok(skipped[0], skipped[:1]) == "a is skipped: no data."
+    both = [study("a", "ok", None, "all of it", "ward: late", "x, GPU: late")]
+    both += [study("b", "ok", None, "all of it", "ward: late")]
+    assert _studies._notes(both) == ["All of it.", "a: ward; x, GPU: late.", "b: ward: late."]
 
 
 def test_a_trade_off_makes_nothing_of_a_difference_below_its_span(

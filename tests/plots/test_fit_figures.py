@@ -90,10 +90,12 @@ def test_who_is_first_is_said_and_by_how_much() -> None:
         row("never", seconds_to_near_best=None, over_quickest=None, outside=None),
         row("kept", seconds_to_near_best=0.01, over_quickest=0.2, outside="points are kept"),
         row("ours", seconds_to_near_best=0.05, over_quickest=1.0, outside=None),
-        row("theirs", "wrong", seconds_to_near_best=None, outside=None),
+        row("theirs", "wrong", reason="seed 1: labels\nand more"),
+        row("absent", "skipped"),
     ]
     assert fits.as_study(fit)["notes"] == [
         "ours is within 1 % of the best in 50.0 ms, slow in 10 times that; never: never.",
+        "theirs is wrong: seed 1: labels.",
         "a note",
     ]
 
