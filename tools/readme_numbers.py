@@ -21,6 +21,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+import readme_studies  # noqa: E402
+
 from plots import (  # noqa: E402
     board_figure,
     captions,
@@ -449,9 +451,19 @@ def picture(_: Machines, block: dict[str, Any]) -> str:
 
 
 def findings(machines: Machines, block: dict[str, Any]) -> str:
-    """Three sentences: exact next to a baseline, exact next to the limit, claims of the sources."""
-    parts = [_against_baseline, _next_to_the_limit, _of_the_sources]
+    """Of whole fits, of exact next to a baseline, next to the limit, of claims of the sources."""
+    parts = [_of_whole_fits, _against_baseline, _next_to_the_limit, _of_the_sources]
     return "".join(f"- {part(machines, block)}\n" for part in parts)
+
+
+def _of_whole_fits(machines: Machines, block: dict[str, Any]) -> str:
+    own = block["fits"]
+    result = machines.result(own["machine"], own["experiment"])
+    return readme_studies.whole_fits(result, own["estimator"], own["yardstick"])
+
+
+def seeds(machines: Machines, block: dict[str, Any]) -> str:
+    return readme_studies.seeds(machines.result(block["machine"], block["experiment"]))
 
 
 def _exact_times(result: Result) -> dict[tuple[int, int, int], Cell]:
@@ -471,9 +483,8 @@ def _against_baseline(machines: Machines, block: dict[str, Any]) -> str:
         f"**Exact is not slow.** On {captions.machine_name(result)} with "
         f"{many(result.context['threads'], 'thread')} the fastest exact variant is "
         f"{digits(min(gains))} to {digits(max(gains))} times as fast per iteration as "
-        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`; its "
-        "own labels and centroids are the same, bit for bit, on every machine and with any number "
-        f"of threads. A fit of {own['title']} has {span([cell.iterations for cell in base])} "
+        f"{own['title']}, at {many(len(gains), 'shape')} of `{result.experiment}`. "
+        f"A fit of {own['title']} has {span([cell.iterations for cell in base])} "
         f"iterations there, and its time contains {own['contains']}. {_disturbed(used)}".rstrip()
     )
 
@@ -563,6 +574,7 @@ KINDS: dict[str, Callable[[Machines, dict[str, Any]], str]] = {
     "picture": picture,
     "board": picture,
     "findings": findings,
+    "seeds": seeds,
 }
 
 
