@@ -289,6 +289,7 @@ def assemble(folders: Mapping[Path, Sequence[Result]], root: Path) -> dict[str, 
         "problems": problems,
         "models": models,
         "shapes": [list(shape) for shape in places.shapes],
+        "kinds": list(places.kinds),
         "model": {
             **constants,
             "points": {size: work.points(size) for size in SIZES},

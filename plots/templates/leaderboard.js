@@ -77,9 +77,11 @@ function factorOf(model, covariances) {
 // Nine of ten times lie within this factor, where so much variance is left open.
 const within = (variance) => Math.exp(M.nineOfTen * Math.sqrt(Math.max(variance, 0) + M.repeat ** 2));
 const isLong = (calls) => (calls > M.longRun ? 1 : 0);
-// The factor of a time that is taken from a run of another length at the shape.
-function factorOfOne(shape, length, calls) {
-  const shared = alike([shape, 0, isLong(length)], [shape, 0, isLong(calls)]);
+// A kind that no model knows is like none.
+const placeOf = (kind) => data.kinds.indexOf(kind);
+// The factor of a time that is taken from a run of another length, or on other data, at the shape.
+function factorOfOne(shape, problem, calls, kind) {
+  const shared = alike([shape, placeOf(problem.kind), isLong(problem.t)], [shape, placeOf(kind), isLong(calls)]);
   return within(M.deviation ** 2 - shared ** 2 / (M.deviation ** 2 + M.repeat ** 2));
 }
 function limit(model, shape) {
@@ -97,9 +99,9 @@ function refuses({ d: [below, from], dk, chip }, shape) {
     || (chip !== null && valueOf(chip.needs, shape) > chip.bytes);
 }
 // What `advise` would say.
-function predicted(model, shape, calls) {
+function predicted(model, shape, calls, kind) {
   if (!model || refuses(model.refused, shape)) return null;
-  const problem = [shape, 0, isLong(calls)];
+  const problem = [shape, placeOf(kind), isLong(calls)];
   const [sum, covariances] = predictOne(model.iteration, model.bytes, problem);
   const factor = factorOf(model.iteration, covariances);
   const setup = model.setup && predictOne(model.setup, model.bytes, problem)[0];
@@ -115,27 +117,28 @@ const distance = (problem, shape) => ["n", "d", "k"].map((axis, i) =>
   (problem[axis] === shape[i] ? null : `${axis} ${times(problem[axis], shape[i])}`)).filter(Boolean).join(", ");
 const titled = (problem) => `${count(problem.n)} × ${count(problem.d)}, k = ${count(problem.k)}`;
 
+const isKind = (problem, kind) => !kind || !problem.kind || problem.kind === kind;
 // How near a run's length is: 2 as many iterations, 1 as long a run.
 const lengthOf = (problem, calls) => (problem.t === calls ? 2 : isLong(problem.t) === isLong(calls) ? 1 : 0);
 // Problems of a machine, the nearest first; those with an exact answer among at least three come
 // before the others, which would say little.
 function nearest(machine, kind, shape, calls) {
-  const all = data.problems.filter((p) => p.m === machine && (!kind || p.kind === kind));
+  const all = data.problems.filter((p) => p.m === machine && (isKind(p, kind) || far(p, shape) === 0));
   const telling = all.filter((p) => p.rows.length > 2 && p.rows.some((row) => row[2] === 0));
   return (telling.length ? telling : all)
-    .sort((a, b) => far(a, shape) - far(b, shape) || lengthOf(b, calls) - lengthOf(a, calls) || b.rows.length - a.rows.length);
+    .sort((a, b) => far(a, shape) - far(b, shape) || isKind(b, kind) - isKind(a, kind) || lengthOf(b, calls) - lengthOf(a, calls) || b.rows.length - a.rows.length);
 }
 
 // A line of a ranking from a measured row, a model, or both.
-function line(machine, problem, row, model, shape, calls) {
+function line(machine, problem, row, model, shape, calls, asked) {
   const [name, needs, source] = data.names[row[0]];
-  const guess = predicted(model, shape, calls);
+  const guess = predicted(model, shape, calls, asked);
   const own = distance(problem, shape) === "";
   const [, precision, kind, on, median = null, interval = NONE, setup, wrong = NONE, wrongShare] = row;
   const alone = !row[13];  // others need no ranks for it
   const measured = own && median !== null;
-  const scaled = measured && problem.t !== calls;
-  const factor = scaled ? factorOfOne(shape, problem.t, calls) : measured ? 1 : guess?.factor;
+  const scaled = measured && (problem.t !== calls || !isKind(problem, asked));
+  const factor = scaled ? factorOfOne(shape, problem, calls, asked) : measured ? 1 : guess?.factor;
   const best = measured ? median : guess?.value ?? null;
   const first = measured ? setup : guess?.setup;
   const whole = best === null || first == null ? null : first + calls * best;
@@ -143,7 +146,7 @@ function line(machine, problem, row, model, shape, calls) {
   const tag = row[11] ? ` <span class="tag${row[11] === "unsteady" ? " warning" : ""}">${row[11]}</span>` : "";
   const cell = (display, order) => ({ display, order: order ?? Infinity });
   const slowest = row[11] === "unsteady" ? ", the slowest process" : "";
-  const basis = !measured ? "predicted" : scaled ? `scaled from ${many(problem.t)}` : "measured";
+  const basis = !measured ? "predicted" : scaled ? `scaled from ${many(problem.t)}${problem.kind && ` on ${escaped(problem.kind)}`}` : "measured";
   const note = `${basis}${measured ? slowest : ""}${factor > 1 ? `, within ×${factor.toFixed(2)}${factor > M.far ? ": far from what is on file" : ""}` : ""}`;
   const several = /^\d+ GPUs$/.test(on) ? `, ${on}` : "";
   return {
@@ -160,11 +163,11 @@ function line(machine, problem, row, model, shape, calls) {
     links: cell((source ? `<a href="${source}">code</a> ` : "") + `<a href="${problem.file}">JSON</a>`, name),
   };
 }
-function linesOf(machine, problem, shape, calls) {
+function linesOf(machine, problem, shape, calls, kind) {
   const there = new Set(problem.rows.map((row) => row[12]));
   const guessed = data.models.filter((model, i) => model.m === machine && !there.has(i))
-    .filter((model) => predicted(model, shape, calls)).map((model) => line(machine, problem, model.row, model, shape, calls));
-  return problem.rows.map((row) => line(machine, problem, row, data.models[row[12]], shape, calls)).concat(guessed);
+    .filter((model) => predicted(model, shape, calls, kind)).map((model) => line(machine, problem, model.row, model, shape, calls, kind));
+  return problem.rows.map((row) => line(machine, problem, row, data.models[row[12]], shape, calls, kind)).concat(guessed);
 }
 
 const column = (title, key, className = "") => ({ title, data: key, className, type: typeof key === "string" && /variant|needs|links/.test(key) ? "string" : "num",
@@ -231,7 +234,7 @@ function show(keep = true) {
       new Option(`${titled(p)}: ${distance(p, shape) || "exactly yours"} (${p.experiment}, ${p.kind}, ${p.rows.length} measured)`, p.id))));
   if (shown.length === 1) near.value = shown[0][1].id;
   near.closest("p").hidden = shown.length !== 1;
-  const lines = shown.flatMap(([i, problem]) => linesOf(i, problem, shape, calls))
+  const lines = shown.flatMap(([i, problem]) => linesOf(i, problem, shape, calls, kind))
     .filter((l) => !on || l.on.includes("GPU") === (on === "gpu"));
   const own = shown.every(([, problem]) => distance(problem, shape) === "");
   boards.forEach((board, kindPlace) => {

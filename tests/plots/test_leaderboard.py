@@ -293,7 +293,10 @@ def test_a_measured_shape_is_answered_by_its_own_times(
 ) -> None:
     cell = _cell(results, "openmp_exact", (100_000, 16, 64))
     # The run had ten iterations.
-    for steps, basis in ((10, "measured"), (20, f"scaled from 10 iterations, within {TIMES}1.20")):
+    for steps, basis in (
+        (10, "measured"),
+        (20, f"scaled from 10 iterations on blobs, within {TIMES}1.20"),
+    ):
         _visit(page, results / "index.html", m="one", n="1e5", d=16, k=64, t=steps, on="cpu")
         said = page.run(SAID)
         assert f"100 000 {TIMES} 16, k = 64" in said
@@ -509,6 +512,63 @@ def test_predictions_are_those_of_advise(page: browser.Browser, results: Path) -
                 assert any(x == pytest.approx(float(factor), abs=0.011) for x in numbers)
                 compared += 1
     assert compared >= 6
+
+
+def test_page_and_program_agree_on_a_kind_of_data(page: browser.Browser, tmp_path: Path) -> None:
+    """Normal points were measured with few clusters alone, in short runs and in long ones."""
+    program = find_program()
+    if program is None:
+        assert told_to_skip("program"), "KMEANS_BENCH names the program"
+        pytest.skip("no program")
+    synthetic.write(tmp_path / "m", _steady({}))
+    normal = EXPERIMENT | {"name": "normal", "data": {"generator": "gaussian", "seed": 1}}
+    made = synthetic.result(normal)
+    cells = [
+        synthetic.cell("normal", c["variant"], c["precision"], (c["n"], c["d"], c["k"]), steps)
+        for c in made["cells"]
+        if c["k"] == 4
+        for steps in (10, 40)
+    ]
+    synthetic.write(tmp_path / "m", made | {"cells": cells, "planned_cells": len(cells)})
+    loaded = load_folder(tmp_path / "m")
+    path = write_page(tmp_path / "index.html", index.render({tmp_path / "m": loaded}))
+    bases = set()
+    for k, steps, kind in (
+        (64, 10, "gaussian"),
+        (4, 10, "gaussian"),
+        (4, 100, "gaussian"),
+        (4, 10, "blobs"),
+        (16, 100, "gaussian"),
+        (16, 100, "blobs"),
+    ):
+        command = [program, "advise", "--n=1e5", "--d=16", f"-k{k}", "--machine", tmp_path / "m"]
+        command += ["--iterations", str(steps), "--data", kind]
+        told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        _visit(page, path, m="m", n=100_000, d=16, k=k, t=steps, kind=kind)
+        assert page.run(SAID).split(" on ")[1].split(": ")[1].split()[0] == recommended(told)
+        for name, _, _, iteration, factor, *_, basis in (
+            re.split(r"\s{2,}", line.strip())
+            for line in told.splitlines()
+            if re.match(r"  \w+ +(f32|f16) ", line)
+        ):
+            rows = (row for kind in leaderboard.KINDS for row in page.run(TABLE % kind))
+            (shown,) = {row[2] for row in rows if row[0].split()[0] == name}
+            seconds, rest = re.fullmatch(r"([\d.]+ \S+)\s+(.*)", shown).groups()
+            own = _shown(iteration.replace("us", "µs"))
+            assert _shown(seconds) == pytest.approx(own, rel=6e-3), (k, steps, kind, name)
+            if basis.startswith(("measured", "scaled")):
+                bases.add(basis.split(";")[0])
+                assert rest.startswith(basis.split(";")[0])
+            else:
+                assert rest.startswith("predicted")
+            if factor != "-":
+                within = float(re.search(rf"within {TIMES}([\d.]+)", rest).group(1))
+                assert within == pytest.approx(float(factor), abs=0.011)
+    assert bases == {
+        "measured",
+        "scaled from 10 iterations on blobs",
+        "scaled from 40 iterations on gaussian",
+    }
 
 
 # --- The page of the repository --------------------------------------------------------------
